@@ -1,0 +1,89 @@
+"""The command line: one file per command, arguments only.
+
+The group imports a command's module when that command is used (see `registry`), so that
+`nfslab --help` stays within a third of a second. Errors that a person can act upon are
+printed in three lines (what, why, fix); the exit code tells a script what happened:
+2 bad usage, 1 a failed run, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import NoReturn
+
+import click
+
+from nfslab import __version__
+from nfslab.cli.registry import COMMANDS
+from nfslab.errors import NfslabError
+
+EXAMPLES = """\b
+Examples:
+  nfslab quickstart
+  nfslab run experiments/placement-2001.toml --dry-run
+  nfslab report results/placement-2001-1a2b3c4d
+"""
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports one when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order of the registry: the order of a first session."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command's module; None when nobody knows the name."""
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        command = importlib.import_module(entry[0]).command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The table of commands, from the registry alone."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, but an unknown name comes with the nearest known one."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from nfslab.plugins import nearest
+
+            guess = nearest(args[0], COMMANDS)
+            hint = f" Did you mean {guess!r}?" if guess else ""
+            ctx.fail(f"No such command {args[0]!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=LazyGroup, epilog=EXAMPLES, context_settings={"max_content_width": 100})
+@click.version_option(__version__, prog_name="nfslab")
+def cli() -> None:
+    """How does my database, web server or file load behave on this storage, and why?"""
+
+
+def main() -> NoReturn:
+    """Entry point: run the command line and leave with the right exit code."""
+    try:
+        cli.main(standalone_mode=False)
+    except click.exceptions.Exit as error:
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2 if isinstance(error, click.UsageError) else error.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        print("nfslab: interrupted; everything that was finished is kept.", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of our output went away (`nfslab list | head`): no error of ours.
+        sys.stderr.close()
+        sys.exit(0)
+    except NfslabError as error:
+        first, *rest = error.lines()
+        print(f"nfslab: {first}", *rest, sep="\n", file=sys.stderr)
+        sys.exit(error.exit_code)
+    sys.exit(0)

@@ -1,0 +1,18 @@
+"""Commands by name: module (with a click command named `command`) and one line of help.
+
+`nfslab --help` prints this table without importing any of the modules.
+"""
+
+from __future__ import annotations
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "quickstart": ("nfslab.cli.quickstart", "Run the first comparison, open its report."),
+    "run": ("nfslab.cli.run", "Run an experiment file (or what is missing of it)."),
+    "report": ("nfslab.cli.report", "Write the report of an experiment's results."),
+    "compare": ("nfslab.cli.compare", "Compare two experiments or selections."),
+    "list": ("nfslab.cli.list", "List experiments and their runs."),
+    "show": ("nfslab.cli.show", "Show one experiment, point or run."),
+    "query": ("nfslab.cli.query", "Ask SQL of the results (DuckDB)."),
+    "files": ("nfslab.cli.files", "Measure file access in a directory, as Bonnie did."),
+    "doctor": ("nfslab.cli.doctor", "What this machine can do, and what is missing."),
+}

@@ -1,0 +1,1 @@
+"""Sources of evidence beside a workload: one file each, see `base` and `registry`."""

@@ -1,0 +1,20 @@
+"""Collectors by name: one line each, imported when first used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nfslab.plugins import load_plugin
+
+if TYPE_CHECKING:
+    from nfslab.collectors.base import Collector
+
+COLLECTORS: dict[str, str] = {
+    "postgres": "nfslab.collectors.postgres:PostgresCollector",
+    "system": "nfslab.collectors.system:SystemCollector",
+}
+
+
+def collector_class(kind: str) -> type[Collector]:
+    """The class of a collector; `UsageError` names the nearest known one."""
+    return load_plugin(COLLECTORS, kind, what="collector")

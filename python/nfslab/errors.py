@@ -1,0 +1,64 @@
+"""The one root of every error that nfslab raises on purpose.
+
+An error tells what happened, why, and what to do next. The command line prints those
+three parts and leaves with the error's exit code; anything that is not a `NfslabError`
+is a defect of nfslab and shows its traceback.
+
+Exit codes follow the convention that scripts rely on: 2 for bad usage (nothing was
+run), 1 for a run that failed, 130 for an interrupted one (128 + SIGINT).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class NfslabError(Exception):
+    """Anything that went wrong in a way that a person can act upon.
+
+    `what` happened, `why` it did (empty when unknown), and the `fix` to try next.
+    """
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, what: str, *, why: str = "", fix: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.why = why
+        self.fix = fix
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def lines(self) -> list[str]:
+        """The message as printed: what, then why, then what to do."""
+        lines = [self.what]
+        if self.why:
+            lines.append(f"  why: {self.why}")
+        if self.fix:
+            lines.append(f"  fix: {self.fix}")
+        return lines
+
+
+class UsageError(NfslabError):
+    """Bad usage: a wrong option, a file that does not validate, a name nobody knows."""
+
+    exit_code = 2
+
+
+class RunFailed(NfslabError):
+    """One run could not be completed; the experiment records the reason and goes on."""
+
+
+class Unavailable(NfslabError):
+    """Something this machine (or this user) cannot do; carries what would add it."""
+
+
+class ResultsError(NfslabError):
+    """A results folder that cannot be read: damaged, half written, or from the future."""
+
+
+class Interrupted(NfslabError):
+    """The person (or the system) asked us to stop; everything finished is kept."""
+
+    exit_code = 130

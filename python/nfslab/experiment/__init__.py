@@ -1,0 +1,1 @@
+"""The experiment file, the matrix, the order of runs, the runner."""

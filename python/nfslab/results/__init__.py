@@ -1,0 +1,1 @@
+"""Run folders, schemas with upgrades, the catalogue, the API for analysis."""

@@ -1,0 +1,1 @@
+"""Places that data can live on: one file per kind, see `base` and `registry`."""

@@ -1,0 +1,1 @@
+"""What loads a target: one file (or folder) per workload, see `base` and `registry`."""

@@ -1,0 +1,21 @@
+"""Workloads by name: one line each, imported when first used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nfslab.plugins import load_plugin
+
+if TYPE_CHECKING:
+    from nfslab.workloads.base import Workload
+
+WORKLOADS: dict[str, str] = {
+    "command": "nfslab.workloads.command:CommandWorkload",
+    "files": "nfslab.workloads.files:FilesWorkload",
+    "pgbench": "nfslab.workloads.pgbench.workload:PgbenchWorkload",
+}
+
+
+def workload_class(kind: str) -> type[Workload]:
+    """The class of a workload; `UsageError` names the nearest known one."""
+    return load_plugin(WORKLOADS, kind, what="workload")
