@@ -17,4 +17,5 @@ COLLECTORS: dict[str, str] = {
 
 def collector_class(kind: str) -> type[Collector]:
     """The class of a collector; `UsageError` names the nearest known one."""
-    return load_plugin(COLLECTORS, kind, what="collector")
+    found: type[Collector] = load_plugin(COLLECTORS, kind, what="collector")
+    return found

@@ -18,4 +18,5 @@ TARGETS: dict[str, str] = {
 
 def target_class(kind: str) -> type[Target]:
     """The class of a kind of target; `UsageError` names the nearest known kind."""
-    return load_plugin(TARGETS, kind, what="target kind")
+    found: type[Target] = load_plugin(TARGETS, kind, what="target kind")
+    return found

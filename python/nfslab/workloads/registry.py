@@ -18,4 +18,5 @@ WORKLOADS: dict[str, str] = {
 
 def workload_class(kind: str) -> type[Workload]:
     """The class of a workload; `UsageError` names the nearest known one."""
-    return load_plugin(WORKLOADS, kind, what="workload")
+    found: type[Workload] = load_plugin(WORKLOADS, kind, what="workload")
+    return found

@@ -1,0 +1,299 @@
+"""The house keeps its rules: sizes, names, registries, directions, nothing foreign in it.
+
+Rules that nobody checks are wishes. Each test here has been seen to fail on a planted
+offence (see the `*_finds_*` tests), so that a green run means something.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "python" / "nfslab"
+LINES_MAX = 500
+FUNCTION_LINES_MAX = 70
+LINE_LENGTH_MAX = 100
+FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
+UNFINISHED = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X"]) + r")\b")
+MACHINE_PATHS = re.compile(r"/(wo" r"rk|fa" r"rm)/(main|shared|steering|\.library)")
+REGISTRY_HOSTS = re.compile(r"index-url|extra-index|find-links|pypi\.org|pythonhosted|npmjs\.org")
+CARGO_LOCK_HOSTS = re.compile(r"https?://(?!github\.com/rust-lang/crates\.io-index)")
+
+
+def tracked(*suffixes: str) -> list[Path]:
+    """Files of the working tree that git tracks or would track, by suffix."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    listing = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if listing.returncode != 0:
+        pytest.skip(f"not a git checkout: {listing.stderr.strip()}")
+    paths = [ROOT / name for name in listing.stdout.splitlines()]
+    return [p for p in paths if p.is_file() and (not suffixes or p.suffix in suffixes)]
+
+
+def source_files() -> list[Path]:
+    """Sources of the product itself: no tests, no benches, no vendored bundles."""
+    inside = (PACKAGE, ROOT / "crates")
+    return [
+        p
+        for p in tracked(".py", ".rs", ".js")
+        if any(p.is_relative_to(folder) for folder in inside)
+        and "tests" not in p.relative_to(ROOT).parts
+        and "vendor" not in p.relative_to(ROOT).parts
+        and not p.name.endswith(".min.js")
+    ]
+
+
+def names(paths: list[Path]) -> list[str]:
+    return sorted(str(p.relative_to(ROOT)) for p in paths)
+
+
+def long_functions(source: str) -> list[tuple[str, int]]:
+    """(name, lines) of the functions in a Python source that are longer than allowed.
+
+    A docstring does not count: it is there for the reader.
+    """
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0]
+            documented = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+            start = (first.end_lineno or first.lineno) + 1 if documented else node.lineno
+            length = (node.end_lineno or node.lineno) - start + 1
+            if length > FUNCTION_LINES_MAX:
+                found.append((node.name, length))
+    return found
+
+
+def test_source_files_stay_short() -> None:
+    too_long = {
+        str(p.relative_to(ROOT)): n
+        for p in source_files()
+        if (n := len(p.read_text().splitlines())) > LINES_MAX
+    }
+    assert too_long == {}, "split these: a file holds one idea"
+
+
+def test_functions_stay_short() -> None:
+    too_long = {
+        str(p.relative_to(ROOT)): found
+        for p in source_files()
+        if p.suffix == ".py" and (found := long_functions(p.read_text()))
+    }
+    assert too_long == {}
+
+
+def test_long_function_rule_finds_an_offence() -> None:
+    body = "\n".join(f"    x{i} = {i}" for i in range(FUNCTION_LINES_MAX))
+    assert long_functions(f"def planted():\n{body}\n") == [("planted", FUNCTION_LINES_MAX + 1)]
+
+
+def test_lines_stay_within_the_page() -> None:
+    offences = [
+        f"{p.relative_to(ROOT)}:{number}"
+        for p in source_files()
+        for number, line in enumerate(p.read_text().splitlines(), 1)
+        if len(line) > LINE_LENGTH_MAX
+    ]
+    assert offences == []
+
+
+def test_no_module_is_a_drawer_for_everything() -> None:
+    offences = [
+        p
+        for p in tracked(".py", ".rs")
+        if set(p.relative_to(ROOT).with_suffix("").parts) & FORBIDDEN_NAMES
+    ]
+    assert names(offences) == []
+
+
+def test_nothing_is_left_unfinished() -> None:
+    marks = re.compile(r"\b(unimplemented!|todo!)")
+    offences = [
+        p for p in source_files() if UNFINISHED.search(t := p.read_text()) or marks.search(t)
+    ]
+    assert names(offences) == []
+
+
+def test_the_project_speaks_only_of_itself() -> None:
+    """No path of a machine and no registry's host in any tracked text file."""
+    offences = []
+    for path in tracked():
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue
+        if path == Path(__file__).resolve() or ".min." in path.name:
+            continue
+        if MACHINE_PATHS.search(text) or REGISTRY_HOSTS.search(text):
+            offences.append(path)
+    assert names(offences) == []
+
+
+def test_cargo_lock_names_crates_io_only() -> None:
+    assert CARGO_LOCK_HOSTS.findall((ROOT / "Cargo.lock").read_text()) == []
+
+
+def test_requirements_are_pinned_with_hashes_and_name_no_host() -> None:
+    for name in ("requirements.txt", "requirements-dev.txt"):
+        text = (ROOT / name).read_text()
+        entries = [e for e in re.split(r"\n(?=\S)", text) if e.strip()]
+        assert entries, name
+        for entry in entries:
+            assert re.match(r"[A-Za-z0-9_.-]+==\S+", entry), f"{name}: {entry.splitlines()[0]}"
+            assert "--hash=sha256:" in entry, f"{name}: {entry.splitlines()[0]}"
+        assert "http" not in text
+
+
+def test_pinned_versions_satisfy_the_declared_bounds() -> None:
+    """pyproject.toml states bounds, requirements.txt pins: every dependency is in both."""
+    import tomllib
+
+    from packaging.requirements import Requirement
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    pins: dict[str, list[str]] = {}
+    for name, version in re.findall(
+        r"^([A-Za-z0-9_.-]+)==(\S+)", (ROOT / "requirements.txt").read_text(), flags=re.MULTILINE
+    ):
+        pins.setdefault(name.lower().replace("_", "-"), []).append(version)
+    for text in project["dependencies"]:
+        requirement = Requirement(text)
+        versions = pins.get(requirement.name.lower().replace("_", "-"), [])
+        assert versions, f"{requirement.name} is not pinned"
+        assert str(requirement.specifier), f"{requirement.name} has no bounds"
+        assert all(requirement.specifier.contains(v) for v in versions), text
+
+
+def plugin_modules(folder: str, registry: dict[str, str]) -> tuple[set[str], set[str]]:
+    """(modules registered, modules in the folder) of one kind of plug-in."""
+    registered = {entry.partition(":")[0] for entry in registry.values()}
+    here = PACKAGE / folder
+    present = {
+        f"nfslab.{folder}.{p.stem}"
+        for p in here.glob("*.py")
+        if p.stem not in {"__init__", "base", "registry"}
+    }
+    for child in here.iterdir():
+        if child.is_dir() and (child / "workload.py").exists():
+            present.add(f"nfslab.{folder}.{child.name}.workload")
+    return registered, present
+
+
+@pytest.mark.parametrize("folder", ["targets", "workloads", "collectors"])
+def test_registries_match_their_folders(folder: str) -> None:
+    import importlib
+
+    module = importlib.import_module(f"nfslab.{folder}.registry")
+    registry: dict[str, str] = getattr(module, folder.upper())
+    registered, present = plugin_modules(folder, registry)
+    assert registered == present
+    for name, entry in registry.items():
+        path, _, attribute = entry.partition(":")
+        assert getattr(importlib.import_module(path), attribute).kind == name
+
+
+@pytest.mark.parametrize("folder", ["targets", "workloads", "collectors"])
+def test_every_plugin_has_its_test_file(folder: str) -> None:
+    _, present = plugin_modules(folder, {})
+    expected = set()
+    for module in present:
+        parts = module.split(".")
+        expected.add(parts[-2] if parts[-1] == "workload" else parts[-1])
+    tests = {p.stem.removeprefix("test_") for p in (ROOT / "tests" / folder).glob("test_*.py")}
+    missing = {
+        name for name in expected if not any(t == name or t.startswith(f"{name}_") for t in tests)
+    }
+    assert missing == set()
+
+
+def test_command_registry_matches_its_folder() -> None:
+    import importlib
+
+    from nfslab.cli.registry import COMMANDS
+
+    present = {p.stem for p in (PACKAGE / "cli").glob("*.py")} - {"__init__", "registry"}
+    assert {module.rpartition(".")[2] for module, _ in COMMANDS.values()} == present
+    for name, (module, _) in COMMANDS.items():
+        command = importlib.import_module(module).command
+        assert command.name == name
+        text = f"{command.help or ''}\n{command.epilog or ''}"
+        assert "nfslab " + name in text, f"`nfslab {name} --help` shows no example"
+
+
+def test_crates_depend_downwards_only() -> None:
+    if shutil.which("cargo") is None:
+        pytest.skip("cargo is not installed")
+    command = ["cargo", "metadata", "--format-version", "1", "--no-deps", "--locked", "--offline"]
+    text = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    # Lower rank = nearer to the bytes; a crate may depend on lower ranks only.
+    rank = {
+        "nfslab-wire": 0,
+        "nfslab-measure": 1,
+        "nfslab-client": 1,
+        "nfslab-files": 2,
+        "nfslab-system": 2,
+        "nfslab-trace": 2,
+        "nfslab-server": 2,
+        "nfslab-mount": 2,
+        "nfslab-load": 2,
+        "nfslab-python": 3,
+    }
+    packages = json.loads(text)["packages"]
+    assert packages
+    for package in packages:
+        name = package["name"]
+        assert name in rank, f"give {name} its place in the order"
+        for dependency in package["dependencies"]:
+            other = dependency["name"]
+            if other.startswith("nfslab-"):
+                assert rank[other] < rank[name], f"{name} must not depend on {other}"
+
+
+def test_rust_library_code_does_not_panic_on_purpose() -> None:
+    """No unwrap/expect/panic outside tests: what foreign bytes reach must be an error."""
+    call = re.compile(r"\.unwrap\(\)|\.expect\(|\bpanic!\(|\bunreachable!\(")
+    offences = []
+    for path in source_files():
+        if path.suffix != ".rs" or path.name == "build.rs" or path.stem.endswith("tests"):
+            continue
+        library = path.read_text().split("#[cfg(test)]")[0]
+        for number, line in enumerate(library.splitlines(), 1):
+            if call.search(line) and not line.lstrip().startswith("//"):
+                offences.append(f"{path.relative_to(ROOT)}:{number}")
+    assert offences == []
+
+
+def test_help_is_quick_because_nothing_heavy_is_imported() -> None:
+    """`nfslab --help` may not import any of these (0.3 s is the promise to the person)."""
+    import sys
+
+    code = (
+        "import sys\n"
+        "sys.argv = ['nfslab', '--help']\n"
+        "from nfslab.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print('LOADED', *[m for m in sys.modules if '.' not in m])\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(run.stdout.splitlines()[-1].split()[1:])
+    heavy = {
+        "numpy",
+        "scipy",
+        "pandas",
+        "pyarrow",
+        "duckdb",
+        "pydantic",
+        "rich",
+        "jinja2",
+        "psycopg",
+        "asyncio",
+    }
+    assert loaded & heavy == set()
