@@ -1,0 +1,25 @@
+//! Python module `nfslab._core`: the bindings of the Rust core, nothing more.
+//!
+//! Each file converts for one crate: arguments to Rust types, results to Python objects, errors to
+//! `CoreError`. Whatever takes longer than some microseconds runs with the GIL released. The
+//! contract with Python is `python/nfslab/_core.pyi`; `tests/core` checks one against the other.
+
+mod build;
+mod errors;
+mod histogram;
+mod toml;
+
+use pyo3::prelude::*;
+
+/// The nfslab core: timed loops and byte reading.
+#[pymodule]
+mod _core {
+    #[pymodule_export]
+    use super::build::build_info;
+    #[pymodule_export]
+    use super::errors::CoreError;
+    #[pymodule_export]
+    use super::histogram::Histogram;
+    #[pymodule_export]
+    use super::toml::toml_lines;
+}

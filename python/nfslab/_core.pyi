@@ -1,0 +1,241 @@
+"""Typed contract of the Rust core (crates/python). Every function releases the GIL while it works.
+
+Times are integer nanoseconds of CLOCK_MONOTONIC, the clock of `time.monotonic_ns()`.
+"""
+
+from collections.abc import Callable
+from typing import Final, TypedDict, final
+
+from typing_extensions import Buffer
+
+class CoreError(Exception):
+    """Any error of the core. `str()` is "what: why"."""
+
+    kind: str
+    """Stable word for programs: "toml", "histogram", "config", "space", "read_only", "permission",
+    "io", "unsupported", "limit", "sampler", "internal"."""
+    what: str
+    why: str
+    """Empty when unknown."""
+    fix: str
+    partial: str | None
+    """`run_files` only: JSON (as its result) of the phases completed before the error."""
+    line: int | None
+    """kind "toml" only (1-based), absent otherwise. None when the place is unknown."""
+    column: int | None
+
+def build_info() -> dict[str, str]:
+    """What produced this module: profile ("release"/"debug"), version, rustc, commit, target.
+
+    `commit` is "unknown" without git at build time and ends in "-dirty" when the Rust sources
+    differed from it.
+    """
+
+def toml_lines(text: str) -> list[tuple[list[str | int], int, int]]:
+    """Place of every entry of a TOML text: (path, line of its key, line of its value), 1-based.
+
+    Paths are keys and array positions: ["axes", 1, "values", 0]. Tables, dotted keys, inline
+    tables, arrays and arrays of tables all have entries. Values are `tomllib`'s business (this
+    parser also accepts TOML 1.1). Raises CoreError("toml") with `line` and `column`.
+    """
+
+@final
+class Histogram:
+    """Latencies in nanoseconds, 1 ns to 1 h, with a relative error of 10^-significant_digits.
+
+    Values outside are counted in `below` or `above` and are part of nothing else. Extremes, mean
+    and deviation are exact (`exact` is True) unless the histogram came from bytes.
+    """
+
+    def __init__(self, significant_digits: int = 3) -> None:
+        """Empty; 1 to 5 digits, else CoreError("histogram")."""
+    def record(self, latency_ns: int) -> None: ...
+    def record_many(self, latencies_ns: Buffer) -> None:
+        """Record all elements of a buffer of signed 64-bit integers (numpy int64 arrays).
+
+        BufferError for any other element type.
+        """
+    def add(self, other: Histogram) -> None:
+        """Add all of `other`; CoreError("histogram") when the digits differ."""
+    @property
+    def count(self) -> int:
+        """Values in range."""
+    @property
+    def below(self) -> int: ...
+    @property
+    def above(self) -> int: ...
+    @property
+    def out_of_range(self) -> int:
+        """below + above."""
+    @property
+    def exact(self) -> bool: ...
+    @property
+    def significant_digits(self) -> int: ...
+    @property
+    def min(self) -> int | None: ...
+    @property
+    def max(self) -> int | None: ...
+    @property
+    def mean(self) -> float | None: ...
+    @property
+    def stdev(self) -> float | None:
+        """Of the population."""
+    def quantile(self, q: float) -> int | None:
+        """Nearest-rank quantile, q in 0..1: upper edge of its bucket, never above `max`."""
+    def buckets(self) -> list[tuple[int, int, int]]:
+        """Non-empty buckets, ascending: (lowest value, highest value, count)."""
+    def to_v2(self) -> bytes:
+        """HdrHistogram V2 compressed bytes, as HdrHistogram libraries of other languages read.
+
+        Holds buckets only: not `below`, `above`, nor the exact figures.
+        """
+    @staticmethod
+    def from_v2(data: bytes) -> Histogram:
+        """Read V2 bytes (compressed or plain) of any origin; CoreError("histogram")."""
+    def __len__(self) -> int: ...
+
+FILES_SCHEMA: Final[int]
+"""Version of the configuration and of the result of `run_files`."""
+
+def run_files(config_json: str, progress: Callable[[str], None] | None = None) -> str:
+    """Run the file workload and return its result, both as JSON. docs/files-workload.md has the
+    whole story; this is the contract.
+
+    Configuration (unknown keys are errors; only the first two are required)::
+
+        directory: str            must exist; a new subdirectory is made inside and removed again
+        size_bytes: int           of all files together; a multiple of the block size
+        files: int = threads      the blocks are split evenly over them
+        block_size_bytes: int = 8192      multiple of 512
+        threads: int = 1          each works on its own contiguous range of the blocks
+        direct: bool = false      O_DIRECT (not for the per-character phases)
+        phases: [str] = all       "char_write", "block_write", "rewrite", "char_read",
+                                  "block_read", "seeks", "random_read", "random_write"
+        final_sync: bool = true   fsync before a writing phase ends, inside its time
+        sync_every: int = 1       random_write: sync after each N writes of a thread; 0 = never
+        sync_kind: str = "fdatasync"      or "fsync", "dsync" (O_DSYNC; needs sync_every 1)
+        seeks: int = 4000         operations of `seeks`, all threads together
+        seek_rewrite_share: float = 0.1
+        seek_threads: int = threads       Bonnie had 3
+        random_operations: int = seeks    of random_read and of random_write
+        seed: int = 1
+        time_limit_ns: int | null = null  per phase
+        drop_cache: bool = true   fsync and POSIX_FADV_DONTNEED before each phase that reads
+        check_every: int = 64     content of one in N blocks read is checked; 0 = none
+        keep: bool = false        leave the files
+        series_interval_ns: int = 100000000
+
+    Result::
+
+        schema: int, kind: "files", build: {..}, flags: [str], config: {effective configuration}
+        directory: str            where the files are (were, unless kept)
+        kept: bool
+        file_sizes_bytes: [int]
+        start_monotonic_ns, start_realtime_ns: int
+        fills: [{before_phase, bytes, wall_ns}]   untimed writing of blocks a phase needed
+        skipped: [{phase, why}]
+        phases: [{
+          phase: str, threads: int, stopped_by: "done" | "time_limit",
+          start_monotonic_ns, wall_ns: int        from the common start to the last thread's end
+          data_ns: int            part of wall_ns until the last thread's last operation
+          final_sync_ns: int      the rest: final fsync and close
+          bytes, operations: int  one operation = one block (of characters too; a seek with or
+                                  without its rewrite is one)
+          rewrites: int           seeks: operations that also wrote
+          user_ns, system_ns, cpu_ns: int         of the workers, final sync included
+          voluntary_switches, involuntary_switches: int
+          latency: HISTOGRAM      per operation, without the syncs
+          sync: {operations, total_ns, latency: HISTOGRAM} | null   those of sync_every
+          final_sync: {operations, total_ns} | null    fsyncs at the end, summed over threads
+          series: {interval_ns, doublings, bytes: [int], operations: [int]}
+          errors: {content_mismatches, short_reads, short_writes: int}
+          first_mismatch: str | null
+          checked_blocks: int
+          cache: {drop_asked: bool, resident_bytes: int | null, size_bytes: int}  before the phase
+          workers: [{bytes, operations, wall_ns, user_ns, system_ns}]
+        }]
+        HISTOGRAM = {count, below, above, min_ns, max_ns, mean_ns, stdev_ns, p50_ns, p90_ns,
+                     p99_ns, p999_ns, relative_error, v2_base64}    (null when empty)
+
+    `flags` holds "debug_build" when figures must not be published.
+
+    `progress` gets JSON about five times a second: {phase, phase_index, phases, step ("fill",
+    "run"), done, total (operations), bytes, elapsed_ns}. What it raises cancels the run: the files
+    are removed, then the exception goes on. Ctrl-C does the same when called from the main thread.
+
+    Raises CoreError: "config", "space", "read_only", "permission", "unsupported", "io".
+    """
+
+class SampledColumn(TypedDict):
+    """One quantity over time."""
+
+    dtype: str
+    """"<i8" (all of them at present)."""
+    data: bytes
+    """One little-endian value a sample."""
+    unit: str
+    """"ns", "bytes", "count", "kib"..., as at the end of the name."""
+    kind: str
+    """"counter" (grows since boot; differences have meaning) or "gauge"."""
+
+class SampledAbsence(TypedDict):
+    source: str
+    why: str
+
+class SampledCost(TypedDict):
+    """What the sampling itself used."""
+
+    cpu_ns: int
+    user_ns: int
+    system_ns: int
+    wall_ns: int
+    cpu_share: float
+    """cpu_ns / wall_ns: of one CPU."""
+    samples_read: int
+    max_read_ns: int
+    """Longest time from the first to the last file of one sample."""
+
+class SamplerResult(TypedDict):
+    schema: int
+    clock: str
+    """"CLOCK_MONOTONIC"."""
+    start_monotonic_ns: int
+    start_realtime_ns: int
+    interval_ns: int
+    """As asked."""
+    effective_interval_ns: int
+    """interval_ns * 2 ** halvings."""
+    halvings: int
+    """How often every second sample was dropped to stay within the memory limit."""
+    samples: int
+    missing_value: int
+    """In a column: not known at that time (never a real value)."""
+    columns: dict[str, SampledColumn]
+    """"t_ns" (CLOCK_MONOTONIC), "read_ns" (time reading took), then e.g. "cpu.user_ns",
+    "memory.available_bytes", "disk.vda.read_bytes", "net.eth0.receive_bytes",
+    "vm.pgmajfault_count", "pressure.io.some_ns", "cgroup.memory_bytes"."""
+    absent: list[SampledAbsence]
+    """Sources that this machine does not have: no columns, never zeroes."""
+    idle: list[str]
+    """Devices and interfaces without any traffic since boot: no columns."""
+    read_errors: int
+    late_ticks: int
+    """Samples taken more than a tenth of the interval late."""
+    missed_ticks: int
+    """Samples not taken, because the one before ended after their time."""
+    max_lateness_ns: int
+    cost: SampledCost
+
+@final
+class SystemSampler:
+    """Reads /proc at a fixed interval on a thread of its own. Start and stop once."""
+
+    def __init__(self, interval_ns: int = 100_000_000, cgroup: str | None = None) -> None:
+        """`cgroup`: directory of a cgroup (v2, or v1 memory controller) to read as well.
+
+        CoreError("config") unless interval_ns is 1 ms to 1 h.
+        """
+    def start(self) -> None:
+        """Take the first sample, start the thread; CoreError("sampler")."""
+    def stop(self) -> SamplerResult:
+        """Take a last sample, end the thread, hand over everything; CoreError("sampler")."""
