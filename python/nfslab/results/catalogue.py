@@ -1,0 +1,274 @@
+"""The catalogue: what every sealed run of an experiment came to, read within milliseconds.
+
+`catalogue.jsonl` holds one line a run, appended when the run is sealed. It is a cache:
+the folders below `runs/` are the truth. Reading compares both (a line without its folder
+does not count, a folder without its line is read from its `run.json`), so a kill between
+sealing and appending, a torn last line or a deleted catalogue change nothing but speed.
+Reading writes nothing; the next runner mends the file (`ExperimentFolder.lock`).
+
+Half-written runs (`.partial-*`) are named, never counted. A run whose `run.json` cannot
+be read is named with its reason, never hidden. Of several attempts at the same (point,
+block) only the newest counts for analysis; the others stay listed.
+
+All lines are validated in one call (10,000 lines of 750 bytes: 0.15 s); line by line
+only when that fails. Every line carries the `setup` digest of what was in effect (mounts,
+kernel, versions), so that "did the machine change between runs?" needs one provenance
+file for each setup, not one for each run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from nfslab.errors import ResultsError
+from nfslab.results.durable import to_json
+from nfslab.results.records import CatalogueLine, RunRecord
+from nfslab.results.upgrade import load_record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+CATALOGUE = "catalogue.jsonl"
+RUNS = "runs"
+PARTIAL_PREFIX = ".partial-"
+
+MAX_RUNS = 1_000_000
+"""More run folders than this are not an experiment of ours; reading stops with an error."""
+
+MAX_CATALOGUE_BYTES = 4 * 2**30
+"""About 4 KiB a run at the limit above; a larger file is not loaded, runs are read."""
+
+VOLATILE_PROVENANCE = frozenset({"load", "load_before", "taken_unix_ns", "uptime_s", "time"})
+"""Keys of provenance.json that differ between runs of an unchanged machine."""
+
+_LINES = TypeAdapter(list[CatalogueLine])
+
+
+@dataclass(slots=True)
+class Catalogue:
+    """The sealed runs of one experiment, and what could not be counted."""
+
+    lines: list[CatalogueLine]
+    """Every sealed run that can be read, in the order in which they were carried out."""
+    damaged: dict[str, str] = field(default_factory=dict)
+    """Run id -> why it cannot be read; these runs are in no figure."""
+    partial: list[str] = field(default_factory=list)
+    """Run ids that were begun and never sealed: under way, or cut off."""
+    missing_lines: int = 0
+    """Runs that were read from their own folder because the catalogue lacked them."""
+    useless_lines: int = 0
+    """Lines torn, repeated, or of runs that are no longer there."""
+
+    def counted(self) -> list[CatalogueLine]:
+        """The runs that count: the newest attempt of every (point, block)."""
+        return newest_attempts(self.lines)
+
+    def superseded(self) -> list[CatalogueLine]:
+        """Older attempts: listed, in no figure."""
+        kept = {line.run_id for line in self.counted()}
+        return [line for line in self.lines if line.run_id not in kept]
+
+
+def read_catalogue(folder: Path) -> Catalogue:
+    """The catalogue of the experiment in `folder`, compared with its runs.
+
+    Raises `ResultsError` when there is no `runs/` or when it cannot be listed.
+    """
+    sealed, partial = scan_runs(folder / RUNS)
+    lines, useless = _cached_lines(folder / CATALOGUE)
+    by_id = {line.run_id: line for line in lines}
+    useless += len(lines) - len(by_id)
+    found = {run_id: line for run_id, line in by_id.items() if run_id in sealed}
+    useless += len(by_id) - len(found)
+    damaged: dict[str, str] = {}
+    missing = 0
+    for run_id in sealed.difference(found):
+        try:
+            found[run_id] = line_from_folder(folder / RUNS / run_id)
+            missing += 1
+        except ResultsError as error:
+            damaged[run_id] = ": ".join(part for part in (error.what, error.why) if part)
+    # Not by wall clock alone: that one may have been set back between two runs.
+    ordered = sorted(
+        found.values(), key=lambda line: (line.position, line.attempt, line.started_unix_ns)
+    )
+    return Catalogue(ordered, dict(sorted(damaged.items())), partial, missing, useless)
+
+
+def scan_runs(runs: Path) -> tuple[set[str], list[str]]:
+    """Names of the sealed runs, and run ids of the half-written ones (sorted)."""
+    sealed: set[str] = set()
+    partial: list[str] = []
+    try:
+        with os.scandir(runs) as entries:
+            for entry in entries:
+                name = entry.name
+                if name.startswith(PARTIAL_PREFIX):
+                    partial.append(name.removeprefix(PARTIAL_PREFIX))
+                elif not name.startswith(".") and entry.is_dir():
+                    sealed.add(name)
+                if len(sealed) > MAX_RUNS:
+                    raise ResultsError(
+                        f"{runs} holds more than {MAX_RUNS} runs",
+                        fix="split the experiment: one folder is meant for fewer",
+                    )
+    except OSError as error:
+        raise ResultsError(
+            f"cannot list the runs in {runs}",
+            why=str(error.strerror or error),
+            fix="give the folder of one experiment (the one that holds experiment.json)",
+        ) from error
+    return sealed, sorted(partial)
+
+
+def newest_attempts(lines: Iterable[CatalogueLine]) -> list[CatalogueLine]:
+    """Of every (point, block) the line with the highest attempt, order kept."""
+    newest: dict[tuple[str, int], CatalogueLine] = {}
+    for line in lines:
+        key = (line.point_id, line.block)
+        best = newest.get(key)
+        if best is None or line.attempt > best.attempt:
+            newest[key] = line
+    return list(newest.values())
+
+
+def line_from_folder(run: Path) -> CatalogueLine:
+    """The catalogue line of one sealed run, made again from its own files."""
+    record = read_run(run)
+    provenance: dict[str, Any] = {}
+    if (run / "provenance.json").exists():
+        provenance = read_provenance(run)
+    return catalogue_line(record, provenance)
+
+
+def read_run(run: Path) -> RunRecord:
+    """The record of one sealed run; `ResultsError` when it is damaged or too new."""
+    content = load_record(run / "run.json", "run")
+    try:
+        record = RunRecord.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ResultsError(
+            f"{run / 'run.json'} is damaged", why=f"{where}: {first['msg']}"
+        ) from error
+    if record.run_id != run.name:
+        raise ResultsError(
+            f"{run / 'run.json'} is not this folder's",
+            why=f"it is the record of run {record.run_id!r}",
+            fix="give the folder its own name back",
+        )
+    return record
+
+
+def read_provenance(run: Path) -> dict[str, Any]:
+    """`provenance.json` of one run: plain, its layout belongs to `machine.provenance`."""
+    import json
+
+    path = run / "provenance.json"
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ResultsError(f"cannot read {path}", why=str(error)) from error
+    return content if isinstance(content, dict) else {}
+
+
+def catalogue_line(record: RunRecord, provenance: Mapping[str, Any]) -> CatalogueLine:
+    """A run in short, as it stands in the catalogue."""
+    flags = [f"{check.name}:{check.verdict}" for check in record.checks if check.verdict != "ok"]
+    return CatalogueLine(
+        run_id=record.run_id,
+        point_id=record.point_id,
+        block=record.block,
+        position=record.position,
+        attempt=record.attempt,
+        status=record.status,
+        reason=record.reason,
+        factors=record.factors,
+        metrics={name: metric.value for name, metric in record.metrics.items()},
+        flags=flags,
+        durability=record.durability.level if record.durability else "unknown",
+        started_unix_ns=record.started_unix_ns,
+        duration_ns=record.duration_ns,
+        setup=setup_digest(record, provenance),
+    )
+
+
+def setup_of(line: CatalogueLine) -> str:
+    """The digest of what was in effect during the run; empty in a line that lacks it."""
+    value = (line.model_extra or {}).get("setup", "")
+    return value if isinstance(value, str) else ""
+
+
+def setup_facts(record: RunRecord, provenance: Mapping[str, Any]) -> dict[str, Any]:
+    """What was in effect during a run and ought to stay the same: mounts, machine, versions.
+
+    Paths of the run's own directories and the load before the start are left out: they
+    differ between runs without anything having changed.
+    """
+    places = {
+        role: {
+            "target": place.target,
+            "kind": place.kind,
+            "filesystem": place.filesystem,
+            "mount_options": place.mount_options,
+            "durability": place.durability.level,
+        }
+        for role, place in record.places.items()
+    }
+    machine = {key: item for key, item in provenance.items() if key not in VOLATILE_PROVENANCE}
+    return {"places": places, "machine": machine}
+
+
+def setup_digest(record: RunRecord, provenance: Mapping[str, Any]) -> str:
+    """Twelve hex digits that differ when anything in `setup_facts` differs."""
+    return digest(setup_facts(record, provenance))
+
+
+def digest(content: Any) -> str:
+    """Twelve hex digits of the SHA-256 of the content's canonical JSON."""
+    import json
+
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+
+def line_json(line: CatalogueLine) -> bytes:
+    """The line as it is appended to the file, without its newline."""
+    return to_json(line.model_dump())
+
+
+def _cached_lines(path: Path) -> tuple[list[CatalogueLine], int]:
+    """The lines of the file that can be read, and how many cannot."""
+    try:
+        if path.stat().st_size > MAX_CATALOGUE_BYTES:
+            return [], 0
+        content = path.read_bytes()
+    except OSError:
+        return [], 0  # a cache: without it every run is read from its own folder
+    rows = content.split(b"\n")
+    torn = 0
+    if rows and rows[-1]:
+        torn = 1  # no newline at its end: the line was cut off while it was appended
+    rows = [row for row in rows[:-1] if row]
+    try:
+        return _LINES.validate_json(b"[" + b",".join(rows) + b"]"), torn
+    except ValidationError:
+        return _one_by_one(rows, torn)
+
+
+def _one_by_one(rows: list[bytes], torn: int) -> tuple[list[CatalogueLine], int]:
+    """The slow way, when at least one line is damaged: keep the others."""
+    lines: list[CatalogueLine] = []
+    for row in rows:
+        try:
+            lines.append(CatalogueLine.model_validate_json(row))
+        except ValidationError:
+            torn += 1
+    return lines, torn

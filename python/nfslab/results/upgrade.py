@@ -1,0 +1,138 @@
+"""Bringing records of an older schema up to date, and refusing those of a newer one.
+
+Every record carries `schema_version`. A change that a reader could misunderstand raises
+`SCHEMA_VERSION` and adds one step here: a function from version n to n + 1 on the plain
+dictionary, before it is validated. Reading walks the chain in memory; the folder on disk
+is not touched (a runner that extends an experiment writes the current version).
+
+A record from a newer nfslab is refused, never half understood, with the version of
+nfslab to use. A record without a version is refused too: no released nfslab ever wrote
+one, so it is not ours or it is damaged.
+
+Version 1 is the first, so no steps are registered yet; the tests walk the chain with
+steps of their own.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Literal
+
+from nfslab.errors import ResultsError
+from nfslab.results.records import SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    Step = Callable[[dict[str, Any]], dict[str, Any]]
+    Chain = Mapping[int, Step]
+
+RecordKind = Literal["experiment", "run"]
+
+STEPS: dict[RecordKind, dict[int, Step]] = {"experiment": {}, "run": {}}
+"""Kind of record -> version n -> the function that makes version n + 1 of it."""
+
+MAX_RECORD_BYTES = 64 * 2**20
+"""A record is some kilobytes; a larger file is damaged or not ours, and is not loaded."""
+
+TABLE_VERSION_KEY = b"nfslab.schema_version"
+"""Key of the schema version in the metadata of every Parquet file."""
+
+
+def load_record(path: Path, kind: RecordKind) -> dict[str, Any]:
+    """One JSON record of a results folder, as a dictionary of the current schema.
+
+    Raises `ResultsError`: cannot be read, is no JSON object, is of another version.
+    """
+    try:
+        size_bytes = path.stat().st_size
+        if size_bytes > MAX_RECORD_BYTES:
+            raise ResultsError(
+                f"{path} is no record of nfslab",
+                why=f"it has {size_bytes} bytes; a record has at most {MAX_RECORD_BYTES}",
+            )
+        content = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ResultsError(f"cannot read {path}", why=str(error.strerror or error)) from error
+    except (ValueError, RecursionError) as error:
+        raise ResultsError(
+            f"{path} is damaged",
+            why=f"not valid JSON: {error}",
+            fix="restore it from a copy; the other runs are not affected",
+        ) from error
+    if not isinstance(content, dict):
+        raise ResultsError(f"{path} is damaged", why="it does not hold one JSON object")
+    return upgrade(content, kind, where=str(path))
+
+
+def upgrade(
+    content: dict[str, Any],
+    kind: RecordKind,
+    *,
+    where: str,
+    chain: Chain | None = None,
+    current: int = SCHEMA_VERSION,
+) -> dict[str, Any]:
+    """`content` brought to schema `current`; `where` names the file in errors.
+
+    `chain` replaces the registered steps (for tests). Raises `ResultsError` when the
+    content is newer than this nfslab, or when no path leads up from its version.
+    """
+    version = content.get("schema_version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise ResultsError(
+            f"{where} is no record of nfslab",
+            why=f"its schema_version is {version!r}, not a whole number from 1",
+        )
+    if version > current:
+        raise _newer(where, version, current, content)
+    steps = STEPS[kind] if chain is None else chain
+    for step_from in range(version, current):
+        step = steps.get(step_from)
+        if step is None:
+            raise ResultsError(
+                f"{where} cannot be brought up to date",
+                why=f"no step leads from schema {step_from} to {step_from + 1}",
+                fix="report this as a defect of nfslab; the folder was left as it is",
+            )
+        content = step(dict(content))
+        content["schema_version"] = step_from + 1
+    return content
+
+
+def check_table(table_metadata: Mapping[bytes, bytes] | None, path: Path) -> None:
+    """Refuse a Parquet file of a newer schema; the metadata is that of its schema."""
+    raw = (table_metadata or {}).get(TABLE_VERSION_KEY)
+    if raw is None:
+        return  # written by another program (a person's own table): nothing to hold it to
+    try:
+        version = int(raw)
+    except ValueError as error:
+        raise ResultsError(
+            f"{path} is damaged", why=f"its schema version is {raw!r}, not a number"
+        ) from error
+    if version > SCHEMA_VERSION:
+        raise _newer(str(path), version, SCHEMA_VERSION, {})
+
+
+def stamp_table(table: pa.Table) -> pa.Table:
+    """The same table with the schema version in its metadata, before it is written."""
+    metadata = dict(table.schema.metadata or {})
+    metadata[TABLE_VERSION_KEY] = str(SCHEMA_VERSION).encode()
+    return table.replace_schema_metadata(metadata)
+
+
+def _newer(where: str, version: int, current: int, content: Mapping[str, Any]) -> ResultsError:
+    """The error for results from the future, naming the nfslab to use when it is known."""
+    from nfslab import __version__
+
+    writer = content.get("nfslab_version")
+    use = f"nfslab {writer} or newer" if isinstance(writer, str) else "a newer nfslab"
+    return ResultsError(
+        f"{where} was written by a newer nfslab",
+        why=f"its schema is {version}; nfslab {__version__} reads up to {current}",
+        fix=f"use {use}; the folder was left as it is",
+    )
