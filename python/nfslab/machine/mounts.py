@@ -1,0 +1,205 @@
+"""Which file system a path is on, with the options in effect, and the devices below it.
+
+The kernel is asked for the mount's id through an open descriptor (`/proc/self/fdinfo`),
+which is right also where mounts lie over one another; comparing path prefixes is not.
+What the kernel prints in `/proc/self/mountinfo` is what is in effect: some options that
+were asked for are silently changed (NFS rounds rsize) or shared with an older mount.
+
+Devices are followed through `/sys` down to those that hold data themselves: disks, and
+loop devices (whose backing file is another path, see `backing_file`). File systems that
+span devices without a device of their own (btrfs) are looked up where they list them.
+Limits: ZFS and bcachefs pools are not resolved (no devices are returned).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+SYS = Path("/sys")
+DEVICES_MAX = 1024
+"""Bound on the devices below one mount."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """One line of mountinfo (proc_pid_mountinfo(5))."""
+
+    mount_id: int
+    parent_id: int
+    major: int
+    minor: int
+    root: str
+    """Which part of the file system is mounted ("/": all of it)."""
+    mount_point: Path
+    filesystem: str
+    source: str
+    options: str
+    """In effect: those of the mount, then those of the file system, without repeats."""
+
+    def option(self, name: str) -> str | None:
+        """Value of an option ("" for a plain one); None when it is not set."""
+        for option in self.options.split(","):
+            key, _, value = option.partition("=")
+            if key == name:
+                return value
+        return None
+
+    @property
+    def read_only(self) -> bool:
+        """Mounted read-only (as a whole, or at this place)."""
+        return self.option("ro") is not None
+
+
+def unescape(text: str) -> str:
+    """Undo the octal escapes that the kernel uses for blanks and backslashes."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
+
+
+def parse_mountinfo(text: str) -> list[Mount]:
+    """Mounts in the order of the text; lines that are none are skipped."""
+    mounts = []
+    for line in text.splitlines():
+        before, separator, after = line.partition(" - ")
+        fields, tail = before.split(" "), after.split(" ")
+        if not separator or len(fields) < 6 or len(tail) < 3:
+            continue
+        major, _, minor = fields[2].partition(":")
+        # `ro` may be set on the mount while the file system itself says `rw`.
+        own = fields[5].split(",")
+        shared = [o for o in tail[2].split(",") if o not in own and o not in ("ro", "rw")]
+        if "ro" in tail[2].split(",") and "ro" not in own:
+            own = ["ro" if option == "rw" else option for option in own]
+        mounts.append(
+            Mount(
+                mount_id=int(fields[0]),
+                parent_id=int(fields[1]),
+                major=int(major),
+                minor=int(minor),
+                root=unescape(fields[3]),
+                mount_point=Path(unescape(fields[4])),
+                filesystem=tail[0],
+                source=unescape(tail[1]),
+                options=unescape(",".join(own + shared)),
+            )
+        )
+    return mounts
+
+
+def mounts() -> list[Mount]:
+    """All mounts that this process sees."""
+    # Paths may hold any bytes: they come back as they were through surrogateescape.
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+        return parse_mountinfo(file.read())
+
+
+def mounts_below(path: Path) -> list[Mount]:
+    """Mounts at a path or below it, the innermost last."""
+    return [m for m in mounts() if m.mount_point == path or path in m.mount_point.parents]
+
+
+def mount_of(path: str | Path) -> Mount:
+    """The mount that a path is on; of its nearest existing folder when it does not exist."""
+    place = Path(os.path.realpath(path))
+    while True:
+        try:
+            descriptor = os.open(place, os.O_PATH | os.O_CLOEXEC)
+            break
+        except (FileNotFoundError, NotADirectoryError):
+            place = place.parent
+    try:
+        with open(f"/proc/self/fdinfo/{descriptor}", encoding="ascii") as file:
+            facts = dict(line.split(":", 1) for line in file if ":" in line)
+    finally:
+        os.close(descriptor)
+    wanted = int(facts["mnt_id"])
+    for mount in mounts():
+        if mount.mount_id == wanted:
+            return mount
+    raise OSError(f"the kernel lists no mount with id {wanted} for {place}")
+
+
+def block_devices_of(where: Mount | str | Path) -> list[str]:
+    """Names (of /sys/block) of the disks and loop devices below a mount or a path."""
+    mount = where if isinstance(where, Mount) else mount_of(where)
+    found: list[str] = []
+    for top in _top_devices(mount):
+        for name in leaves_of(top):
+            if name not in found:
+                found.append(name)
+    return found
+
+
+def _top_devices(mount: Mount) -> list[str]:
+    """Devices that the file system itself uses."""
+    source = os.path.realpath(mount.source) if mount.source.startswith("/dev/") else ""
+    if mount.filesystem == "btrfs" and source:
+        name = Path(source).name
+        for devices in SYS.glob("fs/btrfs/*/devices"):
+            members = sorted(os.listdir(devices))
+            if name in members:
+                return members
+    if mount.major != 0:
+        link = SYS / "dev" / "block" / f"{mount.major}:{mount.minor}"
+        if link.exists():
+            return [Path(os.path.realpath(link)).name]
+    if source and (name_ := _device_folder(Path(source).name)):
+        return [name_.name]
+    return []
+
+
+def _device_folder(name: str) -> Path | None:
+    """Folder of a disk or partition in /sys; names hold `!` where paths have `/`."""
+    link = SYS / "class" / "block" / name.replace("/", "!")
+    return Path(os.path.realpath(link)) if link.exists() else None
+
+
+def disk_of(name: str) -> str:
+    """The whole disk that a partition is a part of; a disk's own name otherwise."""
+    folder = _device_folder(name)
+    if folder is not None and (folder / "partition").exists():
+        return folder.parent.name
+    return name
+
+
+def leaves_of(name: str) -> list[str]:
+    """Devices that hold the data of a device: through md, dm and partitions."""
+    waiting, found = [name], []
+    for _ in range(DEVICES_MAX):
+        if not waiting:
+            break
+        device = waiting.pop(0)
+        folder = _device_folder(device)
+        below = sorted(os.listdir(folder / "slaves")) if folder and _has_slaves(folder) else []
+        if below:
+            waiting.extend(below)
+        elif (disk := disk_of(device)) != device:
+            waiting.append(disk)
+        elif device not in found:
+            found.append(device)
+    return found
+
+
+def _has_slaves(folder: Path) -> bool:
+    return (folder / "slaves").is_dir()
+
+
+def backing_file(loop: str) -> Path | None:
+    """The file behind a loop device, as the kernel names it; None when it has none."""
+    try:
+        text = (SYS / "block" / loop / "loop" / "backing_file").read_bytes()
+    except OSError:
+        return None
+    return Path(os.fsdecode(text.rstrip(b"\n")))
+
+
+def loops_backed_by(path: Path) -> list[str]:
+    """Names of the loop devices whose backing file is (or was, if deleted) this path."""
+    wanted = {str(path), f"{path} (deleted)"}
+    return sorted(
+        folder.parent.name
+        for folder in SYS.glob("block/loop*/loop")
+        if str(backing_file(folder.parent.name) or "") in wanted
+    )
