@@ -74,13 +74,14 @@ def upgrade(
     *,
     where: str,
     chain: Chain | None = None,
-    current: int = SCHEMA_VERSION,
+    current: int | None = None,
 ) -> dict[str, Any]:
-    """`content` brought to schema `current`; `where` names the file in errors.
+    """`content` brought to schema `current` (this nfslab's); `where` names it in errors.
 
     `chain` replaces the registered steps (for tests). Raises `ResultsError` when the
     content is newer than this nfslab, or when no path leads up from its version.
     """
+    current = SCHEMA_VERSION if current is None else current
     version = content.get("schema_version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise ResultsError(
