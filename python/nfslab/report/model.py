@@ -16,10 +16,16 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from nfslab.statistics.comparison import Comparison
+    from nfslab.statistics.summary import Summary
 
 Severity = Literal["violation", "warning", "note"]
-Sense = Literal["better", "worse", "none", "unknown"]
+Sense = Literal["better", "worse", "changed", "none", "unknown"]
+"""better, worse: shown, and the metric has a direction; changed: shown, it has none;
+none: no difference shown; unknown: too few runs to say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,22 +56,6 @@ class AxisInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
-    """One metric at one point, over the repetitions that count."""
-
-    n: int
-    median: float
-    mean: float
-    spread: float | None
-    """Sample standard deviation; None with one run."""
-    low: float | None
-    high: float | None
-    """Interval of the median (`Analysis.interval`); None when n is too small for one."""
-    minimum: float
-    maximum: float
-
-
-@dataclass(frozen=True, slots=True)
 class PointResult:
     """One combination of the axes."""
 
@@ -83,8 +73,9 @@ class PointResult:
     """Planned repetitions of which there is no sealed run."""
     durability: list[str]
     """Levels seen among its runs; more than one is a warning."""
-    estimates: dict[str, Estimate]
-    """Metric name -> estimate; a metric without a value at this point is absent."""
+    estimates: dict[str, Summary]
+    """Metric name -> `statistics.summary.Summary`: n, median with its `interval`, mean,
+    standard deviation, outliers; a metric without a value at this point is absent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,21 +90,11 @@ class ComparisonResult:
     """Indices into `Analysis.points`."""
     base_label: str
     label: str
-    base_n: int
-    n: int
-    pairs: int
-    """Blocks that both have; the test is paired by them when `paired`."""
-    paired: bool
-    ratio: float | None
-    """New / base; None where it has no meaning (a base of 0, mixed signs)."""
-    low: float | None
-    high: float | None
-    p: float | None
-    p_adjusted: float | None
-    """Holm over all comparisons of this metric in the experiment."""
-    word: str
-    """faster, slower, no difference shown, significance unknown (n=1), ..."""
     sense: Sense
+    """Is the shown change an improvement? For colours and signs; the word is in `result`."""
+    result: Comparison
+    """`statistics.comparison.Comparison`: verdict (the word), ratio, interval, p_value,
+    p_adjusted (Holm over all comparisons of this metric here), n_pairs, notes..."""
 
 
 @dataclass(frozen=True, slots=True)
