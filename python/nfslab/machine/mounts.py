@@ -15,10 +15,14 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 SYS = Path("/sys")
+NETWORK_FILESYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "glusterfs", "9p", "afs")
+ANSWER_LIMIT_S = 20.0
+"""A server that says nothing for this long is taken to be gone."""
 DEVICES_MAX = 1024
 """Bound on the devices below one mount."""
 
@@ -100,6 +104,31 @@ def mounts_below(path: Path) -> list[Mount]:
     return [m for m in mounts() if m.mount_point == path or path in m.mount_point.parents]
 
 
+def mount_by_name(path: Path) -> Mount:
+    """The mount of an absolute path by its name alone: asks no file system anything.
+
+    Symbolic links are not seen; use it only where asking might hang (see `answers`).
+    """
+    holding = [m for m in mounts() if m.mount_point == path or m.mount_point in path.parents]
+    # Of two at the same point the later one covers the earlier one.
+    return max(enumerate(holding), key=lambda item: (len(item[1].mount_point.parts), item[0]))[1]
+
+
+def answers(path: Path) -> bool:
+    """Does the file system of this path answer, or does its server hang?
+
+    Asked only of network file systems, by a child that can be given up.
+    """
+    if mount_by_name(path).filesystem not in NETWORK_FILESYSTEMS:
+        return True
+    try:
+        argv = ["stat", "--file-system", "--", str(path)]
+        subprocess.run(argv, capture_output=True, timeout=ANSWER_LIMIT_S, check=False)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
 def mount_of(path: str | Path) -> Mount:
     """The mount that a path is on; of its nearest existing folder when it does not exist."""
     place = Path(os.path.realpath(path))
@@ -145,9 +174,8 @@ def _top_devices(mount: Mount) -> list[str]:
         link = SYS / "dev" / "block" / f"{mount.major}:{mount.minor}"
         if link.exists():
             return [Path(os.path.realpath(link)).name]
-    if source and (name_ := _device_folder(Path(source).name)):
-        return [name_.name]
-    return []
+    folder = _device_folder(Path(source).name) if source else None
+    return [folder.name] if folder else []
 
 
 def _device_folder(name: str) -> Path | None:
@@ -172,7 +200,8 @@ def leaves_of(name: str) -> list[str]:
             break
         device = waiting.pop(0)
         folder = _device_folder(device)
-        below = sorted(os.listdir(folder / "slaves")) if folder and _has_slaves(folder) else []
+        slaves = folder / "slaves" if folder else None
+        below = sorted(os.listdir(slaves)) if slaves and slaves.is_dir() else []
         if below:
             waiting.extend(below)
         elif (disk := disk_of(device)) != device:
@@ -180,10 +209,6 @@ def leaves_of(name: str) -> list[str]:
         elif device not in found:
             found.append(device)
     return found
-
-
-def _has_slaves(folder: Path) -> bool:
-    return (folder / "slaves").is_dir()
 
 
 def backing_file(loop: str) -> Path | None:

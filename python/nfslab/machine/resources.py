@@ -21,9 +21,12 @@ Limits: without root, processes that changed their user cannot be seen or ended.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import secrets
 import signal
+import subprocess
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +37,7 @@ from nfslab.machine.journal import Journal, OpenEntry
 from nfslab.machine.processes import identity_of
 from nfslab.machine.trees import names_token
 from nfslab.machine.undo import UNDO, Scope, end_strays, process_root
+from nfslab.machine.users import as_user, primary_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -132,23 +136,31 @@ class Resources:
         """A loop device about to be attached to a file in a folder of ours."""
         return self._intend("loop", {"backing_file": self._own(backing_file)})
 
-    def directory(self, path: Path) -> Entry:
-        """A folder about to be made (not there yet); its path holds the token."""
+    def directory(self, path: Path, *, owner: int | None = None) -> Entry:
+        """A folder about to be made (not there yet); its path holds the token.
+
+        `owner` is who can remove it where root cannot.
+        """
         where = self._own(path)
         if os.path.lexists(where):
             raise RunFailed(f"{where} exists already", fix="remove it, or use another name")
-        return self._intend("directory", {"path": where})
+        what: dict[str, Any] = {"path": where}
+        return self._intend("directory", what if owner is None else what | {"owner": owner})
 
     def make_directory(self, path: Path, *, owner: int | None = None, mode: int = 0o700) -> Entry:
         """Journal a folder, make it, and give it to `owner`; OSError leaves nothing."""
-        entry = self.directory(path)
+        entry = self.directory(path, owner=owner)
         try:
-            os.mkdir(entry.path, mode)
-            os.chmod(entry.path, mode)
-            if owner is not None and owner != os.geteuid():
-                from nfslab.machine.users import primary_group
-
-                os.chown(entry.path, owner, primary_group(owner))
+            try:
+                os.mkdir(entry.path, mode)
+                os.chmod(entry.path, mode)
+                if owner is not None and owner != os.geteuid():
+                    os.chown(entry.path, owner, primary_group(owner))
+            except PermissionError:
+                # An NFS server that squashes root: the owner may do what root may not.
+                if owner is None or os.geteuid() != 0:
+                    raise
+                _make_as(entry.path, owner, mode)
         except BaseException:
             entry.undo()
             raise
@@ -259,6 +271,16 @@ class Resources:
             done = UNDO[entry.kind](entry.what, self._scope)
             self._release(entry)
             return done
+
+
+def _make_as(path: Path, owner: int, mode: int) -> None:
+    """mkdir(1) as that user; PermissionError when that user may not either."""
+    with contextlib.suppress(OSError):
+        os.rmdir(path)
+    argv = [*as_user(owner), "mkdir", "-m", f"{mode:o}", "--", str(path)]
+    completed = subprocess.run(argv, cwd="/", capture_output=True, text=True, check=False)
+    if completed.returncode != 0:
+        raise PermissionError(errno.EACCES, completed.stderr.strip(), str(path))
 
 
 def undo_all(

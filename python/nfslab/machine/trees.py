@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
 from typing import TYPE_CHECKING
 
 from nfslab.errors import RunFailed
-from nfslab.machine.mounts import mounts_below
+from nfslab.machine.mounts import answers, mounts_below
+from nfslab.machine.users import as_user
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+REMOVE_LIMIT_S = 600.0
 DEPTH_MAX = 200
 """Deeper trees are refused (each level holds a descriptor)."""
 
@@ -27,8 +30,25 @@ def names_token(path: Path, token: str) -> bool:
     return bool(token) and any(token in part for part in path.parts)
 
 
-def remove_tree(path: Path) -> bool:
-    """Remove a folder and all in it; False when there was none. RunFailed, OSError."""
+def remove_tree(path: Path, owner: int | None = None) -> bool:
+    """Remove a folder and all in it; False when there was none. RunFailed, OSError.
+
+    `owner` is tried when root may not (an NFS server that squashes root).
+    """
+    if not answers(path):
+        raise RunFailed(f"{path} is left alone", why="its file server does not answer")
+    refuse_mounts(path)
+    try:
+        return _remove(path)
+    except PermissionError:
+        if owner is None or os.geteuid() != 0:
+            raise
+    remove_as(path, owner)
+    return True
+
+
+def refuse_mounts(path: Path) -> None:
+    """RunFailed when something is mounted at the path or below it."""
     mounted = mounts_below(path)
     if mounted:
         raise RunFailed(
@@ -36,6 +56,19 @@ def remove_tree(path: Path) -> bool:
             why=f"{mounted[-1].filesystem} is still mounted at {mounted[-1].mount_point}",
             fix=f"umount {mounted[-1].mount_point}",
         )
+
+
+def remove_as(path: Path, owner: int) -> None:
+    """The same with rm(1) as that user; it follows no links and crosses no mounts."""
+    argv = [*as_user(owner), "rm", "-rf", "--one-file-system", "--", str(path)]
+    completed = subprocess.run(
+        argv, cwd="/", capture_output=True, text=True, timeout=REMOVE_LIMIT_S, check=False
+    )
+    if completed.returncode != 0:
+        raise RunFailed(f"{path} could not be removed", why=completed.stderr.strip())
+
+
+def _remove(path: Path) -> bool:
     try:
         parent = _open_folder(path.parent)
     except FileNotFoundError:

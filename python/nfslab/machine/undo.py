@@ -5,9 +5,9 @@ makes sure that it is ours, and undoes it. It returns a sentence, or "" when the
 nothing; it raises (RunFailed, OSError) when the thing is there and could not be undone,
 and the entry then stays in the journal for the next start.
 
-Ours is what carries the runner's token (128 random bits would be no safer than these 64:
-nobody guesses at them): in the path of a folder, a mount point, a loop device's backing
-file, a control group; in the environment of a process; in the UUID written to a device.
+Ours is what carries the runner's token (64 random bits): in the path of a folder, a mount
+point, a loop device's backing file, a control group; in the environment of a process; in
+the UUID written to a device.
 A path or a number alone never suffices, because other things may have taken it since.
 """
 
@@ -214,7 +214,9 @@ def remove_cgroup(path: Path) -> None:
 def undo_directory(what: dict[str, Any], scope: Scope) -> str:
     """Remove a folder of ours with all that is in it."""
     path = _own_path(what, "path", scope)
-    return f"removed {path}" if remove_tree(path) else ""
+    owner = what.get("owner")
+    gone = remove_tree(path, owner if isinstance(owner, int) else None)
+    return f"removed {path}" if gone else ""
 
 
 def undo_device_mapper(what: dict[str, Any], scope: Scope) -> str:

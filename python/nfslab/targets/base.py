@@ -12,6 +12,8 @@ A new target is one file in this folder, one line in `registry.py`, one test fil
 
 from __future__ import annotations
 
+import errno
+import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,11 +21,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
-from nfslab.results.records import DurabilityRecord, PlaceRecord
+from nfslab.errors import RunFailed
+from nfslab.machine.availability import Availability
+from nfslab.machine.durability import durability_of
+from nfslab.machine.mount_options import nfs_facts
+from nfslab.machine.mounts import answers, backing_file, block_devices_of, mount_of
+from nfslab.machine.users import reachable_by
+from nfslab.quantities import format_size
+from nfslab.results.records import DurabilityRecord, Level, PlaceRecord
 
 if TYPE_CHECKING:
-    from nfslab.machine.availability import Availability
-    from nfslab.machine.resources import Resources
+    from nfslab.machine.resources import Entry, Resources
 
 
 class TargetParameters(BaseModel):
@@ -100,3 +108,155 @@ class Target(ABC):
     @abstractmethod
     def down(self, place: Place) -> None:
         """Remove what `up` made. Must work on a place that has failed half way."""
+
+
+def describe(
+    target: Target, path: Path, *, stated: Level | None = None, facts: dict[str, Any] | None = None
+) -> Place:
+    """The place at `path`, with everything that the kernel says of it read back now."""
+    mount = mount_of(path)
+    devices = block_devices_of(mount)
+    space = os.statvfs(path)
+    known: dict[str, Any] = {
+        "size_bytes": space.f_blocks * space.f_frsize,
+        "free_bytes": space.f_bavail * space.f_frsize,
+        "block_size_bytes": space.f_bsize,
+    }
+    if nfs := nfs_facts(mount):
+        known["nfs"] = nfs
+    files = {name: str(file) for name in devices if (file := backing_file(name)) is not None}
+    if files:
+        known["backing_files"] = files
+    return Place(
+        target=target.name,
+        kind=target.kind,
+        path=path,
+        filesystem=mount.filesystem,
+        source=mount.source,
+        mount_point=mount.mount_point,
+        mount_options=mount.options,
+        devices=devices,
+        durability=durability_of(mount, devices, stated=stated),
+        facts=known | (facts or {}),
+    )
+
+
+class FolderTarget(Target):
+    """A target that is a folder of our own inside a folder that exists already."""
+
+    def __init__(self, name: str, parameters: TargetParameters) -> None:
+        super().__init__(name, parameters)
+        self._entries: dict[Path, Entry] = {}
+
+    @property
+    @abstractmethod
+    def parent(self) -> Path:
+        """The folder that exists."""
+
+    @property
+    def minimum_free_bytes(self) -> int:
+        """Space that has to be there before anything is made."""
+        return 0
+
+    @property
+    def stated_durability(self) -> Level | None:
+        """What the user says of a server that cannot be seen from here."""
+        return None
+
+    def check(self) -> Availability:
+        """Is the folder there, writable, large enough?"""
+        return usable_folder(self.parent, self.minimum_free_bytes)
+
+    def free_bytes(self) -> int | None:
+        """Space for an unprivileged user in the folder; None when it cannot be asked."""
+        try:
+            space = os.statvfs(self.parent)
+        except OSError:
+            return None
+        return space.f_bavail * space.f_frsize
+
+    def up(self, resources: Resources, *, owner: int | None = None) -> Place:
+        """A folder `nfslab-<token>-<target>` of our own; RunFailed."""
+        usable = self.check()
+        if not usable.ok:
+            raise RunFailed(f"target {self.name!r}: {usable.reason}", fix=usable.fix)
+        entry = own_folder(self, self.parent, resources, owner)
+        try:
+            place = describe(self, entry.path, stated=self.stated_durability)
+        except BaseException:
+            entry.undo()
+            raise
+        self._entries[place.path] = entry
+        return place
+
+    def down(self, place: Place) -> None:
+        """Remove the folder with all in it."""
+        if (entry := self._entries.pop(place.path, None)) is not None:
+            entry.undo()
+
+
+def usable_folder(folder: Path, minimum_free_bytes: int = 0) -> Availability:
+    """Can this user make a folder in there? If not: why, and what to do."""
+    if not answers(folder):
+        return Availability(
+            False,
+            f"the server of {folder} does not answer",
+            "bring the server back, or unmount it (umount -f)",
+        )
+    if not folder.exists():
+        blocked = reachable_by(folder.parent, os.geteuid())
+        reason = "" if blocked.ok else f" ({blocked.reason})"
+        return Availability(False, f"{folder} does not exist{reason}", f"mkdir -p {folder}")
+    if not folder.is_dir():
+        return Availability(False, f"{folder} is not a folder", "name a folder as `path`")
+    mount = mount_of(folder)
+    if mount.read_only:
+        return Availability(
+            False,
+            f"{folder} is read-only: {mount.filesystem} is mounted so at {mount.mount_point}",
+            f"mount -o remount,rw {mount.mount_point}, or choose another path",
+        )
+    # Root is asked nothing here: an NFS server may squash it, and `up` then tells.
+    if os.geteuid() != 0 and not os.access(folder, os.W_OK | os.X_OK):
+        return Availability(
+            False, f"{folder} is not writable for this user", f"chown it, or chmod u+w {folder}"
+        )
+    space = os.statvfs(folder)
+    free = space.f_bavail * space.f_frsize
+    if free < minimum_free_bytes:
+        return Availability(
+            False,
+            f"{folder} has {format_size(free)} free, {format_size(minimum_free_bytes)} are needed",
+            "make room there, choose another path, or ask for less",
+        )
+    return Availability(True)
+
+
+def own_folder(target: Target, parent: Path, resources: Resources, owner: int | None) -> Entry:
+    """Make the target's folder in `parent` for `owner`, journalled; RunFailed."""
+    if owner is not None and not (reachable := reachable_by(parent, owner)).ok:
+        raise RunFailed(f"target {target.name!r}: {reachable.reason}", fix=reachable.fix)
+    name = f"{resources.name}-{target.name}"
+    number = 1
+    while os.path.lexists(path := parent / (name if number == 1 else f"{name}-{number}")):
+        number += 1
+    try:
+        return resources.make_directory(path, owner=owner)
+    except OSError as error:
+        raise RunFailed(
+            f"target {target.name!r}: cannot make a folder in {parent}",
+            why=error.strerror or str(error),
+            fix=_FIXES.get(error.errno or 0, "choose another path"),
+        ) from error
+
+
+_FIXES = {
+    errno.ENOSPC: "make room there (inodes as well: df -i), or choose another path",
+    errno.EDQUOT: "the user's quota is used up: make room, or choose another path",
+    errno.EROFS: "mount it read-write, or choose another path",
+    errno.EACCES: "let the user that runs the workload write there (chown, chmod), or export "
+    "with no_root_squash when it is NFS and you are root",
+    errno.EPERM: "let the user that runs the workload write there (chown, chmod), or export "
+    "with no_root_squash when it is NFS and you are root",
+    errno.ESTALE: "the server no longer knows this mount: unmount it and mount it again",
+}
