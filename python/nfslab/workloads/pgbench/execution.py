@@ -1,0 +1,221 @@
+"""Running pgbench and watching over it: time, server, room for its log.
+
+pgbench is a program of its own; nothing here sits in its loop. Ten times a second it is
+looked at: does it run, does the server run, is the run's time over, does the transaction
+log stay within its room. Whatever ends the run ends pgbench first.
+
+Where the log is written matters: pgbench writes it while it measures. When the results
+folder shares its device with a target, the log goes to memory (/dev/shm) as long as it
+surely fits; the run's notes say where it was.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from nfslab.errors import RunFailed
+from nfslab.machine.processes import CLOCK_TICKS_PER_S, all_statuses
+from nfslab.workloads.pgbench.failures import full_target
+from nfslab.workloads.pgbench.printed import PrintedReport, read_printed_report
+from nfslab.workloads.pgbench.transaction_log import BYTES_PER_TRANSACTION, LOG_BYTES_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nfslab.targets.base import Place
+    from nfslab.workloads.pgbench.parameters import PgbenchParameters
+    from nfslab.workloads.pgbench.server import Server
+
+POLL_S: Final = 0.1
+STOP_GRACE_S: Final = 3.0
+MEMORY_FOLDER: Final = Path("/dev/shm")
+MEMORY_LOG_BYTES_MAX: Final = 512 << 20
+FREE_BYTES_MIN: Final = 64 << 20
+"""The log may not take the last of a file system: the results need room as well."""
+ASSUMED_TPS: Final = 20_000
+"""For the room of a log whose length is not known: more than two CPUs ever made."""
+
+
+@dataclass(frozen=True, slots=True)
+class PgbenchRun:
+    """A pgbench that ended well."""
+
+    printed: PrintedReport
+    started_ns: int
+    """CLOCK_MONOTONIC when it was started."""
+    realtime_offset_ns: tuple[int, int]
+    """Wall clock minus monotonic clock, before and after: a difference is a clock step."""
+    client_cpu_s: float
+    server_cpu_s: float | None
+    """Of all server processes while pgbench ran; None when it could not be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogRoom:
+    """Where pgbench's transaction log goes while it runs."""
+
+    folder: Path
+    limit_bytes: int
+    note: str
+
+    @property
+    def prefix(self) -> Path:
+        """pgbench appends its process id, and a thread's number."""
+        return self.folder / "transactions"
+
+    def files(self) -> list[Path]:
+        """The log's files, the first thread's first."""
+        found = self.folder.glob(f"{self.prefix.name}.*")
+        return sorted(found, key=lambda path: [int(n) for n in path.name.split(".")[1:]])
+
+    def check(self) -> None:
+        """RunFailed when the log grew beyond its limit, or its file system is full."""
+        size = sum(path.stat().st_size for path in self.files())
+        free = shutil.disk_usage(self.folder).free
+        if size > self.limit_bytes or free < FREE_BYTES_MIN:
+            raise RunFailed(
+                f"pgbench's transaction log needs too much room ({size} bytes so far)",
+                why=f"{self.folder} has {free} bytes left; the log may have {self.limit_bytes}",
+                fix="shorten the run, make room there, or set workload.sampling_rate below 1",
+            )
+
+
+def expected_transactions(parameters: PgbenchParameters) -> int:
+    """At most so many transactions are logged (an estimate with `duration`)."""
+    if parameters.transactions is not None:
+        count = float(parameters.transactions * parameters.clients)
+    else:
+        count = (parameters.duration or 0.0) * (parameters.rate or ASSUMED_TPS)
+    return int(count * parameters.sampling_rate) + 1
+
+
+def log_room(
+    server: Server, parameters: PgbenchParameters, places: Mapping[str, Place], logs: Path
+) -> LogRoom:
+    """Choose where the log goes; RunFailed when it cannot fit anywhere."""
+    expected = expected_transactions(parameters) * BYTES_PER_TRANSACTION
+    devices = {os.stat(place.path).st_dev for place in places.values()}
+    shares = os.stat(logs).st_dev in devices
+    name = f"{server.deployment.resources.name}-log-{secrets.token_hex(3)}"
+    note = ""
+    parent = logs
+    if shares:
+        memory = shutil.disk_usage(MEMORY_FOLDER).free if MEMORY_FOLDER.is_dir() else 0
+        fits = expected <= MEMORY_LOG_BYTES_MAX and 4 * expected <= memory
+        if fits and os.access(MEMORY_FOLDER, os.W_OK):
+            parent = MEMORY_FOLDER
+        else:
+            note = (
+                "pgbench wrote its transaction log to the device under test: its results "
+                "folder is on the same file system, and the log may not fit into memory"
+            )
+    free = shutil.disk_usage(parent).free - FREE_BYTES_MIN
+    if parameters.transactions is not None and expected > free:
+        raise RunFailed(
+            f"there is no room for pgbench's transaction log in {parent}",
+            why=f"it needs about {expected} bytes, {free} are free",
+            fix="make room there, run fewer transactions, or set workload.sampling_rate below 1",
+        )
+    entry = server.deployment.resources.make_directory(parent / name)
+    limit = MEMORY_LOG_BYTES_MAX if parent == MEMORY_FOLDER else LOG_BYTES_MAX
+    return LogRoom(entry.path, limit, note)
+
+
+def run_pgbench(
+    server: Server,
+    argv: list[str],
+    *,
+    name: str,
+    room: LogRoom | None,
+    places: Mapping[str, Place],
+) -> PgbenchRun:
+    """Run pgbench to its end; RunFailed says whether it, the server or a target failed."""
+    deployment = server.deployment
+    out = deployment.logs / f"{name}.out"
+    log = deployment.logs / f"{name}.log"
+    cpu_before = server_cpu_s(server.process.pid)
+    offset_before = _realtime_offset_ns()
+    started_ns = time.monotonic_ns()
+    process = deployment.start(
+        argv,
+        log=log.name,
+        stdout=out.name,
+        env=server.client_environment(),
+        stop_signal=signal.SIGTERM,
+    )
+    try:
+        while (code := process.poll()) is None:
+            deployment.remaining_s()
+            if not server.alive():
+                raise server.death("PostgreSQL died in the middle of the run")
+            if room is not None:
+                room.check()
+            time.sleep(POLL_S)
+    finally:
+        process.stop(grace_s=STOP_GRACE_S)
+    said = log.read_text(encoding="utf-8", errors="replace")
+    if code != 0:
+        raise _failure(server, code, said, places)
+    cpu_after = server_cpu_s(server.process.pid)
+    known = cpu_before is not None and cpu_after is not None
+    return PgbenchRun(
+        printed=read_printed_report(out.read_text(encoding="utf-8", errors="replace")),
+        started_ns=started_ns,
+        realtime_offset_ns=(offset_before, _realtime_offset_ns()),
+        client_cpu_s=sum(process.cpu_s()),
+        server_cpu_s=cpu_after - cpu_before if known else None,  # type: ignore[operator]
+    )
+
+
+def _failure(server: Server, code: int, said: str, places: Mapping[str, Place]) -> RunFailed:
+    """Why pgbench failed: a full target, a dead server, or its own words."""
+    lines = [line for line in said.splitlines() if line.strip()]
+    if full := full_target(lines, places):
+        return full
+    if server.ended_after_failure():
+        return server.death("PostgreSQL died in the middle of the run", "\n".join(lines[-3:]))
+    return RunFailed(
+        f"pgbench failed (exit code {code})",
+        why="\n       ".join(lines[-12:]) or "it said nothing",
+        fix="see logs/pgbench.log and logs/postgres.log of the run",
+    )
+
+
+def server_cpu_s(postmaster: int) -> float | None:
+    """CPU seconds so far of a server's processes: the living ones and those that ended.
+
+    All of PostgreSQL's processes are children of the postmaster, which waits for each:
+    those that ended are in its own account (proc(5): cutime, cstime). Resolution: a clock
+    tick (10 ms) a process. None when there is no such process.
+    """
+    statuses = all_statuses()
+    total = 0
+    found = False
+    for status in statuses:
+        if status.identity.pid == postmaster:
+            found = True
+            total += status.user_ticks + status.system_ticks
+            total += status.waited_user_ticks + status.waited_system_ticks
+        elif status.parent == postmaster:
+            total += status.user_ticks + status.system_ticks
+    return total / CLOCK_TICKS_PER_S if found else None
+
+
+def _realtime_offset_ns() -> int:
+    """Wall clock minus monotonic clock, read as closely together as it goes."""
+    best: tuple[int, int] | None = None
+    for _ in range(3):
+        before = time.monotonic_ns()
+        wall = time.time_ns()
+        after = time.monotonic_ns()
+        reading = (after - before, wall - (before + after) // 2)
+        best = min(best, reading) if best else reading
+    assert best is not None
+    return best[1]

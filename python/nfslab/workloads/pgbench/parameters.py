@@ -1,0 +1,173 @@
+"""Parameters of the workload `pgbench`, as written in the experiment file.
+
+Names are pgbench's and PostgreSQL's own wherever there is one, so that what a person
+knows from there holds here. Impossible combinations are refused here with the reason;
+what depends on the installation (a version too old for an option) is refused by
+`PgbenchWorkload.check`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from nfslab.quantities import Duration, Size
+from nfslab.workloads.base import WorkloadParameters
+from nfslab.workloads.pgbench.settings import (
+    SETTINGS_MAX,
+    SettingValue,
+    connections_problem,
+    setting_problem,
+)
+
+if TYPE_CHECKING:
+    from typing import Self
+
+Builtin = Literal["tpcb-like", "simple-update", "select-only"]
+BUILTINS: Final = ("tpcb-like", "simple-update", "select-only")
+CLIENTS_MAX: Final = 10_000
+SCALE_MAX: Final = 21_474
+"""Beyond it account numbers need 64 bits (pgbench's SCALE_32BIT_THRESHOLD is near)."""
+VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+SCRIPTS_MAX: Final = 128
+"""pgbench's MAX_SCRIPTS."""
+WEIGHT_MAX: Final = 2**31 - 1
+
+
+def _weights(value: object) -> object:
+    """One name, a list of names, or names with weights: always names with weights."""
+    if isinstance(value, str):
+        return {value: 1}
+    if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
+        if len(set(value)) != len(value):
+            raise ValueError(f"{value!r} names one twice; write a table with weights")
+        return dict.fromkeys(value, 1)
+    return value
+
+
+Weight = Annotated[int, Field(ge=0, le=WEIGHT_MAX)]
+
+
+class PgbenchParameters(WorkloadParameters):
+    """What `[workload]` may hold with `kind = "pgbench"`."""
+
+    data: str
+    """Role: the target of the data directory."""
+    wal: str | None = None
+    """Role: the target of the write-ahead log; default: with the data."""
+    postgres: str = "auto"
+    """"auto", "system", "embedded", "embedded-16", or the folder of the programs."""
+
+    # What is loaded
+    scale: int = Field(default=1, ge=1, le=SCALE_MAX)
+    fillfactor: int = Field(default=100, ge=10, le=100)
+    foreign_keys: bool = False
+    partitions: int = Field(default=0, ge=0, le=10_000)
+    partition_method: Literal["range", "hash"] = "range"
+    load: Literal["copy", "fresh"] = "copy"
+    """"copy": loaded once and copied for every run; "fresh": loaded anew for every run."""
+    data_checksums: bool | None = None
+    """None: as this version's initdb has it (on since 18)."""
+    wal_segment_size: Size | None = None
+    settings: dict[str, SettingValue] = Field(default_factory=dict)
+    """Server settings, any: name = value."""
+
+    # The load
+    clients: int = Field(default=1, ge=1, le=CLIENTS_MAX)
+    threads: int = Field(default=1, ge=1, le=CLIENTS_MAX)
+    transactions: int | None = Field(default=None, ge=1, le=2**31 - 1)
+    """Per client. Either this or `duration`."""
+    duration: Duration | None = None
+    """Whole seconds."""
+    warm_up: Duration = 0.0
+    """Whole seconds of the same load before the timed part."""
+    rate: float | None = Field(default=None, gt=0, le=1e7)
+    """Transactions a second of all clients, at random instants (Poisson)."""
+    latency_limit: Duration | None = None
+    """Slower ones count as late; with `rate`, those that cannot make it are skipped."""
+    protocol: Literal["simple", "extended", "prepared"] = "simple"
+    builtin: Annotated[dict[Builtin, Weight], BeforeValidator(_weights)] = Field(
+        default_factory=dict
+    )
+    """pgbench's own scripts: a name, names, or names with weights; default "tpcb-like"."""
+    scripts: Annotated[dict[str, Weight], BeforeValidator(_weights)] = Field(default_factory=dict)
+    """Own scripts: a path, paths, or paths with weights."""
+    variables: dict[str, int | float | str] = Field(default_factory=dict)
+    """For own scripts (pgbench -D)."""
+    socket: Literal["unix", "tcp"] = "unix"
+    connect_each: bool = False
+    """A new connection for every transaction."""
+    max_tries: int = Field(default=1, ge=1, le=1_000_000)
+    """How often a transaction is tried after a serialisation error or a deadlock."""
+    sampling_rate: float = Field(default=1.0, gt=0, le=1)
+    """Share of transactions that are logged: below 1 quantiles are estimates."""
+
+    @field_validator("duration", "warm_up")
+    @classmethod
+    def _whole_seconds(cls, value: float | None) -> float | None:
+        if value is not None and value != int(value):
+            raise ValueError(f"pgbench takes whole seconds, not {value:g}")
+        return value
+
+    @field_validator("wal_segment_size")
+    @classmethod
+    def _segment(cls, value: int | None) -> int | None:
+        sizes = [1 << power for power in range(20, 31)]
+        if value is not None and value not in sizes:
+            raise ValueError("wal_segment_size is a power of two from 1M to 1G")
+        return value
+
+    @field_validator("settings")
+    @classmethod
+    def _settings(cls, value: dict[str, SettingValue]) -> dict[str, SettingValue]:
+        if len(value) > SETTINGS_MAX:
+            raise ValueError(f"more than {SETTINGS_MAX} settings")
+        problems = [p for name, v in value.items() if (p := setting_problem(name, v))]
+        if problems:
+            raise ValueError("; ".join(problems))
+        return value
+
+    @field_validator("variables")
+    @classmethod
+    def _variables(cls, value: dict[str, int | float | str]) -> dict[str, int | float | str]:
+        for name in value:
+            if not VARIABLE.fullmatch(name):
+                raise ValueError(f"{name!r} is no name of a pgbench variable (letters, digits, _)")
+        return value
+
+    @model_validator(mode="after")
+    def _combination(self) -> Self:
+        if (self.transactions is None) == (self.duration is None):
+            both = "both are given" if self.transactions is not None else "none is given"
+            raise ValueError(f"give either transactions (per client) or duration (seconds): {both}")
+        if self.duration is not None and self.duration < 1:
+            raise ValueError("duration is at least one second")
+        if self.variables and not self.scripts:
+            raise ValueError("variables are for own scripts: there are no `scripts`")
+        weights = [*self.builtin.values(), *self.scripts.values()]
+        if weights and not any(weights):
+            raise ValueError("all scripts have weight 0")
+        if len(weights) > SCRIPTS_MAX:
+            raise ValueError(f"pgbench takes at most {SCRIPTS_MAX} scripts")
+        if self.latency_limit is not None and self.latency_limit < 1e-4:
+            raise ValueError("latency_limit is at least 0.1 ms, pgbench's resolution")
+        if problem := connections_problem(self.settings, self.clients):
+            raise ValueError(problem)
+        return self
+
+    def builtin_scripts(self) -> dict[str, int]:
+        """pgbench's own scripts with their weights, the default filled in."""
+        if self.builtin or self.scripts:
+            return {str(name): weight for name, weight in self.builtin.items()}
+        return {"tpcb-like": 1}
+
+    def script_names(self) -> list[str]:
+        """All scripts in the order in which pgbench numbers them."""
+        return [*self.builtin_scripts(), *self.scripts]
+
+    @property
+    def effective_threads(self) -> int:
+        """pgbench never has more threads than clients."""
+        return min(self.threads, self.clients)

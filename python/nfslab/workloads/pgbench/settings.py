@@ -1,0 +1,126 @@
+"""Server settings from the experiment file: which are allowed, how they reach the server.
+
+Any setting of PostgreSQL may be given; it becomes `-c name=value` on the server's command
+line (an argument list, never a shell). The names are checked against a pattern, so that
+nothing else can be smuggled in, and a few are refused because nfslab has to know their
+value: each with its reason. Whether a setting exists and its value fits is PostgreSQL's
+to say: it is asked before the first run (`postgres -C`), and its own words are shown.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SettingValue = bool | int | float | str
+
+NAME: Final = re.compile(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?")
+NAME_LENGTH_MAX: Final = 127
+"""Twice PostgreSQL's NAMEDATALEN - 1 and a dot: longer ones cannot exist."""
+VALUE_LENGTH_MAX: Final = 4096
+SETTINGS_MAX: Final = 200
+
+_PLACE = "nfslab decides where the cluster lives: use the roles `data` and `wal`"
+_LISTEN = "nfslab chooses a private socket or a free port: use workload.socket"
+_LOG = "nfslab keeps the server's log with the run, and reads it when something fails"
+RESERVED: Final[dict[str, str]] = {
+    "data_directory": _PLACE,
+    "config_file": _PLACE,
+    "hba_file": "nfslab decides who may connect: only this run",
+    "ident_file": "nfslab decides who may connect: only this run",
+    "external_pid_file": _PLACE,
+    "port": _LISTEN,
+    "listen_addresses": _LISTEN,
+    "unix_socket_directories": _LISTEN,
+    "unix_socket_group": _LISTEN,
+    "unix_socket_permissions": _LISTEN,
+    "logging_collector": _LOG,
+    "log_destination": _LOG,
+    "log_directory": _LOG,
+    "log_filename": _LOG,
+    "log_line_prefix": _LOG,
+    "lc_messages": _LOG,
+    "syslog_facility": _LOG,
+    "syslog_ident": _LOG,
+    "restart_after_crash": "a crash has to fail the run, not to be survived unseen",
+    "password_encryption": "nfslab makes the password of the run itself",
+    "ssl": "not supported yet: connections are private sockets or loopback",
+}
+
+
+def setting_problem(name: str, value: object) -> str:
+    """Why this setting cannot be used; "" when it can (as far as nfslab can tell)."""
+    if not NAME.fullmatch(name) or len(name) > NAME_LENGTH_MAX:
+        return f"{name!r} is no name of a server setting (lower case letters, digits, _)"
+    if name in RESERVED:
+        return f"{name} cannot be set here: {RESERVED[name]}"
+    if isinstance(value, str):
+        if len(value) > VALUE_LENGTH_MAX:
+            return f"the value of {name} is longer than {VALUE_LENGTH_MAX} characters"
+        if any(ord(character) < 32 for character in value):
+            return f"the value of {name} contains a control character"
+    return ""
+
+
+def setting_text(value: SettingValue) -> str:
+    """A value as PostgreSQL reads it: `true` is `on`, numbers as they are."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)
+
+
+def as_arguments(settings: Mapping[str, SettingValue]) -> list[str]:
+    """`-c name=value` for the server's argument list, in the given order."""
+    arguments: list[str] = []
+    for name, value in settings.items():
+        arguments += ["-c", f"{name}={setting_text(value)}"]
+    return arguments
+
+
+def with_defaults(settings: Mapping[str, SettingValue], clients: int) -> dict[str, SettingValue]:
+    """The settings that a run starts with: the person's, and what the load needs.
+
+    A server for more clients than PostgreSQL's default of 100 connections gets room for
+    them, unless `max_connections` was set.
+    """
+    result: dict[str, SettingValue] = {"log_checkpoints": True, "log_timezone": "UTC"}
+    needed = clients + CONNECTIONS_BESIDE
+    if needed > DEFAULT_MAX_CONNECTIONS:
+        result["max_connections"] = needed
+    return result | dict(settings)
+
+
+CONNECTIONS_BESIDE: Final = 13
+"""Connections beside the clients: pgbench's first, the collector's, nfslab's own, and
+PostgreSQL's three that are kept for superusers; a few to spare."""
+DEFAULT_MAX_CONNECTIONS: Final = 100
+
+
+def connections_problem(settings: Mapping[str, Any], clients: int) -> str:
+    """Why `max_connections` as given cannot serve the clients; "" when it can."""
+    given = settings.get("max_connections")
+    try:
+        limit = int(given) if given is not None else None
+    except (TypeError, ValueError):
+        return ""
+    if limit is not None and limit < clients + 5:
+        return (
+            f"max_connections = {limit} leaves no room for {clients} clients: "
+            f"at least {clients + CONNECTIONS_BESIDE}, or leave it out"
+        )
+    return ""
+
+
+def durability_reasons(in_effect: Mapping[str, str]) -> list[str]:
+    """Why a committed transaction may be lost with the power, from settings in effect."""
+    reasons = []
+    if in_effect.get("fsync") == "off":
+        reasons.append("fsync = off: PostgreSQL does not wait for the storage at all")
+    if in_effect.get("synchronous_commit") == "off":
+        reasons.append("synchronous_commit = off: the last commits before a crash may be lost")
+    if in_effect.get("full_page_writes") == "off":
+        reasons.append("full_page_writes = off: a page torn by a crash cannot be repaired")
+    return reasons

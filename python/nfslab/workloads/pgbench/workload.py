@@ -1,0 +1,400 @@
+"""pgbench on a PostgreSQL of its own: the way of one run, from empty places to metrics.
+
+    prepare   cluster on the places (restored or fresh), server up, settings read back
+    measure   warm-up if asked for, then pgbench: its log and its report
+    verify    the TPC-B invariant, read from the database
+    finish    server down
+
+The server is up but has touched little when `prepare` ends, so the runner can drop the
+page cache in between. The warm-up belongs to `measure`, since a cache that was dropped
+after it would undo it; collectors are told when the timed part begins (see `service`).
+
+Never as root: root's server runs as an unprivileged user, which owns the places.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+
+from nfslab.errors import RunFailed, Unavailable
+from nfslab.machine.availability import Availability
+from nfslab.results.records import DurabilityRecord
+from nfslab.workloads.base import Outcome, Workload
+from nfslab.workloads.pgbench import cluster, execution, invariant, invocation, outcome
+from nfslab.workloads.pgbench.deployment import DATABASE, Deployment
+from nfslab.workloads.pgbench.installation import Installation, find_installation
+from nfslab.workloads.pgbench.parameters import PgbenchParameters
+from nfslab.workloads.pgbench.preflight import settings_accepted
+from nfslab.workloads.pgbench.relocation import reachable_copy
+from nfslab.workloads.pgbench.server import Server, start_server
+from nfslab.workloads.pgbench.service import PostgresService
+from nfslab.workloads.pgbench.settings import durability_reasons, with_defaults
+from nfslab.workloads.pgbench.transaction_log import read_transaction_log
+
+if TYPE_CHECKING:
+    from nfslab.results.records import CheckRecord
+    from nfslab.workloads.base import RunContext, WorkloadParameters
+    from nfslab.workloads.pgbench.printed import PrintedReport
+
+BYTES_PER_SCALE: Final = 16 << 20
+"""Tables and keys of one scale unit (100,000 accounts), measured: 15 MB."""
+EMPTY_CLUSTER_BYTES: Final = 48 << 20
+WAL_BYTES_MAX: Final = 1_200 << 20
+"""PostgreSQL's default max_wal_size, and what it may overshoot by between checkpoints."""
+WAL_BYTES_PER_TRANSACTION: Final = 6_000
+"""With full-page images soon after a checkpoint; a bound for the estimate."""
+DATA_BYTES_PER_TRANSACTION: Final = 300
+ASSUMED_TPS: Final = 300
+"""For the plan's estimate of time, where only the number of transactions is known."""
+
+
+class PgbenchWorkload(Workload):
+    """PostgreSQL's own benchmark, on a cluster made for the run."""
+
+    kind: ClassVar[str] = "pgbench"
+    summary: ClassVar[str] = "PostgreSQL under pgbench: TPC-B like, read-only or own scripts"
+    Parameters: ClassVar[type[WorkloadParameters]] = PgbenchParameters
+    roles: ClassVar[tuple[str, ...]] = ("data", "wal")
+    parameters: PgbenchParameters
+
+    def __init__(self, parameters: WorkloadParameters) -> None:
+        super().__init__(parameters)
+        self.parameters = cast("PgbenchParameters", parameters)
+        self._server: Server | None = None
+        self._committed: dict[str, int] = {}
+        self._verified = False
+
+    @classmethod
+    def available(cls) -> Availability:
+        """Is there any PostgreSQL with server and pgbench?"""
+        try:
+            find_installation("auto")
+        except Unavailable as error:
+            return Availability(False, f"{error.what}: {error.why}", error.fix)
+        return Availability(True)
+
+    def check(self) -> Availability:
+        """The installation asked for, its pgbench's options, its opinion of the settings."""
+        try:
+            installation = self.installation
+        except Unavailable as error:
+            return Availability(False, f"{error.what}: {error.why}", error.fix)
+        possible = invocation.invocation_possible(self.parameters, installation)
+        if not possible.ok:
+            return possible
+        return settings_accepted(installation, self.parameters.settings, self.owner())
+
+    def owner(self) -> int | None:
+        """PostgreSQL refuses to run as root: an unprivileged user then, else the caller."""
+        from nfslab.machine.users import unprivileged_user
+
+        return unprivileged_user()
+
+    @cached_property
+    def installation(self) -> Installation:
+        """The PostgreSQL of this workload, where the server's user can reach it."""
+        from nfslab.machine.users import reachable_by
+
+        found = find_installation(self.parameters.postgres)
+        user = self.owner()
+        if user is None:
+            return found
+        reach = reachable_by(found.program("postgres"), user)
+        if reach.ok:
+            return found
+        if found.source == "embedded":
+            return reachable_copy(found)
+        raise Unavailable(
+            f"the PostgreSQL in {found.bindir} cannot be run by an unprivileged user",
+            why=f"PostgreSQL refuses to run as root, and {reach.reason}",
+            fix='set workload.postgres to "system" or "embedded", or install it elsewhere',
+        )
+
+    def estimate_s(self) -> float:
+        """Restore, start, run and check; loading once is shared by many runs."""
+        p = self.parameters
+        timed = p.duration or (p.transactions or 0) * p.clients / (p.rate or ASSUMED_TPS)
+        per_scale = 0.45 if p.load == "fresh" else 0.08
+        return timed + p.warm_up + 3.0 + p.scale * per_scale
+
+    def estimate_bytes(self) -> dict[str, int]:
+        """Data by scale; the log up to what a checkpoint cycle may hold."""
+        p = self.parameters
+        count = execution.expected_transactions(p) / p.sampling_rate
+        if p.transactions is None:
+            count = (p.duration or 0.0) * (p.rate or ASSUMED_TPS * 10)
+        scaled = p.scale * BYTES_PER_SCALE
+        data = EMPTY_CLUSTER_BYTES + scaled + int(count * DATA_BYTES_PER_TRANSACTION)
+        written = count * WAL_BYTES_PER_TRANSACTION + (scaled if p.load == "fresh" else 0)
+        wal = (64 << 20) + min(WAL_BYTES_MAX, int(written))
+        if p.wal is None or p.wal == p.data:
+            return {"data": data + wal}
+        return {"data": data, "wal": wal}
+
+    def prepare(self, context: RunContext) -> None:
+        """Cluster on the places, server up, settings in effect written down."""
+        # What reads the log takes a while to import: not beside the timed part.
+        import pyarrow.csv  # noqa: F401
+
+        import nfslab._core  # noqa: F401
+
+        p = self.parameters
+        self._server, self._committed, self._verified = None, {}, False
+        deployment = self._deployment(context)
+        installation = deployment.installation
+        place = cluster.cluster_place(context.places)
+        shape = self._shape()
+        settings = with_defaults(p.settings, p.clients)
+        self._keep_scripts(context)
+        context.notes.append(
+            f"PostgreSQL {installation.version} ({installation.source}: {installation.bindir})"
+        )
+        if p.load == "fresh":
+            with context.phase("load"):
+                cluster.load(deployment, place, shape, settings, context.places)
+            context.notes.append("the database was loaded anew for this run")
+        else:
+            with context.phase("load"):
+                source, made = cluster.template(deployment, context.cache, shape, context.places)
+            with context.phase("restore"):
+                cluster.restore(deployment, source, place, context.places)
+            context.notes.append(
+                "the database is a copy of one that was loaded "
+                + ("for this run" if made else "for an earlier run of this experiment")
+            )
+        with context.phase("start"):
+            self._server = start_server(
+                deployment, place.data, settings, places=context.places, tcp=p.socket == "tcp"
+            )
+        self._tell(context, place)
+
+    def measure(self, context: RunContext) -> Outcome:
+        """Warm-up, then the timed pgbench; its log becomes the samples."""
+        p, server = self.parameters, self._running()
+        names = p.script_names()
+        if p.warm_up:
+            with context.phase("warm-up"):
+                self._warm_up(context, names)
+        room = execution.log_room(server, p, context.places, server.deployment.logs)
+        if room.note:
+            context.notes.append(room.note)
+        argv = invocation.pgbench_arguments(p, server, seed=context.seed, log_prefix=room.prefix)
+        for begin in context.facts.get("at_timed_start", []):
+            begin()
+        with context.phase("measure"):
+            run = execution.run_pgbench(
+                server, argv, name="pgbench", room=room, places=context.places
+            )
+        log = read_transaction_log(room.files(), invocation.log_layout(p))
+        metrics = outcome.metrics(log, run, p)
+        timed = outcome.timed_part(log, run, open_loop=p.rate is not None)
+        context.facts |= {"timed_start_ns": timed.start_ns, "timed_end_ns": timed.end_ns}
+        self._count(run.printed, names)
+        self._remark(context, run.printed)
+        shutil.rmtree(room.folder)
+        return Outcome(
+            metrics=metrics,
+            samples={
+                "transactions": log.table(timed.start_log_us),
+                "latency_histogram": outcome.histogram_table(log),
+            },
+            checks=[outcome.check_log(log, run, p), outcome.check_clock(run)],
+        )
+
+    def verify(self, context: RunContext, outcome: Outcome) -> list[CheckRecord]:
+        """Does the database hold what pgbench says it committed?"""
+        server = self._running()
+        own = bool(self.parameters.scripts)
+        with context.phase("verify"), server.connect() as connection:
+            limit_ms = max(1, int(context.remaining_s() * 1000))
+            connection.execute(
+                "SELECT set_config('statement_timeout', %s, false)", (str(limit_ms),)
+            )
+            balances = None if own else self._balances(connection)
+            check = invariant.check_balances(balances, self._committed)
+        self._verified = True
+        return [check]
+
+    def finish(self, context: RunContext) -> None:
+        """Stop the server: in peace after a verified run, at once otherwise."""
+        if self._server is not None:
+            server, self._server = self._server, None
+            server.stop(hurry=not self._verified)
+
+    def _balances(self, connection: Any) -> invariant.Balances:
+        import psycopg
+
+        try:
+            return invariant.read_balances(connection)
+        except psycopg.Error as error:
+            raise self._running().death(
+                "the TPC-B invariant could not be read", str(error)
+            ) from error
+
+    def _running(self) -> Server:
+        if self._server is None:
+            raise RunFailed("there is no PostgreSQL: the run was not prepared")
+        return self._server
+
+    def _deployment(self, context: RunContext) -> Deployment:
+        logs = context.folder / "logs"
+        logs.mkdir(exist_ok=True)
+        return Deployment(
+            installation=self.installation,
+            host=context.server_host,
+            resources=context.resources,
+            user=self.owner(),
+            logs=logs,
+            remaining_s=context.remaining_s,
+            commands=context.commands,
+        )
+
+    def _shape(self) -> cluster.Shape:
+        p = self.parameters
+        return cluster.Shape(
+            postgres=f"{self.installation.version} {self.installation.bindir}",
+            scale=p.scale,
+            fillfactor=p.fillfactor,
+            foreign_keys=p.foreign_keys,
+            partitions=p.partitions,
+            partition_method=p.partition_method,
+            data_checksums=p.data_checksums,
+            wal_segment_bytes=p.wal_segment_size,
+        )
+
+    def _keep_scripts(self, context: RunContext) -> None:
+        """Own scripts go with the run: a path alone says nothing years later."""
+        for index, name in enumerate(self.parameters.scripts):
+            path = invocation.script_path(name)
+            try:
+                text = path.read_bytes()
+            except OSError as error:
+                raise RunFailed(f"the script {path} cannot be read", why=str(error)) from error
+            (context.folder / "logs" / f"script-{index}.sql").write_bytes(text)
+            digest = hashlib.sha256(text).hexdigest()
+            context.notes.append(f"script {path}: SHA-256 {digest} (logs/script-{index}.sql)")
+
+    def _tell(self, context: RunContext, place: cluster.ClusterPlace) -> None:
+        """Settings in effect for the record; the service for the collectors."""
+        server = self._running()
+        with server.connect("postgres") as connection:
+            rows = connection.execute(
+                "SELECT name, current_setting(name), source FROM pg_settings "
+                "WHERE source <> 'default' OR name = ANY(%s) ORDER BY name",
+                (list(REPORTED_SETTINGS),),
+            ).fetchall()
+        in_effect = {row[0]: row[1] for row in rows if not UNINTERESTING.fullmatch(row[0])}
+        facts = {
+            "version": server.deployment.installation.version,
+            "source": server.deployment.installation.source,
+            "programs": str(server.deployment.installation.bindir),
+            "user": self.owner(),
+            "settings": in_effect,
+        }
+        context.places["data"].facts["postgresql"] = facts
+        reasons = durability_reasons(in_effect)
+        if reasons:
+            self._downgrade(context, reasons)
+        context.facts.setdefault("at_timed_start", [])
+        context.facts["postgres"] = PostgresService(
+            conninfo=server.conninfo("postgres"),
+            database=DATABASE,
+            pid=server.process.pid,
+            version=server.deployment.installation.version,
+            major=server.deployment.installation.major,
+            data_directory=place.data,
+            wal_directory=place.wal_directory,
+            client_name="pgbench",
+        )
+
+    @staticmethod
+    def _downgrade(context: RunContext, reasons: list[str]) -> None:
+        """What the server does not wait for is not durable, whatever the storage can."""
+        for role_place in context.places.values():
+            known = role_place.durability.reasons
+            role_place.durability = DurabilityRecord(
+                level="volatile", reasons=[*(r for r in reasons if r not in known), *known]
+            )
+        context.notes.extend(f"not durable: {reason}" for reason in reasons)
+
+    def _warm_up(self, context: RunContext, names: list[str]) -> None:
+        server = self._running()
+        argv = invocation.pgbench_arguments(
+            self.parameters, server, seed=context.seed + 1, log_prefix=None, warm_up=True
+        )
+        run = execution.run_pgbench(server, argv, name="warm-up", room=None, places=context.places)
+        self._count(run.printed, names)
+        context.notes.append(
+            f"a warm-up of {self.parameters.warm_up:g} s came before the timed part "
+            f"({run.printed.processed} transactions, not counted)"
+        )
+
+    def _count(self, printed: PrintedReport, names: list[str]) -> None:
+        """Add to the committed transactions of each script, for the invariant."""
+        if len(names) == 1:
+            counts = {names[0]: printed.processed}
+        else:
+            if len(printed.scripts) != len(names):
+                raise RunFailed(
+                    "pgbench's report does not have all scripts",
+                    why=f"{len(names)} were run, {len(printed.scripts)} are reported",
+                )
+            counts = {
+                name: script.processed for name, script in zip(names, printed.scripts, strict=True)
+            }
+        for name, count in counts.items():
+            self._committed[name] = self._committed.get(name, 0) + count
+
+    def _remark(self, context: RunContext, printed: PrintedReport) -> None:
+        """What a reader has to know about this run's figures."""
+        p = self.parameters
+        if p.threads > p.clients:
+            context.notes.append(f"pgbench used {p.clients} threads: one a client at most")
+        if p.rate is not None:
+            context.notes.append("latency counts from the planned instant (open loop)")
+        if printed.connections_included:
+            context.notes.append(
+                "tps and latency include connecting: every transaction has a connection of its own"
+            )
+        if p.sampling_rate < 1:
+            context.notes.append(
+                f"only a share of {p.sampling_rate:g} of the transactions was logged"
+            )
+
+
+REPORTED_SETTINGS: Final = (
+    "autovacuum",
+    "checkpoint_completion_target",
+    "checkpoint_timeout",
+    "commit_delay",
+    "commit_siblings",
+    "data_checksums",
+    "effective_io_concurrency",
+    "fsync",
+    "full_page_writes",
+    "io_method",
+    "max_connections",
+    "max_wal_size",
+    "min_wal_size",
+    "shared_buffers",
+    "synchronous_commit",
+    "track_io_timing",
+    "wal_buffers",
+    "wal_compression",
+    "wal_init_zero",
+    "wal_level",
+    "wal_recycle",
+    "wal_segment_size",
+    "wal_sync_method",
+)
+UNINTERESTING: Final = re.compile(
+    r"application_name|client_encoding|(lock|statement)_timeout|DateStyle|TimeZone|lc_.*|log_.*|"
+    r"transaction_.*|default_text_search_config|config_file|data_directory|hba_file|ident_file|"
+    r"port|listen_addresses|unix_socket_.*|logging_collector|password_encryption|ssl|"
+    r"restart_after_crash|server_encoding"
+)
+"""Settings whose value nfslab itself gives, or that cannot change a figure."""

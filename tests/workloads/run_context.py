@@ -1,0 +1,118 @@
+"""A run's surroundings for tests: real host, real journal, places in scratch folders."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from nfslab.errors import RunFailed
+from nfslab.machine.host import local_host
+from nfslab.machine.mounts import mount_of
+from nfslab.machine.resources import Resources
+from nfslab.machine.users import primary_group
+from nfslab.results.records import DurabilityRecord
+from nfslab.targets.base import Place
+from nfslab.workloads.base import RunContext, Workload
+
+RUN_LIMIT_S = 120.0
+
+
+class Run:
+    """One run: `prepare`, `measure` ... as the runner calls them, and what they left."""
+
+    def __init__(self, context: RunContext, root: Path) -> None:
+        self.context = context
+        self.root = root
+        self.phases: list[str] = []
+        self.deadline = time.monotonic() + RUN_LIMIT_S
+        self.on_remaining: list[object] = []
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A folder that every user can enter (pytest's own are private to their owner)."""
+    root = Path(tempfile.mkdtemp(prefix="nfslab-test-", dir="/var/tmp"))
+    root.chmod(0o755)
+    try:
+        yield root
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def make_place(path: Path, target: str, owner: int | None) -> Place:
+    path.mkdir(parents=True)
+    if owner is not None:
+        os.chown(path, owner, primary_group(owner))
+    mount = mount_of(path)
+    return Place(
+        target=target,
+        kind="local",
+        path=path,
+        filesystem=mount.filesystem,
+        source=mount.source,
+        mount_point=mount.mount_point,
+        mount_options=mount.options,
+        devices=[],
+        durability=DurabilityRecord(level="stable"),
+    )
+
+
+@contextmanager
+def run_of(
+    workload: Workload,
+    root: Path,
+    *,
+    name: str = "run",
+    places: dict[str, Path] | None = None,
+    seed: int = 7,
+) -> Iterator[Run]:
+    """Everything one run needs; afterwards all of it must be gone without being undone."""
+    folder = root / name
+    (folder / "logs").mkdir(parents=True)
+    cache = root / "cache"
+    cache.mkdir(exist_ok=True)
+    owner = workload.owner()
+    wanted = places or {role: root / f"{name}-{role}" for role in workload.roles}
+    made: dict[Path, Place] = {}
+    for role, path in wanted.items():
+        made.setdefault(path, make_place(path, f"the-{role}", owner))
+    (root / "state").mkdir(exist_ok=True)
+    resources = Resources(name, state=root / "state")
+
+    @contextmanager
+    def phase(phase_name: str) -> Iterator[None]:
+        run.phases.append(phase_name)
+        yield
+
+    def remaining_s() -> float:
+        left = run.deadline - time.monotonic()
+        if left <= 0:
+            raise RunFailed("the run's time is over")
+        return left
+
+    context = RunContext(
+        folder=folder,
+        cache=cache,
+        places={role: made[path] for role, path in wanted.items()},
+        server_host=local_host(),
+        client_host=local_host(),
+        resources=resources,
+        seed=seed,
+        phase=phase,
+        remaining_s=remaining_s,
+    )
+    run = Run(context, root)
+    try:
+        yield run
+    finally:
+        try:
+            workload.finish(context)
+        finally:
+            told = resources.close()
+            left = [line for line in told if "process" in line]
+            assert left == [], "finish left processes behind"
