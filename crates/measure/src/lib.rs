@@ -18,8 +18,10 @@ pub mod clock;
 pub mod hdr_v2;
 pub mod histogram;
 pub mod series;
+mod summary;
 
 pub use clock::{Clock, ManualClock, MonotonicClock, ThreadUsage};
 pub use hdr_v2::HistogramError;
 pub use histogram::{HIGHEST_NS, LOWEST_NS, LatencyHistogram};
 pub use series::Series;
+pub use summary::HistogramSummary;

@@ -7,6 +7,7 @@
 mod build;
 mod errors;
 mod histogram;
+mod run_files;
 mod toml;
 
 use pyo3::prelude::*;
@@ -21,5 +22,11 @@ mod _core {
     #[pymodule_export]
     use super::histogram::Histogram;
     #[pymodule_export]
+    use super::run_files::run_files;
+    #[pymodule_export]
     use super::toml::toml_lines;
+
+    /// Version of the configuration and of the result of `run_files`.
+    #[pymodule_export]
+    const FILES_SCHEMA: u32 = files::SCHEMA;
 }
