@@ -24,6 +24,7 @@ from nfslab.plugins import nearest
 from nfslab.results.catalogue import Catalogue, read_provenance, setup_facts, setup_of
 from nfslab.results.records import Metric, PointRecord
 from nfslab.results.store import RECORD, ExperimentFolder
+from nfslab.statistics.summary import Summary, summarise_many
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,6 +60,7 @@ class Outcomes:
         self.folder = folder
         self.record: ExperimentRecord = folder.record
         self.catalogue: Catalogue = folder.catalogue()
+        self._summaries: dict[str, list[Summary]] = {}
 
     @classmethod
     def open(cls, path: Path) -> Outcomes:
@@ -132,6 +134,14 @@ class Outcomes:
         """Per counted run the metric's value; NaN where a run has none."""
         missing = float("nan")
         return np.array([line.metrics.get(metric, missing) for line in self.counted], dtype=float)
+
+    def summaries(self, metric: str) -> list[Summary]:
+        """Per point the summary of the metric over its counted runs (n = 0 where none)."""
+        if metric not in self._summaries:
+            self._summaries[metric] = summarise_many(
+                self.point_index, self.values(metric), n_groups=len(self.points)
+            )
+        return self._summaries[metric]
 
     @cached_property
     def setups(self) -> list[Setup]:

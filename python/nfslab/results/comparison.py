@@ -1,0 +1,361 @@
+"""Base against new: two experiments, or two selections, point by point.
+
+Points are paired by the axes that both sides have, except those that a selection was made
+by: `x:placement=together` against `x:placement=apart` pairs by clients. Every point has to
+find at most one partner; what finds none is listed.
+
+Within one experiment both sides were measured in the same blocks, so the test is paired by
+block. Two experiments were measured at different times: unpaired. All points of a metric
+are one family for Holm's correction. The statistics are those of `nfslab.statistics`.
+
+Everything else that differs is listed: parameters, options in effect, kernel, versions. It
+is for the reader to judge whether the comparison is one of what was meant to be compared.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from nfslab.errors import UsageError
+from nfslab.results import durability
+from nfslab.results.selection import level_number, point_label, scalar_paths
+from nfslab.statistics.comparison import Comparison, compare_many
+from nfslab.statistics.observations import Observations
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from nfslab.results.outcomes import Outcomes
+    from nfslab.results.selection import Selection
+
+Sense = Literal["better", "worse", "changed", "none", "unknown"]
+
+MAX_DIFFERENCES = 200
+"""Lines of differences listed; how many more there are is said."""
+
+UNCOMPARED = frozenset({"experiment", "axes", "exclude", "reference"})
+"""Parts of the resolved file that are the plan, not the conditions of a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairedPoint:
+    """One comparison's two points."""
+
+    label: str
+    """The common levels: "clients 10"."""
+    base: int
+    new: int
+    """Indices of the points in their experiments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Something that was not the same on both sides."""
+
+    what: str
+    base: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionComparison:
+    """Everything that a comparison of two selections says."""
+
+    base_label: str
+    new_label: str
+    paired_by_block: bool
+    durability_line: str
+    """To be printed first; empty when both sides are equally durable."""
+    points: list[PairedPoint]
+    metrics: list[str]
+    units: dict[str, str]
+    results: dict[str, list[Comparison]]
+    """Metric -> one comparison for each of `points`."""
+    base_only: list[str]
+    new_only: list[str]
+    """Labels of the points without a partner."""
+    differences: list[Difference]
+    notes: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain dictionaries and lists, for JSON."""
+        return dataclasses.asdict(self)
+
+
+def sense_of(result: Comparison) -> Sense:
+    """Is what was shown an improvement?"""
+    return _SENSES.get(result.verdict, "unknown")
+
+
+_SENSES: dict[str, Sense] = {
+    "faster": "better",
+    "slower": "worse",
+    "higher": "changed",
+    "lower": "changed",
+    "no difference shown": "none",
+}
+
+
+def compare_selections(
+    base: Selection, new: Selection, metrics: Sequence[str] | None = None
+) -> SelectionComparison:
+    """Compare the counted runs of two selections; default: the primary metric of `base`.
+
+    Raises `UsageError` for unknown metrics, for sides that share runs, and when no points
+    can be paired.
+    """
+    same = _same_folder(base.outcomes, new.outcomes)
+    if same and set(base.points) & set(new.points):
+        raise UsageError(
+            "both sides hold the same runs",
+            why=f"{base.label} and {new.label} overlap",
+            fix="select different levels: EXPERIMENT_DIR:factor=value",
+        )
+    names = _metrics(base.outcomes, new.outcomes, metrics)
+    pairs, base_only, new_only = match_points(base, new)
+    results = {}
+    for name in names:
+        better = base.outcomes.metric(name).better
+        observed = (
+            _observations(base.outcomes, name, [pair.base for pair in pairs], blocks=same),
+            _observations(new.outcomes, name, [pair.new for pair in pairs], blocks=same),
+        )
+        results[name] = compare_many(*observed, n_groups=len(pairs), better=better)
+    differences, more = _differences(base, new)
+    notes = [f"{more} more differences are not listed"] if more else []
+    for side in (base, new):
+        if not side.outcomes.setups_complete:
+            notes.append(f"not every setup of {side.label} could be read and compared")
+    return SelectionComparison(
+        base_label=base.label,
+        new_label=new.label,
+        paired_by_block=same,
+        durability_line=_durability_line(base, new, pairs),
+        points=pairs,
+        metrics=names,
+        units={name: base.outcomes.metric(name).unit for name in names},
+        results=results,
+        base_only=base_only,
+        new_only=new_only,
+        differences=differences,
+        notes=notes,
+    )
+
+
+def match_points(base: Selection, new: Selection) -> tuple[list[PairedPoint], list[str], list[str]]:
+    """(pairs, labels only in base, labels only in new)."""
+    axes = _pairing_axes(base, new)
+    base_keys = _keyed(base, axes)
+    new_keys = _keyed(new, axes)
+    pairs = []
+    for key, index in base_keys.items():
+        if key in new_keys:
+            factors = base.outcomes.points[index].factors
+            label = ", ".join(f"{axis} {factors[axis]}" for axis in axes) or "all"
+            pairs.append(PairedPoint(label, index, new_keys[key]))
+    if not pairs:
+        raise UsageError(
+            f"{base.label} and {new.label} have no point in common",
+            why=f"paired by {', '.join(axes)}" if axes else "they have no axis in common",
+            fix="compare selections of single points, or experiments with equal levels",
+        )
+    left = [_label(base, i) for key, i in base_keys.items() if key not in new_keys]
+    right = [_label(new, i) for key, i in new_keys.items() if key not in base_keys]
+    return pairs, left, right
+
+
+def _pairing_axes(base: Selection, new: Selection) -> list[str]:
+    """Axes by which points are paired: common to both, and not what the sides differ in."""
+    apart = {
+        axis
+        for axis in base.axes() | new.axes()
+        if _selected_levels(base, axis) != _selected_levels(new, axis)
+    }
+    new_axes = {axis.name for axis in new.outcomes.record.axes}
+    return [
+        axis.name
+        for axis in base.outcomes.record.axes
+        if axis.name in new_axes and axis.name not in apart
+    ]
+
+
+def _selected_levels(selection: Selection, axis: str) -> set[Any]:
+    points = selection.outcomes.points
+    return {_level_key(points[index].factors.get(axis)) for index in selection.points}
+
+
+def _keyed(selection: Selection, axes: Sequence[str]) -> dict[tuple[Any, ...], int]:
+    """Levels of the pairing axes -> point; `UsageError` when two points share them."""
+    found: dict[tuple[Any, ...], int] = {}
+    for index in selection.points:
+        factors = selection.outcomes.points[index].factors
+        key = tuple(_level_key(factors.get(axis)) for axis in axes)
+        if key in found:
+            others = [
+                name
+                for name, level in factors.items()
+                if selection.outcomes.points[found[key]].factors.get(name) != level
+            ]
+            raise UsageError(
+                f"{selection.label} has several points for one of the other side",
+                why=f"they differ in {', '.join(others)}, which the other side does not have "
+                "(or was selected by)",
+                fix=f"select one level: {selection.outcomes.folder.path.name}:{others[0]}=..."
+                if others
+                else "",
+            )
+        found[key] = index
+    return found
+
+
+def _level_key(level: Any) -> Any:
+    """Equal for levels that mean the same ("128k" and 131072, 10 and "10")."""
+    number = level_number(level)
+    return str(level) if number is None else number
+
+
+def _label(selection: Selection, index: int) -> str:
+    return point_label(selection.outcomes.points[index])
+
+
+def _same_folder(one: Outcomes, other: Outcomes) -> bool:
+    return one.folder.path.resolve() == other.folder.path.resolve()
+
+
+def _metrics(base: Outcomes, new: Outcomes, asked: Sequence[str] | None) -> list[str]:
+    """Names of the metrics to compare: known to both, in the same unit."""
+    names = list(dict.fromkeys(asked or []))
+    if not names:
+        if base.primary is None:
+            raise UsageError(
+                f"{base.folder.path} has no run that can be compared",
+                fix="`nfslab show` tells why its runs failed or are missing",
+            )
+        names = [base.primary]
+    for name in names:
+        mine, theirs = base.metric(name), new.metric(name)
+        if mine.unit != theirs.unit:
+            raise UsageError(f"{name} is in {mine.unit} on one side, in {theirs.unit} on the other")
+        if mine.better != theirs.better:
+            raise UsageError(f"{name} has another direction of improvement on the other side")
+    return names
+
+
+def _observations(
+    outcomes: Outcomes, metric: str, points: Sequence[int], *, blocks: bool
+) -> Observations:
+    """Values of the metric; group k is the k-th of `points`."""
+    groups = group_of_runs(outcomes, points)
+    mine = groups >= 0
+    return Observations.of(
+        outcomes.values(metric)[mine],
+        groups=groups[mine],
+        blocks=outcomes.block[mine] if blocks else None,
+    )
+
+
+def group_of_runs(outcomes: Outcomes, points: Sequence[int]) -> NDArray[np.int64]:
+    """Per counted run the place of its point in `points` (each at most once), else -1."""
+    group = np.full(len(outcomes.points), -1, dtype=np.int64)
+    group[np.asarray(points, dtype=np.int64)] = np.arange(len(points))
+    return group[outcomes.point_index]
+
+
+def _durability_line(base: Selection, new: Selection, pairs: Sequence[PairedPoint]) -> str:
+    base_levels = durability.point_levels(base.outcomes)
+    new_levels = durability.point_levels(new.outcomes)
+    apart = [
+        pair
+        for pair in pairs
+        if base_levels[pair.base]
+        and new_levels[pair.new]
+        and durability.unequal(base_levels[pair.base], new_levels[pair.new])
+    ]
+    if not apart:
+        return ""
+    why = durability.reasons(base.outcomes, [pair.base for pair in apart])
+    why += [
+        reason
+        for reason in durability.reasons(new.outcomes, [pair.new for pair in apart])
+        if reason not in why
+    ]
+    return durability.sentence(
+        "base",
+        set().union(*(base_levels[pair.base] for pair in apart)),
+        "new",
+        set().union(*(new_levels[pair.new] for pair in apart)),
+        why,
+    )
+
+
+def _differences(base: Selection, new: Selection) -> tuple[list[Difference], int]:
+    """What was not the same, parameters first; and how many more there were."""
+    found = _apart(_parameter_values(base), _parameter_values(new), "")
+    found += _apart(_place_values(base), _place_values(new), "")
+    found += _apart(_machine_values(base), _machine_values(new), "")
+    return found[:MAX_DIFFERENCES], max(0, len(found) - MAX_DIFFERENCES)
+
+
+def _apart(
+    base: Mapping[str, set[str]], new: Mapping[str, set[str]], prefix: str
+) -> list[Difference]:
+    return [
+        Difference(prefix + name, _values(base.get(name)), _values(new.get(name)))
+        for name in sorted(base.keys() | new.keys())
+        if base.get(name) != new.get(name)
+    ]
+
+
+def _values(values: Iterable[str] | None) -> str:
+    shown = sorted(values or [])
+    return ", ".join(shown[:6]) + (f" and {len(shown) - 6} more" if len(shown) > 6 else "") or "-"
+
+
+def _parameter_values(selection: Selection) -> dict[str, set[str]]:
+    """Parameter path -> its values over the selected points."""
+    record = selection.outcomes.record
+    conditions = {key: item for key, item in record.resolved.items() if key not in UNCOMPARED}
+    found = {path: {str(value)} for path, value in scalar_paths(conditions).items()}
+    varied = {path for index in selection.points for path in record.points[index].settings}
+    for path in varied:
+        found[path] = {str(record.points[index].settings.get(path)) for index in selection.points}
+    return found
+
+
+def _selected_setups(selection: Selection) -> list[Any]:
+    ids = {selection.outcomes.points[index].point_id for index in selection.points}
+    return [
+        setup
+        for setup in selection.outcomes.setups
+        if any(line.point_id in ids for line in setup.lines)
+    ]
+
+
+def _place_values(selection: Selection) -> dict[str, set[str]]:
+    """ "data: mount options" -> what was in effect."""
+    found: dict[str, set[str]] = {}
+    for setup in _selected_setups(selection):
+        for role, place in setup.places.items():
+            for name, value in place.items():
+                key = f"{role} in effect: {name.replace('_', ' ')}"
+                found.setdefault(key, set()).add(str(value))
+    return found
+
+
+def _machine_values(selection: Selection) -> dict[str, set[str]]:
+    """Provenance path -> its values."""
+    found: dict[str, set[str]] = {}
+    for setup in _selected_setups(selection):
+        for path, value in scalar_paths(setup.machine).items():
+            found.setdefault(path, set()).add(str(value))
+    record = selection.outcomes.record
+    found.setdefault("nfslab version", set()).add(record.nfslab_version)
+    if record.nfslab_commit:
+        found.setdefault("nfslab commit", set()).add(record.nfslab_commit)
+    return found
