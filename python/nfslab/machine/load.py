@@ -1,0 +1,113 @@
+"""How busy was the machine before a run began? Load, pressure, and who used the CPUs.
+
+CPU time per process is read from its CPU clock (clock_getcpuclockid(3)): nanoseconds for
+the whole process, where /proc/<pid>/stat counts in hundredths of a second, too coarse for
+a window of less than a tenth. Processes that were born or that ended inside the window
+show only as the difference between what the CPUs did and what was attributed.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from nfslab.machine.processes import CLOCK_TICKS_PER_S, status_of
+from nfslab.machine.readings import Reader
+
+WINDOW_S = 0.06
+PROCESSES_MAX = 100_000
+SHOWN = 8
+"""Busiest processes that are named."""
+SHARE_SHOWN = 0.005
+"""Less than this share of one CPU is not worth a name."""
+
+
+@dataclass(slots=True)
+class LoadWindow:
+    """CPU time of all processes at one instant; `finish` compares with a later one."""
+
+    begin_ns: int = field(default_factory=time.monotonic_ns)
+    clocks_ns: dict[int, int] = field(default_factory=lambda: _clocks())
+    busy_ticks: int | None = field(default_factory=lambda: _busy_ticks())
+
+    def finish(self, reader: Reader) -> dict[str, Any]:
+        """Load before the start; waits until the window is long enough to mean something."""
+        left_s = WINDOW_S - (time.monotonic_ns() - self.begin_ns) / 1e9
+        if left_s > 0:
+            time.sleep(left_s)
+        after, busy = _clocks(), _busy_ticks()
+        window_ns = time.monotonic_ns() - self.begin_ns
+        used = {
+            pid: (cpu_ns - self.clocks_ns[pid]) / window_ns
+            for pid, cpu_ns in after.items()
+            if pid in self.clocks_ns
+        }
+        own = used.pop(os.getpid(), 0.0)
+        cpus_busy = None
+        if busy is not None and self.busy_ticks is not None:
+            cpus_busy = (busy - self.busy_ticks) / CLOCK_TICKS_PER_S * 1e9 / window_ns
+        return {
+            "window_ns": window_ns,
+            "load_average": _averages(reader.text("/proc/loadavg")),
+            "pressure": {
+                name: _pressure(reader.text(f"/proc/pressure/{name}"))
+                for name in ("cpu", "memory", "io")
+            },
+            "cpus_busy": cpus_busy,
+            "others_cpus": sum(used.values()),
+            "own_cpus": own,
+            "top": _named(used),
+        }
+
+
+def _clocks() -> dict[int, int]:
+    """Process id -> CPU nanoseconds used so far."""
+    found: dict[int, int] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit() and len(found) < PROCESSES_MAX:
+            pid = int(name)
+            try:
+                # The kernel's encoding of "CPU clock of this process" as a clock's number.
+                found[pid] = time.clock_gettime_ns((~pid << 3) | 2)
+            except OSError:
+                continue
+    return found
+
+
+def _busy_ticks() -> int | None:
+    """Ticks that all CPUs together were not idle (proc_stat(5))."""
+    try:
+        with open("/proc/stat", encoding="ascii") as file:
+            words = file.readline().split()
+    except OSError:
+        return None
+    ticks = [int(word) for word in words[1:9]]
+    return sum(ticks) - ticks[3] - ticks[4]
+
+
+def _averages(text: str | None) -> list[float]:
+    return [float(word) for word in (text or "").split()[:3]]
+
+
+def _pressure(text: str | None) -> dict[str, dict[str, float]] | None:
+    """Shares of time (per cent) of the last 10, 60, 300 s, and microseconds since boot."""
+    if text is None:
+        return None
+    found = {}
+    for line in text.splitlines():
+        name, *pairs = line.split()
+        found[name] = {key: float(value) for key, value in (p.split("=") for p in pairs)}
+    return found
+
+
+def _named(used: dict[int, float]) -> list[dict[str, Any]]:
+    """The busiest processes, as shares of one CPU."""
+    top = sorted(used.items(), key=lambda item: -item[1])[:SHOWN]
+    named = []
+    for pid, share in top:
+        status = status_of(pid)
+        if share >= SHARE_SHOWN and status is not None:
+            named.append({"pid": pid, "name": status.name, "cpus": round(share, 3)})
+    return named
