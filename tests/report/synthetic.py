@@ -169,13 +169,14 @@ def pgbench_experiment(recipe: Recipe) -> ExperimentRecord:
 def _resolved(recipe: Recipe, logs: list[str]) -> dict[str, Any]:
     targets = {name: {"kind": "local", "path": f"/srv/{name}"} for name in ["disk", *logs]}
     return {
+        "experiment": {"name": recipe.name, "collectors": ["system", "postgres"], "primary": None},
         "targets": targets,
         "workload": {
             "kind": "pgbench",
-            "data": "disk",
-            "wal": "disk",
+            "data": {"axis": "placement"},
+            "wal": {"axis": "placement"},
             "scale": 10,
-            "clients": 1,
+            "clients": {"axis": "clients"},
             "duration_s": recipe.measured_s,
             "settings": {"shared_buffers": "128MB"},
         },
@@ -218,6 +219,7 @@ class _Run:
         started = EPOCH_NS + self.position * 20_000_000_000 + self.attempt * 1_000_000_000
         measured_ns = int(self.recipe.measured_s * 1e9)
         resolved = json.loads(json.dumps(self.experiment.resolved))
+        del resolved["experiment"]
         for path, value in self.point.settings.items():
             resolved[path.split(".")[0]][path.split(".")[1]] = value
         places = self.places()
@@ -472,9 +474,9 @@ def write_files(
             name="file_size",
             parameters=["workload.file_size"],
             levels=[f"{size}M" for size in sizes_mb],
-            values=[[f"{size}M"] for size in sizes_mb],
+            values=[[size << 20] for size in sizes_mb],
             numeric=True,
-            unit="B",
+            unit="bytes",
         ),
     ]
     points = [
@@ -482,13 +484,18 @@ def write_files(
             point_id=_short([storage, size]),
             index=index,
             factors={"storage": storage, "file_size": f"{size}M"},
-            settings={"workload.data": storage, "workload.file_size": f"{size}M"},
+            settings={"workload.data": storage, "workload.file_size": size << 20},
         )
         for index, (storage, size) in enumerate((s, z) for s in storages for z in sizes_mb)
     ]
     resolved = {
         "targets": {s: {"kind": "local", "path": f"/srv/{s}"} for s in storages},
-        "workload": {"kind": "files", "data": "local", "file_size": "100M"},
+        "workload": {
+            "kind": "files",
+            "data": {"axis": "storage"},
+            "file_size": {"axis": "file_size"},
+            "block_size": 8192,
+        },
         "limits": {"run_s": 600},
         "collectors": {},
     }
@@ -533,7 +540,7 @@ def _write_files_run(
         value = rate * factor * float(np.exp(random.normal(0.0, 0.04)))
         primary = phase == "output_block"
         metrics[f"{phase}_bytes_per_s"] = Metric(
-            value=value, unit="B/s", better="higher", primary=primary
+            value=value, unit="bytes/s", better="higher", primary=primary
         )
         metrics[f"{phase}_cpu_pct"] = Metric(value=40.0, unit="%", better="lower")
     metrics["random_seeks_per_s"] = Metric(
@@ -560,7 +567,7 @@ def _write_files_run(
     parameters = json.loads(json.dumps(record.resolved))
     parameters["workload"] |= {
         "data": storage,
-        "file_size": point.factors["file_size"],
+        "file_size": point.settings["workload.file_size"],
     }
     started = EPOCH_NS + position * 10**10
     run.seal(

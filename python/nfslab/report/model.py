@@ -47,12 +47,25 @@ class AxisInfo:
     name: str
     parameters: list[str]
     levels: list[Any]
+    """As written in the file (labels where there are some)."""
     numeric: bool
     unit: str
-    numbers: list[float | None]
-    """Per level its number where it has one ("128k" is 131072), for scales."""
+    """Of `numbers`: bytes, s, or empty."""
+    numbers: list[float] | None
+    """Numeric axes: per level the value as understood ("128k" is 131072), for scales."""
     log: bool
-    """Numeric, positive and spanning a decade or more (or stated in the file)."""
+    """To be drawn on a log scale: stated in the file, else positive and a decade or more."""
+
+
+@dataclass(frozen=True, slots=True)
+class FsyncFigures:
+    """Flushes of the write-ahead log at one point, over the counted runs that have them."""
+
+    runs: int
+    flushes_per_transaction: float | None
+    """Median over the runs."""
+    mean_ms: float | None
+    """Time of all flushes over their number; None where the server did not time them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +75,7 @@ class PointResult:
     index: int
     point_id: str
     label: str
-    """"placement log apart, clients 10"."""
+    """"placement=log apart, clients=10"."""
     factors: dict[str, Any]
     settings: dict[str, Any]
     planned: int
@@ -73,6 +86,8 @@ class PointResult:
     """Planned repetitions of which there is no sealed run."""
     durability: list[str]
     """Levels seen among its runs; more than one is a warning."""
+    fsync: FsyncFigures | None
+    """What the database said of its flushes of the log, where it was collected."""
     estimates: dict[str, Summary]
     """Metric name -> `statistics.summary.Summary`: n, median with its `interval`, mean,
     standard deviation, outliers; a metric without a value at this point is absent."""
@@ -175,8 +190,14 @@ class SetupInfo:
 
 @dataclass(frozen=True, slots=True)
 class ReferenceRow:
-    """One row of the published table, with the point of ours that it is laid beside."""
+    """One row of the published table beside one point of ours that it matches.
 
+    A row that matches several points is there once for each; one that matches none has
+    `point` None.
+    """
+
+    number: int
+    """0-based row of the table."""
     cells: dict[str, str]
     point: int | None
     values: dict[str, float]
@@ -187,12 +208,15 @@ class ReferenceRow:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A published table laid beside the results; no spread was published with it."""
+    """A published table laid beside the results."""
 
     table: str
     title: str
     source: str
+    notes: list[str]
     columns: list[str]
+    units: dict[str, str]
+    """Column -> unit as published."""
     metrics: dict[str, str]
     """Column -> our metric."""
     match: dict[str, str]

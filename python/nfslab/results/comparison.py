@@ -22,7 +22,12 @@ import numpy as np
 
 from nfslab.errors import UsageError
 from nfslab.results import durability
-from nfslab.results.selection import level_number, point_label, scalar_paths
+from nfslab.results.selection import (
+    fixed_parameters,
+    level_number,
+    point_label,
+    scalar_paths,
+)
 from nfslab.statistics.comparison import Comparison, compare_many
 from nfslab.statistics.observations import Observations
 
@@ -39,16 +44,13 @@ Sense = Literal["better", "worse", "changed", "none", "unknown"]
 MAX_DIFFERENCES = 200
 """Lines of differences listed; how many more there are is said."""
 
-UNCOMPARED = frozenset({"experiment", "axes", "exclude", "reference"})
-"""Parts of the resolved file that are the plan, not the conditions of a run."""
-
 
 @dataclass(frozen=True, slots=True)
 class PairedPoint:
     """One comparison's two points."""
 
     label: str
-    """The common levels: "clients 10"."""
+    """The common levels: "clients=10"."""
     base: int
     new: int
     """Indices of the points in their experiments."""
@@ -157,7 +159,7 @@ def match_points(base: Selection, new: Selection) -> tuple[list[PairedPoint], li
     for key, index in base_keys.items():
         if key in new_keys:
             factors = base.outcomes.points[index].factors
-            label = ", ".join(f"{axis} {factors[axis]}" for axis in axes) or "all"
+            label = ", ".join(f"{axis}={factors[axis]}" for axis in axes) or "all"
             pairs.append(PairedPoint(label, index, new_keys[key]))
     if not pairs:
         raise UsageError(
@@ -320,8 +322,7 @@ def _values(values: Iterable[str] | None) -> str:
 def _parameter_values(selection: Selection) -> dict[str, set[str]]:
     """Parameter path -> its values over the selected points."""
     record = selection.outcomes.record
-    conditions = {key: item for key, item in record.resolved.items() if key not in UNCOMPARED}
-    found = {path: {str(value)} for path, value in scalar_paths(conditions).items()}
+    found = {path: {str(value)} for path, value in fixed_parameters(record).items()}
     varied = {path for index in selection.points for path in record.points[index].settings}
     for path in varied:
         found[path] = {str(record.points[index].settings.get(path)) for index in selection.points}

@@ -25,7 +25,7 @@ from nfslab.results.store import ExperimentFolder
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nfslab.results.records import PointRecord
+    from nfslab.results.records import ExperimentRecord, PointRecord
 
 MAX_CONDITIONS = 64
 """Of one selection; no experiment has more axes times levels worth naming by hand."""
@@ -140,12 +140,12 @@ def _levels(outcomes: Outcomes, factor: str) -> dict[int, Any]:
         return {index: point.factors.get(factor) for index, point in enumerate(record.points)}
     if any(factor in axis.parameters for axis in record.axes):
         return {index: point.settings.get(factor) for index, point in enumerate(record.points)}
-    fixed = parameter(record.resolved, factor)
-    if fixed is not _ABSENT and not isinstance(fixed, dict | list):
-        return dict.fromkeys(range(len(record.points)), fixed)
+    fixed = fixed_parameters(record)
+    if factor in fixed:
+        return dict.fromkeys(range(len(record.points)), fixed[factor])
     known = [axis.name for axis in record.axes]
     known += [path for axis in record.axes for path in axis.parameters if path not in known]
-    guess = nearest(factor, [*known, *scalar_paths(record.resolved)])
+    guess = nearest(factor, [*known, *fixed])
     raise UsageError(
         f"{record.name} has no factor {factor!r}",
         fix=(f"did you mean {guess!r}? " if guess else "")
@@ -153,17 +153,20 @@ def _levels(outcomes: Outcomes, factor: str) -> dict[int, Any]:
     )
 
 
-_ABSENT = object()
+UNCOMPARED = frozenset({"experiment", "axes", "exclude", "reference"})
+"""Parts of the resolved file that are the plan, not the conditions of a run."""
 
 
-def parameter(resolved: Mapping[str, Any], path: str) -> Any:
-    """The value at a parameter path ("workload.settings.wal_buffers"), or a marker."""
-    value: Any = resolved
-    for part in path.split("."):
-        if not isinstance(value, dict) or part not in value:
-            return _ABSENT
-        value = value[part]
-    return value
+def fixed_parameters(record: ExperimentRecord) -> dict[str, Any]:
+    """Parameter path -> value, for every parameter that no axis sets."""
+    conditions = {key: item for key, item in record.resolved.items() if key not in UNCOMPARED}
+    varied = {path for axis in record.axes for path in axis.parameters}
+    return {
+        path: value
+        for path, value in scalar_paths(conditions).items()
+        # Where an axis sets a parameter the resolved file has {"axis": its name}.
+        if path not in varied and path.removesuffix(".axis") not in varied
+    }
 
 
 def scalar_paths(resolved: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
