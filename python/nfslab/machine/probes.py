@@ -1,9 +1,10 @@
 """What this machine can do for nfslab, and what would add the rest (`nfslab doctor`).
 
-A probe looks, changes nothing (but makes the state folder), and takes milliseconds. It says what was found, what it
-would be good for, and, when it is missing, the command that adds it: package names are
-Debian's (12 and later). Plug-ins (targets, workloads, collectors) answer for themselves
-through their registries; the command asks them, since this module stands below them.
+A probe looks, changes nothing (but makes the state folder), and takes milliseconds. It
+says what was found, what it would be good for, and, when it is missing, the command that
+adds it: package names are Debian's (12 and later). Plug-ins (targets, workloads,
+collectors) answer for themselves through their registries; the command asks them, since
+this module stands below them.
 """
 
 from __future__ import annotations
