@@ -174,7 +174,7 @@ class SampledColumn(TypedDict):
     data: bytes
     """One little-endian value a sample."""
     unit: str
-    """"ns", "bytes", "count", "kib"..., as at the end of the name."""
+    """"ns", "bytes" or "count", as at the end of the name."""
     kind: str
     """"counter" (grows since boot; differences have meaning) or "gauge"."""
 
@@ -213,12 +213,16 @@ class SamplerResult(TypedDict):
     columns: dict[str, SampledColumn]
     """"t_ns" (CLOCK_MONOTONIC), "read_ns" (time reading took), then e.g. "cpu.user_ns",
     "memory.available_bytes", "disk.vda.read_bytes", "net.eth0.receive_bytes",
-    "vm.pgmajfault_count", "pressure.io.some_ns", "cgroup.memory_bytes"."""
+    "vm.major_fault_count", "pressure.io.some_ns", "cgroup.memory_bytes"."""
     absent: list[SampledAbsence]
     """Sources that this machine does not have: no columns, never zeroes."""
     idle: list[str]
     """Devices and interfaces without any traffic since boot: no columns."""
     read_errors: int
+    """Files that could not be read at some tick."""
+    unreadable_values: int
+    """Values that were no numbers (0 on a healthy kernel)."""
+    devices_left_out: int
     late_ticks: int
     """Samples taken more than a tenth of the interval late."""
     missed_ticks: int
@@ -233,9 +237,12 @@ class SystemSampler:
     def __init__(self, interval_ns: int = 100_000_000, cgroup: str | None = None) -> None:
         """`cgroup`: directory of a cgroup (v2, or v1 memory controller) to read as well.
 
-        CoreError("config") unless interval_ns is 1 ms to 1 h.
+        A group without any known file is listed in `absent`.
         """
     def start(self) -> None:
-        """Take the first sample, start the thread; CoreError("sampler")."""
+        """Take the first sample, start the thread.
+
+        CoreError("config") unless interval_ns is 1 ms to 1 h; CoreError("sampler").
+        """
     def stop(self) -> SamplerResult:
         """Take a last sample, end the thread, hand over everything; CoreError("sampler")."""

@@ -8,6 +8,7 @@ mod build;
 mod errors;
 mod histogram;
 mod run_files;
+mod sampler;
 mod toml;
 
 use pyo3::prelude::*;
@@ -23,6 +24,8 @@ mod _core {
     use super::histogram::Histogram;
     #[pymodule_export]
     use super::run_files::run_files;
+    #[pymodule_export]
+    use super::sampler::SystemSampler;
     #[pymodule_export]
     use super::toml::toml_lines;
 

@@ -1,0 +1,163 @@
+//! `SystemSampler`: the recording of `system` as dictionaries and bytes.
+
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList};
+use system::{Column, Config, MISSING, Recording, Sampler, SamplerError};
+
+use crate::errors::{Parts, core_error};
+
+/// Version of the dictionary that `stop` gives.
+const SCHEMA: u32 = 1;
+
+/// Reads /proc at a fixed interval on a thread of its own.
+#[pyclass(module = "nfslab._core")]
+pub struct SystemSampler {
+    config: Config,
+    sampler: Option<Sampler>,
+    stopped: bool,
+}
+
+#[pymethods]
+impl SystemSampler {
+    #[new]
+    #[pyo3(signature = (interval_ns = 100_000_000, cgroup = None))]
+    fn new(interval_ns: u64, cgroup: Option<PathBuf>) -> Self {
+        Self {
+            config: Config::new(interval_ns, cgroup),
+            sampler: None,
+            stopped: false,
+        }
+    }
+
+    /// Takes the first sample and starts the thread.
+    fn start(&mut self, py: Python<'_>) -> PyResult<()> {
+        if self.sampler.is_some() || self.stopped {
+            return Err(misuse(
+                py,
+                "it was started before",
+                "Make a new SystemSampler.",
+            ));
+        }
+        let config = self.config.clone();
+        let started = py.detach(|| Sampler::start(config));
+        self.sampler = Some(started.map_err(|error| to_python(py, &error))?);
+        Ok(())
+    }
+
+    /// Takes a last sample, ends the thread and hands everything over.
+    fn stop<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let Some(sampler) = self.sampler.take() else {
+            return Err(misuse(
+                py,
+                "it does not run",
+                "Call start() first, stop() once.",
+            ));
+        };
+        self.stopped = true;
+        let stopped = py.detach(|| sampler.stop());
+        to_dict(py, stopped.map_err(|error| to_python(py, &error))?)
+    }
+}
+
+fn to_dict(py: Python<'_>, recording: Recording) -> PyResult<Bound<'_, PyDict>> {
+    let result = PyDict::new(py);
+    result.set_item("schema", SCHEMA)?;
+    result.set_item("clock", "CLOCK_MONOTONIC")?;
+    result.set_item("start_monotonic_ns", recording.start_monotonic_ns)?;
+    result.set_item("start_realtime_ns", recording.start_realtime_ns)?;
+    result.set_item("interval_ns", recording.interval_ns)?;
+    result.set_item("effective_interval_ns", recording.effective_interval_ns)?;
+    result.set_item("halvings", recording.halvings)?;
+    result.set_item("samples", recording.samples)?;
+    result.set_item("missing_value", MISSING)?;
+    let columns = PyDict::new(py);
+    for column in &recording.columns {
+        columns.set_item(&column.name, column_dict(py, column)?)?;
+    }
+    result.set_item("columns", columns)?;
+    let absent = PyList::empty(py);
+    for absence in &recording.absent {
+        let entry = PyDict::new(py);
+        entry.set_item("source", &absence.source)?;
+        entry.set_item("why", &absence.why)?;
+        absent.append(entry)?;
+    }
+    result.set_item("absent", absent)?;
+    result.set_item("idle", &recording.idle)?;
+    result.set_item("read_errors", recording.troubles.read_errors)?;
+    result.set_item("unreadable_values", recording.troubles.unreadable_values)?;
+    result.set_item("devices_left_out", recording.troubles.devices_left_out)?;
+    result.set_item("late_ticks", recording.late_ticks)?;
+    result.set_item("missed_ticks", recording.missed_ticks)?;
+    result.set_item("max_lateness_ns", recording.max_lateness_ns)?;
+    result.set_item("cost", cost_dict(py, &recording)?)?;
+    Ok(result)
+}
+
+fn column_dict<'py>(py: Python<'py>, column: &Column) -> PyResult<Bound<'py, PyDict>> {
+    let bytes: Vec<u8> = column
+        .values
+        .iter()
+        .flat_map(|value| value.to_le_bytes())
+        .collect();
+    let entry = PyDict::new(py);
+    entry.set_item("dtype", "<i8")?;
+    entry.set_item("data", PyBytes::new(py, &bytes))?;
+    entry.set_item("unit", column.unit)?;
+    entry.set_item("kind", column.kind.name())?;
+    Ok(entry)
+}
+
+#[allow(clippy::cast_precision_loss)] // a share
+fn cost_dict<'py>(py: Python<'py>, recording: &Recording) -> PyResult<Bound<'py, PyDict>> {
+    let cost = &recording.cost;
+    let entry = PyDict::new(py);
+    entry.set_item("cpu_ns", cost.usage.cpu_ns)?;
+    entry.set_item("user_ns", cost.usage.user_ns)?;
+    entry.set_item("system_ns", cost.usage.system_ns)?;
+    entry.set_item("wall_ns", cost.wall_ns)?;
+    entry.set_item(
+        "cpu_share",
+        cost.usage.cpu_ns as f64 / cost.wall_ns.max(1) as f64,
+    )?;
+    entry.set_item("samples_read", cost.samples_read)?;
+    entry.set_item("max_read_ns", cost.max_read_ns)?;
+    Ok(entry)
+}
+
+fn misuse(py: Python<'_>, why: &str, fix: &str) -> PyErr {
+    let what = "the system sampler cannot do this".to_owned();
+    let (why, fix) = (why.to_owned(), fix.to_owned());
+    core_error(
+        py,
+        Parts {
+            kind: "sampler",
+            what,
+            why,
+            fix,
+            partial: None,
+        },
+    )
+}
+
+fn to_python(py: Python<'_>, error: &SamplerError) -> PyErr {
+    let (kind, fix) = match error {
+        SamplerError::Interval { .. } => ("config", "Use an interval of 1 ms to 1 h (100 ms)."),
+        SamplerError::NothingToRead(_) => ("sampler", "Is /proc mounted and readable here?"),
+        SamplerError::Thread(_) => ("sampler", "Check the limit on processes (ulimit -u)."),
+    };
+    let what = "the system sampler cannot run".to_owned();
+    let (why, fix) = (error.to_string(), fix.to_owned());
+    core_error(
+        py,
+        Parts {
+            kind,
+            what,
+            why,
+            fix,
+            partial: None,
+        },
+    )
+}

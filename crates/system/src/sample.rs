@@ -1,0 +1,414 @@
+//! One sample: all sources read, parsed, scaled and put into columns.
+
+use std::path::Path;
+
+use crate::catalog::{
+    CGROUP_CPU, CGROUP_MEMORY, CGROUP_SINGLE, CPU, DISK, DISK_LEAST, Field, Kind, MEMINFO, NET,
+    PRESSURE, STAT, Scale, VMSTAT,
+};
+use crate::columns::{Columns, MISSING, Place};
+use crate::parse;
+use crate::source::{Buffer, Source};
+
+/// Most disks, and most interfaces, that are followed; further ones are counted.
+pub const MAX_DEVICES: usize = 512;
+
+/// Number of online CPUs, which /proc/stat tells by its lines.
+const ONLINE: Field = Field {
+    key: "",
+    name: "cpu.online_count",
+    kind: Kind::Gauge,
+    scale: Scale::One,
+};
+
+/// A source that is not there, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Absence {
+    /// Its path.
+    pub source: String,
+    /// The reason, in words.
+    pub why: String,
+}
+
+/// What went wrong while sampling; all zero in a healthy recording.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Troubles {
+    /// Files that could not be read at some tick.
+    pub read_errors: u64,
+    /// Values that are no numbers or do not fit after scaling.
+    pub unreadable_values: u64,
+    /// Lines of devices beyond [`MAX_DEVICES`].
+    pub devices_left_out: u64,
+}
+
+/// How a file's bytes become a row.
+#[derive(Debug, Clone, Copy)]
+enum Format {
+    Stat,
+    Keyed,
+    Pressure,
+    Single,
+}
+
+/// Factors that depend on the machine.
+#[derive(Debug, Clone, Copy)]
+pub struct Units {
+    /// Bytes of a page.
+    pub page_bytes: u64,
+    /// Nanoseconds of a clock tick.
+    pub tick_ns: u64,
+}
+
+impl Units {
+    /// This machine's.
+    #[must_use]
+    pub fn of_this_machine() -> Self {
+        let ask = |name| {
+            // SAFETY: takes an integer and touches no memory of ours.
+            let answer = unsafe { libc::sysconf(name) };
+            u64::try_from(answer).ok().filter(|&number| number > 0)
+        };
+        Self {
+            page_bytes: ask(libc::_SC_PAGESIZE).unwrap_or(4096),
+            tick_ns: 1_000_000_000 / ask(libc::_SC_CLK_TCK).unwrap_or(100),
+        }
+    }
+
+    /// From the kernel's unit to ours; None if it does not fit.
+    fn scale(self, scale: Scale, value: u64) -> Option<i64> {
+        let factor = match scale {
+            Scale::One => 1,
+            Scale::Kib => 1024,
+            Scale::Page => self.page_bytes,
+            Scale::Sector => 512,
+            Scale::Tick => self.tick_ns,
+            Scale::Millisecond32 => 1_000_000,
+            Scale::Microsecond => 1_000,
+        };
+        value
+            .checked_mul(factor)
+            .and_then(|value| i64::try_from(value).ok())
+    }
+}
+
+/// A file with a fixed set of fields.
+#[derive(Debug)]
+struct FixedSource {
+    source: Source,
+    format: Format,
+    fields: Vec<Field>,
+    prefix: &'static str,
+    row: Vec<Option<u64>>,
+    places: Vec<Option<Place>>,
+}
+
+/// One device's columns.
+#[derive(Debug)]
+struct Device {
+    name: Vec<u8>,
+    places: Vec<Option<Place>>,
+    /// Last value and number of wraps of each 32-bit counter.
+    wraps: Vec<(u64, u64)>,
+    idle: bool,
+}
+
+/// A file with one line for each device.
+#[derive(Debug)]
+struct DeviceSource {
+    source: Source,
+    disks: bool,
+    fields: &'static [Field],
+    row: Vec<Option<u64>>,
+    devices: Vec<Device>,
+}
+
+/// All sources of a recording.
+#[derive(Debug)]
+pub struct Sources {
+    fixed: Vec<FixedSource>,
+    devices: Vec<DeviceSource>,
+    units: Units,
+    buffer: Buffer,
+    /// What is not there.
+    pub absent: Vec<Absence>,
+    /// What went wrong.
+    pub troubles: Troubles,
+}
+
+impl Sources {
+    /// Opens all that is there under `proc`, and of the control group `cgroup`.
+    pub fn open(proc: &Path, cgroup: Option<&Path>, units: Units) -> Self {
+        let (fixed, devices) = (Vec::new(), Vec::new());
+        let (absent, troubles) = (Vec::new(), Troubles::default());
+        let mut sources = Self {
+            fixed,
+            devices,
+            units,
+            buffer: Buffer::new(),
+            absent,
+            troubles,
+        };
+        let stat: Vec<Field> = CPU.iter().chain(&STAT).chain([&ONLINE]).copied().collect();
+        sources.fixed(&proc.join("stat"), Format::Stat, &stat, "");
+        sources.fixed(&proc.join("meminfo"), Format::Keyed, &MEMINFO, "");
+        sources.fixed(&proc.join("vmstat"), Format::Keyed, &VMSTAT, "");
+        // "full" of the CPU means nothing for a whole system and is a constant zero (psi.rst).
+        let pressures: [(&str, &str, &[Field]); 3] = [
+            ("cpu", "pressure.cpu.", &PRESSURE[..1]),
+            ("io", "pressure.io.", &PRESSURE),
+            ("memory", "pressure.memory.", &PRESSURE),
+        ];
+        for (file, prefix, fields) in pressures {
+            let path = proc.join("pressure").join(file);
+            sources.fixed(&path, Format::Pressure, fields, prefix);
+        }
+        sources.device(&proc.join("diskstats"), true, &DISK);
+        sources.device(&proc.join("net/dev"), false, &NET);
+        if let Some(cgroup) = cgroup {
+            sources.cgroup(cgroup);
+        }
+        sources
+    }
+
+    /// Whether there is nothing to read at all.
+    pub const fn is_empty(&self) -> bool {
+        self.fixed.is_empty() && self.devices.is_empty()
+    }
+
+    fn open_source(&mut self, path: &Path) -> Option<Source> {
+        // PSI that is switched off opens, but does not read.
+        let opened = Source::open(path).and_then(|source| {
+            source.read(&mut self.buffer)?;
+            Ok(source)
+        });
+        opened
+            .map_err(|error| {
+                let source = path.display().to_string();
+                self.absent.push(Absence {
+                    source,
+                    why: error.to_string(),
+                });
+            })
+            .ok()
+    }
+
+    fn fixed(&mut self, path: &Path, format: Format, fields: &[Field], prefix: &'static str) {
+        let Some(source) = self.open_source(path) else {
+            return;
+        };
+        let fields = fields.to_vec();
+        let (row, places) = (vec![None; fields.len()], vec![None; fields.len()]);
+        self.fixed.push(FixedSource {
+            source,
+            format,
+            fields,
+            prefix,
+            row,
+            places,
+        });
+    }
+
+    fn device(&mut self, path: &Path, disks: bool, fields: &'static [Field]) {
+        let Some(source) = self.open_source(path) else {
+            return;
+        };
+        let row = vec![None; fields.len()];
+        self.devices.push(DeviceSource {
+            source,
+            disks,
+            fields,
+            row,
+            devices: Vec::new(),
+        });
+    }
+
+    /// A control group has the files of its version and controllers; one at least is expected.
+    fn cgroup(&mut self, directory: &Path) {
+        let (sources, absent) = (self.fixed.len(), self.absent.len());
+        let why = "no memory or cpu file that can be read".to_owned();
+        for (file, field) in &CGROUP_SINGLE {
+            self.fixed(
+                &directory.join(file),
+                Format::Single,
+                std::slice::from_ref(field),
+                "",
+            );
+        }
+        self.fixed(
+            &directory.join("memory.stat"),
+            Format::Keyed,
+            &CGROUP_MEMORY,
+            "",
+        );
+        self.fixed(&directory.join("cpu.stat"), Format::Keyed, &CGROUP_CPU, "");
+        self.absent.truncate(absent);
+        if self.fixed.len() == sources {
+            self.absent.push(Absence {
+                source: directory.display().to_string(),
+                why,
+            });
+        }
+    }
+
+    /// Reads everything once, into `columns`.
+    pub fn sample(&mut self, columns: &mut Columns) {
+        let (units, troubles) = (self.units, &mut self.troubles);
+        for fixed in &mut self.fixed {
+            match fixed.source.read(&mut self.buffer) {
+                Ok(bytes) => fixed.take(bytes, units, columns, troubles),
+                Err(_) => troubles.read_errors += 1,
+            }
+        }
+        for device in &mut self.devices {
+            match device.source.read(&mut self.buffer) {
+                Ok(bytes) => device.take(bytes, units, columns, troubles),
+                Err(_) => troubles.read_errors += 1,
+            }
+        }
+    }
+
+    /// Devices and interfaces that had no traffic since boot.
+    pub fn idle(&self) -> Vec<String> {
+        let prefixed = |source: &DeviceSource, device: &Device| {
+            format!(
+                "{}{}",
+                source.prefix(),
+                String::from_utf8_lossy(&device.name)
+            )
+        };
+        self.devices
+            .iter()
+            .flat_map(|source| {
+                let idle = source.devices.iter().filter(|device| device.idle);
+                idle.map(|device| prefixed(source, device))
+                    .collect::<Vec<_>>()
+            })
+            .collect()
+    }
+}
+
+impl FixedSource {
+    fn take(&mut self, bytes: &[u8], units: Units, columns: &mut Columns, troubles: &mut Troubles) {
+        self.row.fill(None);
+        troubles.unreadable_values += match self.format {
+            Format::Stat => parse::stat(bytes, &mut self.row),
+            Format::Keyed => parse::keyed(bytes, &self.fields, &mut self.row),
+            Format::Pressure => parse::pressure(bytes, &self.fields, &mut self.row),
+            Format::Single => parse::single(bytes, &mut self.row),
+        };
+        for index in 0..self.row.len() {
+            let Some(value) = self.row[index] else {
+                continue;
+            };
+            let field = self.fields[index];
+            let place = *self.places[index]
+                .get_or_insert_with(|| columns.add(self.prefix, &field, MISSING));
+            match units.scale(field.scale, value) {
+                Some(value) => columns.set(place, value),
+                None => troubles.unreadable_values += 1,
+            }
+        }
+    }
+}
+
+impl DeviceSource {
+    const fn prefix(&self) -> &'static str {
+        if self.disks { "disk." } else { "net." }
+    }
+
+    fn take(&mut self, bytes: &[u8], units: Units, columns: &mut Columns, troubles: &mut Troubles) {
+        if self.disks {
+            for (number, line) in parse::disk_lines(bytes).enumerate() {
+                self.line(number, line, units, columns, troubles);
+            }
+        } else {
+            for (number, line) in parse::net_lines(bytes).enumerate() {
+                self.line(number, line, units, columns, troubles);
+            }
+        }
+    }
+
+    fn line(
+        &mut self,
+        number: usize,
+        (name, fields): parse::DeviceLine<'_>,
+        units: Units,
+        columns: &mut Columns,
+        troubles: &mut Troubles,
+    ) {
+        self.row.fill(None);
+        let (count, unreadable) = parse::positional(fields, &mut self.row);
+        let least = if self.disks {
+            DISK_LEAST
+        } else {
+            self.fields.len()
+        };
+        if count < least || unreadable == count as u64 {
+            return; // a header, or a partition's short line of kernels before 2.6.25
+        }
+        troubles.unreadable_values += unreadable;
+        let Some(index) = self.find(number, name, columns.samples() == 0) else {
+            troubles.devices_left_out += 1;
+            return;
+        };
+        let prefix = self.prefix();
+        let device = &mut self.devices[index];
+        if device.idle && self.row.iter().all(|value| value.unwrap_or(0) == 0) {
+            return;
+        }
+        // A device that was there without traffic had zeroes; one that is new was not known.
+        let before = if device.idle { 0 } else { MISSING };
+        device.idle = false;
+        for (position, field) in self.fields.iter().enumerate() {
+            let Some(mut value) = self.row[position] else {
+                continue;
+            };
+            if field.scale == Scale::Millisecond32 {
+                value = unwrap(&mut device.wraps[position], value);
+            }
+            let place = *device.places[position].get_or_insert_with(|| {
+                let prefix = format!("{prefix}{}.", String::from_utf8_lossy(name));
+                columns.add(&prefix, field, before)
+            });
+            match units.scale(field.scale, value) {
+                Some(value) => columns.set(place, value),
+                None => troubles.unreadable_values += 1,
+            }
+        }
+    }
+
+    /// Position of the device, which is that of its line unless devices came or went.
+    fn find(&mut self, number: usize, name: &[u8], first_sample: bool) -> Option<usize> {
+        if self
+            .devices
+            .get(number)
+            .is_some_and(|device| device.name == name)
+        {
+            return Some(number);
+        }
+        if let Some(index) = self.devices.iter().position(|device| device.name == name) {
+            return Some(index);
+        }
+        if self.devices.len() >= MAX_DEVICES {
+            return None;
+        }
+        let fields = self.fields.len();
+        self.devices.push(Device {
+            name: name.to_vec(),
+            places: vec![None; fields],
+            wraps: vec![(0, 0); fields],
+            idle: first_sample,
+        });
+        Some(self.devices.len() - 1)
+    }
+}
+
+/// Undoes the wrapping of a counter that is printed with 32 bits (49 days of milliseconds).
+fn unwrap((last, wraps): &mut (u64, u64), value: u64) -> u64 {
+    // Anything else that goes down (a device taken out and put in again) is shown as it is.
+    if value < *last && *last <= u64::from(u32::MAX) && *last - value > 1 << 31 {
+        *wraps += 1;
+    }
+    *last = value;
+    value + (*wraps << 32)
+}
