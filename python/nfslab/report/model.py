@@ -170,7 +170,6 @@ class PlaceInfo:
     target: str
     kind: str
     filesystem: str
-    source: str
     mount_options: str
     durability: str
     durability_reasons: list[str]

@@ -93,12 +93,30 @@ def read_catalogue(folder: Path) -> Catalogue:
             found[run_id] = line_from_folder(folder / RUNS / run_id)
             missing += 1
         except ResultsError as error:
-            damaged[run_id] = ": ".join(part for part in (error.what, error.why) if part)
-    # Not by wall clock alone: that one may have been set back between two runs.
-    ordered = sorted(
-        found.values(), key=lambda line: (line.position, line.attempt, line.started_unix_ns)
-    )
-    return Catalogue(ordered, dict(sorted(damaged.items())), partial, missing, useless)
+            damaged[run_id] = _in_short(error)
+    damaged = dict(sorted(damaged.items()))
+    return Catalogue(_in_order(found.values()), damaged, partial, missing, useless)
+
+
+def read_every_run(folder: Path) -> tuple[Catalogue, dict[str, RunRecord]]:
+    """The catalogue made from the runs themselves, and every run's record.
+
+    For reports: slower (0.6 ms a run), and true whatever the cache says. A run that cannot
+    be read is in `Catalogue.damaged` even when the cache still has its line.
+    """
+    sealed, partial = scan_runs(folder / RUNS)
+    records: dict[str, RunRecord] = {}
+    lines: list[CatalogueLine] = []
+    damaged: dict[str, str] = {}
+    for run_id in sorted(sealed):
+        run = folder / RUNS / run_id
+        try:
+            record = read_run(run)
+            lines.append(catalogue_line(record, _provenance_if_any(run)))
+            records[run_id] = record
+        except ResultsError as error:
+            damaged[run_id] = _in_short(error)
+    return Catalogue(_in_order(lines), damaged, partial), records
 
 
 def scan_runs(runs: Path) -> tuple[set[str], list[str]]:
@@ -140,11 +158,7 @@ def newest_attempts(lines: Iterable[CatalogueLine]) -> list[CatalogueLine]:
 
 def line_from_folder(run: Path) -> CatalogueLine:
     """The catalogue line of one sealed run, made again from its own files."""
-    record = read_run(run)
-    provenance: dict[str, Any] = {}
-    if (run / "provenance.json").exists():
-        provenance = read_provenance(run)
-    return catalogue_line(record, provenance)
+    return catalogue_line(read_run(run), _provenance_if_any(run))
 
 
 def read_run(run: Path) -> RunRecord:
@@ -242,6 +256,19 @@ def digest(content: Any) -> str:
 def line_json(line: CatalogueLine) -> bytes:
     """The line as it is appended to the file, without its newline."""
     return to_json(line.model_dump())
+
+
+def _provenance_if_any(run: Path) -> dict[str, Any]:
+    return read_provenance(run) if (run / "provenance.json").exists() else {}
+
+
+def _in_order(lines: Iterable[CatalogueLine]) -> list[CatalogueLine]:
+    """As carried out. Not by wall clock alone: it may have been set back between runs."""
+    return sorted(lines, key=lambda line: (line.position, line.attempt, line.started_unix_ns))
+
+
+def _in_short(error: ResultsError) -> str:
+    return ": ".join(part for part in (error.what, error.why) if part)
 
 
 def _cached_lines(path: Path) -> tuple[list[CatalogueLine], int]:

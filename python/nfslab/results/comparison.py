@@ -27,6 +27,7 @@ from nfslab.results.selection import (
     level_number,
     point_label,
     scalar_paths,
+    understood,
 )
 from nfslab.statistics.comparison import Comparison, compare_many
 from nfslab.statistics.observations import Observations
@@ -188,8 +189,7 @@ def _pairing_axes(base: Selection, new: Selection) -> list[str]:
 
 
 def _selected_levels(selection: Selection, axis: str) -> set[Any]:
-    points = selection.outcomes.points
-    return {_level_key(points[index].factors.get(axis)) for index in selection.points}
+    return {_level_key(selection, index, axis) for index in selection.points}
 
 
 def _keyed(selection: Selection, axes: Sequence[str]) -> dict[tuple[Any, ...], int]:
@@ -197,7 +197,7 @@ def _keyed(selection: Selection, axes: Sequence[str]) -> dict[tuple[Any, ...], i
     found: dict[tuple[Any, ...], int] = {}
     for index in selection.points:
         factors = selection.outcomes.points[index].factors
-        key = tuple(_level_key(factors.get(axis)) for axis in axes)
+        key = tuple(_level_key(selection, index, axis) for axis in axes)
         if key in found:
             others = [
                 name
@@ -216,8 +216,11 @@ def _keyed(selection: Selection, axes: Sequence[str]) -> dict[tuple[Any, ...], i
     return found
 
 
-def _level_key(level: Any) -> Any:
+def _level_key(selection: Selection, index: int, name: str) -> Any:
     """Equal for levels that mean the same ("128k" and 131072, 10 and "10")."""
+    point = selection.outcomes.points[index]
+    axis = next((axis for axis in selection.outcomes.record.axes if axis.name == name), None)
+    level = point.factors.get(name) if axis is None else understood(axis, point)
     number = level_number(level)
     return str(level) if number is None else number
 

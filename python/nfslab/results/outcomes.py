@@ -56,10 +56,10 @@ class Setup:
 class Outcomes:
     """One experiment's runs, ready to be selected, summarised and compared."""
 
-    def __init__(self, folder: ExperimentFolder) -> None:
+    def __init__(self, folder: ExperimentFolder, catalogue: Catalogue | None = None) -> None:
         self.folder = folder
         self.record: ExperimentRecord = folder.record
-        self.catalogue: Catalogue = folder.catalogue()
+        self.catalogue: Catalogue = folder.catalogue() if catalogue is None else catalogue
         self._summaries: dict[str, list[Summary]] = {}
 
     @classmethod

@@ -25,7 +25,7 @@ from nfslab.results.store import ExperimentFolder
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nfslab.results.records import ExperimentRecord, PointRecord
+    from nfslab.results.records import AxisRecord, ExperimentRecord, PointRecord
 
 MAX_CONDITIONS = 64
 """Of one selection; no experiment has more axes times levels worth naming by hand."""
@@ -86,8 +86,8 @@ def select(outcomes: Outcomes, conditions: Mapping[str, list[str]]) -> Selection
     for factor, values in conditions.items():
         levels = _levels(outcomes, factor)
         for value in values:
-            if not any(same_level(level, value) for level in levels.values()):
-                shown = sorted({str(level) for level in levels.values()})
+            if not any(_means(level, value) for level in levels.values()):
+                shown = sorted({str(level[0]) for level in levels.values()})
                 guess = nearest(value, shown)
                 raise UsageError(
                     f"{outcomes.record.name} has no {factor} = {value!r}",
@@ -133,16 +133,31 @@ def level_number(level: Any) -> float | None:
         return None
 
 
-def _levels(outcomes: Outcomes, factor: str) -> dict[int, Any]:
-    """Point index -> level of the factor (axis, parameter of an axis, fixed parameter)."""
+def understood(axis: AxisRecord, point: PointRecord) -> Any:
+    """The level of a point on an axis: as a number where the axis is one ("10m" is 600.0)."""
+    if axis.numeric and len(axis.parameters) == 1:
+        return point.settings.get(axis.parameters[0])
+    return point.factors.get(axis.name)
+
+
+def _means(levels: tuple[Any, ...], value: str) -> bool:
+    return any(same_level(level, value) for level in levels)
+
+
+def _levels(outcomes: Outcomes, factor: str) -> dict[int, tuple[Any, ...]]:
+    """Point index -> level of the factor, as written and as understood."""
     record = outcomes.record
-    if any(axis.name == factor for axis in record.axes):
-        return {index: point.factors.get(factor) for index, point in enumerate(record.points)}
+    for axis in record.axes:
+        if axis.name == factor:
+            return {
+                index: (point.factors.get(factor), understood(axis, point))
+                for index, point in enumerate(record.points)
+            }
     if any(factor in axis.parameters for axis in record.axes):
-        return {index: point.settings.get(factor) for index, point in enumerate(record.points)}
+        return {index: (point.settings.get(factor),) for index, point in enumerate(record.points)}
     fixed = fixed_parameters(record)
     if factor in fixed:
-        return dict.fromkeys(range(len(record.points)), fixed[factor])
+        return dict.fromkeys(range(len(record.points)), (fixed[factor],))
     known = [axis.name for axis in record.axes]
     known += [path for axis in record.axes for path in axis.parameters if path not in known]
     guess = nearest(factor, [*known, *fixed])
@@ -181,8 +196,8 @@ def scalar_paths(resolved: Mapping[str, Any], prefix: str = "") -> dict[str, Any
 
 
 def point_label(point: PointRecord, without: set[str] | frozenset[str] = frozenset()) -> str:
-    """ "placement log apart, clients 10", leaving out some axes; "all" when none is left."""
-    parts = [f"{name} {level}" for name, level in point.factors.items() if name not in without]
+    """ "placement=log apart, clients=10", leaving out some axes; "all" when none is left."""
+    parts = [f"{name}={level}" for name, level in point.factors.items() if name not in without]
     return ", ".join(parts) or "all"
 
 

@@ -1,0 +1,404 @@
+"""From a results folder to the one model that every report shows.
+
+Every run is read from its own files, not from the catalogue (a cache), and what cannot be
+read is named. Estimates and comparisons are those of `nfslab.statistics`, on the runs that
+`Outcomes.counted` yields. Nothing is computed again in a report.
+
+Comparisons: the levels of one axis against its baseline level, at equal levels of all
+other axes, paired by block. The axis is the first one that is no number (placements,
+kernels, options), else the first; the baseline is its first level, unless stated. All
+comparisons of one metric are one family for Holm's correction.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nfslab.errors import UsageError
+from nfslab.plugins import nearest
+from nfslab.report import conditions, validity
+from nfslab.report.model import (
+    Analysis,
+    AxisInfo,
+    ComparisonResult,
+    Failure,
+    MetricInfo,
+    PointResult,
+    RunResult,
+)
+from nfslab.report.reference import reference_of
+from nfslab.report.verdict import verdict_of
+from nfslab.results import durability
+from nfslab.results.catalogue import read_every_run, setup_of
+from nfslab.results.comparison import sense_of
+from nfslab.results.durable import to_json
+from nfslab.results.outcomes import Outcomes, locate
+from nfslab.results.selection import fixed_parameters, point_label, same_level
+from nfslab.results.store import ExperimentFolder
+from nfslab.statistics.comparison import ALPHA, compare_many
+from nfslab.statistics.observations import Observations
+from nfslab.statistics.summary import CONFIDENCE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from nfslab.results.records import AxisRecord, CatalogueLine, RunRecord
+
+LOG_SPAN = 10.0
+"""A numeric axis whose largest level is this many times its smallest is drawn on a log scale."""
+
+
+def render_json(path: Path) -> str:
+    """The analysis as JSON; numbers that JSON does not know are spelled ("NaN")."""
+    return to_json(analyse(path).as_dict(), indent=1).decode()
+
+
+def analyse(path: Path, *, baseline: Mapping[str, Any] | None = None) -> Analysis:
+    """Everything that a report says about the experiment at `path`.
+
+    `baseline`: {axis: level} to compare with, instead of the first level of the first axis
+    that is no number. Raises `ResultsError` (no experiment there) or `UsageError`.
+    """
+    folder = ExperimentFolder.open(locate(Path(path)))
+    catalogue, records = read_every_run(folder.path)
+    outcomes = Outcomes(folder, catalogue)
+    record = outcomes.record
+    axis, level, reason = choose_baseline(outcomes, baseline)
+    comparisons = compare_points(outcomes, axis, level) if axis is not None else {}
+    counted = [records[line.run_id] for line in outcomes.counted]
+    machines = conditions.setups(outcomes)
+    levels = durability.point_levels(outcomes)
+    points = _points(outcomes, levels, records)
+    metrics = _metrics(outcomes)
+    return Analysis(
+        path=str(path),
+        name=record.name,
+        title=record.title,
+        description=record.description,
+        identity=record.identity,
+        folder=folder.path.name,
+        seed=record.seed,
+        order=record.order,
+        repetitions=record.repetitions,
+        created_unix_ns=record.created_unix_ns,
+        command=record.command,
+        nfslab_version=record.nfslab_version,
+        nfslab_commit=record.nfslab_commit,
+        workload=_workload(outcomes),
+        durability_line=_durability_line(outcomes, comparisons, levels),
+        verdict=verdict_of(outcomes, points, comparisons, axis, level),
+        warnings=validity.warnings_of(outcomes, records, points, machines, levels),
+        axes=[_axis(one) for one in record.axes],
+        metrics=metrics,
+        primary=outcomes.primary,
+        points=points,
+        baseline={axis.name: level} if axis is not None else {},
+        baseline_reason=reason,
+        comparisons=comparisons,
+        interval=f"{CONFIDENCE:.0%} interval of the median",
+        comparison_method=_method(record.repetitions),
+        runs=_runs(outcomes, records),
+        failures=_failures(outcomes, records),
+        damaged=catalogue.damaged,
+        partial=catalogue.partial,
+        missing_runs=len(outcomes.missing()),
+        excluded_points=record.excluded,
+        places=conditions.places(counted),
+        setups=machines,
+        varied=_varied(outcomes),
+        fixed=fixed_parameters(record),
+        versions=conditions.versions(machines),
+        collectors=conditions.collectors(counted),
+        evidence=conditions.evidence_sums(counted),
+        notes=_notes(counted),
+        reference=reference_of(outcomes),
+    )
+
+
+def choose_baseline(
+    outcomes: Outcomes, stated: Mapping[str, Any] | None
+) -> tuple[AxisRecord | None, Any, str]:
+    """(axis, level, why) of what the other levels are compared with; None: nothing varies."""
+    axes = outcomes.record.axes
+    if stated:
+        if len(stated) != 1:
+            raise UsageError("a baseline is one axis and one of its levels")
+        name, wanted = next(iter(stated.items()))
+        axis = next((one for one in axes if one.name == name), None)
+        if axis is None:
+            guess = nearest(name, [one.name for one in axes])
+            raise UsageError(
+                f"{outcomes.record.name} has no axis {name!r}",
+                fix=f"did you mean {guess!r}?" if guess else "",
+            )
+        for level in axis.levels:
+            if same_level(level, wanted):
+                return axis, level, "stated"
+        known = ", ".join(str(level) for level in axis.levels)
+        raise UsageError(f"axis {name} has no level {wanted!r}", fix=f"it has: {known}")
+    varied = [axis for axis in axes if len(axis.levels) > 1]
+    for axis in varied:
+        if not axis.numeric:
+            return axis, axis.levels[0], f"first level of {axis.name}"
+    if varied:
+        return varied[0], varied[0].levels[0], f"first level of {varied[0].name}"
+    return None, None, "nothing varies"
+
+
+def compare_points(
+    outcomes: Outcomes, axis: AxisRecord, level: Any
+) -> dict[str, list[ComparisonResult]]:
+    """Metric -> the levels of `axis` against `level`, at equal levels of all other axes.
+
+    Metrics without a direction are compared only when nothing else is (the primary one).
+    """
+    pairs = _baseline_pairs(outcomes, axis, level)
+    if not pairs:
+        return {}
+    names = [
+        name
+        for name, metric in outcomes.metrics.items()
+        if metric.better is not None or name == outcomes.primary
+    ]
+    runs_at = _runs_at(outcomes)
+    sides = [[runs_at[pair[side]] for pair in pairs] for side in (0, 1)]
+    results: dict[str, list[ComparisonResult]] = {}
+    for name in names:
+        values = outcomes.values(name)
+        base, new = (_observe(values, outcomes.block, runs) for runs in sides)
+        better = outcomes.metrics[name].better
+        compared = compare_many(base, new, n_groups=len(pairs), better=better)
+        results[name] = [
+            ComparisonResult(
+                metric=name,
+                axis=axis.name,
+                base_point=base,
+                point=new,
+                base_label=point_label(outcomes.points[base]),
+                label=point_label(outcomes.points[new]),
+                sense=sense_of(result),
+                result=result,
+            )
+            for (base, new), result in zip(pairs, compared, strict=True)
+        ]
+    return results
+
+
+def _runs_at(outcomes: Outcomes) -> list[NDArray[np.int64]]:
+    """Per point the indices of its counted runs."""
+    order = np.argsort(outcomes.point_index, kind="stable")
+    ends = np.cumsum(np.bincount(outcomes.point_index, minlength=len(outcomes.points)))
+    return np.split(order, ends[:-1])
+
+
+def _observe(
+    values: NDArray[np.float64], blocks: NDArray[np.int64], runs: list[NDArray[np.int64]]
+) -> Observations:
+    """Group k holds the values of `runs[k]`; a baseline's runs are in several groups."""
+    groups = np.repeat(np.arange(len(runs)), [len(some) for some in runs])
+    chosen = np.concatenate(runs)
+    return Observations.of(values[chosen], blocks=blocks[chosen], groups=groups)
+
+
+def _baseline_pairs(outcomes: Outcomes, axis: AxisRecord, level: Any) -> list[tuple[int, int]]:
+    """(baseline point, point) for every point that has a partner at the baseline level."""
+
+    def others(factors: Mapping[str, Any]) -> tuple[str, ...]:
+        return tuple(f"{k}={v!r}" for k, v in sorted(factors.items()) if k != axis.name)
+
+    bases = {
+        others(point.factors): index
+        for index, point in enumerate(outcomes.points)
+        if point.factors.get(axis.name) == level
+    }
+    return [
+        (bases[others(point.factors)], index)
+        for index, point in enumerate(outcomes.points)
+        if point.factors.get(axis.name) != level and others(point.factors) in bases
+    ]
+
+
+def _durability_line(
+    outcomes: Outcomes, comparisons: Mapping[str, list[ComparisonResult]], levels: list[set[str]]
+) -> str:
+    """One line when any two compared points are not known to be equally durable.
+
+    Points that no comparison pairs are compared by eye all the same: the line is also
+    about points of different durability when there are no comparisons.
+    """
+    rows = next(iter(comparisons.values()), [])
+    pairs = [(row.base_point, row.point) for row in rows]
+    apart = [
+        (base, new)
+        for base, new in pairs
+        if levels[base] and levels[new] and durability.unequal(levels[base], levels[new])
+    ]
+    if apart:
+        involved = [index for pair in apart for index in pair]
+        bases = sorted({row.base_label for row in rows if (row.base_point, row.point) in apart})
+        base_name = bases[0] if len(bases) == 1 else "the baseline"
+        news = sorted({row.label for row in rows if (row.base_point, row.point) in apart})
+        new_name = news[0] if len(news) == 1 else _levels_of(outcomes, apart, rows)
+        return durability.sentence(
+            base_name,
+            set().union(*(levels[base] for base, _ in apart)),
+            new_name,
+            set().union(*(levels[new] for _, new in apart)),
+            durability.reasons(outcomes, involved),
+        )
+    seen = [level for level in levels if level]
+    if any(level != seen[0] for level in seen) or any(len(level) > 1 for level in seen):
+        kinds = durability.sides(set().union(*seen))
+        why = "; ".join(durability.reasons(outcomes, range(len(outcomes.points))))
+        because = f" ({why})" if why else ""
+        return (
+            f"UNEQUAL DURABILITY: the points of this experiment are {kinds}{because}; "
+            "differences in speed between them may come from that alone."
+        )
+    return ""
+
+
+def _levels_of(
+    outcomes: Outcomes, apart: list[tuple[int, int]], rows: list[ComparisonResult]
+) -> str:
+    """ "placement=log apart" of the points that are not as durable as their baseline."""
+    axis = rows[0].axis
+    names = dict.fromkeys(str(outcomes.points[new].factors.get(axis)) for _, new in apart)
+    return f"{axis}={'|'.join(names)}"
+
+
+def _points(
+    outcomes: Outcomes, levels: list[set[str]], records: Mapping[str, RunRecord]
+) -> list[PointResult]:
+    ok = Counter(line.point_id for line in outcomes.counted)
+    failed = Counter(line.point_id for line in outcomes.newest if line.status == "failed")
+    missing = Counter(point.point_id for point, _ in outcomes.missing())
+    runs: dict[str, list[RunRecord]] = {}
+    for line in outcomes.counted:
+        runs.setdefault(line.point_id, []).append(records[line.run_id])
+    summaries = {name: outcomes.summaries(name) for name in outcomes.metrics}
+    return [
+        PointResult(
+            index=index,
+            point_id=point.point_id,
+            label=point_label(point),
+            factors=point.factors,
+            settings=point.settings,
+            planned=outcomes.record.repetitions,
+            ok=ok[point.point_id],
+            failed=failed[point.point_id],
+            missing=missing[point.point_id],
+            durability=sorted(levels[index]),
+            fsync=conditions.fsync_figures(runs.get(point.point_id, [])),
+            estimates={name: found[index] for name, found in summaries.items() if found[index].n},
+        )
+        for index, point in enumerate(outcomes.points)
+    ]
+
+
+def _metrics(outcomes: Outcomes) -> list[MetricInfo]:
+    having = Counter(name for line in outcomes.counted for name in line.metrics)
+    return [
+        MetricInfo(name, metric.unit, metric.better, name == outcomes.primary, having[name])
+        for name, metric in outcomes.metrics.items()
+    ]
+
+
+def _axis(axis: AxisRecord) -> AxisInfo:
+    numbers = [float(value[0]) for value in axis.values] if axis.numeric else None
+    stated = (axis.model_extra or {}).get("scale")
+    log = False
+    if numbers is not None and min(numbers) > 0:
+        log = stated == "log" or (stated is None and max(numbers) >= LOG_SPAN * min(numbers))
+    return AxisInfo(
+        name=axis.name,
+        parameters=axis.parameters,
+        levels=axis.levels,
+        numeric=axis.numeric,
+        unit=axis.unit,
+        numbers=numbers,
+        log=log,
+    )
+
+
+def _runs(outcomes: Outcomes, records: Mapping[str, RunRecord]) -> list[RunResult]:
+    counted = {line.run_id for line in outcomes.counted}
+    return [
+        RunResult(
+            run_id=line.run_id,
+            point=outcomes.index_of.get(line.point_id),
+            block=line.block,
+            position=line.position,
+            attempt=line.attempt,
+            status=line.status,
+            counted=line.run_id in counted,
+            reason=line.reason,
+            failure_phase=records[line.run_id].failure_phase,
+            started_unix_ns=line.started_unix_ns,
+            duration_ns=line.duration_ns,
+            metrics=line.metrics,
+            flags=line.flags,
+            durability=line.durability,
+            setup=setup_of(line),
+        )
+        for line in outcomes.catalogue.lines
+    ]
+
+
+def _failures(outcomes: Outcomes, records: Mapping[str, RunRecord]) -> list[Failure]:
+    newest = {line.run_id for line in outcomes.newest}
+
+    def label(line: CatalogueLine) -> str:
+        index = outcomes.index_of.get(line.point_id)
+        return line.point_id if index is None else point_label(outcomes.points[index])
+
+    return [
+        Failure(
+            run_id=line.run_id,
+            label=label(line),
+            block=line.block,
+            attempt=line.attempt,
+            phase=records[line.run_id].failure_phase,
+            reason=line.reason,
+            superseded=line.run_id not in newest,
+        )
+        for line in outcomes.catalogue.lines
+        if line.status == "failed"
+    ]
+
+
+def _varied(outcomes: Outcomes) -> dict[str, list[Any]]:
+    return {
+        path: [values[column] for values in axis.values]
+        for axis in outcomes.record.axes
+        for column, path in enumerate(axis.parameters)
+    }
+
+
+def _notes(counted: list[RunRecord]) -> list[str]:
+    """What the runs noted, each once, with the number of runs unless all had it."""
+    seen = Counter(note for record in counted for note in dict.fromkeys(record.notes))
+    return [
+        note if number == len(counted) else f"{note} ({number} of {len(counted)} runs)"
+        for note, number in seen.items()
+    ]
+
+
+def _workload(outcomes: Outcomes) -> str:
+    workload = outcomes.record.resolved.get("workload")
+    return str(workload.get("kind", "")) if isinstance(workload, dict) else ""
+
+
+def _method(repetitions: int) -> str:
+    if repetitions < 2:
+        return "One repetition: the ratio is given, its significance is unknown."
+    return (
+        "Ratios of geometric means, paired within blocks (t on logarithms); intervals and words "
+        f"at {1 - ALPHA:.0%} after Holm's correction over all comparisons of the metric."
+    )

@@ -1,0 +1,167 @@
+"""Under which conditions the runs were made: places, machine, versions, collectors.
+
+Everything is read back from the runs' own records. Where it was the same for all runs it
+is said once; where it was not, every state is listed with the number of its runs, and
+`validity` makes a warning of it.
+"""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING, Any
+
+from nfslab.report.model import FsyncFigures, PlaceInfo, SetupInfo
+from nfslab.results.selection import scalar_paths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from nfslab.results.outcomes import Outcomes
+    from nfslab.results.records import RunRecord
+
+MAX_PLACES = 500
+"""Distinct places listed; a matrix of targets and options has fewer."""
+
+
+def places(records: Iterable[RunRecord]) -> list[PlaceInfo]:
+    """The distinct places of the counted runs, most used first within each role.
+
+    Facts are those on which all runs at the place agree (a loop device has another number
+    each time).
+    """
+    found: dict[tuple[Any, ...], tuple[dict[str, Any], int]] = {}
+    for record in records:
+        for role, place in record.places.items():
+            key = (
+                role,
+                place.target,
+                place.kind,
+                place.filesystem,
+                place.mount_options,
+                place.durability.level,
+                tuple(place.durability.reasons),
+            )
+            facts, runs = found.get(key, (place.facts, 0))
+            if facts != place.facts:
+                facts = {k: v for k, v in facts.items() if place.facts.get(k) == v}
+            if key in found or len(found) < MAX_PLACES:
+                found[key] = (facts, runs + 1)
+    listed = [
+        PlaceInfo(
+            role=role,
+            target=target,
+            kind=kind,
+            filesystem=filesystem,
+            mount_options=options,
+            durability=level,
+            durability_reasons=list(reasons),
+            facts=facts,
+            runs=runs,
+        )
+        for (role, target, kind, filesystem, options, level, reasons), (facts, runs) in (
+            found.items()
+        )
+    ]
+    return sorted(listed, key=lambda place: (place.role, -place.runs, place.target))
+
+
+def setups(outcomes: Outcomes) -> list[SetupInfo]:
+    """The distinct states of the machine over the counted runs, most used first."""
+    found: dict[str, tuple[dict[str, Any], int, str]] = {}
+    for setup in outcomes.setups:
+        key = repr(sorted(scalar_paths(setup.machine).items()))
+        machine, runs, first = found.get(key, (setup.machine, 0, setup.lines[0].run_id))
+        found[key] = (machine, runs + len(setup.lines), first)
+    listed = [SetupInfo(*entry) for entry in found.values()]
+    return sorted(listed, key=lambda setup: -setup.runs)
+
+
+def versions(machines: Sequence[SetupInfo]) -> dict[str, str]:
+    """Program -> version over all setups; several are joined, so that none is hidden."""
+    found: dict[str, set[str]] = {}
+    for setup in machines:
+        stated = setup.machine.get("versions")
+        for name, version in (stated if isinstance(stated, dict) else {}).items():
+            found.setdefault(str(name), set()).add(str(version))
+    return {name: ", ".join(sorted(seen)) for name, seen in sorted(found.items())}
+
+
+def collectors(records: Iterable[RunRecord]) -> dict[str, dict[str, Any]]:
+    """Collector -> runs in which it worked, did not, why not, and what it cost."""
+    found: dict[str, dict[str, Any]] = {}
+    for record in records:
+        for evidence in record.evidence:
+            entry = found.setdefault(
+                evidence.collector,
+                {
+                    "ok": 0,
+                    "unavailable": 0,
+                    "failed": 0,
+                    "reasons": [],
+                    "cpu_s": 0.0,
+                    "wall_s": 0.0,
+                },
+            )
+            entry[evidence.status] += 1
+            if evidence.reason and evidence.reason not in entry["reasons"]:
+                entry["reasons"].append(evidence.reason)
+            if evidence.cpu_s is not None and evidence.wall_s:
+                entry["cpu_s"] += evidence.cpu_s
+                entry["wall_s"] += evidence.wall_s
+    for entry in found.values():
+        entry["cpu_share"] = entry["cpu_s"] / entry["wall_s"] if entry["wall_s"] else None
+    return found
+
+
+def evidence_sums(records: Iterable[RunRecord]) -> dict[str, dict[str, Any]]:
+    """Collector -> number it summed up ("pg_stat_wal.wal_sync") -> n, median, min, max."""
+    numbers: dict[str, dict[str, list[float]]] = {}
+    for record in records:
+        for evidence in record.evidence:
+            for path, value in scalar_paths(evidence.summary).items():
+                if isinstance(value, int | float) and not isinstance(value, bool):
+                    by_path = numbers.setdefault(evidence.collector, {})
+                    by_path.setdefault(path, []).append(float(value))
+    return {
+        collector: {
+            path: {
+                "n": len(values),
+                "median": statistics.median(values),
+                "minimum": min(values),
+                "maximum": max(values),
+            }
+            for path, values in by_path.items()
+        }
+        for collector, by_path in numbers.items()
+    }
+
+
+def fsync_figures(records: Iterable[RunRecord]) -> FsyncFigures | None:
+    """Flushes of the log per transaction and their mean time, from pg_stat_wal."""
+    per_transaction: list[float] = []
+    flushes = 0.0
+    time_ms = 0.0
+    timed = 0.0
+    runs = 0
+    for record in records:
+        summed = next((e.summary for e in record.evidence if e.collector == "postgres"), {})
+        wal = summed.get("pg_stat_wal")
+        count = wal.get("wal_sync") if isinstance(wal, dict) else None
+        if not isinstance(wal, dict) or not isinstance(count, int | float):
+            continue
+        runs += 1
+        flushes += count
+        transactions = record.metrics.get("transactions")
+        if transactions is not None and transactions.value > 0:
+            per_transaction.append(count / transactions.value)
+        spent_ms = wal.get("wal_sync_time")
+        if isinstance(spent_ms, int | float) and spent_ms > 0 and count > 0:
+            time_ms += spent_ms
+            timed += count
+    if not runs:
+        return None
+    return FsyncFigures(
+        runs=runs,
+        flushes_per_transaction=statistics.median(per_transaction) if per_transaction else None,
+        mean_ms=time_ms / timed if timed else None,
+    )
