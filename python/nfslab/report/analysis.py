@@ -267,7 +267,7 @@ def _durability_line(
 def _levels_of(
     outcomes: Outcomes, apart: list[tuple[int, int]], rows: list[ComparisonResult]
 ) -> str:
-    """ "placement=log apart" of the points that are not as durable as their baseline."""
+    """Such as placement=log apart, of the points that are not as durable as their baseline."""
     axis = rows[0].axis
     names = dict.fromkeys(str(outcomes.points[new].factors.get(axis)) for _, new in apart)
     return f"{axis}={'|'.join(names)}"

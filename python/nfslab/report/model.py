@@ -75,7 +75,7 @@ class PointResult:
     index: int
     point_id: str
     label: str
-    """"placement=log apart, clients=10"."""
+    """Such as: placement=log apart, clients=10."""
     factors: dict[str, Any]
     settings: dict[str, Any]
     planned: int

@@ -55,12 +55,12 @@ def quantity(value: float | None, unit: str) -> str:
 
 
 def count(n: int, noun: str) -> str:
-    """ "1 run", "2 runs"."""
+    """Such as: 1 run, 2 runs."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def between(low: float | None, high: float | None, unit: str = "") -> str:
-    """ "118.2 to 126.0"; absent when there is no interval."""
+    """Such as 118.2 to 126.0; absent when there is no interval."""
     if low is None or high is None:
         return ABSENT
     return f"{quantity(low, unit)} to {quantity(high, unit)}"

@@ -286,6 +286,11 @@ def _order(outcomes: Outcomes) -> list[Warning]:
     return [Warning("note", "order", text)]
 
 
+def _counted(seen: Counter[str]) -> str:
+    """Such as: 6.1 (16 runs), 6.2 (12 runs)."""
+    return ", ".join(f"{value} ({count(runs, 'run')})" for value, runs in seen.most_common(4))
+
+
 def _runs_at(outcomes: Outcomes, index: int) -> list[str]:
     """Ids of the counted runs of a point, in the order in which they are summarised."""
     point_id = outcomes.points[index].point_id

@@ -52,7 +52,7 @@ def _subject(axis: AxisRecord, level: str) -> str:
 
 
 def _outcome(rows: Sequence[ComparisonResult]) -> str:
-    """ "faster at 4 of 5 points (1.18 to 1.31 times), no difference shown at 1"."""
+    """Such as: faster at 4 of 5 points (1.18 to 1.31 times), no difference shown at 1"."""
     by_word: dict[str, list[ComparisonResult]] = {}
     for row in rows:
         by_word.setdefault(row.result.verdict, []).append(row)

@@ -342,7 +342,7 @@ def _selected_setups(selection: Selection) -> list[Any]:
 
 
 def _place_values(selection: Selection) -> dict[str, set[str]]:
-    """ "data: mount options" -> what was in effect."""
+    """Role and option -> what was in effect."""
     found: dict[str, set[str]] = {}
     for setup in _selected_setups(selection):
         for role, place in setup.places.items():

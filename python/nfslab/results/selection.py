@@ -196,7 +196,7 @@ def scalar_paths(resolved: Mapping[str, Any], prefix: str = "") -> dict[str, Any
 
 
 def point_label(point: PointRecord, without: set[str] | frozenset[str] = frozenset()) -> str:
-    """ "placement=log apart, clients=10", leaving out some axes; "all" when none is left."""
+    """Such as: placement=log apart, clients=10; leaving out some axes; "all" when none is left."""
     parts = [f"{name}={level}" for name, level in point.factors.items() if name not in without]
     return ", ".join(parts) or "all"
 
