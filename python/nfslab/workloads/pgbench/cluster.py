@@ -170,26 +170,29 @@ def template(
         return final, False
     if final.exists():
         shutil.rmtree(final)
+    # Kept at their places by the journal until the template has its name.
     entry = deployment.resources.make_directory(
         _building_parent(cache, deployment.user) / f"{deployment.resources.name}-load",
         owner=deployment.user,
     )
-    building = ClusterPlace(entry.path / "pgdata", None)
-    load(deployment, building, shape, LOADING, places)
-    entry_cache = deployment.resources.make_directory(
+    staging = deployment.resources.make_directory(
         cache / f".{deployment.resources.name}-template", mode=0o755
     )
-    staged = entry_cache.path
-    _move(deployment, building.data / "pg_wal", staged / "wal")
-    _move(deployment, building.data, staged / "data")
-    files, size_bytes = _inventory(staged)
-    manifest = {"files": files, "bytes": size_bytes, "shape": asdict(shape)}
-    (staged / "manifest.json").write_text(json.dumps(manifest, indent=1), encoding="utf-8")
-    deployment.synchronise(staged)
-    staged.rename(final)
-    deployment.synchronise(cache)
-    entry_cache.release()
-    entry.undo()
+    try:
+        building = ClusterPlace(entry.path / "pgdata", None)
+        load(deployment, building, shape, LOADING, places)
+        _move(deployment, building.data / "pg_wal", staging.path / "wal")
+        _move(deployment, building.data, staging.path / "data")
+        files, size_bytes = _inventory(staging.path)
+        manifest = {"files": files, "bytes": size_bytes, "shape": asdict(shape)}
+        text = json.dumps(manifest, indent=1)
+        (staging.path / "manifest.json").write_text(text, encoding="utf-8")
+        deployment.synchronise(staging.path)
+        staging.path.rename(final)
+        deployment.synchronise(cache)
+    finally:
+        staging.undo()
+        entry.undo()
     return final, True
 
 

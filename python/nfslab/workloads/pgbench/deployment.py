@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from nfslab.machine.host import Completed, Host, Process
-    from nfslab.machine.resources import Resources
+    from nfslab.machine.resources import Entry, Resources
     from nfslab.workloads.pgbench.installation import Installation
 
 ROLE_NAME: Final = "nfslab"
@@ -108,11 +108,11 @@ class Deployment:
         self.run(["sync", "-f", str(path)], record=False)
 
 
-def short_private_folder(resources: Resources, name: str, user: int | None) -> Path:
+def short_private_folder(resources: Resources, name: str, user: int | None) -> Entry:
     """A new private folder of `user` (mode 0700) whose path is short, for a socket.
 
     The path of a Unix socket has at most 107 bytes (sun_path), so it cannot lie below a
-    target. Journalled: it goes with the run.
+    target. Journalled: whoever asked for it undoes it.
     """
     import tempfile
 
@@ -120,7 +120,7 @@ def short_private_folder(resources: Resources, name: str, user: int | None) -> P
         path = parent / f"{resources.name}-{name}"
         if len(os.fsencode(path)) > SOCKET_FOLDER_BYTES_MAX or not os.access(parent, os.W_OK):
             continue
-        return resources.make_directory(path, owner=user, mode=0o700).path
+        return resources.make_directory(path, owner=user, mode=0o700)
     raise RunFailed(
         "there is no folder for the server's socket",
         why=f"/tmp and {tempfile.gettempdir()} cannot be written to, or have too long a path",

@@ -29,6 +29,7 @@ from nfslab.workloads.pgbench.transaction_log import BYTES_PER_TRANSACTION, LOG_
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from nfslab.machine.resources import Entry
     from nfslab.targets.base import Place
     from nfslab.workloads.pgbench.parameters import PgbenchParameters
     from nfslab.workloads.pgbench.server import Server
@@ -61,9 +62,14 @@ class PgbenchRun:
 class LogRoom:
     """Where pgbench's transaction log goes while it runs."""
 
-    folder: Path
+    entry: Entry
     limit_bytes: int
     note: str
+
+    @property
+    def folder(self) -> Path:
+        """A folder of this run alone."""
+        return self.entry.path
 
     @property
     def prefix(self) -> Path:
@@ -97,9 +103,17 @@ def expected_transactions(parameters: PgbenchParameters) -> int:
 
 
 def log_room(
-    server: Server, parameters: PgbenchParameters, places: Mapping[str, Place], logs: Path
+    server: Server,
+    parameters: PgbenchParameters,
+    places: Mapping[str, Place],
+    *,
+    memory_limited: bool,
 ) -> LogRoom:
-    """Choose where the log goes; RunFailed when it cannot fit anywhere."""
+    """Choose where the log goes; RunFailed when it cannot fit anywhere.
+
+    `memory_limited`: the load lives in a memory cgroup, where memory is not ours to take.
+    """
+    logs = server.deployment.logs
     expected = expected_transactions(parameters) * BYTES_PER_TRANSACTION
     devices = {os.stat(place.path).st_dev for place in places.values()}
     shares = os.stat(logs).st_dev in devices
@@ -107,14 +121,15 @@ def log_room(
     note = ""
     parent = logs
     if shares:
-        memory = shutil.disk_usage(MEMORY_FOLDER).free if MEMORY_FOLDER.is_dir() else 0
+        usable = MEMORY_FOLDER.is_dir() and not memory_limited
+        memory = shutil.disk_usage(MEMORY_FOLDER).free if usable else 0
         fits = expected <= MEMORY_LOG_BYTES_MAX and 4 * expected <= memory
         if fits and os.access(MEMORY_FOLDER, os.W_OK):
             parent = MEMORY_FOLDER
         else:
             note = (
                 "pgbench wrote its transaction log to the device under test: its results "
-                "folder is on the same file system, and the log may not fit into memory"
+                "folder is on the same file system, and memory is limited or too small"
             )
     free = shutil.disk_usage(parent).free - FREE_BYTES_MIN
     if parameters.transactions is not None and expected > free:
@@ -125,7 +140,7 @@ def log_room(
         )
     entry = server.deployment.resources.make_directory(parent / name)
     limit = MEMORY_LOG_BYTES_MAX if parent == MEMORY_FOLDER else LOG_BYTES_MAX
-    return LogRoom(entry.path, limit, note)
+    return LogRoom(entry, limit, note)
 
 
 def run_pgbench(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from nfslab.machine.availability import Availability
 from nfslab.workloads.pgbench.deployment import DATABASE
+from nfslab.workloads.pgbench.parameters import script_digest
 from nfslab.workloads.pgbench.transaction_log import LogLayout
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def pgbench_arguments(
         argv += ["--define", f"{name}={value}"]
     for name, weight in p.builtin_scripts().items():
         argv += ["--builtin", f"{name}@{weight}"]
-    for path, weight in p.scripts.items():
+    for path, weight in p.own_scripts().items():
         argv += ["--file", f"{script_path(path)}@{weight}"]
     if not p.builtin_scripts():
         # pgbench knows the scale from its own tables only with its own scripts.
@@ -85,9 +86,9 @@ def milliseconds_argument(seconds: float) -> str:
     return f"{seconds * 1000:.12g}"
 
 
-def script_path(path: str) -> Path:
+def script_path(path: Path) -> Path:
     """An own script's path, absolute."""
-    return Path(path).expanduser().resolve()
+    return path.expanduser().resolve()
 
 
 def invocation_possible(parameters: PgbenchParameters, installation: Installation) -> Availability:
@@ -98,7 +99,8 @@ def invocation_possible(parameters: PgbenchParameters, installation: Installatio
             f"pgbench {installation.version} has no --max-tries",
             f"leave max_tries out, or take PostgreSQL {MAX_TRIES_SINCE} or newer",
         )
-    for name in parameters.scripts:
+    digests = parameters.script_digests or [""] * len(parameters.scripts)
+    for name, digest in zip(parameters.scripts, digests, strict=False):
         path = script_path(name)
         try:
             size = path.stat().st_size
@@ -106,6 +108,12 @@ def invocation_possible(parameters: PgbenchParameters, installation: Installatio
         except (OSError, UnicodeDecodeError) as error:
             return Availability(
                 False, f"the script {path} cannot be read: {error}", "correct workload.scripts"
+            )
+        if digest and script_digest(path) != digest:
+            return Availability(
+                False,
+                f"the script {path} is not the one of this experiment: it was changed",
+                "bring it back, or start a new experiment with the changed one",
             )
         if size > SCRIPT_BYTES_MAX:
             return Availability(

@@ -8,8 +8,10 @@ what depends on the installation (a version too old for an option) is refused by
 
 from __future__ import annotations
 
+import hashlib
 import re
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -47,7 +49,19 @@ def _weights(value: object) -> object:
     return value
 
 
+def _listed(value: object) -> object:
+    return [value] if isinstance(value, str | Path) else value
+
+
 Weight = Annotated[int, Field(ge=0, le=WEIGHT_MAX)]
+
+
+def script_digest(path: Path) -> str:
+    """SHA-256 of a script's content; "" when it cannot be read."""
+    try:
+        return hashlib.sha256(path.expanduser().read_bytes()).hexdigest()
+    except OSError:
+        return ""
 
 
 class PgbenchParameters(WorkloadParameters):
@@ -92,8 +106,12 @@ class PgbenchParameters(WorkloadParameters):
         default_factory=dict
     )
     """pgbench's own scripts: a name, names, or names with weights; default "tpcb-like"."""
-    scripts: Annotated[dict[str, Weight], BeforeValidator(_weights)] = Field(default_factory=dict)
-    """Own scripts: a path, paths, or paths with weights."""
+    scripts: Annotated[list[Path], BeforeValidator(_listed)] = Field(default_factory=list)
+    """Own scripts: a path or paths (relative ones: from the experiment file)."""
+    script_weights: list[Weight] = Field(default_factory=list)
+    """One weight a script; default: all alike."""
+    script_digests: list[str] = Field(default_factory=list)
+    """SHA-256 of each script: filled in, so that a changed script is another experiment."""
     variables: dict[str, int | float | str] = Field(default_factory=dict)
     """For own scripts (pgbench -D)."""
     socket: Literal["unix", "tcp"] = "unix"
@@ -129,6 +147,13 @@ class PgbenchParameters(WorkloadParameters):
             raise ValueError("; ".join(problems))
         return value
 
+    @field_validator("scripts")
+    @classmethod
+    def _scripts(cls, value: list[Path]) -> list[Path]:
+        if len(set(value)) != len(value):
+            raise ValueError("a script is named twice: use script_weights")
+        return value
+
     @field_validator("variables")
     @classmethod
     def _variables(cls, value: dict[str, int | float | str]) -> dict[str, int | float | str]:
@@ -137,6 +162,17 @@ class PgbenchParameters(WorkloadParameters):
                 raise ValueError(f"{name!r} is no name of a pgbench variable (letters, digits, _)")
         return value
 
+    @model_validator(mode="before")
+    @classmethod
+    def _digests(cls, value: Any) -> Any:
+        """Note what the scripts hold; one that cannot be read is refused by `check`."""
+        if not isinstance(value, dict) or value.get("script_digests"):
+            return value
+        scripts = _listed(value.get("scripts") or [])
+        if not isinstance(scripts, list) or not all(isinstance(s, str | Path) for s in scripts):
+            return value
+        return {**value, "script_digests": [script_digest(Path(s)) for s in scripts]}
+
     @model_validator(mode="after")
     def _combination(self) -> Self:
         if (self.transactions is None) == (self.duration is None):
@@ -144,9 +180,13 @@ class PgbenchParameters(WorkloadParameters):
             raise ValueError(f"give either transactions (per client) or duration (seconds): {both}")
         if self.duration is not None and self.duration < 1:
             raise ValueError("duration is at least one second")
+        if self.script_weights and len(self.script_weights) != len(self.scripts):
+            raise ValueError(
+                f"{len(self.scripts)} scripts, but {len(self.script_weights)} script_weights"
+            )
         if self.variables and not self.scripts:
             raise ValueError("variables are for own scripts: there are no `scripts`")
-        weights = [*self.builtin.values(), *self.scripts.values()]
+        weights = [*self.builtin.values(), *self.own_scripts().values()]
         if weights and not any(weights):
             raise ValueError("all scripts have weight 0")
         if len(weights) > SCRIPTS_MAX:
@@ -163,9 +203,14 @@ class PgbenchParameters(WorkloadParameters):
             return {str(name): weight for name, weight in self.builtin.items()}
         return {"tpcb-like": 1}
 
+    def own_scripts(self) -> dict[Path, int]:
+        """Own scripts with their weights."""
+        weights = self.script_weights or [1] * len(self.scripts)
+        return dict(zip(self.scripts, weights, strict=False))
+
     def script_names(self) -> list[str]:
         """All scripts in the order in which pgbench numbers them."""
-        return [*self.builtin_scripts(), *self.scripts]
+        return [*self.builtin_scripts(), *map(str, self.scripts)]
 
     @property
     def effective_threads(self) -> int:

@@ -10,7 +10,8 @@ Decisions: settings are given as arguments, so what ran can be read from the run
 and repeated by hand. A crash of any backend ends the server (restart_after_crash = off):
 a run that survived a crash would measure the recovery. Stopping is fast shutdown
 (SIGINT), then immediate (SIGQUIT), then SIGKILL, each within its bound; SIGQUIT is also
-what a dead runner's server gets, since it removes PostgreSQL's shared memory.
+what a dead runner's server gets, since it removes PostgreSQL's shared memory. One that
+had to be killed leaves a small segment (ipcs -m), as PostgreSQL always does then.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     import psycopg
 
     from nfslab.machine.host import Process
+    from nfslab.machine.resources import Entry
     from nfslab.targets.base import Place
     from nfslab.workloads.pgbench.deployment import Deployment
     from nfslab.workloads.pgbench.settings import SettingValue
@@ -46,6 +48,7 @@ FAST_STOP_S: Final = 15.0
 IMMEDIATE_STOP_S: Final = 5.0
 DEATH_WAIT_S: Final = 3.0
 """How long a dying server may take to end after a client noticed."""
+LOOPBACK: Final = "127.0.0.1"
 SOCKET_PORT: Final = 5432
 """With a socket only, the number is but a part of the socket's file name."""
 PORT_IN_USE: Final = ("could not bind", "Address already in use", "could not create any TCP/IP")
@@ -62,10 +65,12 @@ class Server:
     host: str
     """Folder of the socket, or the loopback address."""
     port: int
-    password: str
     places: Mapping[str, Place]
     log_start: int
     """Bytes of the log that were there before this server."""
+    password: str = ""
+    private: Entry | None = None
+    """The folder of its socket."""
 
     def client_arguments(self) -> list[str]:
         """`-h -p -U` for PostgreSQL's own programs."""
@@ -133,6 +138,12 @@ class Server:
             except RunFailed:
                 continue
         self.process.stop(signal.SIGKILL)
+        self._forget_folder()
+
+    def _forget_folder(self) -> None:
+        if self.private is not None:
+            self.private.undo()
+            self.private = None
 
     def shut_down_cleanly(self) -> None:
         """Fast shutdown that has to succeed: the cluster's files are needed afterwards."""
@@ -145,6 +156,7 @@ class Server:
         if code != 0:
             self.stop(hurry=True)
             raise self.death(f"PostgreSQL did not shut down cleanly (exit code {code})")
+        self._forget_folder()
 
 
 def _signal(pid: int, number: int) -> None:
@@ -170,57 +182,80 @@ def start_server(
 
     Raises RunFailed with the server's own words when it does not.
     """
-    private = short_private_folder(
-        deployment.resources, f"pg-{secrets.token_hex(3)}", deployment.user
-    )
-    access = private / "pg_hba.conf"
-    rules = ["local all all trust"]
-    if tcp:
-        rules.append("host all all 127.0.0.1/32 scram-sha-256")
-    _write_private(access, "\n".join(rules) + "\n", deployment.user)
+    name = f"pg-{secrets.token_hex(3)}"
+    private = short_private_folder(deployment.resources, name, deployment.user)
     password = secrets.token_urlsafe(24) if tcp else ""
-    for attempt in range(PORT_ATTEMPTS):
-        port = _free_port() if tcp else SOCKET_PORT
-        own: dict[str, SettingValue] = {
-            "listen_addresses": "127.0.0.1" if tcp else "",
-            "port": port,
-            "unix_socket_directories": '"' + str(private).replace('"', '""') + '"',
-            "unix_socket_permissions": "0700",
-            "hba_file": str(access),
-            "logging_collector": False,
-            "log_destination": "stderr",
-            "log_line_prefix": "%m [%p] %b ",
-            "lc_messages": "C",
-            "restart_after_crash": False,
-            "ssl": False,
-            "password_encryption": "scram-sha-256",
-        }
-        # Those of ours come last: the last one given is the one that counts.
-        argv = [
-            deployment.installation.program("postgres"),
-            "-D",
-            str(data),
-            *as_arguments(dict(settings) | own),
-        ]
-        path = deployment.logs / log
-        log_start = path.stat().st_size if path.exists() else 0
-        process = deployment.start(
-            argv, log=log, user=deployment.user, stop_signal=signal.SIGQUIT, record=record
-        )
-        server = Server(deployment, process, data, path, str(private), port, "", places, log_start)
-        try:
-            _wait_until_ready(server)
-            if tcp:
+    try:
+        access = _write_access(private.path, deployment.user, tcp=tcp)
+        for _ in range(PORT_ATTEMPTS - 1):
+            try:
+                server = _launch(deployment, data, settings, access, places, tcp, log, record)
+                break
+            except RunFailed as error:
+                if not tcp or not any(mark in str(error) for mark in PORT_IN_USE):
+                    raise
+                # Somebody took the port between our look and the server's start.
+        else:
+            server = _launch(deployment, data, settings, access, places, tcp, log, record)
+        server.private = private
+        if tcp:
+            try:
                 _set_password(server, password)
-                server.host, server.password = "127.0.0.1", password
-        except BaseException as error:
-            server.stop(hurry=True)
-            taken = any(mark in str(error) for mark in PORT_IN_USE)
-            if tcp and taken and isinstance(error, RunFailed) and attempt + 1 < PORT_ATTEMPTS:
-                continue
-            raise
-        return server
-    raise AssertionError("the loop above returns or raises")
+            except BaseException:
+                server.stop(hurry=True)
+                raise
+            server.host, server.password = LOOPBACK, password
+    except BaseException:
+        private.undo()
+        raise
+    return server
+
+
+def _launch(
+    deployment: Deployment,
+    data: Path,
+    settings: Mapping[str, SettingValue],
+    access: Path,
+    places: Mapping[str, Place],
+    tcp: bool,
+    log: str,
+    record: bool,
+) -> Server:
+    """Start it once, and wait until it accepts connections on its socket."""
+    port = _free_port() if tcp else SOCKET_PORT
+    folder = str(access.parent)
+    own: dict[str, SettingValue] = {
+        "listen_addresses": LOOPBACK if tcp else "",
+        "port": port,
+        "unix_socket_directories": '"' + folder.replace('"', '""') + '"',
+        "unix_socket_permissions": "0700",
+        "hba_file": str(access),
+        "logging_collector": False,
+        "log_destination": "stderr",
+        "log_line_prefix": "%m [%p] %b ",
+        "lc_messages": "C",
+        "restart_after_crash": False,
+        "ssl": False,
+        "password_encryption": "scram-sha-256",
+    }
+    # Those of ours come last: the last one given is the one that counts.
+    argv = [
+        deployment.installation.program("postgres"),
+        *("-D", str(data)),
+        *as_arguments(dict(settings) | own),
+    ]
+    path = deployment.logs / log
+    log_start = path.stat().st_size if path.exists() else 0
+    process = deployment.start(
+        argv, log=log, user=deployment.user, stop_signal=signal.SIGQUIT, record=record
+    )
+    server = Server(deployment, process, data, path, folder, port, places, log_start)
+    try:
+        _wait_until_ready(server)
+    except BaseException:
+        server.stop(hurry=True)
+        raise
+    return server
 
 
 def _wait_until_ready(server: Server) -> None:
@@ -261,10 +296,15 @@ def _free_port() -> int:
         return port
 
 
-def _write_private(path: Path, text: str, user: int | None) -> None:
-    """A file that only the server's user (and root) can read."""
+def _write_access(folder: Path, user: int | None, *, tcp: bool) -> Path:
+    """Who may connect (pg_hba.conf), readable by the server's user (and root) only."""
+    rules = ["local all all trust"]
+    if tcp:
+        rules.append(f"host all all {LOOPBACK}/32 scram-sha-256")
+    path = folder / "pg_hba.conf"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-        stream.write(text)
+        stream.write("".join(f"{rule}\n" for rule in rules))
         if user is not None:
             os.fchown(stream.fileno(), user, -1)
+    return path

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shutil
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
@@ -67,6 +66,7 @@ class PgbenchWorkload(Workload):
         self._server: Server | None = None
         self._committed: dict[str, int] = {}
         self._verified = False
+        self._room: execution.LogRoom | None = None
 
     @classmethod
     def available(cls) -> Availability:
@@ -137,13 +137,10 @@ class PgbenchWorkload(Workload):
 
     def prepare(self, context: RunContext) -> None:
         """Cluster on the places, server up, settings in effect written down."""
-        # What reads the log takes a while to import: not beside the timed part.
-        import pyarrow.csv  # noqa: F401
-
-        import nfslab._core  # noqa: F401
-
+        _import_readers()
         p = self.parameters
-        self._server, self._committed, self._verified = None, {}, False
+        self._server, self._room = None, None
+        self._committed, self._verified = {}, False
         deployment = self._deployment(context)
         installation = deployment.installation
         place = cluster.cluster_place(context.places)
@@ -179,7 +176,9 @@ class PgbenchWorkload(Workload):
         if p.warm_up:
             with context.phase("warm-up"):
                 self._warm_up(context, names)
-        room = execution.log_room(server, p, context.places, server.deployment.logs)
+        self._room = room = execution.log_room(
+            server, p, context.places, memory_limited="memory_cgroup" in context.facts
+        )
         if room.note:
             context.notes.append(room.note)
         argv = invocation.pgbench_arguments(p, server, seed=context.seed, log_prefix=room.prefix)
@@ -195,7 +194,7 @@ class PgbenchWorkload(Workload):
         context.facts |= {"timed_start_ns": timed.start_ns, "timed_end_ns": timed.end_ns}
         self._count(run.printed, names)
         self._remark(context, run.printed)
-        shutil.rmtree(room.folder)
+        self._forget_room()
         return Outcome(
             metrics=metrics,
             samples={
@@ -224,6 +223,13 @@ class PgbenchWorkload(Workload):
         if self._server is not None:
             server, self._server = self._server, None
             server.stop(hurry=not self._verified)
+        self._forget_room()
+
+    def _forget_room(self) -> None:
+        """The raw log has become the samples (or the run has failed)."""
+        if self._room is not None:
+            self._room.entry.undo()
+            self._room = None
 
     def _balances(self, connection: Any) -> invariant.Balances:
         import psycopg
@@ -364,6 +370,17 @@ class PgbenchWorkload(Workload):
             context.notes.append(
                 f"only a share of {p.sampling_rate:g} of the transactions was logged"
             )
+
+
+def _import_readers() -> None:
+    """Import what reads the log: it takes seconds, and must not do so beside the load."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.csv
+
+    import nfslab._core  # noqa: F401
+
+    pa.array(np.zeros(0))  # the first array from numpy makes pyarrow import pandas
 
 
 REPORTED_SETTINGS: Final = (
