@@ -220,6 +220,9 @@ impl LatencyHistogram {
         let Some(max_ns) = self.max_ns() else {
             return Ok(None);
         };
+        if quantile == 0.0 {
+            return Ok(self.min_ns()); // the library gives the lower edge of its bucket
+        }
         Ok(Some(self.buckets.value_at_quantile(quantile).min(max_ns)))
     }
 
