@@ -1,0 +1,33 @@
+"""The HTML report: one file that opens offline and stays below 10 MB.
+
+`render_html` makes its text (the registry's entry), `write_html` writes it. What it says
+comes from `nfslab.report.analysis`; what it draws from the runs' own samples and evidence.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+def render_html(path: Path, *, baseline: Mapping[str, Any] | None = None) -> str:
+    """The report of the experiment at `path` as the text of one HTML file."""
+    from nfslab.report.html.document import render
+
+    return render(path, baseline=baseline)
+
+
+def write_html(
+    results_path: Path, output: Path, *, baseline: Mapping[str, Any] | None = None
+) -> Path:
+    """The report of the experiment at `results_path`, written to `output` whole or not at all.
+
+    `baseline`: {axis: level} to compare with. Returns `output`. Raises `ResultsError` when
+    there is no experiment there, `OSError` when the file cannot be written.
+    """
+    from nfslab.report.html.document import write
+
+    return write(results_path, output, baseline=baseline)

@@ -1,0 +1,214 @@
+"""The raw samples of one run -> rates over time, latency quantiles, heat map.
+
+Read straight from the run's Parquet files: only the columns that are needed, one run at a
+time, so that memory stays with the largest run. Counts are exact: a rate's bins sum up to
+the run's operations, a heat map's cells plus what lies outside of its latencies do as well.
+
+Two kinds of tables are known: `transactions` (pgbench: one row a transaction) and
+`series` + `histograms` (files: sums per interval and bucket counts per phase). A run with
+other tables has no figures over time; the report says so by leaving them out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nfslab.report.html.grid import bin_sums, quantile_grid
+from nfslab.statistics.quantile_estimator import histogram_quantiles, quantiles
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from nfslab.report.html.grid import Grid
+
+    Ints = NDArray[np.int64]
+
+TRANSACTIONS = "transactions"
+STATUS_OK = 0
+HEAT_DECADES_MOST = 12
+"""1 ps to 1 s of spread would be absurd; a table beyond that is shown without its tail."""
+EXACT_LATENCY_MOST_NS = 2**53
+
+
+@dataclass(slots=True)
+class RateData:
+    """Counts per bin."""
+
+    width_ns: int
+    counts: Ints
+    end_ns: int
+    """Where the run's last operation ended: the last bin may be cut short by it."""
+
+    def coarser(self) -> RateData:
+        """Pairs of bins, summed."""
+        return RateData(self.width_ns * 2, _pairs(self.counts), self.end_ns)
+
+
+@dataclass(slots=True)
+class HeatData:
+    """Counts in cells: `cells[latency, time]`."""
+
+    width_ns: int
+    decade_cells: int
+    lowest: int
+    """Index of the first row: its lower edge is 10^(lowest / decade_cells) ns."""
+    cells: Ints
+    total: int
+    outside: int
+
+    def coarser(self) -> HeatData:
+        """Pairs of columns, summed."""
+        cells = np.stack([_pairs(row) for row in self.cells])
+        return HeatData(
+            self.width_ns * 2, self.decade_cells, self.lowest, cells, self.total, self.outside
+        )
+
+
+@dataclass(slots=True)
+class RunSamples:
+    """What the figures over time need of one run."""
+
+    rates: dict[str, RateData] = field(default_factory=dict)
+    quantiles_ns: dict[str, tuple[list[float], int]] = field(default_factory=dict)
+    heat: dict[str, HeatData] = field(default_factory=dict)
+
+    def coarser(self) -> RunSamples:
+        """Twice as wide bins; quantiles stay as they are."""
+        return RunSamples(
+            {key: data.coarser() for key, data in self.rates.items()},
+            self.quantiles_ns,
+            {key: data.coarser() for key, data in self.heat.items()},
+        )
+
+
+def _pairs(values: Ints) -> Ints:
+    padded = np.append(values, 0) if values.size % 2 else values
+    return np.asarray(padded.reshape(-1, 2).sum(axis=1, dtype=np.int64))
+
+
+def read_columns(path: Path, names: list[str]) -> dict[str, Any]:
+    """Columns of a Parquet file as numpy arrays or lists (texts); absent ones are left out."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    # A mapped file handed over open: half the cost of a path for the small tables of a run.
+    with pa.memory_map(str(path)) as source:
+        file = pq.ParquetFile(source)
+        known = set(file.schema_arrow.names)
+        present = [name for name in names if name in known]
+        table = file.read(columns=present, use_threads=False)
+    return {name: table.column(name) for name in present}
+
+
+def extent(run: Path) -> tuple[int, int]:
+    """(length in ns, number of operations) of a run, from the Parquet footers alone."""
+    import pyarrow.parquet as pq
+
+    for name in (TRANSACTIONS, "series"):
+        path = run / "samples" / f"{name}.parquet"
+        if not path.is_file():
+            continue
+        metadata = pq.read_metadata(path)
+        column = metadata.schema.names.index("t_ns")
+        most = 0
+        for group in range(metadata.num_row_groups):
+            statistics = metadata.row_group(group).column(column).statistics
+            if statistics is not None and statistics.has_min_max:
+                most = max(most, int(statistics.max or 0))
+        return most, metadata.num_rows if name == TRANSACTIONS else 0
+    return 0, 0
+
+
+def read_samples(run: Path, grid: Grid) -> RunSamples:
+    """Everything over time that a run's samples tell, on the report's grid."""
+    found = RunSamples()
+    path = run / "samples" / f"{TRANSACTIONS}.parquet"
+    if path.is_file():
+        _transactions(path, grid, found)
+    series = run / "samples" / "series.parquet"
+    if series.is_file():
+        _series(series, grid, found)
+    histograms = run / "samples" / "histograms.parquet"
+    if histograms.is_file():
+        _histograms(histograms, found)
+    return found
+
+
+def _transactions(path: Path, grid: Grid, found: RunSamples) -> None:
+    columns = read_columns(path, ["t_ns", "latency_ns", "status"])
+    t_ns = columns["t_ns"].to_numpy()
+    latency_ns = columns["latency_ns"].to_numpy()
+    if "status" in columns:
+        good = columns["status"].to_numpy() == STATUS_OK
+        if not good.all():
+            t_ns, latency_ns = t_ns[good], latency_ns[good]
+    if t_ns.size == 0:
+        return
+    found.rates[TRANSACTIONS] = RateData(
+        grid.rate_ns, bin_sums(t_ns, grid.rate_ns), int(t_ns.max())
+    )
+    found.quantiles_ns[TRANSACTIONS] = _quantiles(latency_ns)
+    found.heat[TRANSACTIONS] = heat(t_ns, latency_ns, grid)
+
+
+def _quantiles(latency_ns: Ints) -> tuple[list[float], int]:
+    """Quantiles on the common grid; NaN where no sample lies beyond (but for the maximum)."""
+    n = int(latency_ns.size)
+    grid = quantile_grid()
+    wanted = [q for q in grid if q == 1.0 or (1.0 - q) * n >= 1.0]
+    values = {q.q: float(q.value) for q in quantiles(latency_ns, wanted)}
+    return [values.get(q, float("nan")) for q in grid], n
+
+
+def heat(t_ns: Ints, latency_ns: Ints, grid: Grid) -> HeatData:
+    """Counts by time and log10 latency; latencies below 1 ns are counted as outside."""
+    shown = latency_ns >= 1
+    rows = np.floor(np.log10(latency_ns[shown]) * grid.decade_cells).astype(np.int64)
+    if rows.size == 0:
+        empty = np.zeros((1, 1), dtype=np.int64)
+        return HeatData(grid.cell_ns, grid.decade_cells, 0, empty, 0, int(latency_ns.size))
+    lowest = int(rows.min())
+    tall = min(int(rows.max()) - lowest + 1, HEAT_DECADES_MOST * grid.decade_cells)
+    inside = rows - lowest < tall
+    columns = np.maximum(t_ns[shown][inside], 0) // grid.cell_ns
+    wide = int(columns.max()) + 1
+    flat = np.bincount((rows[inside] - lowest) * wide + columns, minlength=tall * wide)
+    cells = flat.reshape(tall, wide).astype(np.int64)
+    total = int(cells.sum())
+    return HeatData(
+        grid.cell_ns, grid.decade_cells, lowest, cells, total, int(latency_ns.size) - total
+    )
+
+
+def _series(path: Path, grid: Grid, found: RunSamples) -> None:
+    columns = read_columns(path, ["t_ns", "phase", "bytes"])
+    t_ns = columns["t_ns"].to_numpy()
+    amounts = columns["bytes"].to_numpy()
+    phases = np.asarray(columns["phase"].to_pylist(), dtype=object)
+    for phase in dict.fromkeys(phases.tolist()):
+        mine = phases == phase
+        sums = bin_sums(t_ns[mine], grid.rate_ns, amounts[mine])
+        found.rates[str(phase)] = RateData(grid.rate_ns, sums, int(t_ns[mine].max()))
+
+
+def _histograms(path: Path, found: RunSamples) -> None:
+    columns = read_columns(path, ["phase", "low_ns", "high_ns", "count"])
+    phases = np.asarray(columns["phase"].to_pylist(), dtype=object)
+    low, high, count = (columns[name].to_numpy() for name in ("low_ns", "high_ns", "count"))
+    grid = quantile_grid()
+    for phase in dict.fromkeys(phases.tolist()):
+        mine = phases == phase
+        n = int(count[mine].sum())
+        if n == 0:
+            continue
+        wanted = [q for q in grid if q == 1.0 or (1.0 - q) * n >= 1.0]
+        values = {
+            q.q: float(q.value)
+            for q in histogram_quantiles(count[mine], low[mine], high[mine], wanted)
+        }
+        found.quantiles_ns[str(phase)] = ([values.get(q, float("nan")) for q in grid], n)

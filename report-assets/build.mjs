@@ -1,0 +1,85 @@
+// Builds the one script of an HTML report out of the modules in
+// python/nfslab/report/html/assets/src and ECharts, and writes beside it what it was made of.
+//
+//   npm ci && npm run build     rebuild
+//   npm run check               build and compare with what is committed; changes nothing
+//
+// The result is committed: installing and running nfslab needs no node.
+
+import { createHash } from 'node:crypto';
+import { readFile, readdir, writeFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import path from 'node:path';
+import { build } from 'esbuild';
+
+const here = path.dirname(fileURLToPath(import.meta.url));
+const assets = path.resolve(here, '../python/nfslab/report/html/assets');
+const sources = path.join(assets, 'src');
+const bundle = path.join(assets, 'vendor', 'report.min.js');
+const record = path.join(assets, 'vendor', 'BUNDLE.json');
+const sha256 = (bytes) => createHash('sha256').update(bytes).digest('hex');
+
+// One hash over all sources: "name NUL sha256 LF" of each file, sorted by name.
+async function sourceHash() {
+  const names = (await readdir(sources, { recursive: true }))
+    .filter((name) => name.endsWith('.js')).map((name) => name.split(path.sep).join('/')).sort();
+  const total = createHash('sha256');
+  for (const name of names) {
+    total.update(`${name}\0${sha256(await readFile(path.join(sources, name)))}\n`);
+  }
+  return { files: names.length, sha256: total.digest('hex') };
+}
+
+async function packages(metafile) {
+  const names = new Set(Object.keys(metafile.inputs)
+    .map((input) => /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(input)?.[1]).filter(Boolean));
+  const list = [];
+  for (const name of [...names].sort()) {
+    const file = path.join(here, 'node_modules', name, 'package.json');
+    const { version, license } = JSON.parse(await readFile(file, 'utf8'));
+    list.push({ name, version, license });
+  }
+  return list;
+}
+
+const result = await build({
+  absWorkingDir: here,
+  entryPoints: [path.join(sources, 'main.js')],
+  nodePaths: [path.join(here, 'node_modules')],
+  bundle: true,
+  minify: true,
+  format: 'iife',
+  target: ['es2022'],
+  charset: 'utf8',
+  legalComments: 'none',
+  metafile: true,
+  write: false,
+  outfile: bundle,
+  define: { 'process.env.NODE_ENV': '"production"' },
+  banner: {
+    js: '/* nfslab report. Contains Apache ECharts and zrender; see vendor/LICENSES.md. */',
+  },
+});
+
+// "</script" and "<!--" would end or hide the script inside a page.
+const text = result.outputFiles[0].text
+  .replaceAll(/<\/(script)/gi, '<\\/$1').replaceAll('<!--', '<\\!--');
+const manifest = {
+  bundle: { file: 'report.min.js', bytes: Buffer.byteLength(text), sha256: sha256(text) },
+  sources: await sourceHash(),
+  packages: await packages(result.metafile),
+  built_with: { esbuild: JSON.parse(await readFile(
+    path.join(here, 'node_modules/esbuild/package.json'), 'utf8')).version },
+};
+const json = `${JSON.stringify(manifest, null, 2)}\n`;
+
+if (process.argv.includes('--check')) {
+  const same = (await readFile(bundle, 'utf8')) === text && (await readFile(record, 'utf8')) === json;
+  console.log(same ? 'the committed bundle is what the sources give'
+    : 'the committed bundle differs: run `npm run build`');
+  process.exitCode = same ? 0 : 1;
+} else {
+  await writeFile(bundle, text);
+  await writeFile(record, json);
+  console.log(`${path.relative(process.cwd(), bundle)}: ${manifest.bundle.bytes} bytes`);
+}
