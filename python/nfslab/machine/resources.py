@@ -76,13 +76,21 @@ class Entry:
         """It is made, and this is how it is known (a process: `pid=`)."""
         self._resources._bind(self._entry, what)
 
+    def reaped_by(self, reap: Callable[[], object]) -> None:
+        """A process of ours: what to call when it was ended, so that no zombie stays."""
+        self._resources._reapers[self._entry.number] = reap
+
     def release(self) -> None:
         """It is gone: nothing is left to undo. Harmless when said twice."""
         self._resources._release(self._entry)
 
     def undo(self) -> str:
         """Undo it now and release it; what was done, in words. RunFailed, OSError."""
-        return self._resources._undo(self._entry)
+        reap = self._resources._reapers.get(self._entry.number)
+        done = self._resources._undo(self._entry)
+        if reap is not None:
+            reap()
+        return done
 
     def __enter__(self) -> Entry:
         return self
@@ -108,6 +116,7 @@ class Resources:
         self._journal = Journal.create(folder, self.token, purpose)
         self._scope = Scope(self.token)
         self._open: dict[int, OpenEntry] = {}
+        self._reapers: dict[int, Callable[[], object]] = {}
         self._next = 1
         self._lock = threading.RLock()
         self._owner = os.getpid()
@@ -203,7 +212,11 @@ class Resources:
                     self._journal.remove()
             except OSError as error:
                 told.append(f"could not remove the journal {self._journal.path}: {error}")
-            return told
+        # Not under our lock: whoever waits for a process holds that process's lock.
+        for entry in entries:
+            if (reap := self._reapers.pop(entry.number, None)) is not None:
+                reap()
+        return told
 
     def __enter__(self) -> Resources:
         return self
@@ -256,6 +269,7 @@ class Resources:
         with self._lock:
             if self._open.pop(entry.number, None) is None:
                 return
+            self._reapers.pop(entry.number, None)
             try:
                 self._journal.append({"op": "release", "id": entry.number}, durable=False)
                 if not self._open:

@@ -48,6 +48,7 @@ class Process:
         self._returncode: int | None = None
         self._cpu_s = (0.0, 0.0)
         self._lock = threading.Lock()
+        entry.reaped_by(self.poll)
 
     def __repr__(self) -> str:
         return f"Process({self.pid}, {self.argv!r})"

@@ -1,0 +1,35 @@
+"""What the machine's tests share: a state folder of their own and a place to build in."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from nfslab.machine.resources import Resources
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Journals of this test alone."""
+    folder = tmp_path / "state"
+    monkeypatch.setenv("NFSLAB_STATE", str(folder))
+    return folder
+
+
+@pytest.fixture
+def resources(state: Path) -> Iterator[Resources]:
+    """A run's resources; whatever a test leaves open is undone."""
+    with Resources("a test") as made:
+        yield made
+
+
+@pytest.fixture
+def scratch() -> Iterator[Path]:
+    """A folder that every user can enter (pytest's own are private to their owner)."""
+    folder = Path(tempfile.mkdtemp(prefix="nfslab-test-", dir="/var/tmp"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)

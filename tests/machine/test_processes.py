@@ -1,0 +1,115 @@
+"""Identities, tokens, and ending exactly what is meant."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from nfslab.machine import processes
+from nfslab.machine.processes import Identity, end_all, find_ours, identity_of, parse_status
+
+# From proc_pid_stat(5), with a name made to confuse: fields 1 to 24.
+CONFUSING = (
+    "4242 (a) S 1 (x) S 7 4242 4240 34816 4242 4194304 1 2 3 4 150 25 30 5 20 0 3 0 987654 4096 100"
+)
+
+
+def child(*code: str, token: str = "") -> subprocess.Popen[bytes]:
+    """A Python child that says "ready" once its code has run."""
+    source = "\n".join([*code, "print('ready', flush=True)", "import signal; signal.pause()"])
+    environment = os.environ | ({processes.TOKEN_VARIABLE: token} if token else {})
+    started = subprocess.Popen(
+        [sys.executable, "-c", source],
+        stdout=subprocess.PIPE,
+        env=environment,
+        start_new_session=True,
+    )
+    assert started.stdout is not None
+    assert started.stdout.readline() == b"ready\n"
+    return started
+
+
+def ended(started: subprocess.Popen[bytes]) -> int:
+    assert started.stdout is not None
+    code = started.wait(timeout=20)
+    started.stdout.close()
+    return code
+
+
+def test_status_survives_blanks_and_parentheses_in_a_name() -> None:
+    status = parse_status(CONFUSING)
+    assert status.identity == Identity(4242, 987654)
+    assert status.name == "a) S 1 (x"
+    assert (status.state, status.parent, status.group, status.session) == ("S", 7, 4242, 4240)
+    assert (status.user_ticks, status.system_ticks) == (150, 25)
+    assert (status.waited_user_ticks, status.waited_system_ticks) == (30, 5)
+
+
+def test_a_zombie_is_not_alive() -> None:
+    started = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, started.pid, os.WEXITED | os.WNOWAIT)
+    assert processes.status_of(started.pid) is not None
+    assert identity_of(started.pid) is None
+    started.wait()
+
+
+def test_a_signal_never_reaches_another_process_of_that_number() -> None:
+    started = child()
+    real = identity_of(started.pid)
+    assert real is not None
+    earlier = Identity(real.pid, real.start_ticks - 1)
+    assert processes.send_signal(earlier, signal.SIGKILL) is False
+    assert identity_of(started.pid) == real
+    assert processes.send_signal(real, signal.SIGKILL) is True
+    assert ended(started) == -signal.SIGKILL
+    assert processes.send_signal(real, signal.SIGKILL) is False
+
+
+def test_what_carries_the_token_is_found_and_nothing_else() -> None:
+    ours, other = child(token="feedfacecafebeef"), child(token="feedfacecafebee0")
+    plain = child(f"import os; os.environ[{processes.TOKEN_VARIABLE!r}] = 'x'")
+    try:
+        found = {status.identity.pid for status in find_ours("feedfacecafebeef")}
+        assert found == {ours.pid}
+    finally:
+        for started in (ours, other, plain):
+            started.kill()
+            ended(started)
+
+
+def test_children_that_dropped_the_token_are_found_through_their_parent() -> None:
+    """As PostgreSQL's backends, which overwrite their environment and change session."""
+    source = (
+        "import subprocess, sys",
+        "grandchild = subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()'],"
+        " env={}, start_new_session=True)",
+    )
+    ours = child(*source, token="feedfacecafebeef")
+    found = find_ours("feedfacecafebeef")
+    assert len(found) == 2
+    gone, stuck = end_all(lambda: find_ours("feedfacecafebeef", [s.identity for s in found]))
+    assert stuck == []
+    assert {s.identity for s in gone} == {s.identity for s in found}
+    assert ended(ours) == -signal.SIGTERM
+
+
+def test_who_ignores_the_first_signal_gets_the_last_one() -> None:
+    stubborn = child(
+        "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)", token="feedfacecafebeef"
+    )
+    gone, stuck = end_all(lambda: find_ours("feedfacecafebeef"), grace_s=0.05)
+    assert [s.identity.pid for s in gone] == [stubborn.pid]
+    assert stuck == []
+    assert ended(stubborn) == -signal.SIGKILL
+
+
+def test_we_never_end_ourselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Our own environment may carry a token: nfslab run by the workload of another one."""
+    own = processes.status_of(os.getpid())
+    assert own is not None
+    assert find_ours("", [own.identity]) == []
+    monkeypatch.setattr(processes, "carries_token", lambda pid, token: pid == os.getppid())
+    assert find_ours("feedfacecafebeef") == []

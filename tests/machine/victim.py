@@ -1,0 +1,108 @@
+"""A runner made to be killed: it makes and undoes one of everything, over and over.
+
+    python -m tests.machine.victim FOLDER [--kill-at N --how before|torn|after] [--once]
+
+With `--kill-at` it kills itself (SIGKILL) at the N-th line that it writes to a journal:
+before the line, in the middle of it, or after it, which is before whatever follows it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from nfslab.machine.cgroup import memory_cgroup, memory_cgroup_available
+from nfslab.machine.host import local_host
+from nfslab.machine.journal import Journal
+from nfslab.machine.resources import Resources, recover
+from nfslab.machine.users import unprivileged_user
+
+LOOP_FILE_BYTES = 4 << 20
+FAMILY = "sleep 1000 & (setsid env -u NFSLAB_RUN sleep 1000) & while :; do sleep 1000; done"
+"""A program with a child, and a grandchild that hides: own session, no token."""
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def kill_at(number: int, how: str) -> None:
+    """Arrange the death of this process at the `number`-th line of a journal."""
+    lines = 0
+    write = Journal._write
+
+    def write_or_die(self: Journal, line: bytes) -> None:
+        nonlocal lines
+        lines += 1
+        if lines != number:
+            write(self, line)
+            return
+        if how == "torn":
+            write(self, line[: len(line) // 2])
+        elif how == "after":
+            write(self, line)
+        die()
+
+    Journal._write = write_or_die  # type: ignore[method-assign]
+
+
+def make_everything(resources: Resources, folder: Path) -> None:
+    """One of each kind that this user may make."""
+    host = local_host()
+    root = os.geteuid() == 0
+    base = resources.make_directory(folder / resources.name)
+    (base.path / "below").mkdir()
+    (base.path / "below" / "file").write_text("x")
+    (base.path / "out").symlink_to(folder / "precious")
+    if root and Path("/dev/loop-control").exists():
+        image = base.path / "image"
+        with image.open("wb") as file:
+            file.truncate(LOOP_FILE_BYTES)
+        loop = resources.loop(image)
+        argv = ["losetup", "--find", "--show", str(image)]
+        device = host.run(argv, resources=resources, timeout_s=60).stdout.strip()
+        loop.bind(device=device)
+        argv = ["mkfs.ext4", "-q", "-F", device]
+        host.run(argv, resources=resources, timeout_s=60)
+        point = base.path / "mounted"
+        point.mkdir()
+        resources.mount(point)
+        host.run(["mount", device, str(point)], resources=resources, timeout_s=60)
+        (point / "data").write_text("y")
+    cgroup = None
+    if root and memory_cgroup_available().ok:
+        cgroup = memory_cgroup(64 << 20, resources)
+    host.spawn(["sh", "-c", FAMILY], resources=resources, cgroup=cgroup)
+    if (user := unprivileged_user()) is not None:
+        host.spawn(["sleep", "1000"], resources=resources, user=user)
+    # Not ours to know: started behind the journal's back, with our token.
+    subprocess.Popen(["sleep", "1000"], env=os.environ | {"NFSLAB_RUN": resources.token})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--kill-at", type=int, default=0)
+    parser.add_argument("--how", default="after")
+    parser.add_argument("--once", action="store_true")
+    parser.add_argument("--recover", action="store_true")
+    given = parser.parse_args()
+    if given.kill_at:
+        kill_at(given.kill_at, given.how)
+    print("ready", flush=True)
+    if given.recover:
+        recover()
+        sys.exit(0)
+    while True:
+        with Resources("victim") as resources:
+            make_everything(resources, given.folder)
+        if given.once:
+            sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()
