@@ -94,9 +94,14 @@ impl Content {
         start..start + self.block_bytes
     }
 
+    /// Makes the second word of each stamp another one too; undone by itself.
+    const fn veil(&self, place: u64) -> u64 {
+        place.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32) ^ self.write_key
+    }
+
     fn stamp(&self, identity: &Identity, at: usize) -> [u8; STAMP_BYTES] {
         let place = (identity.offset + at as u64) ^ self.offset_key;
-        let write = (identity.file << 8 | u64::from(identity.generation)) ^ self.write_key;
+        let write = (identity.file << 8 | u64::from(identity.generation)) ^ self.veil(place);
         let mut stamp = [0; STAMP_BYTES];
         stamp[..8].copy_from_slice(&place.to_le_bytes());
         stamp[8..].copy_from_slice(&write.to_le_bytes());
@@ -153,7 +158,7 @@ impl Content {
                 .rev()
                 .fold(0_u64, |word, &byte| word << 8 | u64::from(byte))
         };
-        let write = word(8) ^ self.write_key;
+        let write = word(8) ^ self.veil(word(0));
         let [generation, ..] = write.to_le_bytes();
         let offset = (word(0) ^ self.offset_key).wrapping_sub(at as u64);
         Mismatch::Stamp {
@@ -173,5 +178,111 @@ pub const fn next_generation(generation: u8) -> u8 {
         1
     } else {
         generation + 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn identity(block: u64, generation: u8) -> Identity {
+        Identity {
+            block,
+            file: 3,
+            offset: block * 8192,
+            generation,
+        }
+    }
+
+    #[test]
+    fn a_block_is_what_its_place_seed_and_write_say() {
+        let content = Content::new(7, 8192).unwrap();
+        let written = content.copy().unwrap().block(&identity(5, 1)).to_vec();
+        // Another thread's copy, and another run of the same seed, write the same bytes.
+        assert_eq!(
+            Content::new(7, 8192).unwrap().block(&identity(5, 1)),
+            written
+        );
+        assert_eq!(content.check(&identity(5, 1), &written), Ok(()));
+        // Any other place, write, or seed is told apart.
+        let stamp = |file, offset, generation| {
+            Err(Mismatch::Stamp {
+                at: 0,
+                file,
+                offset,
+                generation,
+            })
+        };
+        assert_eq!(
+            content.check(&identity(6, 1), &written),
+            stamp(3, 5 * 8192, 1)
+        );
+        assert_eq!(
+            content.check(&identity(5, 2), &written),
+            stamp(3, 5 * 8192, 1)
+        );
+        assert!(
+            Content::new(8, 8192)
+                .unwrap()
+                .check(&identity(5, 1), &written)
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn every_damaged_byte_is_found() {
+        let mut content = Content::new(1, 4608).unwrap(); // a page and a sector: two stamps
+        let identity = identity(2, 9);
+        let written = content.block(&identity).to_vec();
+        for at in 0..written.len() {
+            let mut damaged = written.clone();
+            damaged[at] ^= 0x10;
+            match content.check(&identity, &damaged) {
+                Err(Mismatch::Bytes { at: found }) => assert_eq!(found, at),
+                Err(Mismatch::Stamp { at: found, .. }) => {
+                    assert!((found..found + 16).contains(&at))
+                }
+                Ok(()) => panic!("byte {at}"),
+            }
+        }
+    }
+
+    #[test]
+    fn restamping_makes_the_next_write() {
+        for block_bytes in [512, 4096, 4608, 8192, 65_536] {
+            let mut content = Content::new(1, block_bytes).unwrap();
+            let mut bytes = content.block(&identity(4, 1)).to_vec();
+            content.restamp(&identity(4, 2), &mut bytes);
+            assert_eq!(content.block(&identity(4, 2)), bytes);
+        }
+    }
+
+    #[test]
+    fn neither_pages_nor_runs_repeat() {
+        // All pages of 8 MiB differ, and a compressor with a 256 KiB window finds nothing: no
+        // eight bytes come again within that distance (of 1,024 blocks, every block's pages).
+        let mut content = Content::new(1, 8192).unwrap();
+        let bytes: Vec<u8> = (0..1024)
+            .flat_map(|block| content.block(&identity(block, 1)).to_vec())
+            .collect();
+        let mut pages: Vec<&[u8]> = bytes.chunks(PAGE_BYTES).collect();
+        pages.sort_unstable();
+        assert!(pages.windows(2).all(|pair| pair[0] != pair[1]));
+        let mut last = std::collections::HashMap::new();
+        for (at, word) in bytes.chunks(8).enumerate() {
+            if let Some(before) = last.insert(word, at) {
+                assert!((at - before) * 8 > 256 << 10, "{before} {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn generations_never_come_back_to_unwritten() {
+        let mut generation = 0;
+        for _ in 0..600 {
+            generation = next_generation(generation);
+            assert_ne!(generation, 0);
+        }
+        assert_eq!(next_generation(255), 1);
     }
 }

@@ -7,7 +7,8 @@ use serde::Serialize;
 
 use crate::config::Plan;
 use crate::error::FilesError;
-use crate::meter::{Oddities, Stop};
+pub use crate::meter::Oddities;
+use crate::meter::Stop;
 use crate::phase::Phase;
 use crate::worker::Report;
 use crate::workspace::CacheState;
