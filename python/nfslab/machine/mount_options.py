@@ -68,7 +68,7 @@ def differences(
 
 def _contrary(name: str, mount: Mount) -> str:
     """The opposite option, when the kernel shows it: `ro` for `rw`, `noac` for `ac`."""
-    pairs = {"rw": "ro", "hard": "soft", "soft": "hard", "async": "sync"}
+    pairs = {"rw": "ro", "ro": "rw", "hard": "soft", "soft": "hard", "async": "sync"}
     opposites = [pairs.get(name, ""), f"no{name}", name.removeprefix("no")]
     for other in opposites:
         if other and other != name and mount.option(other) is not None:
