@@ -284,11 +284,15 @@ class _Run:
                 durability=DurabilityRecord(
                     level=level, reasons=["tmpfs lives in memory"] if tmpfs else []
                 ),
+                facts={"free_bytes": (8 << 30) - self.position},
             )
 
         wal = "volatile" if self.volatile else "stable"
+        data = place("disk", "stable")
+        settings = {"shared_buffers": "128MB", "fsync": "on"}
+        data.facts["postgresql"] = {"version": "16.2", "source": "system", "settings": settings}
         return {
-            "data": place("disk", "stable"),
+            "data": data,
             "wal": place(self.point.settings["workload.wal"], wal),
         }
 
@@ -296,14 +300,13 @@ class _Run:
         if not tables:
             return []
         transactions_done = int(tps * self.recipe.measured_s)
-        summary = {
-            "pg_stat_wal": {
-                "wal_records": transactions_done * 6,
-                "wal_bytes": transactions_done * 560,
-                "wal_sync": transactions_done,
-                "wal_sync_time": transactions_done * 0.97,
-            }
+        wal = {
+            "wal_records": transactions_done * 6,
+            "wal_bytes": transactions_done * 560,
+            "wal_sync": transactions_done,
+            "wal_sync_time": transactions_done * 0.97,
         }
+        summary = {"version": "16.2", "deltas": {"pg_stat_wal": wal}, "complete": True}
         return [
             EvidenceRecord(
                 collector=name,
@@ -321,12 +324,26 @@ class _Run:
         if change is not None and self.block >= change:
             kernel = "6.1.0-21-amd64"
         return {
-            "kernel": {"release": kernel, "cmdline": "root=/dev/vda1 ro"},
-            "cpu": {"model": "Example CPU", "count": 2, "governor": "unknown"},
-            "memory": {"total_bytes": 4 << 30},
-            "versions": {"nfslab": "0.1.0", "postgres": "16.2", "python": "3.11.7"},
-            "clock_source": "tsc",
-            "load": {"loadavg_1min": 0.1 + 0.01 * (self.position % 7)},
+            "schema_version": 1,
+            "taken_unix_ns": EPOCH_NS + self.position,
+            "kernel": {
+                "release": kernel,
+                "command_line": "root=/dev/vda1 ro",
+                "distribution": "Debian GNU/Linux 12 (bookworm)",
+                "uptime_s": 1000.0 + self.position,
+            },
+            "cpu": {"model": "Example CPU", "logical": 2, "governors": []},
+            "memory": {"MemTotal_bytes": 4 << 30, "MemFree_bytes": (2 << 30) - self.position},
+            "disks": {"vda": {"scheduler": "mq-deadline", "write_cache": "write back"}},
+            "clock": {"source": "tsc"},
+            "software": {"programs": {}, "python": "CPython 3.11.7"},
+            "nfslab": {
+                "version": "0.1.0",
+                "commit": "0123456789ab",
+                "core": {"profile": "release"},
+            },
+            "load_before": {"load_average": [0.1 + 0.01 * (self.position % 7)]},
+            "took_ns": 60_000_000 + self.position,
         }
 
 
@@ -590,7 +607,7 @@ def _write_files_run(
             places={"data": place},
             durability=DurabilityRecord(level="stable"),
         ),
-        {"kernel": {"release": "6.1.0-18-amd64"}, "versions": {"nfslab": "0.1.0"}},
+        {"kernel": {"release": "6.1.0-18-amd64"}, "nfslab": {"version": "0.1.0"}},
     )
 
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nfslab.results.records import AxisRecord, CatalogueLine, RunRecord
+    from nfslab.results.records import AxisRecord, CatalogueLine, ExperimentRecord, RunRecord
 
 LOG_SPAN = 10.0
 """A numeric axis whose largest level is this many times its smallest is drawn on a log scale."""
@@ -77,7 +77,7 @@ def analyse(path: Path, *, baseline: Mapping[str, Any] | None = None) -> Analysi
     points = _points(outcomes, levels, records)
     metrics = _metrics(outcomes)
     return Analysis(
-        path=str(path),
+        path=str(folder.path),
         name=record.name,
         title=record.title,
         description=record.description,
@@ -113,10 +113,10 @@ def analyse(path: Path, *, baseline: Mapping[str, Any] | None = None) -> Analysi
         setups=machines,
         varied=_varied(outcomes),
         fixed=fixed_parameters(record),
-        versions=conditions.versions(machines),
+        versions=conditions.versions(machines, outcomes),
         collectors=conditions.collectors(counted),
         evidence=conditions.evidence_sums(counted),
-        notes=_notes(counted),
+        notes=_notes(record, counted),
         reference=reference_of(outcomes),
     )
 
@@ -381,10 +381,12 @@ def _varied(outcomes: Outcomes) -> dict[str, list[Any]]:
     }
 
 
-def _notes(counted: list[RunRecord]) -> list[str]:
-    """What the runs noted, each once, with the number of runs unless all had it."""
+def _notes(experiment: ExperimentRecord, counted: list[RunRecord]) -> list[str]:
+    """What experiment and runs noted, each once, with the number of runs unless all had it."""
+    own = (experiment.model_extra or {}).get("notes")
     seen = Counter(note for record in counted for note in dict.fromkeys(record.notes))
-    return [
+    kept = [str(note) for note in own] if isinstance(own, list) else []
+    return kept + [
         note if number == len(counted) else f"{note} ({number} of {len(counted)} runs)"
         for note, number in seen.items()
     ]

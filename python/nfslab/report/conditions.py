@@ -14,10 +14,19 @@ from nfslab.report.model import FsyncFigures, PlaceInfo, SetupInfo
 from nfslab.results.selection import scalar_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from nfslab.results.outcomes import Outcomes
     from nfslab.results.records import RunRecord
+
+VERSIONS = {
+    "kernel": "kernel.release",
+    "distribution": "kernel.distribution",
+    "Python": "software.python",
+    "nfslab": "nfslab.version",
+    "commit": "nfslab.commit",
+}
+"""What is shown of the machine's software -> where it is in the provenance."""
 
 MAX_PLACES = 500
 """Distinct places listed; a matrix of targets and options has fewer."""
@@ -76,14 +85,25 @@ def setups(outcomes: Outcomes) -> list[SetupInfo]:
     return sorted(listed, key=lambda setup: -setup.runs)
 
 
-def versions(machines: Sequence[SetupInfo]) -> dict[str, str]:
-    """Program -> version over all setups; several are joined, so that none is hidden."""
-    found: dict[str, set[str]] = {}
+def versions(machines: Sequence[SetupInfo], outcomes: Outcomes) -> dict[str, str]:
+    """What of software a reader asks for -> version; several are joined, none is hidden."""
+    found: dict[str, dict[str, None]] = {}
+
+    def add(name: str, value: Any) -> None:
+        if value:
+            found.setdefault(name, {})[str(value)] = None
+
     for setup in machines:
-        stated = setup.machine.get("versions")
-        for name, version in (stated if isinstance(stated, dict) else {}).items():
-            found.setdefault(str(name), set()).add(str(version))
-    return {name: ", ".join(sorted(seen)) for name, seen in sorted(found.items())}
+        facts = scalar_paths(setup.machine)
+        for name, path in VERSIONS.items():
+            add(name, facts.get(path))
+        for path, value in facts.items():
+            if path.startswith("software.programs."):
+                add(path.removeprefix("software.programs."), value)
+    for one in outcomes.setups:
+        for place in one.places.values():
+            add("PostgreSQL", (place.get("postgresql") or {}).get("version"))
+    return {name: ", ".join(values) for name, values in found.items()}
 
 
 def collectors(records: Iterable[RunRecord]) -> dict[str, dict[str, Any]]:
@@ -137,31 +157,53 @@ def evidence_sums(records: Iterable[RunRecord]) -> dict[str, dict[str, Any]]:
 
 
 def fsync_figures(records: Iterable[RunRecord]) -> FsyncFigures | None:
-    """Flushes of the log per transaction and their mean time, from pg_stat_wal."""
+    """Flushes of the log per transaction and their mean time, as the server counted them."""
     per_transaction: list[float] = []
-    flushes = 0.0
     time_ms = 0.0
     timed = 0.0
     runs = 0
     for record in records:
-        summed = next((e.summary for e in record.evidence if e.collector == "postgres"), {})
-        wal = summed.get("pg_stat_wal")
-        count = wal.get("wal_sync") if isinstance(wal, dict) else None
-        if not isinstance(wal, dict) or not isinstance(count, int | float):
+        summary = next((e.summary for e in record.evidence if e.collector == "postgres"), {})
+        counted = _log_flushes(summary)
+        if counted is None:
             continue
+        flushes, spent_ms = counted
         runs += 1
-        flushes += count
         transactions = record.metrics.get("transactions")
         if transactions is not None and transactions.value > 0:
-            per_transaction.append(count / transactions.value)
-        spent_ms = wal.get("wal_sync_time")
-        if isinstance(spent_ms, int | float) and spent_ms > 0 and count > 0:
+            per_transaction.append(flushes / transactions.value)
+        if spent_ms > 0 and flushes > 0:
             time_ms += spent_ms
-            timed += count
+            timed += flushes
     if not runs:
         return None
     return FsyncFigures(
         runs=runs,
         flushes_per_transaction=statistics.median(per_transaction) if per_transaction else None,
         mean_ms=time_ms / timed if timed else None,
+    )
+
+
+def _log_flushes(summary: Mapping[str, Any]) -> tuple[float, float] | None:
+    """(flushes of the log, their time in ms; 0 where the server did not take it).
+
+    pg_stat_wal has them up to version 17; from 18 on they are in pg_stat_io, in the rows
+    of the object "wal" ("backend type/wal/context").
+    """
+    deltas = summary.get("deltas")
+    if not isinstance(deltas, dict):
+        return None
+    wal = deltas.get("pg_stat_wal")
+    if isinstance(wal, dict) and isinstance(wal.get("wal_sync"), int | float):
+        return float(wal["wal_sync"]), float(wal.get("wal_sync_time") or 0.0)
+    rows = deltas.get("pg_stat_io")
+    if not isinstance(rows, dict):
+        return None
+    mine = [row for name, row in rows.items() if "wal" in str(name).split("/")]
+    mine = [row for row in mine if isinstance(row, dict) and "fsyncs" in row]
+    if not mine:
+        return None
+    return (
+        float(sum(row["fsyncs"] for row in mine)),
+        float(sum(row.get("fsync_time") or 0.0 for row in mine)),
     )

@@ -48,6 +48,8 @@ def warnings_of(
         *_repetitions(outcomes, points),
         *_durability(outcomes, levels),
         *_machine(machines),
+        *_disks(outcomes),
+        *_build(machines),
         *_places(outcomes),
         *_page_cache(counted),
         *_collectors(counted),
@@ -116,6 +118,16 @@ def _not_there(outcomes: Outcomes) -> list[Warning]:
             f"{count(record.excluded, 'combination')} of the axes excluded by the experiment file"
         )
         found.append(Warning("note", "excluded", text))
+    skipped = (record.model_extra or {}).get("skipped")
+    if isinstance(skipped, list) and skipped:
+        why = Counter(
+            str(reason)
+            for entry in skipped
+            if isinstance(entry, dict)
+            for reason in entry.get("reasons", [])
+        )
+        text = f"{count(len(skipped), 'point')} left out, not possible: {_counted(why, 'point')}"
+        found.append(Warning("warning", "skipped", text))
     return found
 
 
@@ -167,6 +179,33 @@ def _machine(machines: Sequence[SetupInfo]) -> list[Warning]:
     more = f"; {len(changes) - MAX_CHANGES} more" if len(changes) > MAX_CHANGES else ""
     text = "the machine was not the same for all runs: " + "; ".join(changes[:MAX_CHANGES]) + more
     return [Warning("warning", "machine", text)]
+
+
+def _disks(outcomes: Outcomes) -> list[Warning]:
+    """Facts of one disk that changed; that points use different disks is no change."""
+    changes: dict[str, set[str]] = {}
+    for setup in outcomes.setups:
+        for path, value in scalar_paths(setup.disks).items():
+            changes.setdefault(path, set()).add(str(value))
+    apart = [
+        f"{path}: {' / '.join(sorted(values))}"
+        for path, values in sorted(changes.items())
+        if len(values) > 1
+    ]
+    if not apart:
+        return []
+    more = f"; {len(apart) - MAX_CHANGES} more" if len(apart) > MAX_CHANGES else ""
+    text = "a disk was not the same for all runs: " + "; ".join(apart[:MAX_CHANGES]) + more
+    return [Warning("warning", "machine", text)]
+
+
+def _build(machines: Sequence[SetupInfo]) -> list[Warning]:
+    """Figures of a debug build are slow for no reason of the storage's."""
+    profiles = {str(scalar_paths(setup.machine).get("nfslab.core.profile")) for setup in machines}
+    if profiles <= {"release", "None"}:
+        return []
+    text = "the core was a debug build: these figures are not to be published"
+    return [Warning("violation", "build", text)]
 
 
 def _places(outcomes: Outcomes) -> list[Warning]:
@@ -286,9 +325,9 @@ def _order(outcomes: Outcomes) -> list[Warning]:
     return [Warning("note", "order", text)]
 
 
-def _counted(seen: Counter[str]) -> str:
+def _counted(seen: Counter[str], noun: str = "run") -> str:
     """Such as: 6.1 (16 runs), 6.2 (12 runs)."""
-    return ", ".join(f"{value} ({count(runs, 'run')})" for value, runs in seen.most_common(4))
+    return ", ".join(f"{value} ({count(n, noun)})" for value, n in seen.most_common(4))
 
 
 def _runs_at(outcomes: Outcomes, index: int) -> list[str]:

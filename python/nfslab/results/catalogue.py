@@ -18,7 +18,6 @@ file for each setup, not one for each run.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -28,6 +27,7 @@ from pydantic import TypeAdapter, ValidationError
 from nfslab.errors import ResultsError
 from nfslab.results.durable import to_json
 from nfslab.results.records import CatalogueLine, RunRecord
+from nfslab.results.setup import setup_digest
 from nfslab.results.upgrade import load_record
 
 if TYPE_CHECKING:
@@ -43,9 +43,6 @@ MAX_RUNS = 1_000_000
 
 MAX_CATALOGUE_BYTES = 4 * 2**30
 """About 4 KiB a run at the limit above; a larger file is not loaded, runs are read."""
-
-VOLATILE_PROVENANCE = frozenset({"load", "load_before", "taken_unix_ns", "uptime_s", "time"})
-"""Keys of provenance.json that differ between runs of an unchanged machine."""
 
 _LINES = TypeAdapter(list[CatalogueLine])
 
@@ -218,39 +215,6 @@ def setup_of(line: CatalogueLine) -> str:
     """The digest of what was in effect during the run; empty in a line that lacks it."""
     value = (line.model_extra or {}).get("setup", "")
     return value if isinstance(value, str) else ""
-
-
-def setup_facts(record: RunRecord, provenance: Mapping[str, Any]) -> dict[str, Any]:
-    """What was in effect during a run and ought to stay the same: mounts, machine, versions.
-
-    Paths of the run's own directories and the load before the start are left out: they
-    differ between runs without anything having changed.
-    """
-    places = {
-        role: {
-            "target": place.target,
-            "kind": place.kind,
-            "filesystem": place.filesystem,
-            "mount_options": place.mount_options,
-            "durability": place.durability.level,
-        }
-        for role, place in record.places.items()
-    }
-    machine = {key: item for key, item in provenance.items() if key not in VOLATILE_PROVENANCE}
-    return {"places": places, "machine": machine}
-
-
-def setup_digest(record: RunRecord, provenance: Mapping[str, Any]) -> str:
-    """Twelve hex digits that differ when anything in `setup_facts` differs."""
-    return digest(setup_facts(record, provenance))
-
-
-def digest(content: Any) -> str:
-    """Twelve hex digits of the SHA-256 of the content's canonical JSON."""
-    import json
-
-    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), default=str)
-    return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
 
 def line_json(line: CatalogueLine) -> bytes:

@@ -301,17 +301,16 @@ def _durability_line(base: Selection, new: Selection, pairs: Sequence[PairedPoin
 
 def _differences(base: Selection, new: Selection) -> tuple[list[Difference], int]:
     """What was not the same, parameters first; and how many more there were."""
-    found = _apart(_parameter_values(base), _parameter_values(new), "")
-    found += _apart(_place_values(base), _place_values(new), "")
-    found += _apart(_machine_values(base), _machine_values(new), "")
+    found = _apart(_parameter_values(base), _parameter_values(new))
+    found += _apart(_place_values(base), _place_values(new))
+    found += _apart(_machine_values(base), _machine_values(new))
+    found += _disks_apart(base, new)
     return found[:MAX_DIFFERENCES], max(0, len(found) - MAX_DIFFERENCES)
 
 
-def _apart(
-    base: Mapping[str, set[str]], new: Mapping[str, set[str]], prefix: str
-) -> list[Difference]:
+def _apart(base: Mapping[str, set[str]], new: Mapping[str, set[str]]) -> list[Difference]:
     return [
-        Difference(prefix + name, _values(base.get(name)), _values(new.get(name)))
+        Difference(name, _values(base.get(name)), _values(new.get(name)))
         for name in sorted(base.keys() | new.keys())
         if base.get(name) != new.get(name)
     ]
@@ -346,20 +345,35 @@ def _place_values(selection: Selection) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for setup in _selected_setups(selection):
         for role, place in setup.places.items():
-            for name, value in place.items():
-                key = f"{role} in effect: {name.replace('_', ' ')}"
-                found.setdefault(key, set()).add(str(value))
+            for name, value in scalar_paths(place).items():
+                found.setdefault(f"{role} in effect: {name}", set()).add(str(value))
     return found
 
 
 def _machine_values(selection: Selection) -> dict[str, set[str]]:
-    """Provenance path -> its values."""
+    """Fact of the machine -> its values."""
     found: dict[str, set[str]] = {}
     for setup in _selected_setups(selection):
         for path, value in scalar_paths(setup.machine).items():
             found.setdefault(path, set()).add(str(value))
-    record = selection.outcomes.record
-    found.setdefault("nfslab version", set()).add(record.nfslab_version)
-    if record.nfslab_commit:
-        found.setdefault("nfslab commit", set()).add(record.nfslab_commit)
     return found
+
+
+def _disk_values(selection: Selection) -> dict[str, dict[str, set[str]]]:
+    """Disk -> fact -> its values."""
+    found: dict[str, dict[str, set[str]]] = {}
+    for setup in _selected_setups(selection):
+        for name, disk in setup.disks.items():
+            for path, value in scalar_paths({name: disk}).items():
+                found.setdefault(name, {}).setdefault(f"disk {path}", set()).add(str(value))
+    return found
+
+
+def _disks_apart(base: Selection, new: Selection) -> list[Difference]:
+    """Facts of the disks that both sides used; that a side used others is in its places."""
+    mine, theirs = _disk_values(base), _disk_values(new)
+    return [
+        difference
+        for name in sorted(mine.keys() & theirs.keys())
+        for difference in _apart(mine[name], theirs[name])
+    ]

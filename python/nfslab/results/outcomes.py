@@ -21,8 +21,9 @@ import numpy as np
 
 from nfslab.errors import ResultsError, UsageError
 from nfslab.plugins import nearest
-from nfslab.results.catalogue import Catalogue, read_provenance, setup_facts, setup_of
+from nfslab.results.catalogue import Catalogue, read_provenance, setup_of
 from nfslab.results.records import Metric, PointRecord
+from nfslab.results.setup import setup_facts
 from nfslab.results.store import RECORD, ExperimentFolder
 from nfslab.statistics.summary import Summary, summarise_many
 
@@ -51,6 +52,7 @@ class Setup:
     """Of the first of these runs: it stands for all."""
     places: dict[str, Any]
     machine: dict[str, Any]
+    disks: dict[str, Any]
 
 
 class Outcomes:
@@ -161,7 +163,7 @@ class Outcomes:
             except ResultsError:
                 continue
             facts = setup_facts(record, provenance)
-            found.append(Setup(digest, lines, record, facts["places"], facts["machine"]))
+            found.append(Setup(digest, lines, record, **facts))
         return found
 
     @property

@@ -95,7 +95,7 @@ def select(outcomes: Outcomes, conditions: Mapping[str, list[str]]) -> Selection
                     + f"it has: {', '.join(shown)}",
                 )
         chosen = [
-            index for index in chosen if any(same_level(levels[index], value) for value in values)
+            index for index in chosen if any(_means(levels[index], value) for value in values)
         ]
     if not chosen:
         raise UsageError(

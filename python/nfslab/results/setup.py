@@ -1,0 +1,126 @@
+"""What was in effect during a run and ought to be the same for the next one.
+
+From a run's record and its provenance those facts are taken that do not change by
+themselves: mount options and server settings as read back, kernel, CPU, versions. Left out
+is what differs between two runs of an unchanged machine (free memory, uptime, the load
+before the start, loop devices made anew for each run, paths of the run's own folders).
+
+Two runs with the same facts have the same *digest*. It stands in every line of the
+catalogue, so that a change of the machine in the middle of ten thousand runs is seen
+without opening ten thousand files.
+
+Taken are the facts that are named here: something new in a provenance is not taken for a
+change of the machine until somebody says that it is one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nfslab.results.records import PlaceRecord, RunRecord
+
+MACHINE_SECTIONS = (
+    "kernel",
+    "cpu",
+    "firmware",
+    "virtualisation",
+    "clock",
+    "software",
+    "nfslab",
+    "environment",
+    "user",
+    "inventory",
+)
+"""Sections of the provenance that describe the machine and its software."""
+
+DRIFTING: dict[str, frozenset[str]] = {
+    "kernel": frozenset({"uptime_s"}),
+    "cpu": frozenset({"frequency_mhz_now", "frequencies_khz"}),
+    "clock": frozenset({"maximum_error_us", "synchronised"}),
+}
+"""Entries of these sections that change by themselves."""
+
+MEMORY_ENTRIES = ("MemTotal_bytes", "SwapTotal_bytes", "HugePages_Total", "Hugepagesize_bytes")
+
+MADE_FOR_A_RUN = re.compile(r"(loop|md|dm-|zram)\d+")
+"""Devices that a run makes for itself: another number each time says nothing."""
+
+PLACE_FACTS = ("backend", "number_of_devices", "chunk_bytes", "loop_files", "profiles")
+"""Facts of a place that were read back and are the same for every run there."""
+
+NFS_FACTS = ("transports", "transport_protocols", "sec", "options_reported")
+POSTGRESQL_FACTS = ("version", "source", "settings")
+
+
+def setup_facts(record: RunRecord, provenance: Mapping[str, Any]) -> dict[str, Any]:
+    """{"places": by role, "machine": ..., "disks": by device} of one run."""
+    return {
+        "places": {role: _place(place) for role, place in record.places.items()},
+        "machine": _machine(provenance),
+        "disks": _disks(provenance),
+    }
+
+
+def setup_digest(record: RunRecord, provenance: Mapping[str, Any]) -> str:
+    """Twelve hex digits that differ when anything in `setup_facts` differs."""
+    facts = setup_facts(record, provenance)
+    canonical = json.dumps(facts, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+
+def _place(place: PlaceRecord) -> dict[str, Any]:
+    """A place without what belongs to one run (its folder, its loop device)."""
+    facts: dict[str, Any] = {
+        "target": place.target,
+        "kind": place.kind,
+        "filesystem": place.filesystem,
+        "mount options": place.mount_options,
+        "durability": place.durability.level,
+    }
+    facts |= {name: place.facts[name] for name in PLACE_FACTS if name in place.facts}
+    facts |= _chosen(place.facts, "nfs", NFS_FACTS)
+    facts |= _chosen(place.facts, "postgresql", POSTGRESQL_FACTS)
+    return facts
+
+
+def _chosen(facts: Mapping[str, Any], section: str, names: tuple[str, ...]) -> dict[str, Any]:
+    content = facts.get(section)
+    if not isinstance(content, dict):
+        return {}
+    return {section: {name: content[name] for name in names if name in content}}
+
+
+def _machine(provenance: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for section in MACHINE_SECTIONS:
+        content = provenance.get(section)
+        if isinstance(content, dict):
+            drifting = DRIFTING.get(section, frozenset())
+            content = {name: value for name, value in content.items() if name not in drifting}
+        if content is not None and content != {}:
+            found[section] = content
+    memory = provenance.get("memory")
+    if isinstance(memory, dict):
+        found["memory"] = {name: memory[name] for name in MEMORY_ENTRIES if name in memory}
+    network = provenance.get("network")
+    if isinstance(network, dict):
+        # Only what has a driver: containers come and go with interfaces of their own.
+        found["network"] = {
+            name: {key: value for key, value in link.items() if key != "operstate"}
+            for name, link in network.items()
+            if isinstance(link, dict) and "driver" in link
+        }
+    return found
+
+
+def _disks(provenance: Mapping[str, Any]) -> dict[str, Any]:
+    disks = provenance.get("disks")
+    if not isinstance(disks, dict):
+        return {}
+    return {name: disk for name, disk in disks.items() if not MADE_FOR_A_RUN.fullmatch(name)}
