@@ -1,0 +1,146 @@
+//! Arguments and results of callback operations (RFC 5662, 7863) but CB_SEQUENCE's fixed part,
+//! which [`super::compound`] reads itself.
+
+use super::attributes::{Decoded, fattr};
+use super::fields::{
+    bitmap, delegation, handle, skip_opaque, skip_state_owner, state_id, write_response,
+};
+use super::opcode::ILLEGAL;
+use crate::error::Result;
+use crate::summary::{Arguments, Results};
+use crate::xdr::Reader;
+
+/// `OP_CB_SEQUENCE`.
+pub(super) const CB_SEQUENCE: u32 = 11;
+
+/// Reads the arguments of callback operation `opcode`.
+pub(super) fn arguments<'a>(
+    opcode: u32,
+    reader: &mut Reader<'a>,
+    arguments: &mut Arguments<'a>,
+) -> Result<()> {
+    match opcode {
+        // CB_GETATTR.
+        3 => {
+            arguments.file_handle = Some(handle(reader, "CB_GETATTR4args.fh")?);
+            bitmap(reader, "CB_GETATTR4args.attr_request").map(|_| ())
+        }
+        // CB_RECALL.
+        4 => {
+            arguments.state = state_id(reader, "CB_RECALL4args.stateid")?;
+            reader.bool("CB_RECALL4args.truncate")?;
+            arguments.file_handle = Some(handle(reader, "CB_RECALL4args.fh")?);
+            Ok(())
+        }
+        5 => layout_recall(reader, arguments),
+        // CB_NOTIFY.
+        6 => {
+            arguments.state = state_id(reader, "CB_NOTIFY4args.cna_stateid")?;
+            arguments.file_handle = Some(handle(reader, "CB_NOTIFY4args.cna_fh")?);
+            skip_notifications(reader, "CB_NOTIFY4args.cna_changes")
+        }
+        // CB_PUSH_DELEG.
+        7 => {
+            arguments.file_handle = Some(handle(reader, "CB_PUSH_DELEG4args.cpda_fh")?);
+            delegation(reader, "CB_PUSH_DELEG4args.cpda_delegation").map(|_| ())
+        }
+        // CB_RECALL_ANY, CB_RECALLABLE_OBJ_AVAIL.
+        8 | 9 => {
+            reader.skip(4, "CB_RECALL_ANY4args.craa_objects_to_keep")?;
+            bitmap(reader, "CB_RECALL_ANY4args.craa_type_mask").map(|_| ())
+        }
+        // CB_RECALL_SLOT.
+        10 => reader.skip(4, "CB_RECALL_SLOT4args.rsa_target_highest_slotid"),
+        // CB_SEQUENCE: the lists behind its fixed part.
+        CB_SEQUENCE => {
+            let field = "CB_SEQUENCE4args.csa_referring_call_lists";
+            reader
+                .each(field, |reader| {
+                    reader.skip(16, field)?;
+                    reader
+                        .each(field, |reader| reader.skip(8, field))
+                        .map(|_| ())
+                })
+                .map(|_| ())
+        }
+        // CB_WANTS_CANCELLED.
+        12 => reader.skip(8, "CB_WANTS_CANCELLED4args"),
+        // CB_NOTIFY_LOCK.
+        13 => {
+            arguments.file_handle = Some(handle(reader, "CB_NOTIFY_LOCK4args.cnla_fh")?);
+            skip_state_owner(reader, "CB_NOTIFY_LOCK4args.cnla_lock_owner")
+        }
+        // CB_NOTIFY_DEVICEID.
+        14 => skip_notifications(reader, "CB_NOTIFY_DEVICEID4args.cnda_changes"),
+        // CB_OFFLOAD.
+        15 => {
+            arguments.file_handle = Some(handle(reader, "CB_OFFLOAD4args.coa_fh")?);
+            arguments.state = state_id(reader, "CB_OFFLOAD4args.coa_stateid")?;
+            offload_info(reader, arguments)
+        }
+        ILLEGAL => Ok(()),
+        opcode => Err(reader.bad_value(opcode, "nfs_cb_argop4.argop")),
+    }
+}
+
+fn layout_recall<'a>(reader: &mut Reader<'a>, arguments: &mut Arguments<'a>) -> Result<()> {
+    reader.skip(12, "CB_LAYOUTRECALL4args.clora_type")?;
+    let field = "CB_LAYOUTRECALL4args.clora_recall";
+    match reader.u32(field)? {
+        // One file.
+        1 => {
+            arguments.file_handle = Some(handle(reader, "layoutrecall_file4.lor_fh")?);
+            arguments.offset = Some(reader.u64("layoutrecall_file4.lor_offset")?);
+            arguments.count = Some(reader.u64("layoutrecall_file4.lor_length")?);
+            arguments.state = state_id(reader, "layoutrecall_file4.lor_stateid")?;
+            Ok(())
+        }
+        // One file system.
+        2 => reader.skip(16, "layoutrecall4.lor_fsid"),
+        3 => Ok(()),
+        value => Err(reader.bad_value(value, field)),
+    }
+}
+
+/// `offload_info4`: the result of a copy, or the bytes copied before it failed.
+fn offload_info<'a>(reader: &mut Reader<'a>, arguments: &mut Arguments<'a>) -> Result<()> {
+    if reader.u32("offload_info4.coa_status")? == 0 {
+        let mut results = Results::default();
+        write_response(reader, &mut results)?;
+        arguments.count = results.count;
+        arguments.stable = results.committed;
+    } else {
+        arguments.count = Some(reader.u64("offload_info4.coa_bytes_copied")?);
+    }
+    Ok(())
+}
+
+/// `notify4 name<>`.
+fn skip_notifications(reader: &mut Reader<'_>, field: &'static str) -> Result<()> {
+    reader
+        .each(field, |reader| {
+            bitmap(reader, field)?;
+            skip_opaque(reader, field)
+        })
+        .map(|_| ())
+}
+
+/// Reads the results of callback operation `opcode` behind `status`.
+pub(super) fn results<'a>(
+    opcode: u32,
+    status: u32,
+    reader: &mut Reader<'a>,
+    results: &mut Results<'a>,
+) -> Result<()> {
+    match opcode {
+        // CB_GETATTR.
+        3 if status == 0 => {
+            let mut decoded = Decoded::default();
+            let read = fattr(reader, &mut decoded, "CB_GETATTR4resok.obj_attributes");
+            results.attributes = Some(decoded.attributes);
+            read
+        }
+        3..=15 | ILLEGAL => Ok(()),
+        opcode => Err(reader.bad_value(opcode, "nfs_cb_resop4.resop")),
+    }
+}

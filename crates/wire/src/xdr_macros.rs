@@ -1,0 +1,114 @@
+//! Macros that turn RFC declarations into Rust types with [`crate::xdr::Encode`] and
+//! [`crate::xdr::Decode`]. Field names in errors come from the declaration itself.
+
+/// `struct name { ... };`
+macro_rules! xdr_struct {
+    ($(#[$meta:meta])* $name:ident<$lt:lifetime> {
+        $($(#[$fmeta:meta])* $field:ident : $ty:ty),* $(,)?
+    }) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct $name<$lt> { $($(#[$fmeta])* pub $field: $ty),* }
+        impl $crate::xdr::Encode for $name<'_> {
+            fn encode(&self, out: &mut Vec<u8>) -> $crate::error::Result<()> {
+                $($crate::xdr::Encode::encode(&self.$field, out)?;)*
+                Ok(())
+            }
+        }
+        impl<$lt> $crate::xdr::Decode<$lt> for $name<$lt> {
+            xdr_struct!(@decode $name $lt $($field)*);
+        }
+    };
+    ($(#[$meta:meta])* $name:ident {
+        $($(#[$fmeta:meta])* $field:ident : $ty:ty),* $(,)?
+    }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct $name { $($(#[$fmeta])* pub $field: $ty),* }
+        impl $crate::xdr::Encode for $name {
+            fn encode(&self, out: &mut Vec<u8>) -> $crate::error::Result<()> {
+                $($crate::xdr::Encode::encode(&self.$field, out)?;)*
+                Ok(())
+            }
+        }
+        impl<'a> $crate::xdr::Decode<'a> for $name {
+            xdr_struct!(@decode $name 'a $($field)*);
+        }
+    };
+    (@decode $name:ident $lt:lifetime $($field:ident)*) => {
+        #[inline]
+        fn decode(
+            reader: &mut $crate::xdr::Reader<$lt>,
+            _field: &'static str,
+        ) -> $crate::error::Result<Self> {
+            Ok($name { $($field: $crate::xdr::Decode::decode(
+                reader,
+                concat!(stringify!($name), ".", stringify!($field)),
+            ).map_err(|error| {
+                error.within(concat!(stringify!($name), ".", stringify!($field)))
+            })?),* })
+        }
+    };
+}
+
+/// `enum name { ... };` — other values are errors.
+macro_rules! xdr_enum {
+    ($(#[$meta:meta])* $name:ident { $($(#[$vmeta:meta])* $variant:ident = $value:expr),* $(,)? }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u32)]
+        pub enum $name { $($(#[$vmeta])* $variant = $value),* }
+        impl $name {
+            /// The value as it stands on the wire.
+            pub const fn code(self) -> u32 { self as u32 }
+            /// The variant of a value on the wire.
+            pub const fn from_code(code: u32) -> Option<Self> {
+                match code { $($value => Some($name::$variant),)* _ => None }
+            }
+        }
+        impl $crate::xdr::Encode for $name {
+            fn encode(&self, out: &mut Vec<u8>) -> $crate::error::Result<()> {
+                self.code().encode(out)
+            }
+        }
+        impl<'a> $crate::xdr::Decode<'a> for $name {
+            #[inline]
+            fn decode(
+                reader: &mut $crate::xdr::Reader<'a>,
+                field: &'static str,
+            ) -> $crate::error::Result<Self> {
+                let value = reader.u32(field)?;
+                Self::from_code(value).ok_or_else(|| reader.bad_value(value, field))
+            }
+        }
+    };
+}
+
+/// `typedef opaque name<limit>;` or `typedef string name<limit>;` as a borrowed newtype.
+macro_rules! xdr_opaque {
+    ($(#[$meta:meta])* $name:ident<$limit:ident>) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub struct $name<'a>(
+            /// The bytes, without length and padding.
+            pub &'a [u8],
+        );
+        impl $crate::xdr::Encode for $name<'_> {
+            fn encode(&self, out: &mut Vec<u8>) -> $crate::error::Result<()> {
+                $crate::xdr::put_opaque(out, self.0, $limit, stringify!($name))
+            }
+        }
+        impl<'a> $crate::xdr::Decode<'a> for $name<'a> {
+            #[inline]
+            fn decode(
+                reader: &mut $crate::xdr::Reader<'a>,
+                field: &'static str,
+            ) -> $crate::error::Result<Self> {
+                reader.opaque($limit, field).map($name)
+            }
+        }
+    };
+}
+
+pub(crate) use {xdr_enum, xdr_opaque, xdr_struct};
