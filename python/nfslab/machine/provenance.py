@@ -128,6 +128,7 @@ def fingerprint() -> dict[str, Any]:
 def _kernel(reader: Reader) -> dict[str, Any]:
     name = os.uname()
     weaknesses = "/sys/devices/system/cpu/vulnerabilities"
+    uptime = reader.text("/proc/uptime")
     return {
         "release": name.release,
         "version": name.version,
@@ -136,7 +137,7 @@ def _kernel(reader: Reader) -> dict[str, Any]:
         "sysctls": reader.several("/proc/sys", SYSCTLS),
         "transparent_hugepages": selected(reader.text(f"{HUGE_PAGES}/enabled", optional=True)),
         "mitigations": reader.several(weaknesses, reader.names(weaknesses)),
-        "uptime_s": float((reader.text("/proc/uptime") or "nan").split()[0]),
+        "uptime_s": float(uptime.split()[0]) if uptime else None,
     }
 
 
