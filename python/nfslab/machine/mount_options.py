@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MOUNTSTATS = "/proc/self/mountstats"
 MOUNTSTATS_LIMIT_CHARACTERS = 4 << 20
-SIZES = ("rsize", "wsize", "bsize", "dtsize")
+SIZES = ("rsize", "wsize", "bsize", "dtsize", "size")
 """Options whose value is a size: `1M` and `1048576` mean the same."""
 SILENT_DEFAULTS = {"nconnect": "1"}
 """What the kernel means by not showing an option."""

@@ -1,0 +1,143 @@
+"""What is mounted already: insisting on it, and noticing when it changes."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from nfslab.errors import RunFailed
+from nfslab.machine import mount_options
+from nfslab.machine.mounts import Mount, mount_of
+from nfslab.machine.resources import Resources
+from nfslab.targets import path as path_module
+from nfslab.targets.path import PathParameters, PathTarget
+
+from tests.machine import needs
+
+
+def mounted(path: Path, **parameters: object) -> PathTarget:
+    return PathTarget("share", PathParameters(path=str(path), **parameters))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def point(scratch: Path) -> Iterator[Path]:
+    """Something mounted: a small tmpfs with an option that can be seen."""
+    point = scratch / "point"
+    point.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "noatime,size=1m", "none", point], check=True)
+    yield point
+    subprocess.run(["umount", point], check=False, capture_output=True)
+
+
+@needs.root
+def test_what_is_as_expected_is_used(point: Path, resources: Resources) -> None:
+    (point / "below").mkdir()
+    target = mounted(
+        point / "below", expect_filesystem="tmpfs", expect_options=["noatime", "size=1024k"]
+    )
+    assert target.check().ok
+    place = target.up(resources)
+    assert place.mount_point == point
+    assert place.durability.level == "volatile"
+    target.down(place)
+
+
+@needs.root
+@pytest.mark.parametrize(
+    ("parameters", "told"),
+    [
+        ({"expect_filesystem": "nfs4"}, "expected nfs4, mounted is tmpfs"),
+        ({"expect_options": ["noatime", "size=2048k"]}, "size=2048k: in effect is size=1024k"),
+        ({"expect_options": ["vers=4.2"]}, "vers=4.2: not in effect"),
+    ],
+)
+def test_a_difference_makes_the_run_invalid_and_names_both(
+    point: Path, resources: Resources, parameters: dict[str, object], told: str
+) -> None:
+    target = mounted(point, **parameters)
+    found = target.check()
+    assert not found.ok
+    assert told in found.reason
+    assert "in effect: tmpfs" in found.fix
+    with pytest.raises(RunFailed, match="not mounted as expected"):
+        target.up(resources)
+    assert list(point.iterdir()) == []
+
+
+@needs.root
+def test_a_mount_that_vanished_before_the_run(point: Path, resources: Resources) -> None:
+    """Its folder is still there, on the root file system: data would go to the wrong disk."""
+    target = mounted(point)
+    assert target.check().ok
+    subprocess.run(["umount", point], check=True)
+    if mount_of(point).mount_point != Path("/"):
+        pytest.skip("/var/tmp is a mount of its own here")
+    with pytest.raises(RunFailed, match="nothing is mounted"):
+        target.up(resources)
+
+
+@needs.root
+def test_a_mount_that_changed_during_the_run(point: Path, resources: Resources) -> None:
+    target = mounted(point)
+    place = target.up(resources)
+    subprocess.run(["umount", point], check=True)
+    with pytest.raises(RunFailed, match="remounted during the run") as failed:
+        target.down(place)
+    assert str(place.path) in failed.value.fix
+
+
+@needs.root
+def test_remounting_with_other_options_is_seen_at_the_next_run(
+    point: Path, resources: Resources
+) -> None:
+    target = mounted(point, expect_options=["size=1m"])
+    target.down(target.up(resources))
+    subprocess.run(["mount", "-o", "remount,size=2m", point], check=True)
+    with pytest.raises(RunFailed, match="in effect is size=2048k"):
+        target.up(resources)
+
+
+def as_nfs(real: Mount, options: str) -> Mount:
+    return Mount(
+        real.mount_id, 0, 0, 99, "/", Path("/mnt/nas"), "nfs4", "nas:/srv", options
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("stated", "level"), [(None, "unknown"), ("volatile", "volatile"), ("stable", "stable")]
+)
+def test_the_servers_durability_is_as_stated_or_unknown(
+    stated: str | None, level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    resources: Resources,
+) -> None:  # fmt: skip
+    """An NFS mount as the kernel would describe it, over a real folder."""
+    from nfslab.targets import base
+
+    mount = as_nfs(mount_of(tmp_path), "rw,vers=4.2,rsize=65536,nconnect=4")
+    for module in (base, path_module):
+        monkeypatch.setattr(module, "mount_of", lambda path: mount)
+    monkeypatch.setattr(base, "block_devices_of", lambda mount: [])
+    monkeypatch.setattr(path_module, "mount_by_name", lambda path: mount)
+    statistics = (
+        "device nas:/srv mounted on /mnt/nas with fstype nfs4 statvers=1.1\n"
+        "\topts:\trw,vers=4.2\n\tage:\t12\n"
+        "\txprt:\ttcp 0 0 6 0 29 1 1 0 4 0 31 7 44\n"
+    )
+    (tmp_path / "mountstats").write_text(statistics)
+    monkeypatch.setattr(mount_options, "MOUNTSTATS", str(tmp_path / "mountstats"))
+    target = mounted(tmp_path, expect_filesystem="nfs4", server_durability=stated)
+    place = target.up(resources)
+    assert place.durability.level == level
+    assert place.facts["nfs"]["transports"] == 1
+    assert place.facts["nfs"]["options"]["rsize"] == "65536"
+    assert place.devices == []
+    target.down(place)
+    shared = mounted(tmp_path, expect_options=["nconnect=4"])
+    assert "the mount has 1 connection(s)" in shared.check().reason
+
+
+def test_a_path_is_required() -> None:
+    with pytest.raises(ValueError, match="path"):
+        PathParameters()  # type: ignore[call-arg]
