@@ -43,7 +43,7 @@ PRINTED_MS: Final = 0.0005
 class TimedPart:
     """When the timed part was, on the two clocks that matter."""
 
-    start_log_us: float
+    start_log_ns: int
     """On the clock of the log's time stamps."""
     start_ns: int
     """CLOCK_MONOTONIC."""
@@ -52,19 +52,21 @@ class TimedPart:
 
 def timed_part(log: TransactionLog, run: PgbenchRun, *, open_loop: bool) -> TimedPart:
     """Where t = 0 is. See the module's essay for how well that is known."""
+    # Integers throughout: nanoseconds since 1970 do not fit into a float.
     offset_ns = run.realtime_offset_ns[0]
     if len(log) and abs(int(log.completed_us[-1]) * 1000 - offset_ns - run.started_ns) > DAY_NS:
         offset_ns = 0  # pgbench 13: its time stamps are those of the monotonic clock
-    measured_us = run.printed.measured_s * 1e6
-    connect_us = (run.printed.initial_connect_ms or 0.0) * 1e3
-    start_us = (run.started_ns + offset_ns) / 1000 + connect_us
+    measured_ns = round(run.printed.measured_s * 1e9)
+    connect_ns = round((run.printed.initial_connect_ms or 0.0) * 1e6)
+    start_log_ns = run.started_ns + offset_ns + connect_ns
     if len(log):
-        begun = log.completed_us - log.latency_us
-        first, last = float(begun.min()), float(log.completed_us[-1])
+        first_ns = int((log.completed_us - log.latency_us).min()) * 1000
+        last_ns = int(log.completed_us[-1]) * 1000
         # The start lies between these two, whatever the estimate says.
-        start_us = min(max(start_us, last - measured_us), first) if open_loop else first
-    start_ns = round(start_us * 1000) - offset_ns
-    return TimedPart(start_us, start_ns, start_ns + round(measured_us * 1000))
+        latest = max(start_log_ns, last_ns - measured_ns) if open_loop else first_ns
+        start_log_ns = min(latest, first_ns)
+    start_ns = start_log_ns - offset_ns
+    return TimedPart(start_log_ns, start_ns, start_ns + measured_ns)
 
 
 def disagreements(log: TransactionLog, run: PgbenchRun, p: PgbenchParameters) -> list[str]:

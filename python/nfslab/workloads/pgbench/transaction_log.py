@@ -90,15 +90,14 @@ class TransactionLog:
 
         return int(np.count_nonzero(self.status == status))
 
-    def table(self, start_us: float) -> pa.Table:
-        """The rows as the run's samples; `start_us` is the instant that becomes t = 0."""
+    def table(self, start_ns: int) -> pa.Table:
+        """The rows as the run's samples; t = 0 is `start_ns` on the log's clock."""
         import numpy as np
         import pyarrow as pa
 
         missing = self.status != OK
         lag = np.zeros_like(self.latency_us) if self.lag_us is None else self.lag_us
         no_lag = missing if self.lag_us is not None else np.ones_like(missing)
-        start_ns = round(start_us * 1000)
         return pa.table(
             {
                 "t_ns": pa.array(self.completed_us * 1000 - start_ns),

@@ -198,7 +198,7 @@ class PgbenchWorkload(Workload):
         return Outcome(
             metrics=metrics,
             samples={
-                "transactions": log.table(timed.start_log_us),
+                "transactions": log.table(timed.start_log_ns),
                 "latency_histogram": outcome.histogram_table(log),
             },
             checks=[outcome.check_log(log, run, p), outcome.check_clock(run)],
