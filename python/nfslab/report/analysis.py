@@ -54,9 +54,10 @@ LOG_SPAN = 10.0
 """A numeric axis whose largest level is this many times its smallest is drawn on a log scale."""
 
 
-def render_json(path: Path) -> str:
+def render_json(source: Path | Analysis) -> str:
     """The analysis as JSON; numbers that JSON does not know are spelled ("NaN")."""
-    return to_json(analyse(path).as_dict(), indent=1).decode()
+    analysis = source if isinstance(source, Analysis) else analyse(source)
+    return to_json(analysis.as_dict(), indent=1).decode() + "\n"
 
 
 def analyse(path: Path, *, baseline: Mapping[str, Any] | None = None) -> Analysis:

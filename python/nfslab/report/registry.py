@@ -1,7 +1,8 @@
 """Reports by name: one line each, imported when first used.
 
-A report is a function from an experiment's folder to text, `render(path) -> str`. What it
-says comes from `nfslab.report.analysis.analyse(path)`; raw samples it reads itself.
+A report is a function `render(source) -> str`; `source` is an experiment's folder, or its
+analysis where that is there already (`nfslab.report.model.Analysis`). What a report says
+comes from the analysis; raw samples it reads itself, from the folder `analysis.path`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from nfslab.report.model import Analysis
+
 REPORTS: dict[str, str] = {
     "html": "nfslab.report.html:render_html",
     "json": "nfslab.report.analysis:render_json",
@@ -21,6 +24,6 @@ REPORTS: dict[str, str] = {
 }
 
 
-def report_renderer(name: str) -> Callable[[Path], str]:
+def report_renderer(name: str) -> Callable[[Path | Analysis], str]:
     """The function that renders a report; `UsageError` names the nearest known one."""
-    return cast("Callable[[Path], str]", load_plugin(REPORTS, name, what="report"))
+    return cast("Callable[[Path | Analysis], str]", load_plugin(REPORTS, name, what="report"))

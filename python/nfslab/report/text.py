@@ -9,8 +9,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from nfslab.statistics.verdicts import NO_DIFFERENCE
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from nfslab.statistics.comparison import Comparison
 
 ABSENT = "-"
 MAX_CELL = 80
@@ -82,6 +86,32 @@ def p_value(p: float | None) -> str:
     return f"{p:.2g}" if p >= 1e-4 else f"{p:.0e}"
 
 
+def change(result: Comparison) -> str:
+    """The change from base to new: "1.24 times", or a difference where there is no ratio."""
+    if result.ratio is not None:
+        return f"{ratio(result.ratio)} times"
+    return ABSENT if result.difference is None else f"{result.difference:+.4g}"
+
+
+def change_interval(result: Comparison) -> str:
+    """Its interval at the level at which it was judged; absent where there is none."""
+    if result.interval is None:
+        return ABSENT
+    low, high = result.interval.low, result.interval.high
+    if result.ratio is not None:
+        return f"{ratio(low)} to {ratio(high)}"
+    return f"{low:+.4g} to {high:+.4g}"
+
+
+def words(result: Comparison) -> str:
+    """The verdict's words; with "no difference shown" what would have been shown."""
+    smallest = result.smallest_detectable
+    if result.verdict != NO_DIFFERENCE or smallest is None or not math.isfinite(smallest):
+        return result.verdict
+    size = f"{(smallest - 1) * 100:.2g} %" if result.ratio is not None else f"{smallest:.3g}"
+    return f"{result.verdict} (one of {size} would be, 4 times in 5)"
+
+
 def table(
     header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()
 ) -> str:
@@ -99,5 +129,22 @@ def table(
 
 
 def _cut(cell: str) -> str:
-    one_line = " ".join(cell.split())
+    one_line = printable(" ".join(cell.split()))
     return one_line if len(one_line) <= MAX_CELL else f"{one_line[: MAX_CELL - 1]}…"
+
+
+def printable(text: str) -> str:
+    """The text without what would steer a terminal: other programs' words are in it."""
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text
+    )
+
+
+def date(unix_ns: int) -> str:
+    """Minutes of UTC: two people who compare results may not share a time zone."""
+    from datetime import UTC, datetime
+
+    try:
+        return datetime.fromtimestamp(unix_ns // 1_000_000_000, UTC).strftime("%Y-%m-%d %H:%MZ")
+    except (OverflowError, OSError, ValueError):
+        return f"{unix_ns} ns"

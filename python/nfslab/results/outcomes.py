@@ -145,6 +145,16 @@ class Outcomes:
             )
         return self._summaries[metric]
 
+    def medians(self, metric: str) -> list[float | None]:
+        """Per point the median of the metric: as in `summaries`, without the intervals."""
+        found = summarise_many(
+            self.point_index,
+            self.values(metric),
+            n_groups=len(self.points),
+            bootstrap_resamples=0,
+        )
+        return [summary.median for summary in found]
+
     @cached_property
     def setups(self) -> list[Setup]:
         """The distinct setups of the counted runs, in order of first appearance.

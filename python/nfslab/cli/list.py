@@ -1,0 +1,164 @@
+"""`nfslab list`: which experiments there are, and how far they have come."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from nfslab.results.outcomes import Outcomes
+
+
+@click.command(
+    "list",
+    epilog="""\b
+Examples:
+  nfslab list
+  nfslab list results/placement-2001-1a2b3c4d --runs
+  nfslab list /mnt/shared/results --json
+""",
+)
+@click.argument("results", type=click.Path(path_type=Path), default=Path("results"))
+@click.option("--runs", "with_runs", is_flag=True, help="Also every run.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(results: Path, with_runs: bool, as_json: bool) -> None:
+    """List the experiments in RESULTS (default: results), or the one that it is."""
+    from nfslab.errors import ResultsError
+    from nfslab.results.outcomes import Outcomes, experiments_in
+    from nfslab.results.store import RECORD, ExperimentFolder
+
+    paths = [results] if (results / RECORD).is_file() else experiments_in(results)
+    entries: list[dict[str, Any]] = []
+    for path in paths:
+        try:
+            outcomes = Outcomes(ExperimentFolder.open(path))
+            entry = _entry(outcomes)
+            if with_runs:
+                entry["runs"] = _runs(outcomes)
+        except ResultsError as error:
+            entry = {"folder": path.name, "path": str(path), "problem": str(error)}
+        entries.append(entry)
+    if as_json:
+        from nfslab.results.durable import to_json
+
+        click.echo(to_json(entries, indent=1))
+    elif not entries:
+        click.echo(f"there is no experiment in {results}")
+    else:
+        _print(entries, with_runs)
+
+
+def _entry(outcomes: Outcomes) -> dict[str, Any]:
+    """One experiment in short."""
+    record, catalogue = outcomes.record, outcomes.catalogue
+    primary = outcomes.primary
+    medians = [m for m in outcomes.medians(primary) if m is not None] if primary else []
+    return {
+        "folder": outcomes.folder.path.name,
+        "path": str(outcomes.folder.path),
+        "name": record.name,
+        "title": record.title,
+        "points": len(record.points),
+        "planned": len(record.points) * record.repetitions,
+        "ok": len(outcomes.counted),
+        "failed": len(outcomes.newest) - len(outcomes.counted),
+        "attempts": len(catalogue.lines),
+        "damaged": len(catalogue.damaged),
+        "partial": len(catalogue.partial),
+        "created_unix_ns": record.created_unix_ns,
+        "primary": primary,
+        "unit": outcomes.metrics[primary].unit if primary else "",
+        "lowest_median": min(medians, default=None),
+        "highest_median": max(medians, default=None),
+    }
+
+
+def _runs(outcomes: Outcomes) -> list[dict[str, Any]]:
+    """Every sealed run in short."""
+    from nfslab.results.selection import point_label
+
+    counted = {line.run_id for line in outcomes.counted}
+    labels = {point.point_id: point_label(point) for point in outcomes.points}
+    primary = outcomes.primary
+    return [
+        {
+            "run_id": line.run_id,
+            "point": labels.get(line.point_id, line.point_id),
+            "block": line.block,
+            "attempt": line.attempt,
+            "status": line.status,
+            "counted": line.run_id in counted,
+            "value": line.metrics.get(primary) if primary else None,
+            "flags": line.flags,
+            "reason": line.reason,
+            "started_unix_ns": line.started_unix_ns,
+            "duration_s": line.duration_ns / 1e9,
+        }
+        for line in outcomes.catalogue.lines
+    ]
+
+
+def _print(entries: list[dict[str, Any]], with_runs: bool) -> None:
+    from nfslab.report.text import date, printable, table
+
+    header = ["experiment", "points", "runs", "failed", "begun", "primary metric (medians)"]
+    rows = [
+        [
+            entry["folder"],
+            str(entry["points"]),
+            f"{entry['ok']}/{entry['planned']}",
+            str(entry["failed"]),
+            date(entry["created_unix_ns"]),
+            _primary(entry),
+        ]
+        for entry in entries
+        if "problem" not in entry
+    ]
+    if rows:
+        click.echo(table(header, rows, right=(1, 2, 3)))
+    for entry in entries:
+        if "problem" in entry:
+            click.echo(f"\n{printable(entry['problem'])}", err=True)
+            continue
+        for what in ("damaged", "partial"):
+            if entry[what]:
+                click.echo(f"{entry['folder']}: {entry[what]} {what} runs (see `nfslab show`)")
+        if with_runs:
+            _print_runs(entry)
+
+
+def _primary(entry: dict[str, Any]) -> str:
+    from nfslab.report.text import between, quantity
+
+    if entry["lowest_median"] is None:
+        return "-"
+    if entry["lowest_median"] == entry["highest_median"]:
+        return f"{entry['primary']} {quantity(entry['lowest_median'], entry['unit'])}"
+    low, high = entry["lowest_median"], entry["highest_median"]
+    return f"{entry['primary']} {between(low, high, entry['unit'])}"
+
+
+def _print_runs(entry: dict[str, Any]) -> None:
+    from nfslab.quantities import format_duration
+    from nfslab.report.text import date, quantity, table
+
+    header = ["run", "point", "status", "begun", "took", entry["primary"] or "", "remarks"]
+    rows = []
+    for run in entry["runs"]:
+        status = run["status"] if run["counted"] or run["status"] == "failed" else "not counted"
+        remarks = ", ".join([run["reason"].split("\n")[0]] * bool(run["reason"]) + run["flags"])
+        rows.append(
+            [
+                run["run_id"],
+                run["point"],
+                status,
+                date(run["started_unix_ns"]),
+                format_duration(run["duration_s"]),
+                quantity(run["value"], entry["unit"]),
+                remarks,
+            ]
+        )
+    click.echo(f"\n{entry['folder']}")
+    click.echo(table(header, rows, right=(4, 5)))

@@ -1,0 +1,256 @@
+"""One block of Markdown to paste into a ticket: everything a maintainer asks back for.
+
+Order: unequal durability (when there is any), the verdict in one sentence, what was run
+and varied, options in effect, versions, one row a point with its interval and n, flushes
+where they were collected, warnings, the command that runs it again.
+
+Texts that come from outside (labels, options, reasons) are escaped: they must not become
+links, HTML or table borders in somebody's tracker.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nfslab.quantities import format_duration, format_size
+from nfslab.report.analysis import analyse
+from nfslab.report.model import Analysis
+from nfslab.report.text import (
+    ABSENT,
+    between,
+    change,
+    change_interval,
+    count,
+    number,
+    p_value,
+    quantity,
+    words,
+)
+
+if TYPE_CHECKING:
+    from nfslab.report.model import ComparisonResult, PointResult
+
+MAX_ROWS = 60
+"""Points in the table; trackers cut off long posts."""
+MAX_WARNINGS = 20
+MAX_TEXT = 400
+"""Characters of one warning or note."""
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~@&])")
+
+
+def render_markdown(source: Path | Analysis) -> str:
+    """The block for the experiment at a path, or for its analysis."""
+    analysis = source if isinstance(source, Analysis) else analyse(Path(source))
+    parts = [_head(analysis), _conditions(analysis), _points(analysis), _reference(analysis)]
+    parts += [_warnings(analysis), _again(analysis)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def escape(text: Any) -> str:
+    """The text on one line, with everything harmless that Markdown would interpret."""
+    one_line = " ".join(str(text).split())
+    cut = one_line if len(one_line) <= MAX_TEXT else f"{one_line[: MAX_TEXT - 1]}…"
+    return _SPECIAL.sub(r"\\\1", cut)
+
+
+def code(text: Any) -> str:
+    """The text as a code span, with as many backticks as it needs; `|` kept for tables."""
+    one_line = " ".join(str(text).split()) or " "
+    longest = max((len(run) for run in re.findall(r"`+", one_line)), default=0)
+    fence = "`" * (longest + 1)
+    pad = " " if one_line.startswith("`") or one_line.endswith("`") else ""
+    return f"{fence}{pad}{one_line}{pad}{fence}".replace("|", "\\|")
+
+
+def _head(analysis: Analysis) -> str:
+    lines = []
+    if analysis.durability_line:
+        lines += [f"**{escape(analysis.durability_line)}**", ""]
+    title = analysis.title or analysis.name
+    lines += [
+        f"### {escape(title)} ({code(analysis.folder)})",
+        "",
+        f"**{escape(analysis.verdict)}**",
+    ]
+    return "\n".join(lines)
+
+
+def _conditions(analysis: Analysis) -> str:
+    """Workload, what was varied, what was in effect, versions, how it was run."""
+    lines = []
+    parameters = {
+        path.removeprefix("workload."): value
+        for path, value in analysis.fixed.items()
+        if path.startswith("workload.") and path != "workload.kind" and value is not None
+    }
+    stated = ", ".join(f"{name}={shown_value(name, v)}" for name, v in parameters.items())
+    lines.append(
+        f"- Workload: {escape(analysis.workload)}" + (f" ({escape(stated)})" * bool(stated))
+    )
+    for axis in analysis.axes:
+        levels = ", ".join(str(level) for level in axis.levels[:30])
+        more = f" and {len(axis.levels) - 30} more" if len(axis.levels) > 30 else ""
+        lines.append(f"- Varied: {escape(axis.name)}: {escape(levels)}{more}")
+    for place in analysis.places:
+        facts = _place_facts(place.facts)
+        lines.append(
+            f"- In effect: {escape(place.role)} on {escape(place.target)} ({escape(place.kind)}): "
+            f"{escape(place.filesystem)} {code(place.mount_options)}{facts}, "
+            f"{escape(place.durability)} ({count(place.runs, 'run')})"
+        )
+        settings = _settings(place.facts)
+        if settings:
+            lines.append(f"- Server settings in effect: {code(settings)}")
+    if analysis.versions:
+        listed = ", ".join(f"{name} {version}" for name, version in analysis.versions.items())
+        lines.append(f"- Versions: {escape(listed)}")
+    done = sum(point.ok for point in analysis.points)
+    planned = sum(point.planned for point in analysis.points)
+    order = "randomised blocks" if analysis.order == "blocks" else "fixed order"
+    lines.append(
+        f"- Runs: {done} of {planned} ok, {count(analysis.repetitions, 'repetition')}, {order}, "
+        f"seed {analysis.seed}"
+    )
+    lines += [f"- Note: {escape(note)}" for note in analysis.notes[:MAX_WARNINGS]]
+    return "\n".join(dict.fromkeys(lines))
+
+
+def shown_value(name: str, value: Any) -> str:
+    """A parameter's value for people: bytes and seconds with their units where it is known."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    last = name.rpartition(".")[2]
+    if last.endswith("_bytes") or (last.endswith("size") and value >= 1024):
+        return format_size(value)
+    return format_duration(value) if last == "duration" or last.endswith("_s") else str(value)
+
+
+def _place_facts(facts: dict[str, Any]) -> str:
+    """What a target read back of itself: chunk, devices."""
+    known = []
+    if "number_of_devices" in facts:
+        known.append(f"{facts['number_of_devices']} devices")
+    if "chunk_bytes" in facts:
+        known.append(f"chunk {format_size(facts['chunk_bytes'])}")
+    if "backend" in facts:
+        known.append(str(facts["backend"]))
+    nfs = facts.get("nfs")
+    if isinstance(nfs, dict) and "transports" in nfs:
+        known.append(count(int(nfs["transports"]), "connection"))
+    return f" ({escape(', '.join(known))})" if known else ""
+
+
+def _settings(facts: dict[str, Any]) -> str:
+    """The server's settings in effect, as it told them."""
+    server = facts.get("postgresql")
+    settings = server.get("settings") if isinstance(server, dict) else None
+    if not isinstance(settings, dict):
+        return ""
+    return ", ".join(f"{name}={value}" for name, value in settings.items())
+
+
+def _points(analysis: Analysis) -> str:
+    """One row a point: the primary metric with its interval, n, words, flushes."""
+    metric = analysis.metric(analysis.primary) if analysis.primary else None
+    if metric is None:
+        return ""
+    rows = {row.point: row for row in analysis.comparisons.get(metric.name, [])}
+    flushes = any(point.fsync is not None for point in analysis.points)
+    header = [*(axis.name for axis in analysis.axes), metric.name, analysis.interval, "n"]
+    if rows:
+        header += [f"against {_baseline(analysis)}", "p (Holm)", "words"]
+    if flushes:
+        header += ["log flushes/transaction", "mean flush ms"]
+    lines = [
+        "| " + " | ".join(escape(cell) for cell in header) + " |",
+        "|" + "---|" * len(header),
+    ]
+    shown = analysis.points[:MAX_ROWS]
+    for point in shown:
+        cells = [escape(point.factors.get(axis.name, ABSENT)) for axis in analysis.axes]
+        cells += _estimate_cells(point, metric.name, metric.unit)
+        if rows:
+            cells += _comparison_cells(analysis, point, rows.get(point.index))
+        if flushes:
+            cells += _flush_cells(point)
+        lines.append("| " + " | ".join(cells) + " |")
+    if len(analysis.points) > len(shown):
+        left = len(analysis.points) - len(shown)
+        lines += ["", f"{count(left, 'more point')}: `nfslab report` has all of them."]
+    if rows:
+        lines += ["", escape(analysis.comparison_method)]
+    return "\n".join(lines)
+
+
+def _baseline(analysis: Analysis) -> str:
+    return ", ".join(f"{axis}={level}" for axis, level in analysis.baseline.items())
+
+
+def _estimate_cells(point: PointResult, metric: str, unit: str) -> list[str]:
+    estimate = point.estimates.get(metric)
+    if estimate is None:
+        return [ABSENT, ABSENT, f"0 ({count(point.failed, 'failure')})" if point.failed else "0"]
+    interval = estimate.interval
+    bounds = between(interval.low, interval.high) if interval else "unknown (n=1)"
+    if interval and "bytes" in unit:
+        bounds = between(interval.low, interval.high, unit)
+    n = f"{estimate.n} of {point.planned}" if estimate.n != point.planned else str(estimate.n)
+    return [escape(quantity(estimate.median, unit)), bounds, n]
+
+
+def _comparison_cells(
+    analysis: Analysis, point: PointResult, row: ComparisonResult | None
+) -> list[str]:
+    if row is None:
+        is_base = all(point.factors.get(a) == level for a, level in analysis.baseline.items())
+        return [ABSENT, ABSENT, "baseline" if is_base else "no partner"]
+    stated = change(row.result)
+    if row.result.interval is not None:
+        stated += f" ({change_interval(row.result)})"
+    return [stated, p_value(row.result.p_adjusted), f"**{escape(words(row.result))}**"]
+
+
+def _flush_cells(point: PointResult) -> list[str]:
+    if point.fsync is None:
+        return [ABSENT, ABSENT]
+    mean_ms = point.fsync.mean_ms
+    timed = "not timed" if mean_ms is None else number(mean_ms, 3)
+    return [number(point.fsync.flushes_per_transaction, 3), timed]
+
+
+def _reference(analysis: Analysis) -> str:
+    """What was published of it, in a sentence: the page has the table."""
+    reference = analysis.reference
+    if reference is None:
+        return ""
+    beside = sum(row.point is not None for row in reference.rows)
+    text = (
+        f"Laid beside: {escape(reference.title)}, {escape(reference.source)}: {beside} rows match"
+    )
+    if reference.problem:
+        text += f" ({escape(reference.problem)})"
+    return text + ". No spread was published: the significance of differences is unknown."
+
+
+def _warnings(analysis: Analysis) -> str:
+    if not analysis.warnings:
+        return "No warnings."
+    lines = [
+        f"- **{warning.severity}** {escape(warning.text)}"
+        for warning in analysis.warnings[:MAX_WARNINGS]
+    ]
+    left = len(analysis.warnings) - len(lines)
+    if left:
+        lines.append(f"- and {left} more")
+    return "\n".join(["Warnings:", *lines])
+
+
+def _again(analysis: Analysis) -> str:
+    """How to run it again, from the record."""
+    command = shlex.join(analysis.command) if analysis.command else "not recorded"
+    fence = "`" * (max((len(r) for r in re.findall(r"`+", command)), default=0) + 3)
+    return f"To run it again:\n{fence}sh\n{command}\n{fence}"
