@@ -266,7 +266,28 @@ def runs_content(
         "warm_up_s": [warm_up_s.get(i) for i in range(len(runs))],
         "has_series": [i in shown for i in range(len(runs))],
         "values": {name: [json_number(run.metrics.get(name)) for run in runs] for name in metrics},
+        "relative": {
+            name: found for name in metrics if (found := relative(analysis, name)) is not None
+        },
     }
+
+
+def relative(analysis: Analysis, name: str) -> payload.Relative | None:
+    """A metric of every counted run over the median of its point; None without any ratio."""
+    medians = [
+        summary.median if (summary := point.estimates.get(name)) else None
+        for point in analysis.points
+    ]
+    values: list[float | None] = []
+    for run in analysis.runs:
+        value = run.metrics.get(name) if run.counted and run.point is not None else None
+        median = medians[run.point] if run.point is not None else None
+        values.append(json_number(value / median) if value is not None and median else None)
+    known = [v for v in values if v is not None]
+    if not known:
+        return None
+    far = max(max(known) - 1.0, 1.0 - min(known), 0.05) * 1.1
+    return {"values": values, "domain": [1.0 - far, 1.0 + far]}
 
 
 def run_status(run: RunResult) -> str:

@@ -209,6 +209,7 @@ def _page(
             comparisons=tables.comparison_tables(analysis),
             baseline=tables.baseline_text(analysis),
             estimates=tables.estimate_table(analysis),
+            evidence=tables.evidence_rows(analysis),
             failures=analysis.failures,
             command=shlex.join(analysis.command),
             nfslab_version=__version__,

@@ -56,6 +56,8 @@ class FrameData:
     mean: list[float]
     """By column, over the samples of the timed part (NaN: none)."""
     most: list[float]
+    favoured: frozenset[str] = frozenset()
+    """Names (devices) that belong to the run's places: drawn before busier ones."""
 
     def coarser(self) -> FrameData:
         """Half as many values; binned for the first time when they were samples."""
@@ -193,7 +195,13 @@ DEVICE_PANELS: dict[str, tuple[str, ...]] = {
 
 
 def _devices(path: Path) -> dict[str, FrameData]:
-    return _by_name(path, "device", DEVICE_PANELS)
+    found = _by_name(path, "device", DEVICE_PANELS)
+    marks = read_columns(path, ["device", "roles"])
+    if "roles" not in marks:
+        return found
+    pairs = zip(marks["device"].to_pylist(), marks["roles"].to_pylist(), strict=True)
+    favoured = frozenset(device for device, roles in set(pairs) if roles)
+    return {key: replace(frame, favoured=favoured) for key, frame in found.items()}
 
 
 def _network(path: Path) -> dict[str, FrameData]:
@@ -254,7 +262,7 @@ def _waits(path: Path) -> dict[str, FrameData]:
 
 def wait_name(event_type: str | None, event: str | None, state: str | None) -> str | None:
     """How a sampled backend is counted: by its wait, as running, or (None) as idle."""
-    if event_type == "Activity" or (state is not None and state.startswith("idle")):
+    if event_type == "Activity" or state == "idle":
         return None
     if not event_type:
         return RUNNING if state == "active" else None

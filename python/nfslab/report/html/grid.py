@@ -86,7 +86,7 @@ def quantile_grid() -> list[float]:
         for k in range(1, NINE_STEPS * (FINEST_NINES - 1) + 1)
     }
     exact = {round(1 - 10**-nines, 9) for nines in range(1, FINEST_NINES + 1)}
-    return [*sorted({*even, *fine, *exact}), 1.0]
+    return [*sorted({0.01, *even, *fine, *exact}), 1.0]
 
 
 def bin_sums(

@@ -184,15 +184,18 @@ def _series(spec: _Spec, frames: Sequence[FrameData]) -> list[EvidenceSeries]:
 
 
 def busiest(key: str, frames: Sequence[FrameData]) -> list[str]:
-    """Names (devices, interfaces, resources) by their largest value, at most a few."""
+    """Names (devices, interfaces, resources), at most a few: those of the runs' places, then
+    by their largest value."""
+    favoured: set[str] = set()
     weight: dict[str, float] = {}
     for frame in frames:
+        favoured |= frame.favoured
         for column, most in zip(frame.names, frame.most, strict=True):
             name = column.partition(":")[2]
             weight[name] = max(weight.get(name, 0.0), 0.0 if math.isnan(most) else most)
     least = QUIET_BYTES_PER_S if key == "network" else 0.0
     loud = [name for name in weight if weight[name] > least]
-    return sorted(loud, key=lambda name: (-weight[name], name))[:DEVICES_MOST]
+    return sorted(loud, key=lambda name: (name not in favoured, -weight[name], name))[:DEVICES_MOST]
 
 
 def merge_rare_waits(evidence: Sequence[dict[str, FrameData]]) -> None:

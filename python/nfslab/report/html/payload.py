@@ -112,6 +112,13 @@ class Comparisons(TypedDict):
     method: str
 
 
+class Relative(TypedDict):
+    """A metric of every run over the median of its point (None: not counted, or no ratio)."""
+
+    values: list[float | None]
+    domain: Domain
+
+
 class Runs(TypedDict):
     """All sealed runs as columns, in the order in which they were carried out."""
 
@@ -129,6 +136,7 @@ class Runs(TypedDict):
     warm_up_s: list[float | None]
     has_series: list[bool]
     values: dict[str, list[float | None]]
+    relative: dict[str, Relative]
 
 
 class Rate(TypedDict):
@@ -290,6 +298,8 @@ class RateFrame(TypedDict):
     t0: float
     dt: float
     n: int
+    whole: int
+    """Bins that the end of the run does not cut short: those that are drawn."""
     amount: ColumnSpec
     total: float
     least: float | None
@@ -344,6 +354,8 @@ class ChunkHeader(TypedDict):
     """Header of a point's chunk."""
 
     runs: list[RunFrames]
+    rate_most: dict[str, float]
+    """Largest rate of a whole bin of these runs: the top of this point's scale."""
 
 
 def json_number(value: Any) -> float | None:

@@ -29,8 +29,10 @@ from nfslab.report.html.payload import json_number
 from nfslab.report.html.samples import HeatData, RateData, RunSamples, extent, read_samples
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
     from nfslab.report.html.payload import (
         ColumnSpec,
@@ -168,11 +170,22 @@ def _packed(
         mine = sorted((i for i in found if i.point == point), key=lambda item: item.block)
         frames = [_run_frames(writer, item, panels) for item in mine]
         name = f"p{point}"
-        chunks[name] = pack(writer.finish({"runs": frames}))
+        chunks[name] = pack(writer.finish({"runs": frames, "rate_most": rate_most(mine)}))
         chunk_of_point[point] = name
     shown = {item.run for item in found}
     warm_up = {item.run: item.warm_up_s for item in found if item.warm_up_s > 0}
     return Series(chunks, chunk_of_point, shown, left_out, problems, warm_up, stride, panels)
+
+
+def rate_most(items: Iterable[RunSeries]) -> dict[str, float]:
+    """Largest rate of a whole bin, by quantity."""
+    most: dict[str, float] = {}
+    for item in items:
+        for key, data in item.samples.rates.items():
+            whole = whole_bins(data)
+            top = float(whole.max()) * NS / data.width_ns if whole.size else 0.0
+            most[key] = max(most.get(key, 0.0), top)
+    return {key: value or 1.0 for key, value in most.items()}
 
 
 def _run_frames(writer: ChunkWriter, item: RunSeries, panels: Panels) -> RunFrames:
@@ -194,15 +207,21 @@ def _run_frames(writer: ChunkWriter, item: RunSeries, panels: Panels) -> RunFram
 
 def _rate(writer: ChunkWriter, data: RateData) -> RateFrame:
     width_s = data.width_ns / NS
-    whole = data.counts[: data.end_ns // data.width_ns]
+    whole = whole_bins(data)
     return {
         "t0": 0.0,
         "dt": width_s,
         "n": int(data.counts.size),
+        "whole": int(whole.size),
         "amount": writer.counts(data.counts),
         "total": float(data.counts.sum()),
         "least": float(whole.min()) / width_s if whole.size else None,
     }
+
+
+def whole_bins(data: RateData) -> NDArray[np.int64]:
+    """The bins that the end of the run does not cut short."""
+    return data.counts[: data.end_ns // data.width_ns]
 
 
 def _quantiles(writer: ChunkWriter, values_ns: list[float], n: int) -> QuantileFrame:

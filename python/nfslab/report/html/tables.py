@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from nfslab.report.html.series import Series
-    from nfslab.report.model import Analysis, ComparisonResult
+    from nfslab.report.model import Analysis, ComparisonResult, FsyncFigures
 
 WARNINGS_SHOWN = 8
 """Warnings in the open; the others fold."""
@@ -112,7 +112,8 @@ def estimate_table(analysis: Analysis) -> dict[str, Any] | None:
         return None
     axes = [content.axis_content(axis) for axis in analysis.axes]
     varying = [i for i, axis in enumerate(axes) if len(axis["levels"]) > 1]
-    rows = []
+    flushes = any(point.fsync is not None for point in analysis.points)
+    rows: list[dict[str, Any]] = []
     for point in analysis.points:
         levels = content.level_indexes(analysis.axes, point)
         cells = [
@@ -125,8 +126,11 @@ def estimate_table(analysis: Analysis) -> dict[str, Any] | None:
         ]
         if not varying:
             cells = [{"text": point.label, "value": 0, "numeric": False}]
-        rows.append({"levels": cells, **_estimate(point.estimates.get(info.name), info.unit)})
-        rows[-1]["failed"] = point.failed
+        row = {"levels": cells, **_estimate(point.estimates.get(info.name), info.unit)}
+        row["failed"] = point.failed
+        if flushes:
+            row["cells"] = [*row["cells"], *_flushes(point.fsync)]
+        rows.append(row)
     titles = [
         {
             "title": f"{axes[i]['name']} ({axes[i]['unit']})"
@@ -136,7 +140,8 @@ def estimate_table(analysis: Analysis) -> dict[str, Any] | None:
         }
         for i in varying
     ] or [{"title": "point", "numeric": False}]
-    return {"label": wording.metric_label(info.name, info.unit), "axes": titles, "rows": rows}
+    label = wording.metric_label(info.name, info.unit)
+    return {"label": label, "axes": titles, "rows": rows, "fsync": flushes}
 
 
 def _estimate(summary: Any, unit: str) -> dict[str, Any]:
@@ -157,6 +162,18 @@ def _estimate(summary: Any, unit: str) -> dict[str, Any]:
         "n": summary.n,
         "cells": [{"text": text, "value": "" if v is None else v} for text, v in shown],
     }
+
+
+def _flushes(figures: FsyncFigures | None) -> list[dict[str, Any]]:
+    """Flushes of the write-ahead log: how many a transaction, how long each took."""
+    found = [
+        (figures.flushes_per_transaction, "1") if figures else (None, "1"),
+        (figures.mean_ms, "ms") if figures else (None, "ms"),
+    ]
+    return [
+        {"text": wording.quantity(value, unit), "value": "" if value is None else value}
+        for value, unit in found
+    ]
 
 
 def flat(value: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -191,17 +208,33 @@ def plain_text(value: Any) -> str:
     return str(value)
 
 
+def evidence_rows(analysis: Analysis) -> list[dict[str, Any]]:
+    """What collectors summed up: one row a number."""
+    return [
+        {
+            "collector": collector,
+            "name": name,
+            "n": facts["n"],
+            "cells": [
+                {"text": wording.plain(facts[key], 4), "value": facts[key]}
+                for key in ("median", "minimum", "maximum")
+            ],
+        }
+        for collector, numbers in analysis.evidence.items()
+        for name, facts in numbers.items()
+    ]
+
+
 def cost_text(facts: Mapping[str, Any]) -> str:
-    """ "0.4 % of a CPU on average, in 100 runs", and why it was not there."""
-    parts = []
+    """ "0.4 % of one CPU on average; worked in 100 runs", and why it did not in others."""
     share = facts.get("cpu_share")
+    parts = []
     if isinstance(share, int | float):
-        parts.append(f"{wording.plain(share * 100, 2)} % of a CPU on average")
-    if "runs" in facts:
-        parts.append(f"in {facts['runs']} runs")
-    text = ", ".join(parts) or "nothing known"
-    reasons = [str(reason) for reason in facts.get("reasons", [])]
-    return f"{text}; {'; '.join(reasons)}" if reasons else text
+        parts.append(f"{wording.plain(share * 100, 2)} % of one CPU on average")
+    for key, words in (("ok", "worked"), ("unavailable", "unavailable"), ("failed", "failed")):
+        if facts.get(key):
+            parts.append(f"{words} in {facts[key]} runs")
+    return "; ".join([*parts, *(str(reason) for reason in facts.get("reasons", []))])
 
 
 def libraries(manifest: Mapping[str, Any]) -> str:

@@ -49,10 +49,9 @@ def plain(value: float, digits: int = 3) -> str:
     decimals = 0
     if size:
         decimals = min(10, max(0, digits - 1 - math.floor(math.log10(size) + 1e-12)))
-    text = f"{value:,.{decimals}f}"
-    if decimals:
-        text = text.rstrip("0").rstrip(".")
-    return text.replace("-", "−")
+    if value == round(value):
+        decimals = 0
+    return f"{value:,.{decimals}f}".replace("-", "−")
 
 
 def quantity(value: float | None, unit: str, digits: int = 3) -> str:

@@ -3,7 +3,7 @@
 // window, or when the page has nothing else to do; for paper it is drawn anew as SVG.
 //
 // spec: {id, title, renderer, axes: 'x' | 'y' | 'xy', link, caption(), controls(fig),
-//        prepare(): promise, domain(): {x, y}, scene(width, viewport), table()}
+//        prepare(): promise, domain(): {x, y}, scene(width, viewport, hidden, paper), table()}
 
 import { button, h, s, uniqueId } from './dom.js';
 import { count } from './format.js';
@@ -15,7 +15,7 @@ import { onTheme } from './theme.js';
 import { hideTip, showTip } from './tooltip.js';
 import { Viewport } from './viewport.js';
 
-const PAPER_WIDTH = 940;
+const PAPER_WIDTH = 860;
 const NARROWEST = 320;
 const KEYS = 'Drag a box to zoom; double click or 0 resets; arrows pan, + and − zoom; '
   + 'wheel with Ctrl.';
@@ -166,12 +166,15 @@ export class Figure {
   /** Draw as SVG for paper; the page's light colours have to be in force already. */
   print() {
     if (!this.drawn) return;
-    const scene = this.spec.scene(PAPER_WIDTH, this.viewport, this.hidden);
-    this.paper.replaceChildren(document.importNode(svgOf(scene, null), true));
+    this.scene = this.spec.scene(PAPER_WIDTH, this.viewport, this.hidden, true);
+    this.paper.replaceChildren(document.importNode(svgOf(this.scene, null), true));
     this.drawLegend();
   }
 
-  unprint() { this.paper.replaceChildren(); if (this.drawn) this.render(); }
+  unprint() {
+    this.paper.replaceChildren();
+    if (this.drawn) this.render();
+  }
 
   svgText() { return svgText(this.scene); }
 

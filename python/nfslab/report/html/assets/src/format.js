@@ -13,8 +13,9 @@ export function family(unit) {
   return 'plain';
 }
 
-/** A number with `digits` significant digits and thousands separators, no exponent. */
-export function number(value, digits = 3) {
+/** A number with `digits` significant digits and thousands separators, no exponent; whole
+    numbers without decimals. `trim`: without zeros at the end (ticks). */
+export function number(value, digits = 3, trim = false) {
   if (value === null || value === undefined || Number.isNaN(value)) return ABSENT;
   if (!Number.isFinite(value)) return value > 0 ? '∞' : '−∞';
   const size = Math.abs(value);
@@ -22,7 +23,8 @@ export function number(value, digits = 3) {
   const decimals = size === 0 ? 0
     : Math.min(10, Math.max(0, digits - 1 - Math.floor(Math.log10(size) + 1e-12)));
   return value.toLocaleString('en-US',
-    { minimumFractionDigits: 0, maximumFractionDigits: decimals }).replace('-', '−');
+    { minimumFractionDigits: trim || Number.isInteger(value) ? 0 : decimals,
+      maximumFractionDigits: decimals }).replace('-', '−');
 }
 
 /** A whole number, exact, with thousands separators. */
@@ -72,7 +74,7 @@ export function interval(low, high, unit, digits = 3) {
 export function quantileName(q) {
   if (q <= 0) return 'min';
   if (q >= 1) return 'max';
-  const nines = Math.max(0, Math.ceil(-Math.log10(1 - q) - 1e-9) - 1);
+  const nines = Math.max(0, Math.ceil(-Math.log10(1 - q) - 1e-6) - 2);
   return `p${(q * 100).toFixed(Math.min(6, nines))}`;
 }
 

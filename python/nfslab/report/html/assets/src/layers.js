@@ -9,6 +9,9 @@
 
 import { colour } from './theme.js';
 
+// Single quotes: ECharts writes attributes of its SVG text without escaping them.
+const FONT = "system-ui, 'DejaVu Sans', sans-serif";
+
 const CAP = 4;
 
 const base = (index) => ({
@@ -95,7 +98,7 @@ function rules(layer, index) {
       children.push({
         type: 'text',
         style: {
-          text: label, fill: layer.colour, fontSize: 11,
+          text: label, fill: layer.colour, fontSize: 11, fontFamily: FONT,
           x: upright ? at + (left ? 4 : -4) : x + width - 4, y: upright ? y + 3 : at - 3,
           align: upright && left ? 'left' : 'right', verticalAlign: upright ? 'top' : 'bottom',
         },
@@ -130,7 +133,7 @@ function labels(layer, index) {
       type: 'text',
       style: {
         text: item.text, x: px + (layer.dx ?? 0), y: py, fill: item.colour ?? layer.colour,
-        fontSize: layer.size ?? 12, align: layer.align ?? 'left', verticalAlign: 'middle',
+        fontSize: layer.size ?? 12, fontFamily: FONT, align: layer.align ?? 'left', verticalAlign: 'middle',
         fontWeight: layer.bold ? 600 : 400,
       },
     };

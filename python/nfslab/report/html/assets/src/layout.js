@@ -5,13 +5,13 @@ const LEFT = 74;
 const RIGHT = 18;
 const GAP_X = 26;
 const TITLE = 30;
-const GAP_Y = 14;
+const GAP_Y = 26;
 const BOTTOM = 44;
 
 /** Rectangles for `n` panels: [{rect, first: in first column, last: of its column}]. */
 export function facets(n, width, { height = 230, most = 3, left = LEFT, titled = true } = {}) {
   const wanted = n === 1 ? 1 : n === 2 || n === 4 ? 2 : 3;
-  const fit = Math.max(1, Math.floor((width - left) / 300));
+  const fit = Math.max(1, Math.floor((width - left) / 255));
   const columns = Math.min(most, wanted, fit, n);
   const rows = Math.ceil(n / columns);
   const w = (width - left - RIGHT - GAP_X * (columns - 1)) / columns;

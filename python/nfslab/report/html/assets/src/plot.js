@@ -9,7 +9,8 @@ import { init } from './echarts.js';
 import { seriesOf } from './layers.js';
 import { colour } from './theme.js';
 
-const FONT = 'system-ui, "DejaVu Sans", sans-serif';
+// Single quotes: ECharts writes attributes of its SVG text without escaping them.
+const FONT = "system-ui, 'DejaVu Sans', sans-serif";
 
 function axisOption(axis, index, vertical) {
   const values = axis.ticks.map((t) => t.at);
@@ -23,7 +24,7 @@ function axisOption(axis, index, vertical) {
     gridIndex: index, type: 'value', min: axis.domain[0], max: axis.domain[1],
     name: axis.name ?? '', nameLocation: 'middle', nameGap: axis.nameGap ?? (vertical ? 52 : 26),
     nameTextStyle: { color: colour('muted'), fontSize: 12 },
-    axisLine: { show: true, onZero: false, lineStyle: { color: colour('frame') } },
+    axisLine: { show: false, onZero: false },
     axisTick: {
       show: axis.labels !== false, customValues: values, length: 4,
       lineStyle: { color: colour('frame') },
@@ -34,9 +35,31 @@ function axisOption(axis, index, vertical) {
       ...(axis.labelWidth ? { width: axis.labelWidth, overflow: 'truncate' } : {}),
     },
     splitLine: {
-      show: axis.grid !== false, showMinLine: false, showMaxLine: false,
+      show: axis.grid !== false,
       lineStyle: { color: colour('grid') },
     },
+  };
+}
+
+// "{" and "}" mean style to ECharts: foreign names lose them.
+const plain = (text) => String(text).replaceAll(/[{}|\n]/g, ' ');
+
+// A title, and behind it the panel's legend ({mark, text, colour}), so that a figure that is
+// saved or printed still says what is what.
+function titleOf(panel, x, y, w) {
+  const rich = { t: { fontSize: 13, fontWeight: 600, color: colour('fg'), fontFamily: FONT } };
+  const parts = [`{t|${plain(panel.title)}}`];
+  (panel.marks ?? []).forEach((mark, k) => {
+    rich[`m${k}`] = {
+      fontSize: mark.block ? 13 : 14, fontWeight: 700, color: mark.colour, fontFamily: FONT,
+    };
+    rich.n = { fontSize: 11.5, color: colour('muted'), fontFamily: FONT };
+    const sign = mark.block ? '■' : mark.dashed ? '┅' : '━';
+    parts.push(`{n|   }{m${k}|${sign}}{n| ${plain(mark.text)}}`);
+  });
+  return {
+    text: parts.join(''), left: x, top: y - (panel.titleRise ?? 22), padding: 0,
+    textStyle: { rich, width: w, overflow: 'truncate', fontFamily: FONT },
   };
 }
 
@@ -55,16 +78,7 @@ export function optionOf(scene) {
     });
     option.xAxis.push(axisOption(panel.x, i, false));
     option.yAxis.push(axisOption(panel.y, i, true));
-    if (panel.title) {
-      option.title.push({
-        text: panel.title, left: x - (panel.titleShift ?? 0), top: y - (panel.titleRise ?? 22),
-        padding: 0,
-        textStyle: {
-          fontSize: 13, fontWeight: 600, color: colour('fg'), fontFamily: FONT,
-          width: w + (panel.titleShift ?? 0), overflow: 'truncate',
-        },
-      });
-    }
+    if (panel.title) option.title.push(titleOf(panel, x, y, w));
     for (const layer of panel.layers) option.series.push(...seriesOf(layer, i));
     if (!panel.layers.length) {
       option.series.push({ type: 'scatter', data: [], xAxisIndex: i, yAxisIndex: i });
@@ -123,7 +137,9 @@ export function svgOf(scene, background) {
   chart.setOption(optionOf(scene));
   const text = chart.renderToSVGString();
   chart.dispose();
-  const svg = new DOMParser().parseFromString(text, 'image/svg+xml').documentElement;
+  const parsed = new DOMParser().parseFromString(text, 'image/svg+xml');
+  if (parsed.querySelector('parsererror')) throw new Error('the drawing is not valid SVG');
+  const svg = parsed.documentElement;
   svg.setAttribute('viewBox', `0 0 ${scene.width} ${scene.height}`);
   const make = (tag, attributes) => {
     const node = document.createElementNS('http://www.w3.org/2000/svg', tag);

@@ -2,20 +2,21 @@
 // reader. A press on a run shows its evidence.
 
 import { button, h } from './dom.js';
-import { quantity } from './format.js';
+import { count, quantity } from './format.js';
 import { filterField, makeTable } from './table.js';
 
-const MOST_METRICS = 6;
+const MOST_METRICS = 5;
+const PRINTED = 60; // as in report.css
 
 export function runTable(model, showRun) {
   const { runs } = model;
   const metrics = model.metrics.slice(0, MOST_METRICS);
   const columns = [
     { label: 'place', numeric: true, hint: 'place in the order of runs' },
-    { label: 'run', show: (id, row) => (row.showable
+    { label: 'run', nowrap: true, show: (id, row) => (row.showable
       ? button(id, () => showRun(row.run), { class: 'link', title: 'Show its evidence' }) : id) },
     { label: 'block', numeric: true },
-    ...model.varying.map((a) => ({ label: model.axisTitle(a), numeric: model.axes[a].numeric,
+    ...model.varying.map((a) => ({ label: model.axisTitle(a), nowrap: true, numeric: model.axes[a].numeric,
       show: (_, row) => {
         const level = model.levelOf(a, row.run);
         return level === null ? '–' : model.level(a, level);
@@ -24,7 +25,7 @@ export function runTable(model, showRun) {
     ...metrics.map((m) => ({
       label: m.label, numeric: true, show: (v) => quantity(v, m.unit),
     })),
-    { label: 'length', numeric: true, show: (v) => quantity(v, 's') },
+    { label: 'duration', numeric: true, show: (v) => quantity(v, 's') },
     { label: 'flags, or why it failed', show: (v) => v || '–' },
   ];
   const rows = runs.id.map((id, i) => {
@@ -46,5 +47,8 @@ export function runTable(model, showRun) {
   region.classList.add('tall');
   const table = region.querySelector('table');
   table.id = 'run-table';
-  return [filterField(table, 'Rows with'), region];
+  const note = rows.length > PRINTED ? [h('p', { class: 'muted paper-only' },
+    `On paper: the first ${PRINTED} of ${count(rows.length)} runs, in the order chosen on screen.`)]
+    : [];
+  return [filterField(table, 'Rows with'), ...note, region];
 }

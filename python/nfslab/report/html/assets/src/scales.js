@@ -26,9 +26,9 @@ function linearTicks([a, b], wanted, unit) {
   const ticks = [];
   for (let k = Math.ceil(a / step - 1e-9); k * step <= b + step * 1e-9; k += 1) {
     if (ticks.length >= MAX_TICKS) break;
-    const value = k * step;
+    const value = k * step || 0; // no negative zero
     const digits = significant(value / divisor, step / divisor);
-    ticks.push({ at: value, value, label: number(value / divisor, digits) + suffix(shown) });
+    ticks.push({ at: value, value, label: number(value / divisor, digits, true) + suffix(shown) });
   }
   return ticks;
 }
@@ -57,7 +57,7 @@ function logTicks([a, b], wanted, unit) {
       const at = Math.log10(m) + e;
       if (at < a - 1e-9 || at > b + 1e-9) continue;
       const shown = prefix(value, unit);
-      ticks.push({ at, value, label: number(value / shown.divisor) + suffix(shown.unit) });
+      ticks.push({ at, value, label: number(value / shown.divisor, 3, true) + suffix(shown.unit) });
     }
   }
   return ticks;
@@ -71,7 +71,7 @@ function binaryTicks([a, b], wanted, unit) {
     const value = 2 ** k;
     const shown = prefix(value, unit);
     ticks.push({
-      at: k * Math.log10(2), value, label: number(value / shown.divisor) + suffix(shown.unit),
+      at: k * Math.log10(2), value, label: number(value / shown.divisor, 3, true) + suffix(shown.unit),
     });
   }
   return ticks;

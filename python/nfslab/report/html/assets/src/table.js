@@ -58,7 +58,7 @@ export function makeTable({ columns, rows, label }) {
       const column = columns[i];
       const missing = value === null || value === undefined || Number.isNaN(value);
       const shown = column.show ? column.show(value, row) : missing ? '–' : value;
-      const properties = { class: column.numeric ? 'number' : null };
+      const properties = { class: column.numeric ? 'number' : column.nowrap ? 'nowrap' : null };
       if (column.numeric) properties['data-value'] = missing ? '' : value;
       return h('td', properties, shown);
     })));

@@ -10,8 +10,9 @@ import { stacked } from '../layout.js';
 import { linear, ticks } from '../scales.js';
 import { colour, seriesLook } from '../theme.js';
 
-const RATE_PX = 110;
-const PANEL_PX = 96;
+const RATE_PX = 104;
+const PANEL_PX = 84;
+const PAPER_PX = 52; // all panels on one page
 const LEFT = 74;
 const NONE = '-1';
 
@@ -70,9 +71,10 @@ export function evidenceFigure(model) {
     const ts = times(loaded[i].chunk, frame);
     const values = column(loaded[i].chunk, frame.amount).map((v) => v / frame.dt);
     return {
-      rect: place.rect, title: rate.label, titleRise: 18,
+      rect: place.rect, title: rate.label, titleRise: 20,
       layers: [{
-        kind: 'line', points: Array.from(ts, (t, k) => [t, values[k]]), colour: colour('fg'),
+        kind: 'line', points: Array.from(ts.subarray(0, frame.whole), (t, k) => [t, values[k]]),
+        colour: colour('fg'),
         width: 1.3,
       }],
       x: axisX(viewport, place), y: { domain: [0, rate.most * 1.04],
@@ -91,13 +93,17 @@ export function evidenceFigure(model) {
     const frame = dataOf(i)?.frames?.[panel.key];
     const result = {
       rect: place.rect, title: frame ? panel.title : `${panel.title}: not recorded in this run`,
-      titleRise: 18, layers: [], x: axisX(viewport, place),
+      titleRise: 20, layers: [], x: axisX(viewport, place),
       y: { domain: panel.domain, ticks: axisTicks(panel.domain, panel.unit) },
     };
     if (!frame) return result;
     const ts = times(loaded[i].chunk, frame);
     const series = panel.series.filter((s) => frame.columns[s.column]).map((s) => ({
       ...s, values: column(loaded[i].chunk, frame.columns[s.column]), paint: paintOf(s),
+    }));
+    result.marks = series.map((s) => ({
+      text: s.label, colour: s.paint.colour, block: panel.kind === 'stack',
+      dashed: Array.isArray(s.paint.dash),
     }));
     if (panel.kind === 'stack') {
       result.layers.push({
@@ -120,28 +126,23 @@ export function evidenceFigure(model) {
 
   const paintOf = (s) => ({ ...seriesLook(s.look ?? 0), ...(s.colour ? { colour: colour(s.colour) } : {}) });
 
-  function legendOf(panels) {
-    return panels.map((panel) => ({ panel, entries: panel.series }));
-  }
-
-  function scene(width, viewport) {
+  function scene(width, viewport, _hidden, paper = false) {
     const panels = keys();
     const columns = sides();
     const gap = 70;
     const w = (width - LEFT - 18 - gap * (columns.length - 1)) / columns.length;
-    const heights = [RATE_PX, ...panels.map(() => PANEL_PX)];
+    const heights = [paper ? PAPER_PX : RATE_PX, ...panels.map(() => (paper ? PAPER_PX : PANEL_PX))];
     const out = [];
     let height = 0;
     const counts = { total: 0, inView: 0, what: 'samples' };
     columns.forEach((i, c) => {
       const x = LEFT + c * (w + gap);
-      const layout = stacked(heights, x, w, { gap: 36, top: columns.length > 1 ? 48 : 26 });
+      const layout = stacked(heights, x, w, { gap: paper ? 30 : 36, top: 28 });
       height = layout.height;
       const rate = ratePanel(i, layout.places[0], viewport);
       const head = `${model.pointLabel(state.point[i])}, ${model.runLabel(state.run[i])}`;
       if (rate) {
-        out.push({ ...rate, title: columns.length > 1 ? `${head}\n${rate.title}` : rate.title,
-          titleRise: columns.length > 1 ? 38 : 18 });
+        out.push({ ...rate, title: columns.length > 1 ? `${head}: ${rate.title}` : rate.title });
       }
       panels.forEach((panel, k) => {
         const made = evidencePanel(panel, i, layout.places[k + 1], viewport);
@@ -153,28 +154,7 @@ export function evidenceFigure(model) {
     });
     return {
       width, height, panels: out, counts, legend: [],
-      legendExtra: legendOf(panels).map(({ panel, entries }) => legendGroup(panel, entries)),
     };
-  }
-
-  function legendGroup(panel, entries) {
-    const list = document.createElement('span');
-    list.className = 'group';
-    const title = document.createElement('b');
-    title.textContent = panel.title;
-    list.append(title, ...entries.map((s) => {
-      const entry = document.createElement('span');
-      entry.className = 'entry';
-      const chip = document.createElement('i');
-      chip.className = panel.kind === 'stack' ? 'chip' : 'chip thin';
-      const paint = paintOf(s);
-      chip.style.borderTopStyle = Array.isArray(paint.dash) ? 'dashed' : 'solid';
-      chip.style.borderTopColor = paint.colour;
-      chip.style.background = panel.kind === 'stack' ? paint.colour : 'none';
-      entry.append(chip, s.label);
-      return entry;
-    }));
-    return list;
   }
 
   function table() {

@@ -11,7 +11,7 @@ import { linear, log, ticks } from '../scales.js';
 import { ramp, rampGradient } from '../theme.js';
 
 const MOST_PANELS = 12;
-const HEIGHT = 190;
+const HEIGHT = 180;
 
 /** Paint the part of a grid that is in view: one canvas pixel a cell. */
 function paint(grid, cells, viewport, most, colours) {
@@ -84,7 +84,7 @@ export function heatmapFigure(model) {
     const all = maps();
     const shown = all.slice(0, MOST_PANELS);
     const { places, height } = facets(Math.max(1, shown.length), width,
-      { height: HEIGHT, most: width > 820 ? 3 : 2 });
+      { height: HEIGHT, most: 3 });
     const colours = ramp('density');
     const most = Math.max(1, latency.heat_most[state.kind] ?? 1);
     const counts = { total: 0, inView: 0, what: 'operations' };

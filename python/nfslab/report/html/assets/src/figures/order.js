@@ -1,7 +1,7 @@
 // Figure: the runs in the order in which they were carried out. Drift of the machine, warm-up
 // of a device, a competing load show here and nowhere else. Failed runs stand at the bottom.
 
-import { select } from '../dom.js';
+import { checkbox, select } from '../dom.js';
 import { count, quantity } from '../format.js';
 import { linear, log, ticks } from '../scales.js';
 import { colour, seriesLook } from '../theme.js';
@@ -12,10 +12,18 @@ const MOST_GROUPS = 12;
 export function orderFigure(model) {
   const { runs } = model;
   const last = Math.max(1, ...runs.position);
-  const state = { metric: model.primary.name, by: model.points.length > MOST_GROUPS ? 'block' : 'point' };
-  const metric = () => model.metric(state.metric);
-  const scale = () => (metric().scale === 'log' ? log : linear);
   const axisKey = (a) => `axis ${a}`;
+  const category = model.varying.find((a) => !model.axes[a].numeric);
+  const state = {
+    metric: model.primary.name, relative: model.points.length > 1,
+    by: category === undefined ? model.points.length > MOST_GROUPS ? 'block' : 'point'
+      : axisKey(category),
+  };
+  const metric = () => model.metric(state.metric);
+  const relative = () => state.relative && runs.relative[state.metric];
+  const scale = () => (!relative() && metric().scale === 'log' ? log : linear);
+  const valueOf = (run) => (relative() ? runs.relative[state.metric].values[run]
+    : model.value(state.metric, run));
 
   const keyOf = (run) => {
     if (state.by === 'block') return runs.block[run];
@@ -40,13 +48,14 @@ export function orderFigure(model) {
       if (!runs.counted[run] && runs.status[run] !== 'failed') return;
       if (runs.point[run] < 0) return;
       const x = runs.position[run] + 1;
-      const value = runs.counted[run] ? model.value(metric().name, run) : null;
+      const value = runs.counted[run] ? valueOf(run) : null;
       const key = keyOf(run);
       if (!groups.has(key)) groups.set(key, []);
       if (hidden.has(String(key))) return;
       counts.total += 1;
       const y = value === null ? floor : to(value);
       if (viewport.contains(x, y)) counts.inView += 1;
+      if (value === null && runs.counted[run]) return;
       if (value === null) failed.push([x, floor]);
       else groups.get(key).push([x, y]);
       hover.push({
@@ -90,8 +99,9 @@ export function orderFigure(model) {
           ticks: ticks(linear, viewport.x, 10, '').filter((t) => Number.isInteger(t.value) && t.value > 0),
         },
         y: {
-          domain: viewport.y, name: metric().label, nameGap: 56,
-          ticks: ticks(scale(), viewport.y, 6, metric().unit),
+          domain: viewport.y, nameGap: 56,
+          name: relative() ? `${metric().label} / median of its point` : metric().label,
+          ticks: ticks(scale(), viewport.y, 6, relative() ? '' : metric().unit),
         },
       }],
     };
@@ -100,7 +110,8 @@ export function orderFigure(model) {
   return {
     id: 'order', title: 'In the order of the runs', renderer: 'svg', axes: 'xy', scene,
     domain: () => ({
-      x: [0.2, last + 1.8], y: scale() === log ? metric().log_domain : metric().domain,
+      x: [0.2, last + 1.8],
+      y: relative() ? relative().domain : scale() === log ? metric().log_domain : metric().domain,
     }),
     controls: (fig) => {
       const again = (key) => (value) => { state[key] = value; fig.hidden.clear(); fig.draw(); };
@@ -108,9 +119,11 @@ export function orderFigure(model) {
         select('Metric', model.metrics.map((m) => [m.name, m.label]), state.metric, again('metric')),
         select('Coloured by', [['point', 'point'], ['block', 'block'],
           ...model.varying.map((a) => [axisKey(a), model.axes[a].name])], state.by, again('by')),
+        checkbox('relative to the median of its point', state.relative, again('relative')),
       ];
     },
-    caption: () => `${metric().label} of every run in the order in which they were carried out `
+    caption: () => `${metric().label} of every run${relative()
+      ? ', divided by the median of its point,' : ''} in the order in which they were carried out `
       + '(seeded random order within blocks unless the experiment fixed it). A slope or a step '
       + 'means that the machine changed under the experiment.',
     table: () => ({

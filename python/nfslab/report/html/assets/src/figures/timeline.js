@@ -1,7 +1,7 @@
 // Figure: what was done per second over the time of a run: all runs of one point on top of
 // each other. Counts per bin are exact; the bin's width is said in the caption.
 
-import { button, select } from '../dom.js';
+import { button, checkbox, select } from '../dom.js';
 import { column } from '../data.js';
 import { count, quantity } from '../format.js';
 import { TIME_NAME, firstPoint, loadPoint, pointOptions, times } from '../frames.js';
@@ -11,13 +11,16 @@ import { seriesLook } from '../theme.js';
 const HEIGHT = 290;
 
 export function timelineFigure(model) {
-  const state = { point: firstPoint(model), rate: model.time.rates[0].key };
+  const state = { point: firstPoint(model), rate: model.time.rates[0].key, shared: false };
   let loaded = null;
   const rate = () => model.time.rates.find((r) => r.key === state.rate);
 
   async function prepare() {
     loaded = await loadPoint(model, state.point);
   }
+
+  const most = () => (state.shared ? rate().most
+    : loaded?.chunk.header.rate_most[state.rate] ?? rate().most);
 
   function lines() {
     const out = [];
@@ -52,6 +55,10 @@ export function timelineFigure(model) {
         fig.draw();
       }),
       ...(options.length > 1 ? [
+        checkbox('one scale for all points', state.shared, (value) => {
+          state.shared = value;
+          fig.draw();
+        }),
         button('Previous point', () => move(fig, -1)), button('Next point', () => move(fig, 1)),
       ] : []),
     ];
@@ -67,7 +74,7 @@ export function timelineFigure(model) {
     for (const { run, frame, ts, amounts, values } of shown) {
       const look = seriesLook(model.runs.block[run]);
       layers.push({
-        kind: 'line', points: Array.from(ts, (t, i) => [t, values[i]]), colour: look.colour,
+        kind: 'line', points: Array.from(ts.subarray(0, frame.whole), (t, i) => [t, values[i]]), colour: look.colour,
         dash: look.dash, width: 1.3, opacity: 0.9,
       });
       counts.total += frame.total;
@@ -119,12 +126,12 @@ export function timelineFigure(model) {
   return {
     id: 'timeline', title: 'Over the time of each run', renderer: 'canvas', axes: 'xy',
     link: 'time', prepare, controls, scene,
-    domain: () => ({ x: model.time.domain, y: [0, rate().most * 1.04] }),
+    domain: () => ({ x: model.time.domain, y: [0, most() * 1.04] }),
     caption: (drawn) => (drawn.empty ? 'No series was recorded for this point.'
       : `${rate().label} of ${model.pointLabel(state.point)}, one line a run, counted exactly in `
-      + `bins of ${quantity(drawn.dt, 's')} (the last bin of a run may be cut short by its end). `
-      + 'Dashed: where the check of steady state found the end of a warm-up. One scale for all '
-      + 'points.'),
+      + `bins of ${quantity(drawn.dt, 's')} (a last bin that the end of the run cuts short is `
+      + 'not drawn). Dashed: where the check of steady state found the end of a warm-up.'
+      + `${state.shared ? ' One scale for all points.' : ' The scale is that of this point.'}`),
     table: () => {
       const all = lines();
       return {
