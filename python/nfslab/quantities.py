@@ -28,6 +28,8 @@ from pydantic import BeforeValidator
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgtp]?)(?:i?b)?", re.IGNORECASE)
 _SIZE_FACTORS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
 _SIZE_UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+EXACT_BELOW = 10_000
+"""Whole multiples of a unit are shown as such up to here, rounded to three digits above."""
 MAX_SIZE_BYTES = 2**63 - 1
 """What a signed 64-bit offset can address; the kernel takes no more."""
 
@@ -84,7 +86,7 @@ def parse_duration_s(value: object) -> float:
 def format_size(size_bytes: float) -> str:
     """Bytes for people: exact multiples as such, otherwise three digits of the unit."""
     for factor, unit in _SIZE_UNITS:
-        if size_bytes >= factor and size_bytes % factor == 0:
+        if size_bytes % factor == 0 and 1 <= size_bytes // factor < EXACT_BELOW:
             return f"{int(size_bytes // factor)} {unit}"
     if size_bytes < 10_000:
         return f"{size_bytes:g} B"

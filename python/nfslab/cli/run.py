@@ -1,0 +1,121 @@
+"""`nfslab run`: carry an experiment out, or what is missing of it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from nfslab.experiment.session import Options
+
+EPILOG = """\b
+Examples:
+  nfslab run experiments/placement-2001.toml --dry-run
+  nfslab run my-test.toml --set workload.scale=50 --set 'axes.clients=[1, 8]'
+  nfslab run quickstart --repetitions 10
+
+Running the same file again makes only the runs that are missing. Exit code: 0 all runs
+are good, 1 a run failed, 2 the file or an option is wrong (nothing was run), 130 stopped.
+"""
+
+
+@click.command("run", epilog=EPILOG)
+@click.argument("file")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Change a value of the file for this call (again for more).",
+)
+@click.option("--repetitions", type=int, metavar="N", help="Instead of the file's number.")
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("results"),
+    show_default=True,
+    help="Where the experiment's folder is made.",
+)
+@click.option("--dry-run", is_flag=True, help="Show points, order, time and space; run nothing.")
+@click.option(
+    "--continue",
+    "continue_in",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    metavar="DIR",
+    help="Go on in this folder although the file or the machine has changed.",
+)
+@click.option("--new", is_flag=True, help="Begin anew beside earlier results.")
+@click.option("--keep-failed", is_flag=True, help="Do not try failed runs again.")
+@click.option("--skip-unavailable", is_flag=True, help="Leave out the points that cannot run here.")
+@click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
+def command(
+    file: str,
+    settings: tuple[str, ...],
+    repetitions: int | None,
+    results: Path,
+    dry_run: bool,
+    continue_in: Path | None,
+    new: bool,
+    keep_failed: bool,
+    skip_unavailable: bool,
+    as_json: bool,
+) -> None:
+    """Run an experiment file (or what is missing of it).
+
+    FILE is a TOML file, or the name of an experiment that comes with nfslab.
+    """
+    from nfslab.errors import UsageError
+    from nfslab.experiment.session import Options
+    from nfslab.shipped import find_experiment_file
+
+    if new and continue_in is not None:
+        raise UsageError("--new and --continue contradict each other", fix="give one of them")
+    options = Options(
+        file=find_experiment_file(file),
+        settings=settings,
+        repetitions=repetitions,
+        results=results,
+        continue_in=continue_in,
+        new=new,
+        keep_failed=keep_failed,
+        skip_unavailable=skip_unavailable,
+    )
+    if dry_run:
+        _show_plan(options, as_json=as_json)
+    else:
+        sys.exit(_carry_out(options, as_json=as_json))
+
+
+def _show_plan(options: Options, *, as_json: bool) -> None:
+    """Print what would happen."""
+    import json
+
+    from nfslab.experiment.dry_run import dry_run, dry_run_lines
+    from nfslab.experiment.session import read_options
+
+    plan = dry_run(read_options(options), options)
+    if as_json:
+        click.echo(json.dumps(plan.as_dict(), indent=1))
+    else:
+        click.echo("\n".join(dry_run_lines(plan)))
+
+
+def _carry_out(options: Options, *, as_json: bool) -> int:
+    """Run, sum up; the exit code."""
+    import json
+    import shlex
+
+    from nfslab.experiment.progress import make_view
+    from nfslab.experiment.session import run_experiment
+    from nfslab.experiment.summary import summarise, summary_lines
+
+    view = make_view(plain=as_json, stream=sys.stderr if as_json else None)
+    summary = summarise(run_experiment(options, view))
+    if as_json:
+        click.echo(json.dumps(summary.as_dict(), indent=1))
+    else:
+        click.echo("\n".join(summary_lines(summary, shlex.join(options.command()))))
+    return summary.exit_code

@@ -1,0 +1,200 @@
+"""`--dry-run`: what would happen, in which order, how long, with how much space, and could it.
+
+Nothing is made and nothing is written. When the experiment has begun before, what is
+already there counts as done, and its runs make the estimate of time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from nfslab.experiment.folders import Wanted, find_folder
+from nfslab.experiment.forecast import Forecast
+from nfslab.experiment.plan import PlannedRun, missing_runs, planned_runs
+from nfslab.experiment.preflight import Preflight, preflight
+from nfslab.quantities import format_duration, format_size
+
+if TYPE_CHECKING:
+    from nfslab.experiment.reading import Experiment
+    from nfslab.experiment.session import Options
+    from nfslab.experiment.setup import Point
+
+MAX_ORDER_SHOWN = 60
+"""Runs whose order is printed; `--json` has all of them."""
+EXAMPLE_SEED = 0
+"""Stands for a seed that will be drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """Everything that would happen."""
+
+    experiment: Experiment
+    points: list[Point]
+    """Those that can run here (all of them, or without the skipped ones)."""
+    planned: list[PlannedRun]
+    missing: list[PlannedRun]
+    seed: int | None
+    """None: it will be drawn; the order shown is an example."""
+    folder: str
+    """Where it goes on; empty when a new folder would be begun."""
+    notes: list[str]
+    seconds: float
+    measured: bool
+    preflight: Preflight
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for `--json`."""
+        return {
+            "name": self.experiment.section.name,
+            "identity": self.experiment.identity,
+            "points": [
+                {"point_id": p.point_id, "factors": p.factors, "settings": p.settings}
+                for p in self.points
+            ],
+            "excluded": self.experiment.excluded,
+            "repetitions": self.experiment.section.repetitions,
+            "seed": self.seed,
+            "order": [
+                {"run_id": r.run_id, "block": r.block, "point_id": r.point.point_id}
+                for r in self.missing
+            ],
+            "planned": len(self.planned),
+            "missing": len(self.missing),
+            "folder": self.folder,
+            "notes": self.notes,
+            "seconds": self.seconds,
+            "seconds_from": "earlier runs" if self.measured else "the workload's estimate",
+            "space": {
+                name: {"needed_bytes": needed, "free_bytes": free}
+                for name, (needed, free) in self.preflight.space.items()
+            },
+            "cannot_run": [
+                {"part": o.part, "reason": o.reason, "fix": o.fix, "points": count}
+                for o, count in self.preflight.obstacles()
+            ],
+            "collectors": {
+                name: {"ok": answer.ok, "reason": answer.reason, "fix": answer.fix}
+                for name, answer in self.preflight.collectors.items()
+            },
+            "warnings": [
+                {"where": w.where, "what": w.what, "fix": w.fix} for w in self.experiment.warnings
+            ],
+        }
+
+
+def dry_run(experiment: Experiment, options: Options) -> DryRun:
+    """Ask everything that can be asked without making anything."""
+    from nfslab.machine.provenance import fingerprint
+
+    wanted = Wanted(options.results, options.continue_in, options.new)
+    folder, notes = find_folder(experiment, wanted, fingerprint())
+    result = preflight(experiment.points)
+    skip = options.skip_unavailable or experiment.section.skip_unavailable
+    points = result.runnable if skip and result.runnable else experiment.points
+    seed = folder.record.seed if folder is not None else experiment.section.seed
+    planned = planned_runs(
+        points,
+        experiment.section.repetitions,
+        experiment.section.order,
+        EXAMPLE_SEED if seed is None else seed,
+    )
+    forecast = Forecast(points)
+    missing = planned
+    if folder is not None:
+        catalogue = folder.catalogue()
+        for line in catalogue.lines:
+            forecast.learn(line)
+        missing = missing_runs(
+            planned,
+            catalogue.lines,
+            keep_failed=options.keep_failed,
+            taken=set(catalogue.damaged),
+        )
+    return DryRun(
+        experiment=experiment,
+        points=list(points),
+        planned=planned,
+        missing=missing,
+        seed=seed,
+        folder=str(folder.path) if folder is not None else "",
+        notes=notes,
+        seconds=forecast.total_s(missing),
+        measured=forecast.measured,
+        preflight=result,
+    )
+
+
+def dry_run_lines(plan: DryRun) -> list[str]:
+    """The same for people."""
+    section = plan.experiment.section
+    lines = [f"{section.name}: {section.title}" if section.title else section.name]
+    lines += [f"warning: {line.strip()}" for w in plan.experiment.warnings for line in w.lines()]
+    lines += plan.notes
+    lines += ["", *_points(plan), ""]
+    lines += _order(plan)
+    if plan.folder:
+        done = len(plan.planned) - len(plan.missing)
+        lines.append(f"goes on in {plan.folder}: {done} of {len(plan.planned)} runs are there")
+    source = "earlier runs" if plan.measured else "the workload's own estimate"
+    lines.append(
+        f"time: {len(plan.missing)} runs, about {format_duration(plan.seconds)} (from {source})"
+    )
+    for name, (needed, free) in plan.preflight.space.items():
+        room = "free space not known yet" if free is None else f"{format_size(free)} free"
+        lines.append(f"space: {name} needs about {format_size(needed)}, {room}")
+    lines += _abilities(plan)
+    return lines
+
+
+def _points(plan: DryRun) -> list[str]:
+    """The points as a table, with what is excluded."""
+    experiment = plan.experiment
+    excluded = f", {experiment.excluded} excluded" if experiment.excluded else ""
+    lines = [
+        f"{len(experiment.points)} points{excluded} x {experiment.section.repetitions} "
+        f"repetitions = {len(experiment.points) * experiment.section.repetitions} runs"
+    ]
+    blocked = {p.point_id: obstacles for p, obstacles in plan.preflight.blocked}
+    for point in experiment.points:
+        mark = "  cannot run here" if point.point_id in blocked else ""
+        lines.append(f"  {point.point_id}  {point.label()}{mark}")
+    return lines
+
+
+def _order(plan: DryRun) -> list[str]:
+    """The order of the missing runs, block by block."""
+    section = plan.experiment.section
+    if section.order == "fixed":
+        words = "in the order of the file"
+    elif plan.seed is None:
+        words = "random within each block; a seed will be drawn, this order is an example"
+    else:
+        words = f"random within each block, seed {plan.seed}"
+    lines = [f"order ({words}):"]
+    blocks: dict[int, list[str]] = {}
+    for run in plan.missing[:MAX_ORDER_SHOWN]:
+        blocks.setdefault(run.block, []).append(run.point.point_id)
+    lines += [f"  block {block + 1}: {' '.join(ids)}" for block, ids in blocks.items()]
+    hidden = len(plan.missing) - MAX_ORDER_SHOWN
+    if hidden > 0:
+        lines.append(f"  ... and {hidden} more runs")
+    if not plan.missing:
+        lines.append("  nothing is missing")
+    return lines
+
+
+def _abilities(plan: DryRun) -> list[str]:
+    """What cannot run here, and why."""
+    lines = []
+    for obstacle, count in plan.preflight.obstacles():
+        lines.append(f"cannot run: {obstacle.part} ({count} points): {obstacle.reason}")
+        if obstacle.fix:
+            lines.append(f"  fix: {obstacle.fix}")
+    for name, answer in plan.preflight.collectors.items():
+        if not answer.ok:
+            lines.append(f"collector {name} cannot work here: {answer.reason}")
+    if not plan.preflight.blocked:
+        lines.append("everything it uses can run here")
+    return lines

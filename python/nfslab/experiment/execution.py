@@ -1,0 +1,466 @@
+"""One run, from a free machine to a sealed folder and a free machine again.
+
+    settle -> targets up -> provenance -> prepare -> page cache dropped -> collectors on
+    -> measure -> collectors off -> verify | finish -> targets down -> checks -> sealed
+
+Right of the bar is always done, whatever happened left of it, each step guarded so that
+one that fails hides neither the first error nor the other steps. Four ways out:
+
+* everything went well: sealed as ok;
+* something that can happen happened (a full disk, a dead server, a time limit, an
+  invariant that does not hold): sealed as failed, with the reason and the phase;
+* a defect of nfslab or of a plug-in: sealed as failed, the traceback in its logs;
+* somebody asked to stop: discarded, as if it had never begun.
+
+Samples and evidence are written after the targets are down: they never compete with the
+workload for the disk, and a disk that the workload filled has room again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import traceback
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from nfslab.errors import Interrupted, NfslabError, ResultsError, RunFailed
+from nfslab.experiment.identity import derived_seed
+from nfslab.experiment.preflight import needed_bytes
+from nfslab.experiment.stop import run_over
+from nfslab.experiment.validity import (
+    Clocks,
+    memory_check,
+    validity_checks,
+    worst_violations,
+)
+from nfslab.experiment.watching import Watching
+from nfslab.quantities import format_size
+from nfslab.results.records import CatalogueLine, CheckRecord, PhaseRecord, RunRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from nfslab.experiment.plan import PlannedRun
+    from nfslab.experiment.stop import Stop
+    from nfslab.machine.cgroup import Cgroup
+    from nfslab.machine.resources import Resources
+    from nfslab.results.records import ExperimentRecord, Metric
+    from nfslab.results.store import ExperimentFolder, PartialRun
+    from nfslab.targets.base import Place, Target
+    from nfslab.workloads.base import Outcome, RunContext
+
+TEARDOWN_S = 60.0
+"""What a workload's `finish` is told that it has left, also after a limit or a Ctrl-C."""
+NOTES_MAX = 200
+"""Notes kept of one run."""
+DEFECT_FIX = "this is a defect of nfslab: please report it with the traceback in the run's logs"
+
+
+@dataclass(slots=True)
+class Failure:
+    """Why a run failed."""
+
+    reason: str
+    phase: str
+    defect: bool = False
+
+
+@dataclass(slots=True)
+class Carrying:
+    """What a run needs besides its own parameters; the same for all runs of a call."""
+
+    folder: ExperimentFolder
+    record: ExperimentRecord
+    cache: Path
+    stop: Stop
+    show_phase: Callable[[str], None]
+    primary: str | None = None
+
+
+@dataclass(slots=True)
+class Findings:
+    """What has been learnt of a run so far; survives its failure."""
+
+    phases: list[PhaseRecord] = field(default_factory=list)
+    outcome: Outcome | None = None
+    checks: list[CheckRecord] = field(default_factory=list)
+    provenance: dict[str, Any] = field(default_factory=dict)
+    page_cache: dict[str, Any] = field(default_factory=dict)
+    memory_limit: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+class RunExecution:
+    """One run under way. `execute` is called once."""
+
+    def __init__(self, carrying: Carrying, run: PlannedRun, position: int) -> None:
+        self.carrying = carrying
+        self.run = run
+        self.position = position
+        self.setup = run.point.setup
+        self.stop = carrying.stop
+        self.clocks = Clocks()
+        self.found = Findings()
+        self.failure: Failure | None = None
+        self._phases: list[str] = []
+        self._failed_in = ""
+        self._up: list[tuple[Target, Place]] = []
+        self._places: dict[str, Place] = {}
+        self._context: RunContext | None = None
+        self._over = False
+        self._cgroup: Cgroup | None = None
+        self._workload = self.setup.workload.make()
+        self._watching = Watching(self.setup.collectors)
+
+    def execute(self) -> CatalogueLine:
+        """Carry the run out; its line of the catalogue.
+
+        Raises `Interrupted` (nothing is left of the run), or `ResultsError`/`RunFailed`
+        when not even a failed run can be stored: then going on makes no sense.
+        """
+        partial = self.carrying.folder.begin_run(self.run.run_id)
+        started_ns, began = self.clocks.read()
+        interrupted: Interrupted | None = None
+        try:
+            interrupted = self._guarded(partial)
+            self.stop.shield()
+            _, ended = self.clocks.read()
+            if interrupted is None:
+                return self._seal(partial, started_ns, ended - began)
+        finally:
+            partial.discard()
+        assert interrupted is not None
+        raise interrupted
+
+    def primary_metric(self) -> tuple[str, Metric] | None:
+        """Name and value of the metric that is shown first; None without one."""
+        metrics = self._metrics()
+        return next(((name, m) for name, m in metrics.items() if m.primary), None)
+
+    def _metrics(self) -> dict[str, Metric]:
+        """The metrics, the one that the experiment wants first marked as primary."""
+        metrics = dict(self.found.outcome.metrics) if self.found.outcome else {}
+        primary = self.carrying.primary
+        if primary is None or primary not in metrics:
+            return metrics
+        return {
+            name: metric.model_copy(update={"primary": name == primary})
+            for name, metric in metrics.items()
+        }
+
+    def _guarded(self, partial: PartialRun) -> Interrupted | None:
+        """The run and its teardown; a request to stop is returned, a failure noted."""
+        from nfslab.machine.resources import Resources
+
+        interrupted: Interrupted | None = None
+        resources: Resources | None = None
+        try:
+            resources = Resources(self.run.run_id)
+            limit_s = self.setup.limits.run_s
+            with (
+                self.stop.deadline(limit_s, lambda: run_over(limit_s)),
+                self.stop.interruptible(),
+            ):
+                self._forward(partial, resources)
+        except (Interrupted, KeyboardInterrupt) as error:
+            self.stop.shield()
+            interrupted = error if isinstance(error, Interrupted) else Interrupted("interrupted")
+        except Exception as error:
+            self.stop.shield()
+            self._failed(error, partial)
+        self.stop.shield()
+        self._teardown(resources, partial)
+        return interrupted
+
+    def _forward(self, partial: PartialRun, resources: Resources) -> None:
+        """Everything up to `verify`."""
+        limits = self.setup.limits
+        if limits.settle_s > 0:
+            with self.phase("settle"):
+                until = time.monotonic() + limits.settle_s
+                while (left := until - time.monotonic()) > 0:
+                    time.sleep(min(0.1, left, self.stop.remaining_s()))
+        with self.phase("targets up"):
+            self._bring_up(resources)
+        self._context = context = self._make_context(partial, resources)
+        with self.phase("provenance"):
+            self._look_around()
+        with self.phase("prepare"):
+            self._require_space()
+            self._workload.prepare(context)
+        if limits.drop_page_cache:
+            from nfslab.machine.page_cache import drop_page_cache
+
+            with self.phase("drop page cache"):
+                self.found.page_cache = drop_page_cache([p.path for p in self._places.values()])
+        else:
+            self.found.page_cache = {"dropped": "no", "reason": "limits.drop_page_cache = false"}
+        context.facts.setdefault("at_timed_start", [])
+        self.stop.check()
+        try:
+            self._watching.start(context, self.phase)
+            with self.phase("measure"):
+                _, start_ns = self.clocks.read()
+                self.found.outcome = self._workload.measure(context)
+                _, end_ns = self.clocks.read()
+            context.facts.setdefault("timed_start_ns", start_ns)
+            context.facts.setdefault("timed_end_ns", end_ns)
+        finally:
+            self._watching.stop(partial.logs)
+        self._watching.require()
+        self.stop.check()
+        self.found.checks += self.found.outcome.checks
+        with self.phase("verify"):
+            self.found.checks += self._workload.verify(context, self.found.outcome)
+            self._require_truth()
+
+    def _require_truth(self) -> None:
+        """What the workload itself found to be wrong fails the run."""
+        bad = worst_violations(self.found.checks)
+        if bad:
+            raise RunFailed(
+                "what was measured is not true: " + "; ".join(check.message for check in bad),
+                why=f"violated: {', '.join(check.name for check in bad)}",
+            )
+
+    def _bring_up(self, resources: Resources) -> None:
+        """Every target that plays a role, each once."""
+        owner = self._workload.owner()
+        places: dict[str, Place] = {}
+        for name, setup in self.setup.used_targets().items():
+            self.stop.check()
+            target = setup.make()
+            places[name] = target.up(resources, owner=owner)
+            self._up.append((target, places[name]))
+        self._places = {role: places[name] for role, name in self.setup.workload.roles().items()}
+        if self.setup.limits.memory is not None:
+            from nfslab.machine.cgroup import memory_cgroup
+
+            self._cgroup = memory_cgroup(self.setup.limits.memory, resources)
+
+    def _make_context(self, partial: PartialRun, resources: Resources) -> RunContext:
+        """What the workload and the collectors share."""
+        from nfslab.experiment.limited_host import LimitedHost
+        from nfslab.machine.host import Host, local_host
+        from nfslab.workloads.base import RunContext
+
+        host: Host = local_host()
+        facts: dict[str, Any] = {}
+        if self._cgroup is not None:
+            host = LimitedHost(host, self._cgroup)
+            facts["memory_cgroup"] = self._cgroup
+        return RunContext(
+            folder=partial.path,
+            cache=self.carrying.cache,
+            places=self._places,
+            server_host=host,
+            client_host=host,
+            resources=resources,
+            seed=derived_seed(self.carrying.record.seed, self.run.block),
+            phase=self.phase,
+            remaining_s=self._remaining_s,
+            facts=facts,
+        )
+
+    def _remaining_s(self) -> float:
+        """For the workload: time left. Its teardown is given time whatever happened."""
+        return TEARDOWN_S if self._over else self.stop.remaining_s()
+
+    def _look_around(self) -> None:
+        """The machine as it is right before the run, its load included."""
+        from nfslab.machine.provenance import provenance
+
+        paths = [place.path for place in self._places.values()]
+        self.found.provenance = provenance(paths, [])
+
+    def _require_space(self) -> None:
+        """A run that cannot fit fails now, not after it has filled the disk."""
+        by_target = {place.target: place for place in self._places.values()}
+        for name, needed in needed_bytes(self.run.point).items():
+            facts = os.statvfs(by_target[name].path)
+            free = facts.f_bavail * facts.f_frsize
+            if needed > free:
+                raise RunFailed(
+                    f"target {name!r} is too small for this run",
+                    why=f"about {format_size(needed)} are needed, {format_size(free)} are free",
+                    fix="make room there, choose another path, or a smaller size",
+                )
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Time a phase, show it, and remember it as the place of a failure."""
+        self._phases.append(name)
+        self.carrying.show_phase(name)
+        wall_ns, began = self.clocks.read()
+        try:
+            yield
+        except BaseException:
+            self._failed_in = self._failed_in or "/".join(self._phases)
+            raise
+        finally:
+            _, ended = self.clocks.read()
+            self.found.phases.append(
+                PhaseRecord(name=name, start_unix_ns=wall_ns, duration_ns=ended - began)
+            )
+            self._phases.pop()
+            if self._phases:
+                self.carrying.show_phase(self._phases[-1])
+
+    def _failed(self, error: Exception, partial: PartialRun) -> None:
+        """Note why the run failed; the first reason is the one that counts."""
+        phase = self._failed_in or "start"
+        defect = not expected(error)
+        if defect:
+            with contextlib.suppress(OSError):
+                text = "".join(traceback.format_exception(error))
+                (partial.logs / "traceback.log").write_text(text, encoding="utf-8")
+        if self.failure is None:
+            self.failure = Failure(reason_of(error), phase, defect)
+        else:
+            self.found.notes.append(f"afterwards, in {phase}: {reason_of(error)}")
+
+    def _teardown(self, resources: Resources | None, partial: PartialRun) -> None:
+        """Stop and remove everything, whatever state it is in."""
+        self._over = True
+        self._failed_in = ""
+        self._watching.stop(partial.logs)
+        context = self._context
+        if context is not None:
+            self._step("finish", lambda: self._workload.finish(context), partial)
+        if self._cgroup is not None:
+            self._step("memory limit", self._read_memory_limit, partial)
+        for target, place in reversed(self._up):
+            self._step("targets down", lambda t=target, p=place: t.down(p), partial)  # type: ignore[misc]
+        left = resources.close() if resources is not None else []
+        if left:
+            self.found.notes.append(f"had to be cleaned up after the run: {'; '.join(left)}")
+
+    def _step(self, name: str, action: Callable[[], None], partial: PartialRun) -> None:
+        """One step of the teardown; what it raises is noted and the others go on.
+
+        The figures of a run are measured and verified before: one that cannot be taken
+        down in good order stays what it was, with a warning.
+        """
+        try:
+            with self.phase(name):
+                action()
+        except Exception as error:
+            if self.failure is not None or not expected(error):
+                self._failed(error, partial)
+            else:
+                reason = reason_of(error)
+                message = f"the run was not taken down in good order ({name}): {reason}"
+                self.found.checks.append(
+                    CheckRecord(name="teardown", verdict="warning", message=message)
+                )
+            self._failed_in = ""
+
+    def _read_memory_limit(self) -> None:
+        assert self._cgroup is not None
+        self.found.memory_limit, check = memory_check(self._cgroup)
+        self.found.checks.append(check)
+        if check.verdict == "violation" and self.failure is None:
+            # Figures of another limit than the one that was asked for are no figures.
+            self.failure = Failure(check.message, "memory limit")
+
+    def _seal(self, partial: PartialRun, started_ns: int, duration_ns: int) -> CatalogueLine:
+        """Store the run. When its tables cannot be stored it is stored as failed."""
+        self.carrying.show_phase("seal")
+        evidence = self._watching.evidence
+        if self.failure is None:
+            workload = self.setup.resolved()["workload"]
+            self.found.checks += validity_checks(
+                self.found.outcome, workload, evidence, self.found.provenance, self.clocks
+            )
+        try:
+            if self.found.outcome is not None:
+                for name, table in self.found.outcome.samples.items():
+                    partial.write_table("samples", name, table)
+            self._watching.write(partial)
+            return partial.seal(self._record(started_ns, duration_ns), self.found.provenance)
+        except RunFailed as error:
+            if self.failure is None:
+                self.failure = Failure(reason_of(error), "seal")
+            else:
+                self.found.notes.append(f"then the run could not be stored: {error.what}")
+        partial.discard()
+        self.found.outcome = None
+        self._watching.forget_tables()
+        again = self.carrying.folder.begin_run(self.run.run_id)
+        try:
+            return again.seal(self._record(started_ns, duration_ns), self.found.provenance)
+        except RunFailed as error:
+            again.discard()
+            raise ResultsError(
+                "the results folder cannot take any more runs", why=error.why, fix=error.fix
+            ) from error
+
+    def _record(self, started_ns: int, duration_ns: int) -> RunRecord:
+        """Everything about the run except its raw samples."""
+        point, record, found = self.run.point, self.carrying.record, self.found
+        context = self._context
+        notes = [*found.notes, *(context.notes if context else [])]
+        metrics, primary = self._metrics(), self.carrying.primary
+        if primary is not None and metrics and primary not in metrics:
+            notes.append(f"there is no metric {primary!r} in this run ([experiment] primary)")
+        places = {role: place.record() for role, place in self._places.items()}
+        durability = None
+        if places:
+            from nfslab.machine.durability import weakest
+
+            durability = weakest(place.durability for place in places.values())
+        return RunRecord(
+            run_id=self.run.run_id,
+            experiment=record.name,
+            identity=record.identity,
+            point_id=point.point_id,
+            point_index=point.index,
+            block=self.run.block,
+            position=self.position,
+            attempt=self.run.attempt,
+            factors=point.factors,
+            settings=point.settings,
+            parameters=point.setup.resolved(),
+            status="failed" if self.failure else "ok",
+            reason=self.failure.reason if self.failure else "",
+            failure_phase=self.failure.phase if self.failure else "",
+            started_unix_ns=started_ns,
+            duration_ns=duration_ns,
+            phases=found.phases,
+            metrics=metrics,
+            checks=found.checks,
+            places=places,
+            durability=durability,
+            page_cache=found.page_cache,
+            memory_limit=found.memory_limit,
+            evidence=self._watching.records,
+            notes=notes[:NOTES_MAX],
+            commands=context.commands if context else [],
+        )
+
+
+def expected(error: Exception) -> bool:
+    """Is it something that can happen to a correct program (else: a defect)?"""
+    from nfslab._core import CoreError
+
+    if isinstance(error, NfslabError | OSError | CoreError | MemoryError):
+        return True
+    # The database's driver, imported only where there is a database.
+    return type(error).__module__.partition(".")[0] == "psycopg"
+
+
+def reason_of(error: Exception) -> str:
+    """What / why / fix, as printed; for a defect its type and place."""
+    if isinstance(error, NfslabError):
+        return str(error)
+    if isinstance(error, OSError):
+        where = f" ({error.filename})" if error.filename else ""
+        return f"{error.strerror or error}{where}"
+    if expected(error):
+        return f"{type(error).__name__}: {error}".strip()
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    place = f" in {last[0].name}, line {last[0].lineno}" if last else ""
+    return f"{type(error).__name__}: {error}{place}\n  fix: {DEFECT_FIX}"

@@ -1,0 +1,182 @@
+"""Can it be carried out here? Asked before anything runs, and for `--dry-run`.
+
+Targets, the workload and the required collectors are asked once for each set of parameters
+that occurs. A point that cannot run refuses the whole file, with every reason, unless such
+points are to be skipped: hours of measuring that end with half a matrix help nobody who
+did not ask for half.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from nfslab.errors import NfslabError, Unavailable, UsageError
+from nfslab.machine.availability import Availability
+from nfslab.quantities import format_size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from nfslab.experiment.setup import Point
+
+MAX_REASONS_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Why a part of the experiment cannot run here."""
+
+    part: str
+    """"target striped", "workload pgbench", "memory limit", "space on disk"."""
+    reason: str
+    fix: str = ""
+
+
+@dataclass(slots=True)
+class Preflight:
+    """What can run, what cannot and why, and the space that is needed."""
+
+    runnable: list[Point] = field(default_factory=list)
+    blocked: list[tuple[Point, list[Obstacle]]] = field(default_factory=list)
+    collectors: dict[str, Availability] = field(default_factory=dict)
+    space: dict[str, tuple[int, int | None]] = field(default_factory=dict)
+    """Target -> (bytes that its largest run needs, bytes free; None when not known yet)."""
+
+    def obstacles(self) -> list[tuple[Obstacle, int]]:
+        """Every obstacle with the number of points that it blocks."""
+        counts: dict[Obstacle, int] = defaultdict(int)
+        for _, obstacles in self.blocked:
+            for obstacle in obstacles:
+                counts[obstacle] += 1
+        return list(counts.items())
+
+
+def preflight(points: Sequence[Point]) -> Preflight:
+    """Ask everything that the points use whether it can run here."""
+    result = Preflight()
+    asked: dict[tuple[str, Any], list[Obstacle]] = {}
+    free: dict[Any, int | None] = {}
+    for point in points:
+        obstacles = _of_point(point, asked)
+        if not obstacles:
+            obstacles = _space(point, result, free)
+        if obstacles:
+            result.blocked.append((point, obstacles))
+        else:
+            result.runnable.append(point)
+    for name, setup in points[0].setup.collectors.items() if points else ():
+        collector = setup.make()
+        result.collectors[name] = _answer(collector.available)
+    return result
+
+
+def require_runnable(result: Preflight, *, skip: bool) -> list[Point]:
+    """The points to run; `UsageError` with the reasons when some cannot (unless skipped)."""
+    if result.blocked and not (skip and result.runnable):
+        total = len(result.blocked) + len(result.runnable)
+        reasons = []
+        for obstacle, count in result.obstacles()[:MAX_REASONS_SHOWN]:
+            fix = f" ({obstacle.fix})" if obstacle.fix else ""
+            points = "every point" if count == total else f"{count} of {total} points"
+            reasons.append(f"{obstacle.part}, {points}: {obstacle.reason}{fix}")
+        raise UsageError(
+            "this experiment cannot run here"
+            if not result.runnable
+            else f"{len(result.blocked)} of {total} points cannot run here; nothing was run",
+            why="\n       ".join(reasons),
+            fix="mend that (`nfslab doctor` knows more)"
+            + (", or leave these points out with --skip-unavailable" if result.runnable else ""),
+        )
+    return result.runnable
+
+
+def _of_point(point: Point, asked: dict[tuple[str, Any], list[Obstacle]]) -> list[Obstacle]:
+    """What stands in the way of one point, but for space."""
+    setup = point.setup
+    found: list[Obstacle] = []
+
+    def ask(part: str, key: Any, question: Callable[[], Availability]) -> None:
+        if (part, key) not in asked:
+            answer = _answer(question)
+            asked[part, key] = [] if answer.ok else [Obstacle(part, answer.reason, answer.fix)]
+        found.extend(asked[part, key])
+
+    for name, target in setup.used_targets().items():
+        key = target.parameters.model_dump_json()
+        ask(f"target {name}", key, lambda t=target: t.make().check())  # type: ignore[misc]
+    workload = setup.workload
+    ask(
+        f"workload {workload.kind}",
+        workload.parameters.model_dump_json(),
+        lambda: workload.make().check(),
+    )
+    if setup.limits.memory is not None:
+        from nfslab.machine.cgroup import memory_cgroup_available
+
+        ask("memory limit", "", memory_cgroup_available)
+    for name, collector in setup.collectors.items():
+        if collector.parameters.required:
+            key = collector.parameters.model_dump_json()
+            ask(f"collector {name}", key, lambda c=collector: c.make().available())  # type: ignore[misc]
+    return found
+
+
+def _answer(question: Callable[[], Availability]) -> Availability:
+    """Ask; an error is an answer as well."""
+    try:
+        return question()
+    except NfslabError as error:
+        return Availability(False, "; ".join(p for p in (error.what, error.why) if p), error.fix)
+    except OSError as error:
+        return Availability(False, str(error))
+
+
+def needed_bytes(point: Point) -> dict[str, int]:
+    """Target -> bytes that one run of this point needs there."""
+    roles = point.setup.workload.roles()
+    needed: dict[str, int] = defaultdict(int)
+    for role, size in point.setup.workload.make().estimate_bytes().items():
+        if role in roles:
+            needed[roles[role]] += size
+    return dict(needed)
+
+
+def _space(point: Point, result: Preflight, free: dict[Any, int | None]) -> list[Obstacle]:
+    """Is there room? Remembers the largest need of every target."""
+    obstacles = []
+    for name, needed in needed_bytes(point).items():
+        target = point.setup.targets[name]
+        key = (name, target.parameters.model_dump_json())
+        if key not in free:
+            try:
+                free[key] = target.make().free_bytes()
+            except (Unavailable, OSError):
+                free[key] = None
+        room = free[key]
+        before = result.space.get(name, (0, room))
+        result.space[name] = (max(needed, before[0]), room)
+        if room is not None and needed > room:
+            obstacles.append(
+                Obstacle(
+                    f"space on {name}",
+                    f"a run needs about {format_size(needed)}, {format_size(room)} are free",
+                    "make room, choose another path, or a smaller size",
+                )
+            )
+    return obstacles
+
+
+def skipped_records(blocked: Iterable[tuple[Point, list[Obstacle]]]) -> list[dict[str, Any]]:
+    """The points that are left out, for the experiment's record."""
+    return [
+        {
+            "point_id": point.point_id,
+            "factors": point.factors,
+            "settings": point.settings,
+            "reasons": [f"{o.part}: {o.reason}" for o in obstacles],
+            "fixes": [o.fix for o in obstacles if o.fix],
+        }
+        for point, obstacles in blocked
+    ]

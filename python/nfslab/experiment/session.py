@@ -1,0 +1,278 @@
+"""One call of `nfslab run`: read, look whether it can be done, go on where it was left.
+
+    read the file -> ask everything whether it can run here -> clean up after dead runners
+    -> find or begin the folder -> lock it -> make every run that is missing -> sum up
+
+What is finished is never touched again: each run is sealed by itself, so that a kill, a
+full disk or a request to stop at any instant costs at most the run under way. A call that
+finds nothing missing only sums up.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nfslab.errors import Interrupted, NfslabError, ResultsError, RunFailed, UsageError
+from nfslab.experiment.execution import Carrying, RunExecution
+from nfslab.experiment.folders import (
+    Wanted,
+    begin_folder,
+    find_folder,
+    make_record,
+    renewed_record,
+)
+from nfslab.experiment.forecast import Forecast
+from nfslab.experiment.plan import PlannedRun, missing_runs, next_position, planned_runs
+from nfslab.experiment.preflight import preflight, require_runnable, skipped_records
+from nfslab.experiment.reading import Experiment, read_experiment
+from nfslab.experiment.stop import Stop, TimeOver
+from nfslab.quantities import format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from nfslab.experiment.progress import View
+    from nfslab.experiment.setup import Point
+    from nfslab.results.store import ExperimentFolder
+
+CACHE_PLACES = (Path("/var/tmp"),)
+"""Where the cache of a call is made: on a disk, and where a server's user can get to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was asked for on the command line."""
+
+    file: Path
+    settings: tuple[str, ...] = ()
+    repetitions: int | None = None
+    results: Path = Path("results")
+    continue_in: Path | None = None
+    new: bool = False
+    keep_failed: bool = False
+    skip_unavailable: bool = False
+
+    def command(self) -> list[str]:
+        """The command that runs the same again."""
+        words = ["nfslab", "run", str(self.file)]
+        for setting in self.settings:
+            words += ["--set", setting]
+        if self.repetitions is not None:
+            words += ["--repetitions", str(self.repetitions)]
+        if self.results != Path("results"):
+            words += ["--results", str(self.results)]
+        if self.continue_in is not None:
+            words += ["--continue", str(self.continue_in)]
+        if self.skip_unavailable:
+            words.append("--skip-unavailable")
+        return words
+
+
+@dataclass(slots=True)
+class Session:
+    """What a call came to."""
+
+    folder: ExperimentFolder
+    planned: list[PlannedRun]
+    made: int = 0
+    """Runs made by this call."""
+    messages: list[str] = field(default_factory=list)
+
+
+def read_options(options: Options) -> Experiment:
+    """The experiment that the options ask for, validated."""
+    return read_experiment(options.file, options.settings, repetitions=options.repetitions)
+
+
+def run_experiment(options: Options, view: View) -> Session:
+    """Make every run that is missing.
+
+    Raises `UsageError` before anything ran, `Interrupted` when asked to stop (finished
+    runs are kept), `ResultsError` when results cannot be stored.
+    """
+    experiment = read_options(options)
+    _refuse_debug_build()
+    for warning in experiment.warnings:
+        view.message("warning: " + " ".join(line.strip() for line in warning.lines()))
+    result = preflight(experiment.points)
+    points = require_runnable(
+        result, skip=options.skip_unavailable or experiment.section.skip_unavailable
+    )
+    skipped = skipped_records(result.blocked)
+    for obstacle, count in result.obstacles():
+        view.message(f"left out: {count} points ({obstacle.part}: {obstacle.reason})")
+    for name, answer in result.collectors.items():
+        if not answer.ok:
+            view.message(f"collector {name} cannot work here: {answer.reason}")
+    with Stop(view.message) as stop:
+        folder = _open_folder(options, experiment, skipped, view)
+        with folder.lock():
+            for run_id in folder.clean_partials():
+                view.message(f"removed the half-written run {run_id}")
+            return _go(options, experiment, folder, points, stop, view)
+
+
+def _refuse_debug_build() -> None:
+    """Figures of an unoptimised core are figures of the compiler."""
+    from nfslab._core import build_info
+
+    if build_info().get("profile") == "debug":
+        raise UsageError(
+            "the core of nfslab is a debug build: it publishes no figures",
+            fix="build it with optimisation: maturin develop --release (or remove .venv and "
+            "start ./nfslab)",
+        )
+
+
+def _open_folder(
+    options: Options, experiment: Experiment, skipped: list[dict[str, Any]], view: View
+) -> ExperimentFolder:
+    """The folder to work in, begun when there is none; cleans up after dead runners first."""
+    from nfslab.machine.provenance import fingerprint
+    from nfslab.machine.resources import recover
+
+    recover(lambda sentence: view.message(f"cleaned up after an earlier call: {sentence}"))
+    machine = fingerprint()
+    wanted = Wanted(options.results, options.continue_in, options.new)
+    folder, notes = find_folder(experiment, wanted, machine)
+    for note in notes:
+        view.message(note)
+    if folder is None:
+        seed = experiment.section.seed
+        record = make_record(
+            experiment,
+            seed=secrets.randbits(32) if seed is None else seed,
+            command=options.command(),
+            machine=machine,
+            skipped=skipped,
+        )
+        return begin_folder(options.results, record, experiment.source.path.read_bytes())
+    with folder.lock():
+        done = max((line.block + 1 for line in folder.sealed_runs()), default=0)
+        renewed = renewed_record(folder.record, experiment, notes, skipped, done)
+        if renewed != folder.record:
+            folder.update_record(renewed)
+    return folder
+
+
+def _go(
+    options: Options,
+    experiment: Experiment,
+    folder: ExperimentFolder,
+    points: Sequence[Point],
+    stop: Stop,
+    view: View,
+) -> Session:
+    """Make the missing runs, one after the other."""
+    record = folder.record
+    planned = planned_runs(points, experiment.section.repetitions, record.order, record.seed)
+    catalogue = folder.catalogue()
+    for run_id, reason in catalogue.damaged.items():
+        view.message(f"run {run_id} cannot be read and is made again: {reason}")
+    missing = missing_runs(
+        planned,
+        catalogue.lines,
+        keep_failed=options.keep_failed,
+        taken=set(catalogue.damaged),
+    )
+    session = Session(folder, planned)
+    forecast = Forecast(points)
+    for line in catalogue.lines:
+        forecast.learn(line)
+    view.message(f"results: {folder.path}")
+    view.begin(len(planned), len(planned) - len(missing), forecast.total_s(missing))
+    position = next_position(catalogue.lines)
+    limit_s = points[0].setup.limits.experiment_s
+    try:
+        with ExitStack() as stack:
+            if limit_s is not None:
+                stack.enter_context(stop.deadline(limit_s, lambda: _time_over(limit_s)))
+            cache = stack.enter_context(_cache(record.name)) if missing else Path()
+            if missing:
+                _warm_up()
+            carrying = Carrying(folder, record, cache, stop, view.phase, experiment.section.primary)
+            for number, run in enumerate(missing):
+                _require_time(stop, forecast, run, limit_s)
+                view.run_begins(run)
+                execution = RunExecution(carrying, run, position + number)
+                line = execution.execute()
+                forecast.learn(line)
+                session.made += 1
+                left_s = forecast.total_s(missing[number + 1 :])
+                view.run_ended(run, line, execution.primary_metric(), left_s)
+    except (Interrupted, RunFailed, ResultsError, OSError) as error:
+        raise _explained(error, session, missing, options) from error
+    finally:
+        view.end()
+    return session
+
+
+def _warm_up() -> None:
+    """Load what the first run would load, and ask what is asked once a process.
+
+    Otherwise the first run of every call would be unlike the others.
+    """
+    import pyarrow.parquet  # noqa: F401
+
+    from nfslab.machine.provenance import provenance
+    from nfslab.statistics import check_clock_steps, check_littles_law, check_steady_state
+
+    provenance()
+    check_clock_steps([0, 1], [0, 1])
+    check_littles_law(clients=1, rate_per_s=1.0, mean_latency_ns=1e9)
+    check_steady_state([1.0, 2.0] * 50, 1)
+
+
+def _require_time(stop: Stop, forecast: Forecast, run: PlannedRun, limit_s: float | None) -> None:
+    """Do not begin a run that will not be finished within the time of this call."""
+    left_s = stop.remaining_s()
+    if limit_s is not None and forecast.measured and forecast.run_s(run.point.point_id) > left_s:
+        raise _time_over(limit_s)
+
+
+def _time_over(limit_s: float | None) -> TimeOver:
+    return TimeOver(f"the time limit of this call ({format_duration(limit_s or 0)}) is over")
+
+
+def _explained(
+    error: Exception, session: Session, missing: Sequence[PlannedRun], options: Options
+) -> NfslabError:
+    """The error with what was kept and how to go on."""
+    import shlex
+
+    left = len(missing) - session.made
+    kept = (
+        f"{len(session.planned) - left} of {len(session.planned)} runs are kept in "
+        f"{session.folder.path}"
+    )
+    go_on = shlex.join(word for word in options.command() if word != "--new")
+    if isinstance(error, Interrupted):
+        what = error.what.partition(";")[0]
+        again: NfslabError = type(error)(f"{what}; {kept}", fix=f"to go on: {go_on}")
+        return again
+    if isinstance(error, NfslabError):
+        fix = f"{error.fix}; then: {go_on}" if error.fix else f"to go on: {go_on}"
+        return ResultsError(f"{error.what}; {kept}", why=error.why, fix=fix)
+    return ResultsError(f"the results cannot be stored; {kept}", why=str(error), fix=go_on)
+
+
+@contextmanager
+def _cache(name: str) -> Iterator[Path]:
+    """A folder for what runs share (a loaded cluster): journalled, removed at the end.
+
+    Others may pass through it but not list it: a database server that runs as another
+    user has to reach what the workload puts there.
+    """
+    from nfslab.machine.journal import state_folder
+    from nfslab.machine.resources import Resources
+
+    with Resources(f"cache of {name}") as resources:
+        places = [place for place in CACHE_PLACES if os.access(place, os.W_OK | os.X_OK)]
+        parent = places[0] if places else state_folder()
+        entry = resources.make_directory(parent / f"{resources.name}-cache", mode=0o711)
+        yield entry.path

@@ -1,0 +1,204 @@
+"""Validity checks on one run: which of them apply, and from which data they are made.
+
+The checks themselves are pure functions of `nfslab.statistics`; this module finds their
+inputs in what a run yielded:
+
+* Little's law: every operation of a closed loop with `clients`, from the raw samples.
+* Steady state: operations completed over time, from the raw samples.
+* Clock steps: wall and monotonic clock, read together at the borders of the phases.
+* Competing load: what others used before the start, and steal time during the run.
+* Memory limit: did the group hold anything, was it hit, did the kernel kill for it.
+
+What a check needs and is not there makes it "unknown", never "ok". None of these fails a
+run: they are printed with it. (What a workload's own `verify` finds does.)
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from nfslab.quantities import format_size
+from nfslab.results.records import CheckRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+
+    from nfslab.collectors.base import Evidence
+    from nfslab.machine.cgroup import Cgroup
+    from nfslab.statistics import Check
+    from nfslab.workloads.base import Outcome
+
+OPERATIONS_TABLE = "transactions"
+"""Samples with one row an operation: t_ns (completed), latency_ns, status, lag_ns."""
+STATUS_SKIPPED = 2
+SERIES_BINS = 100
+"""Parts of the timed part for the look at throughput over time."""
+MIN_BIN_NS = 50_000_000
+"""Shorter bins hold too few operations to say anything."""
+EMPTY_GROUP_BYTES = 64 << 10
+"""A group whose peak is below this never held a program."""
+
+
+class Clocks:
+    """Pairs of wall and monotonic clock, read at the borders of the phases."""
+
+    MAX_PAIRS = 1000
+
+    def __init__(self) -> None:
+        self.wall_ns: list[int] = []
+        self.monotonic_ns: list[int] = []
+
+    def read(self) -> tuple[int, int]:
+        """Read both now, as close together as possible; remember and return them."""
+        # Of three readings the one with the least time around it: a thread that loses
+        # the CPU in between would look like a step of the clock.
+        best: tuple[int, int, int] | None = None
+        for _ in range(3):
+            before = time.monotonic_ns()
+            wall = time.time_ns()
+            after = time.monotonic_ns()
+            if best is None or after - before < best[0]:
+                best = (after - before, wall, (before + after) // 2)
+        assert best is not None
+        if len(self.wall_ns) < self.MAX_PAIRS:
+            self.wall_ns.append(best[1])
+            self.monotonic_ns.append(best[2])
+        return best[1], best[2]
+
+
+def validity_checks(
+    outcome: Outcome | None,
+    workload: Mapping[str, Any],
+    evidence: Mapping[str, Evidence],
+    provenance: Mapping[str, Any],
+    clocks: Clocks,
+) -> list[CheckRecord]:
+    """Every check that applies to this run; `workload` is its resolved section."""
+    from nfslab.statistics import check_clock_steps
+
+    checks = [_record(check_clock_steps(clocks.wall_ns, clocks.monotonic_ns))]
+    checks.append(_competing_load(evidence, provenance))
+    table = outcome.samples.get(OPERATIONS_TABLE) if outcome is not None else None
+    if outcome is not None and table is not None:
+        checks += _operations(table, outcome, workload)
+    return checks
+
+
+def _record(check: Check) -> CheckRecord:
+    return CheckRecord(**check.as_dict())
+
+
+def _operations(
+    table: pa.Table, outcome: Outcome, workload: Mapping[str, Any]
+) -> list[CheckRecord]:
+    """Little's law and steady state, from one row an operation."""
+    import numpy as np
+
+    from nfslab.statistics import check_littles_law, check_steady_state
+
+    def column(name: str) -> Any:
+        return table.column(name).to_numpy() if name in table.column_names else None
+
+    completed, latency, lag = column("t_ns"), column("latency_ns"), column("lag_ns")
+    status = column("status")
+    checks: list[CheckRecord] = []
+    if completed is None or latency is None:
+        return checks
+    if status is not None:
+        done = status != STATUS_SKIPPED  # a skipped one was in no client's hands
+        completed, latency = completed[done], latency[done]
+        lag = lag[done] if lag is not None else None
+    measured = outcome.metrics.get("measured_s")
+    span_ns = measured.value * 1e9 if measured else float(completed.max(initial=0))
+    share = float(workload.get("sampling_rate") or 1.0)
+    count = completed.size
+    rate_limited = workload.get("rate") is not None
+    clients = workload.get("clients")
+    if isinstance(clients, int):
+        checks.append(
+            _record(
+                check_littles_law(
+                    clients=clients,
+                    rate_per_s=count / share / (span_ns / 1e9) if span_ns > 0 else None,
+                    mean_latency_ns=float(latency.mean()) if count else None,
+                    rate_limited=rate_limited,
+                    mean_schedule_lag_ns=_mean(lag) if rate_limited else None,
+                )
+            )
+        )
+    if count and span_ns > 0:
+        bins = int(min(SERIES_BINS, max(1, span_ns // MIN_BIN_NS)))
+        edges = np.linspace(0.0, span_ns, bins + 1)
+        counts, _ = np.histogram(completed, edges)
+        width_ns = span_ns / bins
+        checks.append(
+            _record(check_steady_state(counts / (width_ns / 1e9) / share, round(width_ns)))
+        )
+    return checks
+
+
+def _mean(values: Any) -> float | None:
+    """Mean of a column, or None when it is not there or has gaps."""
+    if values is None or values.size == 0:
+        return None
+    mean = float(values.mean())
+    return mean if mean == mean else None
+
+
+def _competing_load(evidence: Mapping[str, Evidence], provenance: Mapping[str, Any]) -> CheckRecord:
+    """CPU that others used before the start, and what the hypervisor kept back."""
+    from nfslab.statistics import check_competing_load
+
+    load, cpu = provenance.get("load_before"), provenance.get("cpu")
+    others = load.get("others_cpus") if isinstance(load, dict) else None
+    cpus = cpu.get("logical") if isinstance(cpu, dict) else None
+    before = others / cpus if isinstance(others, int | float) and cpus else None
+    steal = None
+    for seen in evidence.values():
+        table = seen.tables.get("system_cpu")
+        if table is not None and {"t_ns", "steal"} <= set(table.column_names):
+            during = table.column("steal").to_numpy()[table.column("t_ns").to_numpy() >= 0]
+            steal = _mean(during)
+    return _record(
+        check_competing_load(
+            others_before=before,
+            others_during=None,
+            steal_during=steal,
+        )
+    )
+
+
+def memory_check(cgroup: Cgroup) -> tuple[dict[str, Any], CheckRecord]:
+    """(what the run's record keeps of the memory limit, the check on it)."""
+    peak, events = cgroup.peak_bytes(), cgroup.events()
+    record = {
+        "limit_bytes": cgroup.limit_bytes,
+        "version": cgroup.version,
+        "peak_bytes": peak,
+        "events": events,
+        "swap": cgroup.swap,
+    }
+    kills = events.get("oom_kill", 0)
+    verdict: Any = "ok"
+    message = f"limit {format_size(cgroup.limit_bytes)}"
+    if peak is None:
+        verdict, message = "unknown", f"{message}; this kernel does not keep the peak"
+    elif peak < EMPTY_GROUP_BYTES:
+        verdict = "violation"
+        message = f"{message}, but nothing of the workload ran inside of the group"
+    else:
+        message = f"{message}, peak {format_size(peak)}, hit {events.get('max', 0)} times"
+    if kills:
+        verdict = "violation"
+        message = f"{message}; the kernel killed {kills} processes for it"
+    return record, CheckRecord(
+        name="memory_limit", verdict=verdict, message=message, values=dict(record)
+    )
+
+
+def worst_violations(checks: Sequence[CheckRecord]) -> list[CheckRecord]:
+    """The checks of a workload that fail its run."""
+    return [check for check in checks if check.verdict == "violation"]

@@ -1,0 +1,114 @@
+"""The collectors of one run: started, stopped, and what they saw.
+
+A collector that cannot work is recorded with its reason; only one that is `required` fails
+the run. One that breaks down never takes the others, or the measurement, with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import traceback
+from typing import TYPE_CHECKING
+
+from nfslab.errors import Interrupted, NfslabError, RunFailed
+from nfslab.results.records import EvidenceRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from nfslab.collectors.base import Collector, Evidence
+    from nfslab.experiment.setup import CollectorSetup
+    from nfslab.results.store import PartialRun
+    from nfslab.workloads.base import RunContext
+
+
+class Watching:
+    """The collectors of one run. `stop` may be called whatever `start` came to."""
+
+    def __init__(self, setups: Mapping[str, CollectorSetup]) -> None:
+        self.evidence: dict[str, Evidence] = {}
+        self.records: list[EvidenceRecord] = []
+        self._setups = setups
+        self._running: list[tuple[str, Collector]] = []
+
+    def start(
+        self, context: RunContext, phase: Callable[[str], AbstractContextManager[None]]
+    ) -> None:
+        """Start every collector that applies; RunFailed when a required one does not."""
+        if not self._setups:
+            return
+        with phase("collectors on"):
+            for name, setup in self._setups.items():
+                collector = setup.make()
+                try:
+                    answer = collector.applies(context)
+                    if answer.ok:
+                        # Before it is started: one that fails half way is stopped too.
+                        self._running.append((name, collector))
+                        collector.start(context)
+                    else:
+                        reason = f"{answer.reason} ({answer.fix})" if answer.fix else answer.reason
+                        self._note(name, "unavailable", reason)
+                except (Interrupted, KeyboardInterrupt):
+                    raise
+                except Exception as error:
+                    self._running = [entry for entry in self._running if entry[0] != name]
+                    with contextlib.suppress(Exception):
+                        collector.stop()
+                    self._note(name, "failed", f"did not start: {_words(error)}")
+            self.require()
+
+    def stop(self, logs: Path) -> None:
+        """Stop every collector that runs and keep what it saw; never raises."""
+        while self._running:
+            name, collector = self._running.pop()
+            try:
+                seen = collector.stop()
+            except Exception as error:
+                with contextlib.suppress(OSError):
+                    text = "".join(traceback.format_exception(error))
+                    (logs / f"collector-{name}.log").write_text(text, encoding="utf-8")
+                self._note(name, "failed", f"did not hand over what it saw: {_words(error)}")
+                continue
+            self.evidence[name] = seen
+            self.records.append(
+                EvidenceRecord(
+                    collector=name, summary=seen.summary, cpu_s=seen.cpu_s, wall_s=seen.wall_s
+                )
+            )
+
+    def require(self) -> None:
+        """RunFailed when a required collector did not do its work."""
+        for record in self.records:
+            if record.status != "ok" and self._setups[record.collector].parameters.required:
+                raise RunFailed(
+                    f"the required collector {record.collector!r} does not work",
+                    why=record.reason,
+                    fix=f"mend that, or set collectors.{record.collector}.required = false",
+                )
+
+    def write(self, partial: PartialRun) -> None:
+        """Write the evidence tables; RunFailed when there is no room."""
+        for record in self.records:
+            seen = self.evidence.get(record.collector)
+            for name, table in (seen.tables if seen else {}).items():
+                record.tables.append(partial.write_table("evidence", name, table))
+
+    def forget_tables(self) -> None:
+        """The tables could not be stored: the record must not name them."""
+        for record in self.records:
+            record.tables.clear()
+
+    def _note(self, name: str, status: str, reason: str) -> None:
+        self.records.append(
+            EvidenceRecord.model_validate({"collector": name, "status": status, "reason": reason})
+        )
+
+
+def _words(error: Exception) -> str:
+    """An error in one line."""
+    if isinstance(error, NfslabError):
+        return "; ".join(part for part in (error.what, error.why) if part)
+    return f"{type(error).__name__}: {error}"

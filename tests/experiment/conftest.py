@@ -1,0 +1,91 @@
+"""Fakes in the registries, state and results in folders of the test's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from nfslab.collectors.registry import COLLECTORS
+from nfslab.machine import provenance
+from nfslab.targets.registry import TARGETS
+from nfslab.workloads.registry import WORKLOADS
+
+from tests.experiment import fakes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+FILE = """\
+[experiment]
+name = "test"
+repetitions = 3
+seed = 7
+collectors = ["watcher"]
+
+[limits]
+drop_page_cache = false
+
+[targets.one]
+kind = "folder"
+path = "{folder}"
+
+[targets.two]
+kind = "folder"
+path = "{folder}"
+
+[workload]
+kind = "formula"
+data = "one"
+
+[[axes]]
+parameter = "workload.data"
+values = ["one", "two"]
+
+[[axes]]
+parameter = "workload.clients"
+values = [1, 2, 4]
+"""
+
+
+@pytest.fixture(autouse=True)
+def _fakes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """The fakes are registered during a test and forgotten after it."""
+    registries = (COLLECTORS, TARGETS, WORKLOADS)
+    before = [dict(registry) for registry in registries]
+    fakes.register()
+    fakes.EVENTS.clear()
+    monkeypatch.setenv("NFSLAB_STATE", str(tmp_path / "state"))
+    # The real one watches the machine for a while before each run.
+    monkeypatch.setattr(provenance, "provenance", lambda paths=(), programs=(): {"planted": True})
+    yield
+    for registry, content in zip(registries, before, strict=True):
+        registry.clear()
+        registry.update(content)
+
+
+REAL_PROVENANCE = provenance.provenance
+
+
+@pytest.fixture
+def real_provenance(_fakes: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine is looked at before each run, as outside of tests."""
+    monkeypatch.setattr(provenance, "provenance", REAL_PROVENANCE)
+
+
+@pytest.fixture
+def experiment_file(tmp_path: Path) -> Callable[..., Path]:
+    """Write an experiment file: the usual one with texts replaced, or a text of its own."""
+
+    def write(*replacements: tuple[str, str], text: str = FILE, name: str = "test.toml") -> Path:
+        folder = tmp_path / "places"
+        folder.mkdir(exist_ok=True)
+        content = text.replace("{folder}", str(folder))
+        for old, new in replacements:
+            assert old in content, f"{old!r} is not in the file"
+            content = content.replace(old, new)
+        path = tmp_path / name
+        path.write_text(content, encoding="utf-8")
+        return path
+
+    return write

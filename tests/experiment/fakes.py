@@ -1,0 +1,239 @@
+"""Plug-ins that follow the base classes and do what a test tells them to.
+
+`register()` puts them into the registries (also in a child process: see `launcher.py`),
+so that the whole way from the file to the sealed run can be walked without a database.
+The workload's "measurement" is a formula of its parameters: what comes out is known.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import pyarrow as pa
+from nfslab.collectors.base import Collector, CollectorParameters, Evidence
+from nfslab.collectors.registry import COLLECTORS
+from nfslab.errors import RunFailed
+from nfslab.machine.availability import Availability
+from nfslab.quantities import Size
+from nfslab.results.records import CheckRecord, DurabilityRecord, Metric
+from nfslab.targets.base import Place, Target, TargetParameters
+from nfslab.targets.registry import TARGETS
+from nfslab.workloads.base import Outcome, RunContext, Workload, WorkloadParameters
+from nfslab.workloads.registry import WORKLOADS
+from pydantic import Field, model_validator
+
+if TYPE_CHECKING:
+    from nfslab.machine.resources import Resources
+
+EVENTS: list[str] = []
+"""What was called, in order (in this process)."""
+
+
+class FolderParameters(TargetParameters):
+    path: str = "/var/tmp"
+    chunk: Size = 4096
+    level: Literal["stable", "volatile", "unknown"] = "unknown"
+    cannot: str = ""
+    """Why it cannot run here, when a test wants so."""
+    free: Size | None = None
+    down_fails: bool = False
+
+
+class FolderTarget(Target):
+    kind: ClassVar[str] = "folder"
+    summary: ClassVar[str] = "a folder, for tests"
+    Parameters: ClassVar[type[TargetParameters]] = FolderParameters
+    parameters: FolderParameters
+
+    @classmethod
+    def available(cls) -> Availability:
+        return Availability(True)
+
+    def check(self) -> Availability:
+        if self.parameters.cannot:
+            return Availability(False, self.parameters.cannot, "buy one")
+        return Availability(True)
+
+    def free_bytes(self) -> int | None:
+        if self.parameters.free is not None:
+            return self.parameters.free
+        facts = os.statvfs(self.parameters.path)
+        return facts.f_bavail * facts.f_frsize
+
+    def up(self, resources: Resources, *, owner: int | None = None) -> Place:
+        EVENTS.append(f"up {self.name}")
+        path = Path(self.parameters.path) / f"{resources.name}-{self.name}"
+        self._entry = resources.make_directory(path, owner=owner)
+        return Place(
+            target=self.name,
+            kind=self.kind,
+            path=path,
+            filesystem="ext4",
+            source="/dev/fake",
+            mount_point=Path("/"),
+            mount_options="rw",
+            devices=[],
+            durability=DurabilityRecord(level=self.parameters.level),
+        )
+
+    def down(self, place: Place) -> None:
+        EVENTS.append(f"down {self.name}")
+        if self.parameters.down_fails:
+            raise RunFailed("the fake target does not go down")
+        self._entry.undo()
+
+
+class FormulaParameters(WorkloadParameters):
+    data: str
+    log: str | None = None
+    clients: int = Field(default=1, ge=1, le=64)
+    size: Size = 1 << 20
+    style: Literal["plain", "fancy"] = "plain"
+    settings: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    fail: Literal[
+        "", "prepare", "measure", "verify", "enospc", "defect", "finish", "block", "hang", "violate"
+    ] = ""
+    fail_in_blocks: list[int] = Field(default_factory=list)
+    child: bool = False
+    """Start a process that sleeps through the run, as a server would."""
+    measure_s: float = 0.0
+    estimate: float = 1.0
+
+    @model_validator(mode="after")
+    def _fancy_needs_clients(self) -> FormulaParameters:
+        if self.style == "fancy" and self.clients < 2:
+            raise ValueError("style fancy needs at least 2 clients")
+        return self
+
+
+class FormulaWorkload(Workload):
+    kind: ClassVar[str] = "formula"
+    summary: ClassVar[str] = "a formula, for tests"
+    Parameters: ClassVar[type[WorkloadParameters]] = FormulaParameters
+    roles: ClassVar[tuple[str, ...]] = ("data", "log")
+    parameters: FormulaParameters
+
+    def __init__(self, parameters: WorkloadParameters) -> None:
+        super().__init__(parameters)
+        self.process: Any = None
+
+    @classmethod
+    def available(cls) -> Availability:
+        return Availability(True)
+
+    def estimate_s(self) -> float:
+        return self.parameters.estimate
+
+    def estimate_bytes(self) -> dict[str, int]:
+        return {"data": self.parameters.size, "log": self.parameters.size // 2}
+
+    def prepare(self, context: RunContext) -> None:
+        EVENTS.append("prepare")
+        p = self.parameters
+        if p.child:
+            self.process = context.server_host.spawn(
+                [sys.executable, "-c", "import time; time.sleep(3600)"],
+                resources=context.resources,
+                log=context.folder / "logs" / "server.log",
+            )
+        with context.phase("load"):
+            for role, place in context.places.items():
+                (place.path / f"{role}.dat").write_bytes(b"x" * 4096)
+        context.notes.append("a formula stood in for a measurement")
+        context.commands.append(["formula", str(p.clients)])
+        if p.fail == "prepare":
+            raise RunFailed("the fake server does not start", why="planted", fix="unplant it")
+        if p.fail == "enospc":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/planted")
+
+    def measure(self, context: RunContext) -> Outcome:
+        EVENTS.append("measure")
+        p = self.parameters
+        if p.fail == "measure":
+            raise RunFailed("the connection was lost", why="planted")
+        if p.fail == "defect":
+            raise ZeroDivisionError("planted")
+        if p.fail == "block":
+            time.sleep(3600)  # deaf: never asks whether it should stop
+        deadline = time.monotonic() + (3600 if p.fail == "hang" else p.measure_s)
+        while (left := deadline - time.monotonic()) > 0:
+            time.sleep(min(0.01, left, context.remaining_s()))
+        value = 100.0 * p.clients
+        return Outcome(
+            metrics={
+                "rate_per_s": Metric(value=value, unit="1/s", better="higher", primary=True),
+                "seed": Metric(value=float(context.seed % 1000), unit=""),
+            },
+            samples={"operations": pa.table({"t_ns": pa.array([1, 2, 3], pa.int64())})},
+        )
+
+    def verify(self, context: RunContext, outcome: Outcome) -> list[CheckRecord]:
+        EVENTS.append("verify")
+        if self.parameters.fail == "verify":
+            raise RunFailed("cannot verify")
+        bad = self.parameters.fail == "violate"
+        return [
+            CheckRecord(
+                name="sum",
+                verdict="violation" if bad else "ok",
+                message="the sums differ" if bad else "the sums agree",
+            )
+        ]
+
+    def finish(self, context: RunContext) -> None:
+        EVENTS.append("finish")
+        if self.process is not None:
+            self.process.stop()
+        if self.parameters.fail == "finish":
+            raise RunFailed("the fake server does not stop")
+
+
+class WatcherParameters(CollectorParameters):
+    interval: float = 0.1
+    absent: bool = False
+    fails: Literal["", "start", "stop"] = ""
+
+
+class WatcherCollector(Collector):
+    kind: ClassVar[str] = "watcher"
+    summary: ClassVar[str] = "a collector for tests"
+    Parameters: ClassVar[type[CollectorParameters]] = WatcherParameters
+    parameters: WatcherParameters
+
+    @classmethod
+    def available(cls) -> Availability:
+        return Availability(True)
+
+    def applies(self, context: RunContext) -> Availability:
+        if self.parameters.absent:
+            return Availability(False, "nothing to watch here")
+        return Availability(True)
+
+    def start(self, context: RunContext) -> None:
+        EVENTS.append("watch")
+        if self.parameters.fails == "start":
+            raise RunFailed("the watcher does not start")
+
+    def stop(self) -> Evidence:
+        EVENTS.append("unwatch")
+        if self.parameters.fails == "stop":
+            raise RunFailed("the watcher does not stop")
+        return Evidence(
+            tables={"watched": pa.table({"t_ns": pa.array([0, 1], pa.int64())})},
+            summary={"seen": 2},
+            cpu_s=0.0,
+            wall_s=1.0,
+        )
+
+
+def register() -> None:
+    """Put the fakes into the registries of this process."""
+    module = __name__
+    TARGETS["folder"] = f"{module}:FolderTarget"
+    WORKLOADS["formula"] = f"{module}:FormulaWorkload"
+    COLLECTORS["watcher"] = f"{module}:WatcherCollector"

@@ -1,0 +1,16 @@
+"""`python launcher.py run FILE ...`: the real command line with the fakes registered."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from nfslab.cli import main
+
+from tests.experiment import fakes
+
+if __name__ == "__main__":
+    fakes.register()
+    main()

@@ -1,0 +1,116 @@
+"""kill -9 at ten random instants: nothing finished is lost, nothing half counts, nothing stays.
+
+A real `nfslab run` is killed at instants drawn from a fixed seed and started again each
+time: three times at any moment from its start on, seven times within some runs' length of
+its first run. At the end the results are exactly the planned runs, and no process, folder
+or open journal is left. Where exactly a kill lands differs between machines: any instant
+has to do. That kills really hit runs under way is checked as well.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nfslab.experiment.plan import planned_runs
+from nfslab.experiment.reading import read_experiment
+
+from tests.experiment.session_support import (
+    left_behind,
+    only_folder,
+    processes_of_state,
+    records,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LAUNCHER = Path(__file__).with_name("launcher.py")
+KILLS = 10
+SEED = 2001
+FROM_START = 3
+"""Kills counted from the start of the process; the others from its first run."""
+LONGEST_S = 2.0
+RUNS_LENGTH_S = 0.6
+"""A few runs of the workload below."""
+FINISH_LIMIT_S = 240
+
+
+def launch(path: Path, tmp_path: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, str(LAUNCHER), "run", str(path)],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"NFSLAB_STATE": str(tmp_path / "state")},
+    )
+
+
+def wait_for_a_run(process: subprocess.Popen[str], tmp_path: Path) -> None:
+    """Until a run of this process is under way: its partial folder is a new one."""
+    before = {p.stat().st_ino for p in tmp_path.glob("results/*/runs/.partial-*")}
+    deadline = time.monotonic() + FINISH_LIMIT_S
+    while time.monotonic() < deadline and process.poll() is None:
+        now = set()
+        for partial in tmp_path.glob("results/*/runs/.partial-*"):
+            try:
+                now.add(partial.stat().st_ino)
+            except FileNotFoundError:  # sealed meanwhile
+                continue
+        if now - before:
+            return
+        time.sleep(0.002)
+
+
+def test_ten_kills_and_exactly_the_planned_runs(
+    experiment_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    path = experiment_file(
+        ('data = "one"', 'data = "one"\nlog = "two"\nchild = true\nmeasure_s = 0.1'),
+        ("repetitions = 3", "repetitions = 10"),
+    )
+    instants = random.Random(SEED)
+    sealed_before = cut_off = 0
+    for kill in range(KILLS):
+        process = launch(path, tmp_path)
+        if kill >= FROM_START:
+            wait_for_a_run(process, tmp_path)
+        delay_s = instants.uniform(0, LONGEST_S if kill < FROM_START else RUNS_LENGTH_S)
+        try:
+            process.wait(timeout=delay_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        _, errors = process.communicate()
+        assert process.returncode == -9, errors
+        cut_off += bool(list(tmp_path.glob("results/*/runs/.partial-*")))
+        # No finished run is ever lost.
+        sealed = len(list(tmp_path.glob("results/*/runs/b*")))
+        assert sealed >= sealed_before
+        sealed_before = sealed
+    assert cut_off > 0, "no kill hit a run under way: the test shows nothing"
+    process = launch(path, tmp_path)
+    _, errors = process.communicate(timeout=FINISH_LIMIT_S)
+    assert process.returncode == 0, errors
+
+    experiment = read_experiment(path)
+    folder = only_folder(path)
+    planned = planned_runs(experiment.points, 10, "blocks", seed=7)
+    found = records(folder)
+    assert sorted(r.run_id for r in found) == sorted(run.run_id for run in planned)
+    assert {r.status for r in found} == {"ok"}
+    assert len({r.position for r in found}) == len(planned)
+    assert folder.catalogue().damaged == {}
+    # Each holds the figure that its point has: no run got another one's.
+    assert all(r.metrics["rate_per_s"].value == 100.0 * r.factors["clients"] for r in found)
+    assert left_behind(tmp_path) == []
+    # The last child was a few milliseconds old when it was stopped.
+    deadline = time.monotonic() + 10
+    while processes_of_state(tmp_path / "state") and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert processes_of_state(tmp_path / "state") == []
