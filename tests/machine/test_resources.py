@@ -18,9 +18,10 @@ from pathlib import Path
 import pytest
 from nfslab.errors import RunFailed
 from nfslab.machine import journal as journals
+from nfslab.machine import undo
 from nfslab.machine.host import local_host
 from nfslab.machine.mounts import mounts
-from nfslab.machine.processes import TOKEN_VARIABLE, all_statuses
+from nfslab.machine.processes import TOKEN_VARIABLE, all_statuses, identity_of
 from nfslab.machine.resources import Resources, recover
 
 from tests.machine import needs
@@ -323,8 +324,6 @@ def test_an_existing_folder_cannot_be_claimed(site: Site, resources: Resources) 
 def test_undoing_is_newest_first_and_goes_on_after_a_failure(
     site: Site, resources: Resources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from nfslab.machine import undo
-
     order: list[str] = []
 
     def undone(what: dict[str, object], scope: object) -> str:
@@ -366,8 +365,11 @@ def test_two_recoveries_at_once_share_the_work(site: Site) -> None:
 
 
 @needs.loop
-def test_a_busy_mount_goes_all_the_same(site: Site, resources: Resources) -> None:
+def test_a_busy_mount_goes_all_the_same(
+    site: Site, resources: Resources, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Somebody stands in the mounted folder who is no process of ours."""
+    monkeypatch.setattr(undo, "BUSY_LIMIT_S", 0.1)
     base = resources.make_directory(site.folder / resources.name)
     point = base.path / "mounted"
     point.mkdir()
@@ -402,3 +404,76 @@ def test_something_mounted_below_protects_a_folder(site: Site, resources: Resour
         subprocess.run(["umount", point], check=True)
     base.undo()
     assert not base.path.exists()
+
+
+@needs.root
+def test_a_folder_on_a_disk_that_is_not_mounted_now_is_kept_in_the_journal(site: Site) -> None:
+    point = site.folder / "disk"
+    point.mkdir()
+    image = site.folder / "image"
+    with image.open("wb") as file:
+        file.truncate(4 << 20)
+    subprocess.run(["mkfs.ext4", "-q", "-F", image], check=True)
+    subprocess.run(["mount", "-o", "loop", image, point], check=True)
+    try:
+        dead = Resources("dead")
+        folder = dead.make_directory(point / dead.name).path
+        dead._journal.close()
+        path = dead._journal.path
+        path.write_text(path.read_text().replace(f'"pid":{os.getpid()}', '"pid":1'))
+        subprocess.run(["umount", point], check=True)
+        assert any("is not mounted now" in line for line in recover())
+        assert site.journals() == [path]
+        subprocess.run(["mount", "-o", "loop", image, point], check=True)
+        assert folder.is_dir()
+        assert recover() == [f"removed {folder} (left by dead)"]
+        assert not folder.exists()
+        assert site.journals() == []
+    finally:
+        subprocess.run(["umount", point], check=False, capture_output=True)
+
+
+def test_closing_again_after_an_interrupt(
+    site: Site, resources: Resources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = resources.make_directory(site.folder / resources.name)
+
+    def interrupted(what: object, scope: object) -> str:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setitem(undo.UNDO, "directory", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            resources.close()
+    assert entry.path.is_dir()
+    assert resources.close() == [f"removed {entry.path}"]
+    assert site.journals() == []
+
+
+@needs.setpriv
+def test_programs_die_with_their_runner_before_any_recovery(site: Site) -> None:
+    """The kernel ends what the runner's main thread started."""
+    victim = site.start()
+    leaders: list[journals.OpenEntry] = []
+    while len(leaders) < 2:
+        assert victim.poll() is None
+        bound = [opened(path) for path in site.journals()]
+        leaders = [e for e in sum(bound, []) if e.kind == "process" and "pid" in e.what]
+    victim.kill()
+    victim.wait()
+    assert victim.stdout is not None
+    victim.stdout.close()
+    for entry in leaders:
+        root = undo.process_root(entry.what)
+        assert root is not None
+        while identity_of(root.pid) == root:
+            os.sched_yield()
+    recovered_clean(site)
+
+
+def opened(path: Path) -> list[journals.OpenEntry]:
+    try:
+        content = journals.parse(path.read_bytes())
+    except FileNotFoundError:
+        return []
+    return content.open if content is not None else []

@@ -22,8 +22,10 @@ from nfslab.machine.resources import Resources, recover
 from nfslab.machine.users import unprivileged_user
 
 LOOP_FILE_BYTES = 4 << 20
-FAMILY = "sleep 1000 & (setsid env -u NFSLAB_RUN sleep 1000) & while :; do sleep 1000; done"
-"""A program with a child, and a grandchild that hides: own session, no token."""
+FAMILY = "sleep 1000 & (setsid sleep 1000) & while :; do sleep 1000; done"
+"""A program with a child, and a grandchild in a session of its own."""
+HIDING = "(setsid env -u NFSLAB_RUN sleep 1000) & while :; do sleep 1000; done"
+"""A grandchild without our token: nothing but its control group tells that it is ours."""
 
 
 def die() -> None:
@@ -73,10 +75,10 @@ def make_everything(resources: Resources, folder: Path) -> None:
         resources.mount(point)
         host.run(["mount", device, str(point)], resources=resources, timeout_s=60)
         (point / "data").write_text("y")
-    cgroup = None
     if root and memory_cgroup_available().ok:
         cgroup = memory_cgroup(64 << 20, resources)
-    host.spawn(["sh", "-c", FAMILY], resources=resources, cgroup=cgroup)
+        host.spawn(["sh", "-c", HIDING], resources=resources, cgroup=cgroup)
+    host.spawn(["sh", "-c", FAMILY], resources=resources)
     if (user := unprivileged_user()) is not None:
         host.spawn(["sleep", "1000"], resources=resources, user=user)
     # Not ours to know: started behind the journal's back, with our token.

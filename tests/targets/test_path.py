@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -86,6 +87,9 @@ def test_a_mount_that_changed_during_the_run(point: Path, resources: Resources) 
     with pytest.raises(RunFailed, match="remounted during the run") as failed:
         target.down(place)
     assert str(place.path) in failed.value.fix
+    assert any("is not mounted now" in line for line in resources.close())
+    for journal in Path(os.environ["NFSLAB_STATE"], "journals").glob("*.jsonl"):
+        journal.unlink()
 
 
 @needs.root

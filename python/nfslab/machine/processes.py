@@ -10,7 +10,9 @@ instant before a kill is found as well. Programs that overwrite their environmen
 (PostgreSQL's backends do) are found as descendants of a process that did not.
 
 Limits: other users' environments are unreadable without root; what such processes carry
-is then not seen. Processes in uninterruptible sleep cannot be ended by anyone: they are
+is then not seen. A descendant that has dropped its environment and whose parents are gone
+is found only inside a control group of ours (PostgreSQL's backends end by themselves when
+their postmaster does). Processes in uninterruptible sleep cannot be ended by anyone: they are
 reported, not waited for.
 """
 

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any
 from nfslab.errors import NfslabError, RunFailed
 from nfslab.machine import journal as journals
 from nfslab.machine.journal import Journal, OpenEntry
+from nfslab.machine.mounts import mount_of
 from nfslab.machine.processes import identity_of
 from nfslab.machine.trees import names_token
 from nfslab.machine.undo import UNDO, Scope, end_strays, process_root
@@ -67,7 +68,7 @@ class Entry:
     @property
     def path(self) -> Path:
         """Path of a folder, mount point, control group or backing file."""
-        for key in ("path", "mount_point", "backing_file"):
+        for key in ("path", "backing_file", "mount_point"):
             if key in self.what:
                 return Path(self.what[key])
         raise KeyError("path")
@@ -153,7 +154,8 @@ class Resources:
         where = self._own(path)
         if os.path.lexists(where):
             raise RunFailed(f"{where} exists already", fix="remove it, or use another name")
-        what: dict[str, Any] = {"path": where}
+        # Where it is found again: the disk may not be mounted when it is looked for.
+        what: dict[str, Any] = {"path": where, "mount_point": str(mount_of(where).mount_point)}
         return self._intend("directory", what if owner is None else what | {"owner": owner})
 
     def make_directory(self, path: Path, *, owner: int | None = None, mode: int = 0o700) -> Entry:
@@ -196,14 +198,20 @@ class Resources:
     def close(self) -> list[str]:
         """Undo what is still open, newest first; what had to be undone, in words.
 
-        Never raises half way: what cannot be undone is told, and stays in the journal.
+        Never raises for what cannot be undone: that is told, and stays in the journal.
+        After an interrupt it may be called again.
         """
         with self._lock:
             if self._closed or os.getpid() != self._owner:
                 return []
             self._closed = True
             entries = list(self._open.values())
-            told, left = undo_all(entries, self._scope, self._journal)
+            try:
+                told, left = undo_all(entries, self._scope, self._journal)
+            except BaseException:
+                # Interrupted: what is not undone is still in the journal, and here.
+                self._closed = False
+                raise
             self._open = {entry.number: entry for entry in left}
             try:
                 if left:

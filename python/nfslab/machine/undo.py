@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from nfslab.errors import RunFailed
 from nfslab.machine import processes
-from nfslab.machine.mounts import SYS, loops_backed_by, mounts
+from nfslab.machine.mounts import SYS, loops_backed_by, mount_by_name, mounts
 from nfslab.machine.trees import names_token, remove_tree
 
 if TYPE_CHECKING:
@@ -215,8 +215,16 @@ def undo_directory(what: dict[str, Any], scope: Scope) -> str:
     """Remove a folder of ours with all that is in it."""
     path = _own_path(what, "path", scope)
     owner = what.get("owner")
-    gone = remove_tree(path, owner if isinstance(owner, int) else None)
-    return f"removed {path}" if gone else ""
+    if remove_tree(path, owner if isinstance(owner, int) else None):
+        return f"removed {path}"
+    recorded, now = what.get("mount_point"), mount_by_name(path).mount_point
+    if recorded is not None and recorded != str(now):
+        raise RunFailed(
+            f"{path} cannot be removed",
+            why=f"what was mounted at {recorded} is not mounted now",
+            fix=f"mount it again and start nfslab; or remove the journal of {scope.token}",
+        )
+    return ""
 
 
 def undo_device_mapper(what: dict[str, Any], scope: Scope) -> str:

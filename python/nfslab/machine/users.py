@@ -7,6 +7,7 @@ squash root and security modules all have a say that permission bits do not show
 
 from __future__ import annotations
 
+import functools
 import os
 import pwd
 import shutil
@@ -52,6 +53,7 @@ def user_name(uid: int) -> str:
         return f"user {uid}"
 
 
+@functools.lru_cache(maxsize=16)
 def home_of(uid: int) -> str:
     """A home that exists and can be entered: the user's own, or the root folder."""
     try:

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, model_validator
 
-from nfslab.errors import NfslabError, RunFailed
+from nfslab.errors import RunFailed
 from nfslab.machine import block_layers as layers
 from nfslab.machine.availability import Availability
 from nfslab.machine.block_layers import Backend, FilesystemOptions
@@ -178,7 +178,7 @@ class StripeTarget(Target):
             place = self._made(striping, owner)
         except BaseException:
             # What cannot be undone now stays in the journal; the first error matters.
-            with contextlib.suppress(NfslabError, OSError):
+            with contextlib.suppress(Exception):
                 undo_entries(striping.entries)
             raise
         self._entries[place.path] = striping.entries
