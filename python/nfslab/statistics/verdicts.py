@@ -1,0 +1,46 @@
+"""The words of a comparison, and the one rule that picks them.
+
+The rule reads the interval, so that the word and the interval can never disagree: a
+difference is shown when the interval leaves out "no change" (a ratio of 1, a difference
+of 0). A p-value below alpha says the same thing in another unit.
+
+`significance unknown (n=0)` exists besides the four words of the guide, because saying
+n=1 of a side on which nothing was measured would be untrue.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Better = Literal["higher", "lower"]
+
+FASTER = "faster"
+SLOWER = "slower"
+HIGHER = "higher"
+LOWER = "lower"
+NO_DIFFERENCE = "no difference shown"
+UNKNOWN_ONE = "significance unknown (n=1)"
+UNKNOWN_NONE = "significance unknown (n=0)"
+
+WORDS = (FASTER, SLOWER, HIGHER, LOWER, NO_DIFFERENCE, UNKNOWN_ONE, UNKNOWN_NONE)
+
+
+def direction_word(increased: bool, better: Better | None) -> str:
+    """The word for a difference that was shown; neutral metrics are higher or lower."""
+    if better is None:
+        return HIGHER if increased else LOWER
+    return FASTER if increased == (better == "higher") else SLOWER
+
+
+def word(low: float, high: float, no_change: float, better: Better | None) -> str:
+    """The verdict of an interval [low, high] of the change from base to new."""
+    if low > no_change:
+        return direction_word(True, better)
+    if high < no_change:
+        return direction_word(False, better)
+    return NO_DIFFERENCE
+
+
+def unknown(n: int) -> str:
+    """The verdict when the smaller side has only `n` (0 or 1) values."""
+    return UNKNOWN_ONE if n == 1 else UNKNOWN_NONE
