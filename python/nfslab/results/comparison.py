@@ -174,11 +174,14 @@ def match_points(base: Selection, new: Selection) -> tuple[list[PairedPoint], li
 
 
 def _pairing_axes(base: Selection, new: Selection) -> list[str]:
-    """Axes by which points are paired: common to both, and not what the sides differ in."""
+    """Axes by which points are paired: common to both, and not what the sides differ in.
+
+    The sides differ in an axis when one was selected by it and they share no level of it.
+    """
     apart = {
         axis
         for axis in base.axes() | new.axes()
-        if _selected_levels(base, axis) != _selected_levels(new, axis)
+        if not _selected_levels(base, axis) & _selected_levels(new, axis)
     }
     new_axes = {axis.name for axis in new.outcomes.record.axes}
     return [

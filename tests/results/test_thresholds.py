@@ -1,0 +1,152 @@
+"""`--fail-if`: fires on what is shown and beyond the limit, and on nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nfslab.errors import UsageError
+from nfslab.results.comparison import compare_selections
+from nfslab.results.selection import parse_selection
+from nfslab.results.thresholds import Judgement, exit_code, judge, parse_condition
+
+from tests.report.synthetic import Recipe, write_pgbench
+
+
+def judged(tmp_path: Path, condition: str, factor: float, **changes: Any) -> list[Judgement]:
+    """The condition on an experiment in which new is `factor` times base."""
+    recipe = Recipe(
+        **{
+            "placements": {"base": 1.0, "new": factor},
+            "clients": (1, 10),
+            "repetitions": 10,
+            "spread": 0.01,
+            "samples": False,
+            "evidence": False,
+            "durable": False,
+            **changes,
+        }
+    )
+    path = write_pgbench(tmp_path, recipe).path
+    parsed = parse_condition(condition)
+    comparison = compare_selections(
+        parse_selection(f"{path}:placement=base"),
+        parse_selection(f"{path}:placement=new"),
+        [parsed.metric],
+    )
+    return judge(parsed, comparison)
+
+
+@pytest.mark.parametrize(
+    ("condition", "factor", "outcome"),
+    [
+        ("tps < -5%", 0.85, "fires"),
+        ("tps < -5%", 0.97, "holds"),  # shown, but not beyond the limit
+        ("tps < -5%", 1.00, "holds"),
+        ("tps < -5%", 1.30, "holds"),  # a change the other way
+        ("tps < 0%", 0.97, "fires"),
+        ("tps > 5%", 1.20, "fires"),
+        ("tps > +5%", 1.20, "fires"),
+        ("tps > 5%", 0.80, "holds"),
+        ("latency_p99_ms > 10%", 0.80, "fires"),
+        ("latency_p99_ms > 10%", 1.25, "holds"),
+        ("latency_p99_ms<-10%", 1.25, "fires"),
+    ],
+)
+def test_planted_changes(tmp_path: Path, condition: str, factor: float, outcome: str) -> None:
+    judgements = judged(tmp_path, condition, factor)
+    assert [judgement.outcome for judgement in judgements] == [outcome] * 2
+    assert exit_code(judgements) == (1 if outcome == "fires" else 0)
+
+
+def test_noise_fires_only_where_a_change_is_shown(tmp_path: Path) -> None:
+    """Equal sides with 20 % noise: most estimates are beyond 5 % somewhere, few are shown.
+
+    In each of 12 families of two comparisons a false decrease is shown with a chance of
+    2.5 % at most: three or more of 12 have a chance of 0.3 %.
+    """
+    beyond_only = families_that_fire = 0
+    for seed in range(12):
+        judgements = judged(
+            tmp_path / str(seed), "tps < -5%", 1.0, spread=0.2, repetitions=4, seed=seed
+        )
+        beyond_only += sum(j.reason.endswith("but no change is shown") for j in judgements)
+        families_that_fire += any(j.outcome == "fires" for j in judgements)
+    assert beyond_only > 0
+    assert families_that_fire < 3
+
+
+def test_certain_means_the_whole_interval(tmp_path: Path) -> None:
+    for judgement in judged(tmp_path / "a", "tps < -5%", 0.5):
+        assert judgement.certain
+        assert "whole interval" in judgement.reason
+    clear_but_wide = judged(tmp_path / "b", "tps < -5%", 0.93, spread=0.02)
+    assert {judgement.outcome for judgement in clear_but_wide} == {"fires"}
+    assert not all(judgement.certain for judgement in clear_but_wide)
+
+
+def test_one_repetition_cannot_be_judged(tmp_path: Path) -> None:
+    judgements = judged(tmp_path, "tps < -5%", 0.5, repetitions=1)
+    assert {judgement.outcome for judgement in judgements} == {"cannot be judged"}
+    assert "not enough repetitions to say (n = 1 and 1)" in judgements[0].reason
+    assert exit_code(judgements) == 2
+
+
+def test_zero_values_cannot_be_judged_in_per_cent(tmp_path: Path) -> None:
+    judgements = judged(tmp_path, "failed > 5%", 1.0)
+    assert {judgement.outcome for judgement in judgements} == {"cannot be judged"}
+
+
+def test_firing_wins_over_not_knowing() -> None:
+    def one(outcome: Any) -> Judgement:
+        return Judgement("c", "p", outcome, False, "")
+
+    assert exit_code([]) == 0
+    assert exit_code([one("holds")]) == 0
+    assert exit_code([one("holds"), one("cannot be judged")]) == 2
+    assert exit_code([one("cannot be judged"), one("fires"), one("holds")]) == 1
+
+
+def test_the_passing_check_says_what_it_could_have_seen(tmp_path: Path) -> None:
+    judgements = judged(tmp_path, "tps < -5%", 1.0, spread=0.1)
+    assert all("would have been (4 times in 5)" in j.reason for j in judgements)
+
+
+@pytest.mark.parametrize(
+    ("text", "metric", "side", "change"),
+    [
+        ("tps < -5%", "tps", "<", -0.05),
+        (" latency_p99_ms>10 % ", "latency_p99_ms", ">", 0.10),
+        ("tps<-.5%", "tps", "<", -0.005),
+        ("x.y-z > +2.25%", "x.y-z", ">", 0.0225),
+    ],
+)
+def test_grammar(text: str, metric: str, side: str, change: float) -> None:
+    parsed = parse_condition(text)
+    assert (parsed.metric, parsed.side) == (metric, side)
+    assert parsed.change == pytest.approx(change)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "tps",
+        "tps < 5",
+        "tps <= -5%",
+        "tps = -5%",
+        "tps < -5% and x > 1%",
+        "< -5%",
+        "tps < five%",
+        "tps < 5%",  # would fire when nothing has changed
+        "tps > -5%",
+        "tps < -100%",
+        "tps < nan%",
+        "tps < --5%",
+    ],
+)
+def test_bad_conditions_show_the_grammar(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_condition(text)
+    assert "-N%" in caught.value.fix
