@@ -10,10 +10,12 @@ its content (version, scale, ...), so points that differ in server settings shar
 
 Decisions: the copy is made by cp(1) with `--reflink=never --sparse=never`. A reflink
 would be quick, but the first write to every block would then measure copy-on-write; holes
-would measure allocation. The template is built with fsync off (it is written out once at
-the end, before it gets its name) and where the server's user can go; the cache itself may
-be out of its reach. A template is used only when its files and bytes are those of its
-manifest.
+would measure allocation. The log of a template has as many segments ready for reuse as
+PostgreSQL keeps by default, whatever the scale: how much a run has to create (16 MB of
+zeros each) depends on its own writing alone. The template is built with fsync off (it is
+written out once at the end, before it gets its name) and where the server's user can go;
+the cache itself may be out of its reach. A template is used only when its files and
+bytes are those of its manifest.
 
 Limits: the layout on the target is that of a copied cluster, less interleaved than that
 of one that grew there: the run's notes say which it was.
@@ -42,13 +44,9 @@ if TYPE_CHECKING:
     from nfslab.workloads.pgbench.settings import SettingValue
 
 FILES_MAX: Final = 5_000_000
-LOADING: Final[dict[str, SettingValue]] = {
-    # Nothing of a template has to survive a crash; what is copied is written out at its end.
-    "fsync": False,
-    "synchronous_commit": False,
-    "full_page_writes": False,
-    "autovacuum": False,
-}
+SEGMENTS_READY: Final = 5
+"""Log segments that a template has ready for reuse: PostgreSQL's default min_wal_size."""
+DEFAULT_SEGMENT_BYTES: Final = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +62,21 @@ class Shape:
     partition_method: str
     data_checksums: bool | None
     wal_segment_bytes: int | None
+
+    def loading_settings(self) -> dict[str, SettingValue]:
+        """How a template's server runs: nothing of it has to survive a crash, and what is
+        copied is written out at its end."""
+        segment_mb = (self.wal_segment_bytes or DEFAULT_SEGMENT_BYTES) >> 20
+        return {
+            "fsync": False,
+            "synchronous_commit": False,
+            "full_page_writes": False,
+            "autovacuum": False,
+            "wal_level": "minimal",
+            "max_wal_senders": 0,
+            "min_wal_size": f"{SEGMENTS_READY * segment_mb}MB",
+            "max_wal_size": f"{(SEGMENTS_READY + 1) * segment_mb}MB",
+        }
 
     def key(self) -> str:
         """A name for it: the same shape has the same key."""
@@ -119,8 +132,13 @@ def load(
     shape: Shape,
     settings: Mapping[str, SettingValue],
     places: Mapping[str, Place],
+    *,
+    ready_segments: int = 0,
 ) -> None:
-    """initdb and `pgbench -i`, checkpointed and shut down; the cluster is then at rest."""
+    """initdb and `pgbench -i`, checkpointed and shut down; the cluster is then at rest.
+
+    `ready_segments`: so many segments of the log are filled, to be used again by the run.
+    """
     from psycopg import sql
 
     initialise(deployment, place, shape)
@@ -145,6 +163,9 @@ def load(
             with server.connect() as connection:
                 # pgbench -i vacuums before it makes the keys; now all is at rest.
                 connection.execute("VACUUM (ANALYZE)")
+                for _ in range(ready_segments + 1):
+                    connection.execute("SELECT pg_logical_emit_message(false, 'nfslab', '')")
+                    connection.execute("SELECT pg_switch_wal()")
                 connection.execute("CHECKPOINT")
         except RunFailed as error:
             if full := full_target(error.why.splitlines(), places):
@@ -180,7 +201,8 @@ def template(
     )
     try:
         building = ClusterPlace(entry.path / "pgdata", None)
-        load(deployment, building, shape, LOADING, places)
+        settings = shape.loading_settings()
+        load(deployment, building, shape, settings, places, ready_segments=SEGMENTS_READY)
         _move(deployment, building.data / "pg_wal", staging.path / "wal")
         _move(deployment, building.data, staging.path / "data")
         files, size_bytes = _inventory(staging.path)

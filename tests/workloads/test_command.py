@@ -1,0 +1,208 @@
+"""Any program as a workload: arguments stay arguments, and a missing figure is an error."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from nfslab.errors import RunFailed
+from nfslab.workloads import command as commands
+from nfslab.workloads.base import Outcome
+from nfslab.workloads.command import (
+    CommandParameters,
+    CommandWorkload,
+    MetricPattern,
+    first_json,
+    substituted,
+)
+from pydantic import ValidationError
+
+from tests.workloads.run_context import Run, run_of
+
+
+def outcome_of(scratch: Path, seed: int = 7, **values: Any) -> tuple[Outcome, Run]:
+    work = CommandWorkload(CommandParameters(**({"data": "disk"} | values)))
+    name = f"command-{uuid.uuid4().hex[:8]}"
+    places = {"data": scratch / f"{name}-data"}
+    with run_of(work, scratch, name=name, places=places, seed=seed) as run:
+        work.prepare(run.context)
+        return work.measure(run.context), run
+
+
+def arguments_printed(run: Run) -> list[str]:
+    text = (run.context.folder / "logs" / "command.out").read_text()
+    return text.removesuffix("\0").split("\0")
+
+
+def test_placeholders_stay_within_their_argument(scratch: Path) -> None:
+    hostile = "; touch /tmp/x 'a' \"b\" $(id) `id` *"
+    _, run = outcome_of(
+        scratch,
+        seed=99,
+        clients=3,
+        argv=["printf", "%s\\0", "{data}/f", "-c{clients}", "{seed}", "{what}", "{unknown_to_us}"],
+        values={"what": hostile},
+    )
+    data = str(run.context.places["data"].path)
+    assert arguments_printed(run) == [f"{data}/f", "-c3", "99", hostile, "{unknown_to_us}"]
+
+
+@given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])))
+def test_a_value_is_put_in_once_and_never_read_again(value: str) -> None:
+    assert substituted("a{x}b", {"x": value}) == f"a{value}b"
+
+
+def test_json_of_ones_own_survives() -> None:
+    text = '{"a": {"b": [1]}} awk {print $1} {data}'
+    assert substituted(text, {"data": "/d"}) == '{"a": {"b": [1]}} awk {print $1} /d'
+
+
+def test_environment_and_working_directory(scratch: Path) -> None:
+    _, run = outcome_of(
+        scratch, argv=["sh", "-c", 'printf "%s\\0" "$PWD" "$WHERE"'], env={"WHERE": "at {data}"}
+    )
+    data = str(run.context.places["data"].path)
+    assert arguments_printed(run) == [data, f"at {data}"]
+
+
+def test_metrics_by_pattern_and_from_json(scratch: Path) -> None:
+    document = {"jobs": [{"write": {"iops": 12.5, "percentile": {"99.000000": 4200}}}]}
+    text = f"preamble\n{json.dumps(document, indent=1)}\n"
+    outcome, _ = outcome_of(
+        scratch,
+        argv=["sh", "-c", 'printf %s "$1"; echo "rate: 3.5 MB/s" >&2', "sh", text],
+        metrics=[
+            {"name": "iops", "json": "jobs.0.write.iops", "unit": "1/s", "better": "higher"},
+            {
+                "name": "p99_ms",
+                "json": ["jobs", 0, "write", "percentile", "99.000000"],
+                "unit": "ms",
+                "scale": 1e-3,
+                "primary": True,
+            },
+            {"name": "rate", "pattern": r"rate: (\S+) MB/s", "source": "stderr", "scale": 1e6},
+        ],
+    )
+    values = {name: metric.value for name, metric in outcome.metrics.items()}
+    assert values["iops"] == 12.5
+    assert values["p99_ms"] == pytest.approx(4.2)
+    assert values["rate"] == 3.5e6
+    assert [name for name, metric in outcome.metrics.items() if metric.primary] == ["p99_ms"]
+
+
+def test_time_is_that_of_the_program(scratch: Path) -> None:
+    outcome, _ = outcome_of(
+        scratch,
+        argv=["sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; sleep 0.2"],
+    )
+    wall, user = outcome.metrics["wall_s"], outcome.metrics["user_s"]
+    assert wall.primary
+    assert 0.2 < wall.value < 30
+    assert 0.02 < user.value < wall.value
+
+
+@pytest.mark.parametrize(
+    ("metric", "output", "words"),
+    [
+        ({"pattern": "iops=(\\d+)"}, "nothing here", "nothing in stdout matches"),
+        ({"pattern": "iops=(\\S+)"}, "iops=fast", "'fast' is not a number"),
+        ({"pattern": "iops=(\\S+)"}, "iops=nan", "not a finite number"),
+        ({"pattern": "iops=(\\d+)"}, "iops=1 iops=2", "matches 2 times with different values"),
+        ({"json": "a.b"}, '{"a": {"c": 1}}', "there is no 'b' at a (there is: c)"),
+        ({"json": "a.1"}, '{"a": [5]}', "there is no 1 at a"),
+        ({"json": "a"}, "no document", "printed no JSON"),
+        ({"json": "a"}, '{"a": true}', "not a finite number"),
+        ({"json": "a"}, '{"a": null}', "is not a number"),
+    ],
+)
+def test_a_metric_that_is_not_there_fails_the_run(
+    scratch: Path, metric: dict[str, Any], output: str, words: str
+) -> None:
+    with pytest.raises(RunFailed) as caught:
+        outcome_of(scratch, argv=["echo", output], metrics=[{"name": "x"} | metric])
+    assert words in caught.value.what
+    assert output in caught.value.why, "the program's last lines are shown"
+
+
+def test_which_of_several_matches_may_be_said() -> None:
+    text = "t=1\nt=2\nt=3\n"
+    assert MetricPattern(name="a", pattern="t=(.)", choose="first").read(text) == 1
+    assert MetricPattern(name="a", pattern="^t=(.)$", choose="last").read(text) == 3
+    assert MetricPattern(name="a", pattern="t=(.)").read("t=5 t=5") == 5
+
+
+def test_the_first_whole_document_is_taken() -> None:
+    assert first_json('x {\n[not json\n{"a": 1} tail') == {"a": 1}
+    with pytest.raises(ValueError, match="no JSON"):
+        first_json('in a line {"a": 1}')
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"argv": []}, "argv"),
+        ({"argv": ["a\0b"]}, "zero byte"),
+        ({"argv": ["x", "{dta}"]}, "did you mean {data}"),
+        ({"metrics": [{"name": "x"}]}, "either pattern or json"),
+        ({"metrics": [{"name": "x", "pattern": "a", "json": "b"}]}, "either pattern or json"),
+        ({"metrics": [{"name": "x", "pattern": "no group"}]}, "exactly one group"),
+        ({"metrics": [{"name": "x", "pattern": "(a)(b)"}]}, "exactly one group"),
+        ({"metrics": [{"name": "x", "pattern": "(a"}]}, "bad pattern"),
+        ({"metrics": [{"name": "wall_s", "pattern": "(a)"}]}, "measured by nfslab"),
+        ({"metrics": [{"name": "x", "pattern": "(a)", "scale": 0}]}, "other than 0"),
+        ({"metrics": [{"name": "x", "json": "a"}, {"name": "x", "json": "b"}]}, "same name"),
+        ({"success_codes": []}, "success_codes"),
+        ({"values": {"data": 1}}, "cannot be the name"),
+    ],
+)
+def test_what_cannot_be_is_refused(values: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        CommandParameters(**({"data": "disk", "argv": ["true"]} | values))
+
+
+def test_exit_codes(scratch: Path) -> None:
+    with pytest.raises(RunFailed) as caught:
+        outcome_of(scratch, argv=["sh", "-c", "echo why it failed >&2; exit 3"])
+    assert "exit code 3" in caught.value.what
+    assert "why it failed" in caught.value.why
+    outcome_of(scratch, argv=["sh", "-c", "exit 3"], success_codes=[0, 3])
+
+
+def test_prepare_and_clean_are_run_and_clean_also_after_a_failure(scratch: Path) -> None:
+    work = CommandWorkload(
+        CommandParameters(
+            data="disk",
+            prepare=["sh", "-c", "echo 41 > made"],
+            argv=["sh", "-c", "cat made; exit 1"],
+            clean=["rm", "{data}/made"],
+        )
+    )
+    name = f"command-{uuid.uuid4().hex[:8]}"
+    with run_of(work, scratch, name=name, places={"data": scratch / f"{name}-data"}) as run:
+        made = run.context.places["data"].path / "made"
+        work.prepare(run.context)
+        assert made.read_text() == "41\n"
+        with pytest.raises(RunFailed, match="exit code 1"):
+            work.measure(run.context)
+        work.finish(run.context)
+        assert not made.exists()
+
+
+def test_programs_are_looked_for_before_the_first_run() -> None:
+    def answer(*argv: str) -> Any:
+        return CommandWorkload(CommandParameters(data="d", argv=list(argv))).check()
+
+    assert answer("sh").ok
+    assert "was not found" in answer("no-such-program-here").reason
+    assert "relative path" in answer("./script").reason
+
+
+def test_a_flood_of_output_ends_the_run(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "OUTPUT_BYTES_MAX", 100_000)
+    with pytest.raises(RunFailed, match="printed more than 100000 bytes"):
+        outcome_of(scratch, argv=["yes"])

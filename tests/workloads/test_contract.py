@@ -1,0 +1,170 @@
+"""What every registered workload has to do: the contract of `nfslab.workloads.base`."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nfslab.errors import NfslabError, RunFailed
+from nfslab.machine.availability import Availability
+from nfslab.machine.processes import find_ours
+from nfslab.results.records import CheckRecord, Metric
+from nfslab.workloads.base import Workload
+from nfslab.workloads.registry import WORKLOADS, workload_class
+from pydantic import ValidationError
+
+from tests.workloads.run_context import Run, run_of
+
+SMALL: dict[str, dict[str, Any]] = {
+    "pgbench": {"data": "disk", "transactions": 10},
+    "files": {"data": "disk", "file_size": "256k", "seeks": 20, "phases": "block_write,seeks"},
+    "command": {
+        "data": "disk",
+        "argv": ["sh", "-c", 'echo speed 42 >&1; echo x > "$1/made"', "sh", "{data}"],
+        "metrics": [{"name": "speed", "pattern": "^speed (\\d+)", "unit": "1/s"}],
+    },
+}
+"""The least parameters of a run of each workload."""
+
+LONG: dict[str, dict[str, Any]] = {
+    "pgbench": {"data": "disk", "duration": 60},
+    "files": {"data": "disk", "file_size": "1M", "seeks": 1_000_000_000, "phases": "seeks"},
+    "command": {"data": "disk", "argv": ["sleep", "60"]},
+}
+"""A run that has to be ended."""
+
+every_workload = pytest.mark.parametrize("kind", list(WORKLOADS))
+
+
+def make(kind: str, parameters: dict[str, dict[str, Any]] = SMALL) -> Workload:
+    cls = workload_class(kind)
+    return cls(cls.Parameters(**parameters[kind]))
+
+
+def usable(kind: str) -> Workload:
+    work = make(kind)
+    answer = work.check()
+    if not answer.ok:
+        pytest.skip(f"{kind}: {answer.reason}")
+    return work
+
+
+def name() -> str:
+    return f"contract-{uuid.uuid4().hex[:8]}"
+
+
+def places(work: Workload, scratch: Path) -> dict[str, Path]:
+    """One place for each role that has a target (as the runner does it)."""
+    return {r: scratch / name() for r in work.roles if getattr(work.parameters, r) is not None}
+
+
+@every_workload
+def test_the_class_says_what_it_is(kind: str) -> None:
+    cls = workload_class(kind)
+    assert issubclass(cls, Workload)
+    assert not inspect.isabstract(cls)
+    assert cls.kind == kind
+    assert cls.summary
+    assert "\n" not in cls.summary
+    assert cls.roles
+    assert set(cls.roles) <= set(cls.Parameters.model_fields)
+    answer = cls.available()
+    assert isinstance(answer, Availability)
+    assert answer.ok or answer.reason
+
+
+@every_workload
+def test_parameters_are_strict_and_come_back_from_json(kind: str) -> None:
+    """The resolved parameters go into the record, and have to mean the same when read."""
+    cls = workload_class(kind)
+    parameters = cls.Parameters(**SMALL[kind])
+    dumped = json.loads(json.dumps(parameters.model_dump(mode="json")))
+    assert cls.Parameters(**dumped) == parameters
+    with pytest.raises(ValidationError):
+        cls.Parameters(**SMALL[kind], no_such_parameter=1)
+    with pytest.raises(ValidationError):
+        cls.Parameters(**{k: v for k, v in SMALL[kind].items() if k != "data"})
+
+
+@every_workload
+def test_estimates_are_numbers_one_can_plan_with(kind: str) -> None:
+    work = make(kind)
+    assert 0 < work.estimate_s() < 3600
+    needed = work.estimate_bytes()
+    assert set(needed) <= set(work.roles)
+    assert all(isinstance(size, int) and size >= 0 for size in needed.values())
+
+
+@every_workload
+def test_finish_is_harmless_when_nothing_was_started(kind: str, scratch: Path) -> None:
+    work = make(kind)
+    with run_of(work, scratch, name=name(), places=places(work, scratch)) as run:
+        work.finish(run.context)
+        work.finish(run.context)
+
+
+def one_run(work: Workload, run: Run) -> dict[str, Metric]:
+    work.prepare(run.context)
+    outcome = work.measure(run.context)
+    checks = outcome.checks + work.verify(run.context, outcome)
+    work.finish(run.context)
+    assert all(isinstance(check, CheckRecord) for check in checks)
+    assert [c for c in checks if c.verdict == "violation"] == []
+    for title, table in outcome.samples.items():
+        assert title.replace("_", "").isalnum()
+        assert table.num_rows > 0
+        if "t_ns" in table.column_names:
+            assert str(table.schema.field("t_ns").type) == "int64"
+            assert min(table["t_ns"].to_pylist()) >= 0
+    return outcome.metrics
+
+
+@every_workload
+def test_a_run_yields_metrics_and_leaves_nothing(kind: str, scratch: Path) -> None:
+    work = usable(kind)
+    with run_of(work, scratch, name=name(), places=places(work, scratch)) as run:
+        metrics = one_run(work, run)
+        facts = run.context.facts
+        assert 0 < facts["timed_start_ns"] < facts["timed_end_ns"]
+        assert run.context.commands, "a person can do the same by hand"
+        assert all(isinstance(word, str) for argv in run.context.commands for word in argv)
+        assert find_ours(run.context.resources.token) == []
+    assert [m.primary for m in metrics.values()].count(True) == 1
+    for title, metric in metrics.items():
+        assert math.isfinite(metric.value), title
+        assert metric.unit, title
+        assert metric.better in ("higher", "lower", None)
+    primary = next(metric for metric in metrics.values() if metric.primary)
+    assert primary.value > 0
+
+
+@every_workload
+def test_one_workload_object_may_run_twice(kind: str, scratch: Path) -> None:
+    work = usable(kind)
+    for _ in range(2):
+        with run_of(work, scratch, name=name(), places=places(work, scratch)) as run:
+            one_run(work, run)
+
+
+@every_workload
+def test_a_run_whose_time_is_over_ends_at_once_and_leaves_nothing(kind: str, scratch: Path) -> None:
+    import time
+
+    usable(kind)
+    work = make(kind, LONG)
+    with run_of(work, scratch, name=name(), places=places(work, scratch)) as run:
+        work.prepare(run.context)
+        run.deadline = time.monotonic() + 0.5
+        began = time.monotonic()
+        with pytest.raises(NfslabError) as caught:
+            work.measure(run.context)
+        assert isinstance(caught.value, RunFailed)
+        run.deadline = time.monotonic() + 60
+        work.finish(run.context)
+        assert time.monotonic() - began < 20
+        assert find_ours(run.context.resources.token) == []
