@@ -3,6 +3,8 @@
 //!
 //! `data/captured_messages.txt` states each message's origin and tshark's values.
 
+#![allow(clippy::unwrap_used)] // Also outside the test functions themselves.
+
 use std::collections::HashMap;
 
 use wire::rpc::{Call, Reply, looks_like_call, looks_like_reply};

@@ -1,6 +1,8 @@
 //! Random, mutated and cut bytes: never a panic, never an allocation beyond what came; recognition
 //! and record marking.
 
+#![allow(clippy::unwrap_used)] // Also outside the test functions themselves.
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 

@@ -4,6 +4,8 @@
 //! generator that knows XDR only. Each is put in front of a second operation: if the decoder takes
 //! one byte too many or too few, the second operation is not found or bytes are left over.
 
+#![allow(clippy::unwrap_used)] // Also outside the test functions themselves.
+
 use wire::nfs4::operation_name;
 use wire::programs::{NFS, NFS4_CALLBACK_FIRST};
 use wire::{End, summarise_call, summarise_reply};

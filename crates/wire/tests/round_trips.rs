@@ -1,6 +1,8 @@
 //! decode(encode(x)) == x for every type of NFSv3, MOUNT and portmap, and both decoders (full types
 //! and summaries) agree on where a message ends.
 
+#![allow(clippy::unwrap_used)] // Also outside the test functions themselves.
+
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -238,7 +240,7 @@ proptest! {
         prop_assert_eq!(summary.results.before_size_bytes, file_wcc.before.map(|b| b.size));
         let made = CREATE3resok { obj: maybe, obj_attributes: attributes, dir_wcc: other };
         for procedure in 8..=11 {
-            reply!(NFS, 3, procedure, &CREATE3res::Ok(made.clone()));
+            reply!(NFS, 3, procedure, &CREATE3res::Ok(made));
             reply!(NFS, 3, procedure, &CREATE3res::Fail(status, other));
         }
         reply!(NFS, 3, 12, &REMOVE3res::Ok(other));

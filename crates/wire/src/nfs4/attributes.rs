@@ -25,20 +25,13 @@ mod number {
     pub const TIME_MODIFY: u32 = 53;
 }
 
-/// Attributes of one `fattr4`, and the file handle if it is among them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Decoded<'a> {
-    /// The attributes that a summary reports.
-    pub attributes: Attributes,
-    /// `filehandle` (19), which READDIR may ask for.
-    pub file_handle: Option<&'a [u8]>,
-}
-
-/// Reads `fattr4` into `decoded`; what was decoded before a cut stays there.
+/// Reads `fattr4` into `attributes` and, if it is among them, the `filehandle` (19) that READDIR
+/// may ask for; what was decoded before a cut stays there.
 #[inline]
 pub(super) fn fattr<'a>(
     reader: &mut Reader<'a>,
-    decoded: &mut Decoded<'a>,
+    attributes: &mut Attributes,
+    file_handle: &mut Option<&'a [u8]>,
     field: &'static str,
 ) -> Result<()> {
     let mask = bitmap(reader, field)?;
@@ -46,7 +39,7 @@ pub(super) fn fattr<'a>(
     let there = reader.rest();
     let values = there.get(..length).unwrap_or(there);
     // An error is no more than the end of what can be known: see the module's essay.
-    let _ = read_values(mask, Reader::new(values), decoded);
+    let _ = read_values(mask, Reader::new(values), attributes, file_handle);
     reader.skip(length.saturating_add(padding(length)), field)
 }
 
@@ -58,19 +51,19 @@ pub(super) fn skip_fattr(reader: &mut Reader<'_>, field: &'static str) -> Result
 
 /// Reads `fattr4` of SETATTR, OPEN or CREATE; returns the size that it sets.
 pub(super) fn set_size(reader: &mut Reader<'_>, field: &'static str) -> Result<Option<u64>> {
-    let mut decoded = Decoded::default();
-    fattr(reader, &mut decoded, field)?;
-    Ok(decoded.attributes.size_bytes)
+    let mut attributes = Attributes::default();
+    fattr(reader, &mut attributes, &mut None, field)?;
+    Ok(attributes.size_bytes)
 }
 
 fn read_values<'a>(
     mask: [u32; 3],
     mut reader: Reader<'a>,
-    decoded: &mut Decoded<'a>,
+    attributes: &mut Attributes,
+    file_handle: &mut Option<&'a [u8]>,
 ) -> Result<()> {
     let reader = &mut reader;
-    let attributes = &mut decoded.attributes;
-    // Bits 0 to 53; with none of them wanted behind it, the rest is not read.
+    // Bits 0 to 53: nothing behind them is reported.
     let mut bits = (u64::from(mask[0]) | u64::from(mask[1]) << 32) & ((1 << 54) - 1);
     while bits != 0 {
         let number = bits.trailing_zeros();
@@ -85,7 +78,7 @@ fn read_values<'a>(
                 attributes.fsid = Some(major ^ minor.rotate_left(32));
             }
             number::FILEHANDLE => {
-                decoded.file_handle = Some(handle(reader, "fattr4_filehandle")?);
+                *file_handle = Some(handle(reader, "fattr4_filehandle")?);
             }
             number::FILEID => attributes.file_id = Some(reader.u64("fattr4_fileid")?),
             number::MODE => attributes.mode = Some(reader.u32("fattr4_mode")?),

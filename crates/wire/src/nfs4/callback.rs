@@ -1,13 +1,13 @@
 //! Arguments and results of callback operations (RFC 5662, 7863) but CB_SEQUENCE's fixed part,
 //! which [`super::compound`] reads itself.
 
-use super::attributes::{Decoded, fattr};
+use super::attributes::fattr;
 use super::fields::{
     bitmap, delegation, handle, skip_opaque, skip_state_owner, state_id, write_response,
 };
 use super::opcode::ILLEGAL;
 use crate::error::Result;
-use crate::summary::{Arguments, Results};
+use crate::summary::{Arguments, Attributes, Results};
 use crate::xdr::Reader;
 
 /// `OP_CB_SEQUENCE`.
@@ -135,10 +135,13 @@ pub(super) fn results<'a>(
     match opcode {
         // CB_GETATTR.
         3 if status == 0 => {
-            let mut decoded = Decoded::default();
-            let read = fattr(reader, &mut decoded, "CB_GETATTR4resok.obj_attributes");
-            results.attributes = Some(decoded.attributes);
-            read
+            let attributes = results.attributes.insert(Attributes::default());
+            fattr(
+                reader,
+                attributes,
+                &mut results.file_handle,
+                "CB_GETATTR4resok.obj_attributes",
+            )
         }
         3..=15 | ILLEGAL => Ok(()),
         opcode => Err(reader.bad_value(opcode, "nfs_cb_resop4.resop")),

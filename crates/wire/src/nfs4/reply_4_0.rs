@@ -1,6 +1,6 @@
 //! Results of the operations of NFSv4.0 (RFC 7531), numbers 3 to 39. The status is already read.
 
-use super::attributes::{Decoded, fattr};
+use super::attributes::fattr;
 use super::fields::{
     bitmap, component, delegation, handle, skip_netaddr, skip_opaque, skip_state_owner, state_id,
 };
@@ -11,7 +11,7 @@ use super::opcode::{
 use super::status::{NFS4ERR_CLID_INUSE, NFS4ERR_DENIED};
 use crate::error::Result;
 use crate::limits::{MAX_DATA_BYTES, MAX_PATH_BYTES};
-use crate::summary::{DirectoryEntry, Results, Stability, Visitor};
+use crate::summary::{Attributes, DirectoryEntry, Results, Stability, Visitor};
 use crate::xdr::Reader;
 
 /// `change_info4`: atomic, before, after.
@@ -44,10 +44,14 @@ pub(super) fn results<'a>(
             Ok(())
         }
         GETATTR => {
-            let mut decoded = Decoded::default();
-            let read = fattr(reader, &mut decoded, "GETATTR4resok.obj_attributes");
-            results.attributes = Some(decoded.attributes);
-            read
+            let attributes = results.attributes.insert(Attributes::default());
+            // A handle among the attributes is the object's: what GETFH would give.
+            fattr(
+                reader,
+                attributes,
+                &mut results.file_handle,
+                "GETATTR4resok.obj_attributes",
+            )
         }
         READDIR => directory(reader, results, visitor),
         _ => other(opcode, reader, results),
@@ -129,14 +133,14 @@ fn directory<'a>(
     while reader.bool("dirlist4.entries")? {
         let cookie = reader.u64("entry4.cookie")?;
         let name = component(reader, "entry4.name")?;
-        let mut decoded = Decoded::default();
-        let read = fattr(reader, &mut decoded, "entry4.attrs");
+        let (mut attributes, mut file_handle) = (Attributes::default(), None);
+        let read = fattr(reader, &mut attributes, &mut file_handle, "entry4.attrs");
         visitor.entry(&DirectoryEntry {
-            file_id: decoded.attributes.file_id,
+            file_id: attributes.file_id,
             name,
             cookie,
-            file_handle: decoded.file_handle,
-            attributes: Some(decoded.attributes),
+            file_handle,
+            attributes: Some(attributes),
         });
         entries = entries.saturating_add(1);
         results.entries = Some(entries);
