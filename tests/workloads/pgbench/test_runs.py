@@ -266,6 +266,44 @@ def test_every_run_starts_from_the_same_bytes(scratch: Path) -> None:
     assert any(path.startswith("base/") for path in seen[0][1])
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: the server is another user")
+def test_a_cache_that_the_servers_user_cannot_reach(scratch: Path) -> None:
+    """Results below a private folder (/root): the template is built elsewhere, copied by root."""
+    root = scratch / name()
+    (root / "cache").mkdir(parents=True)
+    (root / "cache").chmod(0o700)
+    work = workload(transactions=5, wal=None)
+    with run_of(work, root, name=name(), places={"data": root / "data"}) as run:
+        outcome, checks = carry_out(work, run)
+        pgdata = run.context.places["data"].path / "pgdata"
+        assert pgdata.stat().st_uid == work.owner()
+    assert outcome.metrics["transactions"].value == 10
+    assert checks["tpcb_invariant"].verdict == "ok"
+
+
+@every_postgres
+def test_the_log_of_a_template_has_the_same_segments_at_any_scale(
+    postgres: str, scratch: Path
+) -> None:
+    from nfslab.workloads.pgbench import cluster
+
+    counts = []
+    for scale in (1, 3):
+        work = workload(scale=scale, postgres=postgres, wal_segment_size="1M")
+        with run_of(work, scratch, name=name()) as run:
+            source, _ = cluster.template(
+                work._deployment(run.context),
+                run.context.cache,
+                work._shape(),
+                run.context.places,
+            )
+            segments = [p for p in (source / "wal").iterdir() if len(p.name) == 24]
+            assert {p.stat().st_size for p in segments} == {1 << 20}
+            counts.append(len(segments))
+    assert counts[0] == counts[1]
+    assert cluster.SEGMENTS_READY <= counts[0] <= cluster.SEGMENTS_READY + 2
+
+
 def test_a_template_that_is_not_whole_is_made_again(scratch: Path) -> None:
     from nfslab.workloads.pgbench import cluster
 

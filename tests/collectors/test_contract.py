@@ -1,0 +1,131 @@
+"""What every registered collector has to do: the contract of `nfslab.collectors.base`."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import threading
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from nfslab.collectors.base import Collector, CollectorParameters
+from nfslab.collectors.registry import COLLECTORS, collector_class
+from nfslab.errors import RunFailed
+from nfslab.machine.availability import Availability
+from nfslab.workloads.command import CommandParameters, CommandWorkload
+from nfslab.workloads.pgbench.parameters import PgbenchParameters
+from nfslab.workloads.pgbench.workload import PgbenchWorkload
+from pydantic import ValidationError
+
+from tests.workloads.run_context import Run, run_of, scratch_folder
+
+every_collector = pytest.mark.parametrize("kind", list(COLLECTORS))
+
+
+@pytest.fixture(scope="module")
+def root() -> Iterator[Path]:
+    with scratch_folder() as folder:
+        yield folder
+
+
+@pytest.fixture
+def loaded(root: Path) -> Iterator[tuple[PgbenchWorkload, Run]]:
+    """A run whose PostgreSQL is up: something for every collector to watch."""
+    work = PgbenchWorkload(PgbenchParameters(data="disk", transactions=30, clients=2))
+    if not work.check().ok:
+        pytest.skip(work.check().reason)
+    name = f"watched-{uuid.uuid4().hex[:8]}"
+    with run_of(work, root, name=name, places={"data": root / f"{name}-data"}) as run:
+        work.prepare(run.context)
+        yield work, run
+
+
+def make(kind: str) -> Collector:
+    cls = collector_class(kind)
+    return cls(cls.Parameters())
+
+
+@every_collector
+def test_the_class_says_what_it_is(kind: str) -> None:
+    cls = collector_class(kind)
+    assert issubclass(cls, Collector)
+    assert not inspect.isabstract(cls)
+    assert cls.kind == kind
+    assert cls.summary
+    assert "\n" not in cls.summary
+    answer = cls.available()
+    assert isinstance(answer, Availability)
+    assert answer.ok or answer.reason
+    assert issubclass(cls.Parameters, CollectorParameters)
+    assert cls.Parameters().required is False
+    with pytest.raises(ValidationError):
+        cls.Parameters(no_such_parameter=1)
+    dumped = cls.Parameters(required=True).model_dump(mode="json")
+    assert cls.Parameters(**json.loads(json.dumps(dumped))) == cls.Parameters(required=True)
+
+
+@every_collector
+def test_it_watches_a_run_and_says_what_that_cost(
+    kind: str, loaded: tuple[PgbenchWorkload, Run]
+) -> None:
+    work, run = loaded
+    collector = make(kind)
+    assert collector.applies(run.context).ok
+    threads = threading.active_count()
+    collector.start(run.context)
+    outcome = work.measure(run.context)
+    evidence = collector.stop()
+    assert outcome.metrics["transactions"].value == 60
+    assert threading.active_count() == threads, "its thread has ended"
+    assert evidence.tables
+    for name, table in evidence.tables.items():
+        assert name.startswith(f"{kind}_")
+        assert table.num_rows > 0, name
+        assert str(table.schema.field("t_ns").type) == "int64"
+        times = table["t_ns"].to_pylist()
+        assert times == sorted(times), name
+        # t = 0 is the start of the timed part; watching began before and ended after.
+        assert times[-1] > 0
+    json.dumps(evidence.summary, allow_nan=False)
+    assert evidence.wall_s is not None
+    assert evidence.wall_s > 0.01
+    assert evidence.cpu_s is not None
+    assert 0 < evidence.cpu_s < evidence.wall_s
+
+
+@every_collector
+def test_it_says_what_is_missing(kind: str, root: Path) -> None:
+    """A run of another workload: the collector watches it, or says why not."""
+    work = CommandWorkload(CommandParameters(data="disk", argv=["true"]))
+    name = f"other-{uuid.uuid4().hex[:8]}"
+    with run_of(work, root, name=name, places={"data": root / f"{name}-data"}) as run:
+        collector = make(kind)
+        answer = collector.applies(run.context)
+        assert answer.ok or (answer.reason and answer.fix)
+        if not answer.ok:
+            with pytest.raises(RunFailed):
+                collector.start(run.context)
+
+
+@every_collector
+def test_stopping_without_a_start_is_harmless(kind: str) -> None:
+    collector = make(kind)
+    assert "incomplete" in collector.stop().summary
+
+
+@every_collector
+def test_it_can_be_stopped_after_what_it_watched_is_gone(
+    kind: str, loaded: tuple[PgbenchWorkload, Run]
+) -> None:
+    work, run = loaded
+    collector = make(kind)
+    collector.start(run.context)
+    work.finish(run.context)
+    evidence = collector.stop()
+    json.dumps(evidence.summary, allow_nan=False)
+    if kind == "postgres":
+        assert evidence.summary["complete"] is False
+        assert evidence.summary["incomplete"]
+        assert evidence.summary["deltas"] == {}

@@ -1,0 +1,221 @@
+"""PostgreSQL's evidence against what is known otherwise: a planted lock, pgbench's counts."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from nfslab.collectors import postgres as module
+from nfslab.collectors.base import Evidence
+from nfslab.collectors.postgres import (
+    PostgresCollector,
+    PostgresCollectorParameters,
+    _differences,
+    _nested,
+)
+from nfslab.errors import Unavailable
+from nfslab.workloads.base import Outcome
+from nfslab.workloads.pgbench.installation import find_installation
+from nfslab.workloads.pgbench.parameters import PgbenchParameters
+from nfslab.workloads.pgbench.workload import PgbenchWorkload
+
+from tests.workloads.run_context import Run, run_of, scratch_folder
+
+
+def there(postgres: str) -> bool:
+    try:
+        find_installation(postgres)
+    except Unavailable:
+        return False
+    return True
+
+
+@pytest.fixture(scope="module")
+def root() -> Iterator[Path]:
+    with scratch_folder() as folder:
+        yield folder
+
+
+class Watched:
+    """A prepared run with the collector to start."""
+
+    def __init__(self, work: PgbenchWorkload, run: Run) -> None:
+        self.work, self.run = work, run
+        self.service = run.context.facts["postgres"]
+
+    def connect(self) -> psycopg.Connection[Any]:
+        return psycopg.connect(
+            self.service.conninfo, dbname=self.service.database, application_name="planted"
+        )
+
+
+@pytest.fixture
+def watch(root: Path, request: pytest.FixtureRequest) -> Iterator[Watched]:
+    options = {"data": "disk", "transactions": 50, "clients": 2, "settings": {"autovacuum": False}}
+    work = PgbenchWorkload(PgbenchParameters(**(options | request.param)))
+    name = f"watched-{uuid.uuid4().hex[:8]}"
+    with run_of(work, root, name=name, places={"data": root / f"{name}-data"}) as run:
+        work.prepare(run.context)
+        yield Watched(work, run)
+
+
+def collect(watched: Watched, **parameters: Any) -> tuple[Outcome, Evidence]:
+    collector = PostgresCollector(PostgresCollectorParameters(**parameters))
+    collector.start(watched.run.context)
+    outcome = watched.work.measure(watched.run.context)
+    return outcome, collector.stop()
+
+
+def with_postgres(**options: Any) -> Any:
+    """Parametrize the fixture `watch` over all PostgreSQLs, with options of the load."""
+    return pytest.mark.parametrize(
+        "watch",
+        [
+            pytest.param(
+                {"postgres": p} | options,
+                id=p,
+                marks=pytest.mark.skipif(not there(p), reason=f"no PostgreSQL {p!r} here"),
+            )
+            for p in ("system", "embedded-16", "embedded")
+        ],
+        indirect=True,
+    )
+
+
+@with_postgres()
+def test_a_planted_lock_wait_is_seen(watch: Watched) -> None:
+    """One session holds a row's lock, another waits for it: Lock:transactionid."""
+    update = "UPDATE pgbench_branches SET bbalance = bbalance WHERE bid = 1"
+    collector = PostgresCollector(PostgresCollectorParameters(interval=0.02))
+    with watch.connect() as holder, watch.connect() as waiter:
+        holder.execute(update)
+        waiting = threading.Thread(target=waiter.execute, args=(update,))
+        waiting.start()
+        with psycopg.connect(watch.service.conninfo, autocommit=True) as other:
+            query = "SELECT wait_event FROM pg_stat_activity WHERE pid = %s"
+            deadline = time.monotonic() + 20
+            while time.monotonic() < deadline:
+                row = other.execute(query, (waiter.info.backend_pid,)).fetchone()
+                if row == ("transactionid",):
+                    break
+        collector.start(watch.run.context)
+        watcher = collector._watch
+        assert watcher is not None
+        while len(watcher._ticks) < 5:
+            time.sleep(0.01)
+        holder.rollback()
+        waiting.join()
+        waiter.rollback()
+    table = collector.stop().tables["postgres_waits"].to_pylist()
+    first = min(row["t_ns"] for row in table)
+    seen = [
+        row
+        for row in table
+        if (row["wait_event_type"], row["wait_event"]) == ("Lock", "transactionid")
+    ]
+    assert seen[0]["t_ns"] == first, "already in the first sample"
+    assert all(
+        (row["backend_type"], row["state"], row["backends"]) == ("client backend", "active", 1)
+        for row in seen
+    )
+    holding = [r for r in table if r["t_ns"] == first and r["state"] == "idle in transaction"]
+    assert [(r["wait_event"], r["backends"]) for r in holding] == [("ClientRead", 1)]
+    # The collector does not see itself: one active client backend in the first sample.
+    active = [r for r in table if r["t_ns"] == first and r["state"] == "active"]
+    assert sum(r["backends"] for r in active if r["backend_type"] == "client backend") == 1
+
+
+@with_postgres()
+def test_the_servers_counts_are_pgbenchs(watch: Watched) -> None:
+    """pg_stat_database over the timed part: pgbench's transactions, and what is known else.
+
+    Each session begins with a transaction of its own (InitPostgres), and pgbench asks two
+    questions before it starts (number of branches, partitions).
+    """
+    outcome, evidence = collect(watch, interval=0.05)
+    assert evidence.summary["complete"] is True
+    database = evidence.summary["deltas"]["pg_stat_database"]
+    done = outcome.metrics["transactions"].value
+    assert done == 100
+    assert database["sessions"] == 3, "pgbench's first connection and its two clients"
+    assert database["xact_commit"] == done + database["sessions"] + 2
+    assert database["tup_inserted"] == done, "one row of history a transaction"
+    assert database["tup_updated"] == 3 * done
+    assert database["xact_rollback"] == 0
+    wal = evidence.summary["deltas"]["pg_stat_wal"]
+    assert wal["wal_bytes"] > 100 * done
+    if watch.service.major >= 16:
+        rows = evidence.summary["deltas"]["pg_stat_io"]
+        assert rows["client backend/relation/normal"]["hits"] > 0
+    if watch.service.major >= 17:
+        assert evidence.summary["deltas"]["pg_stat_checkpointer"]["num_requested"] == 0
+    # The same from the table: last value minus the last one before t = 0.
+    counts = evidence.tables["postgres_counters"].to_pylist()
+    mine = [row for row in counts if row["name"] == "pg_stat_database.xact_commit"]
+    before = [row["value"] for row in mine if row["t_ns"] < 0][-1]
+    assert mine[-1]["value"] - before == database["xact_commit"]
+
+
+@with_postgres(warm_up=1, builtin="simple-update")
+def test_the_warm_up_is_not_counted(watch: Watched) -> None:
+    outcome, evidence = collect(watch)
+    done = outcome.metrics["transactions"].value
+    assert evidence.summary["deltas"]["pg_stat_database"]["tup_inserted"] == done == 100
+    waits = evidence.tables["postgres_waits"]["t_ns"].to_pylist()
+    assert waits[0] < -900_000_000, "it watched the warm-up too"
+
+
+@pytest.mark.parametrize("watch", [{"transactions": None, "duration": 2}], indirect=True)
+def test_watching_costs_little_and_the_samples_keep_their_pace(watch: Watched) -> None:
+    _, evidence = collect(watch)
+    cost = evidence.summary["cost"]
+    assert evidence.cpu_s == pytest.approx(cost["collector_cpu_s"] + cost["backend_cpu_s"])
+    assert cost["backend_cpu_s"] > 0
+    # 1 % is usual at 10 Hz; a machine that does other things as well gets some room.
+    assert cost["share_of_one_cpu"] < 0.04
+    looks = evidence.summary["samples"] + evidence.summary["missed_ticks"]
+    assert looks == pytest.approx(evidence.wall_s * 10 if evidence.wall_s else 0, abs=3)
+    client = [row for row in evidence.summary["waits"] if row["backend_type"] == "client backend"]
+    busy = sum(row["mean_backends"] for row in client)
+    assert 1.5 < busy <= 2.5, "two clients, on average somewhere at every look"
+
+
+@pytest.mark.parametrize("watch", [{}], indirect=True)
+def test_a_reset_of_the_counters_is_flagged(watch: Watched) -> None:
+    collector = PostgresCollector(PostgresCollectorParameters())
+    watch.work.measure(watch.run.context)
+    collector.start(watch.run.context)
+    with watch.connect() as connection:
+        connection.execute("SELECT pg_stat_reset()")
+    resets = collector.stop().summary["resets"]
+    assert "pg_stat_database.*" in resets
+    assert "pg_stat_database.xact_commit" in resets
+
+
+@pytest.mark.parametrize("watch", [{}], indirect=True)
+def test_too_many_rows_end_the_sampling_and_say_so(
+    watch: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "WAIT_ROWS_MAX", 12)
+    _, evidence = collect(watch, interval=0.01)
+    assert evidence.tables["postgres_waits"].num_rows <= 12
+    assert evidence.summary["complete"] is False
+    assert "more than 12 rows" in evidence.summary["incomplete"]
+
+
+def test_differences_by_hand() -> None:
+    first = {"pg_stat_wal.wal_bytes": 10.0, "pg_stat_io.client backend/relation/normal.reads": 1.0}
+    last = first | {
+        "pg_stat_wal.wal_bytes": 25.0,
+        "pg_stat_io.walwriter/wal/normal.writes": 4.0,
+    }
+    assert _nested(_differences(first, last)) == {
+        "pg_stat_wal": {"wal_bytes": 15.0},
+        "pg_stat_io": {"walwriter/wal/normal": {"writes": 4.0}},
+    }
