@@ -101,7 +101,7 @@ def _runs(outcomes: Outcomes) -> list[dict[str, Any]]:
 
 
 def _print(entries: list[dict[str, Any]], with_runs: bool) -> None:
-    from nfslab.report.text import date, printable, table
+    from nfslab.report.text import count, date, printable, table
 
     header = ["experiment", "points", "runs", "failed", "begun", "primary metric (medians)"]
     rows = [
@@ -124,7 +124,8 @@ def _print(entries: list[dict[str, Any]], with_runs: bool) -> None:
             continue
         for what in ("damaged", "partial"):
             if entry[what]:
-                click.echo(f"{entry['folder']}: {entry[what]} {what} runs (see `nfslab show`)")
+                runs = count(entry[what], f"{what} run")
+                click.echo(f"{entry['folder']}: {runs} (see `nfslab show`)")
         if with_runs:
             _print_runs(entry)
 

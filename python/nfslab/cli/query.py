@@ -62,9 +62,7 @@ def _print_views(columns: dict[str, list[tuple[str, str]]], as_json: bool) -> No
     if as_json:
         from nfslab.results.durable import to_json
 
-        content = {
-            view: [{"name": n, "type": t} for n, t in found] for view, found in columns.items()
-        }
+        content = {view: dict(found) for view, found in columns.items()}
         click.echo(to_json(content, indent=1))
         return
     for view, found in columns.items():

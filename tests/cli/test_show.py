@@ -1,0 +1,98 @@
+"""`nfslab show`: an experiment, a selection, one run, and why a run failed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from nfslab.results.store import ExperimentFolder
+
+from tests.cli.invocation import nfslab
+from tests.report.synthetic import Recipe, write_pgbench
+
+Capture = pytest.CaptureFixture[str]
+
+RECIPE = Recipe(
+    clients=(1, 5), repetitions=3, samples=False, durable=False, failed=((1, 1),), excluded=2
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> ExperimentFolder:
+    return write_pgbench(tmp_path, RECIPE)
+
+
+def test_an_experiment(folder: ExperimentFolder, capsys: Capture) -> None:
+    said = nfslab(capsys, "show", folder.path)
+    assert said.code == 0
+    for part in (
+        "Where data and log live",
+        "11 of 12 planned runs ok",
+        "axis clients (workload.clients): 1, 5",
+        "2 combinations excluded",
+        "placement=log apart, clients=5",
+        "the server did not start",
+        "no space left on device",
+        "again: nfslab run placement-2001.toml",
+    ):
+        assert part in said.out, part
+
+
+def test_a_selection_shows_only_its_points(folder: ExperimentFolder, capsys: Capture) -> None:
+    said = nfslab(capsys, "show", f"{folder.path}:clients=1")
+    assert "clients=1" in said.out
+    assert "placement=together, clients=5" not in said.out
+    assert "failed:" not in said.out  # the failed run is at clients=5
+
+
+def test_a_run_with_all_that_is_known(folder: ExperimentFolder, capsys: Capture) -> None:
+    line = next(line for line in folder.sealed_runs() if line.status == "ok")
+    said = nfslab(capsys, "show", folder.path, line.run_id)
+    assert said.code == 0
+    for part in ("tps *", "littles_law", "rw,relatime", "stable", "measure", "workload.scale"):
+        assert part in said.out, part
+    assert "last lines" not in said.out
+    record = json.loads(nfslab(capsys, "show", folder.path, line.run_id, "--json").out)
+    assert record["metrics"]["tps"]["value"] == line.metrics["tps"]
+
+
+def test_a_failed_run_shows_its_logs_without_steering_the_terminal(
+    folder: ExperimentFolder, capsys: Capture
+) -> None:
+    line = next(line for line in folder.sealed_runs() if line.status == "failed")
+    log = folder.runs_path / line.run_id / "logs" / "server.log"
+    lines = [f"line {number}" for number in range(1000)]
+    log.write_bytes("\n".join([*lines, "\x1b[2Jred", "FATAL: \xff"]).encode("latin-1"))
+    said = nfslab(capsys, "show", folder.path, line.run_id)
+    assert f"failed in phase {'load'}: the server did not start" in said.out
+    assert "line 999" in said.out
+    assert "line 981" not in said.out  # the last 20 lines only
+    assert "FATAL" in said.out
+    assert "\x1b" not in said.out
+
+
+def test_a_run_is_found_by_its_beginning(folder: ExperimentFolder, capsys: Capture) -> None:
+    run_id = folder.sealed_runs()[0].run_id
+    assert run_id in nfslab(capsys, "show", folder.path, run_id[:12]).out
+    said = nfslab(capsys, "show", folder.path, "b000")
+    assert said.code == 2
+    assert "it begins 4 of them" in said.err
+    said = nfslab(capsys, "show", folder.path, run_id[:-1] + "7")
+    assert said.code == 2
+    assert f"did you mean {run_id}" in said.err
+
+
+def test_a_damaged_run_says_why(folder: ExperimentFolder, capsys: Capture) -> None:
+    run_id = folder.sealed_runs()[0].run_id
+    (folder.runs_path / run_id / "run.json").write_text("{")
+    said = nfslab(capsys, "show", folder.path, run_id)
+    assert said.code == 1
+    assert "is damaged" in said.err
+
+
+def test_the_experiment_as_json(folder: ExperimentFolder, capsys: Capture) -> None:
+    content = json.loads(nfslab(capsys, "show", f"{folder.path}:clients=5", "--json").out)
+    assert content["record"]["identity"] == folder.record.identity
+    assert {point["factors"]["clients"] for point in content["points"]} == {5}
+    assert len(content["runs"]) == 6
