@@ -4,9 +4,19 @@ Times are integer nanoseconds of CLOCK_MONOTONIC, the clock of `time.monotonic_n
 """
 
 from collections.abc import Callable
-from typing import Final, TypedDict, final
+from typing import Final, TypedDict, final, type_check_only
 
 from typing_extensions import Buffer
+
+__all__ = [
+    "FILES_SCHEMA",
+    "CoreError",
+    "Histogram",
+    "SystemSampler",
+    "build_info",
+    "run_files",
+    "toml_lines",
+]
 
 class CoreError(Exception):
     """Any error of the core. `str()` is "what: why"."""
@@ -47,7 +57,7 @@ class Histogram:
     and deviation are exact (`exact` is True) unless the histogram came from bytes.
     """
 
-    def __init__(self, significant_digits: int = 3) -> None:
+    def __new__(cls, significant_digits: int = 3) -> Histogram:
         """Empty; 1 to 5 digits, else CoreError("histogram")."""
     def record(self, latency_ns: int) -> None: ...
     def record_many(self, latencies_ns: Buffer) -> None:
@@ -139,9 +149,10 @@ def run_files(config_json: str, progress: Callable[[str], None] | None = None) -
           start_monotonic_ns, wall_ns: int        from the common start to the last thread's end
           data_ns: int            part of wall_ns until the last thread's last operation
           final_sync_ns: int      the rest: final fsync and close
-          bytes, operations: int  one operation = one block (of characters too; a seek with or
-                                  without its rewrite is one)
-          rewrites: int           seeks: operations that also wrote
+          bytes, operations: int  one operation = one block (of characters too; a block read and
+                                  written back is one operation and counts its bytes once)
+          rewrites: int           rewrite, seeks: operations that also wrote
+          read_bytes, written_bytes: int          moved by system calls, as they answered
           user_ns, system_ns, cpu_ns: int         of the workers, final sync included
           voluntary_switches, involuntary_switches: int
           latency: HISTOGRAM      per operation, without the syncs
@@ -152,12 +163,13 @@ def run_files(config_json: str, progress: Callable[[str], None] | None = None) -
           first_mismatch: str | null
           checked_blocks: int
           cache: {drop_asked: bool, resident_bytes: int | null, size_bytes: int}  before the phase
-          workers: [{bytes, operations, wall_ns, user_ns, system_ns}]
+          workers: [{bytes, operations, wall_ns, cpu_ns, user_ns, system_ns}]
         }]
         HISTOGRAM = {count, below, above, min_ns, max_ns, mean_ns, stdev_ns, p50_ns, p90_ns,
                      p99_ns, p999_ns, relative_error, v2_base64}    (null when empty)
 
-    `flags` holds "debug_build" when figures must not be published.
+    `flags` holds "debug_build" when figures must not be published, "files_left: ..." when files
+    could not be removed.
 
     `progress` gets JSON about five times a second: {phase, phase_index, phases, step ("fill",
     "run"), done, total (operations), bytes, elapsed_ns}. What it raises cancels the run: the files
@@ -166,6 +178,7 @@ def run_files(config_json: str, progress: Callable[[str], None] | None = None) -
     Raises CoreError: "config", "space", "read_only", "permission", "unsupported", "io".
     """
 
+@type_check_only
 class SampledColumn(TypedDict):
     """One quantity over time."""
 
@@ -178,10 +191,12 @@ class SampledColumn(TypedDict):
     kind: str
     """"counter" (grows since boot; differences have meaning) or "gauge"."""
 
+@type_check_only
 class SampledAbsence(TypedDict):
     source: str
     why: str
 
+@type_check_only
 class SampledCost(TypedDict):
     """What the sampling itself used."""
 
@@ -195,6 +210,7 @@ class SampledCost(TypedDict):
     max_read_ns: int
     """Longest time from the first to the last file of one sample."""
 
+@type_check_only
 class SamplerResult(TypedDict):
     schema: int
     clock: str
@@ -234,7 +250,7 @@ class SamplerResult(TypedDict):
 class SystemSampler:
     """Reads /proc at a fixed interval on a thread of its own. Start and stop once."""
 
-    def __init__(self, interval_ns: int = 100_000_000, cgroup: str | None = None) -> None:
+    def __new__(cls, interval_ns: int = 100_000_000, cgroup: str | None = None) -> SystemSampler:
         """`cgroup`: directory of a cgroup (v2, or v1 memory controller) to read as well.
 
         A group without any known file is listed in `absent`.

@@ -14,7 +14,7 @@ pub struct Histogram(LatencyHistogram);
 #[pymethods]
 impl Histogram {
     #[new]
-    #[pyo3(signature = (significant_digits = measure::histogram::DEFAULT_DIGITS))]
+    #[pyo3(signature = (significant_digits = 3))]
     fn new(py: Python<'_>, significant_digits: u8) -> PyResult<Self> {
         LatencyHistogram::with_digits(significant_digits)
             .map(Self)
