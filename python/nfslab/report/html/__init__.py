@@ -12,12 +12,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from nfslab.report.model import Analysis
 
-def render_html(path: Path, *, baseline: Mapping[str, Any] | None = None) -> str:
-    """The report of the experiment at `path` as the text of one HTML file."""
+
+def render_html(source: Path | Analysis, *, baseline: Mapping[str, Any] | None = None) -> str:
+    """The report of the experiment at `source` (or of its analysis), as text of one file."""
     from nfslab.report.html.document import render
 
-    return render(path, baseline=baseline)
+    return render(source, baseline=baseline)
 
 
 def write_html(

@@ -9,7 +9,7 @@ panels of a figure share it and nothing is cut off.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nfslab.quantities import format_size
 from nfslab.report.html import payload, wording
@@ -142,20 +142,25 @@ def short_point_label(analysis: Analysis, index: int, without: str = "") -> str:
     for axis in analysis.axes:
         if axis.name == without or len(axis.levels) < 2:
             continue
-        level = point.factors.get(axis.name, "")
-        numeric = axis.numeric
-        parts.append(f"{axis.name.replace('_', ' ')} {level}" if numeric else str(level))
+        level = shown_level(analysis, index, axis.name)
+        parts.append(f"{axis.name.replace('_', ' ')} {level}" if axis.numeric else level)
     return " · ".join(parts) or ("" if without else point.label)
+
+
+def shown_level(analysis: Analysis, index: int, axis: str) -> str:
+    """A point's level on an axis as people read it (sizes with their unit)."""
+    found = [i for i, one in enumerate(analysis.axes) if one.name == axis]
+    if not found:
+        return analysis.points[index].label
+    place = level_indexes(analysis.axes, analysis.points[index])[found[0]]
+    return axis_content(analysis.axes[found[0]])["shown"][place]
 
 
 def comparison_row(analysis: Analysis, item: ComparisonResult) -> payload.ComparisonRow:
     """One comparison; a bound at infinity has no place on an axis and is in the text."""
     result = item.result
     interval = result.interval
-    new, base = (
-        str(analysis.points[i].factors.get(item.axis, analysis.points[i].label))
-        for i in (item.point, item.base_point)
-    )
+    new, base = (shown_level(analysis, i, item.axis) for i in (item.point, item.base_point))
     numeric = any(axis.name == item.axis and axis.numeric for axis in analysis.axes)
     name = f"{item.axis.replace('_', ' ')} " if numeric else ""
     rest = short_point_label(analysis, item.point, without=item.axis)
@@ -303,61 +308,3 @@ def block_starts(runs: Sequence[RunResult]) -> list[payload.BlockStart]:
     for run in runs:
         first[run.block] = min(first.get(run.block, run.position), run.position)
     return [{"at": float(at)} for at in sorted(first.values())]
-
-
-def reference(analysis: Analysis, metrics: Sequence[str]) -> payload.Reference | None:
-    """The published table beside ours, row by row and metric by metric."""
-    table = analysis.reference
-    if table is None or not table.rows:
-        return None
-    rows: list[payload.ReferenceRow] = []
-    texts = [c for c in table.columns if c in table.match]
-    for row in table.rows:
-        label = " · ".join(row.cells[c] for c in texts if row.cells.get(c))
-        for name, published in row.values.items():
-            if name in metrics and row.point is not None:
-                rows.append(_reference_row(analysis, name, label, row.point, published))
-    if not rows:
-        return None
-    names = [name for name in metrics if any(row["metric"] == name for row in rows)]
-    return {
-        "title": table.title,
-        "source": table.source,
-        "metrics": names,
-        "rows": rows,
-        "domains": {name: _reference_domain(rows, name) for name in names},
-    }
-
-
-def _reference_row(
-    analysis: Analysis, metric: str, label: str, point: int, published: float
-) -> payload.ReferenceRow:
-    summary = analysis.points[point].estimates.get(metric)
-    interval = summary.interval if summary else None
-    measured = summary.median if summary else None
-    return {
-        "metric": metric,
-        "label": label or analysis.points[point].label,
-        "published": json_number(published),
-        "published_label": label,
-        "measured": json_number(measured),
-        "measured_label": analysis.points[point].label,
-        "low": json_number(interval.low) if interval else None,
-        "high": json_number(interval.high) if interval else None,
-        "n": summary.n if summary else 0,
-        "ratio": json_number(measured / published) if measured is not None and published else None,
-    }
-
-
-def _reference_domain(rows: Iterable[payload.ReferenceRow], metric: str) -> payload.ReferenceDomain:
-    values: list[Any] = [
-        v
-        for row in rows
-        if row["metric"] == metric
-        for v in (row["published"], row["measured"], row["low"], row["high"])
-        if v is not None
-    ]
-    low, high = min(values), max(values)
-    if low > 0 and high / low >= LOG_FROM_RATIO / 4:
-        return {"scale": "log", "positions": log_domain(low, high)}
-    return {"scale": "linear", "positions": linear_domain(low, high)}

@@ -17,6 +17,7 @@ import shlex
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
@@ -24,23 +25,24 @@ from markupsafe import Markup
 from nfslab import __version__
 from nfslab.errors import NfslabError
 from nfslab.report.analysis import analyse
-from nfslab.report.html import content, tables
+from nfslab.report.html import content, published, tables
 from nfslab.report.html.columns import pack
 from nfslab.report.html.evidence import NOTE
 from nfslab.report.html.grid import quantile_grid
 from nfslab.report.html.payload import PAYLOAD_SCHEMA
+from nfslab.report.html.samples import TRANSACTIONS, counts_operations
 from nfslab.report.html.series import Series, read_series
+from nfslab.report.model import Analysis
 from nfslab.results.catalogue import RUNS
 from nfslab.results.durable import write_durably
+from nfslab.results.outcomes import locate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from jinja2 import Environment
 
     from nfslab.report.html import payload
-    from nfslab.report.model import Analysis
 
 SIZE_LIMIT_BYTES = 10_000_000
 SERIES_SHARE = 0.9
@@ -50,19 +52,20 @@ METRICS_MOST = 60
 LATENCY_PAD = 0.02
 
 
-def render(results: Path, *, baseline: Mapping[str, Any] | None = None) -> str:
-    """The report of the experiment at `results`, as the text of an HTML file.
+def render(source: Path | Analysis, *, baseline: Mapping[str, Any] | None = None) -> str:
+    """The report of the experiment at `source` (or of its analysis), as HTML text.
 
-    `baseline`: {axis: level} to compare with. Raises `ResultsError` when there is no
-    experiment, `NfslabError` when the report would be larger than it may be.
+    `baseline`: {axis: level} to compare with, where `source` is a path. Raises
+    `ResultsError` when there is no experiment, `NfslabError` when the report would be
+    larger than it may be.
     """
-    analysis = analyse(results, baseline=baseline)
+    analysis = source if isinstance(source, Analysis) else analyse(source, baseline=baseline)
     names = metric_names(analysis)
     page = _page(analysis)
     fixed = len(page.encode()) + sum(len(part) for part in (script(), style()))
     main_size = _main_size(analysis, names)
     room = max(0, int((SIZE_LIMIT_BYTES - fixed - main_size) * SERIES_SHARE))
-    series = read_series(_series_runs(analysis, results), room)
+    series = read_series(_series_runs(analysis), room)
     main = main_content(analysis, names, series)
     text = _page(analysis, series, [("main", pack(_json(main))), *series.chunks.items()])
     size = len(text.encode())
@@ -88,10 +91,8 @@ def metric_names(analysis: Analysis) -> list[str]:
     return known[:METRICS_MOST]
 
 
-def _series_runs(analysis: Analysis, results: Path) -> list[tuple[int, int, int, Path]]:
-    from nfslab.results.outcomes import locate
-
-    folder = locate(results) / RUNS
+def _series_runs(analysis: Analysis) -> list[tuple[int, int, int, Path]]:
+    folder = locate(Path(analysis.path)) / RUNS
     return [
         (i, run.point, run.block, folder / run.run_id)
         for i, run in enumerate(analysis.runs)
@@ -133,24 +134,33 @@ def main_content(analysis: Analysis, names: list[str], series: Series) -> payloa
         "time": time_content(series),
         "latency": latency_content(series),
         "evidence": {"panels": series.panels.panels, "note": evidence_note(series)},
-        "reference": content.reference(analysis, names),
+        "reference": published.reference(analysis, names),
     }
 
 
 def time_content(series: Series) -> payload.Time:
     """The time axis and the quantities over it."""
+    panels = series.panels
     return {
-        "domain": [0.0, series.panels.end_s],
+        "domain": [0.0, panels.end_s],
         "rates": [
-            {
-                "key": key,
-                "label": "transactions per second" if key == "transactions" else key,
-                "unit": "1/s" if key == "transactions" else "B/s",
-                "what": "transactions" if key == "transactions" else "bytes",
-                "most": most,
-            }
-            for key, most in series.panels.rate_most.items()
+            _rate(key, most, panels.rate_span_s[key]) for key, most in panels.rate_most.items()
         ],
+    }
+
+
+def _rate(key: str, most: float, span: tuple[float, float]) -> payload.Rate:
+    operations = counts_operations(key)
+    what = key if key == TRANSACTIONS else "operations" if operations else "bytes"
+    name = key.replace("_", " ")
+    label = f"{name} per second" if key == TRANSACTIONS else f"{name} throughput"
+    return {
+        "key": key,
+        "label": label,
+        "unit": "1/s" if operations else "B/s",
+        "what": what,
+        "most": most,
+        "span": [span[0], max(span[1], span[0] + 1e-9)],
     }
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from nfslab.report.html.evidence import CPU_BANDS, DEVICES_MOST, RUNNING, WAITS
 from nfslab.report.html.grid import NS
+from nfslab.report.html.samples import TRANSACTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +46,7 @@ class Panels:
     panels: list[EvidencePanel]
     columns: dict[str, list[str]]
     rate_most: dict[str, float]
+    rate_span_s: dict[str, tuple[float, float]]
     latency_kinds: list[str]
     latency_domain_s: tuple[float, float] | None
     heat_most: dict[str, int]
@@ -62,6 +64,7 @@ def arrange(evidence: Sequence[dict[str, FrameData]], samples: Sequence[RunSampl
         panels,
         columns,
         _rate_most(samples),
+        _rate_span_s(samples),
         list(dict.fromkeys(key for s in samples for key in s.quantiles_ns)),
         _latency_domain(samples),
         _heat_most(samples),
@@ -271,9 +274,22 @@ def _rate_most(samples: Sequence[RunSamples]) -> dict[str, float]:
     for run in samples:
         for key, data in run.rates.items():
             if data.counts.size:
-                rate = float(data.counts.max()) * NS / data.width_ns
+                rate = float(data.whole().max(initial=0)) * NS / data.width_ns
                 most[key] = max(most.get(key, 0.0), rate)
     return {key: value or 1.0 for key, value in most.items()}
+
+
+def _rate_span_s(samples: Sequence[RunSamples]) -> dict[str, tuple[float, float]]:
+    """First beginning and last end of each quantity over all runs."""
+    spans: dict[str, tuple[float, float]] = {}
+    for run in samples:
+        for key, data in run.rates.items():
+            low, high = data.start_ns / NS, (data.end_ns + data.width_ns) / NS
+            if key == TRANSACTIONS:
+                low, high = 0.0, data.end_ns / NS
+            known = spans.get(key, (low, high))
+            spans[key] = (min(known[0], low), max(known[1], high))
+    return spans
 
 
 def _latency_domain(samples: Sequence[RunSamples]) -> tuple[float, float] | None:

@@ -148,7 +148,9 @@ class Rate(TypedDict):
     what: str
     """What is counted, in the plural ("transactions", "bytes")."""
     most: float
-    """Largest rate of any bin of any run: the top of the shared scale."""
+    """Largest rate of any whole bin of any run: the top of the shared scale."""
+    span: Domain
+    """When it was done, over all runs (a phase begins where the one before ended)."""
 
 
 class Kind(TypedDict):
@@ -228,11 +230,31 @@ class ReferenceDomain(TypedDict):
     positions: Domain
 
 
+class Curve(TypedDict):
+    """One line over the levels of an axis; `levels` index the axis."""
+
+    label: str
+    levels: list[int]
+    values: list[float]
+    low: list[float | None]
+    high: list[float | None]
+
+
+class Curves(TypedDict):
+    """Published and measured lines over one numeric axis, by metric."""
+
+    axis: int
+    published: dict[str, list[Curve]]
+    measured: dict[str, list[Curve]]
+
+
 class Reference(TypedDict):
     """A published table laid beside the results."""
 
     title: str
     source: str
+    notes: list[str]
+    curves: Curves | None
     metrics: list[str]
     rows: list[ReferenceRow]
     domains: dict[str, ReferenceDomain]

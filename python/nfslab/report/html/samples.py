@@ -11,7 +11,7 @@ other tables has no figures over time; the report says so by leaving them out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,11 +42,16 @@ class RateData:
     width_ns: int
     counts: Ints
     end_ns: int
-    """Where the run's last operation ended: the last bin may be cut short by it."""
+    """Up to here bins are whole: the last one may be cut short by the end of the run."""
+    start_ns: int = 0
 
     def coarser(self) -> RateData:
         """Pairs of bins, summed."""
-        return RateData(self.width_ns * 2, _pairs(self.counts), self.end_ns)
+        return replace(self, width_ns=self.width_ns * 2, counts=_pairs(self.counts))
+
+    def whole(self) -> Ints:
+        """The bins that the end of the run does not cut short."""
+        return self.counts[: (self.end_ns - self.start_ns) // self.width_ns]
 
 
 @dataclass(slots=True)
@@ -186,14 +191,34 @@ def heat(t_ns: Ints, latency_ns: Ints, grid: Grid) -> HeatData:
 
 
 def _series(path: Path, grid: Grid, found: RunSamples) -> None:
-    columns = read_columns(path, ["t_ns", "phase", "bytes"])
+    columns = read_columns(path, ["t_ns", "phase", "bytes", "operations"])
     t_ns = columns["t_ns"].to_numpy()
-    amounts = columns["bytes"].to_numpy()
     phases = np.asarray(columns["phase"].to_pylist(), dtype=object)
     for phase in dict.fromkeys(phases.tolist()):
         mine = phases == phase
-        sums = bin_sums(t_ns[mine], grid.rate_ns, amounts[mine])
-        found.rates[str(phase)] = RateData(grid.rate_ns, sums, int(t_ns[mine].max()))
+        name = str(phase)
+        amounts = columns["operations" if counts_operations(name) else "bytes"].to_numpy()
+        times = t_ns[mine]
+        start_ns, last_ns = int(times.min()), int(times.max())
+        width_ns = whole_multiple(times, grid.rate_ns)
+        sums = bin_sums(times - start_ns, width_ns, amounts[mine])
+        # Times are beginnings of intervals; the last interval may be shorter than the others.
+        found.rates[name] = RateData(width_ns, sums, last_ns, start_ns)
+
+
+def counts_operations(phase: str) -> bool:
+    """Random access is counted in operations, sequential access in bytes."""
+    return phase == TRANSACTIONS or phase.startswith("random_")
+
+
+def whole_multiple(t_ns: Ints, width_ns: int) -> int:
+    """The bin width for sums that are given per interval: a whole number of intervals.
+
+    A narrower bin would show a spike and then nothing, though nothing of the kind happened.
+    """
+    steps = np.diff(np.unique(t_ns))
+    interval = int(steps.min()) if steps.size else width_ns
+    return max(1, -(-width_ns // interval)) * interval
 
 
 def _histograms(path: Path, found: RunSamples) -> None:

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
     from nfslab.report.html.payload import (
         ColumnSpec,
         EvidenceFrame,
@@ -182,7 +180,7 @@ def rate_most(items: Iterable[RunSeries]) -> dict[str, float]:
     most: dict[str, float] = {}
     for item in items:
         for key, data in item.samples.rates.items():
-            whole = whole_bins(data)
+            whole = data.whole()
             top = float(whole.max()) * NS / data.width_ns if whole.size else 0.0
             most[key] = max(most.get(key, 0.0), top)
     return {key: value or 1.0 for key, value in most.items()}
@@ -207,9 +205,9 @@ def _run_frames(writer: ChunkWriter, item: RunSeries, panels: Panels) -> RunFram
 
 def _rate(writer: ChunkWriter, data: RateData) -> RateFrame:
     width_s = data.width_ns / NS
-    whole = whole_bins(data)
+    whole = data.whole()
     return {
-        "t0": 0.0,
+        "t0": data.start_ns / NS,
         "dt": width_s,
         "n": int(data.counts.size),
         "whole": int(whole.size),
@@ -217,11 +215,6 @@ def _rate(writer: ChunkWriter, data: RateData) -> RateFrame:
         "total": float(data.counts.sum()),
         "least": float(whole.min()) / width_s if whole.size else None,
     }
-
-
-def whole_bins(data: RateData) -> NDArray[np.int64]:
-    """The bins that the end of the run does not cut short."""
-    return data.counts[: data.end_ns // data.width_ns]
 
 
 def _quantiles(writer: ChunkWriter, values_ns: list[float], n: int) -> QuantileFrame:

@@ -6,7 +6,7 @@
 //        prepare(): promise, domain(): {x, y}, scene(width, viewport, hidden, paper), table()}
 
 import { button, h, s, uniqueId } from './dom.js';
-import { count } from './format.js';
+import { count, quantity } from './format.js';
 import { pngBlob, savePng, saveSvg, svgText } from './export.js';
 import { bindGestures } from './gestures.js';
 import { Plot, svgOf } from './plot.js';
@@ -125,9 +125,11 @@ export class Figure {
     this.caption.replaceChildren(...(Array.isArray(text) ? text : [text]));
     this.drawLegend();
     const { counts } = this.scene;
+    const shown = (n) => (counts.unit === 'B/s' ? quantity(n, 'B') : count(n));
+    const what = counts?.unit === 'B/s' ? '' : ` ${counts?.what}`;
     this.readout.textContent = !counts ? '' : counts.inView === counts.total
-      ? `${count(counts.total)} ${counts.what}`
-      : `${count(counts.inView)} of ${count(counts.total)} ${counts.what} in view`;
+      ? `${shown(counts.total)}${what}`
+      : `${shown(counts.inView)} of ${shown(counts.total)}${what} in view`;
   }
 
   drawLegend() {

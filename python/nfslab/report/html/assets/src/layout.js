@@ -1,8 +1,9 @@
 // Where panels go: small multiples in rows and columns with one shared scale; y labels on the
 // first column only, x labels on the last panel of each column.
 
-const LEFT = 74;
-const RIGHT = 18;
+/** Room for tick labels such as "1,000 MiB/s" and the axis' name. */
+export const LEFT = 92;
+export const RIGHT = 24;
 const GAP_X = 26;
 const TITLE = 30;
 const GAP_Y = 26;

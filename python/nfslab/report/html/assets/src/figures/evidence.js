@@ -6,14 +6,13 @@ import { select } from '../dom.js';
 import { column } from '../data.js';
 import { number, quantity, share } from '../format.js';
 import { TIME_NAME, firstPoint, loadPoint, pointOptions, times } from '../frames.js';
-import { stacked } from '../layout.js';
+import { LEFT, RIGHT, stacked } from '../layout.js';
 import { linear, ticks } from '../scales.js';
 import { colour, seriesLook } from '../theme.js';
 
 const RATE_PX = 104;
 const PANEL_PX = 84;
 const PAPER_PX = 52; // all panels on one page
-const LEFT = 74;
 const NONE = '-1';
 
 const shown = (value, unit) => (unit === 'share' ? share(value) : quantity(value, unit));
@@ -64,23 +63,33 @@ export function evidenceFigure(model) {
     return out;
   }
 
+  // Throughput of the run: one line, or one a phase (in the unit of the first).
   function ratePanel(i, place, viewport) {
-    const rate = model.time.rates[0];
-    const frame = dataOf(i)?.rates?.[rate?.key];
-    if (!frame) return null;
-    const ts = times(loaded[i].chunk, frame);
-    const values = column(loaded[i].chunk, frame.amount).map((v) => v / frame.dt);
+    const unit = model.time.rates[0]?.unit;
+    const lines = model.time.rates.filter((r) => r.unit === unit).flatMap((rate, k) => {
+      const frame = dataOf(i)?.rates?.[rate.key];
+      if (!frame) return [];
+      const ts = times(loaded[i].chunk, frame).subarray(0, frame.whole);
+      const values = column(loaded[i].chunk, frame.amount).map((v) => v / frame.dt);
+      const paint = k ? seriesLook(k - 1) : { colour: colour('fg') };
+      return [{ rate, ts, values, paint }];
+    });
+    if (!lines.length) return null;
+    const top = Math.max(...model.time.rates.filter((r) => r.unit === unit).map((r) => r.most));
+    const points = lines.flatMap(({ rate, ts, values }) => Array.from(ts, (t, k) => [t, values[k], rate]));
     return {
-      rect: place.rect, title: rate.label, titleRise: 20,
-      layers: [{
-        kind: 'line', points: Array.from(ts.subarray(0, frame.whole), (t, k) => [t, values[k]]),
-        colour: colour('fg'),
+      rect: place.rect, titleRise: 20,
+      title: lines.length > 1 ? 'Throughput by phase' : lines[0].rate.label,
+      marks: lines.length > 1
+        ? lines.map(({ rate, paint }) => ({ text: rate.label, colour: paint.colour })) : [],
+      layers: lines.map(({ ts, values, paint }) => ({
+        kind: 'line', points: Array.from(ts, (t, k) => [t, values[k]]), colour: paint.colour,
         width: 1.3,
-      }],
-      x: axisX(viewport, place), y: { domain: [0, rate.most * 1.04],
-        ticks: axisTicks([0, rate.most * 1.04], rate.unit) },
-      hover: { xs: ts, lines: (k) => [[quantity(ts[k], 's', 4), ''],
-        [quantity(values[k], rate.unit), rate.label]] },
+      })),
+      x: axisX(viewport, place),
+      y: { domain: [0, top * 1.04], ticks: axisTicks([0, top * 1.04], unit) },
+      hover: { xs: points.map(([t]) => t), lines: (k) => [[quantity(points[k][0], 's', 4), ''],
+        [quantity(points[k][1], unit), points[k][2].label]] },
     };
   }
 
@@ -129,8 +138,8 @@ export function evidenceFigure(model) {
   function scene(width, viewport, _hidden, paper = false) {
     const panels = keys();
     const columns = sides();
-    const gap = 70;
-    const w = (width - LEFT - 18 - gap * (columns.length - 1)) / columns.length;
+    const gap = 86;
+    const w = (width - LEFT - RIGHT - gap * (columns.length - 1)) / columns.length;
     const heights = [paper ? PAPER_PX : RATE_PX, ...panels.map(() => (paper ? PAPER_PX : PANEL_PX))];
     const out = [];
     let height = 0;

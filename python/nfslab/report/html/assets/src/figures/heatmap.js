@@ -67,14 +67,15 @@ export function heatmapFigure(model) {
     });
   }
 
+  // Operations of the cells that are at least partly in view.
   function tally(grid, cells, viewport) {
     let n = 0;
     for (let y = 0; y < grid.nl; y += 1) {
-      const middle = grid.l0 + (y + 0.5) * grid.dl;
-      if (middle < viewport.y[0] || middle > viewport.y[1]) continue;
+      const low = grid.l0 + y * grid.dl;
+      if (low + grid.dl <= viewport.y[0] || low >= viewport.y[1]) continue;
       for (let x = 0; x < grid.nt; x += 1) {
-        const t = grid.t0 + (x + 0.5) * grid.dt;
-        if (t >= viewport.x[0] && t <= viewport.x[1]) n += cells[y * grid.nt + x];
+        const t = grid.t0 + x * grid.dt;
+        if (t + grid.dt > viewport.x[0] && t <= viewport.x[1]) n += cells[y * grid.nt + x];
       }
     }
     return n;
@@ -102,7 +103,7 @@ export function heatmapFigure(model) {
           ticks: ticks(linear, viewport.x, Math.max(3, Math.floor(rect.w / 80)), 's'),
         },
         y: {
-          domain: viewport.y, name: first ? 'latency' : '', labels: first, nameGap: 56,
+          domain: viewport.y, name: first ? 'latency' : '', labels: first, nameGap: 72,
           ticks: ticks(log, viewport.y, 5, 's'),
         },
         hover: {

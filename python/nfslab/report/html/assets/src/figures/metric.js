@@ -145,7 +145,7 @@ export function metricFigure(model) {
         },
         y: {
           domain: viewport.y, name: first ? m.label : '', labels: first,
-          ticks: ticks(scale(), viewport.y, 6, m.unit), nameGap: 56,
+          ticks: ticks(scale(), viewport.y, 6, m.unit), nameGap: 72,
         },
         ...panelLayers(group, hidden, viewport, rect, counts, used),
       };

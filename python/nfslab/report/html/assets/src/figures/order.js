@@ -3,6 +3,7 @@
 
 import { checkbox, select } from '../dom.js';
 import { count, quantity } from '../format.js';
+import { LEFT, RIGHT } from '../layout.js';
 import { linear, log, ticks } from '../scales.js';
 import { colour, seriesLook } from '../theme.js';
 
@@ -37,7 +38,7 @@ export function orderFigure(model) {
   };
 
   function scene(width, viewport, hidden) {
-    const rect = { x: 74, y: 14, w: width - 92, h: HEIGHT };
+    const rect = { x: LEFT, y: 14, w: width - LEFT - RIGHT, h: HEIGHT };
     const to = scale().to;
     const groups = new Map();
     const failed = [];
@@ -99,7 +100,7 @@ export function orderFigure(model) {
           ticks: ticks(linear, viewport.x, 10, '').filter((t) => Number.isInteger(t.value) && t.value > 0),
         },
         y: {
-          domain: viewport.y, nameGap: 56,
+          domain: viewport.y, nameGap: 72,
           name: relative() ? `${metric().label} / median of its point` : metric().label,
           ticks: ticks(scale(), viewport.y, 6, relative() ? '' : metric().unit),
         },

@@ -5,6 +5,7 @@ import { select } from '../dom.js';
 import { column } from '../data.js';
 import { quantileName, quantity } from '../format.js';
 import { firstPoint, loadPoint, pointOptions } from '../frames.js';
+import { LEFT, RIGHT } from '../layout.js';
 import { log, nines, ticks } from '../scales.js';
 import { seriesLook } from '../theme.js';
 
@@ -47,7 +48,7 @@ export function percentilesFigure(model) {
   }
 
   function scene(width, viewport, hidden) {
-    const rect = { x: 74, y: 16, w: width - 92, h: HEIGHT };
+    const rect = { x: LEFT, y: 16, w: width - LEFT - RIGHT, h: HEIGHT };
     const layers = [];
     const hover = [];
     const counts = { total: 0, inView: 0, what: 'percentile marks' };
@@ -88,7 +89,7 @@ export function percentilesFigure(model) {
           ticks: ticks(nines, viewport.x),
         },
         y: {
-          domain: viewport.y, name: 'latency', nameGap: 56, ticks: ticks(log, viewport.y, 6, 's'),
+          domain: viewport.y, name: 'latency', nameGap: 72, ticks: ticks(log, viewport.y, 6, 's'),
         },
       }],
     };

@@ -45,7 +45,7 @@ export function pointsFigure(model) {
       for (const run of model.runsOf[p]) {
         const value = model.value(m.name, run);
         if (value === null) continue;
-        const dot = [to(value), rowOf(p) + ((model.runs.block[run] % 5) - 2) * 0.06];
+        const dot = [to(value), rowOf(p) + (model.runsOf[p].length > 1 ? ((model.runs.block[run] % 5) - 2) * 0.06 : 0)];
         cloud.push(dot);
         counts.total += 1;
         if (viewport.contains(dot[0], dot[1])) counts.inView += 1;

@@ -2,20 +2,101 @@
 // can be compared is the shape, and no spread was published with them.
 
 import { select } from '../dom.js';
-import { quantity } from '../format.js';
-import { log, linear, ticks } from '../scales.js';
+import { interval, quantity } from '../format.js';
+import { facets } from '../layout.js';
+import { levelTicks, linear, log, ticks } from '../scales.js';
 import { seriesLook } from '../theme.js';
 
 const ROW_PX = 26;
 
 export function referenceFigure(model) {
   const { reference } = model;
-  const state = { metric: reference.metrics[0] };
+  const { curves } = reference;
+  const state = { metric: reference.metrics[0], view: curves ? 'curves' : 'rows' };
   const rows = () => reference.rows.filter((r) => r.metric === state.metric);
   const metric = () => model.metric(state.metric);
   const scale = () => (reference.domains[state.metric].scale === 'log' ? log : linear);
 
-  function scene(width, viewport) {
+  // One panel the published curves, one ours: same axis, same scale.
+  function curveScene(width, viewport, hidden) {
+    const axis = model.axes[curves.axis];
+    const sides = [['published', curves.published], ['measured here', curves.measured]];
+    const { places, height } = facets(2, width, { height: 300 });
+    const counts = { total: 0, inView: 0, what: 'values' };
+    const to = scale().to;
+    const legend = [];
+    const panels = sides.map(([title, byMetric], side) => {
+      const { rect, first } = places[side];
+      const layers = [];
+      const points = [];
+      byMetric[state.metric].forEach((curve, k) => {
+        const look = seriesLook(side === 0 ? k + 2 : k);
+        const key = `${side}-${k}`;
+        legend.push({ key, label: `${curve.label}${side ? '' : ' (published)'}`, look });
+        if (hidden.has(key)) return;
+        const dots = curve.levels.map((l, i) => [axis.positions[l], to(curve.values[i])]);
+        dots.forEach(([x, y], i) => {
+          counts.total += 1;
+          if (viewport.contains(x, y)) counts.inView += 1;
+          points.push({
+            x, y, lines: () => [
+              [quantity(curve.values[i], metric().unit), `${curve.label}, ${title}`],
+              ['', `${axis.name} ${axis.shown[curve.levels[i]]}`],
+              ['', curve.low[i] === null ? 'spread unknown'
+                : interval(curve.low[i], curve.high[i], metric().unit)],
+            ],
+          });
+        });
+        layers.push(
+          { kind: 'line', points: dots, colour: look.colour, dash: look.dash, width: 1.5 },
+          {
+            kind: 'intervals', colour: look.colour,
+            items: dots.map(([x], i) => [x, curve.low[i], curve.high[i]])
+              .filter(([, low]) => low !== null && (scale() !== log || low > 0))
+              .map(([at, low, high]) => ({ at, low: to(low), high: to(high) })),
+          },
+          {
+            kind: 'dots', points: dots, colour: look.colour, shape: look.shape, size: 8, z: 6,
+            hollow: side === 0,
+          },
+        );
+      });
+      return {
+        rect, title, layers, hover: { points },
+        x: {
+          domain: viewport.x, name: model.axisTitle(curves.axis),
+          ticks: levelTicks(axis.shown, axis.positions, viewport.x),
+        },
+        y: {
+          domain: viewport.y, name: first ? metric().label : '', labels: first, nameGap: 72,
+          ticks: ticks(scale(), viewport.y, 6, metric().unit),
+        },
+      };
+    });
+    return { width, height, panels, counts, legend };
+  }
+
+  const controls = (fig) => {
+    const again = (key) => (value) => {
+      state[key] = value;
+      fig.hidden.clear();
+      fig.draw();
+    };
+    return [
+      ...(reference.metrics.length < 2 ? [] : [select('Metric',
+        reference.metrics.map((name) => [name, model.metric(name).label]), state.metric,
+        again('metric'))]),
+      ...(curves ? [select('Show', [['curves', 'curves'], ['rows', 'row by row']], state.view,
+        again('view'))] : []),
+    ];
+  };
+
+  function scene(width, viewport, hidden) {
+    return state.view === 'curves' ? curveScene(width, viewport, hidden)
+      : rowScene(width, viewport);
+  }
+
+  function rowScene(width, viewport) {
     const list = rows();
     const left = Math.min(320, Math.max(120, width * 0.3));
     const rect = { x: left, y: 12, w: width - left - 24, h: Math.max(90, list.length * ROW_PX) };
@@ -85,14 +166,15 @@ export function referenceFigure(model) {
   const show = (v) => quantity(v, metric().unit);
   return {
     id: 'reference', title: 'Beside the published figures', renderer: 'svg', axes: 'xy', scene,
-    controls: (fig) => (reference.metrics.length < 2 ? [] : [select('Metric',
-      reference.metrics.map((name) => [name, model.metric(name).label]), state.metric,
-      (value) => { state.metric = value; fig.draw(); })]),
-    domain: () => ({
-      x: reference.domains[state.metric].positions, y: [0.4, rows().length + 0.6],
-    }),
-    caption: () => `${reference.title}. ${reference.source} The published figures carry no `
-      + 'spread: whether a difference from them means anything is unknown. Compare the shape.',
+    controls,
+    domain: () => {
+      const { positions } = reference.domains[state.metric];
+      return state.view === 'curves' ? { x: model.axes[curves.axis].domain, y: positions }
+        : { x: positions, y: [0.4, rows().length + 0.6] };
+    },
+    caption: () => `${reference.title}. ${reference.source}. The published figures carry no `
+      + 'spread: whether a difference from them means anything is unknown; compare the shapes. '
+      + `Measured: median with ${model.interval.label}. ${reference.notes.join(' ')}`,
     table: () => ({
       columns: [{ label: 'row' }, { label: 'published', numeric: true, show },
         { label: 'measured', numeric: true, show }, { label: 'runs', numeric: true },

@@ -5,15 +5,20 @@ import { button, checkbox, select } from '../dom.js';
 import { column } from '../data.js';
 import { count, quantity } from '../format.js';
 import { TIME_NAME, firstPoint, loadPoint, pointOptions, times } from '../frames.js';
+import { LEFT, RIGHT } from '../layout.js';
 import { linear, ticks } from '../scales.js';
 import { seriesLook } from '../theme.js';
 
 const HEIGHT = 290;
+const MOST_LEGEND = 24;
+const MOST_TOLD = 12; // runs in a tooltip
 
 export function timelineFigure(model) {
   const state = { point: firstPoint(model), rate: model.time.rates[0].key, shared: false };
   let loaded = null;
   const rate = () => model.time.rates.find((r) => r.key === state.rate);
+
+  const amount = (v) => (rate().unit === '1/s' ? count(v) : quantity(v, 'B'));
 
   async function prepare() {
     loaded = await loadPoint(model, state.point);
@@ -65,10 +70,10 @@ export function timelineFigure(model) {
   }
 
   function scene(width, viewport, hidden) {
-    const rect = { x: 74, y: 16, w: width - 92, h: HEIGHT };
+    const rect = { x: LEFT, y: 16, w: width - LEFT - RIGHT, h: HEIGHT };
     const all = lines();
     const shown = all.filter(({ run }) => !hidden.has(String(run)));
-    const counts = { total: 0, inView: 0, what: rate().what };
+    const counts = { total: 0, inView: 0, what: rate().what, unit: rate().unit };
     const layers = [];
     const warm = [];
     for (const { run, frame, ts, amounts, values } of shown) {
@@ -97,7 +102,7 @@ export function timelineFigure(model) {
     return {
       width, height: HEIGHT + 68, counts,
       dt: all[0]?.frame.dt, empty: !all.length,
-      legend: all.map(({ run }) => ({
+      legend: all.length > MOST_LEGEND ? [] : all.map(({ run }) => ({
         key: String(run), look: { ...seriesLook(model.runs.block[run]), shape: null },
         label: model.runLabel(run),
       })),
@@ -107,14 +112,14 @@ export function timelineFigure(model) {
           domain: viewport.x, name: TIME_NAME, ticks: ticks(linear, viewport.x, 9, 's'),
         },
         y: {
-          domain: viewport.y, name: rate().label, nameGap: 56,
+          domain: viewport.y, name: rate().label, nameGap: 72,
           ticks: ticks(linear, viewport.y, 5, rate().unit),
         },
         hover: longest && {
           xs: longest.ts,
           lines: (i) => [
             [quantity(longest.ts[i], 's', 4), `bin of ${quantity(longest.frame.dt, 's')}`],
-            ...shown.slice(0, 12).map((l) => [
+            ...shown.slice(0, MOST_TOLD).map((l) => [
               i < l.values.length ? quantity(l.values[i], rate().unit) : '–',
               model.runLabel(l.run)]),
           ],
@@ -126,7 +131,7 @@ export function timelineFigure(model) {
   return {
     id: 'timeline', title: 'Over the time of each run', renderer: 'canvas', axes: 'xy',
     link: 'time', prepare, controls, scene,
-    domain: () => ({ x: model.time.domain, y: [0, most() * 1.04] }),
+    domain: () => ({ x: rate().span, y: [0, most() * 1.04] }),
     caption: (drawn) => (drawn.empty ? 'No series was recorded for this point.'
       : `${rate().label} of ${model.pointLabel(state.point)}, one line a run, counted exactly in `
       + `bins of ${quantity(drawn.dt, 's')} (a last bin that the end of the run cuts short is `
@@ -136,7 +141,7 @@ export function timelineFigure(model) {
       const all = lines();
       return {
         columns: [{ label: 'run' }, { label: 'bins', numeric: true },
-          { label: rate().what, numeric: true, show: (v) => count(v) },
+          { label: rate().what, numeric: true, show: amount },
           { label: 'least in a bin', numeric: true, show: (v) => quantity(v, rate().unit) },
           { label: 'most in a bin', numeric: true, show: (v) => quantity(v, rate().unit) },
           { label: 'warm-up until', numeric: true, show: (v) => quantity(v, 's') }],
