@@ -156,3 +156,91 @@ fn a_cut_operation_is_truncated_and_never_malformed() {
         }
     }
 }
+
+/// Opcode, status, file handle, whether it is whole.
+type Operation = (u32, Option<u32>, Option<Vec<u8>>, bool);
+
+#[derive(Default)]
+struct Seen(Vec<Operation>);
+impl<'a> wire::Visitor<'a> for Seen {
+    fn call_operation(&mut self, operation: &wire::summary::CallOperation<'a>) {
+        let handle = operation.arguments.file_handle.map(<[u8]>::to_vec);
+        self.0
+            .push((operation.opcode, None, handle, operation.whole));
+    }
+    fn reply_operation(&mut self, operation: &wire::summary::ReplyOperation<'a>) {
+        let handle = operation.results.file_handle.map(<[u8]>::to_vec);
+        self.0.push((
+            operation.opcode,
+            operation.results.status,
+            handle,
+            operation.whole,
+        ));
+    }
+}
+
+fn bytes_of(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_be_bytes()).collect()
+}
+
+/// A field that was cut is unknown: it never shows the operation in front (RFC 7531, by hand).
+#[test]
+fn nothing_is_carried_over_from_one_operation_to_the_next() {
+    // READ of 3 words' state id first, so that all behind it are not the naming operation:
+    // PUTFH a, READ, PUTFH b, GETATTR; the second handle is cut after one of its two words.
+    let call = bytes_of(&[
+        0,
+        0,
+        5,
+        22,
+        4,
+        0xaaaa_aaaa,
+        25,
+        0,
+        0,
+        0,
+        0,
+        0,
+        8,
+        9,
+        22,
+        8,
+        0xbbbb_bbbb,
+    ]);
+    let mut seen = Seen::default();
+    let body = wire::Body::new(&call, false);
+    let summary = wire::summarise_call_with([NFS, 4, 1], body, &mut seen);
+    assert_eq!(summary.compound.and_then(|c| c.named_by), Some(25));
+    assert_eq!(summary.arguments.file_handle, Some(&[0xaa; 4][..]));
+    assert_eq!(seen.0[1], (25, None, Some(vec![0xaa; 4]), true));
+    assert_eq!(seen.0[2], (22, None, None, false));
+    // READ failed would end a COMPOUND; here PUTFH, READ (empty), PUTFH with its status cut.
+    let reply = bytes_of(&[0, 0, 4, 25, 0, 1, 0, 22, 70, 22]);
+    let mut seen = Seen::default();
+    let body = wire::Body::new(&reply, false);
+    wire::summarise_reply_with([NFS, 4, 1], body, &mut seen);
+    assert_eq!(seen.0[1], (22, Some(70), None, true));
+    assert_eq!(seen.0[2], (22, None, None, false));
+}
+
+/// A WRITE whose payload was not kept: the operations behind it are decoded all the same.
+#[test]
+fn operations_behind_a_hole_are_decoded() {
+    let mut call = bytes_of(&[0, 1, 3, 22, 4, 0xaaaa_aaaa, 38, 0, 0, 0, 0, 0, 8, 2, 1001]);
+    let head_bytes = call.len() + 100;
+    call.resize(call.len() + 1004, 0x77);
+    call.extend(bytes_of(&[9, 1, 0x18]));
+    let whole = summarise_call(NFS, 4, 1, &call, true);
+    assert_eq!(whole.end, End::Complete);
+    for missing in [0, 1, 500, 904] {
+        let tail = &call[head_bytes + missing..];
+        let body = wire::Body::with_hole(&call[..head_bytes], missing, tail, true);
+        let holed = wire::summarise_call_with([NFS, 4, 1], body, &mut wire::Ignore);
+        assert_eq!(holed, whole);
+        assert_eq!(holed.compound.map(|c| c.data_bytes), Some(1001));
+    }
+    // A hole that reaches into the next operation hides it.
+    let body = wire::Body::with_hole(&call[..head_bytes], 905, &call[head_bytes + 905..], true);
+    let holed = wire::summarise_call_with([NFS, 4, 1], body, &mut wire::Ignore);
+    assert_ne!(holed.end, End::Complete);
+}
