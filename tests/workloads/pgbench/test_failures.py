@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -16,7 +17,8 @@ from typing import Any
 import psycopg
 import pytest
 from nfslab.errors import Interrupted, RunFailed
-from nfslab.machine.processes import all_statuses
+from nfslab.machine.processes import all_statuses, find_ours
+from nfslab.machine.resources import recover
 from nfslab.workloads.pgbench import execution
 from nfslab.workloads.pgbench import server as servers
 from nfslab.workloads.pgbench.failures import explained, log_tail
@@ -217,6 +219,64 @@ def test_time_over_or_interrupted_ends_pgbench_and_server(scratch: Path) -> None
         postmaster = run.context.facts["postgres"].pid
         mine = {postmaster, *(s.identity.pid for s in all_statuses() if s.parent == postmaster)}
         assert not mine & {s.identity.pid for s in all_statuses() if s.alive}
+
+
+KILLED_RUNNER = """
+import sys
+from pathlib import Path
+from nfslab.workloads.pgbench import execution
+from nfslab.workloads.pgbench.parameters import PgbenchParameters
+from nfslab.workloads.pgbench.workload import PgbenchWorkload
+from tests.workloads.run_context import run_of
+
+root = Path(sys.argv[1])
+work = PgbenchWorkload(PgbenchParameters(data="disk", wal="log", duration=60))
+with run_of(work, root, name="killed") as run:
+    work.prepare(run.context)
+    check = execution.LogRoom.check
+    def tell(room):
+        check(room)
+        if room.files():
+            print(run.context.resources.token, run.context.facts["postgres"].pid, flush=True)
+    execution.LogRoom.check = tell
+    work.measure(run.context)
+"""
+
+
+def shared_memory_of(user: int) -> int:
+    """System V segments of a user (PostgreSQL keeps one a server)."""
+    lines = Path("/proc/sysvipc/shm").read_text().splitlines()
+    column = lines[0].split().index("uid")
+    return sum(int(line.split()[column]) == user for line in lines[1:])
+
+
+def test_a_killed_runner_leaves_nothing_that_the_next_start_does_not_find(
+    scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = scratch / name()
+    root.mkdir()
+    user = workload().owner() or os.geteuid()
+    segments = shared_memory_of(user)
+    runner = subprocess.Popen(
+        [sys.executable, "-c", KILLED_RUNNER, str(root)],
+        cwd=Path(__file__).parents[3],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert runner.stdout is not None
+    token, postmaster = runner.stdout.readline().split()
+    runner.kill()
+    runner.wait()
+    runner.stdout.close()
+    monkeypatch.setenv("NFSLAB_STATE", str(root / "state"))
+    told = recover()
+    assert told
+    assert find_ours(token) == []
+    assert all(s.identity.pid != int(postmaster) or not s.alive for s in all_statuses())
+    left = [p for parent in ("/tmp", "/dev/shm", "/var/tmp") for p in Path(parent).iterdir()]
+    assert [p for p in left if token in p.name] == []
+    assert shared_memory_of(user) == segments, "a server that is asked to quit cleans up"
+    assert recover() == [], "the second start finds nothing"
 
 
 def test_a_log_that_outgrows_its_room_fails_the_run(

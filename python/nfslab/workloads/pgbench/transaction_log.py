@@ -12,7 +12,7 @@ beyond what pgbench wrote (whole microseconds). One file per pgbench thread:
   0 for skipped and failed ones: that is no measurement, here it is null.
 * `retries` (with --max-tries other than 1, pgbench 15 and newer).
 
-Decisions: pyarrow parses (about 10 million lines a second); which optional columns there
+Decisions: pyarrow parses (some million lines a second); which optional columns there
 are is told by the caller, who knows the options, and a line with another number of
 columns is an error, as is a last line without its end. Latency of what did not complete
 is null, never 0. With --rate, pgbench counts latency from the planned instant.
@@ -44,8 +44,8 @@ SKIPPED: Final = 2
 NOT_COMPLETED: Final = ("skipped", "failed", "serialization", "deadlock", "other")
 """Words that stand in place of a latency."""
 
-LOG_BYTES_MAX: Final = 8 << 30
-"""Largest log that is read (some 200 million transactions): it has to fit into memory."""
+LOG_BYTES_MAX: Final = 2 << 30
+"""Largest log that is read: some 50 million transactions, which take about 6 GiB of memory."""
 
 BYTES_PER_TRANSACTION: Final = 48
 """A line's length, for estimates: `31 10000000 100000 0 1700000000 123456 100000 0`."""
@@ -147,8 +147,9 @@ def read_transaction_log(files: Sequence[Path], layout: LogLayout) -> Transactio
     parts = [part for file in files if (part := _read_file(file, layout)) is not None]
 
     def joined(name: str, dtype: str) -> npt.NDArray[Any]:
-        arrays = [part[name] for part in parts]
-        return np.concatenate(arrays).astype(dtype) if arrays else np.zeros(0, dtype)
+        arrays = [part.pop(name) for part in parts]
+        whole = arrays[0] if len(arrays) == 1 else np.concatenate([np.zeros(0, dtype), *arrays])
+        return whole.astype(dtype, copy=False)
 
     completed = joined("completed", "int64")
     order = np.argsort(completed, kind="stable")
