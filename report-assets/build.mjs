@@ -17,6 +17,7 @@ const assets = path.resolve(here, '../python/nfslab/report/html/assets');
 const sources = path.join(assets, 'src');
 const bundle = path.join(assets, 'vendor', 'report.min.js');
 const record = path.join(assets, 'vendor', 'BUNDLE.json');
+const licences = path.join(assets, 'vendor', 'LICENSES.md');
 const sha256 = (bytes) => createHash('sha256').update(bytes).digest('hex');
 
 // One hash over all sources: "name NUL sha256 LF" of each file, sorted by name.
@@ -42,6 +43,24 @@ async function packages(metafile) {
   return list;
 }
 
+// Which files of a package have to be passed on with it.
+const NOTICES = {
+  echarts: ['NOTICE', 'licenses/LICENSE-d3'], zrender: ['LICENSE'], tslib: ['CopyrightNotice.txt'],
+};
+
+async function notices(list) {
+  const parts = ['# Software inside report.min.js\n\nEvery HTML report carries it, with this text.\n'];
+  for (const { name, version, license } of list) {
+    parts.push(`\n## ${name} ${version} (${license})\n`);
+    for (const file of NOTICES[name]) {
+      const text = await readFile(path.join(here, 'node_modules', name, file), 'utf8');
+      parts.push(`\n${text.replaceAll('\r', '').replaceAll('*/', '* /').trim()}\n`);
+    }
+    if (license === 'Apache-2.0') parts.push('\nLicensed under the Apache License, Version 2.0.\n');
+  }
+  return parts.join('');
+}
+
 const result = await build({
   absWorkingDir: here,
   entryPoints: [path.join(sources, 'main.js')],
@@ -56,30 +75,31 @@ const result = await build({
   write: false,
   outfile: bundle,
   define: { 'process.env.NODE_ENV': '"production"' },
-  banner: {
-    js: '/* nfslab report. Contains Apache ECharts and zrender; see vendor/LICENSES.md. */',
-  },
 });
+const used = await packages(result.metafile);
+const licenceText = await notices(used);
 
 // "</script" and "<!--" would end or hide the script inside a page.
-const text = result.outputFiles[0].text
+const text = `/*\n${licenceText}*/\n${result.outputFiles[0].text}`
   .replaceAll(/<\/(script)/gi, '<\\/$1').replaceAll('<!--', '<\\!--');
 const manifest = {
   bundle: { file: 'report.min.js', bytes: Buffer.byteLength(text), sha256: sha256(text) },
   sources: await sourceHash(),
-  packages: await packages(result.metafile),
+  packages: used,
   built_with: { esbuild: JSON.parse(await readFile(
     path.join(here, 'node_modules/esbuild/package.json'), 'utf8')).version },
 };
 const json = `${JSON.stringify(manifest, null, 2)}\n`;
 
 if (process.argv.includes('--check')) {
-  const same = (await readFile(bundle, 'utf8')) === text && (await readFile(record, 'utf8')) === json;
+  const committed = [bundle, record, licences].map((file) => readFile(file, 'utf8'));
+  const same = (await Promise.all(committed)).join('') === [text, json, licenceText].join('');
   console.log(same ? 'the committed bundle is what the sources give'
     : 'the committed bundle differs: run `npm run build`');
   process.exitCode = same ? 0 : 1;
 } else {
   await writeFile(bundle, text);
   await writeFile(record, json);
+  await writeFile(licences, licenceText);
   console.log(`${path.relative(process.cwd(), bundle)}: ${manifest.bundle.bytes} bytes`);
 }

@@ -6,7 +6,8 @@ const LEAST_SHARE = 1e-5; // of the full span: deeper than any figure has data f
 const groups = new Map();
 
 function clampRange([a, b], [low, high]) {
-  const span = Math.min(high - low, Math.max(b - a, (high - low) * LEAST_SHARE));
+  const span = Math.max(b - a, (high - low) * LEAST_SHARE);
+  if (span >= high - low) return [low, high];
   let from = b - a === span ? a : (a + b - span) / 2;
   from = Math.min(Math.max(from, low), high - span);
   return [from, from + span];

@@ -1,0 +1,95 @@
+"""Opening a report as a person would: headless Chromium, with the network cut.
+
+    with browser() as chromium, opened(chromium, path) as page: ...
+
+Any console error or warning, any uncaught error and any request that is not the file itself
+(or a blob or data of its own) fails the test when the page is closed. Debian's Chromium is
+used; `--disable-gpu`, because software WebGL and GPU canvases distort what is drawn.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHROMIUM = Path("/usr/bin/chromium")
+OWN = ("file:", "data:", "blob:")
+
+
+@contextlib.contextmanager
+def browser() -> Iterator[Any]:
+    """A running Chromium; skips the test where there is none."""
+    if not CHROMIUM.exists():
+        pytest.skip(f"no Chromium at {CHROMIUM} (Debian: apt-get install chromium)")
+    api = pytest.importorskip("playwright.sync_api", reason="no playwright (pip, group checks)")
+    arguments = ["--disable-gpu"] + ["--no-sandbox"] * (os.geteuid() == 0)
+    with api.sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=str(CHROMIUM), args=arguments)
+        try:
+            yield chromium
+        finally:
+            chromium.close()
+
+
+@contextlib.contextmanager
+def opened(chromium: Any, path: Path, *, scripts: bool = True, **options: Any) -> Iterator[Any]:
+    """The report at `path`, drawn wholly; fails on anything that went wrong meanwhile."""
+    options = {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light", **options}
+    context = chromium.new_context(offline=True, java_script_enabled=scripts, **options)
+    page = context.new_page()
+    wrong: list[str] = []
+
+    def on_console(message: Any) -> None:
+        if message.type in ("error", "warning"):
+            wrong.append(f"console {message.type}: {message.text}")
+
+    def on_request(request: Any) -> None:
+        if not request.url.startswith(OWN):
+            wrong.append(f"request: {request.url[:200]}")
+
+    page.on("console", on_console)
+    page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
+    page.on("request", on_request)
+    try:
+        page.goto(path.as_uri())
+        if scripts:
+            page.evaluate("window.nfslab.ready")
+        yield page
+        page.evaluate("0")  # what is still on its way arrives before this answer
+    finally:
+        context.close()
+    assert wrong == []
+
+
+def figures(page: Any) -> dict[str, dict[str, Any]]:
+    """State of every figure by id: drawn, view, full, counts, panels."""
+    return {state["id"]: state for state in page.evaluate("window.nfslab.figures")}
+
+
+def figure(page: Any, name: str) -> dict[str, Any]:
+    """State of one figure after all frames that are due have been drawn."""
+    page.evaluate("new Promise((f) => requestAnimationFrame(() => requestAnimationFrame(f)))")
+    return figures(page)[name]
+
+
+def drag(page: Any, name: str, start: tuple[float, float], end: tuple[float, float]) -> None:
+    """Drag a box in the first panel of a figure; corners as shares of the panel, y upwards."""
+    page.locator(f"#{name} .host").scroll_into_view_if_needed()
+    box = page.locator(f"#{name} .host").bounding_box()
+    rect = figures(page)[name]["panels"][0]["rect"]
+
+    def at(share: tuple[float, float]) -> tuple[float, float]:
+        return (
+            box["x"] + rect["x"] + share[0] * rect["w"],
+            box["y"] + rect["y"] + (1 - share[1]) * rect["h"],
+        )
+
+    page.mouse.move(*at(start))
+    page.mouse.down()
+    page.mouse.move(*at(end), steps=4)
+    page.mouse.up()
