@@ -54,7 +54,8 @@ class Histogram:
     """Latencies in nanoseconds, 1 ns to 1 h, with a relative error of 10^-significant_digits.
 
     Values outside are counted in `below` or `above` and are part of nothing else. Extremes, mean
-    and deviation are exact (`exact` is True) unless the histogram came from bytes.
+    and deviation are exact (`exact` is True) unless the histogram came from bytes. One thread at a
+    time: a second one that calls while `record_many` works gets a RuntimeError.
     """
 
     def __new__(cls, significant_digits: int = 3) -> Histogram:

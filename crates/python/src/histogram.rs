@@ -38,10 +38,11 @@ impl Histogram {
     }
 
     /// Adds all of another histogram of the same significant digits.
-    fn add(&mut self, py: Python<'_>, other: &Bound<'_, Self>) -> PyResult<()> {
-        // A copy, so that a histogram can be added to itself.
-        let other = other.borrow().0.clone();
-        self.0.add(&other).map_err(|error| to_python(py, &error))
+    fn add(slf: &Bound<'_, Self>, other: &Bound<'_, Self>) -> PyResult<()> {
+        // A copy first: a histogram can be added to itself.
+        let other = other.try_borrow()?.0.clone();
+        let added = slf.try_borrow_mut()?.0.add(&other);
+        added.map_err(|error| to_python(slf.py(), &error))
     }
 
     #[getter]

@@ -1,0 +1,29 @@
+"""Benchmarks run small here, so that they cannot rot."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCH = Path(__file__).resolve().parents[2] / "benches" / "files_vs_fio.py"
+
+
+def test_files_vs_fio_prints_a_whole_table(tmp_path: Path) -> None:
+    if shutil.which("fio") is None:
+        pytest.skip("fio is not installed")
+    done = subprocess.run(
+        [sys.executable, str(BENCH), "--small", "--directory", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    rows = [line for line in done.stdout.splitlines() if line.startswith("|")]
+    assert len(rows) == 2 + 6
+    assert {row.count("|") for row in rows} == {9}
+    assert "fio-" in done.stdout
+    assert list(tmp_path.iterdir()) == []
