@@ -17,6 +17,9 @@ Examples:
   nfslab run my-test.toml --set workload.scale=50 --set 'axes.clients=[1, 8]'
   nfslab run quickstart --repetitions 10
 
+Experiments that come with nfslab: quickstart, placement-2001, bonnie-2001, files-sweep-2004,
+variants-2003.
+
 Running the same file again makes only the runs that are missing. Exit code: 0 all runs
 are good, 1 a run failed, 2 the file or an option is wrong (nothing was run), 130 stopped.
 """
@@ -82,6 +85,7 @@ def command(
         new=new,
         keep_failed=keep_failed,
         skip_unavailable=skip_unavailable,
+        called=("nfslab", "run", file),
     )
     if dry_run:
         _show_plan(options, as_json=as_json)

@@ -12,7 +12,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
-from nfslab.quantities import format_duration
+from nfslab.quantities import format_duration, format_size
 
 if TYPE_CHECKING:
     from nfslab.experiment.plan import PlannedRun
@@ -46,11 +46,15 @@ class View(Protocol):
         """Nothing more comes."""
 
 
-def figure(value: float) -> str:
-    """A figure for people: four digits, no exponent for what people count."""
+def figure(value: float, unit: str = "") -> str:
+    """A figure for people: four digits, no exponent for what people count; with its unit."""
+    if unit in ("bytes", "bytes/s") and value >= 0:
+        return format_size(round(value)) + unit.removeprefix("bytes")
     if value and (abs(value) >= 1e6 or abs(value) < 1e-3):
-        return f"{value:.4g}"
-    return f"{value:.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
+        text = f"{value:.4g}"
+    else:
+        text = f"{value:.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
+    return text if unit in ("", "1/s") else f"{text} {unit}"
 
 
 def outcome_text(line: CatalogueLine, metric: tuple[str, Metric] | None) -> str:
@@ -60,8 +64,7 @@ def outcome_text(line: CatalogueLine, metric: tuple[str, Metric] | None) -> str:
     if metric is None:
         return "ok"
     name, value = metric
-    unit = "" if value.unit in ("", "1/s") else f" {value.unit}"
-    return f"{name} {figure(value.value)}{unit}"
+    return f"{name} {figure(value.value, value.unit)}"
 
 
 class LineView:

@@ -56,10 +56,12 @@ class Options:
     new: bool = False
     keep_failed: bool = False
     skip_unavailable: bool = False
+    called: tuple[str, ...] = ()
+    """Words of the call up to the file, for "run it again"; default: nfslab run FILE."""
 
     def command(self) -> list[str]:
         """The command that runs the same again."""
-        words = ["nfslab", "run", str(self.file)]
+        words = list(self.called) or ["nfslab", "run", str(self.file)]
         for setting in self.settings:
             words += ["--set", setting]
         if self.repetitions is not None:

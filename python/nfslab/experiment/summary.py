@@ -185,12 +185,11 @@ def summary_lines(summary: Summary, again: str) -> list[str]:
 def _table(summary: Summary) -> list[str]:
     """Points with the median of the primary metric and the number of runs."""
     names = list(dict.fromkeys(name for point in summary.points for name in point.factors))
-    unit = f" ({summary.unit})" if summary.unit not in ("", "1/s") else ""
-    header = [*names, f"median {summary.metric}{unit}" if summary.metric else "median", "n"]
+    header = [*names, f"median {summary.metric}".rstrip(), "n"]
     rows = [
         [
             *(str(point.factors.get(name, "")) for name in names),
-            "-" if point.median is None else figure(point.median),
+            "-" if point.median is None else figure(point.median, summary.unit),
             f"{point.n}" if point.n == point.planned else f"{point.n} of {point.planned}",
         ]
         for point in summary.points

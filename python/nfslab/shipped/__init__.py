@@ -1,9 +1,7 @@
-"""Where the files are that come with nfslab: ready experiments and published tables.
+"""What comes with nfslab beside its code: ready experiments and published tables.
 
-In a clone they are the folders `experiments/` and `published/` beside `python/`, where a
-person looks for them; a wheel carries copies of both inside the package (made when the
-wheel is built). The copies are looked for first: an installed package does not depend on
-a clone that happens to lie around it.
+The files lie in this package, so that they are there however nfslab was installed. In a
+clone `experiments` and `published` at the top are links to the two folders here.
 """
 
 from __future__ import annotations
@@ -14,18 +12,17 @@ from nfslab.errors import ResultsError, UsageError
 from nfslab.plugins import nearest
 
 PACKAGE = Path(__file__).resolve().parent
-CLONE = PACKAGE.parents[1]
 
 
 def shipped_folder(name: str) -> Path:
     """The folder `experiments` or `published`; `ResultsError` when it was not installed."""
-    for folder in (PACKAGE / "shipped" / name, CLONE / name):
-        if folder.is_dir():
-            return folder
+    folder = PACKAGE / name
+    if folder.is_dir():
+        return folder
     raise ResultsError(
         f"the folder {name} is missing from this installation",
-        why=f"looked in {PACKAGE / 'shipped'} and {CLONE}",
-        fix="install nfslab again, or run it from a clone",
+        why=f"there is no {folder}",
+        fix="install nfslab again",
     )
 
 

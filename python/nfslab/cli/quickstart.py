@@ -1,0 +1,64 @@
+"""`nfslab quickstart`: the first comparison, from nothing to a report that is open."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+EPILOG = """\b
+Examples:
+  nfslab quickstart
+  nfslab quickstart --repetitions 10 --no-open
+
+It runs the experiment `quickstart` (see `nfslab run quickstart --dry-run`). Called again, it
+runs what is missing and writes the report again.
+"""
+
+
+@click.command("quickstart", epilog=EPILOG)
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("results"),
+    show_default=True,
+    help="Where the experiment's folder is made.",
+)
+@click.option("--repetitions", type=int, metavar="N", help="Instead of the file's number.")
+@click.option("--no-open", is_flag=True, help="Do not open the report in a browser.")
+def command(results: Path, repetitions: int | None, no_open: bool) -> None:
+    """Compare where a PostgreSQL database and its log live, and open the report.
+
+    Four placements (data and log on disk or in memory), one and eight clients, five
+    repetitions in random order: about two minutes.
+    """
+    import shlex
+
+    from nfslab.experiment.progress import make_view
+    from nfslab.experiment.session import Options, run_experiment
+    from nfslab.experiment.summary import summarise, summary_lines
+    from nfslab.report.html import write_html
+    from nfslab.shipped import experiment_files
+
+    options = Options(
+        file=experiment_files()["quickstart"],
+        repetitions=repetitions,
+        results=results,
+        called=("nfslab", "quickstart"),
+    )
+    session = run_experiment(options, make_view(plain=False))
+    summary = summarise(session)
+    click.echo("\n".join(summary_lines(summary, shlex.join(options.command()))[:-1]))
+    if summary.ok:
+        report = write_html(session.folder.path, session.folder.path / "report.html").resolve()
+        click.echo(f"report: {report}")
+        if not no_open and _has_display():
+            click.launch(str(report))
+    sys.exit(summary.exit_code)
+
+
+def _has_display() -> bool:
+    """Is there a desktop on which a browser could open? (A text browser is no help.)"""
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

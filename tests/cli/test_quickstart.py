@@ -1,0 +1,66 @@
+"""`nfslab quickstart`: from nothing to a report, on the PostgreSQL of this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from nfslab.shipped import experiment_files
+from nfslab.workloads.registry import workload_class
+
+LIMIT_S = 280
+
+
+@pytest.mark.timeout(300)
+def test_one_repetition_ends_with_a_report(tmp_path: Path) -> None:
+    answer = workload_class("pgbench").available()
+    if not answer.ok:
+        pytest.skip(f"no PostgreSQL here: {answer.reason}")
+    done = subprocess.run(
+        [sys.executable, "-m", "nfslab", "quickstart", "--repetitions", "1", "--no-open"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        env=os.environ | {"NFSLAB_STATE": str(tmp_path / "state")},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (folder,) = (tmp_path / "results").iterdir()
+    report = folder / "report.html"
+    assert f"report: {report.resolve()}" in done.stdout
+    assert "<html" in report.read_text()[:2000]
+    record = json.loads((folder / "experiment.json").read_text())
+    runs = [json.loads(p.read_text()) for p in folder.glob("runs/*/run.json")]
+    assert len(runs) == len(record["points"])
+    # Without a large memory file system its points are left out, and the record says so.
+    assert len(runs) + len(record["skipped"]) == 8
+    for run in runs:
+        assert run["metrics"]["tps"]["value"] > 0
+        assert {check["name"] for check in run["checks"]} >= {
+            "tpcb_invariant",
+            "littles_law",
+            "steady_state",
+            "clock_steps",
+            "competing_load",
+        }
+        levels = {role: place["durability"]["level"] for role, place in run["places"].items()}
+        if "memory" in run["factors"]["placement"]:
+            assert "volatile" in levels.values()
+        assert run["durability"]["level"] == min(
+            levels.values(), key=["volatile", "unknown", "stable"].index
+        )
+    assert list((tmp_path / "state" / "journals").glob("*.jsonl")) == []
+
+
+def test_it_runs_the_experiment_of_that_name() -> None:
+    text = experiment_files()["quickstart"].read_text()
+    assert 'kind = "pgbench"' in text
+    done = subprocess.run(
+        [sys.executable, "-m", "nfslab", "quickstart", "--help"], capture_output=True, text=True
+    )
+    assert done.returncode == 0
+    assert "nfslab quickstart" in done.stdout

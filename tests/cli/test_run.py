@@ -1,0 +1,132 @@
+"""`nfslab run` as a person calls it: what is printed, and with which exit code."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from nfslab.cli.run import command
+from nfslab.errors import UsageError
+
+from tests.experiment import conftest as experiments
+from tests.experiment.conftest import FILE
+
+_fakes = experiments._fakes
+experiment_file = experiments.experiment_file
+
+
+def call(*words: str) -> Any:
+    return CliRunner().invoke(command, list(words), catch_exceptions=True)
+
+
+@pytest.fixture
+def file(tmp_path: Path, experiment_file: Any, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    return str(experiment_file())
+
+
+def test_a_good_run(file: str, tmp_path: Path) -> None:
+    done = call(file, "--repetitions", "1")
+    assert done.exit_code == 0
+    assert "[6/6] block 1" in done.output
+    assert "6 of 6 runs good, 0 failed, 0 not made" in done.output
+    (folder,) = (tmp_path / "results").iterdir()
+    assert done.output.rstrip().endswith(f"report: nfslab report results/{folder.name}")
+    table = [line.split() for line in done.output.splitlines() if line.startswith(("one", "two"))]
+    assert table == [
+        [place, str(clients), str(100 * clients), "1"]
+        for place in ("one", "two")
+        for clients in (1, 2, 4)
+    ]
+
+
+def test_json_is_the_only_thing_on_standard_output(file: str) -> None:
+    done = call(file, "--repetitions", "1", "--json", "--set", "axes.clients=[1]")
+    summary = json.loads(done.stdout)
+    assert (summary["ok"], summary["made"], summary["planned"]) == (2, 2, 2)
+    assert [point["median"] for point in summary["points"]] == [100.0, 100.0]
+    assert summary["exit_code"] == done.exit_code == 0
+
+
+def test_a_failed_run_is_exit_code_1(file: str) -> None:
+    done = call(file, "--repetitions", "1", "--set", "workload.fail=measure")
+    assert done.exit_code == 1
+    assert "the connection was lost" in done.output
+    assert "failed runs are tried again by: nfslab run" in done.output
+    assert "0 of 6 runs good, 6 failed" in done.output
+
+
+def test_a_dry_run_makes_nothing(file: str, tmp_path: Path) -> None:
+    done = call(file, "--dry-run")
+    assert done.exit_code == 0
+    assert "6 points x 3 repetitions = 18 runs" in done.output
+    assert "seed 7" in done.output
+    assert "time: 18 runs, about 18 s (from the workload's own estimate)" in done.output
+    assert "space: one needs about 1 MiB" in done.output
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_dry_run_as_json_tells_the_order_that_is_then_carried_out(
+    file: str, tmp_path: Path
+) -> None:
+    plan = json.loads(call(file, "--dry-run", "--json").stdout)
+    assert (plan["planned"], plan["missing"], plan["seconds"]) == (18, 18, 18.0)
+    call(file, "--repetitions", "2")
+    (folder,) = (tmp_path / "results").iterdir()
+    runs = [json.loads(p.read_text()) for p in folder.glob("runs/*/run.json")]
+    carried_out = [r["run_id"] for r in sorted(runs, key=lambda r: r["position"])]
+    assert carried_out == [entry["run_id"] for entry in plan["order"]][:12]
+    # What is there counts as done, and its runs make the estimate.
+    rest = json.loads(call(file, "--dry-run", "--json").stdout)
+    assert (rest["missing"], rest["seconds_from"]) == (6, "earlier runs")
+    assert [entry["run_id"] for entry in rest["order"]] == [
+        entry["run_id"] for entry in plan["order"]
+    ][12:]
+    assert Path(rest["folder"]).name == folder.name
+
+
+def test_a_dry_run_tells_what_cannot_run(file: str) -> None:
+    path = Path(file)
+    path.write_text(path.read_text().replace("[targets.two]\n", '[targets.two]\ncannot = "no"\n'))
+    done = call(file, "--dry-run")
+    assert done.exit_code == 0
+    assert "cannot run: target two (3 points): no" in done.output
+    assert "fix: buy one" in done.output
+
+
+def test_contradictions_and_wrong_files_are_usage_errors(file: str, tmp_path: Path) -> None:
+    for words in (
+        [file, "--new", "--continue", str(tmp_path)],
+        [str(tmp_path / "missing.toml")],
+        [file, "--set", "nonsense"],
+        [file, "--repetitions", "0"],
+    ):
+        error = call(*words).exception
+        assert isinstance(error, UsageError), words
+        assert error.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["run", "nonsense.toml"], 2, "there is no experiment file nonsense.toml"),
+        (["run", "bad.toml"], 2, "bad.toml:2: name: 'X Y' cannot name a folder"),
+        (["run", "--nonsense"], 2, "No such option"),
+        (["run", "--help"], 0, "nfslab run experiments/placement-2001.toml --dry-run"),
+    ],
+)
+def test_exit_codes_of_the_real_program(
+    tmp_path: Path, words: list[str], code: int, said: str
+) -> None:
+    (tmp_path / "bad.toml").write_text(FILE.replace('name = "test"', 'name = "X Y"'))
+    done = subprocess.run(
+        [sys.executable, "-m", "nfslab", *words], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == code
+    assert said in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
