@@ -47,13 +47,13 @@ def command(
     """Compare the results NEW with the results BASE."""
     from nfslab.errors import UsageError
     from nfslab.results.comparison import compare_selections
-    from nfslab.results.selection import parse_selection
+    from nfslab.results.selection import parse_two
     from nfslab.results.thresholds import MAX_CONDITIONS, exit_code, judge, parse_condition
 
     if len(conditions) > MAX_CONDITIONS:
         raise UsageError(f"more than {MAX_CONDITIONS} conditions")
     parsed = [parse_condition(text) for text in conditions]
-    sides = parse_selection(base), parse_selection(new)
+    sides = parse_two(base, new)
     asked = [*metrics, *(condition.metric for condition in parsed)]
     comparison = compare_selections(*sides, asked or None)
     judgements = [j for condition in parsed for j in judge(condition, comparison)]

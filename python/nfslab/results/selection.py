@@ -66,6 +66,16 @@ def parse_selection(text: str) -> Selection:
     return select(Outcomes(ExperimentFolder.open(locate(path))), conditions)
 
 
+def parse_two(base: str, new: str) -> tuple[Selection, Selection]:
+    """Two selections; of the same experiment its catalogue is read once."""
+    first = parse_selection(base)
+    path, conditions = split_selection(new)
+    folder = locate(path)
+    if folder.resolve() == first.outcomes.folder.path.resolve():
+        return first, select(first.outcomes, conditions)
+    return first, select(Outcomes(ExperimentFolder.open(folder)), conditions)
+
+
 def split_selection(text: str) -> tuple[Path, dict[str, list[str]]]:
     """(folder, conditions) of the text; nothing is opened but the folder looked for."""
     whole = Path(text).expanduser()
