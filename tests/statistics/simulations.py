@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 from nfslab.statistics import Observations, check_steady_state, compare_many, summarise_many
 from nfslab.statistics.bootstrap import RESAMPLES
+from nfslab.statistics.outlier_marks import limit, modified_z_scores
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
@@ -229,6 +230,25 @@ def _print_summaries() -> None:
             print(f"| {kind} | {n} | {shown} |")
 
 
+def _print_marks() -> None:
+    print("\n| n | samples with a mark: modified z > 3.5 | Tukey's fences | limit by n |")
+    for n in (3, 5, 10, 20):
+        rows = np.random.default_rng(n).standard_normal((50_000, n))
+        customary = np.mean(np.any(np.abs(modified_z_scores(rows)) > 3.5, axis=1))
+        own = np.mean(np.any(np.abs(modified_z_scores(rows)) > limit(n), axis=1))
+        low, high = np.quantile(rows, [0.25, 0.75], axis=1)
+        reach = 1.5 * (high - low)
+        outside = (rows < (low - reach)[:, None]) | (rows > (high + reach)[:, None])
+        print(f"| {n} | {customary:.3f} | {np.mean(np.any(outside, axis=1)):.3f} | {own:.3f} |")
+
+
+def _print_unpaired() -> None:
+    print("\n| n | level of Welch's t without drift |")
+    for n in (3, 5, 10):
+        level, _ = comparison_rates("lognormal, 20 %", n, experiments=20_000, paired=False)
+        print(f"| {n} | {level:.3f} |")
+
+
 def _print_series() -> None:
     print("\n| samples | likeness | spread | level | warm-up step | drop at 70 % | slope 30 % |")
     for n in (30, 60, 300):
@@ -243,8 +263,10 @@ def _print_series() -> None:
 
 if __name__ == "__main__":
     _print_comparisons()
+    _print_unpaired()
     _print_summaries()
+    _print_marks()
     for members, different in ((10, 0), (10, 5), (100, 0), (100, 50)):
-        rate = family_rate(members, different, 5, families=3000)
+        rate = family_rate(members, different, 5, families=5000)
         print(f"\nfamily of {members}, {different} different: any false {rate:.4f}")
     _print_series()

@@ -62,6 +62,17 @@ def test_median_interval_lies_between_the_exact_ones() -> None:
     assert values[7] < found.high < values[8]
 
 
+def test_interpolated_median_interval_by_hand() -> None:
+    """Hettmansperger and Sheather's formula for n = 10, k = 2 with the values 0 to 9.
+
+    Coverage 1 - 2 x 11/1024 = 0.978516 and 1 - 2 x 56/1024 = 0.890625, so I = 0.324444 and
+    lambda = 8 I / (2 + 6 I) = 0.657658: from 1 + lambda to 8 - lambda.
+    """
+    found = summarise(range(10)).interval
+    assert found is not None
+    assert (found.low, found.high) == pytest.approx((1.657658, 7.342342), abs=1e-6)
+
+
 @pytest.mark.parametrize("n", [6, 9, 40, 999, 1001, 5000])
 def test_order_ranks_agree_with_scipys_binomial(n: int) -> None:
     found = order_ranks(n, 0.95)
@@ -75,16 +86,17 @@ def test_no_order_interval_below_six_values() -> None:
     assert order_ranks(5, 0.95) is None
 
 
-def test_bootstrap_agrees_with_scipys() -> None:
+@pytest.mark.parametrize("values", [TPS, [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]])
+def test_bootstrap_agrees_with_scipys(values: list[float]) -> None:
     """The same percentile intervals, up to the chance of the resamples."""
-    found = summarise(TPS, bootstrap_resamples=20_000)
-    spread = float(np.ptp(TPS))
+    found = summarise(values, bootstrap_resamples=20_000)
+    spread = float(np.ptp(values))
     for statistic, interval in (
         (np.mean, found.bootstrap_mean),
         (np.median, found.bootstrap_median),
     ):
         reference = stats.bootstrap(
-            (np.array(TPS),), statistic, n_resamples=20_000, method="percentile", rng=7
+            (np.array(values),), statistic, n_resamples=20_000, method="percentile", rng=7
         ).confidence_interval
         assert interval is not None
         assert interval.low == pytest.approx(reference.low, abs=0.02 * spread)
