@@ -10,7 +10,7 @@ use std::time::Instant;
 use wire::nfs3;
 use wire::rpc::{AuthSysParms, Call, OpaqueAuth, Reply, ReplyStatus, encode_call, encode_reply};
 use wire::xdr::put_opaque;
-use wire::{Encode, summarise_call, summarise_reply};
+use wire::{Encode, End, summarise_call, summarise_reply};
 
 const NFS: u32 = wire::programs::NFS;
 const HANDLE: [u8; 28] = [0x5a; 28];
@@ -101,16 +101,13 @@ fn compound_reply() -> Vec<u8> {
     words(&mut out, &[22, 0, 25, 0, 0, 4096]);
     out.extend_from_slice(&[0x33; 4096]);
     // GETATTR: type, change, size, fsid, fileid; mode, numlinks, owner, group, rawdev, used, times.
-    words(&mut out, &[9, 0, 2, 0x0010_011a, 0x00b0_a23a, 152]);
+    words(&mut out, &[9, 0, 2, 0x0010_011a, 0x00b0_a23a, 128]);
     words(&mut out, &[1, 0, 9, 0, 1 << 20, 0, 3, 0, 4, 0, 5, 0o644, 1]);
     words(
         &mut out,
         &[4, 0x3130_3030, 3, 0x3130_3000, 0, 0, 0, 1 << 20],
     );
-    words(
-        &mut out,
-        &[0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 5, 0, 0, 0],
-    );
+    words(&mut out, &[0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 5]);
     out
 }
 
@@ -219,6 +216,13 @@ fn main() {
             Reply::parse(&message).map_or(0, |reply| reply.body_offset)
         };
         let body = message.get(place..).unwrap_or_default();
+        let end = if is_call {
+            summarise_call(NFS, version, procedure, body, true).end
+        } else {
+            summarise_reply(NFS, version, procedure, body, true).end
+        };
+        // A message that is not decoded to its end would be measured on the wrong path.
+        assert_eq!(end, End::Complete, "{name}");
         if let [wanted, count] = arguments.as_slice() {
             if wanted == name {
                 for _ in 0..count.parse::<u64>().unwrap_or(0) {

@@ -8,9 +8,8 @@
 use super::callback::CB_SEQUENCE;
 use super::naming::{callback_significance, significance};
 use super::opcode::{
-    CLONE, COPY, CREATE, GETATTR, GETFH, ILLEGAL, LINK, LOOKUP, LOOKUPP, OPEN, OPENATTR,
-    OperationList, PUTFH, PUTPUBFH, PUTROOTFH, RENAME, RESTOREFH, SAVEFH, SECINFO, SECINFO_NO_NAME,
-    SEQUENCE,
+    CLONE, COPY, CREATE, ILLEGAL, LINK, LOOKUP, LOOKUPP, OPEN, OPENATTR, OperationList, PUTFH,
+    PUTPUBFH, PUTROOTFH, RENAME, RESTOREFH, SAVEFH, SECINFO, SECINFO_NO_NAME, SEQUENCE,
 };
 use super::{
     PROCEDURE_COMPOUND, Side, call_4_0, call_4_1, call_4_2, callback, reply_4_0, reply_4_1,
@@ -30,25 +29,6 @@ fn rank_of(side: Side, opcode: u32) -> u8 {
         Side::Fore => significance(opcode),
         Side::Back => callback_significance(opcode),
     }
-}
-
-/// Operations whose arguments set no field but `file_handle`, which every operation sets anew: a
-/// scratch value need not be cleared behind them. They are the most frequent ones.
-#[inline(always)]
-fn sets_handle_only(opcode: u32) -> bool {
-    matches!(
-        opcode,
-        SEQUENCE | PUTFH | GETATTR | GETFH | PUTROOTFH | SAVEFH | RESTOREFH
-    )
-}
-
-/// Operations whose results set no field but `status`, which every operation sets anew.
-#[inline(always)]
-fn sets_status_only(opcode: u32) -> bool {
-    matches!(
-        opcode,
-        SEQUENCE | PUTFH | PUTROOTFH | SAVEFH | RESTOREFH | LOOKUP
-    )
 }
 
 /// Decodes a call; `None` if the procedure does not exist.
@@ -89,11 +69,12 @@ fn compound_call<'a>(
     }
     compound.stated = reader.length(MAX_OPERATIONS, "COMPOUND4args.argarray")?;
     let mut handles = Handles::default();
-    let (mut best, mut scratch, mut dirty) = (0, Arguments::default(), false);
+    let mut best = 0;
     for index in 0..compound.stated {
         let opcode = reader
             .u32("nfs_argop4.argop")
             .map_err(|error| error.in_operation(index as usize))?;
+        let mut scratch = Arguments::default();
         let rank = rank_of(side, opcode);
         let arguments = if rank > best {
             best = rank;
@@ -101,10 +82,6 @@ fn compound_call<'a>(
             summary.arguments = Arguments::default();
             &mut summary.arguments
         } else {
-            if dirty {
-                scratch = Arguments::default();
-            }
-            dirty = side == Side::Back || !sets_handle_only(opcode);
             &mut scratch
         };
         if side == Side::Fore {
@@ -255,11 +232,12 @@ fn compound_reply<'a>(
     });
     compound.tag = reader.opaque(NFS4_OPAQUE_LIMIT, "COMPOUND4res.tag")?;
     compound.stated = reader.length(MAX_OPERATIONS, "COMPOUND4res.resarray")?;
-    let (mut best, mut scratch, mut dirty) = (0, Results::default(), false);
+    let mut best = 0;
     for index in 0..compound.stated {
         let opcode = reader
             .u32("nfs_resop4.resop")
             .map_err(|error| error.in_operation(index as usize))?;
+        let mut scratch = Results::default();
         let rank = rank_of(side, opcode);
         let results = if rank > best {
             best = rank;
@@ -267,10 +245,6 @@ fn compound_reply<'a>(
             summary.results = Results::default();
             &mut summary.results
         } else {
-            if dirty {
-                scratch = Results::default();
-            }
-            dirty = side == Side::Back || !sets_status_only(opcode);
             &mut scratch
         };
         compound.operations.push(opcode);
