@@ -319,6 +319,38 @@ def test_a_template_that_is_not_whole_is_made_again(scratch: Path) -> None:
         assert victim.exists()
 
 
+def test_a_restored_file_has_no_holes(scratch: Path) -> None:
+    """A hole would be allocated by the first write to it, inside the measurement."""
+    from nfslab.workloads.pgbench import cluster
+
+    work = workload(wal=None)
+    with run_of(work, scratch, name=name(), places={"data": scratch / name()}) as run:
+        source = run.context.folder / "source"
+        (source / "data").mkdir(parents=True)
+        (source / "wal").mkdir()
+        with (source / "data" / "hollow").open("wb") as stream:
+            stream.truncate(1 << 20)
+        assert (source / "data" / "hollow").stat().st_blocks == 0
+        places = run.context.places
+        place = cluster.cluster_place(places)
+        if work.owner() is not None:
+            for path in (source, source / "data", source / "wal", source / "data" / "hollow"):
+                os.chown(path, work.owner() or 0, -1)
+        cluster.restore(work._deployment(run.context), source, place, places)
+        assert (place.data / "hollow").stat().st_blocks * 512 >= 1 << 20
+
+
+def test_a_verified_server_is_shut_down_in_peace(scratch: Path) -> None:
+    work = workload(transactions=5)
+    with run_of(work, scratch, name=name()) as run:
+        carry_out(work, run)
+        work.finish(run.context)
+        log = (run.context.folder / "logs" / "postgres.log").read_text()
+    assert "received fast shutdown request" in log
+    assert "database system is shut down" in log
+    assert "immediate shutdown" not in log
+
+
 def test_server_processes_are_gone_at_the_end(scratch: Path) -> None:
     work = workload(transactions=5)
     with run_of(work, scratch, name=name()) as run:
