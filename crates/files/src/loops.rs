@@ -3,11 +3,8 @@
 //! Each loop does one system call (or block of characters) an operation and tells the meter.
 //! pread and pwrite stand for Bonnie's lseek, read and write: the same I/O, one call less.
 
-use std::ops::Range;
-
 use crate::content::{Identity, Mismatch, next_generation};
 use crate::error::FilesError;
-use crate::layout::part;
 use crate::meter::Stop;
 use crate::phase::SyncKind;
 use crate::random::Random;
@@ -59,7 +56,7 @@ impl Worker<'_> {
 
     pub fn seek(&mut self) -> Run<Stop> {
         let share = self.shared.plan.seek_rewrite_share;
-        self.at_random(self.shared.plan.seeks, |worker, random, block| {
+        self.at_random(|worker, random, block| {
             if random.chance(share) {
                 return worker.read_and_write_back(block);
             }
@@ -71,7 +68,7 @@ impl Worker<'_> {
     }
 
     pub fn read_at_random(&mut self) -> Run<Stop> {
-        self.at_random(self.shared.plan.random_operations, |worker, _, block| {
+        self.at_random(|worker, _, block| {
             let whole = worker.read_block(block)?;
             let stop = worker.meter.done();
             worker.check_some(block, whole);
@@ -89,7 +86,7 @@ impl Worker<'_> {
         let call = call.filter(|_| plan.sync_every > 0);
         let mut dirty = Dirty::new(self.handles.len());
         let mut since = 0;
-        self.at_random(plan.random_operations, |worker, _, block| {
+        self.at_random(|worker, _, block| {
             let handle = worker.write_block(block)?;
             let stop = worker.meter.done();
             if let Some(call) = call {
@@ -104,20 +101,18 @@ impl Worker<'_> {
         })
     }
 
-    /// Runs `operation` on this thread's part of `total` random blocks of its range.
+    /// Runs `operation` on as many random blocks of its range as planned.
     fn at_random(
         &mut self,
-        total: u64,
         mut operation: impl FnMut(&mut Self, &mut Random, u64) -> Run<Option<Stop>>,
     ) -> Run<Stop> {
-        let Range { start, end } = part(total, self.shared.threads, self.index);
         let (first, blocks) = (self.range.start, self.range.end - self.range.start);
         let step = match self.shared.step {
             Step::Phase(phase) => phase as u64 + 1,
             Step::Fill => 0,
         };
         let mut random = Random::new(self.shared.plan.seed, &[step, self.index + 1]);
-        for _ in start..end {
+        for _ in 0..self.planned() {
             let block = first + random.below(blocks);
             if let Some(stop) = operation(self, &mut random, block)? {
                 return Ok(stop);

@@ -10,6 +10,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use measure::Clock;
+use measure::thread::leave_signals_to_others;
 
 use crate::error::FilesError;
 use crate::meter::{Counter, Meter, Start, Stop};
@@ -181,6 +182,7 @@ fn work<'a>(
     gate: &Gate,
     sender: &Sender<News>,
 ) -> Run<Report<'a>> {
+    leave_signals_to_others();
     let prepared = Meter::new(Start {
         clock: control.clock,
         cancel: control.cancel,

@@ -12,7 +12,7 @@ use crate::buffer::AlignedBuffer;
 use crate::config::Plan;
 use crate::content::Content;
 use crate::error::{Blame, FilesError};
-use crate::layout::Layout;
+use crate::layout::{Layout, part};
 use crate::meter::{Meter, Stop};
 use crate::phase::{Phase, SyncKind};
 use crate::stream::Stream;
@@ -152,6 +152,11 @@ impl<'a> Worker<'a> {
             Step::Phase(Phase::RandomRead) => self.read_at_random(),
             Step::Phase(Phase::RandomWrite) => self.write_at_random(),
         }?;
+        // The limit may come with the very last operation: then nothing was cut off.
+        let stop = match stop {
+            Stop::TimeLimit if self.meter.operations >= self.planned() => Stop::Done,
+            stop => stop,
+        };
         let data_end_ns = self.meter.last_ns();
         let (final_syncs, final_sync_ns) = self.finish(stop)?;
         let end_ns = self.meter.now_ns();
@@ -166,6 +171,19 @@ impl<'a> Worker<'a> {
             final_syncs,
             final_sync_ns,
         })
+    }
+
+    /// Operations this worker was asked for.
+    pub fn planned(&self) -> u64 {
+        let total = match self.shared.step {
+            Step::Phase(Phase::Seeks) => self.shared.plan.seeks,
+            Step::Phase(Phase::RandomRead | Phase::RandomWrite) => {
+                self.shared.plan.random_operations
+            }
+            Step::Phase(_) | Step::Fill => return self.range.end - self.range.start,
+        };
+        let mine = part(total, self.shared.threads, self.index);
+        mine.end - mine.start
     }
 
     /// Final fsync of every file of the range, then close. Gives the number and time of syncs.

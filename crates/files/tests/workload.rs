@@ -1,5 +1,8 @@
 //! Whole runs on a temporary directory, checked by counts, sizes and bytes.
 
+// Scaffolding of tests may fail loudly.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 use std::fs;
 use std::path::Path;
 
@@ -53,20 +56,22 @@ fn check_files(outcome: &Outcome) -> Vec<u8> {
     generations
 }
 
+fn all_phases(directory: &Path) -> Outcome {
+    let more = json!({"threads": 3, "seeks": 50, "random_operations": 20, "check_every": 1,
+                      "sync_every": 4, "seek_rewrite_share": 0.5});
+    run(directory, more)
+}
+
 #[test]
-fn all_phases_count_what_they_did_and_leave_nothing() {
+fn every_phase_counts_what_it_did() {
     let directory = tempfile::tempdir().unwrap();
-    let outcome = run(
-        directory.path(),
-        json!({"threads": 3, "seeks": 50, "random_operations": 20, "check_every": 1,
-               "sync_every": 4, "seek_rewrite_share": 0.5}),
-    );
+    let outcome = all_phases(directory.path());
     assert_eq!(
         outcome.phases.iter().map(|p| p.phase).collect::<Vec<_>>(),
         Phase::ALL
     );
     for result in &outcome.phases {
-        let name = result.phase.name();
+        let (name, reads) = (result.phase.name(), result.phase.reads());
         let operations = match result.phase {
             Phase::Seeks => 50,
             Phase::RandomRead | Phase::RandomWrite => 20,
@@ -95,19 +100,26 @@ fn all_phases_count_what_they_did_and_leave_nothing() {
         );
         assert_eq!(
             result.read_bytes,
-            if result.phase.reads() {
-                result.bytes
-            } else {
-                0
-            },
+            if reads { result.bytes } else { 0 },
             "{name}"
         );
         assert_eq!(
             result.checked_blocks,
-            if result.phase.reads() { operations } else { 0 }
+            if reads { operations } else { 0 },
+            "{name}"
         );
         assert_eq!(result.errors, files::report::Oddities::default(), "{name}");
         assert_eq!(result.first_mismatch, None, "{name}");
+        assert_eq!(result.stopped_by, "done", "{name}");
+    }
+}
+
+#[test]
+fn every_phase_accounts_for_its_time_and_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let outcome = all_phases(directory.path());
+    for result in &outcome.phases {
+        let name = result.phase.name();
         assert_eq!(
             result.data_ns + result.final_sync_ns,
             result.wall_ns,
@@ -116,7 +128,7 @@ fn all_phases_count_what_they_did_and_leave_nothing() {
         assert_eq!(result.final_sync.is_some(), result.phase.writes(), "{name}");
         assert_eq!(result.cache.is_none(), result.phase.makes_files(), "{name}");
         // Three threads: their latencies cannot add up to more than three times the phase.
-        let latencies_ns = result.latency.mean_ns.unwrap() * operations as f64;
+        let latencies_ns = result.latency.mean_ns.unwrap() * result.operations as f64;
         assert!(latencies_ns <= result.wall_ns as f64 * 3.0, "{name}");
     }
     let phase = |phase| outcome.phase(phase).unwrap();
@@ -304,6 +316,9 @@ fn a_time_limit_ends_a_phase_and_what_is_missing_is_filled() {
     assert_eq!(outcome.fills[0].bytes, 126 * 8192);
     let read = outcome.phase(Phase::BlockRead).unwrap();
     assert_eq!((read.stopped_by, read.operations), ("time_limit", 2));
+    // A limit that comes with the last operation cuts nothing off.
+    let more = json!({"size_bytes": 8192, "phases": ["block_write"], "time_limit_ns": 1});
+    assert_eq!(run(directory.path(), more).phases[0].stopped_by, "done");
 }
 
 fn error_of(more: Value) -> FilesError {

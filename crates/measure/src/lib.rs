@@ -19,6 +19,7 @@ pub mod hdr_v2;
 pub mod histogram;
 pub mod series;
 mod summary;
+pub mod thread;
 
 pub use clock::{Clock, ManualClock, MonotonicClock, ThreadUsage};
 pub use hdr_v2::HistogramError;

@@ -1,5 +1,8 @@
 //! Histogram against exact arithmetic on sorted values, and against other implementations' bytes.
 
+// Scaffolding of tests may fail loudly.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use measure::hdr_v2::{self, HistogramError};

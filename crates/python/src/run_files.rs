@@ -28,6 +28,9 @@ struct PythonObserver {
 
 impl Observer for PythonObserver {
     fn tick(&mut self, progress: &Progress) -> bool {
+        if self.raised.is_some() {
+            return false; // stopping already: Python is not called again
+        }
         let asked = Python::attach(|py| {
             py.check_signals()?;
             let Some(callback) = &self.callback else {
@@ -39,7 +42,7 @@ impl Observer for PythonObserver {
         match asked {
             Ok(()) => true,
             Err(error) => {
-                self.raised.get_or_insert(error);
+                self.raised = Some(error);
                 false
             }
         }

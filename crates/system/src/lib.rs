@@ -14,10 +14,11 @@
 //! columns. Ticks keep to the grid of the start instant; late and missed ones are counted.
 //!
 //! Limits: [`columns::MAX_CELLS`] values in all; reaching it drops every second sample and halves
-//! the rate, which the result tells. [`sample::MAX_DEVICES`] disks and interfaces.
+//! the rate, which the result tells. [`devices::MAX_DEVICES`] disks and interfaces.
 
 pub mod catalog;
 pub mod columns;
+pub mod devices;
 pub mod parse;
 pub mod sample;
 mod sampler;

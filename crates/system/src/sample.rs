@@ -3,15 +3,13 @@
 use std::path::Path;
 
 use crate::catalog::{
-    CGROUP_CPU, CGROUP_MEMORY, CGROUP_SINGLE, CPU, DISK, DISK_LEAST, Field, Kind, MEMINFO, NET,
-    PRESSURE, STAT, Scale, VMSTAT,
+    CGROUP_CPU, CGROUP_MEMORY, CGROUP_SINGLE, CPU, DISK, Field, Kind, MEMINFO, NET, PRESSURE, STAT,
+    Scale, VMSTAT,
 };
 use crate::columns::{Columns, MISSING, Place};
+use crate::devices::DeviceSource;
 use crate::parse;
 use crate::source::{Buffer, Source};
-
-/// Most disks, and most interfaces, that are followed; further ones are counted.
-pub const MAX_DEVICES: usize = 512;
 
 /// Number of online CPUs, which /proc/stat tells by its lines.
 const ONLINE: Field = Field {
@@ -37,7 +35,7 @@ pub struct Troubles {
     pub read_errors: u64,
     /// Values that are no numbers or do not fit after scaling.
     pub unreadable_values: u64,
-    /// Lines of devices beyond [`MAX_DEVICES`].
+    /// Lines of devices beyond [`MAX_DEVICES`](crate::devices::MAX_DEVICES).
     pub devices_left_out: u64,
 }
 
@@ -75,7 +73,7 @@ impl Units {
     }
 
     /// From the kernel's unit to ours; None if it does not fit.
-    fn scale(self, scale: Scale, value: u64) -> Option<i64> {
+    pub fn scale(self, scale: Scale, value: u64) -> Option<i64> {
         let factor = match scale {
             Scale::One => 1,
             Scale::Kib => 1024,
@@ -100,26 +98,6 @@ struct FixedSource {
     prefix: &'static str,
     row: Vec<Option<u64>>,
     places: Vec<Option<Place>>,
-}
-
-/// One device's columns.
-#[derive(Debug)]
-struct Device {
-    name: Vec<u8>,
-    places: Vec<Option<Place>>,
-    /// Last value and number of wraps of each 32-bit counter.
-    wraps: Vec<(u64, u64)>,
-    idle: bool,
-}
-
-/// A file with one line for each device.
-#[derive(Debug)]
-struct DeviceSource {
-    source: Source,
-    disks: bool,
-    fields: &'static [Field],
-    row: Vec<Option<u64>>,
-    devices: Vec<Device>,
 }
 
 /// All sources of a recording.
@@ -212,14 +190,7 @@ impl Sources {
         let Some(source) = self.open_source(path) else {
             return;
         };
-        let row = vec![None; fields.len()];
-        self.devices.push(DeviceSource {
-            source,
-            disks,
-            fields,
-            row,
-            devices: Vec::new(),
-        });
+        self.devices.push(DeviceSource::new(source, disks, fields));
     }
 
     /// A control group has the files of its version and controllers; one at least is expected.
@@ -269,21 +240,7 @@ impl Sources {
 
     /// Devices and interfaces that had no traffic since boot.
     pub fn idle(&self) -> Vec<String> {
-        let prefixed = |source: &DeviceSource, device: &Device| {
-            format!(
-                "{}{}",
-                source.prefix(),
-                String::from_utf8_lossy(&device.name)
-            )
-        };
-        self.devices
-            .iter()
-            .flat_map(|source| {
-                let idle = source.devices.iter().filter(|device| device.idle);
-                idle.map(|device| prefixed(source, device))
-                    .collect::<Vec<_>>()
-            })
-            .collect()
+        self.devices.iter().flat_map(DeviceSource::idle).collect()
     }
 }
 
@@ -309,106 +266,4 @@ impl FixedSource {
             }
         }
     }
-}
-
-impl DeviceSource {
-    const fn prefix(&self) -> &'static str {
-        if self.disks { "disk." } else { "net." }
-    }
-
-    fn take(&mut self, bytes: &[u8], units: Units, columns: &mut Columns, troubles: &mut Troubles) {
-        if self.disks {
-            for (number, line) in parse::disk_lines(bytes).enumerate() {
-                self.line(number, line, units, columns, troubles);
-            }
-        } else {
-            for (number, line) in parse::net_lines(bytes).enumerate() {
-                self.line(number, line, units, columns, troubles);
-            }
-        }
-    }
-
-    fn line(
-        &mut self,
-        number: usize,
-        (name, fields): parse::DeviceLine<'_>,
-        units: Units,
-        columns: &mut Columns,
-        troubles: &mut Troubles,
-    ) {
-        self.row.fill(None);
-        let (count, unreadable) = parse::positional(fields, &mut self.row);
-        let least = if self.disks {
-            DISK_LEAST
-        } else {
-            self.fields.len()
-        };
-        if count < least || unreadable == count as u64 {
-            return; // a header, or a partition's short line of kernels before 2.6.25
-        }
-        troubles.unreadable_values += unreadable;
-        let Some(index) = self.find(number, name, columns.samples() == 0) else {
-            troubles.devices_left_out += 1;
-            return;
-        };
-        let prefix = self.prefix();
-        let device = &mut self.devices[index];
-        if device.idle && self.row.iter().all(|value| value.unwrap_or(0) == 0) {
-            return;
-        }
-        // A device that was there without traffic had zeroes; one that is new was not known.
-        let before = if device.idle { 0 } else { MISSING };
-        device.idle = false;
-        for (position, field) in self.fields.iter().enumerate() {
-            let Some(mut value) = self.row[position] else {
-                continue;
-            };
-            if field.scale == Scale::Millisecond32 {
-                value = unwrap(&mut device.wraps[position], value);
-            }
-            let place = *device.places[position].get_or_insert_with(|| {
-                let prefix = format!("{prefix}{}.", String::from_utf8_lossy(name));
-                columns.add(&prefix, field, before)
-            });
-            match units.scale(field.scale, value) {
-                Some(value) => columns.set(place, value),
-                None => troubles.unreadable_values += 1,
-            }
-        }
-    }
-
-    /// Position of the device, which is that of its line unless devices came or went.
-    fn find(&mut self, number: usize, name: &[u8], first_sample: bool) -> Option<usize> {
-        if self
-            .devices
-            .get(number)
-            .is_some_and(|device| device.name == name)
-        {
-            return Some(number);
-        }
-        if let Some(index) = self.devices.iter().position(|device| device.name == name) {
-            return Some(index);
-        }
-        if self.devices.len() >= MAX_DEVICES {
-            return None;
-        }
-        let fields = self.fields.len();
-        self.devices.push(Device {
-            name: name.to_vec(),
-            places: vec![None; fields],
-            wraps: vec![(0, 0); fields],
-            idle: first_sample,
-        });
-        Some(self.devices.len() - 1)
-    }
-}
-
-/// Undoes the wrapping of a counter that is printed with 32 bits (49 days of milliseconds).
-fn unwrap((last, wraps): &mut (u64, u64), value: u64) -> u64 {
-    // Anything else that goes down (a device taken out and put in again) is shown as it is.
-    if value < *last && *last <= u64::from(u32::MAX) && *last - value > 1 << 31 {
-        *wraps += 1;
-    }
-    *last = value;
-    value + (*wraps << 32)
 }

@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use measure::clock::realtime_ns;
+use measure::thread::leave_signals_to_others;
 use measure::{Clock, MonotonicClock, ThreadUsage};
 
 use crate::catalog::{Field, Kind, Scale};
@@ -155,6 +156,7 @@ impl Sampler {
         let thread = std::thread::Builder::new()
             .name("system-sampler".to_owned())
             .spawn(move || {
+                leave_signals_to_others();
                 let mut work = Work::new(sources, &config);
                 work.sample();
                 drop(ready);

@@ -4,6 +4,9 @@
 //! Documentation/filesystems/proc.rst and Documentation/accounting/psi.rst; the lines of 6.18 were
 //! taken from a virtual machine and cut.
 
+// Scaffolding of tests may fail loudly.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 use proptest::prelude::*;
 use system::catalog::{CPU, DISK, MEMINFO, NET, PRESSURE, STAT, VMSTAT};
 use system::parse;
