@@ -11,6 +11,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -152,7 +153,9 @@ def test_killed_at_every_line_of_the_journal(site: Site, how: str) -> None:
         victim.stdout.close()
         recovered_clean(site)
         if code == 0:
-            assert number > 15, "it wrote as many lines as there are steps"
+            assert number > (15 if os.geteuid() == 0 else 5), (
+                "it wrote as many lines as there are steps"
+            )
             return
         assert code == -signal.SIGKILL
     pytest.fail("the victim never came to its end")
@@ -248,6 +251,43 @@ def test_after_a_reboot_process_numbers_mean_nothing(site: Site) -> None:
     finally:
         bystander.kill()
         bystander.wait()
+
+
+def test_a_child_that_still_holds_the_lock_is_waited_for(site: Site) -> None:
+    """Killed between fork and exec: the child has the lock a little longer than its runner."""
+    dead = Resources("dead")
+    folder = dead.make_directory(site.folder / dead.name)
+    path = dead._journal.path
+    path.write_text(path.read_text().replace(f'"pid":{os.getpid()}', '"pid":1'))
+    read_end, write_end = os.pipe()
+    holder = subprocess.Popen(
+        ["sh", "-c", "read line <&$0", str(read_end)],
+        pass_fds=[dead._journal._descriptor, read_end],
+    )
+    dead._journal.close()
+    told: list[str] = []
+    recovery = threading.Thread(target=lambda: told.extend(recover()))
+    recovery.start()
+    assert folder.path.is_dir()
+    os.write(write_end, b"exec\n")
+    holder.wait()
+    recovery.join()
+    os.close(read_end)
+    os.close(write_end)
+    assert told == [f"removed {folder.path} (left by dead)"]
+    assert site.journals() == []
+
+
+def test_a_lock_that_stays_is_told(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journals, "INHERITED_LOCK_LIMIT_S", 0.05)
+    dead = Resources("dead")
+    path = dead._journal.path
+    path.write_text(path.read_text().replace(f'"pid":{os.getpid()}', '"pid":1'))
+    assert any("locked though its runner is dead" in line for line in recover())
+    assert site.journals() == [path]
+    dead._journal.close()
+    recover()
+    assert site.journals() == []
 
 
 def test_another_machines_journal_is_left_alone(site: Site) -> None:
@@ -455,10 +495,11 @@ def test_programs_die_with_their_runner_before_any_recovery(site: Site) -> None:
     """The kernel ends what the runner's main thread started."""
     victim = site.start()
     leaders: list[journals.OpenEntry] = []
-    while len(leaders) < 2:
+    while not leaders:
         assert victim.poll() is None
-        bound = [opened(path) for path in site.journals()]
-        leaders = [e for e in sum(bound, []) if e.kind == "process" and "pid" in e.what]
+        for path in site.journals():
+            leaders = [e for e in opened(path) if "sleep 1000" in e.what.get("command", "")]
+            leaders = [e for e in leaders if is_itself(e.what.get("pid", 0))]
     victim.kill()
     victim.wait()
     assert victim.stdout is not None
@@ -469,6 +510,15 @@ def test_programs_die_with_their_runner_before_any_recovery(site: Site) -> None:
         while identity_of(root.pid) == root:
             os.sched_yield()
     recovered_clean(site)
+
+
+def is_itself(pid: int) -> bool:
+    """Past the wrappers: what asks for the signal has run, and become the program."""
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+    return b"sleep" in command and b"setpriv" not in command and b"nfslab-join" not in command
 
 
 def opened(path: Path) -> list[journals.OpenEntry]:

@@ -8,7 +8,8 @@ that it will not find, and after a loss of power neither processes nor mounts ar
 
 The file is born under a temporary name, locked (flock), filled with its header and then
 renamed: a journal under its final name is whole and locked for as long as its runner
-lives. A journal whose lock can be had belongs to a dead runner.
+lives. A journal whose lock can be had belongs to a dead runner. (A child inherits the lock
+between fork and exec, and no longer: recovery waits for that, see `adopt_dead`.)
 
 A torn last line (the kill came inside a write) was not followed by its action, so it is
 skipped. A journal without open entries is cut back to its header, or removed.
@@ -23,6 +24,7 @@ import json
 import os
 import socket
 import stat
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,9 @@ SUFFIX = ".jsonl"
 UNBORN = ".unborn-"
 COMPACT_BYTES = 64 << 10
 """A journal with nothing open is cut back to its header beyond this size."""
+INHERITED_LOCK_LIMIT_S = 10.0
+"""How long a dead runner's lock may be held by what it was starting."""
+INHERITED_LOCK_POLL_S = 0.01
 READ_LIMIT_BYTES = 64 << 20
 """A journal beyond this size is no journal of ours."""
 
@@ -184,6 +189,27 @@ class Journal:
         os.close(descriptor)
         return None
 
+    @classmethod
+    def adopt_dead(cls, path: Path) -> Journal | None:
+        """As `adopt`, but patient where the runner is dead and its lock still held.
+
+        A child that was between fork and exec when its runner was killed holds the lock a
+        moment longer (and cannot be recognised before); another recovery may be at work.
+        RunFailed when it goes on being held.
+        """
+        deadline = time.monotonic() + INHERITED_LOCK_LIMIT_S
+        while True:
+            journal = cls.adopt(path)
+            if journal is not None or not is_dead(path):
+                return journal
+            if time.monotonic() > deadline:
+                raise RunFailed(
+                    f"{path} is locked though its runner is dead",
+                    why="a process that the runner forked still lives",
+                    fix=f"end it (fuser {path} names it) and start nfslab again",
+                )
+            time.sleep(INHERITED_LOCK_POLL_S)
+
     def read(self) -> Content | None:
         """Header and open entries; None when the header cannot be understood."""
         size = os.fstat(self._descriptor).st_size
@@ -297,6 +323,21 @@ def is_alive(header: dict[str, Any]) -> bool:
         return False
     recorded = Identity(int(header.get("pid", 0)), int(header.get("start_ticks", 0)))
     return identity_of(recorded.pid) == recorded
+
+
+def is_dead(path: Path) -> bool:
+    """Is the runner of this journal known to be dead, whoever holds the lock?"""
+    try:
+        with path.open("rb") as file:
+            content = parse(file.readline())
+    except OSError:
+        return False
+    if content is None:
+        return False
+    header = content.header
+    here = (machine_id(), boot_id(), process_namespace())
+    there = (header.get("machine"), header.get("boot_id"), header.get("process_namespace"))
+    return here == there and not is_alive(header)
 
 
 def _line(record: dict[str, Any]) -> bytes:

@@ -34,7 +34,7 @@ TOKEN_VARIABLE = "NFSLAB_RUN"
 CLOCK_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 ENVIRON_LIMIT_BYTES = 4 << 20
 """Read at most this much of an environment (the kernel allows 2 MiB with 8 MiB stacks)."""
-KILL_LIMIT_S = 5.0
+KILL_LIMIT_S = 15.0
 """How long a process may take to vanish after SIGKILL before it is reported as stuck."""
 POLL_S = 0.05
 ANCESTORS_MAX = 64

@@ -381,7 +381,7 @@ def recover(progress: Callable[[str], None] | None = None) -> list[str]:
 
 def _recover_one(path: Path) -> list[str]:
     """Clean up after one journal's runner, unless it lives."""
-    journal = Journal.adopt(path)
+    journal = Journal.adopt_dead(path)
     if journal is None:
         return []
     try:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 UMOUNT_NOFOLLOW = 8
 MNT_DETACH = 2
 LOOP_CLR_FD = 0x4C01
-BUSY_LIMIT_S = 3.0
+BUSY_LIMIT_S = 10.0
 """How long something may stay busy after its users were ended."""
 BUSY_POLL_S = 0.02
 TOOL_LIMIT_S = 60.0
