@@ -347,6 +347,62 @@ def test_samples_that_cannot_be_stored_fail_the_run(
     assert all("No space left" in r.reason and not r.metrics for r in found)
 
 
+def test_the_logs_of_a_run_without_room_for_tables_are_kept(
+    experiment_file: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from nfslab.errors import RunFailed
+    from nfslab.results.store import PartialRun
+
+    write = PartialRun.write_table
+
+    def full(self: PartialRun, kind: Any, name: str, table: Any) -> str:
+        if kind == "evidence":
+            raise RunFailed("cannot write", why="No space left on device")
+        return write(self, kind, name, table)
+
+    monkeypatch.setattr(PartialRun, "write_table", full)
+    path = experiment_file(('data = "one"', 'data = "one"\nchild = true'))
+    run(path, repetitions=1)
+    folder = only_folder(path)
+    for record in records(folder):
+        sealed = folder.runs_path / record.run_id
+        assert (sealed / "logs" / "server.log").exists()
+        assert list((sealed / "samples").iterdir()) == []
+        assert [evidence.tables for evidence in record.evidence] == [[]]
+
+
+def test_checks_that_break_down_do_not_cost_the_measurement(
+    experiment_file: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from nfslab.experiment import sealing
+
+    def broken(*arguments: Any) -> Any:
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setattr(sealing, "validity_checks", broken)
+    path = experiment_file()
+    run(path, repetitions=1)
+    for record in records(only_folder(path)):
+        assert record.status == "ok"
+        assert record.metrics["rate_per_s"].value == 100.0 * record.factors["clients"]
+        (check,) = [check for check in record.checks if check.name == "validity"]
+        assert check.verdict == "unknown"
+        assert "ZeroDivisionError: planted" in check.message
+
+
+def test_no_memory_limit_can_be_a_level(experiment_file: Write) -> None:
+    from nfslab.experiment.reading import read_experiment
+
+    path = experiment_file()
+    path.write_text(
+        path.read_text() + '[[axes]]\nparameter = "limits.memory"\nvalues = ["64M", "none"]\n'
+    )
+    experiment = read_experiment(path)
+    assert [p.setup.limits.memory for p in experiment.points[:2]] == [64 << 20, None]
+    assert experiment.axis_records[-1].levels == ["64M", "none"]
+    assert not experiment.axis_records[-1].numeric
+
+
 def test_a_debug_build_publishes_nothing(
     experiment_file: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,23 +21,19 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-import traceback
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from nfslab.errors import Interrupted, NfslabError, ResultsError, RunFailed
+from nfslab.errors import Interrupted, RunFailed
+from nfslab.experiment.failure import Failure, expected, keep_traceback, reason_of
 from nfslab.experiment.identity import derived_seed
 from nfslab.experiment.preflight import needed_bytes
+from nfslab.experiment.sealing import Findings, Sealing
 from nfslab.experiment.stop import run_over
-from nfslab.experiment.validity import (
-    Clocks,
-    memory_check,
-    validity_checks,
-    worst_violations,
-)
+from nfslab.experiment.validity import Clocks, memory_check, worst_violations
 from nfslab.experiment.watching import Watching
 from nfslab.quantities import format_size
-from nfslab.results.records import CatalogueLine, CheckRecord, PhaseRecord, RunRecord
+from nfslab.results.records import CatalogueLine, CheckRecord, PhaseRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,22 +46,10 @@ if TYPE_CHECKING:
     from nfslab.results.records import ExperimentRecord, Metric
     from nfslab.results.store import ExperimentFolder, PartialRun
     from nfslab.targets.base import Place, Target
-    from nfslab.workloads.base import Outcome, RunContext
+    from nfslab.workloads.base import RunContext
 
 TEARDOWN_S = 60.0
 """What a workload's `finish` is told that it has left, also after a limit or a Ctrl-C."""
-NOTES_MAX = 200
-"""Notes kept of one run."""
-DEFECT_FIX = "this is a defect of nfslab: please report it with the traceback in the run's logs"
-
-
-@dataclass(slots=True)
-class Failure:
-    """Why a run failed."""
-
-    reason: str
-    phase: str
-    defect: bool = False
 
 
 @dataclass(slots=True)
@@ -80,19 +64,6 @@ class Carrying:
     primary: str | None = None
 
 
-@dataclass(slots=True)
-class Findings:
-    """What has been learnt of a run so far; survives its failure."""
-
-    phases: list[PhaseRecord] = field(default_factory=list)
-    outcome: Outcome | None = None
-    checks: list[CheckRecord] = field(default_factory=list)
-    provenance: dict[str, Any] = field(default_factory=dict)
-    page_cache: dict[str, Any] = field(default_factory=dict)
-    memory_limit: dict[str, Any] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-
-
 class RunExecution:
     """One run under way. `execute` is called once."""
 
@@ -104,12 +75,10 @@ class RunExecution:
         self.stop = carrying.stop
         self.clocks = Clocks()
         self.found = Findings()
-        self.failure: Failure | None = None
+        self.found.primary = carrying.primary
         self._phases: list[str] = []
         self._failed_in = ""
         self._up: list[tuple[Target, Place]] = []
-        self._places: dict[str, Place] = {}
-        self._context: RunContext | None = None
         self._over = False
         self._cgroup: Cgroup | None = None
         self._workload = self.setup.workload.make()
@@ -137,19 +106,8 @@ class RunExecution:
 
     def primary_metric(self) -> tuple[str, Metric] | None:
         """Name and value of the metric that is shown first; None without one."""
-        metrics = self._metrics()
+        metrics = self.found.metrics()
         return next(((name, m) for name, m in metrics.items() if m.primary), None)
-
-    def _metrics(self) -> dict[str, Metric]:
-        """The metrics, the one that the experiment wants first marked as primary."""
-        metrics = dict(self.found.outcome.metrics) if self.found.outcome else {}
-        primary = self.carrying.primary
-        if primary is None or primary not in metrics:
-            return metrics
-        return {
-            name: metric.model_copy(update={"primary": name == primary})
-            for name, metric in metrics.items()
-        }
 
     def _guarded(self, partial: PartialRun) -> Interrupted | None:
         """The run and its teardown; a request to stop is returned, a failure noted."""
@@ -185,7 +143,7 @@ class RunExecution:
                     time.sleep(min(0.1, left, self.stop.remaining_s()))
         with self.phase("targets up"):
             self._bring_up(resources)
-        self._context = context = self._make_context(partial, resources)
+        self.found.context = context = self._make_context(partial, resources)
         with self.phase("provenance"):
             self._look_around()
         with self.phase("prepare"):
@@ -195,7 +153,9 @@ class RunExecution:
             from nfslab.machine.page_cache import drop_page_cache
 
             with self.phase("drop page cache"):
-                self.found.page_cache = drop_page_cache([p.path for p in self._places.values()])
+                self.found.page_cache = drop_page_cache(
+                    [p.path for p in self.found.places.values()]
+                )
         else:
             self.found.page_cache = {"dropped": "no", "reason": "limits.drop_page_cache = false"}
         context.facts.setdefault("at_timed_start", [])
@@ -235,7 +195,9 @@ class RunExecution:
             target = setup.make()
             places[name] = target.up(resources, owner=owner)
             self._up.append((target, places[name]))
-        self._places = {role: places[name] for role, name in self.setup.workload.roles().items()}
+        self.found.places = {
+            role: places[name] for role, name in self.setup.workload.roles().items()
+        }
         if self.setup.limits.memory is not None:
             from nfslab.machine.cgroup import memory_cgroup
 
@@ -253,9 +215,10 @@ class RunExecution:
             host = LimitedHost(host, self._cgroup)
             facts["memory_cgroup"] = self._cgroup
         return RunContext(
-            folder=partial.path,
+            # Whole: programs are started in other folders than ours.
+            folder=partial.path.absolute(),
             cache=self.carrying.cache,
-            places=self._places,
+            places=self.found.places,
             server_host=host,
             client_host=host,
             resources=resources,
@@ -273,12 +236,12 @@ class RunExecution:
         """The machine as it is right before the run, its load included."""
         from nfslab.machine.provenance import provenance
 
-        paths = [place.path for place in self._places.values()]
+        paths = [place.path for place in self.found.places.values()]
         self.found.provenance = provenance(paths, [])
 
     def _require_space(self) -> None:
         """A run that cannot fit fails now, not after it has filled the disk."""
-        by_target = {place.target: place for place in self._places.values()}
+        by_target = {place.target: place for place in self.found.places.values()}
         for name, needed in needed_bytes(self.run.point).items():
             facts = os.statvfs(by_target[name].path)
             free = facts.f_bavail * facts.f_frsize
@@ -311,23 +274,16 @@ class RunExecution:
 
     def _failed(self, error: Exception, partial: PartialRun) -> None:
         """Note why the run failed; the first reason is the one that counts."""
-        phase = self._failed_in or "start"
-        defect = not expected(error)
-        if defect:
-            with contextlib.suppress(OSError):
-                text = "".join(traceback.format_exception(error))
-                (partial.logs / "traceback.log").write_text(text, encoding="utf-8")
-        if self.failure is None:
-            self.failure = Failure(reason_of(error), phase, defect)
-        else:
-            self.found.notes.append(f"afterwards, in {phase}: {reason_of(error)}")
+        if not expected(error):
+            keep_traceback(error, partial.logs)
+        self.found.fail(Failure(reason_of(error), self._failed_in or "start"))
 
     def _teardown(self, resources: Resources | None, partial: PartialRun) -> None:
         """Stop and remove everything, whatever state it is in."""
         self._over = True
         self._failed_in = ""
         self._watching.stop(partial.logs)
-        context = self._context
+        context = self.found.context
         if context is not None:
             self._step("finish", lambda: self._workload.finish(context), partial)
         if self._cgroup is not None:
@@ -348,7 +304,7 @@ class RunExecution:
             with self.phase(name):
                 action()
         except Exception as error:
-            if self.failure is not None or not expected(error):
+            if self.found.failure is not None or not expected(error):
                 self._failed(error, partial)
             else:
                 reason = reason_of(error)
@@ -362,105 +318,23 @@ class RunExecution:
         assert self._cgroup is not None
         self.found.memory_limit, check = memory_check(self._cgroup)
         self.found.checks.append(check)
-        if check.verdict == "violation" and self.failure is None:
+        if check.verdict == "violation":
             # Figures of another limit than the one that was asked for are no figures.
-            self.failure = Failure(check.message, "memory limit")
+            self.found.fail(Failure(check.message, "memory limit"))
 
     def _seal(self, partial: PartialRun, started_ns: int, duration_ns: int) -> CatalogueLine:
-        """Store the run. When its tables cannot be stored it is stored as failed."""
+        """Check what was measured and store it."""
         self.carrying.show_phase("seal")
-        evidence = self._watching.evidence
-        if self.failure is None:
-            workload = self.setup.resolved()["workload"]
-            self.found.checks += validity_checks(
-                self.found.outcome, workload, evidence, self.found.provenance, self.clocks
-            )
-        try:
-            if self.found.outcome is not None:
-                for name, table in self.found.outcome.samples.items():
-                    partial.write_table("samples", name, table)
-            self._watching.write(partial)
-            return partial.seal(self._record(started_ns, duration_ns), self.found.provenance)
-        except RunFailed as error:
-            if self.failure is None:
-                self.failure = Failure(reason_of(error), "seal")
-            else:
-                self.found.notes.append(f"then the run could not be stored: {error.what}")
-        partial.discard()
-        self.found.outcome = None
-        self._watching.forget_tables()
-        again = self.carrying.folder.begin_run(self.run.run_id)
-        try:
-            return again.seal(self._record(started_ns, duration_ns), self.found.provenance)
-        except RunFailed as error:
-            again.discard()
-            raise ResultsError(
-                "the results folder cannot take any more runs", why=error.why, fix=error.fix
-            ) from error
-
-    def _record(self, started_ns: int, duration_ns: int) -> RunRecord:
-        """Everything about the run except its raw samples."""
-        point, record, found = self.run.point, self.carrying.record, self.found
-        context = self._context
-        notes = [*found.notes, *(context.notes if context else [])]
-        metrics, primary = self._metrics(), self.carrying.primary
-        if primary is not None and metrics and primary not in metrics:
-            notes.append(f"there is no metric {primary!r} in this run ([experiment] primary)")
-        places = {role: place.record() for role, place in self._places.items()}
-        durability = None
-        if places:
-            from nfslab.machine.durability import weakest
-
-            durability = weakest(place.durability for place in places.values())
-        return RunRecord(
-            run_id=self.run.run_id,
-            experiment=record.name,
-            identity=record.identity,
-            point_id=point.point_id,
-            point_index=point.index,
-            block=self.run.block,
+        sealing = Sealing(
+            folder=self.carrying.folder,
+            experiment=self.carrying.record,
+            run=self.run,
             position=self.position,
-            attempt=self.run.attempt,
-            factors=point.factors,
-            settings=point.settings,
-            parameters=point.setup.resolved(),
-            status="failed" if self.failure else "ok",
-            reason=self.failure.reason if self.failure else "",
-            failure_phase=self.failure.phase if self.failure else "",
+            found=self.found,
+            watching=self._watching,
             started_unix_ns=started_ns,
             duration_ns=duration_ns,
-            phases=found.phases,
-            metrics=metrics,
-            checks=found.checks,
-            places=places,
-            durability=durability,
-            page_cache=found.page_cache,
-            memory_limit=found.memory_limit,
-            evidence=self._watching.records,
-            notes=notes[:NOTES_MAX],
-            commands=context.commands if context else [],
         )
-
-
-def expected(error: Exception) -> bool:
-    """Is it something that can happen to a correct program (else: a defect)?"""
-    from nfslab._core import CoreError
-
-    if isinstance(error, NfslabError | OSError | CoreError | MemoryError):
-        return True
-    # The database's driver, imported only where there is a database.
-    return type(error).__module__.partition(".")[0] == "psycopg"
-
-
-def reason_of(error: Exception) -> str:
-    """What / why / fix, as printed; for a defect its type and place."""
-    if isinstance(error, NfslabError):
-        return str(error)
-    if isinstance(error, OSError):
-        where = f" ({error.filename})" if error.filename else ""
-        return f"{error.strerror or error}{where}"
-    if expected(error):
-        return f"{type(error).__name__}: {error}".strip()
-    last = traceback.extract_tb(error.__traceback__)[-1:]
-    place = f" in {last[0].name}, line {last[0].lineno}" if last else ""
-    return f"{type(error).__name__}: {error}{place}\n  fix: {DEFECT_FIX}"
+        if self.found.failure is None:
+            sealing.check(self.clocks, partial.logs)
+        return sealing.store(partial)

@@ -8,6 +8,7 @@ second. Lines are written between runs only.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
@@ -76,8 +77,9 @@ class LineView:
         self._done = 0
 
     def message(self, text: str) -> None:
-        """Print it."""
-        print(text, file=self._stream, flush=True)
+        """Print it. A reader that went away (`| head`) does not end the experiment."""
+        with contextlib.suppress(OSError):
+            print(text, file=self._stream, flush=True)
 
     def begin(self, planned: int, done: int, left_s: float) -> None:
         """Print how much there is to do."""
@@ -131,7 +133,8 @@ class BarView:
 
     def message(self, text: str) -> None:
         """Print it above the bar."""
-        self._console.print(text, markup=False, soft_wrap=True)
+        with contextlib.suppress(OSError):
+            self._console.print(text, markup=False, soft_wrap=True)
 
     def begin(self, planned: int, done: int, left_s: float) -> None:
         """Show the bar."""

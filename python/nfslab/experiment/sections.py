@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from nfslab.quantities import Duration, Size
+from nfslab.quantities import Duration, parse_size_bytes
 
 MAX_REPETITIONS = 10_000
 MAX_LEVELS = 1_000
@@ -33,13 +33,17 @@ def _experiment_name(value: str) -> str:
     return value
 
 
-def _memory(value: int) -> int:
-    if value < MIN_MEMORY_BYTES:
-        raise ValueError(f"{value} bytes hold no program; give at least 16M")
-    return value
-
-
 MIN_MEMORY_BYTES = 16 << 20
+
+
+def _memory(value: object) -> int | None:
+    """A limit, or "none": a level of an axis can then be "no limit"."""
+    if value is None or value == "none":
+        return None
+    size = parse_size_bytes(value)
+    if size < MIN_MEMORY_BYTES:
+        raise ValueError(f'{size} bytes hold no program; give at least 16M, or "none"')
+    return size
 
 
 class Section(BaseModel):
@@ -69,7 +73,7 @@ class Limits(Section):
     """One run with all its phases."""
     experiment_s: Duration | None = Field(default=None, gt=0)
     """One call of `nfslab run`; what is missing then is done by the next call."""
-    memory: Annotated[Size, AfterValidator(_memory)] | None = None
+    memory: Annotated[int | None, BeforeValidator(_memory)] = None
     """Server and client of the workload together, in a control group; page cache too."""
     drop_page_cache: bool = True
     settle_s: Duration = 0.0

@@ -153,7 +153,7 @@ def _open_folder(
             machine=machine,
             skipped=skipped,
         )
-        return begin_folder(options.results, record, experiment.source.path.read_bytes())
+        return begin_folder(options.results, record, experiment.source.content)
     with folder.lock():
         done = max((line.block + 1 for line in folder.sealed_runs()), default=0)
         renewed = renewed_record(folder.record, experiment, notes, skipped, done)
@@ -219,12 +219,14 @@ def _warm_up() -> None:
 
     Otherwise the first run of every call would be unlike the others.
     """
-    import pyarrow.parquet  # noqa: F401
+    import pyarrow as pa
+    import pyarrow.parquet
 
     from nfslab.machine.provenance import provenance
     from nfslab.statistics import check_clock_steps, check_littles_law, check_steady_state
 
     provenance()
+    pa.table({"t_ns": pa.array([1], pa.int64())})  # the first array looks for pandas: seconds
     check_clock_steps([0, 1], [0, 1])
     check_littles_law(clients=1, rate_per_s=1.0, mean_latency_ns=1e9)
     check_steady_state([1.0, 2.0] * 50, 1)

@@ -32,6 +32,8 @@ class Source:
     path: Path
     name: str
     """As the person gave it; used in messages."""
+    content: bytes
+    """The file, byte for byte."""
     text: str
     tree: Tree
     key_lines: dict[tuple[Step, ...], int] = field(default_factory=dict)
@@ -105,7 +107,7 @@ def parse_source(content: bytes, path: Path, name: str | None = None) -> Source:
         raise _syntax_error(name, text, error) from error
     except RecursionError as error:
         raise UsageError(f"{name}: nested too deeply to be an experiment file") from error
-    source = Source(path, name, text, tree)
+    source = Source(path, name, content, text, tree)
     _add_lines(source)
     _refuse_dates(source)
     return source

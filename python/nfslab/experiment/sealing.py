@@ -1,0 +1,168 @@
+"""From what was found to a sealed run: its checks, its record, and storing it.
+
+A run is stored whole, or as failed without its tables when there is no room for them, or
+as failed without its logs. When not even that can be stored, going on with the experiment
+makes no sense: `ResultsError`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from nfslab.errors import ResultsError, RunFailed
+from nfslab.experiment.failure import Failure, keep_traceback, reason_of
+from nfslab.experiment.validity import Clocks, validity_checks
+from nfslab.results.records import CatalogueLine, CheckRecord, Metric, PhaseRecord, RunRecord
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nfslab.experiment.plan import PlannedRun
+    from nfslab.experiment.watching import Watching
+    from nfslab.results.records import ExperimentRecord
+    from nfslab.results.store import ExperimentFolder, PartialRun
+    from nfslab.targets.base import Place
+    from nfslab.workloads.base import Outcome, RunContext
+
+NOTES_MAX = 200
+"""Notes kept of one run."""
+
+
+@dataclass(slots=True)
+class Findings:
+    """What has been learnt of a run so far; survives its failure."""
+
+    phases: list[PhaseRecord] = field(default_factory=list)
+    places: dict[str, Place] = field(default_factory=dict)
+    """Role -> where it was."""
+    context: RunContext | None = None
+    outcome: Outcome | None = None
+    checks: list[CheckRecord] = field(default_factory=list)
+    provenance: dict[str, Any] = field(default_factory=dict)
+    page_cache: dict[str, Any] = field(default_factory=dict)
+    memory_limit: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    failure: Failure | None = None
+    primary: str | None = None
+    """The metric that the experiment wants to be shown first."""
+
+    def metrics(self) -> dict[str, Metric]:
+        """The metrics, the one that is wanted first marked as primary."""
+        metrics = dict(self.outcome.metrics) if self.outcome else {}
+        if self.primary is None or self.primary not in metrics:
+            return metrics
+        return {
+            name: metric.model_copy(update={"primary": name == self.primary})
+            for name, metric in metrics.items()
+        }
+
+    def fail(self, failure: Failure) -> None:
+        """The first failure counts; a later one becomes a note."""
+        if self.failure is None:
+            self.failure = failure
+        else:
+            self.notes.append(f"afterwards, in {failure.phase}: {failure.reason}")
+
+
+@dataclass(frozen=True, slots=True)
+class Sealing:
+    """Everything that is needed to store one run."""
+
+    folder: ExperimentFolder
+    experiment: ExperimentRecord
+    run: PlannedRun
+    position: int
+    found: Findings
+    watching: Watching
+    started_unix_ns: int
+    duration_ns: int
+
+    def check(self, clocks: Clocks, logs: Path) -> None:
+        """Add the validity checks; one that breaks down does not cost the measurement."""
+        found = self.found
+        workload = self.run.point.setup.resolved()["workload"]
+        try:
+            found.checks += validity_checks(
+                found.outcome, workload, self.watching.evidence, found.provenance, clocks
+            )
+        except Exception as error:
+            keep_traceback(error, logs, "validity")
+            message = f"the validity checks broke down: {reason_of(error)}"
+            found.checks.append(CheckRecord(name="validity", verdict="unknown", message=message))
+
+    def store(self, partial: PartialRun) -> CatalogueLine:
+        """Seal the run, whole or as failed; `ResultsError` when nothing can be stored."""
+        try:
+            if self.found.outcome is not None:
+                for name, table in self.found.outcome.samples.items():
+                    partial.write_table("samples", name, table)
+            self.watching.write(partial)
+            return partial.seal(self.record(), self.found.provenance)
+        except RunFailed as error:
+            self.found.fail(Failure(reason_of(error), "seal"))
+        self.found.outcome = None
+        self.watching.forget_tables()
+        with contextlib.suppress(RunFailed):
+            _remove_tables(partial)
+            return partial.seal(self.record(), self.found.provenance)
+        partial.discard()
+        again = self.folder.begin_run(self.run.run_id)
+        try:
+            return again.seal(self.record(), self.found.provenance)
+        except RunFailed as error:
+            again.discard()
+            raise ResultsError(
+                "the results folder cannot take any more runs", why=error.why, fix=error.fix
+            ) from error
+
+    def record(self) -> RunRecord:
+        """Everything about the run except its raw samples."""
+        point, found = self.run.point, self.found
+        context, failure, metrics = found.context, found.failure, found.metrics()
+        notes = [*found.notes, *(context.notes if context else [])]
+        if found.primary is not None and metrics and found.primary not in metrics:
+            notes.append(f"there is no metric {found.primary!r} in this run ([experiment] primary)")
+        places = {role: place.record() for role, place in found.places.items()}
+        durability = None
+        if places:
+            from nfslab.machine.durability import weakest
+
+            durability = weakest(place.durability for place in places.values())
+        return RunRecord(
+            run_id=self.run.run_id,
+            experiment=self.experiment.name,
+            identity=self.experiment.identity,
+            point_id=point.point_id,
+            point_index=point.index,
+            block=self.run.block,
+            position=self.position,
+            attempt=self.run.attempt,
+            factors=point.factors,
+            settings=point.settings,
+            parameters=point.setup.resolved(),
+            status="failed" if failure else "ok",
+            reason=failure.reason if failure else "",
+            failure_phase=failure.phase if failure else "",
+            started_unix_ns=self.started_unix_ns,
+            duration_ns=self.duration_ns,
+            phases=found.phases,
+            metrics=metrics,
+            checks=found.checks,
+            places=places,
+            durability=durability,
+            page_cache=found.page_cache,
+            memory_limit=found.memory_limit,
+            evidence=self.watching.records,
+            notes=notes[:NOTES_MAX],
+            commands=context.commands if context else [],
+        )
+
+
+def _remove_tables(partial: PartialRun) -> None:
+    """Give the room of the tables back; the logs stay, they may tell why it failed."""
+    for folder in (partial.samples, partial.evidence):
+        for path in folder.iterdir():
+            with contextlib.suppress(OSError):
+                path.unlink()

@@ -1,0 +1,185 @@
+"""The checks get the right inputs: planted causes come out, and absent data is "unknown"."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from nfslab.collectors.base import Evidence
+from nfslab.experiment.validity import Clocks, validity_checks
+from nfslab.machine.cgroup import memory_cgroup_available
+from nfslab.results.records import CheckRecord, Metric
+from nfslab.workloads.base import Outcome
+
+from tests.experiment.session_support import left_behind, only_folder, records, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SECOND = 1_000_000_000
+
+
+def closed_loop(
+    clients: int = 4, seconds: float = 10.0, latency_ns: int = 5_000_000, lag: bool = False
+) -> Outcome:
+    """Every client is always inside a transaction of exactly `latency_ns`."""
+    count = int(seconds * SECOND / latency_ns)
+    completed = np.tile(np.arange(1, count + 1) * latency_ns, (clients, 1)).T.ravel()
+    table = {
+        "t_ns": completed,
+        "latency_ns": np.full(completed.size, latency_ns),
+        "status": np.zeros(completed.size, np.int8),
+    }
+    if lag:
+        table["lag_ns"] = np.full(completed.size, latency_ns // 2)
+    return Outcome(
+        metrics={"measured_s": Metric(value=seconds, unit="s")},
+        samples={"transactions": pa.table(table)},
+    )
+
+
+def checks_of(outcome: Outcome | None, **changes: Any) -> dict[str, CheckRecord]:
+    clocks = Clocks()
+    clocks.read()
+    clocks.read()
+    given: dict[str, Any] = {
+        "workload": {"clients": 4},
+        "evidence": {},
+        "provenance": {},
+        "clocks": clocks,
+    }
+    found = validity_checks(outcome, **(given | changes))
+    return {check.name: check for check in found}
+
+
+def test_a_true_closed_loop_passes() -> None:
+    checks = checks_of(closed_loop())
+    assert checks["littles_law"].verdict == "ok"
+    # 10 s x 200 transactions/s and client x 5 ms: exactly as many as there are clients.
+    assert checks["littles_law"].values["in_flight"] == pytest.approx(4.0, rel=1e-9)
+    assert checks["steady_state"].verdict == "ok"
+    assert checks["clock_steps"].verdict == "ok"
+
+
+def test_latencies_that_cannot_be_are_a_violation() -> None:
+    checks = checks_of(closed_loop(), workload={"clients": 2})
+    assert checks["littles_law"].verdict == "violation"
+
+
+def test_a_sampled_log_is_scaled_up() -> None:
+    outcome = closed_loop()
+    table = outcome.samples["transactions"]
+    outcome.samples["transactions"] = table.take(list(range(0, table.num_rows, 10)))
+    checks = checks_of(outcome, workload={"clients": 4, "sampling_rate": 0.1})
+    assert checks["littles_law"].values["in_flight"] == pytest.approx(4.0, rel=0.01)
+
+
+def test_skipped_operations_were_in_no_clients_hands() -> None:
+    outcome = closed_loop()
+    table = outcome.samples["transactions"]
+    skipped = pa.table(
+        {
+            "t_ns": np.arange(1, 2001) * 5_000_000,
+            "latency_ns": np.full(2000, 60 * SECOND),
+            "status": np.full(2000, 2, np.int8),
+        }
+    )
+    outcome.samples["transactions"] = pa.concat_tables([table, skipped])
+    assert checks_of(outcome)["littles_law"].values["in_flight"] == pytest.approx(4.0, rel=1e-9)
+
+
+def test_with_a_rate_the_lag_is_taken_off() -> None:
+    checks = checks_of(closed_loop(lag=True), workload={"clients": 4, "rate": 800.0})
+    assert checks["littles_law"].values["in_flight"] == pytest.approx(2.0, rel=1e-9)
+    without = checks_of(closed_loop(), workload={"clients": 4, "rate": 800.0})
+    assert without["littles_law"].verdict == "unknown"
+
+
+def test_a_planted_warm_up_is_seen() -> None:
+    """For the first three seconds only a fifth of the later rate."""
+    slow = np.arange(1, 151) * 20_000_000
+    fast = 3 * SECOND + np.arange(1, 1751) * 4_000_000
+    completed = np.concatenate([slow, fast])
+    outcome = Outcome(
+        metrics={"measured_s": Metric(value=10.0, unit="s")},
+        samples={
+            "transactions": pa.table(
+                {"t_ns": completed, "latency_ns": np.full(completed.size, 4_000_000)}
+            )
+        },
+    )
+    check = checks_of(outcome, workload={"clients": 1})["steady_state"]
+    assert check.verdict == "warning"
+    assert check.values["warm_up_ns"] == pytest.approx(3 * SECOND, rel=0.15)
+
+
+def test_a_workload_without_operations_has_no_such_checks() -> None:
+    assert set(checks_of(Outcome(metrics={}))) == {"clock_steps", "competing_load"}
+
+
+def test_competing_load_before_and_steal_during() -> None:
+    assert checks_of(None)["competing_load"].verdict == "unknown"
+    busy = {"load_before": {"others_cpus": 1.0}, "cpu": {"logical": 2}}
+    check = checks_of(None, provenance=busy)["competing_load"]
+    assert check.verdict == "warning"
+    assert check.values["others_before"] == 0.5
+    # Before the timed part (t < 0) steal does not count.
+    table = pa.table({"t_ns": [-1, 0, 1], "steal": [0.9, 0.2, 0.4]})
+    quiet = {"load_before": {"others_cpus": 0.0}, "cpu": {"logical": 2}}
+    seen = {"system": Evidence(tables={"system_cpu": table})}
+    check = checks_of(None, provenance=quiet, evidence=seen)["competing_load"]
+    assert check.values["steal_during"] == pytest.approx(0.3)
+    assert check.verdict == "warning"
+
+
+def test_a_step_of_the_wall_clock_is_seen() -> None:
+    clocks = Clocks()
+    for _ in range(4):
+        clocks.read()
+    clocks.wall_ns[2:] = [wall + 3 * SECOND for wall in clocks.wall_ns[2:]]
+    check = checks_of(None, clocks=clocks)["clock_steps"]
+    assert check.verdict == "warning"
+    assert check.values["step_sizes_ns"][0] == pytest.approx(3 * SECOND, rel=0.01)
+
+
+def limited(experiment_file: Callable[..., Path], child: str) -> Path:
+    answer = memory_cgroup_available()
+    if not answer.ok:
+        pytest.skip(f"no memory limit here: {answer.reason}")
+    return experiment_file(
+        ("drop_page_cache = false", 'drop_page_cache = false\nmemory = "64M"'),
+        ('data = "one"', f'data = "one"\nchild = {child}\nmeasure_s = 0.1'),
+        ('values = ["one", "two"]', 'values = ["one"]'),
+        ("values = [1, 2, 4]", "values = [1]"),
+        ("repetitions = 3", "repetitions = 1"),
+    )
+
+
+def test_the_memory_limit_holds_the_workloads_programs(
+    experiment_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    path = limited(experiment_file, "true")
+    run(path)
+    (record,) = records(only_folder(path))
+    assert record.status == "ok"
+    assert record.memory_limit["limit_bytes"] == 64 << 20
+    # A sleeping Python takes a few megabytes.
+    assert record.memory_limit["peak_bytes"] is None or (
+        1 << 20 < record.memory_limit["peak_bytes"] < 64 << 20
+    )
+    assert left_behind(tmp_path) == []
+
+
+def test_a_memory_limit_that_holds_nothing_fails_the_run(
+    experiment_file: Callable[..., Path],
+) -> None:
+    path = limited(experiment_file, "false")
+    run(path)
+    (record,) = records(only_folder(path))
+    if record.memory_limit.get("peak_bytes") is None:
+        pytest.skip("this kernel does not keep the peak of a group")
+    assert record.status == "failed"
+    assert "nothing of the workload ran inside of the group" in record.reason
