@@ -236,7 +236,7 @@ class Recording:
             if name.startswith("cgroup.") and column["kind"] == "gauge":
                 columns[short] = _later(self.values(name))
             elif name.startswith("cgroup.") and short.endswith("_ns"):
-                columns[f"{short.removesuffix('_ns')}_cpus"] = self.rate(name, 1.0)
+                columns[f"{short.removesuffix('_ns')}_share"] = self.rate(name, 1.0)
             elif name.startswith("cgroup."):
                 columns[f"{short}_per_s"] = self.rate(name)
         return self._table(columns) if columns else None

@@ -66,6 +66,9 @@ def test_a_path_may_be_the_programs_folder_or_the_one_above(tmp_path: Path) -> N
         assert (found.bindir, found.major, found.source) == (bindir, 18, "path")
     with pytest.raises(Unavailable, match="no PostgreSQL server"):
         find_installation(str(tmp_path / "nothing"))
+    with pytest.raises(Unavailable, match="'sytem' is no PostgreSQL") as caught:
+        find_installation("sytem")
+    assert '"system"' in caught.value.fix
 
 
 def test_without_a_system_the_embedded_one_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:

