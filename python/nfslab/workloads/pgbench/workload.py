@@ -118,8 +118,8 @@ class PgbenchWorkload(Workload):
         """Restore, start, run and check; loading once is shared by many runs."""
         p = self.parameters
         timed = p.duration or (p.transactions or 0) * p.clients / (p.rate or ASSUMED_TPS)
-        per_scale = 0.45 if p.load == "fresh" else 0.08
-        return timed + p.warm_up + 3.0 + p.scale * per_scale
+        per_scale = 0.45 if p.load == "fresh" else 0.06
+        return timed + p.warm_up + 1.5 + p.scale * per_scale
 
     def estimate_bytes(self) -> dict[str, int]:
         """Data by scale; the log up to what a checkpoint cycle may hold."""
