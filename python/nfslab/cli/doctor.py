@@ -18,11 +18,16 @@ from nfslab.machine.probes import Probe, probes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+EPILOG = """\b
+Examples:
+  nfslab doctor
+  nfslab doctor --json
+"""
 NARROW_COLUMNS = 90
 """Below this width a table's columns would be unreadable: plain lines instead."""
 
 
-@click.command()
+@click.command("doctor", epilog=EPILOG)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document for programs.")
 def command(as_json: bool) -> None:
     """What this machine can do, what is missing for what, and the command that adds it."""

@@ -28,6 +28,7 @@ import secrets
 import signal
 import subprocess
 import threading
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -324,7 +325,7 @@ def undo_all(
         if function is None:
             told.append(f"could not undo a {entry.kind!r}: made by another version of nfslab")
             left.append(entry)
-        elif _attempt(told, entry.kind, lambda f=function, e=entry: f(e.what, scope)):  # type: ignore[misc]
+        elif _attempt(told, entry.kind, partial(function, entry.what, scope)):
             left.append(entry)
         else:
             try:
