@@ -277,6 +277,7 @@ def test_conditions_in_effect_are_listed(tmp_path: Path) -> None:
         ("wal", "log1", 18),
     }
     assert "free_bytes" not in analysis.places[0].facts  # differs from run to run
+    assert analysis.server["settings.shared_buffers"] == ["128MB"]
     assert analysis.varied["workload.clients"] == [1, 5, 10]
     assert analysis.fixed["workload.scale"] == 10
     assert not any(path.startswith("workload.clients") for path in analysis.fixed)

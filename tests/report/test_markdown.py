@@ -91,7 +91,9 @@ def test_one_run_says_that_nothing_is_known(tmp_path: Path) -> None:
 
 def test_no_difference_says_what_would_have_been_seen(tmp_path: Path) -> None:
     text = render_markdown(write(tmp_path, placements={"a": 1.0, "b": 1.0}, seed=3))
-    assert re.search(r"no difference shown \(one of [\d.]+ % would be, 4 times in 5\)", text)
+    assert re.search(
+        r"no difference shown \(a change of [\d.]+ % would have been, 4 times in 5\)", text
+    )
 
 
 def test_a_reference_is_mentioned(tmp_path: Path) -> None:

@@ -112,6 +112,7 @@ def analyse(path: Path, *, baseline: Mapping[str, Any] | None = None) -> Analysi
         excluded_points=record.excluded,
         places=conditions.places(counted),
         setups=machines,
+        server=conditions.server(outcomes),
         varied=_varied(outcomes),
         fixed=fixed_parameters(record),
         versions=conditions.versions(machines, outcomes),

@@ -24,7 +24,6 @@ VERSIONS = {
     "distribution": "kernel.distribution",
     "Python": "software.python",
     "nfslab": "nfslab.version",
-    "commit": "nfslab.commit",
 }
 """What is shown of the machine's software -> where it is in the provenance."""
 
@@ -85,6 +84,15 @@ def setups(outcomes: Outcomes) -> list[SetupInfo]:
     return sorted(listed, key=lambda setup: -setup.runs)
 
 
+def server(outcomes: Outcomes) -> dict[str, list[str]]:
+    """Fact of the workload's server -> its values over the counted runs, in order."""
+    found: dict[str, dict[str, None]] = {}
+    for setup in outcomes.setups:
+        for path, value in scalar_paths(setup.server).items():
+            found.setdefault(path, {})[str(value)] = None
+    return {path: list(values) for path, values in found.items()}
+
+
 def versions(machines: Sequence[SetupInfo], outcomes: Outcomes) -> dict[str, str]:
     """What of software a reader asks for -> version; several are joined, none is hidden."""
     found: dict[str, dict[str, None]] = {}
@@ -100,10 +108,16 @@ def versions(machines: Sequence[SetupInfo], outcomes: Outcomes) -> dict[str, str
         for path, value in facts.items():
             if path.startswith("software.programs."):
                 add(path.removeprefix("software.programs."), value)
+        add("commit", _short_commit(facts.get("nfslab.commit")))
     for one in outcomes.setups:
-        for place in one.places.values():
-            add("PostgreSQL", (place.get("postgresql") or {}).get("version"))
+        add("PostgreSQL", one.server.get("version"))
     return {name: ", ".join(values) for name, values in found.items()}
+
+
+def _short_commit(commit: Any) -> str:
+    """Twelve digits, and whether the files had been changed."""
+    digits, dash, changed = str(commit or "").partition("-")
+    return digits[:12] + dash + changed
 
 
 def collectors(records: Iterable[RunRecord]) -> dict[str, dict[str, Any]]:

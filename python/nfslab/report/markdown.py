@@ -85,7 +85,7 @@ def _conditions(analysis: Analysis) -> str:
     parameters = {
         path.removeprefix("workload."): value
         for path, value in analysis.fixed.items()
-        if path.startswith("workload.") and path != "workload.kind" and value is not None
+        if path.startswith("workload.") and path != "workload.kind" and value not in (None, "", [])
     }
     stated = ", ".join(f"{name}={shown_value(name, v)}" for name, v in parameters.items())
     lines.append(
@@ -102,9 +102,9 @@ def _conditions(analysis: Analysis) -> str:
             f"{escape(place.filesystem)} {code(place.mount_options)}{facts}, "
             f"{escape(place.durability)} ({count(place.runs, 'run')})"
         )
-        settings = _settings(place.facts)
-        if settings:
-            lines.append(f"- Server settings in effect: {code(settings)}")
+    settings = _settings(analysis)
+    if settings:
+        lines.append(f"- Server settings in effect: {code(settings)}")
     if analysis.versions:
         listed = ", ".join(f"{name} {version}" for name, version in analysis.versions.items())
         lines.append(f"- Versions: {escape(listed)}")
@@ -144,13 +144,13 @@ def _place_facts(facts: dict[str, Any]) -> str:
     return f" ({escape(', '.join(known))})" if known else ""
 
 
-def _settings(facts: dict[str, Any]) -> str:
-    """The server's settings in effect, as it told them."""
-    server = facts.get("postgresql")
-    settings = server.get("settings") if isinstance(server, dict) else None
-    if not isinstance(settings, dict):
-        return ""
-    return ", ".join(f"{name}={value}" for name, value in settings.items())
+def _settings(analysis: Analysis) -> str:
+    """The server's settings in effect, as it told them; all values where they vary."""
+    return ", ".join(
+        f"{path.removeprefix('settings.')}={'|'.join(values)}"
+        for path, values in analysis.server.items()
+        if path.startswith("settings.")
+    )
 
 
 def _points(analysis: Analysis) -> str:

@@ -271,6 +271,9 @@ class Analysis:
     excluded_points: int
     places: list[PlaceInfo]
     setups: list[SetupInfo]
+    server: dict[str, list[str]]
+    """What the workload's server said of itself: fact ("settings.shared_buffers") -> values
+    over the counted runs; several where an axis sets it."""
     varied: dict[str, list[Any]]
     """Parameter path -> its values, for the parameters that axes set."""
     fixed: dict[str, Any]

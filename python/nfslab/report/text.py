@@ -108,8 +108,13 @@ def words(result: Comparison) -> str:
     smallest = result.smallest_detectable
     if result.verdict != NO_DIFFERENCE or smallest is None or not math.isfinite(smallest):
         return result.verdict
-    size = f"{(smallest - 1) * 100:.2g} %" if result.ratio is not None else f"{smallest:.3g}"
-    return f"{result.verdict} (one of {size} would be, 4 times in 5)"
+    if result.ratio is None:
+        size = f"a change of {number(smallest, 3)}"
+    elif smallest < 1.995:
+        size = f"a change of {number((smallest - 1) * 100, 2)} %"
+    else:
+        size = f"a factor of {number(smallest, 2)}"
+    return f"{result.verdict} ({size} would have been, 4 times in 5)"
 
 
 def table(

@@ -8,6 +8,7 @@ all its runs: a hundred runs with the same problem are one sentence, not a hundr
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ MAX_MESSAGES = 3
 COSTLY_CPU_SHARE = 0.05
 """A collector that uses more of one CPU than this is said to disturb what it watches."""
 
+_NUMBERS = re.compile(r"\d+(?:\.\d+)?")
 _ORDER = {"violation": 0, "warning": 1, "note": 2}
 
 
@@ -61,7 +63,7 @@ def warnings_of(
 
 
 def _checks(counted: Iterable[RunRecord]) -> list[Warning]:
-    """One warning for each check and verdict, with what it said."""
+    """One warning for each check and verdict, with an example of what it said."""
     groups: dict[tuple[str, str], list[tuple[RunRecord, CheckRecord]]] = {}
     total = 0
     for record in counted:
@@ -72,10 +74,11 @@ def _checks(counted: Iterable[RunRecord]) -> list[Warning]:
     found = []
     severities: dict[str, Severity] = {"violation": "violation", "warning": "warning"}
     for (name, verdict), entries in groups.items():
-        messages = list(dict.fromkeys(check.message for _, check in entries))
-        said = "; ".join(messages[:MAX_MESSAGES])
-        if len(messages) > MAX_MESSAGES:
-            said += f"; and {len(messages) - MAX_MESSAGES} more of the kind"
+        # One example of each kind of message: most differ in their numbers only.
+        examples = {_NUMBERS.sub("0", check.message): check.message for _, check in entries}
+        said = "; ".join(list(examples.values())[:MAX_MESSAGES])
+        if len(examples) > MAX_MESSAGES:
+            said += f"; and {count(len(examples) - MAX_MESSAGES, 'more kind')}"
         runs = list(dict.fromkeys(record.run_id for record, _ in entries))
         text = f"{name}: {verdict} in {len(runs)} of {count(total, 'run')}: {said}"
         found.append(Warning(severities.get(verdict, "note"), name, text, runs))

@@ -344,12 +344,14 @@ def _selected_setups(selection: Selection) -> list[Any]:
 
 
 def _place_values(selection: Selection) -> dict[str, set[str]]:
-    """Role and option -> what was in effect."""
+    """Role and option, setting of the server -> what was in effect."""
     found: dict[str, set[str]] = {}
     for setup in _selected_setups(selection):
         for role, place in setup.places.items():
             for name, value in scalar_paths(place).items():
                 found.setdefault(f"{role} in effect: {name}", set()).add(str(value))
+        for name, value in scalar_paths(setup.server).items():
+            found.setdefault(f"server: {name}", set()).add(str(value))
     return found
 
 

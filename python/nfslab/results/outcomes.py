@@ -51,6 +51,7 @@ class Setup:
     record: RunRecord
     """Of the first of these runs: it stands for all."""
     places: dict[str, Any]
+    server: dict[str, Any]
     machine: dict[str, Any]
     disks: dict[str, Any]
 

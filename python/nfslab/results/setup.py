@@ -59,12 +59,25 @@ POSTGRESQL_FACTS = ("version", "source", "settings")
 
 
 def setup_facts(record: RunRecord, provenance: Mapping[str, Any]) -> dict[str, Any]:
-    """{"places": by role, "machine": ..., "disks": by device} of one run."""
+    """{"places": by role, "server": ..., "machine": ..., "disks": by device} of one run."""
     return {
         "places": {role: _place(place) for role, place in record.places.items()},
+        "server": server_facts(record),
         "machine": _machine(provenance),
         "disks": _disks(provenance),
     }
+
+
+def server_facts(record: RunRecord) -> dict[str, Any]:
+    """What the workload's server said of itself: version, where from, settings in effect.
+
+    A workload leaves it with the facts of the place where its data is.
+    """
+    for place in record.places.values():
+        stated = place.facts.get("postgresql")
+        if isinstance(stated, dict):
+            return {name: stated[name] for name in POSTGRESQL_FACTS if name in stated}
+    return {}
 
 
 def setup_digest(record: RunRecord, provenance: Mapping[str, Any]) -> str:
@@ -84,16 +97,10 @@ def _place(place: PlaceRecord) -> dict[str, Any]:
         "durability": place.durability.level,
     }
     facts |= {name: place.facts[name] for name in PLACE_FACTS if name in place.facts}
-    facts |= _chosen(place.facts, "nfs", NFS_FACTS)
-    facts |= _chosen(place.facts, "postgresql", POSTGRESQL_FACTS)
+    nfs = place.facts.get("nfs")
+    if isinstance(nfs, dict):
+        facts["nfs"] = {name: nfs[name] for name in NFS_FACTS if name in nfs}
     return facts
-
-
-def _chosen(facts: Mapping[str, Any], section: str, names: tuple[str, ...]) -> dict[str, Any]:
-    content = facts.get(section)
-    if not isinstance(content, dict):
-        return {}
-    return {section: {name: content[name] for name in names if name in content}}
 
 
 def _machine(provenance: Mapping[str, Any]) -> dict[str, Any]:
