@@ -99,9 +99,11 @@ def test_other_words_are_taken_over(experiment_file: Write) -> None:
 
 def test_a_changed_file_is_another_experiment(experiment_file: Write) -> None:
     run(experiment_file(), repetitions=1)
+    before = only_folder(experiment_file()).path
     path = experiment_file(('data = "one"', 'data = "one"\nsize = "2M"'))
-    run(path, repetitions=1)
+    _, told = run(path, repetitions=1)
     assert len(list((path.parent / "results").iterdir())) == 2
+    assert f"a new experiment begins (--continue {before} to go on there)" in told.text
 
 
 def test_continue_goes_on_with_a_changed_file_and_says_so(experiment_file: Write) -> None:
@@ -228,6 +230,28 @@ def test_points_that_cannot_run_are_left_out_when_asked(experiment_file: Write) 
     assert len(record["points"]) == 3
     assert [entry["factors"]["data"] for entry in record["skipped"]] == ["two"] * 3
     assert "no magnets" in record["skipped"][0]["reasons"][0]
+
+
+def test_a_point_that_was_measured_stays_when_it_cannot_run_any_more(
+    experiment_file: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from nfslab.machine.availability import Availability
+
+    from tests.experiment.fakes import FolderTarget
+
+    path = experiment_file()
+    run(path, repetitions=1)
+    check = FolderTarget.check
+
+    def broken(self: FolderTarget) -> Availability:
+        return Availability(False, "it broke") if self.name == "two" else check(self)
+
+    monkeypatch.setattr(FolderTarget, "check", broken)
+    session, _ = run(path, repetitions=2, skip_unavailable=True)
+    assert session.made == 3
+    record = read_json(session.folder.path / "experiment.json")
+    assert len(record["points"]) == 6
+    assert len(record["skipped"]) == 3
 
 
 def test_nothing_that_can_run_is_refused_even_when_skipping(experiment_file: Write) -> None:

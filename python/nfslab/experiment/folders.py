@@ -10,6 +10,7 @@ A second folder of the same experiment carries a number after its name.
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -83,7 +84,22 @@ def find_folder(
             f"{folder.path} was measured on another machine ({'; '.join(changes)}): "
             f"a new folder is begun (--continue {folder.path} to go on there)"
         )
-    return None, notes[:1]
+    return None, notes[:1] or _changed_file(experiment, wanted.results)
+
+
+def _changed_file(experiment: Experiment, results: Path) -> list[str]:
+    """Say that a new experiment begins where a person may expect to go on with one."""
+    name = re.compile(re.escape(experiment.section.name) + r"(-\d+)?-[0-9a-f]{8}")
+    if not results.is_dir():
+        return []
+    others = [p for p in results.iterdir() if name.fullmatch(p.name) and (p / RECORD).exists()]
+    if not others:
+        return []
+    newest = max(others, key=lambda path: (path / RECORD).stat().st_mtime_ns)
+    return [
+        f"not the same as what was measured in {newest} (the file or an option has changed): "
+        f"a new experiment begins (--continue {newest} to go on there)"
+    ]
 
 
 def _given(
@@ -188,7 +204,8 @@ def renewed_record(
     been measured, also when a changed file (`--continue`) no longer has them.
     """
     section = experiment.section
-    left_out = {entry["point_id"] for entry in skipped}
+    # A point that was planned before stays, also when it cannot run just now: it has runs.
+    left_out = {e["point_id"] for e in skipped} - {p.point_id for p in before.points}
     points = {p.point_id: _point_record(p) for p in experiment.points}
     kept = [
         p.model_copy(update={"index": len(points) + number})

@@ -8,7 +8,7 @@ were off: a guess that is wrong by a factor is usually wrong by that factor ever
 from __future__ import annotations
 
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -46,21 +46,17 @@ class Forecast:
 
     def run_s(self, point_id: str) -> float:
         """Expected seconds of one run of this point."""
-        taken = self._taken.get(point_id)
-        if taken:
-            return statistics.median(taken)
-        return self._estimates[point_id] * self._scale()
+        return self._one_s(point_id, self._scale())
 
     def total_s(self, runs: Iterable[PlannedRun]) -> float:
         """Expected seconds of all these runs."""
         scale = self._scale()
-        total = 0.0
-        for run in runs:
-            taken = self._taken.get(run.point.point_id)
-            total += (
-                statistics.median(taken) if taken else self._estimates[run.point.point_id] * scale
-            )
-        return total
+        counts = Counter(run.point.point_id for run in runs)
+        return sum(count * self._one_s(point_id, scale) for point_id, count in counts.items())
+
+    def _one_s(self, point_id: str, scale: float) -> float:
+        taken = self._taken.get(point_id)
+        return statistics.median(taken) if taken else self._estimates[point_id] * scale
 
     def _scale(self) -> float:
         """How much longer than estimated the measured points took."""

@@ -102,9 +102,13 @@ def summarise(session: Session) -> Summary:
     good = [line for line in lines if line.status == "ok"]
     metric, unit = _primary(session, good)
     points = {run.point.point_id: run.point for run in session.planned}
+    planned = Counter(run.point.point_id for run in session.planned)
+    by_point: dict[str, list[CatalogueLine]] = {point_id: [] for point_id in points}
+    for line in lines:
+        by_point[line.point_id].append(line)
     rows = []
     for point in sorted(points.values(), key=lambda p: p.index):
-        own = [line for line in lines if line.point_id == point.point_id]
+        own = by_point[point.point_id]
         values = [
             line.metrics[metric] for line in own if line.status == "ok" and metric in line.metrics
         ]
@@ -113,7 +117,7 @@ def summarise(session: Session) -> Summary:
                 point_id=point.point_id,
                 factors=point.factors,
                 n=len(values),
-                planned=sum(run.point is point for run in session.planned),
+                planned=planned[point.point_id],
                 failed=sum(line.status == "failed" for line in own),
                 median=median(values) if values else None,
             )
