@@ -83,7 +83,7 @@ def p_value(p: float | None) -> str:
     """A p-value with two digits; below 0.0001 as a power."""
     if p is None:
         return ABSENT
-    return f"{p:.2g}" if p >= 1e-4 else f"{p:.0e}"
+    return f"{p:.2g}" if p >= 1e-4 or p == 0 else f"{p:.0e}"
 
 
 def change(result: Comparison) -> str:

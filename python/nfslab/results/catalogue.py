@@ -6,9 +6,11 @@ does not count, a folder without its line is read from its `run.json`), so a kil
 sealing and appending, a torn last line or a deleted catalogue change nothing but speed.
 Reading writes nothing; the next runner mends the file (`ExperimentFolder.lock`).
 
-Half-written runs (`.partial-*`) are named, never counted. A run whose `run.json` cannot
-be read is named with its reason, never hidden. Of several attempts at the same (point,
-block) only the newest counts for analysis; the others stay listed.
+Half-written runs (`.partial-*`) are named, never counted. A run that has to be read and
+cannot is named with its reason, never hidden. `read_catalogue` opens only the runs that the
+cache lacks; reports open all of them (`read_every_run`) and so find damage that the cache
+covers up. Of several attempts at the same (point, block) only the newest counts for
+analysis; the others stay listed.
 
 All lines are validated in one call (10,000 lines of 750 bytes: 0.15 s); line by line
 only when that fails. Every line carries the `setup` digest of what was in effect (mounts,
