@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +19,7 @@ from tests.experiment.fakes import EVENTS
 from tests.experiment.session_support import left_behind, only_folder, read_json, records, run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     Write = Callable[..., Path]
 
@@ -351,6 +353,42 @@ def test_a_full_results_folder_ends_the_call_and_keeps_what_is_there(
     monkeypatch.setenv("NFSLAB_STATE", str(tmp_path / "state"))
     session, _ = run(path)
     assert session.made == 14
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 400 KiB, enough for some runs."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small file system")
+    place = tmp_path / "small"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=400k", "none", str(place)]
+    done = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"cannot mount here: {done.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_disk_that_is_really_full(
+    experiment_file: Write, small_disk: Path, tmp_path: Path
+) -> None:
+    path = experiment_file(("repetitions = 3", "repetitions = 20"))
+    with pytest.raises(ResultsError, match="runs are kept") as caught:
+        run(path, results=small_disk)
+    assert "No space left on device" in str(caught.value)
+    (results,) = small_disk.iterdir()
+    folder = ExperimentFolder.open(results)
+    kept = len(records(folder))
+    assert 0 < kept < 120
+    assert folder.catalogue().damaged == {}
+    assert f"{kept} of 120 runs are kept" in str(caught.value)
+    assert left_behind(tmp_path) == []
+    # With room again the same call goes on.
+    subprocess.run(["mount", "-o", "remount,size=8m", str(small_disk)], check=True)
+    session, _ = run(path, results=small_disk, repetitions=-(-kept // 6))
+    assert session.made + kept >= len(session.planned)
+    assert {r.status for r in records(ExperimentFolder.open(results))} <= {"ok", "failed"}
 
 
 def test_samples_that_cannot_be_stored_fail_the_run(
