@@ -8,7 +8,6 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from nfslab import quantities
 from nfslab.quantities import format_duration, format_size, parse_duration_s, parse_size_bytes
 
