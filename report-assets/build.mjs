@@ -49,7 +49,9 @@ const NOTICES = {
 };
 
 async function notices(list) {
-  const parts = ['# Software inside report.min.js\n\nEvery HTML report carries it, with this text.\n'];
+  const parts = [
+    '# Software inside report.min.js\n\nEvery HTML report carries it, with this text.\n',
+  ];
   for (const { name, version, license } of list) {
     parts.push(`\n## ${name} ${version} (${license})\n`);
     for (const file of NOTICES[name]) {

@@ -6,6 +6,7 @@ What figures say they show is compared with the run folders, read here by other 
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import time
@@ -20,6 +21,7 @@ from nfslab.report.html import write_html
 from nfslab.results.records import CheckRecord
 
 from tests.report.browser import browser, drag, figure, figures, opened
+from tests.report.designs import write_design
 from tests.report.synthetic import Recipe, write_files, write_pgbench
 
 ALL_FIGURES = ["metric", "ratio", "timeline", "percentiles", "heatmap", "evidence", "order"]
@@ -354,6 +356,66 @@ def test_sparse_experiments_open(
         states = figures(page)
         assert all(state["drawn"] for state in states.values())
         assert absent not in states
+
+
+def test_one_panel_a_placement_on_one_scale(chromium: Any, tmp_path: Path) -> None:
+    """The four graphs of the 2001 study: placements apart, a line for each length of run."""
+    factor = {"together": 1.0, "log apart": 1.3, "log striped": 1.45, "both striped": 1.6}
+    folder = write_design(
+        tmp_path,
+        {"placement": list(factor), "clients": [1, 5, 10, 30], "transactions": [50, 1000]},
+        lambda placement, clients, transactions: 100 * factor[placement] * clients**0.6,
+        repetitions=3,
+    )
+    with opened(chromium, write_html(folder, tmp_path / "report.html")) as page:
+        state = figure(page, "metric")
+        legend = page.locator("#metric .legend button").all_inner_texts()
+        drag(page, "metric", (0.5, 0.3), (0.9, 0.9))
+        domains = page.evaluate(
+            """window.nfslab.figure('metric').scene.panels
+              .map((panel) => [panel.x.domain, panel.y.domain].join())"""
+        )
+    assert [panel["title"] for panel in state["panels"]] == list(factor)
+    assert legend == ["transactions 50", "transactions 1000"]
+    assert state["counts"]["total"] == 4 * 4 * 2 * 3
+    assert len(set(domains)) == 1
+    assert domains[0] != ",".join(str(v) for v in state["full"]["x"] + state["full"]["y"])
+
+
+def test_categories_only_are_drawn_row_by_row(chromium: Any, tmp_path: Path) -> None:
+    folder = write_design(
+        tmp_path,
+        {"kernel": ["2.4.21-pre3", "2.5.49"], "variant": ["cached", "noncached"]},
+        lambda kernel, variant: 3000.0 if variant == "cached" else 1000.0,
+    )
+    with opened(chromium, write_html(folder, tmp_path / "report.html")) as page:
+        states = figures(page)
+        assert list(states) == ["points", "ratio", "order"]
+        assert states["points"]["counts"]["total"] == 16
+
+
+def test_everything_has_a_name_and_a_place_in_the_tab_order(chromium: Any, report: Path) -> None:
+    with opened(chromium, report) as page:
+        nameless = page.evaluate(
+            """[...document.querySelectorAll('input, select')]
+              .filter((field) => !field.labels?.length).length"""
+        )
+        plots = page.evaluate(
+            """[...document.querySelectorAll('.plot')].map((plot) =>
+              document.getElementById(plot.getAttribute('aria-labelledby')).textContent
+              && document.getElementById(plot.getAttribute('aria-describedby')).textContent
+              && plot.tabIndex)"""
+        )
+        levels = page.evaluate(
+            "[...document.querySelectorAll('h1, h2, h3, h4')].map((e) => Number(e.tagName[1]))"
+        )
+        ahead = page.evaluate(
+            "document.querySelectorAll('[tabindex]:not([tabindex=\"0\"])').length"
+        )
+    assert nameless == ahead == 0
+    assert plots == [0] * len(ALL_FIGURES)
+    assert levels[0] == 1
+    assert all(b - a <= 1 for a, b in itertools.pairwise(levels))
 
 
 def test_published_figures_lie_beside(chromium: Any, tmp_path: Path) -> None:

@@ -245,7 +245,12 @@ def environment() -> Environment:
         autoescape=True,
         undefined=StrictUndefined,
     )
-    made.filters.update(flat=tables.flat, plain=tables.plain_text, cost=tables.cost_text)
+    made.filters.update(
+        flat=tables.flat,
+        plain=tables.plain_text,
+        cost=tables.cost_text,
+        machine=tables.machine_facts,
+    )
     return made
 
 

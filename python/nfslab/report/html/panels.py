@@ -82,14 +82,22 @@ class _Spec:
     labels: dict[str, str]
     """Column (or column before ":name") -> label."""
     named: bool = False
-    top: float | None = None
-    """A fixed top of the scale (shares)."""
+    top: float = 0.0
+    """The least top of the scale (shares reach 100 %, and a little more by measuring)."""
+    counts: bool = False
 
 
 _SPECS = (
     _Spec("cpu", "CPU, share of all CPUs", "share", "stack", {b: b for b in CPU_BANDS}, top=1.0),
-    _Spec("tasks", "Tasks", "1", "lines", {"running": "running", "blocked": "blocked on I/O"}),
-    _Spec(WAITS, "PostgreSQL backends by wait", "1", "stack", {}),
+    _Spec(
+        "tasks",
+        "Tasks",
+        "1",
+        "lines",
+        {"running": "running", "blocked": "blocked on I/O"},
+        counts=True,
+    ),
+    _Spec(WAITS, "PostgreSQL backends by wait", "1", "stack", {}, counts=True),
     _Spec(
         "device_bytes",
         "Device throughput",
@@ -157,8 +165,9 @@ def _panel(spec: _Spec, evidence: Sequence[dict[str, FrameData]]) -> EvidencePan
         "title": spec.title,
         "unit": spec.unit,
         "kind": spec.kind,
+        "counts": spec.counts,
         "series": series,
-        "domain": [0.0, spec.top or _top(spec.kind, frames, wanted)],
+        "domain": [0.0, max(spec.top, _top(spec.kind, frames, wanted))],
     }
 
 

@@ -197,6 +197,8 @@ class EvidencePanel(TypedDict):
     title: str
     unit: str
     kind: Literal["stack", "lines"]
+    counts: bool
+    """Whole things counted at an instant: drawn as steps."""
     series: list[EvidenceSeries]
     domain: Domain
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from nfslab.quantities import format_size
 from nfslab.report.html import content, wording
 
 if TYPE_CHECKING:
@@ -182,6 +183,32 @@ def flat(value: Mapping[str, Any]) -> list[tuple[str, str]]:
     if len(found) > FLAT_MOST:
         return [*found[:FLAT_MOST], ("…", f"{len(found) - FLAT_MOST} more in the results folder")]
     return found
+
+
+KEY_FACTS = (
+    "kernel.release",
+    "kernel.distribution",
+    "cpu.model",
+    "cpu.logical",
+    "cpu.governors",
+    "memory.MemTotal_bytes",
+    "clock.source",
+    "virtualisation.",
+    "nfslab.core.profile",
+)
+"""What of a machine's many facts stands in the open (a point at the end: all below)."""
+
+
+def machine_facts(machine: Mapping[str, Any]) -> dict[str, list[tuple[str, str]]]:
+    """The facts to show at once, and the rest."""
+    first: list[tuple[str, str]] = []
+    rest: list[tuple[str, str]] = []
+    for key, text in flat(machine):
+        chosen = any(key == k or (k.endswith(".") and key.startswith(k)) for k in KEY_FACTS)
+        if key.endswith("_bytes") and text.isdecimal():
+            text = f"{format_size(int(text))}"
+        (first if chosen else rest).append((key, text))
+    return {"first": first, "rest": rest}
 
 
 def _flatten(path: str, value: Any) -> Iterator[tuple[str, str]]:

@@ -31,7 +31,8 @@ const symbol = (look) => {
     }));
   }
   const shapes = {
-    circle: ['circle', { cx: 13, cy: 6, r: 4 }], rect: ['rect', { x: 9, y: 2, width: 8, height: 8 }],
+    circle: ['circle', { cx: 13, cy: 6, r: 4 }],
+    rect: ['rect', { x: 9, y: 2, width: 8, height: 8 }],
     triangle: ['path', { d: 'M13 1L18 10H8Z' }], diamond: ['path', { d: 'M13 1L18 6L13 11L8 6Z' }],
     block: ['rect', { x: 2, y: 1, width: 22, height: 10 }],
   };

@@ -1,8 +1,8 @@
 // Layers of a panel -> ECharts series. A layer knows positions only (see scales.js):
 //   line      {points: [[x, y]], colour, dash, width, opacity}
-//   dots      {points: [[x, y]], colour, shape, size, opacity, hollow}
+//   dots      {points: [[x, y]], colour, shape, size, opacity, hollow, rim}
 //   intervals {items: [{at, low, high}], colour, width, across}  across: horizontal bars
-//   stack     {xs, bands: [{values, colour}]}   painted cumulated, from the top down
+//   stack     {xs, bands: [{values, colour}], step}   painted cumulated, from the top down
 //   rules     {items: [{at, label}], axis: 'x' | 'y', colour, dash}
 //   shades    {items: [{from, to}], axis, colour, opacity}
 //   labels    {items: [{x, y, text}], colour, align, dx}   may leave the panel
@@ -30,9 +30,10 @@ function line(layer, index) {
 }
 
 function dots(layer, index) {
+  const rim = layer.rim ? { borderColor: colour('bg'), borderWidth: 0.8 } : {};
   const hollow = layer.hollow
     ? { color: 'transparent', borderColor: layer.colour, borderWidth: 1.4 }
-    : { color: layer.colour };
+    : { color: layer.colour, ...rim };
   return [{
     ...base(index), type: 'scatter', data: layer.points, symbol: layer.shape ?? 'circle',
     symbolSize: layer.size ?? 5, z: layer.z ?? 4, symbolKeepAspect: true,
@@ -70,7 +71,7 @@ function stack(layer, index) {
       points.push([layer.xs[i], Number.isNaN(band.values[i]) ? null : total[i]]);
     }
     return {
-      ...base(index), type: 'line', data: points, showSymbol: false,
+      ...base(index), type: 'line', data: points, showSymbol: false, step: layer.step ?? false,
       lineStyle: { color: colour('bg'), width: 0.5 },
       areaStyle: { color: band.colour, opacity: 1, origin: 'start' },
     };
@@ -133,7 +134,8 @@ function labels(layer, index) {
       type: 'text',
       style: {
         text: item.text, x: px + (layer.dx ?? 0), y: py, fill: item.colour ?? layer.colour,
-        fontSize: layer.size ?? 12, fontFamily: FONT, align: layer.align ?? 'left', verticalAlign: 'middle',
+        fontSize: layer.size ?? 12, fontFamily: FONT, align: layer.align ?? 'left',
+        verticalAlign: 'middle',
         fontWeight: layer.bold ? 600 : 400,
       },
     };

@@ -71,7 +71,8 @@ function binaryTicks([a, b], wanted, unit) {
     const value = 2 ** k;
     const shown = prefix(value, unit);
     ticks.push({
-      at: k * Math.log10(2), value, label: number(value / shown.divisor, 3, true) + suffix(shown.unit),
+      at: k * Math.log10(2), value,
+      label: number(value / shown.divisor, 3, true) + suffix(shown.unit),
     });
   }
   return ticks;

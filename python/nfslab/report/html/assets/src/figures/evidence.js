@@ -2,7 +2,7 @@
 // a second run can stand beside it on the same scales. Zooming is linked with the figures
 // over time above.
 
-import { select } from '../dom.js';
+import { h, select } from '../dom.js';
 import { column } from '../data.js';
 import { number, quantity, share } from '../format.js';
 import { TIME_NAME, firstPoint, loadPoint, pointOptions, times } from '../frames.js';
@@ -52,7 +52,8 @@ export function evidenceFigure(model) {
         rebuild();
       };
       const list = i === 0 ? options : [[NONE, 'none'], ...options];
-      const parts = [select(i === 0 ? 'Point' : 'beside', list, String(state.point[i]), choosePoint)];
+      const label = i === 0 ? 'Point' : 'beside';
+      const parts = [select(label, list, String(state.point[i]), choosePoint)];
       if (state.point[i] >= 0) {
         parts.push(select('run', model.runsOf[state.point[i]].map((r) => [String(r),
           model.runLabel(r) + (model.runs.has_series[r] ? '' : ' (no series kept)')]),
@@ -76,7 +77,8 @@ export function evidenceFigure(model) {
     });
     if (!lines.length) return null;
     const top = Math.max(...model.time.rates.filter((r) => r.unit === unit).map((r) => r.most));
-    const points = lines.flatMap(({ rate, ts, values }) => Array.from(ts, (t, k) => [t, values[k], rate]));
+    const points = lines.flatMap(({ rate, ts, values }) =>
+      Array.from(ts, (t, k) => [t, values[k], rate]));
     return {
       rect: place.rect, titleRise: 20,
       title: lines.length > 1 ? 'Throughput by phase' : lines[0].rate.label,
@@ -116,13 +118,15 @@ export function evidenceFigure(model) {
     }));
     if (panel.kind === 'stack') {
       result.layers.push({
-        kind: 'stack', xs: ts, bands: series.map((s) => ({ values: s.values, colour: s.paint.colour })),
+        kind: 'stack', xs: ts, step: steps(panel),
+        bands: series.map((s) => ({ values: s.values, colour: s.paint.colour })),
       });
     } else {
       for (const s of series) {
         result.layers.push({
-          kind: 'line', points: Array.from(ts, (t, k) => [t, Number.isNaN(s.values[k]) ? null : s.values[k]]),
-          colour: s.paint.colour, dash: s.paint.dash, width: 1.4,
+          kind: 'line',
+          points: Array.from(ts, (t, k) => [t, Number.isNaN(s.values[k]) ? null : s.values[k]]),
+          colour: s.paint.colour, dash: s.paint.dash, width: 1.4, step: steps(panel),
         });
       }
     }
@@ -133,14 +137,19 @@ export function evidenceFigure(model) {
     return result;
   }
 
-  const paintOf = (s) => ({ ...seriesLook(s.look ?? 0), ...(s.colour ? { colour: colour(s.colour) } : {}) });
+  // Whole things that were counted at an instant (tasks, backends): no slopes between them.
+  const steps = (panel) => (panel.counts ? 'middle' : false);
+
+  const paintOf = (s) => ({
+    ...seriesLook(s.look ?? 0), ...(s.colour ? { colour: colour(s.colour) } : {}),
+  });
 
   function scene(width, viewport, _hidden, paper = false) {
     const panels = keys();
     const columns = sides();
     const gap = 86;
     const w = (width - LEFT - RIGHT - gap * (columns.length - 1)) / columns.length;
-    const heights = [paper ? PAPER_PX : RATE_PX, ...panels.map(() => (paper ? PAPER_PX : PANEL_PX))];
+    const heights = [RATE_PX, ...panels.map(() => PANEL_PX)].map((px) => (paper ? PAPER_PX : px));
     const out = [];
     let height = 0;
     const counts = { total: 0, inView: 0, what: 'samples' };
@@ -163,8 +172,20 @@ export function evidenceFigure(model) {
     });
     return {
       width, height, panels: out, counts, legend: [],
+      legendExtra: panels.filter((panel) => !marksFit(panel, w)).map(legendLine),
     };
   }
+
+  // A panel's title line carries its legend; one that is too long for it stands above.
+  const marksFit = (panel, w) => w > 8 * panel.title.length
+    + panel.series.reduce((sum, s) => sum + 34 + 6.6 * s.label.length, 0);
+
+  const legendLine = (panel) => h('span', { class: 'group' }, h('b', {}, panel.title),
+    panel.series.map((s) => {
+      const chip = h('i', { class: panel.kind === 'stack' ? 'chip' : 'chip thin' });
+      chip.style.color = paintOf(s).colour;
+      return h('span', { class: 'entry' }, chip, s.label);
+    }));
 
   function table() {
     const rows = [];

@@ -36,7 +36,9 @@ function paint(grid, cells, viewport, most, colours) {
     }
   }
   context.putImageData(image, 0, 0);
-  return { source, box: [grid.t0 + x0 * grid.dt, grid.t0 + x1 * grid.dt, grid.l0 + y0 * grid.dl, grid.l0 + y1 * grid.dl] };
+  const time = (x) => grid.t0 + x * grid.dt;
+  const latency = (y) => grid.l0 + y * grid.dl;
+  return { source, box: [time(x0), time(x1), latency(y0), latency(y1)] };
 }
 
 /** A canvas of the panel's size: the cells, sharp, cut at the view's edges. */
@@ -108,7 +110,8 @@ export function heatmapFigure(model) {
         },
         hover: {
           at: (x, y) => {
-            const [tx, ly] = [Math.floor((x - grid.t0) / grid.dt), Math.floor((y - grid.l0) / grid.dl)];
+            const tx = Math.floor((x - grid.t0) / grid.dt);
+            const ly = Math.floor((y - grid.l0) / grid.dl);
             const inside = tx >= 0 && tx < grid.nt && ly >= 0 && ly < grid.nl;
             const value = inside ? cells[ly * grid.nt + tx] : 0;
             return [[count(value), 'operations in this cell'],
@@ -145,8 +148,9 @@ export function heatmapFigure(model) {
     domain: () => ({ x: model.time.domain, y: latency.domain }),
     caption: (drawn) => (drawn.grid
       ? `Operations of ${model.pointLabel(state.point)} by the time they ended and their latency, `
-        + `one panel a run. A cell: ${quantity(drawn.grid.dt, 's')} × 1/${Math.round(1 / drawn.grid.dl)} `
-        + 'decade; all operations are counted, the logarithm of the count is the colour, with one '
+        + `one panel a run. A cell: ${quantity(drawn.grid.dt, 's')} × `
+        + `1/${Math.round(1 / drawn.grid.dl)} decade; `
+        + ' all operations are counted, the logarithm of the count is the colour, with one '
         + `maximum for all runs of the experiment.${drawn.left
           ? ` The first ${MOST_PANELS} runs; ${drawn.left} more have none drawn here.` : ''}`
       : 'No latencies were recorded for this point.'),

@@ -8,7 +8,9 @@ import { levelTicks, linear, log, ticks } from '../scales.js';
 import { colour, seriesLook } from '../theme.js';
 
 const MOST_PANELS = 24;
-const DODGE_PX = 7;
+const DODGE_PX = 15; // between the lines of one panel, so that bars do not cover each other
+const ROOM_PX = 48; // for all lines of one level
+const BESIDE = 0.42; // of the dodge: single runs stand to the left of their bar
 const NONE = '-1';
 
 function cartesian(model, axes) {
@@ -43,7 +45,8 @@ export function metricFigure(model) {
     }
     const others = model.varying.filter((a) => a !== state.x);
     if (others.length) {
-      out.push(select('Lines', [[NONE, 'one'], ...others.map((a) => [String(a), model.axes[a].name])],
+      const lines = others.map((a) => [String(a), model.axes[a].name]);
+      out.push(select('Lines', [[NONE, 'one'], ...lines],
         String(state.series), again('series', Number)));
     }
     if (metric().positive) {
@@ -79,11 +82,14 @@ export function metricFigure(model) {
     const to = scale().to;
     const m = metric();
     const e = model.estimates[m.name];
+    const sorted = [...model.axes[state.x].positions].sort((a, b) => a - b);
+    const gaps = sorted.slice(1).map((p, i) => p - sorted[i]).filter((gap) => gap > 0);
+    const room = Math.min(ROOM_PX * unit, 0.5 * Math.min(...gaps, Infinity));
     const present = series.filter((k) => !hidden.has(String(k)));
     present.forEach((k, rank) => {
       const look = seriesLook(k);
-      const shift = (rank - (present.length - 1) / 2) * Math.min(DODGE_PX, 40 / present.length)
-        * unit;
+      const dodge = Math.min(DODGE_PX * unit, room / present.length);
+      const shift = (rank - (present.length - 1) / 2) * dodge;
       const at = (p) => model.axes[state.x].positions[model.points[p].levels[state.x]] + shift;
       const mine = group.points.filter((p) => keyOf(p) === k)
         .sort((p, q) => at(p) - at(q));
@@ -92,7 +98,7 @@ export function metricFigure(model) {
         for (const run of model.runsOf[p]) {
           const value = model.value(m.name, run);
           if (value === null) continue;
-          const spread = ((model.runs.block[run] % 5) - 2) * 0.7 * unit;
+          const spread = ((model.runs.block[run] % 5) - 2) * 0.05 * dodge - BESIDE * dodge;
           const dot = [at(p) + spread, to(value)];
           cloud.push(dot);
           counts.total += 1;
@@ -101,7 +107,7 @@ export function metricFigure(model) {
         }
       }
       layers.push({
-        kind: 'dots', points: cloud, colour: look.colour, size: 5, opacity: 0.38, z: 3,
+        kind: 'dots', points: cloud, colour: look.colour, size: 5.5, opacity: 0.55, z: 6, rim: true,
       });
       const known = mine.filter((p) => e.median[p] !== null);
       layers.push({
@@ -115,7 +121,7 @@ export function metricFigure(model) {
       });
       layers.push({
         kind: 'dots', points: known.map((p) => [at(p), to(e.median[p])]), colour: look.colour,
-        shape: look.shape, size: 8, z: 6,
+        shape: look.shape, size: 8, z: 7,
       });
       for (const p of known) {
         hover.push({

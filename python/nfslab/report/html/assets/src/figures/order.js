@@ -9,6 +9,7 @@ import { colour, seriesLook } from '../theme.js';
 
 const HEIGHT = 280;
 const MOST_GROUPS = 12;
+const CROSS = 'path://M0 1L1 0L5 4L9 0L10 1L6 5L10 9L9 10L5 6L1 10L0 9L4 5Z';
 
 export function orderFigure(model) {
   const { runs } = model;
@@ -79,7 +80,7 @@ export function orderFigure(model) {
       }),
       {
         kind: 'dots', points: failed, colour: colour('bad'), size: 11, z: 7,
-        shape: 'path://M0 1L1 0L5 4L9 0L10 1L6 5L10 9L9 10L5 6L1 10L0 9L4 5Z',
+        shape: CROSS,
       },
     ];
     const legend = keys.length > MOST_GROUPS * 2 ? [] : keys.map((key) => ({
@@ -88,7 +89,7 @@ export function orderFigure(model) {
     if (failed.length) {
       legend.push({
         fixed: true, label: `failed (${count(failed.length)})`,
-        look: { colour: colour('bad'), shape: 'path://M0 1L1 0L5 4L9 0L10 1L6 5L10 9L9 10L5 6L1 10L0 9L4 5Z', line: false },
+        look: { colour: colour('bad'), shape: CROSS, line: false },
       });
     }
     return {
@@ -97,7 +98,8 @@ export function orderFigure(model) {
         rect, layers, hover: { points: hover },
         x: {
           domain: viewport.x, name: 'place in the order of runs (dotted: a block begins)',
-          ticks: ticks(linear, viewport.x, 10, '').filter((t) => Number.isInteger(t.value) && t.value > 0),
+          ticks: ticks(linear, viewport.x, 10, '')
+            .filter((t) => Number.isInteger(t.value) && t.value > 0),
         },
         y: {
           domain: viewport.y, nameGap: 72,
@@ -117,7 +119,8 @@ export function orderFigure(model) {
     controls: (fig) => {
       const again = (key) => (value) => { state[key] = value; fig.hidden.clear(); fig.draw(); };
       return [
-        select('Metric', model.metrics.map((m) => [m.name, m.label]), state.metric, again('metric')),
+        select('Metric', model.metrics.map((m) => [m.name, m.label]), state.metric,
+          again('metric')),
         select('Coloured by', [['point', 'point'], ['block', 'block'],
           ...model.varying.map((a) => [axisKey(a), model.axes[a].name])], state.by, again('by')),
         checkbox('relative to the median of its point', state.relative, again('relative')),

@@ -39,7 +39,8 @@ export function percentilesFigure(model) {
     const options = pointOptions(model);
     const again = (i) => (value) => { state.points[i] = Number(value); fig.draw(); };
     return [
-      ...(latency.kinds.length > 1 ? [select('Operation', latency.kinds.map((k) => [k.key, k.label]),
+      ...(latency.kinds.length > 1 ? [select('Operation',
+        latency.kinds.map((k) => [k.key, k.label]),
         state.kind, (value) => { state.kind = value; fig.draw(); })] : []),
       select('Point', options, String(state.points[0]), again(0)),
       ...(options.length > 1 ? [select('beside', [[NONE, 'none'], ...options],
@@ -70,7 +71,9 @@ export function percentilesFigure(model) {
           ],
         });
       });
-      layers.push({ kind: 'line', points, colour: look.colour, dash: look.dash, width: 1.4, opacity: 0.8 });
+      layers.push({
+        kind: 'line', points, colour: look.colour, dash: look.dash, width: 1.4, opacity: 0.8,
+      });
       if (points.length) {
         layers.push({
           kind: 'dots', points: [points.at(-1)], colour: look.colour, shape: look.shape, size: 7,

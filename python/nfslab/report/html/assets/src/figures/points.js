@@ -7,7 +7,7 @@ import { linear, log, ticks } from '../scales.js';
 import { seriesLook } from '../theme.js';
 import { pointTable } from './metric.js';
 
-const ROW_PX = 30;
+const ROW_PX = (rows) => (rows > 40 ? 20 : 30);
 const LEAST_PX = 120;
 
 export function pointsFigure(model) {
@@ -36,7 +36,7 @@ export function pointsFigure(model) {
     const to = scale().to;
     const left = Math.min(300, Math.max(110, width * 0.28));
     const right = width > 640 ? 190 : 18;
-    const rows = Math.max(LEAST_PX, n * ROW_PX);
+    const rows = Math.max(LEAST_PX, n * ROW_PX(n));
     const rect = { x: left, y: 12, w: width - left - right, h: rows };
     const counts = { total: 0, inView: 0, what: 'runs' };
     const hover = [];
@@ -45,7 +45,7 @@ export function pointsFigure(model) {
       for (const run of model.runsOf[p]) {
         const value = model.value(m.name, run);
         if (value === null) continue;
-        const dot = [to(value), rowOf(p) + (model.runsOf[p].length > 1 ? ((model.runs.block[run] % 5) - 2) * 0.06 : 0)];
+        const dot = [to(value), rowOf(p) - 0.24 + ((model.runs.block[run] % 5) - 2) * 0.04];
         cloud.push(dot);
         counts.total += 1;
         if (viewport.contains(dot[0], dot[1])) counts.inView += 1;
@@ -61,7 +61,9 @@ export function pointsFigure(model) {
       });
     }
     const layers = [
-      { kind: 'dots', points: cloud, colour: look.colour, size: 6, opacity: 0.38 },
+      {
+        kind: 'dots', points: cloud, colour: look.colour, size: 6.5, opacity: 0.55, z: 6, rim: true,
+      },
       {
         kind: 'intervals', across: true, colour: look.colour, width: 2, z: 5,
         items: known.filter((p) => e.low[p] !== null && (scale() !== log || e.low[p] > 0))
@@ -69,7 +71,7 @@ export function pointsFigure(model) {
       },
       {
         kind: 'dots', points: known.map((p) => [to(e.median[p]), rowOf(p)]),
-        colour: look.colour, shape: 'diamond', size: 11, z: 6,
+        colour: look.colour, shape: 'diamond', size: 11, z: 7,
       },
     ];
     if (right > 100) {

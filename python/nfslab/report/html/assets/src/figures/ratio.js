@@ -5,7 +5,7 @@ import { number } from '../format.js';
 import { log, ticks } from '../scales.js';
 import { colour } from '../theme.js';
 
-const ROW_PX = 28;
+const ROW_PX = (rows) => (rows > 40 ? 20 : 28);
 const LEAST_PX = 90;
 
 const ratioText = (r) => (r === null ? '–' : `${number(r, 3)} ×`);
@@ -30,7 +30,7 @@ export function ratioFigure(model) {
     const list = rows();
     const left = Math.min(340, Math.max(120, width * 0.32));
     const right = width > 640 ? 220 : 18;
-    const tall = Math.max(LEAST_PX, list.length * ROW_PX);
+    const tall = Math.max(LEAST_PX, list.length * ROW_PX(list.length));
     const rect = { x: left, y: 30, w: width - left - right, h: tall };
     const at = (i) => list.length - i;
     const drawn = list.map((row, i) => [row, i]).filter(([row]) => row.ratio > 0);
@@ -132,7 +132,8 @@ export function ratioFigure(model) {
     };
     const out = [];
     if (names.length > 1) {
-      out.push(select('Metric', names.map((m) => [m.name, m.label]), state.metric, again('metric')));
+      const options = names.map((m) => [m.name, m.label]);
+      out.push(select('Metric', options, state.metric, again('metric')));
     }
     if (axes().length > 1) out.push(select('Compared axis', axes(), axis(), again('axis')));
     return out;

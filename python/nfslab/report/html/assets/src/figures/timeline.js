@@ -79,7 +79,8 @@ export function timelineFigure(model) {
     for (const { run, frame, ts, amounts, values } of shown) {
       const look = seriesLook(model.runs.block[run]);
       layers.push({
-        kind: 'line', points: Array.from(ts.subarray(0, frame.whole), (t, i) => [t, values[i]]), colour: look.colour,
+        kind: 'line', points: Array.from(ts.subarray(0, frame.whole), (t, i) => [t, values[i]]),
+        colour: look.colour,
         dash: look.dash, width: 1.3, opacity: 0.9,
       });
       counts.total += frame.total;
