@@ -313,7 +313,7 @@ fn write_all(file: &Descriptor, bytes: &[u8], offset: u64) -> Called<u64> {
     Ok(short)
 }
 
-/// Reads until `bytes` is full or the file ends; gives the bytes read and the number of short calls.
+/// Reads until `bytes` is full or the file ends; gives bytes read and the number of short calls.
 #[inline]
 fn read_all(file: &Descriptor, bytes: &mut [u8], offset: u64) -> Called<(usize, u64)> {
     let mut done = file.read_at(bytes, offset)?;

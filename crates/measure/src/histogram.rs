@@ -1,8 +1,9 @@
 //! Latency histogram: HdrHistogram buckets plus exact count, extremes and moments.
 //!
 //! Buckets hold 1 ns to 1 h with a fixed number of significant digits (3 by default: a quantile is
-//! at most 0.1 % above the true value). Values outside are counted apart ([`LatencyHistogram::below`]
-//! and [`LatencyHistogram::above`]) and are part of no other figure. Minimum, maximum, sum and sum
+//! at most 0.1 % above the true value). Values outside are counted apart
+//! ([`LatencyHistogram::below`] and [`LatencyHistogram::above`]) and are part of no other figure.
+//! Minimum, maximum, sum and sum
 //! of squares are kept beside the buckets, so that mean and deviation carry no bucket error; after
 //! reading a histogram from bytes only buckets are known and [`LatencyHistogram::exact`] says so.
 

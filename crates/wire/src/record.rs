@@ -1,8 +1,8 @@
 //! Record marking (RFC 5531 section 11): RPC messages in a byte stream.
 //!
 //! A record is one or more fragments; each has a mark of four bytes, the top bit of which says
-//! "last". [`RecordDecoder`] takes the stream in pieces of any size. A record that lies whole and in
-//! one fragment inside a piece is handed out without copying; otherwise it is put together in a
+//! "last". [`RecordDecoder`] takes the stream in pieces of any size. A record that lies whole and
+//! in one fragment inside a piece is handed out without copying; otherwise it is put together in a
 //! buffer that grows with the bytes that came, never with what a mark claims.
 
 use crate::error::{Error, ErrorKind, Result};
