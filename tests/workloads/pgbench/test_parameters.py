@@ -92,9 +92,12 @@ def test_settings_become_arguments_of_their_own() -> None:
 
 
 def test_many_clients_get_room_unless_the_file_says_otherwise() -> None:
-    assert "max_connections" not in with_defaults({}, 50)
-    assert with_defaults({}, 500)["max_connections"] == 513
-    assert with_defaults({"max_connections": 600}, 500)["max_connections"] == 600
+    assert "max_connections" not in with_defaults({}, 50, 15)
+    assert "track_wal_io_timing" not in with_defaults({}, 50, 13)
+    assert with_defaults({}, 50, 14)["track_wal_io_timing"] is True
+    assert with_defaults({"track_wal_io_timing": False}, 50, 14)["track_wal_io_timing"] is False
+    assert with_defaults({}, 500, 15)["max_connections"] == 513
+    assert with_defaults({"max_connections": 600}, 500, 15)["max_connections"] == 600
 
 
 def test_what_is_not_waited_for_is_not_durable() -> None:

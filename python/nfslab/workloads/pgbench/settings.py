@@ -80,19 +80,27 @@ def as_arguments(settings: Mapping[str, SettingValue]) -> list[str]:
     return arguments
 
 
-def with_defaults(settings: Mapping[str, SettingValue], clients: int) -> dict[str, SettingValue]:
+def with_defaults(
+    settings: Mapping[str, SettingValue], clients: int, major: int
+) -> dict[str, SettingValue]:
     """The settings that a run starts with: the person's, and what the load needs.
 
     A server for more clients than PostgreSQL's default of 100 connections gets room for
-    them, unless `max_connections` was set.
+    them, unless `max_connections` was set. Writes and syncs of the log are timed where the
+    server (of version `major`) can: two readings of the clock beside a flush that takes a
+    thousand times as long.
     """
     result: dict[str, SettingValue] = {"log_checkpoints": True, "log_timezone": "UTC"}
+    if major >= WAL_TIMING_SINCE:
+        result["track_wal_io_timing"] = True
     needed = clients + CONNECTIONS_BESIDE
     if needed > DEFAULT_MAX_CONNECTIONS:
         result["max_connections"] = needed
     return result | dict(settings)
 
 
+WAL_TIMING_SINCE: Final = 14
+"""First PostgreSQL that has `track_wal_io_timing`."""
 CONNECTIONS_BESIDE: Final = 13
 """Connections beside the clients: pgbench's first, the collector's, nfslab's own, and
 PostgreSQL's three that are kept for superusers; a few to spare."""

@@ -145,7 +145,7 @@ class PgbenchWorkload(Workload):
         installation = deployment.installation
         place = cluster.cluster_place(context.places)
         shape = self._shape()
-        settings = with_defaults(p.settings, p.clients)
+        settings = with_defaults(p.settings, p.clients, installation.major)
         self._keep_scripts(context)
         context.notes.append(
             f"PostgreSQL {installation.version} ({installation.source}: {installation.bindir})"
@@ -410,6 +410,7 @@ REPORTED_SETTINGS: Final = (
     "shared_buffers",
     "synchronous_commit",
     "track_io_timing",
+    "track_wal_io_timing",
     "wal_buffers",
     "wal_compression",
     "wal_init_zero",
