@@ -134,15 +134,17 @@ def table(
 
 
 def _cut(cell: str) -> str:
-    one_line = printable(" ".join(cell.split()))
-    return one_line if len(one_line) <= MAX_CELL else f"{one_line[: MAX_CELL - 1]}…"
+    """One line that fits a cell."""
+    if not cell.isprintable():
+        cell = printable(" ".join(cell.split()))
+    return cell if len(cell) <= MAX_CELL else f"{cell[: MAX_CELL - 1]}…"
 
 
 def printable(text: str) -> str:
     """The text without what would steer a terminal: other programs' words are in it."""
-    return "".join(
-        c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text
-    )
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
 
 
 def date(unix_ns: int) -> str:
