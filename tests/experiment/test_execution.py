@@ -57,7 +57,7 @@ def test_the_steps_of_a_run_are_in_order(experiment_file: Write, tmp_path: Path)
     assert [phase.name for phase in record.phases] == [
         "targets up",
         "provenance",
-        "load",
+        "prepare/load",
         "prepare",
         "collectors on",
         "measure",

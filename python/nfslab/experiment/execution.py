@@ -266,7 +266,11 @@ class RunExecution:
         finally:
             _, ended = self.clocks.read()
             self.found.phases.append(
-                PhaseRecord(name=name, start_unix_ns=wall_ns, duration_ns=ended - began)
+                PhaseRecord(
+                    name="/".join(self._phases),
+                    start_unix_ns=wall_ns,
+                    duration_ns=ended - began,
+                )
             )
             self._phases.pop()
             if self._phases:

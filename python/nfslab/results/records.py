@@ -89,6 +89,7 @@ class PhaseRecord(Record):
     """One phase of a run: when it began (wall clock) and how long it took (monotonic)."""
 
     name: str
+    """A phase within another one names both: "prepare/load"."""
     start_unix_ns: int
     duration_ns: int
 

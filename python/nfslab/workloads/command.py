@@ -277,7 +277,7 @@ class CommandWorkload(Workload):
         self._to_clean = self.parameters.clean is not None
         (context.folder / "logs").mkdir(exist_ok=True)
         if self.parameters.prepare is not None:
-            with context.phase("prepare"):
+            with context.phase("command"):
                 self._run_beside(context, self.parameters.prepare, context.remaining_s())
 
     def measure(self, context: RunContext) -> Outcome:
@@ -288,7 +288,7 @@ class CommandWorkload(Workload):
         context.commands.append(argv)
         for begin in context.facts.get("at_timed_start", []):
             begin()
-        with context.phase("measure"):
+        with context.phase("command"):
             self._process = process = context.client_host.spawn(
                 argv,
                 resources=context.resources,

@@ -184,7 +184,7 @@ class PgbenchWorkload(Workload):
         argv = invocation.pgbench_arguments(p, server, seed=context.seed, log_prefix=room.prefix)
         for begin in context.facts.get("at_timed_start", []):
             begin()
-        with context.phase("measure"):
+        with context.phase("pgbench"):
             run = execution.run_pgbench(
                 server, argv, name="pgbench", room=room, places=context.places
             )
@@ -208,7 +208,7 @@ class PgbenchWorkload(Workload):
         """Does the database hold what pgbench says it committed?"""
         server = self._running()
         own = bool(self.parameters.scripts)
-        with context.phase("verify"), server.connect() as connection:
+        with context.phase("invariant"), server.connect() as connection:
             limit_ms = max(1, int(context.remaining_s() * 1000))
             connection.execute(
                 "SELECT set_config('statement_timeout', %s, false)", (str(limit_ms),)
