@@ -27,7 +27,7 @@ from nfslab.errors import NfslabError
 from nfslab.report.analysis import analyse
 from nfslab.report.html import content, published, tables
 from nfslab.report.html.columns import pack
-from nfslab.report.html.evidence import NOTE
+from nfslab.report.html.evidence import NOTES
 from nfslab.report.html.grid import quantile_grid
 from nfslab.report.html.payload import PAYLOAD_SCHEMA
 from nfslab.report.html.samples import TRANSACTIONS, counts_operations
@@ -185,15 +185,16 @@ def latency_content(series: Series) -> payload.Latency:
             "Nearest rank: each value is a latency that was measured, or the upper edge of its "
             "histogram bucket."
         ),
-        "precision": "the nanosecond",
     }
 
 
 def evidence_note(series: Series) -> str:
     """What the evidence figure has to say about what it leaves out."""
+    shown = {panel["key"] for panel in series.panels.panels}
+    notes = [text for key, text in NOTES.items() if key in shown]
     if series.evidence_stride > 1:
-        return f"{NOTE} Evidence of 1 in {series.evidence_stride} blocks is in this file."
-    return NOTE
+        notes.append(f"Evidence of 1 in {series.evidence_stride} blocks is in this file.")
+    return " ".join(notes)
 
 
 def _json(value: Any) -> bytes:

@@ -4,7 +4,7 @@ A panel is a few columns on one time base. Where a table holds more samples than
 grid has bins, a bin shows the mean of its samples (never a single one picked out), and the
 panel's facts (mean, largest sample) come from all samples.
 
-What is drawn is chosen by rules that are printed in the report (`NOTE`): idle waits of
+What is drawn is chosen by rules that are printed in the report (`NOTES`): idle waits of
 PostgreSQL are left out, devices and interfaces without traffic as well, and of many devices
 those with most traffic are drawn.
 """
@@ -35,11 +35,14 @@ EVENTS_MOST = 400
 RUNNING = "running (no wait)"
 WAITS = "waits"
 
-NOTE = (
-    "Waits of PostgreSQL: backends per sample that were active, by what they waited for; idle "
-    "ones are left out. Devices and network interfaces: those with most traffic, at most "
-    f"{DEVICES_MOST} of each."
-)
+NOTES = {
+    WAITS: "Waits of PostgreSQL: active backends at each sample, by what they waited for; idle "
+    "ones are left out.",
+    "device_bytes": "Devices: those of the run's places, then the busiest, at most "
+    f"{DEVICES_MOST}.",
+    "network": f"Network interfaces: the busiest, at most {DEVICES_MOST}.",
+}
+"""Panel -> what its choice was."""
 
 
 @dataclass(slots=True)

@@ -64,12 +64,12 @@ def arrange(evidence: Sequence[dict[str, FrameData]], samples: Sequence[RunSampl
         panels,
         columns,
         _rate_most(samples),
-        _rate_span_s(samples),
+        rate_spans(samples),
         list(dict.fromkeys(key for s in samples for key in s.quantiles_ns)),
         _latency_domain(samples),
         _heat_most(samples),
         max((n for s in samples for _, n in s.quantiles_ns.values()), default=0),
-        _end_s(evidence, samples),
+        end_s(evidence, samples),
     )
 
 
@@ -288,7 +288,7 @@ def _rate_most(samples: Sequence[RunSamples]) -> dict[str, float]:
     return {key: value or 1.0 for key, value in most.items()}
 
 
-def _rate_span_s(samples: Sequence[RunSamples]) -> dict[str, tuple[float, float]]:
+def rate_spans(samples: Sequence[RunSamples]) -> dict[str, tuple[float, float]]:
     """First beginning and last end of each quantity over all runs."""
     spans: dict[str, tuple[float, float]] = {}
     for run in samples:
@@ -321,7 +321,7 @@ def _heat_most(samples: Sequence[RunSamples]) -> dict[str, int]:
     return most
 
 
-def _end_s(evidence: Sequence[dict[str, FrameData]], samples: Sequence[RunSamples]) -> float:
+def end_s(evidence: Sequence[dict[str, FrameData]], samples: Sequence[RunSamples]) -> float:
     """Where the common time axis ends: the last operation or sample of any run."""
     ends = [data.end_ns / NS for run in samples for data in run.rates.values()]
     if not ends:

@@ -177,7 +177,6 @@ class Latency(TypedDict):
     domain: Domain
     heat_most: dict[str, int]
     quantile_method: str
-    precision: str
 
 
 class EvidenceSeries(TypedDict):
@@ -368,6 +367,8 @@ class RunFrames(TypedDict):
     """Everything over time of one run; `run` indexes `Main.runs`."""
 
     run: int
+    end_s: float
+    """Its last operation or sample."""
     rates: dict[str, RateFrame]
     quantiles: dict[str, QuantileFrame]
     heat: dict[str, HeatFrame]
@@ -380,6 +381,8 @@ class ChunkHeader(TypedDict):
     runs: list[RunFrames]
     rate_most: dict[str, float]
     """Largest rate of a whole bin of these runs: the top of this point's scale."""
+    rate_span: dict[str, Domain]
+    """When it was done in these runs."""
 
 
 def json_number(value: Any) -> float | None:

@@ -24,7 +24,7 @@ import numpy as np
 from nfslab.report.html.columns import ChunkWriter, pack
 from nfslab.report.html.evidence import FrameData, read_evidence
 from nfslab.report.html.grid import NS, grid_for
-from nfslab.report.html.panels import Panels, arrange
+from nfslab.report.html.panels import Panels, arrange, end_s, rate_spans
 from nfslab.report.html.payload import json_number
 from nfslab.report.html.samples import HeatData, RateData, RunSamples, extent, read_samples
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nfslab.report.html.payload import (
+        ChunkHeader,
         ColumnSpec,
         EvidenceFrame,
         HeatFrame,
@@ -167,8 +168,13 @@ def _packed(
         writer = ChunkWriter()
         mine = sorted((i for i in found if i.point == point), key=lambda item: item.block)
         frames = [_run_frames(writer, item, panels) for item in mine]
+        header: ChunkHeader = {
+            "runs": frames,
+            "rate_most": rate_most(mine),
+            "rate_span": {k: list(v) for k, v in rate_spans([i.samples for i in mine]).items()},
+        }
         name = f"p{point}"
-        chunks[name] = pack(writer.finish({"runs": frames, "rate_most": rate_most(mine)}))
+        chunks[name] = pack(writer.finish(header))
         chunk_of_point[point] = name
     shown = {item.run for item in found}
     warm_up = {item.run: item.warm_up_s for item in found if item.warm_up_s > 0}
@@ -190,6 +196,7 @@ def _run_frames(writer: ChunkWriter, item: RunSeries, panels: Panels) -> RunFram
     clocks: dict[int, ColumnSpec] = {}
     return {
         "run": item.run,
+        "end_s": end_s([item.evidence], [item.samples]),
         "rates": {k: _rate(writer, data) for k, data in item.samples.rates.items()},
         "quantiles": {
             k: _quantiles(writer, values, n) for k, (values, n) in item.samples.quantiles_ns.items()

@@ -28,5 +28,17 @@ export const firstPoint = (model) => {
   return index < 0 ? null : index;
 };
 
+const FEW = 30;
+/** A line over time; one of few points shows them, because a single one makes no line. */
+export const timeLine = (points, look) => [
+  { kind: 'line', points, ...look },
+  ...(points.length > FEW ? [] : [{ kind: 'dots', points, size: 4.5, colour: look.colour }]),
+];
+
+const LIKE = 0.7;
+/** The shared range of time, or its own one where a run is much shorter than others. */
+export const timeDomain = (shared, own) => (own && own[1] - own[0] < LIKE * (shared[1] - shared[0])
+  ? own : shared);
+
 /** Seconds as an axis shows them. */
 export const TIME_NAME = 'time since the start of the timed part';

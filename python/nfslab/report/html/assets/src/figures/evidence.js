@@ -5,7 +5,9 @@
 import { h, select } from '../dom.js';
 import { column } from '../data.js';
 import { number, quantity, share } from '../format.js';
-import { TIME_NAME, firstPoint, loadPoint, pointOptions, times } from '../frames.js';
+import {
+  TIME_NAME, firstPoint, loadPoint, pointOptions, timeDomain, timeLine, times,
+} from '../frames.js';
 import { LEFT, RIGHT, stacked } from '../layout.js';
 import { linear, ticks } from '../scales.js';
 import { colour, seriesLook } from '../theme.js';
@@ -82,12 +84,10 @@ export function evidenceFigure(model) {
     return {
       rect: place.rect, titleRise: 20,
       title: lines.length > 1 ? 'Throughput by phase' : lines[0].rate.label,
-      marks: lines.length > 1
-        ? lines.map(({ rate, paint }) => ({ text: rate.label, colour: paint.colour })) : [],
-      layers: lines.map(({ ts, values, paint }) => ({
-        kind: 'line', points: Array.from(ts, (t, k) => [t, values[k]]), colour: paint.colour,
-        width: 1.3,
-      })),
+      marks: lines.length > 1 ? lines.map(({ rate, paint }) => (
+        { text: rate.label.replace(/ throughput$/, ''), colour: paint.colour })) : [],
+      layers: lines.flatMap(({ ts, values, paint }) => timeLine(
+        Array.from(ts, (t, k) => [t, values[k]]), { colour: paint.colour, width: 1.3 })),
       x: axisX(viewport, place),
       y: { domain: [0, top * 1.04], ticks: axisTicks([0, top * 1.04], unit) },
       hover: { xs: points.map(([t]) => t), lines: (k) => [[quantity(points[k][0], 's', 4), ''],
@@ -149,7 +149,9 @@ export function evidenceFigure(model) {
     const columns = sides();
     const gap = 86;
     const w = (width - LEFT - RIGHT - gap * (columns.length - 1)) / columns.length;
-    const heights = [RATE_PX, ...panels.map(() => PANEL_PX)].map((px) => (paper ? PAPER_PX : px));
+    const rated = model.time.rates.length > 0;
+    const heights = [...(rated ? [RATE_PX] : []), ...panels.map(() => PANEL_PX)]
+      .map((px) => (paper ? PAPER_PX : px));
     const out = [];
     let height = 0;
     const counts = { total: 0, inView: 0, what: 'samples' };
@@ -157,13 +159,13 @@ export function evidenceFigure(model) {
       const x = LEFT + c * (w + gap);
       const layout = stacked(heights, x, w, { gap: paper ? 30 : 36, top: 28 });
       height = layout.height;
-      const rate = ratePanel(i, layout.places[0], viewport);
+      const rate = rated ? ratePanel(i, layout.places[0], viewport) : null;
       const head = `${model.pointLabel(state.point[i])}, ${model.runLabel(state.run[i])}`;
       if (rate) {
         out.push({ ...rate, title: columns.length > 1 ? `${head}: ${rate.title}` : rate.title });
       }
       panels.forEach((panel, k) => {
-        const made = evidencePanel(panel, i, layout.places[k + 1], viewport);
+        const made = evidencePanel(panel, i, layout.places[k + (rated ? 1 : 0)], viewport);
         out.push(made);
         const xs = made.hover?.xs ?? [];
         counts.total += xs.length;
@@ -220,7 +222,10 @@ export function evidenceFigure(model) {
   return {
     id: 'evidence', title: 'System evidence under each run', renderer: 'canvas', axes: 'x',
     link: 'time', prepare, controls, scene, table, show,
-    domain: () => ({ x: model.time.domain, y: [0, 1] }),
+    domain: () => {
+      const end = Math.max(...sides().map((i) => dataOf(i)?.end_s ?? 0));
+      return { x: timeDomain(model.time.domain, end > 0 ? [0, end] : null), y: [0, 1] };
+    },
     caption: () => {
       const frame = sides().map((i) => Object.values(dataOf(i)?.frames ?? {})[0]).find(Boolean);
       if (!frame) return 'No collector\'s tables were kept for this run.';

@@ -5,7 +5,7 @@
 import { h, select } from '../dom.js';
 import { column } from '../data.js';
 import { count, quantity } from '../format.js';
-import { TIME_NAME, firstPoint, loadPoint, pointOptions } from '../frames.js';
+import { TIME_NAME, firstPoint, loadPoint, pointOptions, timeDomain } from '../frames.js';
 import { facets } from '../layout.js';
 import { linear, log, ticks } from '../scales.js';
 import { ramp, rampGradient } from '../theme.js';
@@ -145,12 +145,15 @@ export function heatmapFigure(model) {
   return {
     id: 'heatmap', title: 'Latency over time', renderer: 'svg', axes: 'xy', link: 'time',
     controls, scene, prepare: async () => { loaded = await loadPoint(model, state.point); },
-    domain: () => ({ x: model.time.domain, y: latency.domain }),
+    domain: () => ({
+      x: timeDomain(model.time.domain, loaded?.chunk.header.rate_span[state.kind]),
+      y: latency.domain,
+    }),
     caption: (drawn) => (drawn.grid
       ? `Operations of ${model.pointLabel(state.point)} by the time they ended and their latency, `
         + `one panel a run. A cell: ${quantity(drawn.grid.dt, 's')} × `
         + `1/${Math.round(1 / drawn.grid.dl)} decade; `
-        + ' all operations are counted, the logarithm of the count is the colour, with one '
+        + 'all operations are counted, the logarithm of the count is the colour, with one '
         + `maximum for all runs of the experiment.${drawn.left
           ? ` The first ${MOST_PANELS} runs; ${drawn.left} more have none drawn here.` : ''}`
       : 'No latencies were recorded for this point.'),

@@ -104,8 +104,7 @@ export function percentilesFigure(model) {
     domain: () => ({ x: latency.nines_domain, y: latency.domain }),
     caption: (drawn) => (drawn.empty ? 'No latencies were recorded for these points.'
       : `Latency by percentile, one line a run; a line ends where a run has no more than one `
-      + `operation beyond. ${latency.quantile_method} Latencies are shown to `
-      + `${latency.precision}. One scale for all points.`),
+      + `operation beyond. ${latency.quantile_method} One scale for all points.`),
     table: () => {
       const wanted = [0, 0.5, 0.9, 0.99, 0.999, 0.9999, 1];
       const at = wanted.map((q) => latency.quantiles.findIndex((v) => Math.abs(v - q) < 1e-12));

@@ -4,7 +4,9 @@
 import { button, checkbox, select } from '../dom.js';
 import { column } from '../data.js';
 import { count, quantity } from '../format.js';
-import { TIME_NAME, firstPoint, loadPoint, pointOptions, times } from '../frames.js';
+import {
+  TIME_NAME, firstPoint, loadPoint, pointOptions, timeDomain, timeLine, times,
+} from '../frames.js';
 import { LEFT, RIGHT } from '../layout.js';
 import { linear, ticks } from '../scales.js';
 import { seriesLook } from '../theme.js';
@@ -78,11 +80,10 @@ export function timelineFigure(model) {
     const warm = [];
     for (const { run, frame, ts, amounts, values } of shown) {
       const look = seriesLook(model.runs.block[run]);
-      layers.push({
-        kind: 'line', points: Array.from(ts.subarray(0, frame.whole), (t, i) => [t, values[i]]),
-        colour: look.colour,
-        dash: look.dash, width: 1.3, opacity: 0.9,
-      });
+      layers.push(...timeLine(
+        Array.from(ts.subarray(0, frame.whole), (t, i) => [t, values[i]]),
+        { colour: look.colour, dash: look.dash, width: 1.3, opacity: 0.9 },
+      ));
       counts.total += frame.total;
       ts.forEach((t, i) => {
         if (t >= viewport.x[0] && t <= viewport.x[1]) counts.inView += amounts[i];
@@ -103,6 +104,7 @@ export function timelineFigure(model) {
     return {
       width, height: HEIGHT + 68, counts,
       dt: all[0]?.frame.dt, empty: !all.length,
+      short: all.filter(({ frame }) => !frame.whole).length,
       legend: all.length > MOST_LEGEND ? [] : all.map(({ run }) => ({
         key: String(run), look: { ...seriesLook(model.runs.block[run]), shape: null },
         label: model.runLabel(run),
@@ -132,11 +134,14 @@ export function timelineFigure(model) {
   return {
     id: 'timeline', title: 'Over the time of each run', renderer: 'canvas', axes: 'xy',
     link: 'time', prepare, controls, scene,
-    domain: () => ({ x: rate().span, y: [0, most() * 1.04] }),
+    domain: () => ({
+      x: timeDomain(rate().span, loaded?.chunk.header.rate_span[state.rate]), y: [0, most() * 1.04],
+    }),
     caption: (drawn) => (drawn.empty ? 'No series was recorded for this point.'
       : `${rate().label} of ${model.pointLabel(state.point)}, one line a run, counted exactly in `
       + `bins of ${quantity(drawn.dt, 's')} (a last bin that the end of the run cuts short is `
       + 'not drawn). Dashed: where the check of steady state found the end of a warm-up.'
+      + `${drawn.short ? ` Shorter than one bin, so not drawn: ${drawn.short} runs.` : ''}`
       + `${state.shared ? ' One scale for all points.' : ' The scale is that of this point.'}`),
     table: () => {
       const all = lines();
