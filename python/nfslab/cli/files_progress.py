@@ -47,7 +47,9 @@ def _bar(stream: TextIO, names: Mapping[str, str]) -> Iterator[Progress]:
         TimeElapsedColumn(),
         TextColumn("{task.fields[rate]}"),
     )
-    with Bar(*columns, console=Console(file=stream), transient=True) as bar:
+    # Few refreshes: the bar shares the machine with what is measured.
+    console = Console(file=stream)
+    with Bar(*columns, console=console, transient=True, refresh_per_second=4) as bar:
         task = bar.add_task("", total=1, rate="")
         shown = ""
 
