@@ -23,7 +23,7 @@ __all__ = ["__version__", "open"]
 
 
 def open(path: str | Path) -> Experiment:
-    """Open a results folder (an experiment's, or one above several) for analysis."""
+    """Open the folder of an experiment, or one above exactly one, for analysis."""
     from nfslab.results.api import open_results
 
     return open_results(path)

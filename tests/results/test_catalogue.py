@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from nfslab.results.catalogue import setup_of
 from nfslab.results.outcomes import Outcomes
 from nfslab.results.records import CatalogueLine
 from nfslab.results.store import ExperimentFolder
@@ -152,7 +151,7 @@ def test_setups_differ_exactly_when_something_in_effect_does(tmp_path: Path) -> 
     plain = {"clients": (1, 5), "samples": False, "evidence": False, "durable": False}
     same = Outcomes(write_pgbench(tmp_path / "a", Recipe(repetitions=4, **plain)))
     # Two placements use two log targets: two setups, and no more.
-    assert len({setup_of(line) for line in same.counted}) == 2
+    assert len({line.setup for line in same.counted}) == 2
     changed = Recipe(repetitions=4, machine_changes_at_block=2, **plain)
     other = Outcomes(write_pgbench(tmp_path / "b", changed))
     assert len(other.setups) == 4

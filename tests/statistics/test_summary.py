@@ -246,3 +246,10 @@ def test_bad_arguments_are_refused() -> None:
         summarise_many([0, 2], [1.0, 2.0], n_groups=2)
     with pytest.raises(ValueError, match="confidence"):
         summarise([1.0, 2.0], confidence=95)
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 6, 20])
+def test_interval_of_equal_values_is_that_value(n: int) -> None:
+    interval = summarise([3.0] * n).interval
+    assert interval is not None
+    assert (interval.low, interval.high) == (3.0, 3.0)

@@ -69,7 +69,7 @@ def cli() -> None:
 def main() -> NoReturn:
     """Entry point: run the command line and leave with the right exit code."""
     try:
-        cli.main(standalone_mode=False)
+        code = cli.main(standalone_mode=False)
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
     except click.ClickException as error:
@@ -86,4 +86,5 @@ def main() -> NoReturn:
         first, *rest = error.lines()
         print(f"nfslab: {first}", *rest, sep="\n", file=sys.stderr)
         sys.exit(error.exit_code)
-    sys.exit(0)
+    # Without standalone mode click returns what a command gave to `ctx.exit`.
+    sys.exit(code if isinstance(code, int) else 0)

@@ -33,7 +33,7 @@ from nfslab.report.model import (
 from nfslab.report.reference import reference_of
 from nfslab.report.verdict import verdict_of
 from nfslab.results import durability
-from nfslab.results.catalogue import read_every_run, setup_of
+from nfslab.results.catalogue import read_every_run
 from nfslab.results.comparison import sense_of
 from nfslab.results.durable import to_json
 from nfslab.results.outcomes import Outcomes, locate
@@ -347,7 +347,7 @@ def _runs(outcomes: Outcomes, records: Mapping[str, RunRecord]) -> list[RunResul
             metrics=line.metrics,
             flags=line.flags,
             durability=line.durability,
-            setup=setup_of(line),
+            setup=line.setup,
         )
         for line in outcomes.catalogue.lines
     ]

@@ -213,12 +213,6 @@ def catalogue_line(record: RunRecord, provenance: Mapping[str, Any]) -> Catalogu
     )
 
 
-def setup_of(line: CatalogueLine) -> str:
-    """The digest of what was in effect during the run; empty in a line that lacks it."""
-    value = (line.model_extra or {}).get("setup", "")
-    return value if isinstance(value, str) else ""
-
-
 def line_json(line: CatalogueLine) -> bytes:
     """The line as it is appended to the file, without its newline."""
     return to_json(line.model_dump())

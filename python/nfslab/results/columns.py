@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nfslab.results.catalogue import setup_of
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -68,7 +66,7 @@ def run_columns(outcomes: Outcomes, points: Iterable[int] | None = None) -> dict
         "reason": [line.reason for line in lines],
         "flags": [line.flags for line in lines],
         "durability": [line.durability for line in lines],
-        "setup": [setup_of(line) for line in lines],
+        "setup": [line.setup for line in lines],
         "started_unix_ns": [line.started_unix_ns for line in lines],
         "duration_s": [line.duration_ns / 1e9 for line in lines],
     }

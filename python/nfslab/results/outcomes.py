@@ -21,7 +21,7 @@ import numpy as np
 
 from nfslab.errors import ResultsError, UsageError
 from nfslab.plugins import nearest
-from nfslab.results.catalogue import Catalogue, read_provenance, setup_of
+from nfslab.results.catalogue import Catalogue, read_provenance
 from nfslab.results.records import Metric, PointRecord
 from nfslab.results.setup import setup_facts
 from nfslab.results.store import RECORD, ExperimentFolder
@@ -165,7 +165,7 @@ class Outcomes:
         """
         groups: dict[str, list[CatalogueLine]] = {}
         for line in self.counted:
-            groups.setdefault(setup_of(line), []).append(line)
+            groups.setdefault(line.setup, []).append(line)
         found = []
         for digest, lines in list(groups.items())[:MAX_SETUPS]:
             try:

@@ -216,5 +216,7 @@ class CatalogueLine(Record):
     flags: list[str] = Field(default_factory=list)
     """Names of checks that did not come out "ok", as "name:verdict"."""
     durability: Level = "unknown"
+    setup: str = ""
+    """Digest of what was in effect (mounts, machine, versions): equal in equal setups."""
     started_unix_ns: int
     duration_ns: int

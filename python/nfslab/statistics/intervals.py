@@ -88,6 +88,10 @@ def median_interval(rows: Floats, confidence: float) -> tuple[Floats, Floats, li
     with np.errstate(over="ignore"):  # a spread of hundreds of powers: infinite, and said so
         low = np.where(positive, np.exp(log_low), low)
         high = np.where(positive, np.exp(log_high), high)
+    # exp(log(x)) is not x to the last bit: rows of equal values keep their value.
+    equal = rows.min(axis=1) == rows.max(axis=1)
+    low = np.where(equal, rows[:, 0], low)
+    high = np.where(equal, rows[:, 0], high)
     return low, high, [METHOD_T_LOG if p else METHOD_T for p in positive.tolist()]
 
 

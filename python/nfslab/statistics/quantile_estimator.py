@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,13 +52,19 @@ class Quantile:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
+@lru_cache(maxsize=1024)
+def _exactly(q: float) -> Fraction:
+    """The decimal number that was written, not its binary neighbour: 0.9 is 9/10."""
+    return Fraction(repr(q))
+
+
 def rank(q: float, n: int) -> int:
     """The rank (1 to n) of the quantile `q` among `n` values, in exact arithmetic."""
     if not 0.0 <= q <= 1.0:
         raise ValueError(f"a quantile is 0 to 1, not {q}")
     if n < 1:
         raise ValueError("there is no quantile of no values")
-    return max(1, math.ceil(Fraction(repr(float(q))) * n))
+    return max(1, math.ceil(_exactly(float(q)) * n))
 
 
 def samples_needed(q: float) -> int:
