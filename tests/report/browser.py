@@ -71,9 +71,14 @@ def figures(page: Any) -> dict[str, dict[str, Any]]:
     return {state["id"]: state for state in page.evaluate("window.nfslab.figures")}
 
 
+def settled(page: Any) -> None:
+    """Return when all frames that are due have been drawn."""
+    page.evaluate("new Promise((f) => requestAnimationFrame(() => requestAnimationFrame(f)))")
+
+
 def figure(page: Any, name: str) -> dict[str, Any]:
     """State of one figure after all frames that are due have been drawn."""
-    page.evaluate("new Promise((f) => requestAnimationFrame(() => requestAnimationFrame(f)))")
+    settled(page)
     return figures(page)[name]
 
 
@@ -93,3 +98,4 @@ def drag(page: Any, name: str, start: tuple[float, float], end: tuple[float, flo
     page.mouse.down()
     page.mouse.move(*at(end), steps=4)
     page.mouse.up()
+    settled(page)

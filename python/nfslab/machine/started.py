@@ -17,7 +17,7 @@ import time
 from typing import TYPE_CHECKING
 
 from nfslab.errors import RunFailed
-from nfslab.machine.processes import CLOCK_TICKS_PER_S, status_of
+from nfslab.machine.processes import CLOCK_TICKS_PER_S, all_statuses, status_of
 
 if TYPE_CHECKING:
     import subprocess
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 KILL_LIMIT_S = 10.0
 """How long a program may take to vanish after SIGKILL."""
+GROUP_LIMIT_S = 2.0
+"""How long the others of its group may take; what is left then is found by the journal."""
+GROUP_POLL_S = 0.005
 
 
 class Process:
@@ -82,7 +85,17 @@ class Process:
         # Also what is left of the group. The leader is not waited for yet, so the number
         # of its group cannot have been given to anyone else.
         self._signal_group(9)
+        self._await_group()
         return self.wait(KILL_LIMIT_S)
+
+    def _await_group(self) -> None:
+        """Wait until nobody but the leader is left: a killed process takes a moment."""
+        deadline = time.monotonic() + GROUP_LIMIT_S
+        while time.monotonic() < deadline and any(
+            status.group == self.pid and status.alive and status.identity.pid != self.pid
+            for status in all_statuses()
+        ):
+            time.sleep(GROUP_POLL_S)
 
     def cpu_s(self) -> tuple[float, float]:
         """CPU seconds (user, system) so far; after the end: exact, from wait4(2)."""
