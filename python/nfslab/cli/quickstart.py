@@ -32,7 +32,7 @@ def command(results: Path, repetitions: int | None, no_open: bool) -> None:
     """Compare where a PostgreSQL database and its log live, and open the report.
 
     Four placements (data and log on disk or in memory), one and eight clients, five
-    repetitions in random order: about two minutes.
+    repetitions in random order: two to three minutes.
     """
     import shlex
 
