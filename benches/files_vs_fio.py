@@ -10,7 +10,7 @@ repetition (nfslab / fio) with its range. Aim: throughput at least 0.95, CPU at 
 CPU is user and system time of the thread that does the I/O: `cpu_ns` of ours; `usr_cpu` and
 `sys_cpu` of fio, which has them in milliseconds. Writes end with fsync inside the time in
 both. fio 3.x runs with its defaults but for what makes the accesses equal: no preallocation,
-no map of random blocks (repeats allowed, as ours), the cache dropped before its time runs.
+no advice to the kernel, no map of random blocks (repeats allowed, as ours), the cache dropped before its time runs.
 Contents: fio scrambles its one buffer for each write, nfslab stamps blocks of a pool that
 neither compresses nor repeats.
 """
@@ -75,7 +75,7 @@ class Setting:
             return self.size_bytes // self.block_bytes
         if case.cached:
             return self.operations
-        return max(1, self.operations // (200 if case.sync else 10))
+        return max(1, self.operations // (20 if case.sync else 10))
 
 
 @dataclass(frozen=True)
@@ -121,6 +121,8 @@ def measure_fio(case: Case, setting: Setting, number: int) -> Measured:
         f"--size={setting.size_bytes}",
         f"--bs={setting.block_bytes}",
         "--fallocate=none",
+        # fio would double the kernel's read-ahead (POSIX_FADV_SEQUENTIAL), or end it.
+        "--fadvise_hint=0",
         "--output-format=json",
     ]
     try:
