@@ -10,7 +10,8 @@ repetition (nfslab / fio) with its range. Aim: throughput at least 0.95, CPU at 
 CPU is user and system time of the thread that does the I/O: `cpu_ns` of ours; `usr_cpu` and
 `sys_cpu` of fio, which has them in milliseconds. Writes end with fsync inside the time in
 both. fio 3.x runs with its defaults but for what makes the accesses equal: no preallocation,
-no advice to the kernel, no map of random blocks (repeats allowed, as ours), the cache dropped before its time runs.
+no advice to the kernel, no map of random blocks (repeats allowed, as ours), the cache dropped
+before its time runs.
 Contents: fio scrambles its one buffer for each write, nfslab stamps blocks of a pool that
 neither compresses nor repeats.
 """
