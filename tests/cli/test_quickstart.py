@@ -43,6 +43,7 @@ def test_one_repetition_ends_with_a_report(tmp_path: Path) -> None:
         assert {check["name"] for check in run["checks"]} >= {
             "tpcb_invariant",
             "littles_law",
+            "latency_floor",
             "steady_state",
             "clock_steps",
             "competing_load",

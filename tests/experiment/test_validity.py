@@ -183,3 +183,22 @@ def test_a_memory_limit_that_holds_nothing_fails_the_run(
         pytest.skip("this kernel does not keep the peak of a group")
     assert record.status == "failed"
     assert "nothing of the workload ran inside of the group" in record.reason
+
+
+def test_physical_bounds_pass_what_is_possible_and_find_what_is_not() -> None:
+    possible = checks_of(closed_loop(latency_ns=5_000_000))
+    assert possible["latency_floor"].verdict == "ok"
+    # A tenth of a system call's time: nobody was asked anything.
+    impossible = checks_of(closed_loop(seconds=0.001, latency_ns=20))
+    assert impossible["latency_floor"].verdict == "violation"
+
+    def files(rate: float) -> Outcome:
+        metric = Metric(value=rate, unit="bytes/s")
+        return Outcome(metrics={"input_block_bytes_per_s": metric})
+
+    slow = checks_of(files(200e6), workload={"threads": 1})
+    assert slow["rate_ceiling"].verdict == "ok"
+    fast = checks_of(files(10e12), workload={"threads": 2})
+    assert fast["rate_ceiling"].verdict == "violation"
+    assert "input_block_bytes_per_s" in fast["rate_ceiling"].message
+    assert "rate_ceiling" not in checks_of(None)

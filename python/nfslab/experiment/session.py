@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nfslab.errors import Interrupted, NfslabError, ResultsError, RunFailed, UsageError
+from nfslab.experiment.bounds import physical_bounds
 from nfslab.experiment.execution import Carrying, RunExecution
 from nfslab.experiment.folders import (
     Wanted,
@@ -226,6 +227,7 @@ def _warm_up() -> None:
     from nfslab.statistics import check_clock_steps, check_littles_law, check_steady_state
 
     provenance()
+    physical_bounds()
     pa.table({"t_ns": pa.array([1], pa.int64())})  # the first array looks for pandas: seconds
     check_clock_steps([0, 1], [0, 1])
     check_littles_law(clients=1, rate_per_s=1.0, mean_latency_ns=1e9)

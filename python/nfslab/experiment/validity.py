@@ -5,6 +5,8 @@ inputs in what a run yielded:
 
 * Little's law: every operation of a closed loop with `clients`, from the raw samples.
 * Steady state: operations completed over time, from the raw samples.
+* Physical bounds: the median latency against a round trip through the kernel, the fastest
+  byte rate against a copy in memory.
 * Clock steps: wall and monotonic clock, read together at the borders of the phases.
 * Competing load: what others used before the start, and steal time during the run.
 * Memory limit: did the group hold anything, was it hit, did the kernel kill for it.
@@ -38,6 +40,8 @@ SERIES_BINS = 100
 """Parts of the timed part for the look at throughput over time."""
 MIN_BIN_NS = 50_000_000
 """Shorter bins hold too few operations to say anything."""
+BYTE_RATES = frozenset({"B/s", "bytes/s"})
+"""Units of the metrics that are held against the bandwidth of a copy."""
 EMPTY_GROUP_BYTES = 64 << 10
 """A group whose peak is below this never held a program."""
 
@@ -84,6 +88,48 @@ def validity_checks(
     table = outcome.samples.get(OPERATIONS_TABLE) if outcome is not None else None
     if outcome is not None and table is not None:
         checks += _operations(table, outcome, workload)
+    if outcome is not None:
+        checks += _bounds(table, outcome, workload)
+    return checks
+
+
+def _bounds(
+    table: pa.Table | None, outcome: Outcome, workload: Mapping[str, Any]
+) -> list[CheckRecord]:
+    """Figures against what this machine can do at all (see `bounds`)."""
+    import numpy as np
+
+    from nfslab.experiment.bounds import physical_bounds
+    from nfslab.statistics import check_latency_floor, check_rate_ceiling
+
+    checks: list[CheckRecord] = []
+    bounds = physical_bounds()
+    if table is not None and {"latency_ns", "status"} <= set(table.column_names):
+        status = table.column("status").to_numpy()
+        latency = table.column("latency_ns").to_numpy()[status == 0]
+        if latency.size:
+            # The median: single latencies of a log in microseconds may be rounded to 0.
+            floor = check_latency_floor(
+                latency_ns=float(np.median(latency)),
+                floor_ns=bounds.kernel_round_trip_ns,
+                what="a request and an answer through the kernel",
+            )
+            checks.append(_record(floor))
+    rates = {
+        name: metric.value
+        for name, metric in outcome.metrics.items()
+        if metric.unit in BYTE_RATES and np.isfinite(metric.value)
+    }
+    if rates:
+        fastest = max(rates, key=lambda name: rates[name])
+        threads = max(int(workload.get("threads") or 1), 1)
+        ceiling = check_rate_ceiling(
+            rate=rates[fastest],
+            ceiling=threads * bounds.copy_bytes_per_s,
+            unit="bytes/s",
+            what=f"{fastest}: one copy of the data by {threads} threads",
+        )
+        checks.append(_record(ceiling))
     return checks
 
 
