@@ -24,7 +24,10 @@ FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
 PRAGMA = re.compile(r"\s*# (type: ignore|noqa)\S*$")
 UNFINISHED = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X"]) + r")\b")
 MACHINE_PATHS = re.compile(r"/(wo" r"rk|fa" r"rm)/(main|shared|steering|\.library)")
-REGISTRY_HOSTS = re.compile(r"index-url|extra-index|find-links|pypi\.org|pythonhosted|npmjs\.org")
+REGISTRY_HOSTS = re.compile(
+    "|".join(["-".join(["index", "url"]), "-".join(["extra", "index"]), "find-links"])
+    + r"|pypi\.org|pythonhosted|npmjs\.org"
+)
 CARGO_LOCK_HOSTS = re.compile(r"https?://(?!github\.com/rust-lang/crates\.io-index)")
 
 
@@ -115,7 +118,7 @@ def test_no_module_is_a_drawer_for_everything() -> None:
 
 
 def test_nothing_is_left_unfinished() -> None:
-    marks = re.compile(r"\b(unimplemented!|todo!)")
+    marks = re.compile(r"\b(" + "|".join(["unimple" + "mented!", "to" + "do!"]) + ")")
     offences = [
         p for p in source_files() if UNFINISHED.search(t := p.read_text()) or marks.search(t)
     ]

@@ -1,0 +1,84 @@
+//! What happens, in the order of the capture: for lenses that look at time, not at calls.
+
+use crate::call::Call;
+
+/// Something that a lens may see at the moment when it happened.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'a> {
+    /// A call's last byte passed. `again`: a retransmission (`call.sends` counts it already).
+    Sent {
+        /// First byte of this send.
+        time_ns: i64,
+        /// The call as known so far.
+        call: &'a Call,
+        /// Whether it was sent before.
+        again: bool,
+    },
+    /// A reply's last byte passed. `again`: a duplicate.
+    Replied {
+        /// First byte of this reply.
+        time_ns: i64,
+        /// The call as known so far.
+        call: &'a Call,
+        /// Whether it was answered before.
+        again: bool,
+    },
+    /// Something below RPC.
+    Transport(&'a TransportEvent),
+}
+
+/// Something below RPC, on one connection.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TransportEvent {
+    /// When: nanoseconds since 1970.
+    pub time_ns: i64,
+    /// The connection's number, as in [`Call::connection`].
+    pub connection: u32,
+    /// Whether the sender is the endpoint that sends the NFS calls (`None`: not known yet).
+    pub from_client: Option<bool>,
+    /// What.
+    pub kind: TransportKind,
+}
+
+/// Kinds of [`TransportEvent`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum TransportKind {
+    /// SYN seen from this side.
+    Opened,
+    /// FIN or RST.
+    Closed {
+        /// RST.
+        reset: bool,
+    },
+    /// New bytes were sent.
+    Sent {
+        /// Payload of the segment, bytes.
+        bytes: u32,
+        /// Bytes sent and not acknowledged, this segment included.
+        in_flight_bytes: u64,
+    },
+    /// This side acknowledged bytes of the other.
+    Acknowledged {
+        /// From the capture of the newest acknowledged segment to this acknowledgement; `None` if
+        /// that segment was sent more than once (Karn) or was not seen.
+        round_trip_ns: Option<i64>,
+        /// Window that this side offers now, scaled if the scale is known.
+        window_bytes: u64,
+        /// Whether the window's scale is known (the SYN was in the capture).
+        window_known: bool,
+    },
+    /// Bytes sent before were sent again.
+    Retransmitted {
+        /// Payload, bytes.
+        bytes: u32,
+    },
+    /// A segment came before one with lower numbers.
+    OutOfOrder,
+    /// The window fell to zero.
+    ZeroWindow,
+    /// Bytes that never came were given up.
+    Lost {
+        /// How many.
+        bytes: u64,
+    },
+}

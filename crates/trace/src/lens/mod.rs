@@ -1,0 +1,83 @@
+//! The analyses: one file and one line of [`LENSES`] each.
+//!
+//! A lens sees events in the order of the capture ([`Lens::event`]) and settled calls in the order
+//! of the calls ([`Lens::call`]): settled means that no further reply is expected. It keeps bounded
+//! state and gives one [`Section`] at the end. Lenses do not know of each other.
+
+use serde_json::Value;
+
+use crate::call::Call;
+use crate::event::Event;
+use crate::names::Names;
+
+/// What a lens wants to see; the rest is not even offered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Interest {
+    /// [`Lens::call`].
+    pub calls: bool,
+    /// [`Event::Sent`] and [`Event::Replied`].
+    pub messages: bool,
+    /// [`Event::Transport`].
+    pub transport: bool,
+}
+
+/// Numbers that are too many for JSON.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Blob {
+    /// Name within the section.
+    pub name: String,
+    /// numpy's name of the element type: `<i8`, `<f8`, `<u4`, `|u1`, ...
+    pub dtype: &'static str,
+    /// Elements, little-endian.
+    pub bytes: Vec<u8>,
+}
+
+/// What a lens found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Section {
+    /// As JSON: times in integer nanoseconds, sizes in bytes, quantiles 0 to 1.
+    pub json: Value,
+    /// Long columns, if there are any.
+    pub blobs: Vec<Blob>,
+}
+
+/// What the whole capture was, for [`Lens::finish`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// Time of the first frame, nanoseconds since 1970.
+    pub first_ns: i64,
+    /// Time of the last frame.
+    pub last_ns: i64,
+    /// Frames.
+    pub packets: u64,
+    /// Calls.
+    pub calls: u64,
+}
+
+/// One analysis.
+pub trait Lens: Send {
+    /// What it wants to see.
+    fn interest(&self) -> Interest;
+    /// Something happened. Times may step back a little where TCP segments were reordered.
+    fn event(&mut self, _event: &Event<'_>, _names: &Names) {}
+    /// A call is settled.
+    fn call(&mut self, _call: &Call, _names: &Names) {}
+    /// The capture ended; all calls were seen.
+    fn finish(&mut self, names: &Names, extent: &Extent) -> Section;
+}
+
+/// What lenses can be told.
+#[derive(Clone, Debug, Default)]
+pub struct LensOptions {
+    /// Classes of files: name and glob pattern of the path, first match wins.
+    pub file_classes: Vec<(String, String)>,
+}
+
+/// A lens's name and how to make one.
+pub type Registered = (
+    &'static str,
+    fn(&LensOptions) -> Result<Box<dyn Lens>, crate::TraceError>,
+);
+
+/// All lenses, in the order of the report.
+pub const LENSES: &[Registered] = &[];

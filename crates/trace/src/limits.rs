@@ -1,0 +1,31 @@
+//! Bounds of the reader: each table's and queue's largest size, and why this large.
+//!
+//! Together they stay below 200 MB of memory, whatever the capture holds.
+
+/// Bytes that the reading thread takes at once: fits the second-level cache twice.
+pub const BLOCK_BYTES: usize = 512 << 10;
+/// Blocks in flight between the threads.
+pub const BLOCKS: usize = 6;
+/// Largest frame believed, bytes (libpcap's `MAXIMUM_SNAPLEN`).
+pub const MAX_FRAME_BYTES: u32 = 256 << 10;
+/// Connections followed at once; beyond, the one idle longest is given up.
+pub const MAX_CONNECTIONS: usize = 16_384;
+/// Bytes held back behind a hole in one direction of a connection: a large receive window.
+pub const MAX_HELD_BYTES: usize = 4 << 20;
+/// Bytes held back behind holes in all connections.
+pub const MAX_HELD_BYTES_TOTAL: usize = 32 << 20;
+/// Bytes of IP fragments waiting for the rest (Linux `ipfrag_high_thresh`).
+pub const MAX_FRAGMENT_BYTES: usize = 4 << 20;
+/// Calls that wait for replies, duplicates or their turn; about 50 MB.
+pub const MAX_OPEN_CALLS: usize = 200_000;
+/// Answered calls kept so that duplicates and late retransmissions are recognised.
+pub const MAX_SETTLING_CALLS: usize = 50_000;
+/// How long an answered call waits for duplicates: above the longest minor timeout of a client
+/// (Linux: 60 s for TCP).
+pub const SETTLING_NS: i64 = 120_000_000_000;
+/// File handles remembered with their names.
+pub const MAX_FILES: usize = 100_000;
+/// Different lists of COMPOUND operations remembered.
+pub const MAX_OPERATION_LISTS: usize = 4096;
+/// Rows of one Arrow batch.
+pub const BATCH_ROWS: usize = 65_536;
