@@ -50,7 +50,10 @@ pub trait Sink {
     fn message(&mut self, message: &Message<'_>);
     /// Asked once for a message longer than its head: what of it is wanted. `head` holds at least
     /// the first [`HEAD_BYTES`] of the message.
-    fn keep(&mut self, from: Endpoint, to: Endpoint, head: &[u8]) -> Keep;
+    fn keep(&mut self, connection: u32, from: Endpoint, to: Endpoint, head: &[u8]) -> Keep;
+    /// Whether a reply with this xid from here is awaited (or was there already): what makes a
+    /// reply believable that was found by searching behind a hole.
+    fn expects(&self, connection: u32, from: Endpoint, to: Endpoint, xid: u32) -> bool;
     /// Whether [`Sink::transport`] is to be called at all.
     fn wants_transport(&self) -> bool;
     /// Something below RPC.
