@@ -38,6 +38,8 @@ pub struct Progress {
     pub frames: u64,
     /// Calls settled.
     pub calls: u64,
+    /// Whether the threads have ended (well or badly): `finish` then returns at once.
+    pub finished: bool,
 }
 
 /// What was found.
@@ -47,6 +49,8 @@ pub struct Findings {
     pub summary: Value,
     /// Name and section of each lens that ran, in their order.
     pub sections: Vec<(String, Section)>,
+    /// CPU time of all threads of the analysis, nanoseconds: what a live collector cost.
+    pub cpu_ns: u64,
 }
 
 /// A running analysis.
@@ -54,7 +58,9 @@ pub struct Findings {
 pub struct Analysis {}
 
 impl Analysis {
-    /// Opens the inputs and starts the threads. What is wrong with the first input is told here.
+    /// Opens the inputs and starts the threads. What is wrong with the first input is told here,
+    /// if it is a file; a stream is first read by its thread (a live capture tool may hold its
+    /// header back until packets come), and what is wrong with it is told by `finish`.
     pub fn start(_inputs: Vec<Input>, _options: Options) -> Result<Self, TraceError> {
         Ok(Analysis {})
     }
