@@ -29,3 +29,7 @@ pub const MAX_FILES: usize = 100_000;
 pub const MAX_OPERATION_LISTS: usize = 4096;
 /// Rows of one Arrow batch.
 pub const BATCH_ROWS: usize = 65_536;
+/// Bytes of names remembered for paths.
+pub const MAX_NAMES_BYTES: usize = 16 << 20;
+/// Directories of one path that are followed upwards: bounds cycles that wrong names may make.
+pub const MAX_PATH_DEPTH: usize = 128;
