@@ -4,15 +4,18 @@ Times are integer nanoseconds of CLOCK_MONOTONIC, the clock of `time.monotonic_n
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final, TypedDict, final, type_check_only
 
 from typing_extensions import Buffer
 
 __all__ = [
     "FILES_SCHEMA",
+    "CallRows",
     "CoreError",
     "Histogram",
     "SystemSampler",
+    "Trace",
     "build_info",
     "run_files",
     "toml_lines",
@@ -23,7 +26,8 @@ class CoreError(Exception):
 
     kind: str
     """Stable word for programs: "toml", "histogram", "config", "space", "read_only", "permission",
-    "io", "unsupported", "limit", "sampler", "internal"."""
+    "io", "unsupported", "limit", "sampler", "internal"; of captures: "missing", "directory",
+    "empty", "not_a_capture", "link_type", "compression", "interrupted"."""
     what: str
     why: str
     """Empty when unknown."""
@@ -263,3 +267,57 @@ class SystemSampler:
         """
     def stop(self) -> SamplerResult:
         """Take a last sample, end the thread, hand over everything; CoreError("sampler")."""
+
+@type_check_only
+class TraceProgress(TypedDict):
+    """How far an analysis is."""
+
+    read_bytes: int
+    """Of the inputs as stored (compressed)."""
+    total_bytes: int | None
+    """None when an input is a stream."""
+    frames: int
+    calls: int
+    finished: bool
+    """Its threads have ended: `finish` returns at once."""
+
+@final
+class CallRows:
+    """The rows of the calls, in their order: an Arrow stream (`pyarrow.RecordBatchReader.
+    from_stream`). It ends early when the analysis fails or is stopped: `Trace.finish` tells."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The stream, once (CoreError("config") afterwards). Waits for the first batch."""
+
+@final
+class Trace:
+    """An analysis of packet captures that runs on threads of its own.
+
+    `inputs` are read one after the other as one capture: paths, or (name, descriptor) of streams;
+    descriptors are duplicated. Options (JSON, unknown keys are errors)::
+
+        lenses: [str] = []              names of analyses; all if empty
+        file_classes: [[name, glob]]    classes of files by path, first match wins
+        columns: bool = false           rows of calls are wanted (see `batches`)
+        window_ns: [from, to] | null    only calls sent in this time from the first frame
+
+    What is wrong with a file is raised here, what is wrong with a stream by `finish`:
+    CoreError "missing", "permission", "io", "directory", "empty", "not_a_capture", "link_type",
+    "compression", "config".
+    """
+
+    def __new__(
+        cls, inputs: list[str | Path | tuple[str, int]], options_json: str = "{}"
+    ) -> Trace: ...
+    def progress(self) -> TraceProgress: ...
+    def batches(self) -> CallRows | None:
+        """The rows, once. With `columns` they have to be taken, or the analysis waits."""
+    def stop(self) -> None:
+        """Ask the threads to end soon; `finish` then raises CoreError("interrupted")."""
+    def finish(self) -> tuple[str, dict[str, tuple[str, bytes]]]:
+        """Wait for the end, once: one JSON object, and long columns.
+
+        The object is the contract of docs/captures.md: `packets`, `bytes`, `first_ns`, `last_ns`,
+        `lost`, `anomalies`, `operations`, and a key for each further lens; `analysis_cpu_ns` is
+        the CPU time of the threads. Long columns: "lens/name" -> (numpy's element type, bytes).
+        """

@@ -10,6 +10,7 @@ mod histogram;
 mod run_files;
 mod sampler;
 mod toml;
+mod trace;
 
 use pyo3::prelude::*;
 
@@ -28,6 +29,8 @@ mod _core {
     use super::sampler::SystemSampler;
     #[pymodule_export]
     use super::toml::toml_lines;
+    #[pymodule_export]
+    use super::trace::{CallRows, Trace};
 
     /// Version of the configuration and of the result of `run_files`.
     #[pymodule_export]
