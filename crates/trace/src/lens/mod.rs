@@ -4,6 +4,10 @@
 //! of the calls ([`Lens::call`]): settled means that no further reply is expected. It keeps bounded
 //! state and gives one [`Section`] at the end. Lenses do not know of each other.
 
+pub mod latencies;
+pub mod operations;
+pub mod points;
+
 use serde_json::Value;
 
 use crate::call::Call;
@@ -80,4 +84,7 @@ pub type Registered = (
 );
 
 /// All lenses, in the order of the report.
-pub const LENSES: &[Registered] = &[];
+pub const LENSES: &[Registered] = &[
+    ("operations", operations::make),
+    ("points", points::make),
+];
