@@ -95,6 +95,9 @@ class Connection:
     cut: Cut = full_segments
     first_sequence: tuple[int, int] = (1000, 2_000_000)
     gap_ns: int = 1000
+    #: The receiver acknowledges every so many segments of a burst (0: its end alone; None: only
+    #: with its own bytes).
+    ack_every: int | None = 0
     segments: list[Segment] = field(default_factory=list)
     sent: list[bytearray] = field(default_factory=lambda: [bytearray(), bytearray()])
 
@@ -130,12 +133,16 @@ class Connection:
             spans.append(Span(self, from_client, at, at + len(record), 4 + 28))
             at += len(record)
         data = b"".join(records)
-        done = 0
+        done, unacknowledged = 0, 0
         for piece in self.cut(self.rng, len(data)):
             self._add(time_ns, from_client, data[done : done + piece])
             done += piece
             time_ns += self.gap_ns
-        self._add(time_ns, not from_client, b"", ACK)
+            unacknowledged += 1
+            if unacknowledged == self.ack_every or (self.ack_every == 0 and done == len(data)):
+                self._add(time_ns, not from_client, b"", ACK)
+                unacknowledged = 0
+                time_ns += self.gap_ns
         return spans
 
     def change(self, faults: Callable[[list[Segment]], list[Segment]]) -> None:
