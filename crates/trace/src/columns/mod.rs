@@ -1,1 +1,161 @@
-//! (written by its own part)
+//! Settled calls as Arrow record batches: one row a call, in the order of the calls.
+//!
+//! The columns and their order are a contract with users ([`schema`]); what each means is told in
+//! docs/captures.md. Times are 64-bit integers, nanoseconds since 1970, not Arrow timestamps: SQL
+//! engines give the difference of timestamps in microseconds, and a latency wants all its digits.
+//! Offsets and counts are unsigned, since a lock to the end of a file has the count 2^64 - 1.
+//!
+//! Texts are dictionaries of 32-bit keys. Each batch has its own, with the texts of its own rows
+//! only: a Parquet row group, which holds its dictionaries in whole, then costs what its rows cost,
+//! and memory stays flat however many files a capture names. A row's path is what was known when
+//! its batch first met the file (or, if nothing was, at the row itself): rows are made when calls
+//! settle, so a name that comes in the reply of the same call is there. Later names and renamings
+//! show from the next batch on.
+//!
+//! Finding keys costs nothing that grows: small memos in front of the dictionaries, a table by
+//! number for files and operation lists. Null bits are gathered as one word a row and turned into
+//! bitmaps when a batch is full.
+
+mod keys;
+mod rows;
+mod schema;
+mod texts;
+
+use arrow_array::RecordBatch;
+
+use crate::call::Call;
+use crate::error::TraceError;
+use crate::limits::BATCH_ROWS;
+use crate::names::Names;
+use keys::Keys;
+use rows::Rows;
+use schema::has;
+pub use schema::{SCHEMA_VERSION, schema};
+
+/// Makes batches of calls. The first batch may be empty, so that a reader learns the columns.
+#[derive(Debug)]
+pub struct Batches {
+    rows: Rows,
+    keys: Keys,
+}
+
+impl Default for Batches {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Batches {
+    /// No row yet.
+    pub fn new() -> Self {
+        Batches {
+            rows: Rows::new(),
+            keys: Keys::new(),
+        }
+    }
+
+    /// Adds a row; gives a batch when [`BATCH_ROWS`] are there.
+    ///
+    /// # Errors
+    /// [`TraceError::Thread`] if Arrow refuses the columns, which would be a fault of this module.
+    #[inline]
+    pub fn push(&mut self, call: &Call, names: &Names) -> Result<Option<RecordBatch>, TraceError> {
+        self.add(call, names);
+        if self.rows.len() < BATCH_ROWS {
+            return Ok(None);
+        }
+        self.take().map(Some)
+    }
+
+    /// The rows that are left; a batch without rows if there never was any.
+    ///
+    /// # Errors
+    /// As [`Batches::push`].
+    pub fn finish(&mut self) -> Result<Option<RecordBatch>, TraceError> {
+        if self.rows.len() == 0 && self.keys.number > 1 {
+            return Ok(None);
+        }
+        self.take().map(Some)
+    }
+
+    fn take(&mut self) -> Result<RecordBatch, TraceError> {
+        let columns = self.rows.take(&mut self.keys.dictionaries);
+        self.keys.next_batch();
+        columns
+            .and_then(|columns| RecordBatch::try_new(schema(), columns))
+            .map_err(|error| TraceError::Thread(error.to_string()))
+    }
+
+    #[inline(always)]
+    fn add(&mut self, call: &Call, names: &Names) {
+        let mut present = 0;
+        let keys = &mut self.keys;
+        let client = keys.host(call.client.host, true);
+        let server = keys.host(call.server.host, false);
+        let transport = keys.transport(call.transport);
+        let (program, operation) = keys.operation(call);
+        let operations = keys.operations(call, names);
+        let status = keys.status(call);
+        let file = keys.file(call.file, names);
+        let stable = keys.stability(call.stable, 0);
+        let committed = keys.stability(call.committed, 1);
+        let marks = keys.marks(call.marks);
+        let rows = &mut self.rows;
+        let mut note = |bit: u32, is: bool| present |= if is { bit } else { 0 };
+
+        note(has::REPLY_FIRST, call.reply_first.is_some());
+        note(has::REPLY_LAST, call.reply_last.is_some());
+        note(has::OPERATIONS, operations >= 0);
+        note(has::STATUS, status >= 0);
+        note(has::USER, call.user.is_some());
+        note(has::FILE_HANDLE, file.handle >= 0);
+        note(has::PATH, file.path >= 0);
+        note(has::OFFSET, call.offset.is_some());
+        note(has::COUNT, call.count.is_some());
+        note(has::MINOR_VERSION, operations >= 0);
+        note(has::SLOT, call.slot.is_some());
+        note(has::STABLE, stable >= 0);
+        note(has::COMMITTED, committed >= 0);
+        note(has::LAST_SEND, call.sends > 1);
+        note(has::MARKS, marks >= 0);
+        rows.present.push(present);
+
+        let (reply_first, reply_last) = (
+            call.reply_first.unwrap_or_default(),
+            call.reply_last.unwrap_or_default(),
+        );
+        rows.call_first_ns.push(call.call_first.time_ns);
+        rows.call_last_ns.push(call.call_last.time_ns);
+        rows.reply_first_ns.push(reply_first.time_ns);
+        rows.reply_last_ns.push(reply_last.time_ns);
+        rows.client.push(client);
+        rows.server.push(server);
+        rows.transport.push(transport);
+        rows.xid.push(call.xid);
+        rows.program.push(program);
+        rows.version.push(call.version);
+        rows.operation.push(operation);
+        rows.operations.push(operations);
+        rows.status.push(status);
+        rows.sends.push(call.sends);
+        rows.replies.push(call.replies);
+        rows.user.push(call.user.unwrap_or_default());
+        rows.file_handle.push(file.handle);
+        rows.path.push(file.path);
+        rows.offset.push(call.offset.unwrap_or_default());
+        rows.count.push(call.count.unwrap_or_default());
+        rows.bytes
+            .push(i64::from(call.bytes_read) + i64::from(call.bytes_written));
+        rows.frame_call.push(call.call_first.frame as i64);
+        rows.frame_reply.push(reply_first.frame as i64);
+        rows.connection.push(call.connection);
+        rows.client_port.push(call.client.port);
+        rows.server_port.push(call.server.port);
+        rows.minor_version.push(call.minor_version);
+        rows.slot.push(call.slot.unwrap_or_default());
+        rows.stable.push(stable);
+        rows.committed.push(committed);
+        rows.last_send_ns.push(call.last_send.time_ns);
+        rows.marks.push(marks);
+    }
+}
