@@ -23,6 +23,9 @@ pub const MAX_SETTLING_CALLS: usize = 50_000;
 /// How long an answered call waits for duplicates: above the longest minor timeout of a client
 /// (Linux: 60 s for TCP).
 pub const SETTLING_NS: i64 = 120_000_000_000;
+/// How long a call without a reply is waited for after its last send: above the longest pause
+/// between the retransmissions of a client (Linux: 10 minutes).
+pub const UNANSWERED_NS: i64 = 660_000_000_000;
 /// File handles remembered with their names.
 pub const MAX_FILES: usize = 100_000;
 /// Different lists of COMPOUND operations remembered.
@@ -33,3 +36,16 @@ pub const BATCH_ROWS: usize = 65_536;
 pub const MAX_NAMES_BYTES: usize = 16 << 20;
 /// Directories of one path that are followed upwards: bounds cycles that wrong names may make.
 pub const MAX_PATH_DEPTH: usize = 128;
+/// Bytes kept of records under way in all connections.
+pub const MAX_PARTIAL_BYTES_TOTAL: usize = 32 << 20;
+/// Segments whose acknowledgement is awaited, in all connections: about 12 MB.
+pub const MAX_FLIGHT_TOTAL: usize = 512 << 10;
+/// Segments whose acknowledgement is awaited in one direction: a window of 4 MiB has 2900.
+pub const MAX_FLIGHT: usize = 4096;
+/// How long bytes behind a hole wait if nothing else tells that the hole stays: above five
+/// timeouts of TCP in a row (RFC 6298: 0.2 s on Linux, doubled each time).
+pub const HOLE_WAIT_NS: i64 = 10_000_000_000;
+/// Bytes of a connection looked at before it is said to carry no RPC.
+pub const NOT_RPC_BYTES: u64 = 32 << 10;
+/// Time within which the same datagram may be captured twice.
+pub const DUPLICATE_NS: i64 = 1_000_000_000;

@@ -212,14 +212,13 @@ impl Names {
         if self.files.len() < MAX_FILES / 2 {
             return self.file_id_hashed(server, handle);
         }
-        let known = self.by_handle.find(
-            self.hashing.hash_one((server, handle)),
-            |number| {
+        let known = self
+            .by_handle
+            .find(self.hashing.hash_one((server, handle)), |number| {
                 self.files
                     .get(*number as usize)
                     .is_some_and(|file| file.handle == handle && file.server == server)
-            },
-        );
+            });
         if known.is_none() {
             self.beyond.entries += 1;
         }
@@ -283,7 +282,9 @@ impl Names {
     /// The directory's entry of this name, if it is known.
     pub fn child(&self, parent: FileId, name: &[u8]) -> Option<FileId> {
         let hash = self.hashing.hash_one((parent, name));
-        let found = self.by_name.find(hash, |number| self.has_name(*number, parent, name));
+        let found = self
+            .by_name
+            .find(hash, |number| self.has_name(*number, parent, name));
         found.map(|number| FileId(*number))
     }
 
@@ -412,6 +413,7 @@ impl Names {
 fn hash_of_name(hashing: &DefaultHashBuilder, files: &[File], number: u32) -> u64 {
     files.get(number as usize).map_or(0, |file| {
         let name = file.name.as_deref().unwrap_or_default();
-        file.parent.map_or(0, |parent| hashing.hash_one((parent, name)))
+        file.parent
+            .map_or(0, |parent| hashing.hash_one((parent, name)))
     })
 }

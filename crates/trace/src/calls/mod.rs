@@ -1,1 +1,541 @@
-//! (written by its own part)
+//! RPC messages to calls: replies, retransmissions and duplicates matched, names learned.
+//!
+//! ```text
+//! Message ──> header, body ──> find by (pair, xid) ──> Event (in the order of the capture)
+//!                                     │
+//!                             ring of waiting calls ──> settled Call (in the order of the calls)
+//! ```
+//!
+//! A call is *settled* and given out when it was answered and either [`SETTLING_NS`] passed or more
+//! than [`MAX_SETTLING_CALLS`] answered ones wait; at the latest at the end of the capture. An
+//! unanswered call holds back those behind it, for as long as [`UNANSWERED_NS`] or until
+//! [`MAX_OPEN_CALLS`] wait; it is then given out with the mark `EVICTED`.
+//!
+//! A *retransmission* has the endpoints, transaction id, program, version, procedure and arguments
+//! (a checksum of their front) of a call that waits or settles. While a connection is young,
+//! calls of other connections between the same hosts are looked at as well: TCP clients send again
+//! over a new one. The same transaction id with other arguments is a new call.
+//!
+//! Decisions: each body is decoded once. A reply with no call cannot be decoded, and is counted; one
+//! that was found by searching behind a hole is taken for a false find. A call that is captured
+//! shortly after its reply (several capture queues) still gets it.
+
+mod anomaly;
+mod body;
+mod learning;
+mod open;
+mod orphans;
+mod peers;
+mod reply;
+mod steps;
+mod table;
+
+use wire::programs::{MOUNT, NFS, NLM, is_callback};
+use wire::rpc::{self, Credential};
+use wire::summary::{Arguments, CompoundCall};
+use wire::{CallSummary, Ignore, Visitor, summarise_call_with};
+
+use crate::block::{Endpoint, Host};
+use crate::call::{Call, FileId, marks};
+use crate::event::{Event, TransportEvent};
+use crate::limits::{MAX_OPEN_CALLS, MAX_SETTLING_CALLS, SETTLING_NS, UNANSWERED_NS};
+use crate::names::Names;
+use crate::stream::{Keep, Message, Sink};
+
+pub use anomaly::{Anomalies, Anomaly};
+use body::{Ended, Inside, checksum, ended, inside, protection};
+use open::{NONE, Open, Protection, has};
+use orphans::Orphans;
+use peers::Peers;
+use steps::{Collector, MOUNT_ROOT, Pool, Step, of_procedure};
+use table::Table;
+
+/// Takes what [`Calls`] finds.
+pub trait Output {
+    /// Whether [`Event::Sent`] and [`Event::Replied`] are wanted.
+    fn wants_messages(&self) -> bool;
+    /// Whether [`Event::Transport`] is wanted.
+    fn wants_transport(&self) -> bool;
+    /// Something happened.
+    fn event(&mut self, event: &Event<'_>, names: &Names);
+    /// A call is settled.
+    fn call(&mut self, call: &Call, names: &Names);
+}
+
+/// Matches messages to calls.
+#[derive(Debug)]
+pub struct Calls<O> {
+    output: O,
+    names: Names,
+    peers: Peers,
+    table: Table,
+    pool: Pool,
+    orphans: Orphans,
+    anomalies: Anomalies,
+    /// Steps of the call being read.
+    scratch: Vec<u8>,
+    calls: u64,
+}
+
+impl<O: Output> Calls<O> {
+    /// Gives what it finds to `output`.
+    pub fn new(output: O) -> Self {
+        Calls {
+            output,
+            names: Names::default(),
+            peers: Peers::new(),
+            table: Table::default(),
+            pool: Pool::default(),
+            orphans: Orphans::default(),
+            anomalies: Anomalies::default(),
+            scratch: Vec::new(),
+            calls: 0,
+        }
+    }
+
+    /// The capture ended: gives out all that waits.
+    pub fn finish(&mut self) {
+        while !self.table.is_empty() {
+            self.release();
+        }
+    }
+
+    /// Calls seen.
+    pub fn calls(&self) -> u64 {
+        self.calls
+    }
+
+    /// What was odd.
+    pub fn anomalies(&self) -> &Anomalies {
+        &self.anomalies
+    }
+
+    /// Names learned, and where what was found went.
+    pub fn into_parts(self) -> (Names, O) {
+        (self.names, self.output)
+    }
+
+    /// Names learned so far.
+    pub fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// Where what is found goes.
+    pub fn output_mut(&mut self) -> &mut O {
+        &mut self.output
+    }
+
+    fn call(&mut self, message: &Message<'_>) {
+        let Ok(header) = rpc::Call::parse(message.head) else {
+            self.anomalies.count(Anomaly::MalformedHeader);
+            return;
+        };
+        let peer = self.peers.of_call(message);
+        let guard = match &header.credential {
+            Some(Credential::Gss(gss)) => protection(gss),
+            _ => Protection::None,
+        };
+        let place = [header.xid, header.program, header.version, header.procedure];
+        let mut open = Open::new(peer, place);
+        open.protection = guard;
+        open.call_bytes = message.wire_bytes;
+        open.checksum = self.checksum_of(message, &header, guard);
+        if header.body.is_none() || !message.complete {
+            open.mark(marks::TRUNCATED);
+        }
+        match self.table.find(peer, header.xid) {
+            Some(number) if self.is_again(number, &open) => {
+                return self.sent_again(number, message);
+            }
+            Some(number) => {
+                self.table.supersede(number);
+                open.mark(marks::XID_REUSED);
+                self.anomalies.count(Anomaly::XidReused);
+            }
+            None => {
+                if let Some(number) = self.sent_elsewhere(peer, &open) {
+                    self.reconnected(number, peer);
+                    return self.sent_again(number, message);
+                }
+            }
+        }
+        self.new_call(message, &header, open);
+    }
+
+    /// Compares the arguments, free of what changes from send to send (RPCSEC_GSS's sequence).
+    #[inline(always)]
+    fn checksum_of(
+        &self,
+        message: &Message<'_>,
+        header: &rpc::Call<'_>,
+        protection: Protection,
+    ) -> u32 {
+        let head = header.body.unwrap_or_default();
+        match protection {
+            Protection::None => {
+                let header_bytes = header.body_offset as u32;
+                checksum(head, message.wire_bytes.wrapping_sub(header_bytes))
+            }
+            // Behind the length and the sequence number.
+            Protection::Integrity => checksum(head.get(8..).unwrap_or_default(), 0),
+            Protection::Privacy | Protection::Control => 0,
+        }
+    }
+
+    /// Whether a call that has come is one that waits or settles.
+    #[inline(always)]
+    fn is_again(&self, number: u64, new: &Open) -> bool {
+        self.table.get(number).is_some_and(|old| {
+            old.program == new.program
+                && old.version == new.version
+                && old.procedure == new.procedure
+                && (old.checksum == new.checksum || old.is_truncated() || new.is_truncated())
+        })
+    }
+
+    /// The same call on an earlier connection of the same hosts.
+    #[inline(always)]
+    fn sent_elsewhere(&self, peer: u32, new: &Open) -> Option<u64> {
+        let others = self.peers.before(peer);
+        others.iter().rev().copied().find_map(|other| {
+            if other == peer {
+                return None;
+            }
+            let number = self.table.find(other, new.xid)?;
+            self.is_again(number, new).then_some(number)
+        })
+    }
+
+    #[cold]
+    fn reconnected(&mut self, number: u64, peer: u32) {
+        if let Some(open) = self.table.get_mut(number) {
+            open.mark(marks::RECONNECTED);
+            let xid = open.xid;
+            self.peers.hold(peer);
+            self.table.alias(peer, xid, number);
+        }
+    }
+
+    #[cold]
+    fn sent_again(&mut self, number: u64, message: &Message<'_>) {
+        let Some(open) = self.table.get_mut(number) else {
+            return;
+        };
+        open.sends = open.sends.saturating_add(1);
+        open.last_send_ns = message.first.time_ns;
+        open.last_send_frame = open.frame_from(message.first.frame);
+        self.tell_sent(number, message.first.time_ns, true);
+    }
+
+    fn tell_sent(&mut self, number: u64, time_ns: i64, again: bool) {
+        if !self.output.wants_messages() {
+            return;
+        }
+        if let Some(call) = self.seen(number) {
+            let event = Event::Sent {
+                time_ns,
+                call: &call,
+                again,
+            };
+            self.output.event(&event, &self.names);
+        }
+    }
+
+    /// A waiting call as others see it.
+    fn seen(&self, number: u64) -> Option<Call> {
+        let open = self.table.get(number)?;
+        Some(open.call(number, self.peers.get(open.peer)?))
+    }
+
+    fn new_call(&mut self, message: &Message<'_>, header: &rpc::Call<'_>, mut open: Open) {
+        open.frame = message.first.frame;
+        open.call_first_ns = message.first.time_ns;
+        open.call_last_ns = message.last.time_ns;
+        open.last_send_ns = message.first.time_ns;
+        open.call_last_frame = open.frame_from(message.last.frame);
+        if message.resynchronised {
+            open.mark(marks::RESYNCHRONISED);
+        }
+        if let Some(Credential::Sys(sys)) = &header.credential {
+            open.user = sys.uid;
+            open.has |= has::USER;
+        }
+        if header.is_tls_probe() {
+            open.mark(marks::TLS_PROBE);
+        }
+        if is_callback(header.program) {
+            open.mark(marks::CALLBACK);
+        }
+        match inside(message, header.body.unwrap_or_default(), open.protection) {
+            Inside::Readable(body) => self.arguments(message, body, &mut open),
+            Inside::Private => open.mark(marks::PRIVATE),
+            Inside::Control => open.mark(marks::CONTROL),
+            Inside::Unreadable if open.is_truncated() => {}
+            Inside::Unreadable => self.bad_call(&mut open),
+        }
+        self.peers.hold(open.peer);
+        self.calls += 1;
+        let (peer, xid) = (open.peer, open.xid);
+        let number = self.table.push(open);
+        self.tell_sent(number, message.first.time_ns, false);
+        if !self.orphans.is_empty() {
+            self.adopt(number, peer, xid, message.last.time_ns);
+        }
+        self.settle(message.last.time_ns);
+    }
+
+    #[cold]
+    fn bad_call(&mut self, open: &mut Open) {
+        open.mark(marks::MALFORMED);
+        self.anomalies.count(Anomaly::MalformedCall);
+    }
+
+    /// Decodes the arguments into the waiting call.
+    #[inline(always)]
+    fn arguments(&mut self, message: &Message<'_>, body: wire::Body<'_>, open: &mut Open) {
+        let place = [open.program, open.version, open.procedure];
+        let server = name_space(open, message.from.host, message.to.host);
+        let compound = open.procedure == wire::nfs4::PROCEDURE_COMPOUND
+            && ((open.program == NFS && open.version == 4) || is_callback(open.program));
+        if compound {
+            self.scratch.clear();
+            let mut collector = Collector {
+                names: &mut self.names,
+                server,
+                steps: &mut self.scratch,
+                teaches: false,
+            };
+            let summary = summarise_call_with(place, body, &mut collector);
+            let teaches = collector.teaches;
+            if let Some(compound) = &summary.compound {
+                self.compound(compound, open);
+            }
+            self.fields(server, &summary.arguments, open);
+            if teaches {
+                self.keep_steps(open);
+            }
+            self.judge(message, &summary, open);
+            return;
+        }
+        let summary = summarise_call_with(place, body, &mut Ignore);
+        let arguments = &summary.arguments;
+        self.fields(server, arguments, open);
+        open.bytes_written = arguments.data_bytes.unwrap_or(0);
+        if arguments.name.is_some() {
+            self.procedure_steps(server, arguments, open);
+        }
+        self.judge(message, &summary, open);
+    }
+
+    fn compound(&mut self, compound: &CompoundCall<'_>, open: &mut Open) {
+        open.minor_version = compound.minor_version;
+        open.operation = compound.named_by.unwrap_or(open.procedure);
+        let list = self.names.operations_id(&compound.operations);
+        open.operations = list.map_or(NONE, |id| id.0);
+        open.bytes_written = u32::try_from(compound.data_bytes).unwrap_or(u32::MAX);
+        if let Some(sequence) = &compound.sequence {
+            open.slot = sequence.slot;
+            open.has |= has::SLOT;
+        }
+    }
+
+    #[inline(always)]
+    fn fields(&mut self, server: Host, arguments: &Arguments<'_>, open: &mut Open) {
+        if let Some(handle) = arguments.file_handle {
+            let file = self.names.file_id(server, handle);
+            open.file = file.map_or(NONE, |FileId(number)| number);
+        }
+        open.set_offset(arguments.offset);
+        open.set_count(arguments.count);
+        open.stable = arguments.stable;
+    }
+
+    fn procedure_steps(&mut self, server: Host, arguments: &Arguments<'_>, open: &mut Open) {
+        let names = &mut self.names;
+        let step = match open.program {
+            NFS => of_procedure(
+                open.version,
+                open.procedure,
+                open.file,
+                arguments,
+                |handle| names.file_id(server, handle),
+            ),
+            MOUNT if open.procedure == wire::mount::procedure::MNT => Some(Step {
+                opcode: MOUNT_ROOT,
+                file: NONE,
+                target: NONE,
+                name: arguments.name.unwrap_or_default(),
+                ..Step::default()
+            }),
+            _ => None,
+        };
+        if let Some(step) = step {
+            self.scratch.clear();
+            step.write(&mut self.scratch);
+            self.keep_steps(open);
+        }
+    }
+
+    fn keep_steps(&mut self, open: &mut Open) {
+        match self.pool.add(&self.scratch) {
+            Some((place, length)) => (open.steps_at, open.steps_bytes) = (place, length),
+            None => self.anomalies.count(Anomaly::StepsBeyondLimit),
+        }
+    }
+
+    #[inline(always)]
+    fn judge(&mut self, message: &Message<'_>, summary: &CallSummary<'_>, open: &mut Open) {
+        match ended(&summary.end, message) {
+            Ended::Well => {}
+            Ended::Cut => open.mark(marks::TRUNCATED),
+            Ended::Badly => self.bad_call(open),
+        }
+    }
+
+    /// Gives out calls whose turn has come.
+    #[inline(always)]
+    fn settle(&mut self, now_ns: i64) {
+        while let Some((_, front)) = self.table.front() {
+            let ready = if front.is_awaiting() {
+                let silent_ns = now_ns.saturating_sub(front.last_send_ns);
+                if self.table.ring_len() >= MAX_OPEN_CALLS {
+                    self.give_up(Anomaly::CallsBeyondLimit)
+                } else if silent_ns >= UNANSWERED_NS {
+                    self.give_up(Anomaly::CallsExpired)
+                } else {
+                    false
+                }
+            } else {
+                let since_ns = now_ns.saturating_sub(front.reply_last_ns.max(front.last_send_ns));
+                self.table.answered() > MAX_SETTLING_CALLS
+                    || since_ns >= SETTLING_NS
+                    || front.replies == 0
+                    || self.table.ring_len() >= MAX_OPEN_CALLS
+            };
+            if !ready {
+                return;
+            }
+            self.release();
+        }
+    }
+
+    #[cold]
+    fn give_up(&mut self, kind: Anomaly) -> bool {
+        self.anomalies.count(kind);
+        if let Some((number, _)) = self.table.front()
+            && let Some(open) = self.table.get_mut(number)
+        {
+            open.mark(marks::EVICTED);
+        }
+        true
+    }
+
+    /// Gives out the call whose turn it is.
+    #[inline(always)]
+    fn release(&mut self) {
+        let Some((number, open)) = self.table.front() else {
+            return;
+        };
+        let (peer, steps) = (open.peer, (open.steps_bytes > 0).then_some(open.steps_at));
+        if let Some(pair) = self.peers.get(peer) {
+            self.output.call(&open.call(number, pair), &self.names);
+        }
+        if open.marks & marks::RECONNECTED != 0 {
+            for alias in self.table.aliases_of(number) {
+                self.peers.release(alias);
+            }
+        }
+        if let Some(place) = steps {
+            self.pool.release_before(place);
+        }
+        self.peers.release(peer);
+        self.table.release_front();
+    }
+}
+
+/// The host whose file handles a call carries: callbacks speak of their caller's.
+#[inline(always)]
+fn name_space(open: &Open, from: Host, to: Host) -> Host {
+    /// GRANTED and GRANTED_MSG of NLM.
+    const GRANTED: [u32; 2] = [5, 10];
+    let back = open.marks & marks::CALLBACK != 0
+        || (open.program == NLM && GRANTED.contains(&open.procedure));
+    if back { from } else { to }
+}
+
+impl<O: Output> Sink for Calls<O> {
+    #[inline]
+    fn message(&mut self, message: &Message<'_>) {
+        match message.head.get(4..8) {
+            Some([0, 0, 0, 0]) => self.call(message),
+            Some([0, 0, 0, 1]) => self.reply(message),
+            _ => self.anomalies.count(Anomaly::MalformedHeader),
+        }
+    }
+
+    fn keep(&mut self, connection: u32, from: Endpoint, to: Endpoint, head: &[u8]) -> Keep {
+        let pending = |xid| {
+            let peer = self.peers.find(connection, to, from)?;
+            self.table.get(self.table.find(peer, xid)?)
+        };
+        keep(head, pending)
+    }
+
+    fn expects(&self, connection: u32, from: Endpoint, to: Endpoint, xid: u32) -> bool {
+        self.peers
+            .find(connection, to, from)
+            .is_some_and(|peer| self.table.find(peer, xid).is_some())
+    }
+
+    fn wants_transport(&self) -> bool {
+        self.output.wants_transport()
+    }
+
+    fn transport(&mut self, event: &TransportEvent) {
+        self.output.event(&Event::Transport(event), &self.names);
+    }
+}
+
+/// Whether the inside of a message is payload that nobody looks at.
+fn keep<'a>(head: &[u8], pending: impl FnOnce(u32) -> Option<&'a Open>) -> Keep {
+    use wire::nfs4::opcode;
+    if head.get(4..8) == Some(&[0, 0, 0, 1]) {
+        let xid = head
+            .first_chunk()
+            .map_or(0, |word| u32::from_be_bytes(*word));
+        let Some(open) = pending(xid) else {
+            // Without its call it cannot be decoded.
+            return Keep::Ends;
+        };
+        return match (open.program, open.version, open.operation) {
+            (NFS, 2 | 3, 6) | (NFS, 4, opcode::READ | opcode::READ_PLUS) => Keep::Ends,
+            _ if open.protection == Protection::Privacy => Keep::Ends,
+            _ => Keep::Whole,
+        };
+    }
+    let Ok(header) = rpc::Call::parse(head) else {
+        return Keep::Ends;
+    };
+    match (header.program, header.version, header.procedure) {
+        (NFS, 2, 8) | (NFS, 3, 7) => Keep::Ends,
+        (NFS, 4, 1) => match header.arguments() {
+            rpc::Payload::Plain(bytes) | rpc::Payload::Integrity { bytes, .. } => {
+                let mut payload = Payload(false);
+                let body = wire::Body::new(bytes, false);
+                summarise_call_with([NFS, 4, 1], body, &mut payload);
+                if payload.0 { Keep::Ends } else { Keep::Whole }
+            }
+            _ => Keep::Ends,
+        },
+        _ => Keep::Whole,
+    }
+}
+
+/// Whether the payload of a WRITE is what the bytes end in.
+struct Payload(bool);
+
+impl<'a> Visitor<'a> for Payload {
+    fn call_operation(&mut self, operation: &wire::summary::CallOperation<'a>) {
+        self.0 = !operation.whole && operation.arguments.data_bytes.is_some();
+    }
+}

@@ -1,0 +1,188 @@
+//! Who calls whom over which connection: numbered, so that a waiting call holds one number.
+//!
+//! A pair is remembered as long as calls of it wait, so the table is bounded by theirs. A
+//! connection has two pairs if callbacks run over it in the other direction.
+
+use hashbrown::HashMap;
+
+use crate::block::{Endpoint, Host, Transport};
+use crate::stream::Message;
+
+/// Calls of a pair during which a retransmission over a new connection is looked for: as many as a
+/// Linux client may have outstanding, and some new ones among them.
+const YOUNG_CALLS: u32 = 4096;
+/// Other pairs of the same hosts that are searched for the first send, latest first.
+const MAX_SEARCHED: usize = 32;
+/// Places of the cache of last pairs.
+const CACHED: usize = 64;
+
+/// A caller and whom it calls, over one connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer {
+    /// Who calls.
+    pub client: Endpoint,
+    /// Who is called.
+    pub server: Endpoint,
+    /// How.
+    pub transport: Transport,
+    /// The connection's number.
+    pub connection: u32,
+    /// Waiting calls of this pair.
+    open: u32,
+    /// Calls seen while it was remembered.
+    seen: u32,
+}
+
+/// Connection and direction: which of the two ends calls.
+#[inline(always)]
+fn key(connection: u32, caller: Endpoint, called: Endpoint) -> u64 {
+    u64::from(connection) << 1 | u64::from(caller < called)
+}
+
+/// All pairs with waiting calls.
+#[derive(Debug)]
+pub struct Peers {
+    peers: Vec<Peer>,
+    free: Vec<u32>,
+    by_key: HashMap<u64, u32>,
+    by_hosts: HashMap<(Host, Host), Vec<u32>>,
+    cache: [(u64, u32); CACHED],
+}
+
+/// No pair has this key.
+const NO_KEY: u64 = u64::MAX;
+
+impl Peers {
+    /// None yet.
+    pub fn new() -> Self {
+        Peers {
+            peers: Vec::new(),
+            free: Vec::new(),
+            by_key: HashMap::new(),
+            by_hosts: HashMap::new(),
+            cache: [(NO_KEY, 0); CACHED],
+        }
+    }
+
+    /// The pair of this number.
+    #[inline(always)]
+    pub fn get(&self, number: u32) -> Option<&Peer> {
+        self.peers.get(number as usize)
+    }
+
+    /// The pair's number, if calls of it wait.
+    #[inline(always)]
+    pub fn find(&self, connection: u32, caller: Endpoint, called: Endpoint) -> Option<u32> {
+        let key = key(connection, caller, called);
+        match self.cache.get(key as usize % CACHED) {
+            Some((cached, number)) if *cached == key => Some(*number),
+            _ => self.by_key.get(&key).copied(),
+        }
+    }
+
+    /// The pair of a call.
+    #[inline(always)]
+    pub fn of_call(&mut self, message: &Message<'_>) -> u32 {
+        let key = key(message.connection, message.from, message.to);
+        let place = key as usize % CACHED;
+        let number = match self.cache.get(place) {
+            Some((cached, number)) if *cached == key => *number,
+            _ => {
+                let number = self.find_or_add(key, message);
+                if let Some(cached) = self.cache.get_mut(place) {
+                    *cached = (key, number);
+                }
+                number
+            }
+        };
+        if let Some(peer) = self.peers.get_mut(number as usize) {
+            peer.seen = peer.seen.saturating_add(1);
+        }
+        number
+    }
+
+    #[cold]
+    fn find_or_add(&mut self, key: u64, message: &Message<'_>) -> u32 {
+        if let Some(number) = self.by_key.get(&key) {
+            return *number;
+        }
+        let peer = Peer {
+            client: message.from,
+            server: message.to,
+            transport: message.transport,
+            connection: message.connection,
+            open: 0,
+            seen: 0,
+        };
+        let number = self.free.pop().unwrap_or(self.peers.len() as u32);
+        match self.peers.get_mut(number as usize) {
+            Some(place) => *place = peer,
+            None => self.peers.push(peer),
+        }
+        self.by_key.insert(key, number);
+        let hosts = (peer.client.host, peer.server.host);
+        self.by_hosts.entry(hosts).or_default().push(number);
+        number
+    }
+
+    /// A call of this pair begins to wait.
+    #[inline(always)]
+    pub fn hold(&mut self, number: u32) {
+        if let Some(peer) = self.peers.get_mut(number as usize) {
+            peer.open += 1;
+        }
+    }
+
+    /// A call of this pair waits no longer; with the last one the pair is forgotten.
+    #[inline(always)]
+    pub fn release(&mut self, number: u32) {
+        if let Some(peer) = self.peers.get_mut(number as usize) {
+            peer.open = peer.open.saturating_sub(1);
+            if peer.open == 0 {
+                self.forget(number);
+            }
+        }
+    }
+
+    #[cold]
+    fn forget(&mut self, number: u32) {
+        let Some(peer) = self.peers.get(number as usize).copied() else {
+            return;
+        };
+        let key = key(peer.connection, peer.client, peer.server);
+        self.by_key.remove(&key);
+        let hosts = (peer.client.host, peer.server.host);
+        if let Some(numbers) = self.by_hosts.get_mut(&hosts) {
+            numbers.retain(|other| *other != number);
+            if numbers.is_empty() {
+                self.by_hosts.remove(&hosts);
+            }
+        }
+        if let Some(cached) = self.cache.get_mut(key as usize % CACHED)
+            && cached.0 == key
+        {
+            cached.0 = NO_KEY;
+        }
+        self.free.push(number);
+    }
+
+    /// Pairs of the same two hosts, latest first, if this one is so young that its calls may have
+    /// been sent over another one before.
+    #[inline(always)]
+    pub fn before(&self, number: u32) -> &[u32] {
+        match self.get(number) {
+            Some(peer) if peer.seen <= YOUNG_CALLS => self.others(peer),
+            _ => &[],
+        }
+    }
+
+    fn others(&self, peer: &Peer) -> &[u32] {
+        let hosts = (peer.client.host, peer.server.host);
+        let numbers = self.by_hosts.get(&hosts).map_or(&[][..], Vec::as_slice);
+        if numbers.len() < 2 {
+            return &[];
+        }
+        let from = numbers.len().saturating_sub(MAX_SEARCHED);
+        numbers.get(from..).unwrap_or_default()
+    }
+}

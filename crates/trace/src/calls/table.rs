@@ -1,0 +1,214 @@
+//! The ring of waiting calls, and how one is found by its transaction id.
+//!
+//! Calls enter the ring as they come and leave it in the order of their first bytes: memory is
+//! gone through front to back, not at random. The hash table beside it holds eight bytes a call.
+//! Its hash puts eight neighbouring transaction ids into neighbouring places, since clients count
+//! them up: one cache line then serves eight calls.
+
+use std::collections::VecDeque;
+
+use hashbrown::{HashMap, HashTable};
+
+use super::open::{Open, has};
+use crate::call::marks;
+
+/// Steps that a call which was overtaken goes back in the order of the calls; bounds the work for
+/// captures out of any order.
+const MAX_STEPS_BACK: usize = 1 << 16;
+
+/// A call in the hash table.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    xid: u32,
+    /// Low bits of its number.
+    number: u32,
+}
+
+/// All waiting calls.
+#[derive(Debug, Default)]
+pub struct Table {
+    ring: VecDeque<Open>,
+    /// Number of the ring's front.
+    base: u64,
+    /// Numbers (low bits) of calls not given out, in the order of their first bytes.
+    order: VecDeque<u32>,
+    /// First byte of the last call of `order`.
+    last_first_ns: i64,
+    slots: HashTable<Slot>,
+    /// Further pairs over which a call was sent.
+    aliases: HashMap<(u32, u32), u64>,
+    /// Calls in the ring that were answered and not given out.
+    answered: usize,
+}
+
+#[inline(always)]
+fn hash(peer: u32, xid: u32) -> u64 {
+    let mixed = (u64::from(peer) << 32 | u64::from(xid >> 3)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let low = u64::from(xid & 7);
+    ((mixed ^ mixed >> 29) << 3 | low) ^ low << 57
+}
+
+impl Table {
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    /// Places of the ring in use.
+    #[inline(always)]
+    pub fn ring_len(&self) -> usize {
+        self.ring.len()
+    }
+
+    /// Calls in the ring that were answered.
+    #[inline(always)]
+    pub fn answered(&self) -> usize {
+        self.answered
+    }
+
+    /// A call's first reply came.
+    #[inline(always)]
+    pub fn count_answered(&mut self) {
+        self.answered += 1;
+    }
+
+    /// A waiting call.
+    #[inline(always)]
+    pub fn get(&self, number: u64) -> Option<&Open> {
+        self.ring.get(number.wrapping_sub(self.base) as usize)
+    }
+
+    /// A waiting call.
+    #[inline(always)]
+    pub fn get_mut(&mut self, number: u64) -> Option<&mut Open> {
+        self.ring.get_mut(number.wrapping_sub(self.base) as usize)
+    }
+
+    #[inline(always)]
+    fn number(&self, low: u32) -> u64 {
+        self.base + u64::from(low.wrapping_sub(self.base as u32))
+    }
+
+    /// The number of the call of this pair with this transaction id.
+    #[inline(always)]
+    pub fn find(&self, peer: u32, xid: u32) -> Option<u64> {
+        let found = self.slots.find(hash(peer, xid), |slot| {
+            slot.xid == xid
+                && self
+                    .get(self.number(slot.number))
+                    .is_some_and(|open| open.peer == peer)
+        });
+        match found {
+            Some(slot) => Some(self.number(slot.number)),
+            None if self.aliases.is_empty() => None,
+            None => self.aliases.get(&(peer, xid)).copied(),
+        }
+    }
+
+    /// The call is also known under this pair.
+    pub fn alias(&mut self, peer: u32, xid: u32, number: u64) {
+        self.aliases.insert((peer, xid), number);
+    }
+
+    /// Further pairs over which a call was sent.
+    pub fn aliases_of(&self, number: u64) -> Vec<u32> {
+        let aliases = self.aliases.iter();
+        let own = aliases.filter(|(_, aliased)| **aliased == number);
+        own.map(|((peer, _), _)| *peer).collect()
+    }
+
+    /// Takes a call in; returns its number. Another call of the same pair and transaction id must
+    /// have been given up before ([`Table::supersede`]).
+    #[inline(always)]
+    pub fn push(&mut self, open: Open) -> u64 {
+        let number = self.base + self.ring.len() as u64;
+        let slot = Slot {
+            xid: open.xid,
+            number: number as u32,
+        };
+        let (hash_here, first_ns) = (hash(open.peer, open.xid), open.call_first_ns);
+        self.ring.push_back(open);
+        let (ring, base) = (&self.ring, self.base as u32);
+        self.slots.insert_unique(hash_here, slot, |slot| {
+            let place = slot.number.wrapping_sub(base) as usize;
+            ring.get(place).map_or(0, |open| hash(open.peer, open.xid))
+        });
+        if first_ns >= self.last_first_ns || self.order.is_empty() {
+            self.last_first_ns = first_ns;
+            self.order.push_back(number as u32);
+        } else {
+            self.insert_in_order(number as u32, first_ns);
+        }
+        number
+    }
+
+    /// A call whose first byte came before that of calls that were whole earlier.
+    #[cold]
+    fn insert_in_order(&mut self, low: u32, first_ns: i64) {
+        let mut place = self.order.len();
+        let lowest = place.saturating_sub(MAX_STEPS_BACK);
+        while place > lowest {
+            let Some(before) = self.order.get(place - 1) else {
+                break;
+            };
+            match self.get(self.number(*before)) {
+                Some(open) if open.call_first_ns > first_ns => place -= 1,
+                _ => break,
+            }
+        }
+        self.order.insert(place, low);
+    }
+
+    /// Another call took this one's transaction id.
+    pub fn supersede(&mut self, number: u64) {
+        self.forget_xid(number);
+        if let Some(open) = self.get_mut(number) {
+            open.has |= has::SUPERSEDED;
+        }
+    }
+
+    #[inline(always)]
+    fn forget_xid(&mut self, number: u64) {
+        let Some(open) = self.get(number) else {
+            return;
+        };
+        let reconnected = open.marks & marks::RECONNECTED != 0;
+        let hash = hash(open.peer, open.xid);
+        let low = number as u32;
+        if let Ok(entry) = self.slots.find_entry(hash, |slot| slot.number == low) {
+            entry.remove();
+        }
+        if reconnected {
+            self.aliases.retain(|_, aliased| *aliased != number);
+        }
+    }
+
+    /// The call whose turn it is to be given out.
+    #[inline(always)]
+    pub fn front(&self) -> Option<(u64, &Open)> {
+        let number = self.number(*self.order.front()?);
+        self.get(number).map(|open| (number, open))
+    }
+
+    /// Takes that call out.
+    #[inline(always)]
+    pub fn release_front(&mut self) {
+        let Some(low) = self.order.pop_front() else {
+            return;
+        };
+        let number = self.number(low);
+        self.forget_xid(number);
+        if let Some(open) = self.get_mut(number) {
+            open.has |= has::RELEASED;
+            if open.replies > 0 {
+                self.answered -= 1;
+            }
+        }
+        while let Some(front) = self.ring.front()
+            && front.has & has::RELEASED != 0
+        {
+            self.ring.pop_front();
+            self.base += 1;
+        }
+    }
+}
