@@ -100,7 +100,7 @@ def plan(kind: str, seed: int) -> tuple[capture.Capture, list[Packet], body.Node
     clients = 16 if kind == "small" else 4
     flows = []
     for index in range(clients):
-        client = link.Endpoint(f"10.0.0.{index + 1}", 700 + index)
+        client = link.Endpoint(f"10.0.0.{index + 1}", 800 + index)
         first = (rng.getrandbits(32), rng.getrandbits(32))
         flow = made.tcp(client, capture.SERVER, handshake=False, first_sequence=first)
         flow.ack_every = None if kind == "small" else 2
