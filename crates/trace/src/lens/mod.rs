@@ -4,9 +4,16 @@
 //! of the calls ([`Lens::call`]): settled means that no further reply is expected. It keeps bounded
 //! state and gives one [`Section`] at the end. Lenses do not know of each other.
 
+pub mod connection_slots;
+#[cfg(test)]
+mod hand_made;
+pub mod kinds;
 pub mod latencies;
+pub mod log_histogram;
 pub mod operations;
 pub mod points;
+pub mod rpcstat;
+pub mod time_bins;
 
 use serde_json::Value;
 
@@ -87,4 +94,5 @@ pub type Registered = (
 pub const LENSES: &[Registered] = &[
     ("operations", operations::make),
     ("points", points::make),
+    ("rpcstat", rpcstat::make),
 ];

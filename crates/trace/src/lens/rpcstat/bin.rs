@@ -1,0 +1,232 @@
+//! What `rpcstat` counts in each bin, and the columns made of it.
+
+use serde_json::{Value, json};
+
+use crate::lens::Blob;
+use crate::lens::kinds::{KIND_NAMES, KINDS};
+use crate::lens::time_bins::{Merge, TimeBins};
+
+/// One bin of time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Bin {
+    pub sent_calls: u64,
+    pub sent_bytes: u64,
+    pub answered_calls: u64,
+    pub answered_bytes: u64,
+    pub read_bytes: u64,
+    pub written_bytes: u64,
+    pub retransmissions: u64,
+    pub duplicate_replies: u64,
+    pub unanswered_calls: u64,
+    pub kinds: [u64; KINDS],
+    pub queue_area: i128,
+    queue_seen: bool,
+    queue_min: u32,
+    queue_max: u32,
+    pub slots_area: i128,
+    slots_max: u32,
+    /// Highest slot and 1; 0 if none was used.
+    pub highest_slot: u32,
+    /// From the client, from the server.
+    pub tcp: [Direction; 2],
+    pub lost_bytes: u64,
+}
+
+/// One direction of all TCP connections in a bin.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Direction {
+    pub segments: u64,
+    pub retransmitted_segments: u64,
+    pub retransmitted_bytes: u64,
+    pub timeouts: u64,
+    pub out_of_order: u64,
+    pub in_flight_max: u64,
+    pub in_flight_sum: u128,
+    /// Smallest window offered by this side, of acknowledgements with a known scale.
+    pub window_min: Option<u64>,
+    pub zero_windows: u64,
+}
+
+impl Bin {
+    /// The queue has this length at some moment of the bin.
+    #[inline(always)]
+    pub fn queue(&mut self, waiting: u32, slots: u32) {
+        if !self.queue_seen || waiting < self.queue_min {
+            self.queue_min = waiting;
+        }
+        self.queue_seen = true;
+        self.queue_max = self.queue_max.max(waiting);
+        self.slots_max = self.slots_max.max(slots);
+    }
+}
+
+fn smaller(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+impl Merge for Bin {
+    fn merge(&mut self, later: &Self) {
+        self.sent_calls += later.sent_calls;
+        self.sent_bytes += later.sent_bytes;
+        self.answered_calls += later.answered_calls;
+        self.answered_bytes += later.answered_bytes;
+        self.read_bytes += later.read_bytes;
+        self.written_bytes += later.written_bytes;
+        self.retransmissions += later.retransmissions;
+        self.duplicate_replies += later.duplicate_replies;
+        self.unanswered_calls += later.unanswered_calls;
+        for (kind, more) in self.kinds.iter_mut().zip(later.kinds) {
+            *kind += more;
+        }
+        self.queue_area += later.queue_area;
+        self.slots_area += later.slots_area;
+        if later.queue_seen {
+            self.queue(later.queue_min, later.slots_max);
+            self.queue_max = self.queue_max.max(later.queue_max);
+        }
+        self.highest_slot = self.highest_slot.max(later.highest_slot);
+        for (side, more) in self.tcp.iter_mut().zip(&later.tcp) {
+            side.merge(more);
+        }
+        self.lost_bytes += later.lost_bytes;
+    }
+}
+
+impl Direction {
+    fn merge(&mut self, later: &Self) {
+        self.segments += later.segments;
+        self.retransmitted_segments += later.retransmitted_segments;
+        self.retransmitted_bytes += later.retransmitted_bytes;
+        self.timeouts += later.timeouts;
+        self.out_of_order += later.out_of_order;
+        self.in_flight_max = self.in_flight_max.max(later.in_flight_max);
+        self.in_flight_sum += later.in_flight_sum;
+        self.window_min = smaller(self.window_min, later.window_min);
+        self.zero_windows += later.zero_windows;
+    }
+}
+
+/// Columns: JSON that describes them and the blobs that hold them.
+#[derive(Debug)]
+pub(super) struct Columns<'a> {
+    bins: &'a TimeBins<Bin>,
+    /// Span of the capture within the first and last bin matters to means.
+    end_ns: i64,
+    described: Vec<Value>,
+    blobs: Vec<Blob>,
+}
+
+impl<'a> Columns<'a> {
+    pub fn new(bins: &'a TimeBins<Bin>, end_ns: i64) -> Self {
+        Columns {
+            bins,
+            end_ns,
+            described: Vec::new(),
+            blobs: Vec::new(),
+        }
+    }
+
+    fn describe(&mut self, name: &str, dtype: &'static str, unit: &str, bytes: Vec<u8>) {
+        self.described
+            .push(json!({"name": name, "dtype": dtype, "unit": unit}));
+        self.blobs.push(Blob {
+            name: name.to_owned(),
+            dtype,
+            bytes,
+        });
+    }
+
+    fn count(&mut self, name: &str, unit: &str, of: impl Fn(&Bin) -> u64) {
+        let bytes = self.bins.bins().iter();
+        let bytes = bytes
+            .flat_map(|bin| i64::try_from(of(bin)).unwrap_or(i64::MAX).to_le_bytes())
+            .collect();
+        self.describe(name, "<i8", unit, bytes);
+    }
+
+    /// Time-weighted mean of each bin; NaN where the sweep had no time.
+    fn mean(&mut self, name: &str, unit: &str, of: impl Fn(&Bin) -> i128) {
+        let mut bytes = Vec::new();
+        for (index, bin) in self.bins.bins().iter().enumerate() {
+            let from = self.bins.from_ns(index);
+            let to = from.saturating_add(self.bins.width_ns()).min(self.end_ns);
+            let mean = of(bin) as f64 / (to - from).max(1) as f64;
+            bytes.extend_from_slice(&mean.to_le_bytes());
+        }
+        self.describe(name, "<f8", unit, bytes);
+    }
+
+    /// A value that may be absent: NaN.
+    fn value(&mut self, name: &str, unit: &str, of: impl Fn(&Bin) -> Option<f64>) {
+        let bytes = self.bins.bins().iter();
+        let bytes = bytes
+            .flat_map(|bin| of(bin).unwrap_or(f64::NAN).to_le_bytes())
+            .collect();
+        self.describe(name, "<f8", unit, bytes);
+    }
+
+    pub fn fill(mut self) -> (Vec<Value>, Vec<Blob>) {
+        self.calls();
+        self.queue();
+        for (side, name) in ["client", "server"].into_iter().enumerate() {
+            self.tcp(side, name);
+        }
+        self.count("lost_bytes", "bytes", |bin| bin.lost_bytes);
+        (self.described, self.blobs)
+    }
+
+    fn calls(&mut self) {
+        self.count("sent_calls", "calls", |bin| bin.sent_calls);
+        self.count("sent_bytes", "bytes", |bin| bin.sent_bytes);
+        self.count("answered_calls", "calls", |bin| bin.answered_calls);
+        self.count("answered_bytes", "bytes", |bin| bin.answered_bytes);
+        self.count("read_bytes", "bytes", |bin| bin.read_bytes);
+        self.count("written_bytes", "bytes", |bin| bin.written_bytes);
+        self.count("retransmissions", "sends", |bin| bin.retransmissions);
+        self.count("duplicate_replies", "replies", |bin| bin.duplicate_replies);
+        self.count("unanswered_calls", "calls", |bin| bin.unanswered_calls);
+        for (kind, name) in KIND_NAMES.iter().enumerate() {
+            let name = format!("answered_{}", name.to_lowercase());
+            self.count(&name, "calls", |bin| bin.kinds[kind]);
+        }
+    }
+
+    fn queue(&mut self) {
+        self.count("queue_min", "calls", |bin| u64::from(bin.queue_min));
+        self.mean("queue_mean", "calls", |bin| bin.queue_area);
+        self.count("queue_max", "calls", |bin| u64::from(bin.queue_max));
+        self.mean("slots_mean", "slots", |bin| bin.slots_area);
+        self.count("slots_max", "slots", |bin| u64::from(bin.slots_max));
+        self.value("highest_slot", "slot", |bin| {
+            bin.highest_slot.checked_sub(1).map(f64::from)
+        });
+    }
+
+    fn tcp(&mut self, side: usize, from: &str) {
+        let name = |what: &str| format!("tcp_{from}_{what}");
+        self.count(&name("segments"), "segments", |bin| bin.tcp[side].segments);
+        self.count(&name("retransmitted_segments"), "segments", |bin| {
+            bin.tcp[side].retransmitted_segments
+        });
+        self.count(&name("timeouts"), "timeouts", |bin| bin.tcp[side].timeouts);
+        self.count(&name("out_of_order"), "segments", |bin| {
+            bin.tcp[side].out_of_order
+        });
+        self.count(&name("in_flight_max_bytes"), "bytes", |bin| {
+            bin.tcp[side].in_flight_max
+        });
+        self.value(&name("in_flight_mean_bytes"), "bytes", |bin| {
+            let side = &bin.tcp[side];
+            (side.segments > 0).then(|| side.in_flight_sum as f64 / side.segments as f64)
+        });
+        self.value(&name("window_min_bytes"), "bytes", |bin| {
+            bin.tcp[side].window_min.map(|window| window as f64)
+        });
+        self.count(&name("zero_windows"), "times", |bin| {
+            bin.tcp[side].zero_windows
+        });
+    }
+}
