@@ -1,8 +1,52 @@
 //! Byte streams put together again, and the RPC messages in them.
+//!
+//! ```text
+//! Segment ─> table ─> connection ─> direction ─> framing ─> Sink::message
+//!            (udp)                  + held       + search
+//!                                   + flight ───────────── > Sink::transport
+//! ```
+//!
+//! * `table`: connections by endpoints; `connection`: opening, closing, reuse of ports, and
+//!   whether it is RPC at all; `udp`: datagrams, which are messages as they are.
+//! * `direction`: segments in the order of the capture to bytes in the order of the stream;
+//!   `held` keeps what came early; `flight` sees windows and round trips.
+//! * `framing`: bytes to records, payloads passed by arithmetic; `search`: the next record behind
+//!   a hole.
+//!
+//! Decisions: RPC is recognised by its bytes, never by ports. What came first wins. A hole costs
+//! the records that lie in it and no others; its bytes are counted ([`Counters::lost`]). A record
+//! that was found by searching says so. Times are those of the segments that hold a message's first
+//! byte (its record mark counts as its front) and last byte, whatever order they came in. Where the
+//! capture cut packets short, the cut bytes' number and time are known: records go on by
+//! arithmetic, unless a record mark was cut away.
+//!
+//! Limits: connections that were found to carry no RPC give no transport events. Counters are whole
+//! only after [`Streams::finish`]: what a connection carries may turn out at its end.
 
-use crate::block::{Endpoint, Transport};
+mod anomaly;
+mod connection;
+mod direction;
+mod flight;
+mod framing;
+mod held;
+mod search;
+mod shared;
+mod table;
+mod udp;
+
+#[cfg(test)]
+mod tests;
+
+pub use anomaly::{Anomaly, Counters, Lost};
+
+use self::connection::Connection;
+use self::shared::Shared;
+use self::table::Table;
+use self::udp::Udp;
+use crate::block::{Endpoint, Segment, Transport};
 use crate::call::Stamp;
 use crate::event::TransportEvent;
+use crate::limits::MAX_CONNECTIONS;
 
 /// An RPC message (record) found in a stream or datagram. Its inside may not have been kept.
 #[derive(Clone, Copy, Debug)]
@@ -65,3 +109,69 @@ pub trait Sink {
 pub const HEAD_BYTES: usize = 2048;
 /// Bytes kept of the end of a message of which only the ends are kept.
 pub const TAIL_BYTES: usize = 1024;
+
+/// All streams of a capture.
+#[derive(Debug)]
+pub struct Streams {
+    connections: Table<Connection>,
+    udp: Udp,
+    shared: Shared,
+}
+
+impl Default for Streams {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Streams {
+    /// No stream yet.
+    pub fn new() -> Self {
+        Streams {
+            connections: Table::new(MAX_CONNECTIONS),
+            udp: Udp::new(),
+            shared: Shared::default(),
+        }
+    }
+
+    /// Takes the next segment of the capture, with the payload that was captured of it.
+    #[inline]
+    pub fn segment<S: Sink>(&mut self, segment: &Segment, payload: &[u8], sink: &mut S) {
+        if segment.transport == Transport::Udp {
+            return self.udp.datagram(segment, payload, &mut self.shared, sink);
+        }
+        let found = self.connections.find(&segment.source, &segment.destination);
+        let (slot, side) = match found {
+            Some(found) => found,
+            None => (self.connect(segment, sink), 0),
+        };
+        if let Some(connection) = self.connections.get_mut(slot) {
+            connection.segment(side, segment, payload, &mut self.shared, sink);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn connect<S: Sink>(&mut self, segment: &Segment, sink: &mut S) -> usize {
+        let connection = Connection::new(self.shared.number());
+        let ends = [segment.source, segment.destination];
+        let (slot, gone) = self.connections.insert(ends, connection);
+        if let Some((ends, gone)) = gone {
+            self.shared.counters.count(Anomaly::ConnectionsEvicted);
+            gone.retire(ends, 0, &mut self.shared, sink);
+        }
+        slot
+    }
+
+    /// The capture ended: what is under way is handed on as far as it goes.
+    pub fn finish<S: Sink>(&mut self, sink: &mut S) {
+        for (ends, connection) in self.connections.drain() {
+            connection.retire(ends, 0, &mut self.shared, sink);
+        }
+    }
+
+    /// What was odd, and what was lost; whole after [`Streams::finish`].
+    pub fn counters(&self) -> &Counters {
+        &self.shared.counters
+    }
+}

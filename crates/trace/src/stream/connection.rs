@@ -1,0 +1,429 @@
+//! One TCP connection: opening, closing, reuse of its ports, and what it carries.
+//!
+//! A connection is one of RPC as soon as one message was recognised in it. One in which none was
+//! within [`NOT_RPC_BYTES`] is passed over from then on, at the cost of finding it, until a segment
+//! begins with a call. One that turns to TLS where a record was due stays passed over.
+
+use wire::rpc::recognise::{Found, looks_like_record};
+
+use super::Sink;
+use super::anomaly::Anomaly;
+use super::direction::Direction;
+use super::flight::tell;
+use super::framing::Role;
+use super::shared::{Scene, Shared};
+use super::table::Side;
+use crate::block::{ACK, Endpoint, FIN, RST, SYN, Segment};
+use crate::event::TransportKind;
+use crate::limits::NOT_RPC_BYTES;
+
+/// The port of NFS (RFC 7530 section 3.1): tells RPC-over-TLS from other TLS where the probe
+/// (RFC 9289) is not in the capture.
+const NFS_PORT: u16 = 2049;
+
+/// What a connection carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Protocol {
+    Unknown,
+    Rpc,
+    NotRpc,
+    RpcOverTls,
+    Tls,
+}
+
+/// A TCP connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    number: u32,
+    protocol: Protocol,
+    /// Payload bytes passed over since the protocol was decided.
+    passed_over: u64,
+    last_ns: i64,
+    sides: [Direction; 2],
+}
+
+impl Connection {
+    pub(super) fn new(number: u32) -> Self {
+        Connection {
+            number,
+            protocol: Protocol::Unknown,
+            passed_over: 0,
+            last_ns: 0,
+            sides: [Direction::new(), Direction::new()],
+        }
+    }
+
+    /// Takes a segment that `side` sent.
+    #[inline(always)]
+    pub(super) fn segment<S: Sink>(
+        &mut self,
+        side: Side,
+        segment: &Segment,
+        payload: &[u8],
+        shared: &mut Shared,
+        sink: &mut S,
+    ) {
+        let looked_at = matches!(self.protocol, Protocol::Rpc | Protocol::Unknown);
+        let plain = segment.flags & (SYN | RST) == 0 && looked_at;
+        if !plain && !self.goes_on(side, segment, payload, shared, sink) {
+            return;
+        }
+        self.last_ns = segment.time_ns;
+        if segment.flags & ACK != 0 {
+            self.acknowledgement(side, segment, shared, sink);
+        }
+        if segment.payload_bytes > 0 {
+            self.payload(side, segment, payload, shared, sink);
+        }
+        if segment.flags & FIN != 0 {
+            self.close(side, segment, false, shared, sink);
+        }
+    }
+
+    #[inline(always)]
+    fn acknowledgement<S: Sink>(
+        &mut self,
+        side: Side,
+        segment: &Segment,
+        shared: &mut Shared,
+        sink: &mut S,
+    ) {
+        let from_client = self.from_client(side);
+        let (ours, theirs) = pick(&mut self.sides, side);
+        let mut scene = Scene {
+            connection: self.number,
+            from: segment.destination,
+            to: segment.source,
+            calls_known: ours.role() != Role::Unknown,
+            shared,
+            sink,
+        };
+        let mut window = (0, false);
+        if scene.sink.wants_transport() {
+            window = ours.window.bytes(segment, &theirs.window);
+            if ours.window.falls_to_zero(segment) {
+                tell(
+                    &mut scene,
+                    segment.time_ns,
+                    from_client,
+                    TransportKind::ZeroWindow,
+                );
+            }
+        }
+        theirs.acknowledge(segment, window, from_client, &mut scene);
+        if theirs.has_hole() {
+            let from_client = from_client.map(|client| !client);
+            theirs.settle(segment.time_ns, from_client, &mut scene);
+        }
+    }
+
+    #[inline(always)]
+    fn payload<S: Sink>(
+        &mut self,
+        side: Side,
+        segment: &Segment,
+        payload: &[u8],
+        shared: &mut Shared,
+        sink: &mut S,
+    ) {
+        let from_client = if sink.wants_transport() {
+            self.from_client(side)
+        } else {
+            None
+        };
+        let (ours, theirs) = pick(&mut self.sides, side);
+        if ours.closed && !ours.is_near(segment.sequence) {
+            self.reuse(segment, side, shared, sink);
+            return self.segment_of_new(side, segment, payload, shared, sink);
+        }
+        let mut scene = Scene {
+            connection: self.number,
+            from: segment.source,
+            to: segment.destination,
+            calls_known: theirs.role() != Role::Unknown,
+            shared,
+            sink,
+        };
+        ours.data(segment, payload, from_client, &mut scene);
+        if self.protocol != Protocol::Rpc || ours.framer.found_tls {
+            self.decide(segment, scene.shared);
+        }
+    }
+
+    #[cold]
+    fn segment_of_new<S: Sink>(
+        &mut self,
+        side: Side,
+        segment: &Segment,
+        payload: &[u8],
+        shared: &mut Shared,
+        sink: &mut S,
+    ) {
+        let (ours, _) = pick(&mut self.sides, side);
+        let mut scene = Scene {
+            connection: self.number,
+            from: segment.source,
+            to: segment.destination,
+            calls_known: false,
+            shared,
+            sink,
+        };
+        ours.data(segment, payload, None, &mut scene);
+        self.decide(segment, shared);
+    }
+
+    /// What this connection carries, by what was found in it so far.
+    #[cold]
+    #[inline(never)]
+    fn decide(&mut self, segment: &Segment, shared: &mut Shared) {
+        let any = |test: fn(&Direction) -> bool| self.sides.iter().any(test);
+        let rpc = self.protocol == Protocol::Rpc || any(|side| side.framer.found_rpc);
+        let nfs = [segment.source.port, segment.destination.port].contains(&NFS_PORT);
+        if any(|side| side.framer.found_tls) {
+            self.protocol = if rpc || nfs {
+                Protocol::RpcOverTls
+            } else {
+                Protocol::Tls
+            };
+        } else if rpc {
+            self.protocol = Protocol::Rpc;
+        } else if self.searched() > NOT_RPC_BYTES {
+            self.protocol = Protocol::NotRpc;
+        }
+        if !matches!(self.protocol, Protocol::Rpc | Protocol::Unknown) {
+            self.passed_over = self.searched();
+            if rpc {
+                self.settle_lost(shared);
+            }
+            for side in &mut self.sides {
+                side.discard(shared);
+            }
+        }
+    }
+
+    fn searched(&self) -> u64 {
+        self.sides.iter().map(|side| side.framer.skipped).sum()
+    }
+
+    /// Holes count once it is known that they were in RPC.
+    fn settle_lost(&mut self, shared: &mut Shared) {
+        for side in &mut self.sides {
+            shared.counters.lose(std::mem::take(&mut side.lost));
+        }
+    }
+
+    /// Handles SYN and RST, and connections that are passed over; false if that was all.
+    #[cold]
+    #[inline(never)]
+    fn goes_on<S: Sink>(
+        &mut self,
+        side: Side,
+        segment: &Segment,
+        payload: &[u8],
+        shared: &mut Shared,
+        sink: &mut S,
+    ) -> bool {
+        self.last_ns = segment.time_ns;
+        if segment.flags & SYN != 0 {
+            self.open(side, segment, shared, sink);
+        }
+        match self.protocol {
+            Protocol::Rpc | Protocol::Unknown => {}
+            Protocol::NotRpc if begins_with_call(payload) => {
+                shared
+                    .counters
+                    .add(Anomaly::UnsynchronisedBytes, self.passed_over);
+                self.passed_over = 0;
+                self.protocol = Protocol::Unknown;
+            }
+            _ => {
+                self.passed_over += u64::from(segment.payload_bytes);
+                return false;
+            }
+        }
+        if segment.flags & RST != 0 {
+            self.close(side, segment, true, shared, sink);
+            self.flush([segment.source, segment.destination], side, shared, sink);
+            return false;
+        }
+        true
+    }
+
+    fn open<S: Sink>(&mut self, side: Side, segment: &Segment, shared: &mut Shared, sink: &mut S) {
+        let (ours, theirs) = pick(&mut self.sides, side);
+        let again = ours.syn == Some(segment.sequence);
+        let first_of_two = segment.flags & ACK == 0;
+        let other = !ours.continues(segment.sequence) || first_of_two && theirs.saw_data();
+        if other && !again {
+            self.reuse(segment, side, shared, sink);
+        }
+        let from_client = self.from_client(side);
+        let number = self.number;
+        let (ours, _) = pick(&mut self.sides, side);
+        if ours.syn.is_some() {
+            return;
+        }
+        ours.syn = Some(segment.sequence);
+        ours.window.opened(segment);
+        if !ours.started {
+            ours.start(segment.sequence.wrapping_add(1), true);
+        }
+        let mut scene = Scene {
+            connection: number,
+            from: segment.source,
+            to: segment.destination,
+            calls_known: false,
+            shared,
+            sink,
+        };
+        tell(
+            &mut scene,
+            segment.time_ns,
+            from_client,
+            TransportKind::Opened,
+        );
+    }
+
+    fn close<S: Sink>(
+        &mut self,
+        side: Side,
+        segment: &Segment,
+        reset: bool,
+        shared: &mut Shared,
+        sink: &mut S,
+    ) {
+        let from_client = self.from_client(side);
+        let (ours, theirs) = pick(&mut self.sides, side);
+        let before = ours.closed;
+        ours.closed = true;
+        theirs.closed |= reset;
+        if !before {
+            let mut scene = Scene {
+                connection: self.number,
+                from: segment.source,
+                to: segment.destination,
+                calls_known: false,
+                shared,
+                sink,
+            };
+            let kind = TransportKind::Closed { reset };
+            tell(&mut scene, segment.time_ns, from_client, kind);
+        }
+    }
+
+    /// Another connection begins between the same endpoints.
+    #[cold]
+    #[inline(never)]
+    fn reuse<S: Sink>(&mut self, segment: &Segment, side: Side, shared: &mut Shared, sink: &mut S) {
+        shared.counters.count(Anomaly::PortReused);
+        let number = shared.number();
+        let old = std::mem::replace(self, Connection::new(number));
+        old.retire([segment.source, segment.destination], side, shared, sink);
+        self.last_ns = segment.time_ns;
+    }
+
+    /// Ends both directions; `ends` are the endpoints of `side` and of the other.
+    fn flush<S: Sink>(
+        &mut self,
+        ends: [Endpoint; 2],
+        side: Side,
+        shared: &mut Shared,
+        sink: &mut S,
+    ) {
+        let from_client = self.from_client(side);
+        let calls_known = self.sides.iter().any(|side| side.role() != Role::Unknown);
+        let [source, destination] = ends;
+        let (ours, theirs) = pick(&mut self.sides, side);
+        let flows = [
+            (ours, source, destination, from_client),
+            (
+                theirs,
+                destination,
+                source,
+                from_client.map(|client| !client),
+            ),
+        ];
+        for (direction, from, to, from_client) in flows {
+            let mut scene = Scene {
+                connection: self.number,
+                from,
+                to,
+                calls_known,
+                shared: &mut *shared,
+                sink: &mut *sink,
+            };
+            direction.flush(from_client, self.last_ns, &mut scene);
+        }
+    }
+
+    /// Ends it; `ends` are the endpoints of `side` and of the other.
+    pub(super) fn retire<S: Sink>(
+        mut self,
+        ends: [Endpoint; 2],
+        side: Side,
+        shared: &mut Shared,
+        sink: &mut S,
+    ) {
+        if matches!(self.protocol, Protocol::Rpc | Protocol::Unknown) {
+            self.flush(ends, side, shared, sink);
+        }
+        if self.protocol == Protocol::Unknown && self.sides.iter().any(|s| s.framer.found_rpc) {
+            self.protocol = Protocol::Rpc;
+        }
+        let bytes = self.passed_over + self.searched();
+        let counters = &mut shared.counters;
+        match self.protocol {
+            Protocol::Rpc => counters.add(Anomaly::UnsynchronisedBytes, bytes),
+            Protocol::Unknown | Protocol::NotRpc if bytes > 0 => {
+                counters.count(Anomaly::TcpNotRpc);
+                counters.add(Anomaly::TcpNotRpcBytes, bytes);
+            }
+            Protocol::Unknown | Protocol::NotRpc => {}
+            Protocol::RpcOverTls => {
+                counters.count(Anomaly::RpcOverTls);
+                counters.add(Anomaly::RpcOverTlsBytes, bytes);
+            }
+            Protocol::Tls => counters.count(Anomaly::TlsStream),
+        }
+        if self.protocol == Protocol::Rpc {
+            self.settle_lost(shared);
+        }
+        for side in &mut self.sides {
+            side.discard(shared);
+        }
+    }
+
+    /// Whether this side sends the calls of forward programs.
+    #[inline(always)]
+    fn from_client(&self, side: Side) -> Option<bool> {
+        let [one, other] = &self.sides;
+        let (ours, theirs) = if side == 0 {
+            (one, other)
+        } else {
+            (other, one)
+        };
+        match (ours.role(), theirs.role()) {
+            (Role::Client, _) | (_, Role::Server) => Some(true),
+            (Role::Server, _) | (_, Role::Client) => Some(false),
+            _ => None,
+        }
+    }
+}
+
+/// The direction that `side` sends, and the other.
+#[inline(always)]
+fn pick(sides: &mut [Direction; 2], side: Side) -> (&mut Direction, &mut Direction) {
+    let [one, other] = sides;
+    if side == 0 {
+        (one, other)
+    } else {
+        (other, one)
+    }
+}
+
+/// Whether a segment starts with a record mark and a call.
+fn begins_with_call(payload: &[u8]) -> bool {
+    // Message type and RPC version first: that refuses almost all.
+    matches!(payload.get(8..16), Some([0, 0, 0, 0, 0, 0, 0, 2]))
+        && matches!(looks_like_record(payload), Some((_, Found::Call(_))))
+}

@@ -1,0 +1,543 @@
+//! One direction of a TCP connection: segments in the order of the capture become bytes in the
+//! order of the stream (RFC 9293 section 3.4).
+//!
+//! Positions are sequence numbers widened to 64 bits, so that wrapping needs no care: a position's
+//! low half is the sequence number. What came first wins; what comes again is told apart by where
+//! it lies and by its IP identification (the same packet captured twice, sent again, late).
+//!
+//! A hole is waited for. It is given up when the other side acknowledged bytes behind it (the
+//! network delivered them: the capture lost them), when too much waits behind it, or after
+//! [`HOLE_WAIT_NS`] without progress.
+
+use super::Sink;
+use super::anomaly::{Anomaly, Lost};
+use super::flight::{Flight, Window, tell};
+use super::framing::{Framer, Role};
+use super::held::{Held, Piece};
+use super::shared::{Scene, Shared};
+use crate::block::{SYN, Segment};
+use crate::call::Stamp;
+use crate::event::TransportKind;
+use crate::limits::{HOLE_WAIT_NS, MAX_HELD_BYTES};
+
+/// Packets remembered to recognise those captured twice; the copy follows closely.
+const REMEMBERED: usize = 8;
+/// Where positions begin: room below for what came before the first segment seen.
+const FIRST_EPOCH: u64 = 1 << 33;
+/// Old bytes in a row, without a new one, after which the sequence is taken to have moved: more
+/// than a sender keeps to send again.
+const JUMP_BYTES: u64 = 16 << 20;
+/// Largest distance behind that a segment sent again can have: the largest window.
+const MAX_WINDOW_BYTES: u64 = 1 << 30;
+/// Segments in a row that have to agree before a far jump is believed.
+const JUMP_SEGMENTS: u32 = 3;
+/// A hole filled later than this was filled by sending again, if identifications do not tell.
+const REORDER_NS: i64 = 3_000_000;
+/// Bytes acknowledged at the end without having been seen that are believed to have existed.
+const MAX_UNSEEN_TAIL_BYTES: u64 = 64 << 20;
+
+/// Old segments in a row.
+#[derive(Clone, Copy, Debug, Default)]
+struct OldRun {
+    end: u64,
+    bytes: u64,
+    segments: u32,
+}
+
+/// One direction of a connection.
+#[derive(Debug)]
+pub(super) struct Direction {
+    pub(super) framer: Framer,
+    /// A sequence number is known.
+    pub(super) started: bool,
+    /// The SYN's sequence number.
+    pub(super) syn: Option<u32>,
+    pub(super) closed: bool,
+    pub(super) window: Window,
+    /// Holes that were given up.
+    pub(super) lost: Lost,
+    next: u64,
+    origin: u64,
+    highest: u64,
+    /// Up to where the other side acknowledged; 0 before the first acknowledgement.
+    acknowledged: u64,
+    held: Option<Box<Held>>,
+    hole_since_ns: i64,
+    given_up: (u64, u64),
+    old_run: OldRun,
+    remembered: [(u32, u32); REMEMBERED],
+    remembered_at: usize,
+    flight: Flight,
+}
+
+impl Direction {
+    pub(super) fn new() -> Self {
+        Direction {
+            framer: Framer::new(false),
+            started: false,
+            syn: None,
+            closed: false,
+            window: Window::default(),
+            lost: Lost::default(),
+            next: 0,
+            origin: 0,
+            highest: 0,
+            acknowledged: 0,
+            held: None,
+            hole_since_ns: 0,
+            given_up: (0, 0),
+            old_run: OldRun::default(),
+            remembered: [(0, 0); REMEMBERED],
+            remembered_at: 0,
+            flight: Flight::default(),
+        }
+    }
+
+    /// Position of a sequence number, near the next byte expected.
+    #[inline(always)]
+    fn position(&self, sequence: u32) -> u64 {
+        let ahead = sequence.wrapping_sub(self.next as u32) as i32;
+        self.next.wrapping_add_signed(i64::from(ahead))
+    }
+
+    /// The first byte will be `sequence`; `from_start`: it is the connection's first.
+    pub(super) fn start(&mut self, sequence: u32, from_start: bool) {
+        let role = self.framer.role;
+        self.framer = Framer::new(from_start);
+        self.framer.role = role;
+        self.started = true;
+        self.next = FIRST_EPOCH | u64::from(sequence);
+        self.origin = self.next;
+        self.highest = self.next;
+        self.acknowledged = if from_start { self.next } else { 0 };
+        self.given_up = (0, 0);
+        self.old_run = OldRun::default();
+    }
+
+    /// Whether a SYN with this sequence number belongs to what was seen.
+    pub(super) fn continues(&self, sequence: u32) -> bool {
+        match self.syn {
+            Some(syn) => syn == sequence,
+            None => !self.started || self.origin as u32 == sequence.wrapping_add(1),
+        }
+    }
+
+    /// Whether any payload was seen.
+    pub(super) fn saw_data(&self) -> bool {
+        self.started && self.highest > self.origin
+    }
+
+    /// Whether a segment goes on, roughly, where this direction is.
+    pub(super) fn is_near(&self, sequence: u32) -> bool {
+        !self.started || self.position(sequence).abs_diff(self.next) <= JUMP_BYTES
+    }
+
+    /// The other side acknowledged bytes of this direction; `segment` is its.
+    #[inline(always)]
+    pub(super) fn acknowledge<S: Sink>(
+        &mut self,
+        segment: &Segment,
+        window: (u64, bool),
+        from_client: Option<bool>,
+        scene: &mut Scene<'_, S>,
+    ) {
+        if !self.started {
+            return;
+        }
+        let position = self.position(segment.acknowledgement);
+        if position <= self.acknowledged {
+            return;
+        }
+        let first = self.acknowledged == 0;
+        self.acknowledged = position;
+        if scene.sink.wants_transport() {
+            let round_trip_ns = self
+                .flight
+                .acknowledge(position, segment.time_ns, scene.shared);
+            if !first || round_trip_ns.is_some() {
+                let kind = TransportKind::Acknowledged {
+                    round_trip_ns,
+                    window_bytes: window.0,
+                    window_known: window.1,
+                };
+                tell(scene, segment.time_ns, from_client, kind);
+            }
+        }
+    }
+
+    /// Whether bytes wait behind a hole.
+    #[inline(always)]
+    pub(super) fn has_hole(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// Takes a segment's payload.
+    #[inline(always)]
+    pub(super) fn data<S: Sink>(
+        &mut self,
+        segment: &Segment,
+        payload: &[u8],
+        from_client: Option<bool>,
+        scene: &mut Scene<'_, S>,
+    ) {
+        // A SYN takes one number.
+        let syn = u32::from(segment.flags & SYN != 0);
+        let sequence = segment.sequence.wrapping_add(syn);
+        if !self.started {
+            self.start(sequence, false);
+        }
+        let start = self.position(sequence);
+        let end = start + u64::from(segment.payload_bytes);
+        let payload = payload
+            .get(..segment.payload_bytes as usize)
+            .unwrap_or(payload);
+        let piece = Piece {
+            start,
+            end,
+            bytes: payload,
+            stamp: Stamp {
+                time_ns: segment.time_ns,
+                frame: segment.frame,
+            },
+            ip_id: segment.ip_id,
+        };
+        if start == self.next && self.held.is_none() {
+            self.remember(segment);
+            self.sent(&piece, from_client, scene);
+            self.pass(&piece, scene);
+        } else {
+            self.odd(segment, &piece, from_client, scene);
+        }
+    }
+
+    /// Bytes in order.
+    #[inline(always)]
+    fn pass<S: Sink>(&mut self, piece: &Piece<'_>, scene: &mut Scene<'_, S>) {
+        self.next = piece.end;
+        self.framer.bytes(piece.bytes, piece.stamp, scene);
+        let cut = piece.cut_bytes();
+        if cut > 0 {
+            self.framer.gap(cut, Some(piece.stamp), scene);
+        }
+    }
+
+    #[inline(always)]
+    fn remember(&mut self, segment: &Segment) {
+        let place = self.remembered_at % REMEMBERED;
+        if let Some(packet) = self.remembered.get_mut(place) {
+            *packet = (segment.sequence, segment.ip_id);
+        }
+        self.remembered_at = place + 1;
+        self.old_run.bytes = 0;
+    }
+
+    fn captured_twice(&self, segment: &Segment) -> bool {
+        let packet = (segment.sequence, segment.ip_id);
+        segment.ip_id != 0 && self.remembered.contains(&packet)
+    }
+
+    /// New bytes were sent.
+    #[inline(always)]
+    fn sent<S: Sink>(
+        &mut self,
+        piece: &Piece<'_>,
+        from_client: Option<bool>,
+        scene: &mut Scene<'_, S>,
+    ) {
+        if scene.sink.wants_transport() {
+            let (start, end, time_ns) = (piece.start, piece.end, piece.stamp.time_ns);
+            self.flight.send(start, end, time_ns, scene.shared);
+            let from = match self.acknowledged {
+                0 => piece.start,
+                position => position.min(end),
+            };
+            let kind = TransportKind::Sent {
+                bytes: (piece.end - piece.start) as u32,
+                in_flight_bytes: self.highest.max(end) - from,
+            };
+            tell(scene, time_ns, from_client, kind);
+        }
+        self.highest = self.highest.max(piece.end);
+    }
+
+    /// A segment that is not simply the next.
+    #[cold]
+    #[inline(never)]
+    fn odd<S: Sink>(
+        &mut self,
+        segment: &Segment,
+        piece: &Piece<'_>,
+        from_client: Option<bool>,
+        scene: &mut Scene<'_, S>,
+    ) {
+        let keep_alive = piece.end - piece.start <= 1 && piece.start + 1 == self.next;
+        if keep_alive {
+            return;
+        }
+        if self.captured_twice(segment) {
+            scene.shared.counters.count(Anomaly::DuplicatePacket);
+            return;
+        }
+        if piece.end <= self.next {
+            return self.old(piece, from_client, scene);
+        }
+        self.remember(segment);
+        let highest = self.highest;
+        if piece.end > highest {
+            self.sent(piece, from_client, scene);
+        }
+        if self.held.is_none() && piece.start <= self.next {
+            // Its front came before.
+            self.again(piece, from_client, scene);
+            let piece = piece.part(self.next, piece.end);
+            return self.pass(&piece, scene);
+        }
+        let behind = self.held.as_ref().and_then(|held| held.front_packet());
+        let fresh = self.hold(piece, from_client, scene);
+        if piece.end <= highest {
+            match behind {
+                Some(behind) if fresh && is_reordered(piece, behind) => {
+                    scene.shared.counters.count(Anomaly::TcpOutOfOrder);
+                    let time_ns = piece.stamp.time_ns;
+                    tell(scene, time_ns, from_client, TransportKind::OutOfOrder);
+                }
+                _ => self.again(piece, from_client, scene),
+            }
+        }
+        self.settle(piece.stamp.time_ns, from_client, scene);
+    }
+
+    /// All of a segment's bytes lie in front of the next byte expected.
+    fn old<S: Sink>(
+        &mut self,
+        piece: &Piece<'_>,
+        from_client: Option<bool>,
+        scene: &mut Scene<'_, S>,
+    ) {
+        if self.jumped(piece) {
+            scene.shared.counters.count(Anomaly::SequenceJump);
+            self.flush(from_client, piece.stamp.time_ns, scene);
+            self.start(piece.start as u32, false);
+            let piece = Piece {
+                start: self.next,
+                end: self.next + (piece.end - piece.start),
+                ..*piece
+            };
+            return self.pass(&piece, scene);
+        }
+        let (gap_start, gap_end) = self.given_up;
+        if piece.start < gap_end && piece.end > gap_start {
+            scene.shared.counters.count(Anomaly::TcpLate);
+        } else if piece.start < self.origin {
+            scene.shared.counters.count(Anomaly::TcpBeforeFirst);
+        } else {
+            self.again(piece, from_client, scene);
+        }
+    }
+
+    /// Bytes were sent again.
+    fn again<S: Sink>(
+        &mut self,
+        piece: &Piece<'_>,
+        from_client: Option<bool>,
+        scene: &mut Scene<'_, S>,
+    ) {
+        scene.shared.counters.count(Anomaly::TcpRetransmission);
+        if scene.sink.wants_transport() {
+            self.flight.send_again(piece.start, piece.end);
+            let bytes = (piece.end - piece.start) as u32;
+            let kind = TransportKind::Retransmitted { bytes };
+            tell(scene, piece.stamp.time_ns, from_client, kind);
+        }
+    }
+
+    /// Whether old segments in a row show that the sequence moved (a hole of gigabytes).
+    fn jumped(&mut self, piece: &Piece<'_>) -> bool {
+        let run = &mut self.old_run;
+        if run.bytes == 0 || piece.start != run.end {
+            *run = OldRun::default();
+        }
+        run.end = piece.end;
+        run.bytes += piece.end - piece.start;
+        run.segments += 1;
+        let far = self.next - piece.end > MAX_WINDOW_BYTES && run.segments >= JUMP_SEGMENTS;
+        let jumped = far || run.bytes > JUMP_BYTES;
+        if jumped {
+            self.old_run = OldRun::default();
+        }
+        jumped
+    }
+
+    /// Keeps a segment until what lies in front of it is there; false if nothing in it is new.
+    fn hold<S: Sink>(
+        &mut self,
+        piece: &Piece<'_>,
+        from_client: Option<bool>,
+        scene: &mut Scene<'_, S>,
+    ) -> bool {
+        let time_ns = piece.stamp.time_ns;
+        let mut passed = false;
+        loop {
+            let piece = piece.part(self.next, piece.end);
+            if piece.start == piece.end {
+                return passed;
+            }
+            let held = self.held.get_or_insert_with(|| {
+                self.hole_since_ns = time_ns;
+                scene.shared.take_holder()
+            });
+            let before = held.charge();
+            let room = scene.shared.held_room(before).min(MAX_HELD_BYTES);
+            if held.has_room(piece.bytes.len(), room) {
+                let fresh = held.insert(&piece);
+                scene.shared.held_changed(before, held.charge());
+                return fresh || passed;
+            }
+            scene.shared.held_changed(before, held.charge());
+            scene.shared.counters.count(Anomaly::HeldBound);
+            match held.front() {
+                Some(front) if front <= piece.start => {
+                    self.give_up(from_client, time_ns, scene);
+                }
+                front => {
+                    // It lies in front of all that waits: the hole ends with it.
+                    if piece.start > self.next {
+                        self.lose(piece.start, from_client, time_ns, scene);
+                    }
+                    self.pass(&piece.part(piece.start, front.unwrap_or(piece.end)), scene);
+                    passed = true;
+                }
+            }
+            self.advance(time_ns, scene);
+        }
+    }
+
+    /// Passes on what is in order now, and gives holes up that nothing can fill any more.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn settle<S: Sink>(
+        &mut self,
+        time_ns: i64,
+        from_client: Option<bool>,
+        scene: &mut Scene<'_, S>,
+    ) {
+        loop {
+            self.advance(time_ns, scene);
+            let Some(front) = self.held.as_ref().and_then(|held| held.front()) else {
+                return;
+            };
+            let waited_ns = time_ns.saturating_sub(self.hole_since_ns);
+            if self.acknowledged < front && waited_ns <= HOLE_WAIT_NS {
+                return;
+            }
+            self.give_up(from_client, time_ns, scene);
+        }
+    }
+
+    /// Passes held bytes on up to the next hole.
+    fn advance<S: Sink>(&mut self, time_ns: i64, scene: &mut Scene<'_, S>) {
+        let Some(held) = self.held.as_mut() else {
+            return;
+        };
+        let before = held.charge();
+        while let Some(piece) = held.take_ready(self.next) {
+            self.hole_since_ns = time_ns;
+            if piece.end <= self.next {
+                continue;
+            }
+            let piece = piece.part(self.next, piece.end);
+            self.next = piece.end;
+            self.framer.bytes(piece.bytes, piece.stamp, scene);
+            let cut = piece.cut_bytes();
+            if cut > 0 {
+                self.framer.gap(cut, Some(piece.stamp), scene);
+            }
+        }
+        let empty = held.front().is_none();
+        scene
+            .shared
+            .held_changed(before, if empty { 0 } else { held.charge() });
+        if empty && let Some(held) = self.held.take() {
+            scene.shared.give_holder(held);
+        }
+    }
+
+    /// What lies in front of the first held piece never came.
+    fn give_up<S: Sink>(
+        &mut self,
+        from_client: Option<bool>,
+        time_ns: i64,
+        scene: &mut Scene<'_, S>,
+    ) {
+        if let Some(front) = self.held.as_ref().and_then(|held| held.front())
+            && front > self.next
+        {
+            self.lose(front, from_client, time_ns, scene);
+        }
+    }
+
+    fn lose<S: Sink>(
+        &mut self,
+        end: u64,
+        from_client: Option<bool>,
+        time_ns: i64,
+        scene: &mut Scene<'_, S>,
+    ) {
+        let bytes = end - self.next;
+        self.lost.bytes += bytes;
+        self.lost.gaps += 1;
+        self.given_up = (self.next, end);
+        self.next = end;
+        tell(scene, time_ns, from_client, TransportKind::Lost { bytes });
+        self.framer.gap(bytes, None, scene);
+    }
+
+    /// The direction ends: nothing is waited for any longer.
+    pub(super) fn flush<S: Sink>(
+        &mut self,
+        from_client: Option<bool>,
+        time_ns: i64,
+        scene: &mut Scene<'_, S>,
+    ) {
+        while self.held.is_some() {
+            self.give_up(from_client, time_ns, scene);
+            self.advance(time_ns, scene);
+        }
+        // Acknowledged but never seen; a FIN takes one number.
+        let unseen = self.acknowledged.saturating_sub(self.next);
+        if self.started && unseen > 1 && unseen <= MAX_UNSEEN_TAIL_BYTES {
+            self.lose(self.acknowledged, from_client, time_ns, scene);
+        }
+        self.framer.drop_carry(scene);
+        self.framer.abandon(scene);
+        self.flight.clear(scene.shared);
+    }
+
+    /// Gives all room back, without a word: the connection is of no interest.
+    pub(super) fn discard(&mut self, shared: &mut Shared) {
+        if let Some(held) = self.held.take() {
+            shared.held_changed(held.charge(), 0);
+            shared.give_holder(held);
+        }
+        self.framer.discard(shared);
+        self.flight.clear(shared);
+        self.started = false;
+    }
+
+    /// Who sends calls in this direction.
+    #[inline(always)]
+    pub(super) fn role(&self) -> Role {
+        self.framer.role
+    }
+}
+
+/// Whether a segment that fills a hole was overtaken on its way (rather than sent again); `behind`
+/// is the identification and time of the packet behind the hole. Senders count identifications up.
+fn is_reordered(piece: &Piece<'_>, behind: (u32, i64)) -> bool {
+    let (ip_id, time_ns) = behind;
+    if piece.ip_id != 0 && ip_id != 0 {
+        (piece.ip_id.wrapping_sub(ip_id) as i16) < 0
+    } else {
+        piece.stamp.time_ns.saturating_sub(time_ns) <= REORDER_NS
+    }
+}

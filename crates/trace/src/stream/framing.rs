@@ -1,0 +1,629 @@
+//! Record marking (RFC 5531 section 11) over a stream that arrives in pieces, with gaps.
+//!
+//! A record that lies whole in one segment is handed on where it lies. One that spans segments is
+//! kept: its head always, its inside only if the sink wants it, its tail. What is not kept passes
+//! by arithmetic; its bytes are never read. A gap inside a record is passed by the same
+//! arithmetic; a gap in which a record mark lies ends it, and the next record is searched
+//! ([`super::search`]).
+//!
+//! The record mark's first byte counts as the message's first: its segment gives
+//! [`Message::first`].
+
+use wire::limits::{MAX_FRAGMENTS_PER_RECORD, MAX_RECORD_BYTES};
+use wire::programs::is_callback;
+use wire::record::{MARK_BYTES, RecordMark};
+use wire::rpc::{Reply, looks_like_call, looks_like_reply, looks_like_tls_record};
+
+use super::anomaly::Anomaly;
+use super::search::{CARRY_BYTES, Carry};
+use super::shared::{Scene, Shared};
+use super::{HEAD_BYTES, Keep, Message, Sink, TAIL_BYTES};
+use crate::block::Transport;
+use crate::call::Stamp;
+
+/// Shortest whole reply: a denied one.
+const MIN_MESSAGE_BYTES: u32 = 20;
+/// Shortest head that is handed on: xid, message type, and the word behind.
+const MIN_HEAD_BYTES: usize = 12;
+/// Fixed words of a call, and of a reply with an empty verifier.
+const HEADER_BYTES: usize = 24;
+/// A reply's header with the longest verifier.
+const LONGEST_REPLY_HEADER: usize = HEADER_BYTES + 400;
+
+/// What the next byte is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Of a record mark.
+    Mark,
+    /// Of a fragment.
+    Record,
+    /// Not known: a record is searched.
+    Search,
+}
+
+/// How sure the place of the next record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// The stream begins here, and may be no RPC.
+    Fresh,
+    /// The last record was found by searching.
+    Found,
+    /// Records followed each other.
+    Sure,
+}
+
+/// What becomes of a record's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fill {
+    /// They are the head.
+    Head,
+    /// They are kept behind the head.
+    Whole,
+    /// Only the last ones are kept.
+    Ends,
+}
+
+/// What is missing of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Missing {
+    /// Nothing.
+    Nothing,
+    /// Bytes that the snapshot length cut away.
+    Cut,
+    /// Bytes that were lost, or not kept.
+    Lost,
+}
+
+/// Who sends calls in this direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// No call was seen.
+    Unknown,
+    /// The client: calls of forward programs.
+    Client,
+    /// The server: callbacks.
+    Server,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Belief {
+    Yes,
+    No,
+    Open,
+}
+
+/// The records of one direction.
+#[derive(Debug)]
+pub(super) struct Framer {
+    pub(super) step: Step,
+    pub(super) trust: Trust,
+    /// Who sends calls here.
+    pub(super) role: Role,
+    /// A message was handed on.
+    pub(super) found_rpc: bool,
+    /// TLS records were found where a record was due.
+    pub(super) found_tls: bool,
+    fill: Fill,
+    missing: Missing,
+    /// The record under way was recognised.
+    pub(super) recognised: bool,
+    /// The record under way was found by searching.
+    pub(super) resynchronised: bool,
+    last: bool,
+    mark_bytes: u8,
+    mark: [u8; MARK_BYTES],
+    left: u32,
+    passed: u32,
+    fragments: u32,
+    head_bytes: u32,
+    kept: Vec<u8>,
+    first: Stamp,
+    seen: Stamp,
+    /// Captured bytes passed over by the search under way.
+    pub(super) skipped: u64,
+    /// The search under way began because the step was lost, not because the stream began.
+    pub(super) lost_step: bool,
+    pub(super) carry: Option<Box<Carry>>,
+}
+
+impl Framer {
+    /// `from_start`: the first byte is the connection's first.
+    pub(super) fn new(from_start: bool) -> Self {
+        Framer {
+            step: if from_start { Step::Mark } else { Step::Search },
+            trust: Trust::Fresh,
+            role: Role::Unknown,
+            found_rpc: false,
+            found_tls: false,
+            fill: Fill::Head,
+            missing: Missing::Nothing,
+            recognised: false,
+            resynchronised: false,
+            last: false,
+            mark_bytes: 0,
+            mark: [0; MARK_BYTES],
+            left: 0,
+            passed: 0,
+            fragments: 0,
+            head_bytes: 0,
+            kept: Vec::new(),
+            first: Stamp::default(),
+            seen: Stamp::default(),
+            skipped: 0,
+            lost_step: false,
+            carry: None,
+        }
+    }
+
+    /// Takes captured bytes, the next of the stream.
+    #[inline(always)]
+    pub(super) fn bytes<S: Sink>(&mut self, bytes: &[u8], stamp: Stamp, scene: &mut Scene<'_, S>) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            rest = match self.step {
+                Step::Mark => self.at_mark(rest, stamp, scene),
+                Step::Record => self.in_record(rest, stamp, scene),
+                Step::Search => self.search(rest, stamp, scene),
+            };
+        }
+    }
+
+    /// Takes bytes of a record that was found; they end within it.
+    pub(super) fn bytes_in_step<S: Sink>(
+        &mut self,
+        bytes: &[u8],
+        stamp: Stamp,
+        scene: &mut Scene<'_, S>,
+    ) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            rest = match self.step {
+                Step::Mark => self.at_mark(rest, stamp, scene),
+                Step::Record => self.in_record(rest, stamp, scene),
+                Step::Search => return,
+            };
+        }
+    }
+
+    #[inline(always)]
+    fn at_mark<'b, S: Sink>(
+        &mut self,
+        rest: &'b [u8],
+        stamp: Stamp,
+        scene: &mut Scene<'_, S>,
+    ) -> &'b [u8] {
+        let whole_mark = rest.split_first_chunk::<MARK_BYTES>();
+        if let (Some((mark, behind)), 0, 0) = (whole_mark, self.mark_bytes, self.fragments) {
+            let word = u32::from_be_bytes(*mark);
+            let length = (word & (u32::MAX >> 1)) as usize;
+            if word >> 31 == 1
+                && self.trust == Trust::Sure
+                && let Some((message, behind)) = behind.split_at_checked(length)
+                && believable_in_step(message)
+            {
+                self.first = stamp;
+                self.hand_on(message, stamp, scene);
+                return behind;
+            }
+        }
+        self.at_mark_slowly(rest, stamp, scene)
+    }
+
+    /// A whole, single-fragment record that lies in one piece.
+    #[inline(always)]
+    fn hand_on<S: Sink>(&mut self, message: &[u8], stamp: Stamp, scene: &mut Scene<'_, S>) {
+        if self.role == Role::Unknown {
+            self.learn_role(message);
+        }
+        scene.sink.message(&Message {
+            connection: scene.connection,
+            from: scene.from,
+            to: scene.to,
+            transport: Transport::Tcp,
+            head: message,
+            missing: 0,
+            tail: &[],
+            complete: true,
+            wire_bytes: message.len() as u32,
+            first: self.first,
+            last: stamp,
+            resynchronised: self.resynchronised,
+            ip_id: 0,
+        });
+    }
+
+    #[inline(never)]
+    fn at_mark_slowly<'b, S: Sink>(
+        &mut self,
+        rest: &'b [u8],
+        stamp: Stamp,
+        scene: &mut Scene<'_, S>,
+    ) -> &'b [u8] {
+        if self.mark_bytes == 0 && self.fragments == 0 {
+            self.first = stamp;
+        }
+        let had = usize::from(self.mark_bytes);
+        let taken = (MARK_BYTES - had).min(rest.len());
+        let (now, behind) = rest.split_at_checked(taken).unwrap_or((rest, &[]));
+        if let Some(room) = self.mark.get_mut(had..had + taken) {
+            room.copy_from_slice(now);
+        }
+        self.mark_bytes += taken as u8;
+        if usize::from(self.mark_bytes) < MARK_BYTES {
+            return behind;
+        }
+        self.mark_bytes = 0;
+        let fits = self.fits();
+        if let Some(mark) = fits {
+            let there = behind.len().min(mark.length as usize);
+            let front = behind.get(..there).unwrap_or_default();
+            let ends = mark.last && there == mark.length as usize;
+            let belief = if self.recognised || self.fragments > 0 {
+                Belief::Yes
+            } else {
+                self.believe(front, ends)
+            };
+            if belief != Belief::No {
+                self.recognised |= belief == Belief::Yes;
+                self.begin_fragment(mark, scene);
+                return behind;
+            }
+        }
+        // Bytes taken from an earlier piece are gone; those of this one are searched again.
+        self.skipped += had as u64;
+        if had == 0 && self.trust != Trust::Found && looks_like_tls_record(rest) {
+            self.found_tls = true;
+        }
+        self.lose_step(Anomaly::RecordMarkBad, scene);
+        rest
+    }
+
+    /// The mark, if a record may go on with it.
+    fn fits(&self) -> Option<RecordMark> {
+        let mark = RecordMark::parse(self.mark).ok()?;
+        let too_short = self.fragments == 0 && mark.last && mark.length < MIN_MESSAGE_BYTES;
+        let too_long = self.passed.saturating_add(mark.length) > MAX_RECORD_BYTES;
+        let too_many = self.fragments >= MAX_FRAGMENTS_PER_RECORD;
+        (!too_short && !too_long && !too_many).then_some(mark)
+    }
+
+    fn begin_fragment<S: Sink>(&mut self, mark: RecordMark, scene: &mut Scene<'_, S>) {
+        if self.fragments == 0 {
+            self.passed = 0;
+            self.fill = Fill::Head;
+            self.missing = Missing::Nothing;
+            self.head_bytes = 0;
+            self.kept = scene.shared.take_buffer();
+            self.seen = self.first;
+        }
+        self.fragments += 1;
+        self.left = mark.length;
+        self.last = mark.last;
+        self.step = Step::Record;
+        if self.left == 0 {
+            self.end_fragment(self.seen, scene);
+        }
+    }
+
+    #[inline(always)]
+    fn in_record<'b, S: Sink>(
+        &mut self,
+        rest: &'b [u8],
+        stamp: Stamp,
+        scene: &mut Scene<'_, S>,
+    ) -> &'b [u8] {
+        let taken = (self.left as usize).min(rest.len());
+        let (now, behind) = rest.split_at_checked(taken).unwrap_or((rest, &[]));
+        self.left -= taken as u32;
+        self.passed += taken as u32;
+        self.seen = stamp;
+        let inside = self.fill == Fill::Ends && self.last && self.left as usize >= TAIL_BYTES;
+        if !inside && !self.collect(now, scene) {
+            self.lose_step(Anomaly::RecordMarkBad, scene);
+            return behind;
+        }
+        if self.left == 0 {
+            self.end_fragment(stamp, scene);
+        }
+        behind
+    }
+
+    /// Keeps what is wanted of a record's next bytes; false if it turns out to be no record.
+    fn collect<S: Sink>(&mut self, now: &[u8], scene: &mut Scene<'_, S>) -> bool {
+        let mut now = now;
+        if self.fill == Fill::Head {
+            let total = (self.passed + self.left) as usize;
+            let limit = if self.last && total <= HEAD_BYTES + TAIL_BYTES {
+                total
+            } else {
+                HEAD_BYTES
+            };
+            let taken = limit.saturating_sub(self.kept.len()).min(now.len());
+            let (head, behind) = now.split_at_checked(taken).unwrap_or((now, &[]));
+            if !self.keep_bytes(head, scene) {
+                return true;
+            }
+            if !self.recognised {
+                let ends = self.last && self.left == 0 && behind.is_empty();
+                match self.believe(&self.kept, ends) {
+                    Belief::Yes => self.recognised = true,
+                    Belief::No => return false,
+                    Belief::Open => {}
+                }
+            }
+            if behind.is_empty() {
+                return true;
+            }
+            now = behind;
+            let (from, to) = (scene.from, scene.to);
+            match scene.sink.keep(scene.connection, from, to, &self.kept) {
+                Keep::Whole => self.fill = Fill::Whole,
+                Keep::Ends => self.end_head(),
+            }
+        }
+        if self.fill == Fill::Whole {
+            self.keep_bytes(now, scene);
+        } else {
+            self.keep_tail(now, scene);
+        }
+        true
+    }
+
+    /// Appends to the head; if there is no room, the head ends here.
+    fn keep_bytes<S: Sink>(&mut self, bytes: &[u8], scene: &mut Scene<'_, S>) -> bool {
+        let room = scene.shared.reserve_partial(bytes.len());
+        if room {
+            self.kept.extend_from_slice(bytes);
+        } else {
+            scene.shared.counters.count(Anomaly::RecordNotKept);
+            self.missing = Missing::Lost;
+            self.end_head();
+        }
+        room
+    }
+
+    /// What is kept from now on is the tail.
+    fn end_head(&mut self) {
+        if self.fill != Fill::Ends {
+            self.head_bytes = self.kept.len() as u32;
+            self.fill = Fill::Ends;
+        }
+    }
+
+    /// Of bytes behind the head, keeps those that may be among the last [`TAIL_BYTES`].
+    fn keep_tail<S: Sink>(&mut self, now: &[u8], scene: &mut Scene<'_, S>) {
+        let behind = if self.last { self.left as usize } else { 0 };
+        let wanted = TAIL_BYTES.saturating_sub(behind).min(now.len());
+        let bytes = now.get(now.len() - wanted..).unwrap_or_default();
+        let start = self.head_bytes as usize;
+        let room = start + 2 * TAIL_BYTES - self.kept.len().min(start + 2 * TAIL_BYTES);
+        if bytes.len() > room {
+            // Only the newest ones stay.
+            let stay = self.kept.len().saturating_sub(TAIL_BYTES).max(start);
+            let kept = self.kept.len();
+            self.kept.copy_within(stay..kept, start);
+            self.kept.truncate(start + kept - stay);
+            scene.shared.release_partial(stay - start);
+        }
+        if scene.shared.reserve_partial(bytes.len()) {
+            self.kept.extend_from_slice(bytes);
+        } else {
+            scene.shared.counters.count(Anomaly::RecordNotKept);
+            self.missing = Missing::Lost;
+            self.drop_tail(scene);
+        }
+    }
+
+    fn drop_tail<S: Sink>(&mut self, scene: &mut Scene<'_, S>) {
+        let tail = self.kept.len().saturating_sub(self.head_bytes as usize);
+        self.kept.truncate(self.head_bytes as usize);
+        scene.shared.release_partial(tail);
+    }
+
+    #[inline(always)]
+    fn end_fragment<S: Sink>(&mut self, stamp: Stamp, scene: &mut Scene<'_, S>) {
+        self.step = Step::Mark;
+        if self.last {
+            self.end_record(stamp, scene);
+        }
+    }
+
+    /// Hands on the record under way; `last` is the segment of its last byte.
+    fn end_record<S: Sink>(&mut self, last: Stamp, scene: &mut Scene<'_, S>) {
+        let known = self.recognised || self.trust == Trust::Sure;
+        let head_bytes = match self.fill {
+            Fill::Ends => self.head_bytes as usize,
+            _ => self.kept.len(),
+        };
+        let (head, tail) = self
+            .kept
+            .split_at_checked(head_bytes)
+            .unwrap_or((&self.kept, &[]));
+        let tail = tail
+            .get(tail.len().saturating_sub(TAIL_BYTES)..)
+            .unwrap_or_default();
+        let total = self.passed + self.left;
+        match self.missing {
+            _ if !known || head.len() < MIN_HEAD_BYTES => {
+                scene.shared.counters.count(Anomaly::RecordUnreadable);
+            }
+            Missing::Cut => scene.shared.counters.count(Anomaly::RecordCut),
+            Missing::Lost => scene.shared.counters.count(Anomaly::RecordIncomplete),
+            Missing::Nothing => {}
+        }
+        if known && head.len() >= MIN_HEAD_BYTES {
+            scene.sink.message(&Message {
+                connection: scene.connection,
+                from: scene.from,
+                to: scene.to,
+                transport: Transport::Tcp,
+                head,
+                missing: (total as usize).saturating_sub(head.len() + tail.len()),
+                tail,
+                complete: self.missing == Missing::Nothing,
+                wire_bytes: total,
+                first: self.first,
+                last,
+                resynchronised: self.resynchronised,
+                ip_id: 0,
+            });
+            self.learn_from_kept();
+        }
+        self.forget_record(scene);
+    }
+
+    fn learn_from_kept(&mut self) {
+        self.found_rpc = true;
+        if self.role == Role::Unknown {
+            let kept = std::mem::take(&mut self.kept);
+            self.learn_role(&kept);
+            self.kept = kept;
+        }
+        // A record found by searching is confirmed by the one behind it.
+        self.trust = if self.resynchronised {
+            Trust::Found
+        } else {
+            Trust::Sure
+        };
+    }
+
+    fn forget_record<S: Sink>(&mut self, scene: &mut Scene<'_, S>) {
+        let kept = std::mem::take(&mut self.kept);
+        scene.shared.release_partial(kept.len());
+        scene.shared.give_buffer(kept);
+        self.fragments = 0;
+        self.left = 0;
+        self.passed = 0;
+        self.recognised = false;
+        self.resynchronised = false;
+    }
+
+    /// Bytes are missing: with a stamp they were cut away, without they were lost.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn gap<S: Sink>(
+        &mut self,
+        bytes: u64,
+        stamp: Option<Stamp>,
+        scene: &mut Scene<'_, S>,
+    ) {
+        let mut bytes = bytes;
+        if self.step == Step::Record {
+            let inside = u32::try_from(bytes).unwrap_or(u32::MAX).min(self.left);
+            bytes -= u64::from(inside);
+            self.left -= inside;
+            self.passed += inside;
+            let kind = stamp.map_or(Missing::Lost, |_| Missing::Cut);
+            self.missing = self.missing.max(kind);
+            self.end_head();
+            self.drop_tail(scene);
+            self.seen = stamp.unwrap_or(self.seen);
+            if self.left == 0 {
+                self.end_fragment(self.seen, scene);
+            }
+        }
+        if bytes == 0 {
+            return;
+        }
+        if self.step == Step::Mark && stamp.is_some() {
+            scene.shared.counters.count(Anomaly::RecordMarkCut);
+        }
+        self.drop_carry(scene);
+        self.abandon(scene);
+        self.lost_step |= self.step != Step::Search;
+        self.step = Step::Search;
+    }
+
+    /// Ends the record under way where it is.
+    pub(super) fn abandon<S: Sink>(&mut self, scene: &mut Scene<'_, S>) {
+        self.skipped += u64::from(self.mark_bytes);
+        if self.fragments > 0 {
+            self.missing = Missing::Lost;
+            self.end_record(self.seen, scene);
+        } else if self.mark_bytes == 0 {
+            return;
+        }
+        self.mark_bytes = 0;
+        self.lost_step = true;
+        self.step = Step::Search;
+    }
+
+    /// Gives all room back, without a word.
+    pub(super) fn discard(&mut self, shared: &mut Shared) {
+        if self.carry.take().is_some() {
+            shared.release_partial(CARRY_BYTES);
+        }
+        let kept = std::mem::take(&mut self.kept);
+        shared.release_partial(kept.len());
+        shared.give_buffer(kept);
+        *self = Framer::new(false);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn lose_step<S: Sink>(&mut self, kind: Anomaly, scene: &mut Scene<'_, S>) {
+        match self.trust {
+            Trust::Fresh => {}
+            Trust::Found => scene.shared.counters.count(Anomaly::ResynchronisedWrongly),
+            Trust::Sure if self.found_tls => {}
+            Trust::Sure => scene.shared.counters.count(kind),
+        }
+        self.lost_step |= self.trust != Trust::Fresh;
+        if self.recognised {
+            self.abandon(scene);
+        } else {
+            self.skipped += u64::from(self.passed);
+            self.mark_bytes = 0;
+            self.forget_record(scene);
+        }
+        self.step = Step::Search;
+    }
+
+    /// Whether bytes from a message's front may be one; `ends` if it has no more.
+    fn believe(&self, front: &[u8], ends: bool) -> Belief {
+        if self.trust == Trust::Sure && (ends || front.len() >= MIN_HEAD_BYTES) {
+            return match believable_in_step(front) {
+                true => Belief::Yes,
+                false => Belief::No,
+            };
+        }
+        if !ends && front.len() < HEADER_BYTES {
+            return Belief::Open;
+        }
+        match front.get(4..8) {
+            Some([0, 0, 0, 0]) if looks_like_call(front).is_some() => Belief::Yes,
+            Some([0, 0, 0, 1]) if looks_like_reply(front).is_some() => Belief::Yes,
+            Some([0, 0, 0, 1]) if !ends && front.len() < LONGEST_REPLY_HEADER => {
+                match Reply::parse(front) {
+                    Ok(reply) if reply.status.is_none() => Belief::Open,
+                    _ => Belief::No,
+                }
+            }
+            _ => Belief::No,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn learn_role(&mut self, message: &[u8]) {
+        if let Some(([0, 0, 0, 0], program)) = message.get(4..8).zip(message.get(12..16)) {
+            let program = program
+                .iter()
+                .fold(0, |word, byte| word << 8 | u32::from(*byte));
+            self.role = if is_callback(program) {
+                Role::Server
+            } else {
+                Role::Client
+            };
+        }
+    }
+}
+
+/// Words that every call (type 0, RPC version 2) and reply (type 1, accepted or denied) has.
+#[inline(always)]
+fn believable_in_step(front: &[u8]) -> bool {
+    match front.get(4..12) {
+        Some([0, 0, 0, 0, 0, 0, 0, 2] | [0, 0, 0, 1, 0, 0, 0, 0 | 1]) => true,
+        _ => false,
+    }
+}

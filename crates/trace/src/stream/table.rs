@@ -1,0 +1,220 @@
+//! Connections by their two endpoints, bounded: the one idle longest makes room for a new one.
+//!
+//! A segment finds its connection through a small direct-mapped cache first (one compare, no
+//! hashing), so that a few interleaved flows stay cheap. Entries lie in a slab and are linked in
+//! the order of their last use; a segment of the newest one changes no link.
+
+use std::hash::BuildHasher;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+use crate::block::Endpoint;
+
+/// Slots of the direct-mapped cache.
+const RECENT: usize = 256;
+/// No slot.
+const NONE: u32 = u32::MAX;
+
+/// Which of its two endpoints sent a segment: 0 is the one that was seen first.
+pub(super) type Side = usize;
+
+#[derive(Debug)]
+struct Slot<V> {
+    ends: [Endpoint; 2],
+    older: u32,
+    newer: u32,
+    value: V,
+}
+
+/// Values by pairs of endpoints, whichever way round.
+#[derive(Debug)]
+pub(super) struct Table<V> {
+    slots: Vec<Slot<V>>,
+    index: HashTable<u32>,
+    hasher: DefaultHashBuilder,
+    recent: Box<[u32; RECENT]>,
+    oldest: u32,
+    newest: u32,
+    limit: usize,
+}
+
+/// Place in the cache: the same for both directions.
+#[inline(always)]
+fn recent_slot(source: &Endpoint, destination: &Endpoint) -> usize {
+    let hosts = (source.host.0 as u32) ^ (destination.host.0 as u32);
+    let mixed = u32::from(source.port ^ destination.port) ^ hosts ^ (hosts >> 8);
+    ((mixed ^ (mixed >> 8)) as usize) % RECENT
+}
+
+fn hash_of(hasher: &DefaultHashBuilder, ends: &[Endpoint; 2]) -> u64 {
+    let [one, other] = ends;
+    hasher.hash_one(if one <= other {
+        (one, other)
+    } else {
+        (other, one)
+    })
+}
+
+impl<V> Table<V> {
+    pub(super) fn new(limit: usize) -> Self {
+        Table {
+            slots: Vec::new(),
+            index: HashTable::new(),
+            hasher: DefaultHashBuilder::default(),
+            recent: Box::new([NONE; RECENT]),
+            oldest: NONE,
+            newest: NONE,
+            limit: limit.clamp(1, NONE as usize - 1),
+        }
+    }
+
+    /// Slot of the connection between two endpoints, and which of them is `source`.
+    #[inline(always)]
+    pub(super) fn find(
+        &mut self,
+        source: &Endpoint,
+        destination: &Endpoint,
+    ) -> Option<(usize, Side)> {
+        let place = recent_slot(source, destination);
+        let cached = self.recent.get(place).copied().unwrap_or(NONE);
+        if let Some(side) = self.side(cached as usize, source, destination) {
+            if self.newest != cached {
+                self.touch(cached);
+            }
+            return Some((cached as usize, side));
+        }
+        self.find_hashed(place, source, destination)
+    }
+
+    #[inline(always)]
+    fn side(&self, slot: usize, source: &Endpoint, destination: &Endpoint) -> Option<Side> {
+        let [one, other] = &self.slots.get(slot)?.ends;
+        if one == source && other == destination {
+            Some(0)
+        } else if other == source && one == destination {
+            Some(1)
+        } else {
+            None
+        }
+    }
+
+    #[inline(never)]
+    fn find_hashed(
+        &mut self,
+        place: usize,
+        source: &Endpoint,
+        destination: &Endpoint,
+    ) -> Option<(usize, Side)> {
+        let hash = hash_of(&self.hasher, &[*source, *destination]);
+        let slot = *self.index.find(hash, |slot| {
+            self.side(*slot as usize, source, destination).is_some()
+        })?;
+        if let Some(cached) = self.recent.get_mut(place) {
+            *cached = slot;
+        }
+        if self.newest != slot {
+            self.touch(slot);
+        }
+        let side = self.side(slot as usize, source, destination)?;
+        Some((slot as usize, side))
+    }
+
+    /// Enters a connection that [`Table::find`] did not find. Returns its slot, and the endpoints
+    /// and value that had to leave for it.
+    pub(super) fn insert(
+        &mut self,
+        ends: [Endpoint; 2],
+        value: V,
+    ) -> (usize, Option<([Endpoint; 2], V)>) {
+        let slot = Slot {
+            ends,
+            older: NONE,
+            newer: NONE,
+            value,
+        };
+        let (place, gone) = if self.slots.len() < self.limit {
+            self.slots.push(slot);
+            (self.slots.len() as u32 - 1, None)
+        } else {
+            self.replace_oldest(slot)
+        };
+        let hasher = &self.hasher;
+        let slots = &self.slots;
+        self.index
+            .insert_unique(hash_of(hasher, &ends), place, |&slot| {
+                slots
+                    .get(slot as usize)
+                    .map_or(0, |slot| hash_of(hasher, &slot.ends))
+            });
+        self.link_newest(place);
+        if let Some(cached) = self.recent.get_mut(recent_slot(&ends[0], &ends[1])) {
+            *cached = place;
+        }
+        (place as usize, gone)
+    }
+
+    #[cold]
+    fn replace_oldest(&mut self, slot: Slot<V>) -> (u32, Option<([Endpoint; 2], V)>) {
+        let place = self.oldest;
+        self.unlink(place);
+        let Some(room) = self.slots.get_mut(place as usize) else {
+            return (place, None);
+        };
+        let old = std::mem::replace(room, slot);
+        let hash = hash_of(&self.hasher, &old.ends);
+        if let Ok(entry) = self.index.find_entry(hash, |&found| found == place) {
+            entry.remove();
+        }
+        (place, Some((old.ends, old.value)))
+    }
+
+    /// The value in a slot.
+    #[inline(always)]
+    pub(super) fn get_mut(&mut self, slot: usize) -> Option<&mut V> {
+        self.slots.get_mut(slot).map(|slot| &mut slot.value)
+    }
+
+    /// Takes all out, in the order of their slots.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = ([Endpoint; 2], V)> + use<V> {
+        self.index.clear();
+        self.recent.fill(NONE);
+        self.oldest = NONE;
+        self.newest = NONE;
+        std::mem::take(&mut self.slots)
+            .into_iter()
+            .map(|slot| (slot.ends, slot.value))
+    }
+
+    fn touch(&mut self, slot: u32) {
+        self.unlink(slot);
+        self.link_newest(slot);
+    }
+
+    fn link_newest(&mut self, slot: u32) {
+        let before = self.newest;
+        if let Some(linked) = self.slots.get_mut(slot as usize) {
+            linked.older = before;
+            linked.newer = NONE;
+        }
+        match self.slots.get_mut(before as usize) {
+            Some(linked) => linked.newer = slot,
+            None => self.oldest = slot,
+        }
+        self.newest = slot;
+    }
+
+    fn unlink(&mut self, slot: u32) {
+        let Some(linked) = self.slots.get(slot as usize) else {
+            return;
+        };
+        let (older, newer) = (linked.older, linked.newer);
+        match self.slots.get_mut(older as usize) {
+            Some(linked) => linked.newer = newer,
+            None => self.oldest = newer,
+        }
+        match self.slots.get_mut(newer as usize) {
+            Some(linked) => linked.older = older,
+            None => self.newest = older,
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! RPC over UDP: one message a datagram.
+//!
+//! A datagram is looked at by its bytes; those that are no RPC cost no more than that. The same
+//! packet captured twice (on two interfaces, by a mirror port) has the same IP identification,
+//! while a message sent again has another: only the former is passed over. Datagrams without an
+//! identification (IPv6 without fragments, some systems' IPv4) cannot be told apart and all count.
+
+use wire::rpc::{looks_like_call, looks_like_reply};
+
+use super::anomaly::Anomaly;
+use super::shared::Shared;
+use super::table::Table;
+use super::{Message, Sink};
+use crate::block::{Segment, Transport};
+use crate::call::Stamp;
+use crate::limits::{DUPLICATE_NS, MAX_CONNECTIONS};
+
+/// Datagrams remembered to recognise those captured twice: 128 KB. A mirror's copy follows within
+/// a few packets; what was overwritten since is not recognised.
+const REMEMBERED: usize = 4096;
+
+/// What two captures of one packet have in common.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Print {
+    ip_id: u32,
+    payload_bytes: u32,
+    connection: u32,
+    side: u32,
+    front: u64,
+}
+
+/// The datagrams of a capture.
+#[derive(Debug)]
+pub(super) struct Udp {
+    pairs: Table<u32>,
+    seen: Vec<(Print, i64)>,
+}
+
+impl Udp {
+    pub(super) fn new() -> Self {
+        Udp {
+            pairs: Table::new(MAX_CONNECTIONS),
+            seen: Vec::new(),
+        }
+    }
+
+    /// Takes a datagram.
+    #[inline(always)]
+    pub(super) fn datagram<S: Sink>(
+        &mut self,
+        segment: &Segment,
+        payload: &[u8],
+        shared: &mut Shared,
+        sink: &mut S,
+    ) {
+        let rpc = match payload.get(4..8) {
+            Some([0, 0, 0, 0]) => looks_like_call(payload).is_some(),
+            Some([0, 0, 0, 1]) => looks_like_reply(payload).is_some(),
+            _ => false,
+        };
+        if !rpc {
+            shared.counters.count(Anomaly::UdpNotRpc);
+            return;
+        }
+        let (connection, side) = self.pair(segment, shared);
+        if segment.ip_id != 0 && self.captured_twice(segment, payload, connection, side) {
+            shared.counters.count(Anomaly::DuplicatePacket);
+            return;
+        }
+        let complete = payload.len() as u64 >= u64::from(segment.payload_bytes);
+        if !complete {
+            shared.counters.count(Anomaly::RecordCut);
+        }
+        sink.message(&Message {
+            connection,
+            from: segment.source,
+            to: segment.destination,
+            transport: Transport::Udp,
+            head: payload,
+            missing: (segment.payload_bytes as usize).saturating_sub(payload.len()),
+            tail: &[],
+            complete,
+            wire_bytes: segment.payload_bytes,
+            first: Stamp {
+                time_ns: segment.first_ns,
+                frame: segment.frame,
+            },
+            last: Stamp {
+                time_ns: segment.time_ns,
+                frame: segment.frame,
+            },
+            resynchronised: false,
+            ip_id: segment.ip_id,
+        });
+    }
+
+    #[inline(always)]
+    fn pair(&mut self, segment: &Segment, shared: &mut Shared) -> (u32, u32) {
+        let (slot, side) = match self.pairs.find(&segment.source, &segment.destination) {
+            Some(found) => found,
+            None => {
+                let number = shared.number();
+                let ends = [segment.source, segment.destination];
+                let (slot, gone) = self.pairs.insert(ends, number);
+                if gone.is_some() {
+                    shared.counters.count(Anomaly::ConnectionsEvicted);
+                }
+                (slot, 0)
+            }
+        };
+        let number = self.pairs.get_mut(slot).map_or(0, |number| *number);
+        (number, side as u32)
+    }
+
+    fn captured_twice(
+        &mut self,
+        segment: &Segment,
+        payload: &[u8],
+        connection: u32,
+        side: u32,
+    ) -> bool {
+        if self.seen.is_empty() {
+            self.seen.resize(REMEMBERED, Default::default());
+        }
+        let front = payload.first_chunk::<8>().copied().unwrap_or_default();
+        let print = Print {
+            ip_id: segment.ip_id,
+            payload_bytes: segment.payload_bytes,
+            connection,
+            side,
+            front: u64::from_le_bytes(front),
+        };
+        let place = (segment.ip_id ^ connection.wrapping_mul(0x9e37_79b1) ^ side << 11) as usize;
+        let Some((seen, time_ns)) = self.seen.get_mut(place % REMEMBERED) else {
+            return false;
+        };
+        let apart_ns = segment.time_ns.saturating_sub(*time_ns);
+        if *seen == print && apart_ns.saturating_abs() <= DUPLICATE_NS {
+            return true;
+        }
+        *seen = print;
+        *time_ns = segment.time_ns;
+        false
+    }
+}
