@@ -4,6 +4,7 @@
 //! of the calls ([`Lens::call`]): settled means that no further reply is expected. It keeps bounded
 //! state and gives one [`Section`] at the end. Lenses do not know of each other.
 
+pub mod blocks;
 pub mod connection_slots;
 #[cfg(test)]
 mod hand_made;
@@ -95,4 +96,5 @@ pub const LENSES: &[Registered] = &[
     ("operations", operations::make),
     ("points", points::make),
     ("rpcstat", rpcstat::make),
+    ("blocks", blocks::make),
 ];
