@@ -14,6 +14,7 @@ pub mod log_histogram;
 pub mod operations;
 pub mod points;
 pub mod rpcstat;
+pub mod stalls;
 pub mod time_bins;
 
 use serde_json::Value;
@@ -96,5 +97,6 @@ pub const LENSES: &[Registered] = &[
     ("operations", operations::make),
     ("points", points::make),
     ("rpcstat", rpcstat::make),
+    ("stalls", stalls::make),
     ("blocks", blocks::make),
 ];

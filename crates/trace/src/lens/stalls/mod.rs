@@ -1,0 +1,475 @@
+//! `stalls`: gaps found and named, drain cycles, the slowest stretch, and where to look closer.
+//!
+//! Flow: each server has a [`tracker`] that watches the silences between its replies; a server with
+//! several clients has one more for each of them. A long silence is judged [`SETTLE_NS`] after its
+//! end, when the replies that followed it have told which calls waited through it:
+//!
+//! * From the last reply to the first send of the earliest call answered then: nothing that was
+//!   ever answered was outstanding. **Client paused**; if it ends with the retransmission of a call
+//!   that the capture shows as answered, the reply was lost behind the capture point: **network
+//!   loss**.
+//! * From there to the first reply: calls waited, and the server answered nobody.
+//!   **Network loss** if the silence ended at once after data was sent again (RPC: the reply comes
+//!   within [`PROMPT_FACTOR`] usual latencies of the call's last send; TCP: of the last
+//!   retransmitted segment) and nothing shows that earlier sends had arrived. What shows it: calls
+//!   answered late after their last send, calls answered that were never sent again, and second
+//!   replies to the earlier sends. Then, or without any retransmission: **server stalled**.
+//!   **Capture loss** if the capture lacks bytes in the silence.
+//! * A client's silence in which the server answered others is network loss by the same rule, else
+//!   **client waited**. One call's wait, or one connection's TCP timeout, while others went on is
+//!   network loss with the scope `call` or `connection`.
+//!
+//! Whether calls were outstanding is thus told by the calls that were answered, never by a count
+//! that a lost reply bends for good. A server's stop is between `length_ns` (from the first call
+//! that waited) and `not_longer_than_ns` (from its last reply).
+//!
+//! Thresholds: a silence is a gap from [`FACTOR`] times the usual one (its quantile [`USUAL`]), and
+//! from [`FLOOR_NS`] on. Replies at random with a constant rate exceed ten times their 0.9 quantile
+//! once in 10^10 (2.3 * 10 = 23 mean intervals, e^-23), and a server that stalls at every tenth
+//! reply still has quick ones as its usual. The floor lies above a disk access with its queue and
+//! above a delayed acknowledgement (40 ms), and below the smallest TCP timeout of Linux (200 ms).
+//! Network loss is told from the floor on: it is known by its evidence, not by its length.
+//!
+//! Limits: only calls of the programs NFS and NFSACL are watched, since the others have daemons of
+//! their own. One lost call of a client that has only one outstanding, sent again just when a
+//! stalled server comes back and with its earlier sends gone, looks like a stalled server's.
+
+mod cycles;
+mod gap;
+mod outstanding;
+mod section;
+mod stretch;
+#[cfg(test)]
+mod tests;
+mod tracker;
+
+use hashbrown::HashMap;
+
+use self::gap::{Gap, Kind, Scope};
+use self::outstanding::Outstanding;
+use self::stretch::Stretches;
+use self::tracker::{Found, Reply, Tracker};
+use super::connection_slots::ConnectionSlots;
+use super::kinds::is_nfs;
+use super::{Extent, Interest, Lens, LensOptions, Section};
+use crate::block::{Endpoint, Host, Transport};
+use crate::call::Call;
+use crate::event::{Event, TransportEvent, TransportKind};
+use crate::names::Names;
+
+/// No silence shorter than this is a gap.
+const FLOOR_NS: i64 = 50_000_000;
+/// A gap is so many times longer than usual.
+const FACTOR: i64 = 10;
+/// Quantile of the silences (and of the latencies) that stands for the usual.
+const USUAL: f64 = 0.9;
+/// How long after a silence replies still tell of it; no longer than the floor, so that at most one
+/// silence waits to be judged.
+const SETTLE_NS: i64 = FLOOR_NS;
+/// A reply comes at once if it takes at most this many usual latencies, ...
+const PROMPT_FACTOR: i64 = 4;
+/// ... or this long, and in any case not longer than a quarter of the silence.
+const PROMPT_FLOOR_NS: i64 = 2_000_000;
+/// Longest gaps kept of each server and kind.
+const LONGEST: usize = 64;
+/// Longest gaps kept of each client and kind.
+const LONGEST_OF_CLIENT: usize = 4;
+/// Servers watched.
+const MAX_SERVERS: usize = 64;
+/// Pairs of client host and server watched: 12 kB each where a server has several clients.
+const MAX_PAIRS: usize = 1024;
+/// TCP keep-alives and window probes send a byte again (RFC 9293 section 3.8.4): no loss.
+const PROBE_BYTES: u32 = 1;
+
+/// Makes the lens, for [`super::LENSES`].
+pub fn make(_: &LensOptions) -> Result<Box<dyn Lens>, crate::TraceError> {
+    Ok(Box::new(Stalls::default()))
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Known {
+    #[default]
+    No,
+    Pair(u32),
+    /// A bound was reached.
+    NotFollowed,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Connection {
+    pair: Known,
+    last_packet_ns: Option<i64>,
+    /// Longest standstill that ended with TCP sending again, since the last reply.
+    standstill: Option<(i64, i64)>,
+}
+
+#[derive(Debug)]
+struct Pair {
+    server: u32,
+    client: Host,
+    /// `None` while its server has no other client: the server's tracker has it all.
+    tracker: Option<Box<Tracker>>,
+}
+
+#[derive(Debug)]
+struct Server {
+    tracker: Tracker,
+    clients: u32,
+    first_pair: u32,
+}
+
+/// The lens.
+#[derive(Debug)]
+struct Stalls {
+    connections: ConnectionSlots<Connection>,
+    places: HashMap<(Host, Endpoint), u32>,
+    by_endpoint: HashMap<Endpoint, u32>,
+    pairs: Vec<Pair>,
+    servers: Vec<Server>,
+    outstanding: Outstanding,
+    stretches: Stretches,
+    /// Network losses of single calls and connections.
+    alone: [Found; 2],
+    not_followed: u64,
+}
+
+impl Default for Stalls {
+    fn default() -> Self {
+        Stalls {
+            connections: ConnectionSlots::default(),
+            places: HashMap::new(),
+            by_endpoint: HashMap::new(),
+            pairs: Vec::new(),
+            servers: Vec::new(),
+            outstanding: Outstanding::default(),
+            stretches: Stretches::default(),
+            alone: [Found::new(LONGEST), Found::new(LONGEST)],
+            not_followed: 0,
+        }
+    }
+}
+
+impl Lens for Stalls {
+    fn interest(&self) -> Interest {
+        Interest {
+            calls: false,
+            messages: true,
+            transport: true,
+        }
+    }
+
+    #[inline]
+    fn event(&mut self, event: &Event<'_>, _: &Names) {
+        match *event {
+            Event::Sent {
+                time_ns,
+                call,
+                again,
+            } => self.sent(time_ns, call, again),
+            Event::Replied {
+                time_ns,
+                call,
+                again,
+            } => self.replied(time_ns, call, again),
+            Event::Transport(event) => self.transport(event),
+        }
+    }
+
+    fn finish(&mut self, _: &Names, extent: &Extent) -> Section {
+        for server in &mut self.servers {
+            server.tracker.finish(extent.last_ns);
+        }
+        for tracker in self
+            .pairs
+            .iter_mut()
+            .filter_map(|pair| pair.tracker.as_mut())
+        {
+            tracker.finish(extent.last_ns);
+        }
+        Section {
+            json: section::json(self, extent),
+            blobs: Vec::new(),
+        }
+    }
+}
+
+impl Stalls {
+    /// The pair that a call belongs to, by its connection.
+    #[inline(always)]
+    fn pair(&mut self, call: &Call) -> Option<usize> {
+        if !is_nfs(call) {
+            return None;
+        }
+        match self.connections.of(call.connection).pair {
+            Known::Pair(pair) => Some(pair as usize),
+            Known::NotFollowed => {
+                self.not_followed += 1;
+                None
+            }
+            Known::No => self.new_connection(call),
+        }
+    }
+
+    #[cold]
+    fn new_connection(&mut self, call: &Call) -> Option<usize> {
+        let place = (call.client.host, call.server);
+        let pair = match self.places.get(&place) {
+            Some(&pair) => Some(pair),
+            None => self.new_pair(call),
+        };
+        self.connections.of(call.connection).pair = pair.map_or(Known::NotFollowed, Known::Pair);
+        self.not_followed += u64::from(pair.is_none());
+        pair.map(|pair| pair as usize)
+    }
+
+    fn new_pair(&mut self, call: &Call) -> Option<u32> {
+        if self.pairs.len() >= MAX_PAIRS {
+            return None;
+        }
+        let number = self.pairs.len() as u32;
+        let server = match self.by_endpoint.get(&call.server) {
+            Some(&server) => server,
+            None if self.servers.len() >= MAX_SERVERS => return None,
+            None => {
+                let server = self.servers.len() as u32;
+                let tracker = Tracker::new(call.server, Some(host_only(call.client)), LONGEST);
+                self.servers.push(Server {
+                    tracker,
+                    clients: 0,
+                    first_pair: number,
+                });
+                self.by_endpoint.insert(call.server, server);
+                server
+            }
+        };
+        self.places.insert((call.client.host, call.server), number);
+        self.pairs.push(Pair {
+            server,
+            client: call.client.host,
+            tracker: None,
+        });
+        let watched = &mut self.servers[server as usize];
+        watched.clients += 1;
+        if watched.clients == 2 {
+            // Until now the server's silences were those of its first client.
+            let mut first = watched.tracker.clone();
+            first.scope = Scope::Client;
+            watched.tracker.client = None;
+            let first_pair = watched.first_pair as usize;
+            self.pairs[first_pair].tracker = Some(Box::new(first));
+        }
+        if watched.clients >= 2 {
+            let client = Some(host_only(call.client));
+            let mut tracker = Tracker::new(call.server, client, LONGEST_OF_CLIENT);
+            tracker.scope = Scope::Client;
+            self.pairs[number as usize].tracker = Some(Box::new(tracker));
+        }
+        Some(number)
+    }
+
+    #[inline(always)]
+    fn each(&mut self, pair: usize, act: impl Fn(&mut Tracker)) {
+        let pair = &mut self.pairs[pair];
+        act(&mut self.servers[pair.server as usize].tracker);
+        if let Some(tracker) = &mut pair.tracker {
+            act(tracker);
+        }
+    }
+
+    #[inline(always)]
+    fn sent(&mut self, time_ns: i64, call: &Call, again: bool) {
+        let Some(pair) = self.pair(call) else {
+            return;
+        };
+        let (frame, answered) = if again {
+            (call.last_send.frame, call.replies > 0)
+        } else {
+            (call.call_first.frame, false)
+        };
+        self.each(pair, |tracker| {
+            tracker.sent(time_ns, frame, again, answered)
+        });
+        if !again {
+            let server = self.pairs[pair].server as usize;
+            let replies = self.servers[server].tracker.replies as u32;
+            if let Some(lost) = self
+                .outstanding
+                .sent(call.number, time_ns, pair as u32, replies)
+            {
+                self.no_longer_outstanding(lost);
+            }
+        }
+    }
+
+    fn no_longer_outstanding(&mut self, pair: u32) {
+        self.each(pair as usize, |tracker| {
+            tracker.outstanding = tracker.outstanding.saturating_sub(1);
+        });
+    }
+
+    #[inline(always)]
+    fn replied(&mut self, time_ns: i64, call: &Call, again: bool) {
+        let Some(place) = self.pair(call) else {
+            return;
+        };
+        let reply = reply_of(time_ns, call, again);
+        let counted = !again && self.outstanding.answered(call.number);
+        let pair = &mut self.pairs[place];
+        let server = &mut self.servers[pair.server as usize].tracker;
+        server.replied(&reply, counted, |_, _| false);
+        if let Some(tracker) = &mut pair.tracker {
+            let silence = server.last_silence;
+            tracker.replied(&reply, counted, |from, to| mostly(silence, from, to));
+        }
+        if !again {
+            self.stretches.answered(call.call_first.time_ns, time_ns);
+            if call.sends > 1 {
+                self.lost_call(place, call, time_ns);
+            }
+        }
+        if let Some((from, to)) = self.connections.of(call.connection).standstill.take() {
+            self.lost_connection(place, call, from, to);
+        }
+        let (pairs, servers) = (&self.pairs, &self.servers);
+        let lost = self.outstanding.lost(|pair| {
+            let tracker = &servers[pairs[pair as usize].server as usize].tracker;
+            (tracker.replies as u32, tracker.last_reply_ns())
+        });
+        if let Some(lost) = lost {
+            self.no_longer_outstanding(lost);
+        }
+    }
+
+    /// Whether a stretch of time is mostly one silence of the pair or its whole server.
+    fn in_a_silence(&self, pair: usize, from_ns: i64, to_ns: i64) -> bool {
+        let pair = &self.pairs[pair];
+        let server = &self.servers[pair.server as usize].tracker;
+        let client = pair
+            .tracker
+            .as_ref()
+            .and_then(|tracker| tracker.last_silence);
+        mostly(server.last_silence, from_ns, to_ns) || mostly(client, from_ns, to_ns)
+    }
+
+    /// A call was answered that was sent again: was it lost while others were answered?
+    #[cold]
+    fn lost_call(&mut self, pair: usize, call: &Call, reply_ns: i64) {
+        let begin_ns = call.call_first.time_ns;
+        let length_ns = reply_ns - begin_ns;
+        let server = &self.servers[self.pairs[pair].server as usize].tracker;
+        let prompt = reply_ns - call.last_send.time_ns <= server.prompt_ns(length_ns);
+        if length_ns < FLOOR_NS || !prompt || self.in_a_silence(pair, begin_ns, reply_ns) {
+            return;
+        }
+        let mut gap = alone(Scope::Call, call, begin_ns, reply_ns);
+        gap.outstanding_at_begin = 1;
+        gap.outstanding_peak = 1;
+        gap.again = u32::from(call.retransmissions());
+        gap.frame_before = call.call_first.frame;
+        gap.frame_after = call.reply_first.map_or(0, |reply| reply.frame);
+        self.alone[0].add(gap);
+    }
+
+    /// A connection stood still until TCP sent again: did others go on meanwhile?
+    #[cold]
+    fn lost_connection(&mut self, pair: usize, call: &Call, from_ns: i64, to_ns: i64) {
+        if self.in_a_silence(pair, from_ns, to_ns) {
+            return;
+        }
+        let mut gap = alone(Scope::Connection, call, from_ns, to_ns);
+        gap.tcp_again = 1;
+        self.alone[1].add(gap);
+    }
+
+    #[inline(always)]
+    fn transport(&mut self, event: &TransportEvent) {
+        let connection = self.connections.of(event.connection);
+        let last_ns = connection.last_packet_ns.replace(event.time_ns);
+        let pair = connection.pair;
+        match event.kind {
+            TransportKind::Retransmitted { bytes } if bytes > PROBE_BYTES => {
+                if let Some(last_ns) = last_ns
+                    && event.time_ns - last_ns >= FLOOR_NS
+                {
+                    let longest = connection.standstill.map_or(0, |(from, to)| to - from);
+                    if event.time_ns - last_ns > longest {
+                        connection.standstill = Some((last_ns, event.time_ns));
+                    }
+                }
+                if let Known::Pair(pair) = pair {
+                    self.each(pair as usize, |tracker| tracker.tcp_again(event.time_ns));
+                }
+            }
+            TransportKind::ZeroWindow => {
+                if let Known::Pair(pair) = pair {
+                    self.each(pair as usize, Tracker::zero_window);
+                }
+            }
+            TransportKind::Lost { bytes } => {
+                if let Known::Pair(pair) = pair {
+                    self.each(pair as usize, |tracker| tracker.lost(bytes));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[inline(always)]
+fn reply_of(time_ns: i64, call: &Call, again: bool) -> Reply {
+    let (first, last) = match (call.reply_first, call.reply_last) {
+        (Some(first), Some(last)) if !again => (first, last),
+        // Frames of duplicates are not known.
+        _ => Default::default(),
+    };
+    Reply {
+        time_ns,
+        last_ns: last.time_ns.max(time_ns),
+        frame: first.frame,
+        last_frame: last.frame,
+        start_ns: if again {
+            call.last_send.time_ns
+        } else {
+            call.call_first.time_ns
+        },
+        last_send_ns: call.last_send.time_ns,
+        sent_again: call.sends > 1,
+        duplicate: again,
+        udp: call.transport == Transport::Udp,
+    }
+}
+
+/// Whether at least half of `[from_ns, to_ns]` lies in a silence.
+fn mostly(silence: Option<(i64, i64)>, from_ns: i64, to_ns: i64) -> bool {
+    silence.is_some_and(|(begin, end)| {
+        let overlap = end.min(to_ns) - begin.max(from_ns);
+        overlap >= (to_ns - from_ns) / 2
+    })
+}
+
+fn host_only(client: Endpoint) -> Endpoint {
+    Endpoint { port: 0, ..client }
+}
+
+fn alone(scope: Scope, call: &Call, begin_ns: i64, end_ns: i64) -> Gap {
+    Gap {
+        kind: Kind::NetworkLoss,
+        scope,
+        covered: false,
+        server: call.server,
+        client: Some(call.client),
+        begin_ns,
+        end_ns,
+        silent_from_ns: begin_ns,
+        open: false,
+        outstanding_at_begin: 0,
+        outstanding_peak: 0,
+        sent: 0,
+        again: 0,
+        tcp_again: 0,
+        zero_windows: 0,
+        lost_bytes: 0,
+        frame_before: 0,
+        frame_after: 0,
+    }
+}

@@ -1,0 +1,204 @@
+//! The section: totals of each server and client, the longest gaps, cycles, and closer looks.
+
+use serde_json::{Map, Value, json};
+
+use super::gap::{ALL, Gap, Kind, Scope};
+use super::stretch::Stretches;
+use super::tracker::{Durations, Tracker};
+use super::{FACTOR, FLOOR_NS, LONGEST, SETTLE_NS, Stalls, USUAL};
+use crate::lens::Extent;
+
+/// Longest gaps shown of each kind.
+const SHOWN: usize = 32;
+/// Clients shown: those with most time in gaps.
+const SHOWN_CLIENTS: usize = 100;
+
+pub(super) fn json(stalls: &Stalls, extent: &Extent) -> Value {
+    let gaps = longest(stalls);
+    let servers: Vec<Value> = stalls
+        .servers
+        .iter()
+        .map(|server| {
+            let mut value = tracked(&server.tracker);
+            value["clients"] = json!(server.clients);
+            value
+        })
+        .collect();
+    let throughput = stalls.stretches.phases().period();
+    json!({
+        "rule": {
+            "floor_ns": FLOOR_NS,
+            "factor": FACTOR,
+            "usual_quantile": USUAL,
+            "settle_ns": SETTLE_NS,
+            "kept_of_each_kind": LONGEST,
+        },
+        "totals": totals(stalls),
+        "servers": servers,
+        "clients": clients(stalls),
+        "gaps": gaps.iter().map(Gap::json).collect::<Vec<_>>(),
+        "throughput_cycle": throughput.map(|period| period.json("throughput")),
+        "throughput_bin_ns": stalls.stretches.width_ns(),
+        "slowest_stretch": stalls.stretches.slowest().map(|(_, _, value)| value),
+        "closer_look": closer_look(&gaps, &stalls.stretches, extent),
+        "messages_not_followed": stalls.not_followed,
+    })
+}
+
+/// Threshold of a kind of gap.
+fn threshold_ns(tracker: &Tracker, kind: Kind) -> i64 {
+    let (wait_ns, pause_ns) = tracker.thresholds_ns();
+    match kind {
+        Kind::ClientPaused => pause_ns,
+        Kind::NetworkLoss => Durations::bound_at_least(FLOOR_NS.unsigned_abs()) as i64,
+        _ => wait_ns,
+    }
+}
+
+fn tracked(tracker: &Tracker) -> Value {
+    let (wait_ns, pause_ns) = tracker.thresholds_ns();
+    let usual = |durations: &Durations| {
+        json!({
+            "p50": durations.quantile(0.5),
+            "p90": durations.quantile(0.9),
+            "p99": durations.quantile(0.99),
+        })
+    };
+    json!({
+        "server": tracker.server.to_string(),
+        "client": tracker.client.map(|client| client.host.to_string()),
+        "replies": tracker.replies,
+        "wait_threshold_ns": wait_ns,
+        "pause_threshold_ns": pause_ns,
+        "usual_wait_ns": usual(&tracker.waits),
+        "usual_pause_ns": usual(&tracker.idles),
+        "gaps": totals_of(tracker),
+        "drain_cycle": tracker.cycles.period().map(|period| period.json("stalls")),
+    })
+}
+
+fn totals_of(tracker: &Tracker) -> Value {
+    let kinds = ALL.map(|kind| {
+        let total = tracker.found[kind as usize].total(threshold_ns(tracker, kind));
+        (
+            kind.name().to_owned(),
+            json!({"count": total.count, "time_ns": total.time_ns}),
+        )
+    });
+    Value::Object(Map::from_iter(kinds))
+}
+
+/// Over all servers; losses of single calls and connections beside them.
+fn totals(stalls: &Stalls) -> Value {
+    let mut all = Map::new();
+    for kind in ALL {
+        let (mut count, mut time_ns) = (0, 0_u64);
+        for server in &stalls.servers {
+            let threshold_ns = threshold_ns(&server.tracker, kind);
+            let total = server.tracker.found[kind as usize].total(threshold_ns);
+            count += total.count;
+            time_ns = time_ns.saturating_add(total.time_ns);
+        }
+        all.insert(
+            kind.name().to_owned(),
+            json!({"count": count, "time_ns": time_ns}),
+        );
+    }
+    let floor_ns = Durations::bound_at_least(FLOOR_NS.unsigned_abs()) as i64;
+    for (found, name) in stalls.alone.iter().zip(["lost_calls", "lost_connections"]) {
+        let total = found.total(floor_ns);
+        all.insert(
+            name.to_owned(),
+            json!({"count": total.count, "time_ns": total.time_ns}),
+        );
+    }
+    Value::Object(all)
+}
+
+fn clients(stalls: &Stalls) -> Vec<Value> {
+    let mut pairs: Vec<(u64, Value)> = stalls
+        .pairs
+        .iter()
+        .map(|pair| {
+            let server = &stalls.servers[pair.server as usize].tracker;
+            let tracker = pair.tracker.as_deref().unwrap_or(server);
+            let time = |kind: Kind| {
+                let total = tracker.found[kind as usize].total(threshold_ns(tracker, kind));
+                total.time_ns
+            };
+            let mut value = tracked(tracker);
+            value["client"] = json!(pair.client.to_string());
+            (ALL.into_iter().map(time).sum(), value)
+        })
+        .collect();
+    pairs.sort_by_key(|(time_ns, _)| std::cmp::Reverse(*time_ns));
+    pairs
+        .into_iter()
+        .take(SHOWN_CLIENTS)
+        .map(|(_, value)| value)
+        .collect()
+}
+
+/// The longest gaps of each kind above their thresholds, the longest first. Gaps of one client are
+/// among them where the server answered others.
+fn longest(stalls: &Stalls) -> Vec<Gap> {
+    let clients = stalls
+        .pairs
+        .iter()
+        .filter_map(|pair| pair.tracker.as_deref());
+    let trackers = stalls
+        .servers
+        .iter()
+        .map(|server| &server.tracker)
+        .chain(clients);
+    let mut gaps = Vec::new();
+    for kind in ALL {
+        let mut of_kind: Vec<Gap> = Vec::new();
+        for tracker in trackers.clone() {
+            let threshold_ns = threshold_ns(tracker, kind);
+            let own = tracker.found[kind as usize].longest.iter().filter(|gap| {
+                let client = matches!(gap.kind, Kind::NetworkLoss | Kind::ClientWaited);
+                let shown = tracker.scope == Scope::Server
+                    || (client && gap.scope == Scope::Client && !gap.covered);
+                shown && gap.length_ns() >= threshold_ns
+            });
+            of_kind.extend(own);
+        }
+        if kind == Kind::NetworkLoss {
+            for found in &stalls.alone {
+                of_kind.extend(found.longest.iter());
+            }
+        }
+        of_kind.sort_by_key(|gap| std::cmp::Reverse(gap.length_ns()));
+        of_kind.truncate(SHOWN);
+        gaps.extend(of_kind);
+    }
+    gaps.sort_by_key(|gap| (std::cmp::Reverse(gap.length_ns()), gap.begin_ns));
+    gaps
+}
+
+/// What to look at closer: the longest gap (a pause only if there is nothing else), and the slowest
+/// stretch; times from the capture's begin, as `nfslab trace F --from S --to S` takes them.
+fn closer_look(gaps: &[Gap], stretches: &Stretches, extent: &Extent) -> Vec<Value> {
+    let from_begin = |time_ns: i64| (time_ns - extent.first_ns).max(0);
+    let mut looks = Vec::new();
+    let not_a_pause = gaps.iter().find(|gap| gap.kind != Kind::ClientPaused);
+    if let Some(gap) = not_a_pause.or(gaps.first()) {
+        // Calls on both sides of it have to be in sight, beginning with those that waited.
+        let margin_ns = (gap.length_ns() / 5).max(FLOOR_NS);
+        let from_ns = gap.silent_from_ns.max(gap.begin_ns - margin_ns) - margin_ns;
+        looks.push(json!({
+            "what": format!("longest gap: {}", gap.kind.name().replace('_', " ")),
+            "from_ns": from_begin(from_ns),
+            "to_ns": from_begin(gap.end_ns + margin_ns),
+        }));
+    }
+    if let Some((from_ns, to_ns, _)) = stretches.slowest() {
+        looks.push(json!({
+            "what": "slowest stretch",
+            "from_ns": from_begin(from_ns),
+            "to_ns": from_begin(to_ns),
+        }));
+    }
+    looks
+}

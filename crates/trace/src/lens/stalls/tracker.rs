@@ -1,0 +1,402 @@
+//! Watches one server, or one client of it: silences between replies, and what they were.
+
+use super::cycles::Cycles;
+use super::gap::{ALL, Gap, KINDS, Kind, Longest, Scope};
+use super::{FACTOR, FLOOR_NS, PROMPT_FACTOR, PROMPT_FLOOR_NS, SETTLE_NS, USUAL};
+use crate::block::Endpoint;
+use crate::lens::log_histogram::LogHistogram;
+
+/// Coarse: thresholds need no more, and there may be many.
+pub(super) type Durations = LogHistogram<2>;
+
+/// A reply, as a tracker sees it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reply {
+    /// First byte.
+    pub time_ns: i64,
+    /// Last byte.
+    pub last_ns: i64,
+    pub frame: u64,
+    pub last_frame: u64,
+    /// Since when the client waited for it: the first send; of a duplicate, the last.
+    pub start_ns: i64,
+    pub last_send_ns: i64,
+    pub sent_again: bool,
+    pub duplicate: bool,
+    pub udp: bool,
+}
+
+/// What happened since the last reply.
+#[derive(Clone, Copy, Debug, Default)]
+struct Since {
+    sent: u32,
+    /// First send of anything: when, frame, whether its call had been answered before.
+    first: Option<(i64, u64, bool)>,
+    again: u32,
+    tcp_again: u32,
+    last_tcp_again_ns: i64,
+    zero_windows: u32,
+    lost_bytes: u64,
+    peak: u32,
+}
+
+/// A long silence whose nature the next replies will tell.
+#[derive(Clone, Copy, Debug)]
+struct Silence {
+    begin_ns: i64,
+    end_ns: i64,
+    frame_before: u64,
+    frame_after: u64,
+    since: Since,
+    prompt_ns: i64,
+    /// Earliest first send of a call that is answered now.
+    earliest_ns: i64,
+    at_begin: u32,
+    prompt: u32,
+    late: u32,
+    duplicates: u32,
+    covered: bool,
+}
+
+/// Gaps of one kind.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    lengths: Durations,
+    pub longest: Longest,
+}
+
+/// Count, time and longest of the gaps above a threshold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Total {
+    pub count: u64,
+    pub time_ns: u64,
+}
+
+impl Found {
+    pub fn new(longest: usize) -> Self {
+        Found {
+            lengths: Durations::new(),
+            longest: Longest::new(longest),
+        }
+    }
+
+    pub fn add(&mut self, gap: Gap) {
+        self.lengths.record_with_sum(gap.length_ns());
+        self.longest.add(gap);
+    }
+
+    pub fn total(&self, threshold_ns: i64) -> Total {
+        let (count, time_ns) = self.lengths.from(threshold_ns.unsigned_abs());
+        Total { count, time_ns }
+    }
+}
+
+/// Watches one server or one client of it.
+#[derive(Clone, Debug)]
+pub(super) struct Tracker {
+    pub server: Endpoint,
+    pub client: Option<Endpoint>,
+    pub scope: Scope,
+    last_reply: Option<(i64, u64)>,
+    since: Since,
+    pub outstanding: u32,
+    pub replies: u64,
+    pub waits: Durations,
+    pub idles: Durations,
+    latencies: Durations,
+    silence: Option<Box<Silence>>,
+    /// The last long silence, settled or not.
+    pub last_silence: Option<(i64, i64)>,
+    pub found: [Found; KINDS],
+    pub cycles: Cycles,
+}
+
+impl Tracker {
+    pub fn new(server: Endpoint, client: Option<Endpoint>, longest: usize) -> Self {
+        Tracker {
+            server,
+            client,
+            scope: Scope::Server,
+            last_reply: None,
+            since: Since::default(),
+            outstanding: 0,
+            replies: 0,
+            waits: Durations::new(),
+            idles: Durations::new(),
+            latencies: Durations::new(),
+            silence: None,
+            last_silence: None,
+            found: ALL.map(|_| Found::new(longest)),
+            cycles: Cycles::default(),
+        }
+    }
+
+    /// Time of the last reply.
+    #[inline(always)]
+    pub fn last_reply_ns(&self) -> i64 {
+        self.last_reply.map_or(i64::MIN, |(time_ns, _)| time_ns)
+    }
+
+    /// Above which length a silence is a gap: while calls wait, and while none does.
+    pub fn thresholds_ns(&self) -> (i64, i64) {
+        let threshold = |usual: &Durations| {
+            let usual_ns = usual.quantile(USUAL).unwrap_or(0);
+            let limit_ns = usual_ns.saturating_mul(FACTOR).max(FLOOR_NS);
+            Durations::bound_at_least(limit_ns.unsigned_abs()) as i64
+        };
+        (threshold(&self.waits), threshold(&self.idles))
+    }
+
+    /// How soon after a send a reply counts as coming at once, after a silence of this length.
+    pub fn prompt_ns(&self, length_ns: i64) -> i64 {
+        let usual_ns = self.latencies.quantile(USUAL).unwrap_or(0);
+        let prompt_ns = usual_ns.saturating_mul(PROMPT_FACTOR);
+        prompt_ns.max(PROMPT_FLOOR_NS).min(length_ns / 4)
+    }
+
+    /// A call was sent, for the first time or `again`; `answered`: it was answered before.
+    #[inline(always)]
+    pub fn sent(&mut self, time_ns: i64, frame: u64, again: bool, answered: bool) {
+        if self.since.first.is_none() {
+            self.since.first = Some((time_ns, frame, answered));
+            match self.last_reply {
+                // Silence is measured from the first call on where no reply came before.
+                None => self.last_reply = Some((time_ns, frame)),
+                Some((last_ns, _)) if self.outstanding == 0 => {
+                    self.idles.record((time_ns - last_ns).max(0));
+                }
+                Some(_) => {}
+            }
+        }
+        if again {
+            self.since.again += 1;
+        } else {
+            self.since.sent += 1;
+            self.outstanding += 1;
+            self.since.peak = self.since.peak.max(self.outstanding);
+        }
+    }
+
+    /// TCP sent data again.
+    pub fn tcp_again(&mut self, time_ns: i64) {
+        self.since.tcp_again += 1;
+        self.since.last_tcp_again_ns = time_ns;
+    }
+
+    /// A window fell to zero.
+    pub fn zero_window(&mut self) {
+        self.since.zero_windows += 1;
+    }
+
+    /// The capture lacks bytes.
+    pub fn lost(&mut self, bytes: u64) {
+        self.since.lost_bytes = self.since.lost_bytes.saturating_add(bytes);
+        if let Some(silence) = &mut self.silence {
+            // Told when the hole is given up, which may be after the silence.
+            silence.since.lost_bytes = silence.since.lost_bytes.saturating_add(bytes);
+        }
+    }
+
+    /// A reply came. `counted`: its call was outstanding until now. `covered` tells whether a
+    /// silence is mostly one of the whole server.
+    #[inline(always)]
+    pub fn replied(&mut self, reply: &Reply, counted: bool, covered: impl Fn(i64, i64) -> bool) {
+        if let Some(silence) = &self.silence {
+            if reply.time_ns > silence.end_ns.saturating_add(SETTLE_NS) {
+                self.settle();
+            } else if let Some(silence) = &mut self.silence {
+                silence.note(reply);
+            }
+        }
+        let (last_ns, last_frame) = self.last_reply.unwrap_or((reply.time_ns, reply.frame));
+        self.waits
+            .record((reply.time_ns - last_ns.max(reply.start_ns)).max(0));
+        if !reply.duplicate {
+            self.replies += 1;
+            if !reply.sent_again {
+                self.latencies
+                    .record((reply.time_ns - reply.start_ns).max(0));
+            }
+        }
+        if reply.time_ns - last_ns >= FLOOR_NS {
+            let is_covered = covered(last_ns, reply.time_ns);
+            self.silent(reply, last_ns, last_frame, is_covered);
+        }
+        self.outstanding -= u32::from(counted && self.outstanding > 0);
+        self.since = Since {
+            peak: self.outstanding,
+            ..Since::default()
+        };
+        if reply.last_ns >= last_ns {
+            self.last_reply = Some((reply.last_ns, reply.last_frame));
+        }
+    }
+
+    #[cold]
+    fn silent(&mut self, reply: &Reply, last_ns: i64, last_frame: u64, covered: bool) {
+        self.settle();
+        let mut silence = Silence {
+            begin_ns: last_ns,
+            end_ns: reply.time_ns,
+            frame_before: last_frame,
+            frame_after: reply.frame,
+            since: self.since,
+            prompt_ns: self.prompt_ns(reply.time_ns - last_ns),
+            earliest_ns: reply.time_ns,
+            at_begin: 0,
+            prompt: 0,
+            late: 0,
+            duplicates: 0,
+            covered,
+        };
+        silence.note(reply);
+        self.last_silence = Some((silence.begin_ns, silence.end_ns));
+        self.silence = Some(Box::new(silence));
+    }
+
+    /// Names the silence that waits for it.
+    fn settle(&mut self) {
+        let Some(silence) = self.silence.take() else {
+            return;
+        };
+        let waited_from_ns = silence.earliest_ns.clamp(silence.begin_ns, silence.end_ns);
+        let (first_ns, first_frame, answered_before) =
+            silence.since.first.unwrap_or((waited_from_ns, 0, false));
+        let paused_to_ns = waited_from_ns.min(first_ns);
+        if paused_to_ns - silence.begin_ns >= FLOOR_NS {
+            let kind = if answered_before {
+                Kind::NetworkLoss
+            } else {
+                Kind::ClientPaused
+            };
+            let mut gap = self.gap(&silence, kind, silence.begin_ns, paused_to_ns);
+            gap.frame_after = first_frame;
+            gap.outstanding_at_begin = 0;
+            gap.outstanding_peak = 0;
+            gap.sent = 0;
+            gap.again = u32::from(answered_before);
+            self.add(gap);
+        }
+        if silence.end_ns - waited_from_ns >= FLOOR_NS {
+            let kind = self.nature(&silence);
+            let mut gap = self.gap(&silence, kind, waited_from_ns, silence.end_ns);
+            if waited_from_ns > silence.begin_ns {
+                gap.frame_before = first_frame;
+                gap.outstanding_at_begin = 1;
+            }
+            self.add(gap);
+        }
+    }
+
+    /// What a silence was in which calls waited.
+    fn nature(&self, silence: &Silence) -> Kind {
+        let since = &silence.since;
+        // A stalled server has got the earlier sends: it answers calls that were not just sent
+        // again, and answers some twice.
+        let arrived_before = silence.late > 0 || silence.duplicates > 0;
+        let rpc = since.again > 0 && silence.prompt > 0 && !arrived_before;
+        let tcp = since.tcp_again > 0
+            && silence.late == 0
+            && silence.end_ns - since.last_tcp_again_ns <= silence.prompt_ns;
+        if rpc || tcp {
+            Kind::NetworkLoss
+        } else if since.lost_bytes > 0 {
+            Kind::CaptureLoss
+        } else if self.scope == Scope::Client && !silence.covered {
+            Kind::ClientWaited
+        } else {
+            Kind::ServerStalled
+        }
+    }
+
+    fn gap(&self, silence: &Silence, kind: Kind, begin_ns: i64, end_ns: i64) -> Gap {
+        Gap {
+            kind,
+            scope: self.scope,
+            covered: silence.covered,
+            server: self.server,
+            client: self.client,
+            begin_ns,
+            end_ns,
+            silent_from_ns: silence.begin_ns,
+            open: false,
+            outstanding_at_begin: silence.at_begin,
+            outstanding_peak: silence.since.peak.max(silence.at_begin),
+            sent: silence.since.sent,
+            again: silence.since.again,
+            tcp_again: silence.since.tcp_again,
+            zero_windows: silence.since.zero_windows,
+            lost_bytes: silence.since.lost_bytes,
+            frame_before: silence.frame_before,
+            frame_after: silence.frame_after,
+        }
+    }
+
+    fn add(&mut self, gap: Gap) {
+        if gap.kind == Kind::ServerStalled && gap.length_ns() >= self.thresholds_ns().0 {
+            self.cycles.slow(gap.begin_ns, gap.end_ns);
+        }
+        self.found[gap.kind as usize].add(gap);
+    }
+
+    /// The capture ended.
+    pub fn finish(&mut self, end_ns: i64) {
+        self.settle();
+        let Some((last_ns, last_frame)) = self.last_reply else {
+            return;
+        };
+        let since = self.since;
+        let (kind, begin_ns) = match since.first {
+            Some((first_ns, ..)) if self.outstanding <= since.sent => {
+                (Kind::ServerStalled, first_ns.max(last_ns))
+            }
+            _ if self.outstanding > 0 => (Kind::ServerStalled, last_ns),
+            _ => (Kind::ClientPaused, last_ns),
+        };
+        if end_ns - begin_ns < FLOOR_NS {
+            return;
+        }
+        let silence = Silence {
+            begin_ns: last_ns,
+            end_ns,
+            frame_before: last_frame,
+            frame_after: 0,
+            since,
+            prompt_ns: 0,
+            earliest_ns: begin_ns,
+            at_begin: self
+                .outstanding
+                .saturating_sub(since.sent)
+                .max(u32::from(since.sent > 0)),
+            prompt: 0,
+            late: 0,
+            duplicates: 0,
+            covered: self.scope == Scope::Client,
+        };
+        let gap = self.gap(&silence, kind, begin_ns, end_ns);
+        self.add(Gap { open: true, ..gap });
+    }
+}
+
+impl Silence {
+    /// A reply soon after the silence.
+    fn note(&mut self, reply: &Reply) {
+        if reply.start_ns > self.end_ns {
+            return;
+        }
+        self.earliest_ns = self.earliest_ns.min(reply.start_ns);
+        self.at_begin += u32::from(reply.start_ns <= self.begin_ns && !reply.duplicate);
+        if reply.duplicate {
+            self.duplicates += 1;
+        } else if reply.sent_again {
+            if reply.time_ns - reply.last_send_ns <= self.prompt_ns {
+                self.prompt += 1;
+            } else {
+                self.late += 1;
+            }
+        } else if reply.udp && reply.start_ns <= self.end_ns - (self.end_ns - self.begin_ns) / 2 {
+            // It waited through most of the silence and was never sent again: it had arrived.
+            self.late += 1;
+        }
+    }
+}
