@@ -11,6 +11,7 @@ mod hand_made;
 pub mod kinds;
 pub mod latencies;
 pub mod log_histogram;
+pub mod network;
 pub mod operations;
 pub mod points;
 pub mod rpcstat;
@@ -98,5 +99,6 @@ pub const LENSES: &[Registered] = &[
     ("points", points::make),
     ("rpcstat", rpcstat::make),
     ("stalls", stalls::make),
+    ("network", network::make),
     ("blocks", blocks::make),
 ];
