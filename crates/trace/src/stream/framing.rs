@@ -12,9 +12,11 @@
 use wire::limits::{MAX_FRAGMENTS_PER_RECORD, MAX_RECORD_BYTES};
 use wire::programs::is_callback;
 use wire::record::{MARK_BYTES, RecordMark};
-use wire::rpc::{Reply, looks_like_call, looks_like_reply, looks_like_tls_record};
+use wire::rpc::looks_like_tls_record;
 
 use super::anomaly::Anomaly;
+use super::belief::{Belief, MIN_HEAD_BYTES, Trust, believable_in_step, believe};
+use super::record::{Fill, Kept};
 use super::search::{CARRY_BYTES, Carry};
 use super::shared::{Scene, Shared};
 use super::{HEAD_BYTES, Keep, Message, Sink, TAIL_BYTES};
@@ -23,13 +25,6 @@ use crate::call::Stamp;
 
 /// Shortest whole reply: a denied one.
 const MIN_MESSAGE_BYTES: u32 = 20;
-/// Shortest head that is handed on: xid, message type, and the word behind.
-const MIN_HEAD_BYTES: usize = 12;
-/// Fixed words of a call, and of a reply with an empty verifier.
-const HEADER_BYTES: usize = 24;
-/// A reply's header with the longest verifier.
-const LONGEST_REPLY_HEADER: usize = HEADER_BYTES + 400;
-
 /// What the next byte is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
@@ -39,28 +34,6 @@ pub(super) enum Step {
     Record,
     /// Not known: a record is searched.
     Search,
-}
-
-/// How sure the place of the next record is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trust {
-    /// The stream begins here, and may be no RPC.
-    Fresh,
-    /// The last record was found by searching.
-    Found,
-    /// Records followed each other.
-    Sure,
-}
-
-/// What becomes of a record's bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fill {
-    /// They are the head.
-    Head,
-    /// They are kept behind the head.
-    Whole,
-    /// Only the last ones are kept.
-    Ends,
 }
 
 /// What is missing of a record.
@@ -85,13 +58,6 @@ pub(super) enum Role {
     Server,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Belief {
-    Yes,
-    No,
-    Open,
-}
-
 /// The records of one direction.
 #[derive(Debug)]
 pub(super) struct Framer {
@@ -103,7 +69,6 @@ pub(super) struct Framer {
     pub(super) found_rpc: bool,
     /// TLS records were found where a record was due.
     pub(super) found_tls: bool,
-    fill: Fill,
     missing: Missing,
     /// The record under way was recognised.
     pub(super) recognised: bool,
@@ -115,8 +80,7 @@ pub(super) struct Framer {
     left: u32,
     passed: u32,
     fragments: u32,
-    head_bytes: u32,
-    kept: Vec<u8>,
+    kept: Kept,
     first: Stamp,
     seen: Stamp,
     /// Captured bytes passed over by the search under way.
@@ -135,7 +99,6 @@ impl Framer {
             role: Role::Unknown,
             found_rpc: false,
             found_tls: false,
-            fill: Fill::Head,
             missing: Missing::Nothing,
             recognised: false,
             resynchronised: false,
@@ -145,8 +108,7 @@ impl Framer {
             left: 0,
             passed: 0,
             fragments: 0,
-            head_bytes: 0,
-            kept: Vec::new(),
+            kept: Kept::default(),
             first: Stamp::default(),
             seen: Stamp::default(),
             skipped: 0,
@@ -213,7 +175,7 @@ impl Framer {
     #[inline(always)]
     fn hand_on<S: Sink>(&mut self, message: &[u8], stamp: Stamp, scene: &mut Scene<'_, S>) {
         if self.role == Role::Unknown {
-            self.learn_role(message);
+            self.role = role_of(message);
         }
         scene.sink.message(&Message {
             connection: scene.connection,
@@ -261,7 +223,7 @@ impl Framer {
             let belief = if self.recognised || self.fragments > 0 {
                 Belief::Yes
             } else {
-                self.believe(front, ends)
+                believe(self.trust, front, ends)
             };
             if belief != Belief::No {
                 self.recognised |= belief == Belief::Yes;
@@ -290,10 +252,8 @@ impl Framer {
     fn begin_fragment<S: Sink>(&mut self, mark: RecordMark, scene: &mut Scene<'_, S>) {
         if self.fragments == 0 {
             self.passed = 0;
-            self.fill = Fill::Head;
             self.missing = Missing::Nothing;
-            self.head_bytes = 0;
-            self.kept = scene.shared.take_buffer();
+            self.kept.begin(scene.shared);
             self.seen = self.first;
         }
         self.fragments += 1;
@@ -317,7 +277,8 @@ impl Framer {
         self.left -= taken as u32;
         self.passed += taken as u32;
         self.seen = stamp;
-        let inside = self.fill == Fill::Ends && self.last && self.left as usize >= TAIL_BYTES;
+        let inside =
+            self.kept.fill() == Fill::Ends && self.last && self.left as usize >= TAIL_BYTES;
         if !inside && !self.collect(now, scene) {
             self.lose_step(Anomaly::RecordMarkBad, scene);
             return behind;
@@ -331,93 +292,49 @@ impl Framer {
     /// Keeps what is wanted of a record's next bytes; false if it turns out to be no record.
     fn collect<S: Sink>(&mut self, now: &[u8], scene: &mut Scene<'_, S>) -> bool {
         let mut now = now;
-        if self.fill == Fill::Head {
+        let mut room = true;
+        if self.kept.fill() == Fill::Head {
             let total = (self.passed + self.left) as usize;
             let limit = if self.last && total <= HEAD_BYTES + TAIL_BYTES {
                 total
             } else {
                 HEAD_BYTES
             };
-            let taken = limit.saturating_sub(self.kept.len()).min(now.len());
+            let taken = limit.saturating_sub(self.kept.head().len()).min(now.len());
             let (head, behind) = now.split_at_checked(taken).unwrap_or((now, &[]));
-            if !self.keep_bytes(head, scene) {
-                return true;
-            }
+            room = self.kept.append(head, scene.shared);
             if !self.recognised {
                 let ends = self.last && self.left == 0 && behind.is_empty();
-                match self.believe(&self.kept, ends) {
+                match believe(self.trust, self.kept.head(), ends) {
                     Belief::Yes => self.recognised = true,
                     Belief::No => return false,
                     Belief::Open => {}
                 }
             }
-            if behind.is_empty() {
-                return true;
-            }
             now = behind;
-            let (from, to) = (scene.from, scene.to);
-            match scene.sink.keep(scene.connection, from, to, &self.kept) {
-                Keep::Whole => self.fill = Fill::Whole,
-                Keep::Ends => self.end_head(),
+            if room && !now.is_empty() {
+                let (from, to) = (scene.from, scene.to);
+                let head = self.kept.head();
+                match scene.sink.keep(scene.connection, from, to, head) {
+                    Keep::Whole => self.kept.keep_whole(),
+                    Keep::Ends => self.kept.end_head(),
+                }
             }
         }
-        if self.fill == Fill::Whole {
-            self.keep_bytes(now, scene);
-        } else {
-            self.keep_tail(now, scene);
+        if !now.is_empty() {
+            room &= match self.kept.fill() {
+                Fill::Whole => self.kept.append(now, scene.shared),
+                _ => {
+                    let behind = if self.last { self.left as usize } else { 0 };
+                    self.kept.append_tail(now, behind, scene.shared)
+                }
+            };
+        }
+        if !room {
+            scene.shared.counters.count(Anomaly::RecordNotKept);
+            self.missing = Missing::Lost;
         }
         true
-    }
-
-    /// Appends to the head; if there is no room, the head ends here.
-    fn keep_bytes<S: Sink>(&mut self, bytes: &[u8], scene: &mut Scene<'_, S>) -> bool {
-        let room = scene.shared.reserve_partial(bytes.len());
-        if room {
-            self.kept.extend_from_slice(bytes);
-        } else {
-            scene.shared.counters.count(Anomaly::RecordNotKept);
-            self.missing = Missing::Lost;
-            self.end_head();
-        }
-        room
-    }
-
-    /// What is kept from now on is the tail.
-    fn end_head(&mut self) {
-        if self.fill != Fill::Ends {
-            self.head_bytes = self.kept.len() as u32;
-            self.fill = Fill::Ends;
-        }
-    }
-
-    /// Of bytes behind the head, keeps those that may be among the last [`TAIL_BYTES`].
-    fn keep_tail<S: Sink>(&mut self, now: &[u8], scene: &mut Scene<'_, S>) {
-        let behind = if self.last { self.left as usize } else { 0 };
-        let wanted = TAIL_BYTES.saturating_sub(behind).min(now.len());
-        let bytes = now.get(now.len() - wanted..).unwrap_or_default();
-        let start = self.head_bytes as usize;
-        let room = start + 2 * TAIL_BYTES - self.kept.len().min(start + 2 * TAIL_BYTES);
-        if bytes.len() > room {
-            // Only the newest ones stay.
-            let stay = self.kept.len().saturating_sub(TAIL_BYTES).max(start);
-            let kept = self.kept.len();
-            self.kept.copy_within(stay..kept, start);
-            self.kept.truncate(start + kept - stay);
-            scene.shared.release_partial(stay - start);
-        }
-        if scene.shared.reserve_partial(bytes.len()) {
-            self.kept.extend_from_slice(bytes);
-        } else {
-            scene.shared.counters.count(Anomaly::RecordNotKept);
-            self.missing = Missing::Lost;
-            self.drop_tail(scene);
-        }
-    }
-
-    fn drop_tail<S: Sink>(&mut self, scene: &mut Scene<'_, S>) {
-        let tail = self.kept.len().saturating_sub(self.head_bytes as usize);
-        self.kept.truncate(self.head_bytes as usize);
-        scene.shared.release_partial(tail);
     }
 
     #[inline(always)]
@@ -431,17 +348,7 @@ impl Framer {
     /// Hands on the record under way; `last` is the segment of its last byte.
     fn end_record<S: Sink>(&mut self, last: Stamp, scene: &mut Scene<'_, S>) {
         let known = self.recognised || self.trust == Trust::Sure;
-        let head_bytes = match self.fill {
-            Fill::Ends => self.head_bytes as usize,
-            _ => self.kept.len(),
-        };
-        let (head, tail) = self
-            .kept
-            .split_at_checked(head_bytes)
-            .unwrap_or((&self.kept, &[]));
-        let tail = tail
-            .get(tail.len().saturating_sub(TAIL_BYTES)..)
-            .unwrap_or_default();
+        let (head, tail) = self.kept.parts();
         let total = self.passed + self.left;
         match self.missing {
             _ if !known || head.len() < MIN_HEAD_BYTES => {
@@ -475,9 +382,7 @@ impl Framer {
     fn learn_from_kept(&mut self) {
         self.found_rpc = true;
         if self.role == Role::Unknown {
-            let kept = std::mem::take(&mut self.kept);
-            self.learn_role(&kept);
-            self.kept = kept;
+            self.role = role_of(self.kept.head());
         }
         // A record found by searching is confirmed by the one behind it.
         self.trust = if self.resynchronised {
@@ -488,9 +393,7 @@ impl Framer {
     }
 
     fn forget_record<S: Sink>(&mut self, scene: &mut Scene<'_, S>) {
-        let kept = std::mem::take(&mut self.kept);
-        scene.shared.release_partial(kept.len());
-        scene.shared.give_buffer(kept);
+        self.kept.release(scene.shared);
         self.fragments = 0;
         self.left = 0;
         self.passed = 0;
@@ -515,8 +418,8 @@ impl Framer {
             self.passed += inside;
             let kind = stamp.map_or(Missing::Lost, |_| Missing::Cut);
             self.missing = self.missing.max(kind);
-            self.end_head();
-            self.drop_tail(scene);
+            self.kept.end_head();
+            self.kept.drop_tail(scene.shared);
             self.seen = stamp.unwrap_or(self.seen);
             if self.left == 0 {
                 self.end_fragment(self.seen, scene);
@@ -553,9 +456,7 @@ impl Framer {
         if self.carry.take().is_some() {
             shared.release_partial(CARRY_BYTES);
         }
-        let kept = std::mem::take(&mut self.kept);
-        shared.release_partial(kept.len());
-        shared.give_buffer(kept);
+        self.kept.release(shared);
         *self = Framer::new(false);
     }
 
@@ -578,52 +479,23 @@ impl Framer {
         }
         self.step = Step::Search;
     }
+}
 
-    /// Whether bytes from a message's front may be one; `ends` if it has no more.
-    fn believe(&self, front: &[u8], ends: bool) -> Belief {
-        if self.trust == Trust::Sure && (ends || front.len() >= MIN_HEAD_BYTES) {
-            return match believable_in_step(front) {
-                true => Belief::Yes,
-                false => Belief::No,
-            };
-        }
-        if !ends && front.len() < HEADER_BYTES {
-            return Belief::Open;
-        }
-        match front.get(4..8) {
-            Some([0, 0, 0, 0]) if looks_like_call(front).is_some() => Belief::Yes,
-            Some([0, 0, 0, 1]) if looks_like_reply(front).is_some() => Belief::Yes,
-            Some([0, 0, 0, 1]) if !ends && front.len() < LONGEST_REPLY_HEADER => {
-                match Reply::parse(front) {
-                    Ok(reply) if reply.status.is_none() => Belief::Open,
-                    _ => Belief::No,
-                }
-            }
-            _ => Belief::No,
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn learn_role(&mut self, message: &[u8]) {
-        if let Some(([0, 0, 0, 0], program)) = message.get(4..8).zip(message.get(12..16)) {
+/// Who sends calls like this message in this direction.
+#[cold]
+#[inline(never)]
+fn role_of(message: &[u8]) -> Role {
+    match message.get(4..8).zip(message.get(12..16)) {
+        Some(([0, 0, 0, 0], program)) => {
             let program = program
                 .iter()
                 .fold(0, |word, byte| word << 8 | u32::from(*byte));
-            self.role = if is_callback(program) {
+            if is_callback(program) {
                 Role::Server
             } else {
                 Role::Client
-            };
+            }
         }
-    }
-}
-
-/// Words that every call (type 0, RPC version 2) and reply (type 1, accepted or denied) has.
-#[inline(always)]
-fn believable_in_step(front: &[u8]) -> bool {
-    match front.get(4..12) {
-        Some([0, 0, 0, 0, 0, 0, 0, 2] | [0, 0, 0, 1, 0, 0, 0, 0 | 1]) => true,
-        _ => false,
+        _ => Role::Unknown,
     }
 }

@@ -9,9 +9,9 @@
 //! * `table`: connections by endpoints; `connection`: opening, closing, reuse of ports, and
 //!   whether it is RPC at all; `udp`: datagrams, which are messages as they are.
 //! * `direction`: segments in the order of the capture to bytes in the order of the stream;
-//!   `held` keeps what came early; `flight` sees windows and round trips.
-//! * `framing`: bytes to records, payloads passed by arithmetic; `search`: the next record behind
-//!   a hole.
+//!   `holes` and `held` keep what came early; `flight` sees windows and round trips.
+//! * `framing`: bytes to records, payloads passed by arithmetic; `record` keeps the one under way;
+//!   `belief` doubts it; `search` finds the next one behind a hole.
 //!
 //! Decisions: RPC is recognised by its bytes, never by ports. What came first wins. A hole costs
 //! the records that lie in it and no others; its bytes are counted ([`Counters::lost`]). A record
@@ -24,11 +24,14 @@
 //! only after [`Streams::finish`]: what a connection carries may turn out at its end.
 
 mod anomaly;
+mod belief;
 mod connection;
 mod direction;
 mod flight;
 mod framing;
 mod held;
+mod holes;
+mod record;
 mod search;
 mod shared;
 mod table;

@@ -16,7 +16,8 @@ use wire::rpc::recognise::{Found, looks_like_record};
 
 use super::Sink;
 use super::anomaly::Anomaly;
-use super::framing::{Framer, Step, Trust};
+use super::belief::Trust;
+use super::framing::{Framer, Step};
 use super::shared::Scene;
 use crate::call::Stamp;
 

@@ -1,0 +1,69 @@
+//! Whether bytes where a record is due are one.
+//!
+//! Where records followed each other, the words that all have are enough; at the front of a stream
+//! and behind a record that was found by searching, the whole header has to be one.
+
+use wire::rpc::{Reply, looks_like_call, looks_like_reply};
+
+/// Shortest head that is handed on: xid, message type, and the word behind.
+pub(super) const MIN_HEAD_BYTES: usize = 12;
+/// Fixed words of a call, and of a reply with an empty verifier.
+const HEADER_BYTES: usize = 24;
+/// A reply's header with the longest verifier.
+const LONGEST_REPLY_HEADER: usize = HEADER_BYTES + 400;
+
+/// How sure the place of the next record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// The stream begins here, and may be no RPC.
+    Fresh,
+    /// The last record was found by searching.
+    Found,
+    /// Records followed each other.
+    Sure,
+}
+
+/// An answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Belief {
+    Yes,
+    No,
+    /// More bytes will tell.
+    Open,
+}
+
+impl From<bool> for Belief {
+    fn from(yes: bool) -> Self {
+        if yes { Belief::Yes } else { Belief::No }
+    }
+}
+
+/// Whether bytes from a message's front may be one; `ends` if it has no more.
+pub(super) fn believe(trust: Trust, front: &[u8], ends: bool) -> Belief {
+    if trust == Trust::Sure && (ends || front.len() >= MIN_HEAD_BYTES) {
+        return believable_in_step(front).into();
+    }
+    if !ends && front.len() < HEADER_BYTES {
+        return Belief::Open;
+    }
+    match front.get(4..8) {
+        Some([0, 0, 0, 0]) => looks_like_call(front).is_some().into(),
+        Some([0, 0, 0, 1]) if looks_like_reply(front).is_some() => Belief::Yes,
+        Some([0, 0, 0, 1]) if !ends && front.len() < LONGEST_REPLY_HEADER => {
+            match Reply::parse(front) {
+                Ok(reply) if reply.status.is_none() => Belief::Open,
+                _ => Belief::No,
+            }
+        }
+        _ => Belief::No,
+    }
+}
+
+/// Words that every call (type 0, RPC version 2) and reply (type 1, accepted or denied) has.
+#[inline(always)]
+pub(super) fn believable_in_step(front: &[u8]) -> bool {
+    matches!(
+        front.get(4..12),
+        Some([0, 0, 0, 0, 0, 0, 0, 2] | [0, 0, 0, 1, 0, 0, 0, 0 | 1])
+    )
+}
