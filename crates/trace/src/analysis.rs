@@ -3,15 +3,32 @@
 //! Two threads: one reads and finds segments ([`crate::source`]), one does all the rest. Batches of
 //! columns go to the caller through a short channel, so that a slow writer slows the reader and
 //! memory stays flat.
+//!
+//! Ends: the capture's; [`Analysis::stop`]; an input that cannot be read any more; the taker of the
+//! columns going away; a panic in one of the threads, which becomes an error. In each case both
+//! threads end: dropping the blocks stops their reader.
 
-use std::sync::mpsc::Receiver;
+mod dispatch;
+mod pass;
+mod summary;
+
+use std::any::Any;
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::{Builder, JoinHandle};
 
 use arrow_array::RecordBatch;
+use measure::clock::thread_cpu_ns;
 use serde_json::Value;
 
+use crate::block::Block;
 use crate::error::TraceError;
 use crate::lens::{LensOptions, Section};
-use crate::source::Input;
+use crate::source::{Blocks, Bounds, Input, Reader, Watcher, spawn};
+
+pub use pass::Pass;
 
 /// What is asked for.
 #[derive(Clone, Debug, Default)]
@@ -53,34 +70,139 @@ pub struct Findings {
     pub cpu_ns: u64,
 }
 
+/// Batches of columns that wait for their taker.
+const BATCHES: usize = 2;
+
 /// A running analysis.
 #[derive(Debug)]
-pub struct Analysis {}
+pub struct Analysis {
+    watcher: Watcher,
+    stop: Arc<AtomicBool>,
+    calls: Arc<AtomicU64>,
+    batches: Option<Receiver<RecordBatch>>,
+    thread: JoinHandle<Result<Findings, TraceError>>,
+}
 
 impl Analysis {
     /// Opens the inputs and starts the threads. What is wrong with the first input is told here,
     /// if it is a file; a stream is first read by its thread (a live capture tool may hold its
     /// header back until packets come), and what is wrong with it is told by `finish`.
-    pub fn start(_inputs: Vec<Input>, _options: Options) -> Result<Self, TraceError> {
-        Ok(Analysis {})
+    ///
+    /// # Errors
+    /// The first input cannot be read, or the options are wrong.
+    pub fn start(inputs: Vec<Input>, options: Options) -> Result<Self, TraceError> {
+        let names = inputs.iter().map(Input::name).collect();
+        Self::start_reader(Reader::open(inputs)?, names, &options)
+    }
+
+    fn start_reader(
+        reader: Reader,
+        names: Vec<String>,
+        options: &Options,
+    ) -> Result<Self, TraceError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let calls = Arc::new(AtomicU64::new(0));
+        let mut pass = Pass::new(options, Arc::clone(&stop))?;
+        let batches = options.columns.then(|| {
+            let (sender, receiver) = sync_channel(BATCHES);
+            pass.set_columns(sender);
+            receiver
+        });
+        let blocks = spawn(reader)?;
+        let watcher = blocks.watcher();
+        let (stop_seen, calls_seen) = (Arc::clone(&stop), Arc::clone(&calls));
+        let thread = Builder::new()
+            .name("calls".to_owned())
+            .spawn(move || analyse(pass, blocks, &names, &stop_seen, &calls_seen))
+            .map_err(|error| TraceError::Thread(error.to_string()))?;
+        Ok(Analysis {
+            watcher,
+            stop,
+            calls,
+            batches,
+            thread,
+        })
     }
 
     /// How far it is.
     pub fn progress(&self) -> Progress {
-        Progress::default()
+        Progress {
+            read_bytes: self.watcher.read_bytes(),
+            total_bytes: self.watcher.total_bytes(),
+            frames: self.watcher.frames(),
+            calls: self.calls.load(Relaxed),
+            finished: self.thread.is_finished(),
+        }
     }
 
     /// Batches of rows in the order of the calls, once, if columns were asked for. They have to be
     /// taken, or the analysis waits.
     pub fn batches(&mut self) -> Option<Receiver<RecordBatch>> {
-        None
+        self.batches.take()
     }
 
     /// Asks the threads to end soon; `finish` then gives `Interrupted`.
-    pub fn stop(&self) {}
+    pub fn stop(&self) {
+        self.stop.store(true, Relaxed);
+        self.watcher.stop();
+    }
 
     /// Waits for the end.
+    ///
+    /// # Errors
+    /// An input could not be read to its end, the analysis was stopped, or a thread failed.
     pub fn finish(self) -> Result<Findings, TraceError> {
-        Err(TraceError::Interrupted)
+        // Columns that nobody took: a thread that waits to hand some over ends.
+        drop(self.batches);
+        match self.thread.join() {
+            Ok(result) => result,
+            Err(panic) => Err(TraceError::Thread(text_of(&*panic))),
+        }
     }
+}
+
+/// Analyses a capture on the caller's thread, without columns: for tests, benches and fuzzing.
+///
+/// # Errors
+/// As [`Analysis::start`] and [`Analysis::finish`].
+pub fn analyse_bytes(
+    bytes: impl Read + Send + 'static,
+    options: &Options,
+) -> Result<Findings, TraceError> {
+    let mut reader = Reader::of_bytes("capture", bytes, Bounds::default())?;
+    let mut pass = Pass::new(options, Arc::default())?;
+    let mut block = Block::default();
+    while reader.read(&mut block)? {
+        pass.block(&block)?;
+    }
+    pass.finish(&reader.totals(), &[])
+}
+
+/// The analysing thread.
+fn analyse(
+    mut pass: Pass,
+    mut blocks: Blocks,
+    names: &[String],
+    stop: &AtomicBool,
+    calls: &AtomicU64,
+) -> Result<Findings, TraceError> {
+    measure::thread::leave_signals_to_others();
+    while let Some(block) = blocks.next_block()? {
+        if stop.load(Relaxed) {
+            return Err(TraceError::Interrupted);
+        }
+        pass.block(&block)?;
+        calls.store(pass.settled(), Relaxed);
+        blocks.recycle(block);
+    }
+    let mut findings = pass.finish(blocks.totals(), names)?;
+    findings.cpu_ns = thread_cpu_ns().saturating_add(blocks.cpu_ns());
+    Ok(findings)
+}
+
+/// What a thread said when it panicked.
+fn text_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "it panicked".to_owned())
 }

@@ -67,11 +67,11 @@ pub fn learn(names: &mut Names, server: Host, step: &Step<'_>, results: &Results
     }
 }
 
-/// How the current object was reached whose handle is not known.
+/// How the current object was reached, for when the server tells its handle.
 #[derive(Clone, Copy, Debug)]
 enum Reached<'s> {
-    /// It is known, or nothing is.
-    Known(Option<FileId>),
+    /// By its handle, or it is not known how.
+    Otherwise,
     /// By PUTROOTFH.
     Root,
     /// By a name in a directory.
@@ -85,12 +85,15 @@ pub struct Walk<'n, 's> {
     server: Host,
     steps: Steps<'s>,
     next: Option<Step<'s>>,
-    current: Reached<'s>,
+    /// The current object, if its number is known or was needed.
+    known: Option<FileId>,
+    reached: Reached<'s>,
     saved: Option<FileId>,
     named_by: u32,
+    /// The object of the naming operation is the current one, and has no number yet.
+    asked: bool,
     opened: bool,
-    /// The object that the naming operation worked on; for OPEN: the file that was opened.
-    pub about: Option<FileId>,
+    about: Option<FileId>,
 }
 
 impl<'n, 's> Walk<'n, 's> {
@@ -103,9 +106,11 @@ impl<'n, 's> Walk<'n, 's> {
             server,
             steps,
             next,
-            current: Reached::Known(None),
+            known: None,
+            reached: Reached::Otherwise,
             saved: None,
             named_by,
+            asked: false,
             opened: false,
             about: None,
         }
@@ -114,52 +119,73 @@ impl<'n, 's> Walk<'n, 's> {
     /// Of a READDIRPLUS in this directory.
     pub fn of_directory(names: &'n mut Names, server: Host, directory: Option<FileId>) -> Self {
         let mut walk = Walk::of_compound(names, server, &[], 0);
-        walk.current = Reached::Known(directory);
+        walk.known = directory;
         walk
+    }
+
+    /// The object that the naming operation worked on; for OPEN: the file that was opened.
+    pub fn about(mut self) -> Option<FileId> {
+        self.settle_about();
+        self.about
     }
 
     /// The current object's number.
     fn current(&mut self) -> Option<FileId> {
-        let id = match self.current {
-            Reached::Known(id) => return id,
-            Reached::Root => self.names.root(self.server),
-            Reached::Name(directory, name) => self.names.child_or_new(directory, name),
-        };
-        self.current = Reached::Known(id);
-        id
+        if self.known.is_none() {
+            self.known = match self.reached {
+                Reached::Otherwise => None,
+                Reached::Root => self.names.root(self.server),
+                Reached::Name(directory, name) => self.names.child_or_new(directory, name),
+            };
+        }
+        self.known
+    }
+
+    /// Another object becomes the current one.
+    fn go_to(&mut self, known: Option<FileId>, reached: Reached<'s>) {
+        self.settle_about();
+        self.known = known;
+        self.reached = reached;
+    }
+
+    fn settle_about(&mut self) {
+        if self.asked {
+            self.asked = false;
+            self.about = self.current();
+        }
     }
 
     fn by_name(&mut self, name: &'s [u8]) {
-        self.current = match self.current() {
+        let reached = match self.current() {
             Some(directory) => Reached::Name(directory, name),
-            None => Reached::Known(None),
+            None => Reached::Otherwise,
         };
+        self.go_to(None, reached);
     }
 
     /// The server told the current object's handle.
     fn handle(&mut self, handle: &[u8]) {
-        let Some(id) = self.names.file_id(self.server, handle) else {
-            self.current = Reached::Known(None);
-            return;
-        };
-        match self.current {
-            Reached::Name(directory, name) => self.names.set_name(directory, name, id),
-            Reached::Root => self.names.is_server_root(self.server, id),
-            Reached::Known(_) => {}
+        let id = self.names.file_id(self.server, handle);
+        match (id, self.reached) {
+            (Some(id), Reached::Name(directory, name)) => self.names.set_name(directory, name, id),
+            (Some(id), Reached::Root) => self.names.is_server_root(self.server, id),
+            _ => {}
         }
-        self.current = Reached::Known(Some(id));
-        if self.opened {
+        self.known = id;
+        self.reached = Reached::Otherwise;
+        if self.opened || self.asked {
             self.opened = false;
-            self.about = Some(id);
+            self.asked = false;
+            self.about = id;
         }
     }
 
     fn done(&mut self, step: &Step<'s>, opcode: u32) {
         match opcode {
-            PUTFH => self.current = Reached::Known(known(step.file)),
-            PUTROOTFH | PUTPUBFH => self.current = Reached::Root,
+            PUTFH => self.go_to(known(step.file), Reached::Otherwise),
+            PUTROOTFH | PUTPUBFH => self.go_to(None, Reached::Root),
             SAVEFH => self.saved = self.current(),
-            RESTOREFH => self.current = Reached::Known(self.saved),
+            RESTOREFH => self.go_to(self.saved, Reached::Otherwise),
             LOOKUP | CREATE => self.by_name(step.name),
             OPEN => {
                 // Without a name the current object itself is opened (CLAIM_FH).
@@ -173,9 +199,9 @@ impl<'n, 's> Walk<'n, 's> {
                     .current()
                     .and_then(|id| self.names.file(id))
                     .and_then(|file| file.parent);
-                self.current = Reached::Known(parent);
+                self.go_to(parent, Reached::Otherwise);
             }
-            OPENATTR | SECINFO | SECINFO_NO_NAME => self.current = Reached::Known(None),
+            OPENATTR | SECINFO | SECINFO_NO_NAME => self.go_to(None, Reached::Otherwise),
             REMOVE => {
                 if let Some(directory) = self.current() {
                     self.names.remove(directory, step.name);
@@ -201,7 +227,8 @@ impl<'a> Visitor<'a> for Walk<'_, '_> {
         let results = &operation.results;
         let opcode = operation.opcode;
         if opcode == self.named_by && self.about.is_none() {
-            self.about = self.current();
+            self.about = self.known;
+            self.asked = self.known.is_none();
         }
         let step = match self.next {
             Some(step)
@@ -227,7 +254,7 @@ impl<'a> Visitor<'a> for Walk<'_, '_> {
         if let Some(handle) = results.file_handle {
             self.handle(handle);
         }
-        if let (Some(attributes), Reached::Known(Some(id))) = (results.attributes, self.current)
+        if let (Some(attributes), Some(id)) = (results.attributes, self.known)
             && let Some(kind) = attributes.file_type
         {
             self.names.set_type(id, kind);

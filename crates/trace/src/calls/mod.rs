@@ -29,6 +29,8 @@ mod peers;
 mod reply;
 mod steps;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use wire::programs::{MOUNT, NFS, NLM, is_callback};
 use wire::rpc::{self, Credential};
@@ -321,7 +323,7 @@ impl<O: Output> Calls<O> {
         let arguments = &summary.arguments;
         self.fields(server, arguments, open);
         open.bytes_written = arguments.data_bytes.unwrap_or(0);
-        if arguments.name.is_some() {
+        if arguments.name.is_some() || arguments.target_name.is_some() {
             self.procedure_steps(server, arguments, open);
         }
         self.judge(message, &summary, open);

@@ -209,7 +209,7 @@ impl<O: Output> Calls<O> {
             let names = &mut self.names;
             let mut walk = Walk::of_compound(names, server, steps, open.operation);
             let summary = summarise_reply_with(place, body, &mut walk);
-            if let Some(FileId(number)) = walk.about
+            if let Some(FileId(number)) = walk.about()
                 && (open.file == NONE || open.operation == OPEN)
             {
                 open.file = number;

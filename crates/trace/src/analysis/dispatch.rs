@@ -1,0 +1,218 @@
+//! Hands events and settled calls to the lenses that want them, and calls to the columns.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{SyncSender, TrySendError};
+use std::time::Duration;
+
+use arrow_array::RecordBatch;
+
+use super::Options;
+use crate::call::Call;
+use crate::calls::Output;
+use crate::columns::Batches;
+use crate::error::TraceError;
+use crate::event::Event;
+use crate::lens::{Extent, Interest, LENSES, Lens, Section};
+use crate::names::Names;
+
+/// The lens that always runs.
+const ALWAYS: &str = "operations";
+/// How long a full channel is left alone before it is tried again: short against the time that
+/// writing a batch takes.
+const RETRY: Duration = Duration::from_millis(2);
+
+/// A lens with its name.
+struct Running {
+    name: &'static str,
+    lens: Box<dyn Lens>,
+    interest: Interest,
+}
+
+/// Where batches of columns go.
+pub(super) struct Columns {
+    pub(super) batches: Batches,
+    pub(super) sender: SyncSender<RecordBatch>,
+}
+
+/// Lenses and columns of one analysis.
+pub(super) struct Dispatch {
+    lenses: Vec<Running>,
+    columns: Option<Columns>,
+    /// Times of calls that count, nanoseconds since 1970; not known before the first frame.
+    window_ns: Option<(i64, i64)>,
+    messages: bool,
+    transport: bool,
+    stop: Arc<AtomicBool>,
+    /// Why columns cannot go on.
+    failed: Option<TraceError>,
+    settled: u64,
+}
+
+impl Dispatch {
+    /// Makes the lenses that are asked for; errors of their options are told here.
+    pub(super) fn new(options: &Options, stop: Arc<AtomicBool>) -> Result<Self, TraceError> {
+        for name in &options.lenses {
+            if !LENSES.iter().any(|(known, _)| known == name) {
+                return Err(TraceError::UnknownLens(name.clone()));
+            }
+        }
+        let wanted = |name: &str| {
+            name == ALWAYS
+                || options.lenses.is_empty()
+                || options.lenses.iter().any(|asked| asked == name)
+        };
+        let mut lenses = Vec::new();
+        for (name, make) in LENSES.iter().filter(|(name, _)| wanted(name)) {
+            let lens = make(&options.lens)?;
+            let interest = lens.interest();
+            lenses.push(Running {
+                name,
+                lens,
+                interest,
+            });
+        }
+        Ok(Dispatch {
+            messages: lenses.iter().any(|lens| lens.interest.messages),
+            transport: lenses.iter().any(|lens| lens.interest.transport),
+            lenses,
+            columns: None,
+            window_ns: None,
+            stop,
+            failed: None,
+            settled: 0,
+        })
+    }
+
+    /// Batches of columns go there.
+    pub(super) fn set_columns(&mut self, sender: SyncSender<RecordBatch>) {
+        self.columns = Some(Columns {
+            batches: Batches::new(),
+            sender,
+        });
+    }
+
+    /// Only calls first sent within this time count.
+    pub(super) fn set_window(&mut self, window_ns: (i64, i64)) {
+        self.window_ns = Some(window_ns);
+    }
+
+    /// Calls given out.
+    pub(super) fn settled(&self) -> u64 {
+        self.settled
+    }
+
+    /// Why the analysis cannot go on.
+    pub(super) fn take_failure(&mut self) -> Option<TraceError> {
+        self.failed.take()
+    }
+
+    /// All calls were seen: last batch, sections.
+    pub(super) fn finish(
+        mut self,
+        names: &Names,
+        extent: &Extent,
+    ) -> Result<Vec<(String, Section)>, TraceError> {
+        if let Some(mut columns) = self.columns.take()
+            && let Some(batch) = columns.batches.finish()?
+        {
+            send(&columns.sender, batch, &self.stop)?;
+        }
+        if let Some(failure) = self.failed {
+            return Err(failure);
+        }
+        let sections = self.lenses.iter_mut().map(|running| {
+            let section = running.lens.finish(names, extent);
+            (running.name.to_owned(), section)
+        });
+        Ok(sections.collect())
+    }
+
+    #[inline(always)]
+    fn counts(&self, time_ns: i64) -> bool {
+        self.window_ns
+            .is_none_or(|(from_ns, to_ns)| time_ns >= from_ns && time_ns < to_ns)
+    }
+
+    fn row(&mut self, call: &Call, names: &Names) {
+        let Some(columns) = &mut self.columns else {
+            return;
+        };
+        let sent = match columns.batches.push(call, names) {
+            Ok(Some(batch)) => send(&columns.sender, batch, &self.stop),
+            Ok(None) => return,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = sent {
+            self.failed = Some(error);
+            self.columns = None;
+        }
+    }
+}
+
+impl Output for Dispatch {
+    fn wants_messages(&self) -> bool {
+        self.messages
+    }
+
+    fn wants_transport(&self) -> bool {
+        self.transport
+    }
+
+    fn event(&mut self, event: &Event<'_>, names: &Names) {
+        let (time_ns, of_transport) = match event {
+            Event::Sent { call, .. } | Event::Replied { call, .. } => {
+                (call.call_first.time_ns, false)
+            }
+            Event::Transport(event) => (event.time_ns, true),
+        };
+        if !self.counts(time_ns) {
+            return;
+        }
+        for running in &mut self.lenses {
+            let wanted = if of_transport {
+                running.interest.transport
+            } else {
+                running.interest.messages
+            };
+            if wanted {
+                running.lens.event(event, names);
+            }
+        }
+    }
+
+    fn call(&mut self, call: &Call, names: &Names) {
+        self.settled += 1;
+        if !self.counts(call.call_first.time_ns) {
+            return;
+        }
+        for running in &mut self.lenses {
+            if running.interest.calls {
+                running.lens.call(call, names);
+            }
+        }
+        if self.columns.is_some() {
+            self.row(call, names);
+        }
+    }
+}
+
+/// Hands a batch over; waits while the channel is full, unless the analysis is to stop.
+fn send(
+    sender: &SyncSender<RecordBatch>,
+    batch: RecordBatch,
+    stop: &AtomicBool,
+) -> Result<(), TraceError> {
+    let mut batch = batch;
+    loop {
+        match sender.try_send(batch) {
+            Ok(()) => return Ok(()),
+            Err(TrySendError::Disconnected(_)) => return Err(TraceError::Interrupted),
+            Err(TrySendError::Full(back)) => batch = back,
+        }
+        if stop.load(Relaxed) {
+            return Err(TraceError::Interrupted);
+        }
+        std::thread::sleep(RETRY);
+    }
+}

@@ -1,0 +1,136 @@
+//! One pass over blocks, on one thread: streams, calls, lenses.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::SyncSender;
+
+use arrow_array::RecordBatch;
+
+use super::dispatch::Dispatch;
+use super::{Findings, Options, summary};
+use crate::block::Block;
+use crate::calls::Calls;
+use crate::error::TraceError;
+use crate::lens::Extent;
+use crate::source::Totals;
+use crate::stream::{Lost, Streams};
+
+/// The analysing half of an analysis.
+pub struct Pass {
+    streams: Streams,
+    calls: Calls<Dispatch>,
+    window_ns: Option<(i64, i64)>,
+    packets: u64,
+    bytes: u64,
+    times_ns: Option<(i64, i64)>,
+}
+
+impl Pass {
+    /// Nothing seen yet. `stop`: ends waits for the taker of columns.
+    ///
+    /// # Errors
+    /// A lens is not known, or does not like its options.
+    pub fn new(options: &Options, stop: Arc<AtomicBool>) -> Result<Self, TraceError> {
+        Ok(Pass {
+            streams: Streams::new(),
+            calls: Calls::new(Dispatch::new(options, stop)?),
+            window_ns: options.window_ns,
+            packets: 0,
+            bytes: 0,
+            times_ns: None,
+        })
+    }
+
+    /// Batches of columns go there.
+    pub fn set_columns(&mut self, sender: SyncSender<RecordBatch>) {
+        self.calls.output_mut().set_columns(sender);
+    }
+
+    /// Calls given out so far.
+    pub fn settled(&mut self) -> u64 {
+        self.calls.output_mut().settled()
+    }
+
+    /// Takes a block in.
+    ///
+    /// # Errors
+    /// Columns cannot be handed over any more.
+    pub fn block(&mut self, block: &Block) -> Result<(), TraceError> {
+        self.packets += block.frames;
+        self.bytes += block.wire_bytes;
+        if let Some((first_ns, last_ns)) = block.times_ns {
+            let (so_far_first, so_far_last) = match self.times_ns {
+                Some(times) => times,
+                None => self.begins(first_ns, last_ns),
+            };
+            self.times_ns = Some((so_far_first.min(first_ns), so_far_last.max(last_ns)));
+        }
+        for segment in &block.segments {
+            let payload = block.payload(segment);
+            self.streams.segment(segment, payload, &mut self.calls);
+        }
+        match self.calls.output_mut().take_failure() {
+            Some(failure) => Err(failure),
+            None => Ok(()),
+        }
+    }
+
+    /// The first frames' times are known: so is the window.
+    fn begins(&mut self, first_ns: i64, last_ns: i64) -> (i64, i64) {
+        if let Some((from_ns, to_ns)) = self.window_ns {
+            let at = |offset_ns| first_ns.saturating_add(offset_ns);
+            let window_ns = (at(from_ns), at(to_ns));
+            self.window_ns = Some(window_ns);
+            self.calls.output_mut().set_window(window_ns);
+        }
+        (first_ns, last_ns)
+    }
+
+    /// The capture ended. `totals`: what its reader saw; `inputs`: names of what was read.
+    ///
+    /// # Errors
+    /// The last batch of columns could not be handed over.
+    pub fn finish(mut self, totals: &Totals, inputs: &[String]) -> Result<Findings, TraceError> {
+        self.streams.finish(&mut self.calls);
+        self.calls.finish();
+        let counters = *self.streams.counters();
+        let mut anomalies: Vec<(&str, u64)> = totals.anomalies.iter().collect();
+        anomalies.extend(counters.iter());
+        anomalies.extend(self.calls.anomalies().iter());
+        let beyond = self.calls.names().beyond();
+        anomalies.extend(summary::beyond(&beyond));
+        let (first_ns, last_ns) = self.times_ns.unwrap_or_default();
+        let mut extent = Extent {
+            first_ns,
+            last_ns,
+            packets: self.packets,
+            calls: self.calls.calls(),
+        };
+        let whole = summary::Whole {
+            extent,
+            has_times: self.times_ns.is_some(),
+            bytes: self.bytes,
+            window_ns: self.window_ns.filter(|_| self.times_ns.is_some()),
+            lost: Lost {
+                bytes: counters
+                    .lost
+                    .bytes
+                    .saturating_add(totals.fragments_lost_bytes),
+                gaps: counters.lost.gaps,
+            },
+            files: self.calls.names().files() as u64,
+        };
+        let summary = summary::summary(&whole, totals, &anomalies, inputs);
+        if let Some((from_ns, to_ns)) = whole.window_ns {
+            extent.first_ns = first_ns.max(from_ns).min(last_ns);
+            extent.last_ns = last_ns.min(to_ns).max(extent.first_ns);
+        }
+        let (names, dispatch) = self.calls.into_parts();
+        let sections = dispatch.finish(&names, &extent)?;
+        Ok(Findings {
+            summary,
+            sections,
+            cpu_ns: 0,
+        })
+    }
+}
