@@ -23,6 +23,13 @@ pub(super) enum Trust {
     Sure,
 }
 
+/// Message type and RPC version of a call, as one number.
+const CALL_WORDS: u64 = 2;
+/// Message type and status of a reply to an accepted call.
+const ACCEPTED_WORDS: u64 = 1 << 32;
+/// The same for a denied call.
+const DENIED_WORDS: u64 = 1 << 32 | 1;
+
 /// An answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Belief {
@@ -62,8 +69,9 @@ pub(super) fn believe(trust: Trust, front: &[u8], ends: bool) -> Belief {
 /// Words that every call (type 0, RPC version 2) and reply (type 1, accepted or denied) has.
 #[inline(always)]
 pub(super) fn believable_in_step(front: &[u8]) -> bool {
+    let words = front.get(4..12).and_then(|words| words.first_chunk::<8>());
     matches!(
-        front.get(4..12),
-        Some([0, 0, 0, 0, 0, 0, 0, 2] | [0, 0, 0, 1, 0, 0, 0, 0 | 1])
+        words.map(|words| u64::from_be_bytes(*words)),
+        Some(CALL_WORDS | ACCEPTED_WORDS | DENIED_WORDS)
     )
 }

@@ -88,6 +88,22 @@ impl Connection {
         shared: &mut Shared,
         sink: &mut S,
     ) {
+        let (_, theirs) = pick(&mut self.sides, side);
+        if sink.wants_transport() || theirs.has_hole() {
+            self.acknowledgement_in_full(side, segment, shared, sink);
+        } else {
+            theirs.acknowledged_up_to(segment.acknowledgement);
+        }
+    }
+
+    #[inline(never)]
+    fn acknowledgement_in_full<S: Sink>(
+        &mut self,
+        side: Side,
+        segment: &Segment,
+        shared: &mut Shared,
+        sink: &mut S,
+    ) {
         let from_client = self.from_client(side);
         let (ours, theirs) = pick(&mut self.sides, side);
         let mut scene = Scene {
@@ -98,18 +114,11 @@ impl Connection {
             shared,
             sink,
         };
-        let mut window = (0, false);
-        if scene.sink.wants_transport() {
-            window = ours.window.bytes(segment, &theirs.window);
-            if ours.window.falls_to_zero(segment) {
-                tell(
-                    &mut scene,
-                    segment.time_ns,
-                    from_client,
-                    TransportKind::ZeroWindow,
-                );
-            }
+        if ours.window.falls_to_zero(segment) {
+            let kind = TransportKind::ZeroWindow;
+            tell(&mut scene, segment.time_ns, from_client, kind);
         }
+        let window = ours.window.bytes(segment, &theirs.window);
         theirs.acknowledge(segment, window, from_client, &mut scene);
         if theirs.has_hole() {
             let from_client = from_client.map(|client| !client);

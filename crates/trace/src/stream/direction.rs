@@ -127,8 +127,20 @@ impl Direction {
         !self.started || self.position(sequence).abs_diff(self.next) <= JUMP_BYTES
     }
 
-    /// The other side acknowledged bytes of this direction; `segment` is its.
+    /// The other side acknowledged bytes of this direction. Returns their position if they are
+    /// more than before, and whether there was a "before".
     #[inline(always)]
+    pub(super) fn acknowledged_up_to(&mut self, acknowledgement: u32) -> Option<(u64, bool)> {
+        let position = self.position(acknowledgement);
+        if !self.started || position <= self.acknowledged {
+            return None;
+        }
+        let before = self.acknowledged != 0;
+        self.acknowledged = position;
+        Some((position, before))
+    }
+
+    /// The same, with its event; `segment` is the other side's.
     pub(super) fn acknowledge<S: Sink>(
         &mut self,
         segment: &Segment,
@@ -136,20 +148,14 @@ impl Direction {
         from_client: Option<bool>,
         scene: &mut Scene<'_, S>,
     ) {
-        if !self.started {
-            return;
-        }
-        let position = self.position(segment.acknowledgement);
-        if position <= self.acknowledged {
-            return;
-        }
-        let first = self.acknowledged == 0;
-        self.acknowledged = position;
-        if scene.sink.wants_transport() {
+        let more = self.acknowledged_up_to(segment.acknowledgement);
+        if let Some((position, before)) = more
+            && scene.sink.wants_transport()
+        {
             let round_trip_ns = self
                 .flight
                 .acknowledge(position, segment.time_ns, scene.shared);
-            if !first || round_trip_ns.is_some() {
+            if before || round_trip_ns.is_some() {
                 let kind = TransportKind::Acknowledged {
                     round_trip_ns,
                     window_bytes: window.0,

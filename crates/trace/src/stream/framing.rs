@@ -174,7 +174,8 @@ impl Framer {
     /// A whole, single-fragment record that lies in one piece.
     #[inline(always)]
     fn hand_on<S: Sink>(&mut self, message: &[u8], stamp: Stamp, scene: &mut Scene<'_, S>) {
-        if self.role == Role::Unknown {
+        // A call's message type is 0.
+        if self.role == Role::Unknown && message.get(7) == Some(&0) {
             self.role = role_of(message);
         }
         scene.sink.message(&Message {
