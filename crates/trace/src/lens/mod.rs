@@ -4,6 +4,7 @@
 //! of the calls ([`Lens::call`]): settled means that no further reply is expected. It keeps bounded
 //! state and gives one [`Section`] at the end. Lenses do not know of each other.
 
+pub mod access;
 pub mod blocks;
 pub mod connection_slots;
 #[cfg(test)]
@@ -99,6 +100,7 @@ pub const LENSES: &[Registered] = &[
     ("points", points::make),
     ("rpcstat", rpcstat::make),
     ("stalls", stalls::make),
+    ("access", access::make),
     ("network", network::make),
     ("blocks", blocks::make),
 ];
