@@ -1,0 +1,193 @@
+"""One pass over captures: started in the core, waited for here, handed over as one object.
+
+The core reads and decodes on threads of its own. This thread only asks how far they are, so
+that a signal takes effect at once: Python's handler raises here, the analysis is told to stop,
+what was half written is removed, and the exception goes on.
+
+A person's mistakes (no such file, a folder) are `UsageError`, exit code 2; captures that
+cannot be read are `RunFailed`, exit code 1. What can be read in part is no error: it is
+counted in the result's `anomalies`.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from nfslab.errors import Interrupted, NfslabError, RunFailed, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from nfslab._core import CoreError, Trace, TraceProgress
+
+    Source = str | Path | tuple[str, int]
+    """A capture's path, or a stream: (name for messages, descriptor)."""
+
+LENSES_OF_REPORT = ("operations", "clients", "files", "rpcstat", "stalls", "access", "network")
+"""What the text report and JSON are made of; pictures need `points`, comparisons `blocks`."""
+
+POLL_FIRST_S = 0.002
+POLL_MOST_S = 0.05
+"""How often the core is asked how far it is: a small capture must not wait for a slow clock,
+and an interruption must be felt within a fifth of a second."""
+
+_USAGE = frozenset({"missing", "directory", "config"})
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is wanted of captures."""
+
+    lenses: Sequence[str] = LENSES_OF_REPORT
+    file_classes: Sequence[tuple[str, str]] = ()
+    """(name, glob of the path): first match wins."""
+    window_ns: tuple[int, int] | None = None
+    """Only calls sent in this time from the first frame on."""
+    calls: Path | None = None
+    """Write the calls there, as Parquet."""
+
+    def options(self) -> str:
+        """The core's options."""
+        return json.dumps(
+            {
+                "lenses": list(self.lenses),
+                "file_classes": [list(entry) for entry in self.file_classes],
+                "window_ns": self.window_ns,
+                "columns": self.calls is not None,
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureAnalysis:
+    """What was found in captures that were read as one."""
+
+    names: list[str]
+    """The captures, as given."""
+    content: dict[str, Any]
+    """The JSON contract: `packets`, `bytes`, `first_ns`, `operations`, a key for each lens."""
+    blobs: Mapping[str, tuple[str, bytes]] = field(default_factory=dict)
+    """Long columns: "lens/name" -> (numpy's element type, bytes)."""
+
+    @property
+    def label(self) -> str:
+        """The captures in a few words."""
+        if len(self.names) == 1:
+            return self.names[0]
+        return f"{self.names[0]} and {len(self.names) - 1} more"
+
+    @property
+    def calls(self) -> int:
+        """RPC calls of all programs; operations inside a COMPOUND are not counted again."""
+        return sum(row["calls"] for row in self.content["operations"] if not is_inner(row))
+
+    @property
+    def duration_ns(self) -> int:
+        """From the first frame to the last."""
+        first, last = self.content.get("first_ns"), self.content.get("last_ns")
+        return 0 if first is None or last is None else int(last - first)
+
+    def column(self, name: str) -> NDArray[Any]:
+        """A long column ("rpcstat/queue_mean") as an array; KeyError when there is none."""
+        import numpy as np
+
+        dtype, data = self.blobs[name]
+        found: NDArray[Any] = np.frombuffer(data, np.dtype(dtype))
+        return found
+
+
+def is_inner(row: Mapping[str, Any]) -> bool:
+    """Is this row an operation inside COMPOUNDs, which have a row of their own?"""
+    name = row.get("program_name")
+    compounds = (name == "NFS" and row["version"] == 4) or name == "NFS4_CALLBACK"
+    return compounds and row["operation"] not in ("NULL", "COMPOUND", "CB_NULL", "CB_COMPOUND")
+
+
+def read_captures(
+    sources: Sequence[Source],
+    asked: Asked,
+    progress: Callable[[TraceProgress], None] | None = None,
+) -> CaptureAnalysis:
+    """Read captures as one, whole. Raises `UsageError`, `RunFailed`, and what a signal raises."""
+    running = start(sources, asked)
+    try:
+        if asked.calls is None:
+            wait_for(running, progress)
+            return finish(running, sources)
+        return _with_calls(running, sources, asked.calls, progress)
+    finally:
+        running.stop()
+
+
+def _with_calls(
+    running: Trace,
+    sources: Sequence[Source],
+    calls: Path,
+    progress: Callable[[TraceProgress], None] | None,
+) -> CaptureAnalysis:
+    from nfslab.captures.writing import CallsWriter
+
+    writer = CallsWriter(running, calls)
+    try:
+        wait_for(running, progress)
+        found = finish(running, sources)
+    except BaseException as error:
+        running.stop()
+        writer.give_up()
+        if writer.failed is not None:
+            # It stopped the analysis: "interrupted" would only be the effect.
+            raise writer.failed from error
+        raise
+    writer.keep()
+    return found
+
+
+def start(sources: Sequence[Source], asked: Asked) -> Trace:
+    """Start reading; `UsageError` or `RunFailed` when a file cannot be read."""
+    from nfslab._core import CoreError, Trace
+
+    try:
+        return Trace(list(sources), asked.options())
+    except CoreError as error:
+        raise in_words(error) from error
+
+
+def wait_for(running: Trace, progress: Callable[[TraceProgress], None] | None = None) -> None:
+    """Wait until the threads have ended, telling `progress` now and then."""
+    pause_s = POLL_FIRST_S
+    while not (state := running.progress())["finished"]:
+        if progress is not None:
+            progress(state)
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 1.5, POLL_MOST_S)
+
+
+def finish(running: Trace, sources: Sequence[Source]) -> CaptureAnalysis:
+    """What was found."""
+    from nfslab._core import CoreError
+
+    try:
+        text, blobs = running.finish()
+    except CoreError as error:
+        raise in_words(error) from error
+    return CaptureAnalysis([name_of(source) for source in sources], json.loads(text), blobs)
+
+
+def name_of(source: Source) -> str:
+    """A capture's name for people."""
+    return source[0] if isinstance(source, tuple) else str(source)
+
+
+def in_words(error: CoreError) -> NfslabError:
+    """An error of the core as one of ours."""
+    if error.kind == "interrupted":
+        return Interrupted("the capture was not read to its end")
+    kind = UsageError if error.kind in _USAGE else RunFailed
+    return kind(error.what, why=error.why, fix=error.fix)

@@ -1,0 +1,271 @@
+"""Captures side by side: what got faster or slower, by the statistics of `nfslab compare`.
+
+The calls of a capture are no independent observations: they wait behind each other, and one
+stall slows a thousand of them. So each capture is cut into equal blocks of time (the core's
+lens `blocks`), and each block gives one observation of each operation: its median latency,
+its mean latency, its calls per second. Blocks of the two captures are compared as two sets of
+repetitions: Welch's t on the logarithms, the ratio of geometric means with its interval, and
+Holm's correction over everything that is compared here.
+
+Decisions. The last block is left out: the end of the capture cuts it. A block tells of an
+operation when it holds at least `MIN_ANSWERED` answered calls of it; with fewer than
+`MIN_BLOCKS` such blocks on a side the captures' own totals are laid beside each other, and
+their significance is unknown.
+
+Limits. Neighbouring blocks are not wholly independent where the load swings slowly; where they
+visibly follow each other (lag-one autocorrelation) a note says that the interval is too
+narrow. And two captures are two moments: what else differed between them, no statistic knows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nfslab.captures.spelling import operation
+from nfslab.statistics.comparison import Comparison, compare_many
+from nfslab.statistics.observations import Observations
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from nfslab.captures.analysis import CaptureAnalysis
+    from nfslab.statistics.verdicts import Better
+
+    Floats = NDArray[np.float64]
+    Key = tuple[int, int, str]
+
+MIN_BLOCKS = 5
+MIN_ANSWERED = 5
+AUTOCORRELATION_NOTED = 0.5
+AUTOCORRELATION_BLOCKS = 8
+"""Fewer blocks say nothing about how they follow each other."""
+
+METHOD = (
+    "Each capture is cut into equal blocks of time; a block gives one observation of each "
+    "operation, since calls within a block wait behind each other and are not independent. "
+    "Welch's t on the logarithms of the blocks; Holm's correction over all lines."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One figure that a block gives."""
+
+    name: str
+    column: str
+    unit: str
+    better: Better | None
+
+
+MEASURES = (
+    Measure("median latency", "p50_ns", "ns", "lower"),
+    Measure("mean latency", "mean_ns", "ns", "lower"),
+    Measure("calls per second", "calls", "1/s", None),
+)
+"""A rate has no direction: a client that waits less sends more, one with a cache sends fewer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedFigure:
+    """One figure of one operation, in two captures."""
+
+    program: int
+    version: int
+    operation: str
+    label: str
+    measure: Measure
+    capture: int
+    """Index of the capture that is compared with the first."""
+    blocks: bool
+    """Compared block by block; False: too few blocks, the totals are laid beside each other."""
+    result: Comparison
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "program": self.program,
+            "version": self.version,
+            "operation": self.operation,
+            "figure": self.measure.name,
+            "unit": self.measure.unit,
+            "capture": self.capture,
+            "by_blocks": self.blocks,
+            **self.result.as_dict(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureComparison:
+    """Every capture against the first."""
+
+    figures: list[ComparedFigure]
+    widths_ns: list[int]
+    """Length of a block, by capture."""
+    blocks: list[int]
+    """Whole blocks, by capture."""
+    notes: list[str]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "method": METHOD,
+            "block_ns": self.widths_ns,
+            "blocks": self.blocks,
+            "figures": [figure.as_dict() for figure in self.figures],
+            "notes": self.notes,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """What is to be compared, before it is."""
+
+    key: Key
+    label: str
+    measure: Measure
+    capture: int
+    base: Floats
+    new: Floats
+    by_blocks: bool
+
+
+def compare_captures(captures: Sequence[CaptureAnalysis]) -> CaptureComparison:
+    """Each capture with the first, in all operations that both have. Needs lens `blocks`."""
+    notes: list[str] = []
+    pairs: list[_Pair] = []
+    for index in range(1, len(captures)):
+        pairs += _pairs(captures[0], captures[index], index, notes)
+    results = _compared(pairs)
+    figures = [
+        ComparedFigure(*pair.key, pair.label, pair.measure, pair.capture, pair.by_blocks, result)
+        for pair, result in zip(pairs, results, strict=True)
+    ]
+    few = dict.fromkeys(f.label for f in figures if not f.blocks)
+    if few:
+        notes.insert(
+            0,
+            f"{', '.join(few)}: fewer than {MIN_BLOCKS} blocks with {MIN_ANSWERED} answered "
+            "calls on a side; whole captures are laid beside each other, significance unknown",
+        )
+    shown = [capture.content["blocks"]["blocks"] for capture in captures]
+    return CaptureComparison(
+        figures, [b["width_ns"] for b in shown], [b["whole"] for b in shown], notes
+    )
+
+
+def _compared(pairs: Sequence[_Pair]) -> list[Comparison]:
+    """All of them as one family."""
+    if not pairs:
+        return []
+
+    def observed(side: str) -> Observations:
+        values = [getattr(pair, side) for pair in pairs]
+        groups = np.repeat(np.arange(len(pairs)), [v.size for v in values])
+        return Observations.of(np.concatenate(values), groups=groups)
+
+    return compare_many(
+        observed("base"),
+        observed("new"),
+        n_groups=len(pairs),
+        better=[pair.measure.better for pair in pairs],
+    )
+
+
+def _pairs(
+    base: CaptureAnalysis, new: CaptureAnalysis, index: int, notes: list[str]
+) -> list[_Pair]:
+    mine, theirs = _rows(base), _rows(new)
+    for side, keys in ((base, mine.keys() - theirs.keys()), (new, theirs.keys() - mine.keys())):
+        if keys:
+            names = sorted(operation((mine.get(key) or theirs[key])[0]) for key in keys)
+            notes.append(f"only in {side.label}: {', '.join(names)}")
+    found = []
+    for key in sorted(mine.keys() & theirs.keys(), key=lambda key: -_calls(mine[key][0])):
+        label = operation(mine[key][0])
+        for measure in MEASURES:
+            pair = _pair(key, label, measure, index, mine[key], theirs[key])
+            if pair is not None:
+                found.append(pair)
+                if pair.by_blocks:
+                    notes += _following(pair, (base.label, new.label))
+    return found
+
+
+def _rows(capture: CaptureAnalysis) -> dict[Key, tuple[Mapping[str, Any], CaptureAnalysis]]:
+    rows = capture.content["blocks"]["blocks"]["operations"]
+    return {(row["program"], row["version"], row["operation"]): (row, capture) for row in rows}
+
+
+def _calls(row: Mapping[str, Any]) -> int:
+    return sum(row["calls"])
+
+
+def _pair(
+    key: Key,
+    label: str,
+    measure: Measure,
+    index: int,
+    base: tuple[Mapping[str, Any], CaptureAnalysis],
+    new: tuple[Mapping[str, Any], CaptureAnalysis],
+) -> _Pair | None:
+    blocks = (_of_blocks(measure, *base), _of_blocks(measure, *new))
+    if min(values.size for values in blocks) >= MIN_BLOCKS:
+        return _Pair(key, label, measure, index, *blocks, by_blocks=True)
+    totals = (_of_all(measure, *base), _of_all(measure, *new))
+    if totals[0] is None or totals[1] is None:
+        return None
+    whole = (np.array([totals[0]]), np.array([totals[1]]))
+    return _Pair(key, label, measure, index, *whole, by_blocks=False)
+
+
+def _of_blocks(measure: Measure, row: Mapping[str, Any], capture: CaptureAnalysis) -> Floats:
+    """One value a whole block that tells of the operation."""
+    shown = capture.content["blocks"]["blocks"]
+    whole = shown["whole"]
+    told = np.array(row["answered"][:whole]) >= MIN_ANSWERED
+    values = row[measure.column][:whole]
+    if measure.column == "calls":
+        # Blocks without a call are observations of a rate too, where the operation is common.
+        rates = np.asarray(values, dtype=np.float64) / (shown["width_ns"] / 1e9)
+        return rates if np.count_nonzero(told) >= MIN_BLOCKS else rates[:0]
+    return np.array([v for v, ok in zip(values, told, strict=True) if ok and v], dtype=np.float64)
+
+
+def _of_all(measure: Measure, row: Mapping[str, Any], capture: CaptureAnalysis) -> float | None:
+    """The same of the whole capture."""
+    if measure.column == "calls":
+        return _calls(row) / (capture.duration_ns / 1e9) if capture.duration_ns else None
+    key = (row["program"], row["version"], row["operation"])
+    for other in capture.content["operations"]:
+        if (other["program"], other["version"], other["operation"]) == key:
+            name = "p50" if measure.column == "p50_ns" else "mean"
+            value = (other["latency_ns"] or {}).get(name)
+            return float(value) if value else None
+    return None
+
+
+def _following(pair: _Pair, labels: tuple[str, str]) -> list[str]:
+    """Notes on blocks that follow each other."""
+    found = []
+    for label, values in zip(labels, (pair.base, pair.new), strict=True):
+        r = lag_one(values)
+        if r is not None and r > AUTOCORRELATION_NOTED:
+            found.append(
+                f"{pair.label}, {pair.measure.name}: neighbouring blocks of {label} resemble each "
+                f"other (autocorrelation {r:.2f}); its interval is too narrow"
+            )
+    return found
+
+
+def lag_one(values: Floats) -> float | None:
+    """Autocorrelation of neighbours; None where there is no telling."""
+    if values.size < AUTOCORRELATION_BLOCKS:
+        return None
+    deviations = values - values.mean()
+    spread = float(np.dot(deviations, deviations))
+    return float(np.dot(deviations[1:], deviations[:-1])) / spread if spread > 0 else None

@@ -1,0 +1,91 @@
+"""The calls of a running analysis on their way into a Parquet file.
+
+A thread takes the rows, since the core waits for somebody to take them, while the main
+thread looks after progress and signals. The file gets its name when all went well, and never
+exists half written under it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from typing import TYPE_CHECKING
+
+from nfslab.errors import RunFailed
+from nfslab.results.durable import TEMPORARY_PREFIX, fsync_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nfslab._core import CallRows, Trace
+
+END_LIMIT_S = 30.0
+"""How long the last rows may take to reach the disk once the analysis was told to stop."""
+
+
+class CallsWriter:
+    """Takes the rows of an analysis and writes them; `keep` or `give_up` once it has ended."""
+
+    def __init__(self, running: Trace, path: Path) -> None:
+        rows = running.batches()
+        if rows is None:
+            raise ValueError("the analysis was started without columns")
+        self._running, self._path = running, path
+        self._temporary = path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{os.getpid()}")
+        self._error: Exception | None = None
+        self.rows = 0
+        try:
+            # Now, not when an hour of decoding is over.
+            self._temporary.touch()
+        except OSError as error:
+            raise _refused(path, error) from error
+        self._thread = threading.Thread(
+            target=self._write, args=(rows,), name="nfslab-calls", daemon=True
+        )
+        self._thread.start()
+
+    def _write(self, rows: CallRows) -> None:
+        from nfslab.captures.parquet import write_calls
+
+        try:
+            self.rows = write_calls(rows, self._temporary)
+        except Exception as error:
+            self._error = error
+            # Nobody takes the rows any more: the analysis would wait for ever.
+            self._running.stop()
+
+    @property
+    def failed(self) -> RunFailed | None:
+        """Why writing ended early, if it did."""
+        return None if self._error is None else _refused(self._path, self._error)
+
+    def keep(self) -> None:
+        """The analysis ended well: the file gets its name. `RunFailed` when it cannot."""
+        self._thread.join()
+        if (failed := self.failed) is not None:
+            self._remove()
+            raise failed
+        try:
+            fsync_path(self._temporary)
+            self._temporary.rename(self._path)
+            fsync_path(self._path.parent)
+        except OSError as error:
+            self._remove()
+            raise _refused(self._path, error) from error
+
+    def give_up(self) -> None:
+        """The analysis was stopped, or failed: nothing is left behind."""
+        self._thread.join(END_LIMIT_S)
+        self._remove()
+
+    def _remove(self) -> None:
+        with contextlib.suppress(OSError):
+            self._temporary.unlink(missing_ok=True)
+
+
+def _refused(path: Path, error: Exception) -> RunFailed:
+    why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return RunFailed(
+        f"cannot write the calls to {path}", why=why, fix="give another file with --calls FILE"
+    )
