@@ -3,7 +3,8 @@
 // window, or when the page has nothing else to do; for paper it is drawn anew as SVG.
 //
 // spec: {id, title, renderer, axes: 'x' | 'y' | 'xy', link, caption(), controls(fig),
-//        prepare(): promise, domain(): {x, y}, scene(width, viewport, hidden, paper), table()}
+//        prepare(): promise, domain(): {x, y}, scene(width, viewport, hidden, paper), table(),
+//        least: smallest share of x that may fill the view}
 
 import { button, h, s, uniqueId } from './dom.js';
 import { count, quantity } from './format.js';
@@ -105,7 +106,8 @@ export class Figure {
   async refresh() {
     await this.spec.prepare?.();
     const full = this.spec.domain();
-    if (!this.viewport) this.viewport = new Viewport(full, () => this.later(), this.spec.link);
+    if (!this.viewport) this.viewport = new Viewport(full, () => this.later(), this.spec.link,
+        this.spec.least);
     else this.viewport.refit(full);
     this.plot ??= new Plot(this.host, this.spec.renderer);
     this.render();

@@ -4,7 +4,8 @@
 //   intervals {items: [{at, low, high}], colour, width, across}  across: horizontal bars
 //   stack     {xs, bands: [{values, colour}], step}   painted cumulated, from the top down
 //   rules     {items: [{at, label}], axis: 'x' | 'y', colour, dash}
-//   shades    {items: [{from, to}], axis, colour, opacity}
+//   shades    {items: [{from, to, label}], axis, colour, opacity, low}  low: labels below
+//   bars      {items: [{at, from, to}], colour}       lying bars
 //   labels    {items: [{x, y, text}], colour, align, dx}   may leave the panel
 
 import { colour } from './theme.js';
@@ -13,6 +14,8 @@ import { colour } from './theme.js';
 const FONT = "system-ui, 'DejaVu Sans', sans-serif";
 
 const CAP = 4;
+const LEAST_BAND = 1.5;
+const BAR_PX = 15;
 
 const base = (index) => ({
   xAxisIndex: index, yAxisIndex: index, animation: false, silent: true, clip: true,
@@ -119,7 +122,35 @@ function shades(layer, index) {
     const [low, high] = [Math.min(p, q), Math.max(p, q)];
     const shape = upright ? { x: low, y, width: high - low, height }
       : { x, y: low, width, height: high - low };
-    return { type: 'rect', shape, style: { fill: layer.colour, opacity: layer.opacity ?? 0.12 } };
+    const band = {
+      type: 'rect', shape, style: { fill: layer.colour, opacity: layer.opacity ?? 0.12 },
+    };
+    const { label } = layer.items[params.dataIndex];
+    if (!label) return band;
+    // At least a line, however short the band is.
+    band.shape.x = Math.min(low, high - LEAST_BAND);
+    band.shape.width = Math.max(high - low, LEAST_BAND);
+    return {
+      type: 'group',
+      children: [band, {
+        type: 'text',
+        style: {
+          text: label, x: Math.max(low, x) + 3, y: layer.low ? y + height - 3 : y + 3,
+          fill: layer.colour, fontSize: 10.5, fontFamily: FONT, fontWeight: 600, align: 'left',
+          verticalAlign: layer.low ? 'bottom' : 'top',
+        },
+      }],
+    };
+  });
+}
+
+function bars(layer, index) {
+  const data = layer.items.map((item) => [item.from, item.at, item.to]);
+  return custom(layer, index, data, (params, api) => {
+    const [x0, y0] = api.coord([api.value(0), api.value(1)]);
+    const [x1] = api.coord([api.value(2), api.value(1)]);
+    const shape = { x: x0, y: y0 - BAR_PX / 2, width: x1 - x0, height: BAR_PX };
+    return { type: 'rect', shape, style: { fill: layer.colour } };
   });
 }
 
@@ -142,7 +173,7 @@ function labels(layer, index) {
   }, false);
 }
 
-const KINDS = { line, dots, intervals, stack, rules, shades, labels };
+const KINDS = { line, dots, intervals, stack, rules, shades, bars, labels };
 
 /** ECharts series of one layer in panel `index`. */
 export const seriesOf = (layer, index) => KINDS[layer.kind](layer, index);

@@ -3,7 +3,9 @@
 // scales, ticks, zooming and tooltips are ours, so that every figure behaves the same.
 //
 // scene: {width, height, panels: [{rect: {x, y, w, h}, title, x: axis, y: axis, layers,
-//         image}]}; axis: {domain, ticks, name, labels: bool, grid: bool}
+//         note, image, imageRect}]}; axis: {domain, ticks, name, labels: bool, grid: bool};
+//         note: a second, lighter line under the title; imageRect: where the image lies, if it is
+//         not the panel's rect
 
 import { init } from './echarts.js';
 import { seriesOf } from './layers.js';
@@ -57,6 +59,13 @@ function titleOf(panel, x, y, w) {
     const sign = mark.block ? '■' : mark.dashed ? '┅' : '━';
     parts.push(`{n|   }{m${k}|${sign}}{n| ${plain(mark.text)}}`);
   });
+  if (panel.note) {
+    rich.t.lineHeight = 17;
+    rich.s = {
+      fontSize: 12, fontWeight: 400, color: colour('muted'), fontFamily: FONT, lineHeight: 16,
+    };
+    parts.push(`\n{s|${plain(panel.note)}}`);
+  }
   return {
     text: parts.join(''), left: x, top: y - (panel.titleRise ?? 22), padding: 0,
     textStyle: { rich, width: w, overflow: 'truncate', fontFamily: FONT },
@@ -119,7 +128,7 @@ export class Plot {
       if (!panel.image) continue;
       const canvas = panel.image();
       canvas.className = 'heat';
-      const { x, y, w, h } = panel.rect;
+      const { x, y, w, h } = panel.imageRect ?? panel.rect;
       Object.assign(canvas.style,
         { left: `${x}px`, top: `${y}px`, width: `${w}px`, height: `${h}px` });
       this.host.prepend(canvas);
@@ -154,7 +163,7 @@ export function svgOf(scene, background) {
   }
   for (const panel of scene.panels) {
     if (!panel.image) continue;
-    const { x, y, w, h } = panel.rect;
+    const { x, y, w, h } = panel.imageRect ?? panel.rect;
     svg.insertBefore(make('image', {
       href: panel.image().toDataURL(), x, y, width: w, height: h, preserveAspectRatio: 'none',
       style: 'image-rendering:pixelated',

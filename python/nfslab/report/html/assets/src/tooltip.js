@@ -1,14 +1,20 @@
 // One tooltip for the page. A panel's `hover` tells what lies near the pointer:
 //   {points: [{x, y, lines()}]}     the nearest one within reach
 //   {xs, lines(i)}                  the sample nearest in x (time series)
-//   {at(x, y)}                      anything else (heat maps): lines or null
+//   {at(x, y)}                      anything else (heat maps): lines or null; lines with a
+//                                   `ring` [px, py] show what is meant
 
 import { h } from './dom.js';
 
 const REACH_PX = 18;
 const tip = h('div', { class: 'tip', role: 'tooltip', hidden: true });
 
-export function hideTip() { tip.hidden = true; }
+const ring = h('div', { class: 'ring', 'aria-hidden': 'true', hidden: true });
+
+export function hideTip() {
+  tip.hidden = true;
+  ring.hidden = true;
+}
 
 const pixel = ({ rect, x, y }, px, py) => [
   rect.x + ((px - x.domain[0]) / (x.domain[1] - x.domain[0])) * rect.w,
@@ -46,6 +52,12 @@ function linesAt(panel, px, py) {
 export function showTip(host, panel, px, py) {
   const lines = panel ? linesAt(panel, px, py) : null;
   if (!lines?.length) { hideTip(); return; }
+  ring.hidden = !lines.ring;
+  if (lines.ring) {
+    if (ring.parentNode !== host) host.append(ring);
+    ring.style.left = `${lines.ring[0]}px`;
+    ring.style.top = `${lines.ring[1]}px`;
+  }
   if (!tip.isConnected) document.body.append(tip);
   tip.replaceChildren(...lines.map(([strong, rest]) =>
     h('div', {}, h('b', {}, strong), rest ? ` ${rest}` : '')));

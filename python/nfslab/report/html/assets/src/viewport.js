@@ -1,12 +1,12 @@
 // What part of a figure is in view: a box [x0, x1] x [y0, y1] in positions, always inside
 // the full domain. Viewports in one link group share their x range (run time).
 
-const LEAST_SHARE = 1e-5; // of the full span: deeper than any figure has data for
+const LEAST_SHARE = 1e-5; // of the full span: deeper than most figures have data for
 
 const groups = new Map();
 
-function clampRange([a, b], [low, high]) {
-  const span = Math.max(b - a, (high - low) * LEAST_SHARE);
+function clampRange([a, b], [low, high], least) {
+  const span = Math.max(b - a, (high - low) * least);
   if (span >= high - low) return [low, high];
   let from = b - a === span ? a : (a + b - span) / 2;
   from = Math.min(Math.max(from, low), high - span);
@@ -14,10 +14,12 @@ function clampRange([a, b], [low, high]) {
 }
 
 export class Viewport {
-  /** `full`: {x: [a, b], y: [a, b]}; `group`: name of a link group or none. */
-  constructor(full, onchange, group = '') {
+  /** `full`: {x: [a, b], y: [a, b]}; `group`: name of a link group or none; `least`: share of
+      the full span that may fill the view. */
+  constructor(full, onchange, group = '', least = LEAST_SHARE) {
     this.onchange = onchange;
     this.group = group;
+    this.least = least;
     this.assign(full);
     if (group) {
       if (!groups.has(group)) groups.set(group, new Set());
@@ -45,8 +47,8 @@ export class Viewport {
   }
 
   set(x, y) {
-    if (x) this.x = clampRange(x, this.full.x);
-    if (y) this.y = clampRange(y, this.full.y);
+    if (x) this.x = clampRange(x, this.full.x, this.least);
+    if (y) this.y = clampRange(y, this.full.y, LEAST_SHARE);
     this.onchange();
     if (x && this.group) {
       for (const other of groups.get(this.group)) {

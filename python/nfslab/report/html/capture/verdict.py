@@ -1,0 +1,145 @@
+"""What is slow in a capture, and why: the sentences in front, and the warnings under them.
+
+A sentence names its evidence (lengths, counts, shares). Order: stalls of the server, losses in
+the network, where the time goes, then what is odd about the load. What makes the figures
+themselves doubtful (losses, anomalies) are warnings, the weightiest first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from nfslab.captures import anomalies, spelling
+from nfslab.quantities import format_size
+from nfslab.report.html import wording
+from nfslab.report.html.capture.gaps import lengths, of_kind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nfslab.captures.analysis import CaptureAnalysis
+
+NS = 1_000_000_000
+STYLES = {"loss": "severe", "doubt": "medium", "network": "medium", "note": "light"}
+WORDS = {"loss": "Missing", "doubt": "Doubt", "network": "Network", "note": "Note"}
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """A warning: its style in the page, its first word, its text."""
+
+    style: str
+    word: str
+    text: str
+
+
+def sentences(analysis: CaptureAnalysis, found: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What is slow and why; the first says what the capture holds."""
+    content = analysis.content
+    calls = analysis.calls
+    rows = [row for row in content.get("operations", []) if not _inner(row)]
+    unanswered = sum(row["unanswered"] for row in rows)
+    told = [
+        f"{calls:,} calls in {spelling.seconds(analysis.duration_ns)}"
+        + (f", {unanswered:,} of them without a reply" if unanswered else ", all answered")
+        + "."
+    ]
+    told += _gaps(analysis, found)
+    told += _again(rows)
+    if len(told) == 1 and calls:
+        told.append("No stall, no loss and nothing sent again was found.")
+    return told
+
+
+def _inner(row: Mapping[str, Any]) -> bool:
+    from nfslab.captures.analysis import is_inner
+
+    return is_inner(row)
+
+
+GAPS = (
+    ("server_stalled", "The server stalled", "while calls were outstanding"),
+    ("network_loss", "The network lost data and held up calls", "until data was sent again"),
+    ("client_waited", "A client waited", "while the server answered others"),
+)
+
+
+def _gaps(analysis: CaptureAnalysis, found: Sequence[Mapping[str, Any]]) -> list[str]:
+    section = analysis.content.get("stalls")
+    if not section:
+        return []
+    told = []
+    for kind, what, how in GAPS:
+        shown = of_kind(found, kind)
+        if not shown:
+            continue
+        total = section["totals"].get(kind, {})
+        times = max(len(shown), total.get("count", 0))
+        time_ns = max(sum(gap["length_ns"] for gap in shown), total.get("time_ns", 0))
+        share = time_ns / analysis.duration_ns if analysis.duration_ns else 0.0
+        told.append(
+            f"{what} {_times(times)}, {spelling.seconds(time_ns)} in all "
+            f"({wording.plain(share * 100, 2)} % of the capture), {how}: {lengths(shown)}."
+        )
+    for server in section.get("servers", []):
+        cycle = server.get("drain_cycle") or section.get("throughput_cycle")
+        if cycle:
+            told.append(
+                f"It stops and goes with a period of {spelling.seconds(cycle['period_ns'])} "
+                f"({cycle['intervals_near']} of {cycle['intervals']} intervals lie near it)."
+            )
+            break
+    paused = of_kind(found, "client_paused")
+    if paused:
+        time_ns = section["totals"]["client_paused"]["time_ns"]
+        told.append(
+            f"The client paused {_times(section['totals']['client_paused']['count'])}, "
+            f"{spelling.seconds(time_ns)} in all, with nothing outstanding: that time is not the "
+            f"storage's. Longest: {lengths(paused, 1)}."
+        )
+    return told
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
+
+
+def _again(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    again = sum(row["retransmissions"] for row in rows)
+    duplicates = sum(row["duplicate_replies"] for row in rows)
+    if not again and not duplicates:
+        return []
+    most = max(rows, key=lambda row: row["retransmissions"])
+    text = f"Calls were sent again {_times(again)}" if again else "No call was sent again"
+    if again:
+        text += f", most often {spelling.operation(most)} ({most['retransmissions']:,})"
+    if duplicates:
+        text += (
+            f"; {duplicates:,} replies came again, so that the server had the calls: "
+            "it was late, the network did not lose them"
+            if again
+            else f"; {duplicates:,} replies came twice"
+        )
+    return [text + "."]
+
+
+def warnings(analysis: CaptureAnalysis) -> list[Warned]:
+    """What makes figures doubtful, the weightiest first."""
+    found = []
+    lost = analysis.content.get("lost") or {}
+    if lost.get("bytes") or lost.get("gaps"):
+        found.append(
+            Warned(
+                "severe",
+                WORDS["loss"],
+                f"The capture lacks {format_size(lost['bytes'])} of its TCP streams in "
+                f"{lost['gaps']:,} gaps: calls and replies inside them are in no figure. "
+                f"To avoid it, {anomalies.BIGGER_BUFFER}.",
+            )
+        )
+    for item in anomalies.counted(analysis.content):
+        weight = item.meaning.weight
+        advice = f" ({item.meaning.advice})" if item.meaning.advice else ""
+        found.append(Warned(STYLES[weight], WORDS[weight], anomalies.sentence(item) + advice + "."))
+    return found
