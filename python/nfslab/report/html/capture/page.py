@@ -147,7 +147,7 @@ def _payload(captures: Sequence[CaptureAnalysis], name: str) -> tuple[Any, dict[
         },
         "rpcstat": stats,
         "latencies": series.latencies(captures),
-        "split": None,
+        "split": series.split(captures),
         "found": found_gaps,
     }, chunks
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from nfslab.captures import spelling
 from nfslab.captures.analysis import is_inner
 from nfslab.report.html import wording
+from nfslab.report.html.capture import patterns, places
 from nfslab.report.html.capture.cells import (
     Cell,
     Column,
@@ -128,7 +129,18 @@ def gap_table(found: Sequence[Mapping[str, Any]]) -> Table | None:
 
 def more(analysis: CaptureAnalysis) -> list[Table]:
     """Access patterns, files, clients, network, as far as their lenses ran."""
-    return []
+    content = analysis.content
+    made: list[Table | None] = []
+    if content.get("access"):
+        made += [patterns.access(content["access"]), patterns.sizes(content["access"])]
+        made += [patterns.stability(content["access"])]
+    if content.get("files"):
+        made += [places.classes(content["files"]), places.files(content)]
+    if content.get("clients"):
+        made += [places.clients(content["clients"]), places.users(content["clients"])]
+    if content.get("network"):
+        made += [places.network(content["network"]), places.flows(content["network"])]
+    return [table for table in made if table is not None]
 
 
 COMPARED = (

@@ -216,6 +216,37 @@ def latencies(captures: Sequence[CaptureAnalysis]) -> dict[str, Any] | None:
     }
 
 
+SPLIT = (
+    ("request", "request", "c1"),
+    ("network", "network's round trip", "c2"),
+    ("server", "server", "c3"),
+    ("reply", "reply", "c4"),
+)
+"""Parts of a call's time as the core's lens `network` names them: label and colour."""
+
+
+def split(captures: Sequence[CaptureAnalysis]) -> dict[str, Any] | None:
+    """Shares of the calls' time by where it passed; None when no call could be split."""
+    rows = []
+    for capture in captures:
+        for row in (capture.content.get("network") or {}).get("operations", []):
+            label = row["operation"] if row["operation"] != "all" else "all calls"
+            rows.append(
+                {
+                    "label": f"{label} · {capture.label}" if len(captures) > 1 else label,
+                    "shares": [row[f"{part}_share"] for part, _, _ in SPLIT],
+                    "means_s": [row[f"{part}_ns"]["mean"] / NS for part, _, _ in SPLIT],
+                    "whole_s": row["whole_ns"]["mean"] / NS,
+                    "calls": row["calls"],
+                }
+            )
+    if not rows:
+        return None
+    rows.sort(key=lambda row: row["label"].startswith("all calls"), reverse=True)
+    parts = [{"label": label, "colour": colour} for _, label, colour in SPLIT]
+    return {"parts": parts, "rows": rows}
+
+
 def _operation(row: Mapping[str, Any]) -> str:
     """ "READ" of NFSv3, "NFSv4 READ", "MOUNT MNT": the version where it matters."""
     name = str(row["operation"])

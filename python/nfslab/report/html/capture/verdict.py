@@ -49,6 +49,9 @@ def sentences(analysis: CaptureAnalysis, found: Sequence[Mapping[str, Any]]) -> 
     told += _again(rows)
     if len(told) == 1 and calls:
         told.append("No stall, no loss and nothing sent again was found.")
+    told += _where(content.get("network"))
+    access = content.get("access") or {}
+    told += [f"{_first_upper(one['text'])}." for one in access.get("observations", [])]
     return told
 
 
@@ -122,6 +125,36 @@ def _again(rows: Sequence[Mapping[str, Any]]) -> list[str]:
             else f"; {duplicates:,} replies came twice"
         )
     return [text + "."]
+
+
+def _where(section: Mapping[str, Any] | None) -> list[str]:
+    """Network or server, over all calls that could be split."""
+    if not section:
+        return []
+    whole = next((row for row in section["operations"] if row["operation"] == "all"), None)
+    if whole is None:
+        return []
+    shares = {part: whole[f"{part}_share"] for part in ("request", "network", "server", "reply")}
+    where, most = max(shares.items(), key=lambda item: item[1])
+    what = {
+        "server": "in the server",
+        "network": "in the network's round trip",
+        "request": "in sending the request",
+        "reply": "in sending the reply",
+    }[where]
+    rest = ", ".join(
+        f"{name} {wording.plain(value * 100, 2)} %"
+        for name, value in shares.items()
+        if name != where
+    )
+    return [
+        f"Of the time of {whole['calls']:,} calls over TCP {wording.plain(most * 100, 2)} % passed "
+        f"{what} ({rest})."
+    ]
+
+
+def _first_upper(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
 
 
 def warnings(analysis: CaptureAnalysis) -> list[Warned]:

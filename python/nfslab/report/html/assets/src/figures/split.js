@@ -1,41 +1,40 @@
 // Figure: where the time of calls goes, as far as TCP's acknowledgements tell: network or
-// server. One bar a capture and operation.
+// server. One bar a capture and operation, as shares of the calls' whole time.
 
-import { quantity } from '../format.js';
+import { count, quantity, share } from '../format.js';
 import { linear, ticks } from '../scales.js';
 import { colour } from '../theme.js';
 
-const ROW_PX = 28;
+const ROW_PX = 26;
 
 export function splitFigure(model, id = 'split') {
   const { split } = model;
   const n = split.rows.length;
 
   function scene(width, viewport) {
-    const left = Math.min(260, Math.max(120, width * 0.25));
-    const rect = { x: left, y: 26, w: width - left - 110, h: Math.max(80, n * ROW_PX) };
+    const left = Math.min(280, Math.max(110, width * 0.2));
+    const rect = { x: left, y: 26, w: width - left - 150, h: Math.max(70, n * ROW_PX) };
     const parts = split.parts.map((part) => ({ ...part, paint: colour(part.colour) }));
     const layers = parts.map((part, k) => ({
       kind: 'bars', colour: part.paint,
       items: split.rows.map((row, i) => {
-        const from = row.values.slice(0, k).reduce((a, b) => a + b, 0);
-        return { at: n - i, from, to: from + row.values[k] };
+        const from = row.shares.slice(0, k).reduce((a, b) => a + b, 0);
+        return { at: n - i, from, to: from + row.shares[k] };
       }),
     }));
     layers.push({
-      kind: 'labels', colour: colour('muted'), dx: 8, items: split.rows.map((row, i) => ({
-        x: Math.min(viewport.x[1], row.values.reduce((a, b) => a + b, 0)), y: n - i,
-        text: quantity(row.values.reduce((a, b) => a + b, 0), 's'),
+      kind: 'labels', colour: colour('muted'), dx: 10, items: split.rows.map((row, i) => ({
+        x: viewport.x[1], y: n - i, text: `mean ${quantity(row.whole_s, 's')}`,
       })),
     });
     return {
-      width, height: rect.h + 76, counts: { total: n, inView: n, what: 'rows' },
+      width, height: rect.h + 76, counts: { total: n, inView: n, what: 'bars' },
       panels: [{
-        rect, title: split.title, titleRise: 20, layers,
+        rect, title: 'Share of the time', titleRise: 20, layers,
         marks: parts.map((part) => ({ text: part.label, colour: part.paint, block: true })),
         x: {
-          domain: viewport.x, name: split.x_name, nameGap: 28,
-          ticks: ticks(linear, viewport.x, 7, 's'),
+          domain: viewport.x, ticks: ticks(linear, viewport.x.map((v) => v * 100), 6, '')
+            .map((t) => ({ ...t, at: t.value / 100, label: `${t.label} %` })),
         },
         y: {
           domain: viewport.y, grid: false, labelWidth: left - 16,
@@ -44,8 +43,10 @@ export function splitFigure(model, id = 'split') {
         hover: {
           at: (_, y) => {
             const row = split.rows[n - Math.round(y)];
-            return row ? [[row.label, row.note], ...row.values.map((v, k) => [
-              quantity(v, 's'), split.parts[k].label])] : null;
+            return row ? [[row.label, `${count(row.calls)} calls, mean `
+              + `${quantity(row.whole_s, 's')}`], ...row.shares.map((part, k) => [
+              share(part, 3), `${split.parts[k].label}, mean ${quantity(row.means_s[k], 's')}`])]
+              : null;
           },
         },
       }],
@@ -54,13 +55,19 @@ export function splitFigure(model, id = 'split') {
 
   return {
     id, title: 'Network or server', renderer: 'svg', axes: 'x', scene,
-    domain: () => ({ x: split.domain, y: [0.4, n + 0.6] }),
-    caption: () => split.note,
+    domain: () => ({ x: [0, 1], y: [0.4, n + 0.6] }),
+    caption: () => 'From the first byte of a call to the last byte of its reply, seen from where '
+      + 'the capture was taken; the network\'s part is the round trip that TCP\'s '
+      + 'acknowledgements show, the server\'s is what is left. Calls sent again and connections '
+      + 'without a measured round trip are left out.',
     table: () => ({
-      columns: [{ label: 'what' }, ...split.parts.map((part) => ({
-        label: part.label, numeric: true, show: (v) => quantity(v, 's'),
-      })), { label: 'note' }],
-      rows: split.rows.map((row) => [row.label, ...row.values, row.note]),
+      columns: [{ label: 'what' }, { label: 'calls', numeric: true, show: count },
+        { label: 'mean', numeric: true, show: (v) => quantity(v, 's') },
+        ...split.parts.flatMap((part) => [
+          { label: `${part.label}, share`, numeric: true, show: (v) => share(v, 3) },
+          { label: `${part.label}, mean`, numeric: true, show: (v) => quantity(v, 's') }])],
+      rows: split.rows.map((row) => [row.label, row.calls, row.whole_s,
+        ...row.shares.flatMap((part, k) => [part, row.means_s[k]])]),
     }),
   };
 }
