@@ -383,6 +383,8 @@ export function callsFigure(model, id = 'calls') {
   return {
     id, title: 'Every call: time against latency', renderer: 'svg', axes: 'xy',
     link: model.link, least: 1e-9, prepare, scene, caption, table,
+    /** What was decoded: [operation][capture], for tests and curious people. */
+    decoded: () => panels,
     domain: () => ({ x: model.time.domain, y: model.points.domain }),
   };
 }
