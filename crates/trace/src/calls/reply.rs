@@ -1,6 +1,7 @@
 //! Replies: matched, decoded with what their call said, and what they teach.
 
 use wire::nfs4::opcode::OPEN;
+use wire::nfs4::{OperationList, names_compound};
 use wire::programs::{NFS, is_callback};
 use wire::rpc::{self, ReplyStatus};
 use wire::summary::ReplySummary;
@@ -13,7 +14,7 @@ use super::open::{Answer, NONE, Open, has};
 use super::orphans::Orphan;
 use super::steps::Steps;
 use super::{Calls, Output, name_space};
-use crate::call::{FileId, marks};
+use crate::call::{FileId, OperationsId, marks};
 use crate::event::Event;
 use crate::stream::Message;
 
@@ -163,6 +164,9 @@ impl<O: Output> Calls<O> {
             Some(compound) => {
                 open.operations_done = u16::try_from(compound.operations.len()).unwrap_or(u16::MAX);
                 open.bytes_read = u32::try_from(compound.data_bytes).unwrap_or(u32::MAX);
+                if open.is_truncated() {
+                    self.complete_operations(open, &compound.operations);
+                }
             }
             None => open.bytes_read = results.data_bytes.unwrap_or(0),
         }
@@ -172,6 +176,22 @@ impl<O: Output> Calls<O> {
             Ended::Cut => open.mark(marks::TRUNCATED),
             Ended::Badly => self.bad_reply(open),
         }
+    }
+
+    /// The capture cut the call (behind a WRITE's first bytes, mostly): what of its operations was
+    /// done, the reply tells.
+    #[cold]
+    fn complete_operations(&mut self, open: &mut Open, done: &OperationList) {
+        let called = match open.operations {
+            NONE => 0,
+            id => self.names.operations(OperationsId(id)).len(),
+        };
+        if done.len() as usize <= called || is_callback(open.program) {
+            return;
+        }
+        open.operation = names_compound(done.iter()).unwrap_or(open.operation);
+        let list = self.names.operations_id(done);
+        open.operations = list.map_or(NONE, |id| id.0);
     }
 
     /// Attributes of the object that the call is about.
