@@ -173,6 +173,13 @@ impl Streams {
         }
     }
 
+    /// Bytes kept now of all connections, behind holes and of records under way: bounded by
+    /// [`crate::limits::MAX_HELD_BYTES_TOTAL`] and [`crate::limits::MAX_PARTIAL_BYTES_TOTAL`],
+    /// 0 after [`Streams::finish`].
+    pub fn kept_bytes(&self) -> usize {
+        self.shared.kept_bytes()
+    }
+
     /// What was odd, and what was lost; whole after [`Streams::finish`].
     pub fn counters(&self) -> &Counters {
         &self.shared.counters

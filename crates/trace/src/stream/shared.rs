@@ -31,6 +31,11 @@ impl Shared {
         number
     }
 
+    /// Bytes kept in all.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.held_bytes + self.partial_bytes + self.flights
+    }
+
     /// Room behind holes that is left over all connections, given what one has already.
     pub(super) fn held_room(&self, own_bytes: usize) -> usize {
         (MAX_HELD_BYTES_TOTAL + own_bytes).saturating_sub(self.held_bytes)
