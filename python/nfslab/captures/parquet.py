@@ -1,0 +1,90 @@
+"""The calls of a capture as a Parquet file: one row a call, in the order of the calls.
+
+The core makes Arrow batches (their columns: docs/captures.md); each becomes a row group as it
+comes, so memory stays flat whatever the capture's length. The caller gives the file its name
+when all is well (`nfslab.captures.writing`).
+
+How the columns are stored was chosen by measuring (3 million calls, 32 columns), for the least
+CPU at a size of about 25 bytes a call, with nothing that a common reader lacks:
+
+* Texts are dictionaries already: their keys go to the file as they are.
+* Times, frame numbers, offsets and connections: differences of neighbours
+  (`DELTA_BINARY_PACKED`), half the CPU of general compression and a fraction of its size.
+* All other numbers repeat: plain, and Snappy.
+* Statistics (lowest and highest value of a row group) for the times only, so that a query for
+  a stretch of time skips the rest; for all columns they would cost as much as writing them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+    from typing import Protocol
+
+    class ArrowStream(Protocol):
+        """Anything that hands over Arrow batches through the C stream interface."""
+
+        def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+            """The stream, once."""
+            ...
+
+
+SCHEMA_VERSION = 1
+"""Version of the columns' meaning, as in the core's `columns::SCHEMA_VERSION`."""
+
+TIMES = ("call_first_ns", "call_last_ns", "reply_first_ns", "reply_last_ns", "last_send_ns")
+DELTAS = (*TIMES, "frame_call", "frame_reply", "offset", "connection", "client_port")
+PAGE_BYTES = 4 << 20
+"""A row group's column is one page: readers of this much take all of it anyway."""
+
+
+def write_calls(batches: ArrowStream, path: Path, *, sources: Sequence[str] = ()) -> int:
+    """Write all batches to `path` and give the number of rows; `sources` name the captures.
+
+    The file is complete when this returns, but not yet on stable storage. Raises OSError and
+    what pyarrow raises for a stream that breaks off.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    reader = pa.RecordBatchReader.from_stream(batches)
+    schema = reader.schema.with_metadata(_metadata(sources))
+    rows = 0
+    with pq.ParquetWriter(path, schema, **_options(schema)) as writer:
+        for batch in reader:
+            rows += batch.num_rows
+            # The pages take their columns from the batch, the file its metadata from the schema.
+            writer.write_batch(batch.replace_schema_metadata(schema.metadata))
+    return rows
+
+
+def _metadata(sources: Sequence[str]) -> dict[str, str]:
+    """What the file says of itself."""
+    import json
+
+    from nfslab import __version__
+
+    return {
+        "nfslab.version": __version__,
+        "nfslab.calls.schema_version": str(SCHEMA_VERSION),
+        "nfslab.calls.sources": json.dumps(list(sources)),
+    }
+
+
+def _options(schema: Any) -> dict[str, Any]:
+    """Options of the writer: see the top of this module."""
+    import pyarrow as pa
+
+    texts = [field.name for field in schema if pa.types.is_dictionary(field.type)]
+    deltas = [name for name in DELTAS if name in schema.names]
+    packed = {*texts, *deltas}
+    return {
+        "use_dictionary": texts,
+        "column_encoding": dict.fromkeys(deltas, "DELTA_BINARY_PACKED"),
+        "compression": {name: "none" if name in packed else "snappy" for name in schema.names},
+        "write_statistics": [name for name in TIMES if name in schema.names],
+        "data_page_size": PAGE_BYTES,
+    }
