@@ -19,6 +19,8 @@
 mod keys;
 mod rows;
 mod schema;
+#[cfg(test)]
+mod tests;
 mod texts;
 
 use arrow_array::RecordBatch;
@@ -28,6 +30,7 @@ use crate::error::TraceError;
 use crate::limits::BATCH_ROWS;
 use crate::names::Names;
 use keys::Keys;
+pub(crate) use keys::hexadecimal;
 use rows::Rows;
 use schema::has;
 pub use schema::{SCHEMA_VERSION, schema};

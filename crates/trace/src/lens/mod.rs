@@ -6,15 +6,19 @@
 
 pub mod access;
 pub mod blocks;
+pub mod clients;
 pub mod connection_slots;
+pub mod files;
 #[cfg(test)]
 mod hand_made;
 pub mod kinds;
 pub mod latencies;
+pub mod ledger;
 pub mod log_histogram;
 pub mod network;
 pub mod operations;
 pub mod points;
+pub mod pool;
 pub mod rpcstat;
 pub mod stalls;
 pub mod time_bins;
@@ -97,6 +101,8 @@ pub type Registered = (
 /// All lenses, in the order of the report.
 pub const LENSES: &[Registered] = &[
     ("operations", operations::make),
+    ("clients", clients::make),
+    ("files", files::make),
     ("points", points::make),
     ("rpcstat", rpcstat::make),
     ("stalls", stalls::make),

@@ -1,0 +1,89 @@
+//! Hosts, connections and users of calls made by hand.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::lens::hand_made::{endpoint, read};
+
+fn section(calls: &[Call]) -> Value {
+    let mut lens = Clients::default();
+    let names = Names::default();
+    for call in calls {
+        lens.call(call, &names);
+    }
+    lens.finish(&names, &Extent::default()).json
+}
+
+/// A READ that takes `latency_ns`, of one client and user over one connection to one server.
+fn call(client: u8, server: u8, connection: u32, user: Option<u32>, latency_ns: i64) -> Call {
+    Call {
+        client: endpoint(client, 700 + connection as u16),
+        server: endpoint(server, 2049),
+        connection,
+        user,
+        ..read(1000, Some(1000 + latency_ns))
+    }
+}
+
+#[test]
+fn calls_add_up_by_client_by_server_and_by_user() {
+    let mut failed = call(3, 1, 2, None, 7000);
+    failed.outcome = crate::Outcome::Status(70);
+    let found = section(&[
+        call(2, 1, 0, Some(26), 1000),
+        call(2, 1, 1, Some(26), 3000),
+        call(2, 1, 0, Some(0), 2000),
+        call(2, 9, 3, Some(26), 50),
+        failed,
+    ]);
+    let figures = |list: &str, name: &str| -> Vec<Value> {
+        let rows = found[list].as_array().unwrap().iter();
+        rows.map(|row| json!([row[name], row["connections"], row["calls"], row["errors"]]))
+            .collect()
+    };
+    let expected = [json!(["10.0.0.2", 3, 4, 0]), json!(["10.0.0.3", 1, 1, 1])];
+    assert_eq!(figures("clients", "client"), expected);
+    let expected = [json!(["10.0.0.1", 3, 4, 1]), json!(["10.0.0.9", 1, 1, 0])];
+    assert_eq!(figures("servers", "server"), expected);
+    let users = found["users"].as_array().unwrap().iter();
+    let users: Vec<Value> = users
+        .map(|row| json!([row["user"], row["calls"]]))
+        .collect();
+    assert_eq!(users, [json!([26, 3]), json!([0, 1]), json!([null, 1])]);
+    assert_eq!(found["pairs"].as_array().unwrap().len(), 3);
+
+    let client = &found["clients"][0];
+    assert_eq!(client["calls_by_kind"]["READ"], 4);
+    assert_eq!(client["bytes_read"], 4 * 4096);
+    let latency = &client["latency_ns"];
+    assert_eq!([&latency["min"], &latency["max"]], [50, 3000]);
+    assert_eq!(latency["mean"], 1513); // 6050 / 4 = 1512.5
+    let median = latency["p50"].as_f64().unwrap(); // second of 50 1000 2000 3000
+    let bound = found["quantile_relative_error"].as_f64().unwrap();
+    assert!((median / 1000.0 - 1.0).abs() <= bound, "{median}");
+    assert_eq!(client["latency_ns_by_kind"]["READ"]["latencies"], 4);
+    assert_eq!(client["latency_ns_by_kind"].as_object().unwrap().len(), 1);
+    assert_eq!(found["connections_complete"], true);
+}
+
+#[test]
+fn what_is_beyond_the_bounds_is_counted_together() {
+    let many = (MAX_PAIRS + 500) as u32;
+    let calls: Vec<Call> = (0..many)
+        .map(|number| {
+            let mut call = call(2, 1, number, Some(number), 1000);
+            call.client.host = Host::from_v4(number.to_be_bytes());
+            call
+        })
+        .collect();
+    let found = section(&calls);
+    for list in ["clients", "servers", "pairs", "users"] {
+        let rows = found[list].as_array().unwrap();
+        assert!(rows.len() <= TOP_ROWS + 1, "{list}: {}", rows.len());
+        let total: u64 = rows.iter().map(|row| row["calls"].as_u64().unwrap()).sum();
+        assert_eq!(total, u64::from(many), "{list}");
+        assert_eq!(rows[rows.len() - 1]["other"], true, "{list}");
+    }
+    let connections = &found["servers"][0]["connections"];
+    assert_eq!(*connections, MAX_PAIRS);
+}

@@ -1,0 +1,230 @@
+//! What is counted of calls per file, class of files, client, server: one kind of row for all.
+
+use serde_json::{Map, Value, json};
+
+use super::kinds::Kind;
+use super::latencies::{QUANTILES, mean_ns};
+use super::pool::{Chain, Gathered, Pool};
+use crate::call::{Call, Outcome};
+
+/// Groups of operations that rows tell apart.
+pub const GROUPS: [&str; 5] = ["READ", "WRITE", "COMMIT", "attributes", "other"];
+
+/// The group of a call, an index of [`GROUPS`]; attributes are GETATTR, ACCESS and LOOKUP.
+#[inline(always)]
+pub fn group(call: &Call) -> u8 {
+    match Kind::of(call) {
+        Kind::Read => 0,
+        Kind::Write => 1,
+        Kind::Commit => 2,
+        Kind::GetAttr | Kind::Access | Kind::Lookup => 3,
+        Kind::Open | Kind::Close | Kind::Other => 4,
+    }
+}
+
+/// A row.
+#[derive(Clone, Debug)]
+pub struct Row {
+    calls: [u64; GROUPS.len()],
+    answered: u64,
+    retransmissions: u64,
+    duplicate_replies: u64,
+    errors: u64,
+    bytes_read: u64,
+    bytes_written: u64,
+    latencies: u64,
+    negative: u64,
+    unheld: u64,
+    sum_ns: i128,
+    min_ns: i64,
+    max_ns: i64,
+    first_ns: i64,
+    last_ns: i64,
+    /// Its latencies by group, in the pool of its table.
+    pub chain: Chain,
+}
+
+impl Default for Row {
+    fn default() -> Self {
+        Row {
+            calls: [0; GROUPS.len()],
+            answered: 0,
+            retransmissions: 0,
+            duplicate_replies: 0,
+            errors: 0,
+            bytes_read: 0,
+            bytes_written: 0,
+            latencies: 0,
+            negative: 0,
+            unheld: 0,
+            sum_ns: 0,
+            min_ns: i64::MAX,
+            max_ns: i64::MIN,
+            first_ns: i64::MAX,
+            last_ns: i64::MIN,
+            chain: Chain::default(),
+        }
+    }
+}
+
+impl Row {
+    /// Counts a call. Gives the latency that the pool had no room for.
+    #[inline(always)]
+    pub fn count<const PARTS: usize>(
+        &mut self,
+        call: &Call,
+        group: u8,
+        pool: &mut Pool<PARTS>,
+    ) -> Option<u64> {
+        self.calls[usize::from(group)] += 1;
+        self.answered += u64::from(call.replies > 0);
+        self.retransmissions += u64::from(call.retransmissions());
+        self.duplicate_replies += u64::from(call.duplicate_replies());
+        self.errors += u64::from(is_error(call.outcome));
+        self.bytes_read += u64::from(call.bytes_read);
+        self.bytes_written += u64::from(call.bytes_written);
+        self.first_ns = self.first_ns.min(call.call_first.time_ns);
+        self.last_ns = self.last_ns.max(call.call_first.time_ns);
+        let latency_ns = call.latency_ns()?;
+        self.latencies += 1;
+        self.sum_ns += i128::from(latency_ns);
+        self.min_ns = self.min_ns.min(latency_ns);
+        self.max_ns = self.max_ns.max(latency_ns);
+        let Ok(latency_ns) = u64::try_from(latency_ns) else {
+            self.negative += 1;
+            return None;
+        };
+        if pool.record(&mut self.chain, group, latency_ns) {
+            return None;
+        }
+        self.unheld += 1;
+        Some(latency_ns)
+    }
+
+    /// Adds what another row counted; its chain stays where it is.
+    pub fn add(&mut self, other: &Row) {
+        for (mine, theirs) in self.calls.iter_mut().zip(other.calls) {
+            *mine += theirs;
+        }
+        self.answered += other.answered;
+        self.retransmissions += other.retransmissions;
+        self.duplicate_replies += other.duplicate_replies;
+        self.errors += other.errors;
+        self.bytes_read += other.bytes_read;
+        self.bytes_written += other.bytes_written;
+        self.latencies += other.latencies;
+        self.negative += other.negative;
+        self.unheld += other.unheld;
+        self.sum_ns += other.sum_ns;
+        self.min_ns = self.min_ns.min(other.min_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.first_ns = self.first_ns.min(other.first_ns);
+        self.last_ns = self.last_ns.max(other.last_ns);
+    }
+
+    /// Calls of all groups.
+    pub fn calls(&self) -> u64 {
+        self.calls.iter().sum()
+    }
+
+    /// File data moved, bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes_read + self.bytes_written
+    }
+
+    /// Sum of all latencies.
+    pub fn time_ns(&self) -> i128 {
+        self.sum_ns
+    }
+
+    /// All figures but quantiles, into `out`.
+    pub fn put(&self, out: &mut Map<String, Value>) {
+        let mut put = |name: &str, value: Value| out.insert(name.to_owned(), value);
+        let named = GROUPS.iter().zip(self.calls);
+        let groups: Map<String, Value> = named
+            .map(|(name, calls)| ((*name).to_owned(), json!(calls)))
+            .collect();
+        let calls = self.calls();
+        put("calls", json!(calls));
+        put("calls_by_kind", Value::Object(groups));
+        put("answered", json!(self.answered));
+        put("unanswered", json!(calls - self.answered));
+        put("retransmissions", json!(self.retransmissions));
+        put("duplicate_replies", json!(self.duplicate_replies));
+        put("errors", json!(self.errors));
+        put("bytes_read", json!(self.bytes_read));
+        put("bytes_written", json!(self.bytes_written));
+        put("first_ns", json!((calls > 0).then_some(self.first_ns)));
+        put("last_ns", json!((calls > 0).then_some(self.last_ns)));
+        put("latencies", json!(self.latencies));
+        put("negative_latencies", json!(self.negative));
+        put("total_latency_ns", json!(i64::try_from(self.sum_ns).ok()));
+        put("latency_ns", self.latency_json());
+    }
+
+    fn latency_json(&self) -> Value {
+        if self.latencies == 0 {
+            return Value::Null;
+        }
+        json!({
+            "min": self.min_ns,
+            "mean": mean_ns(self.sum_ns, self.latencies),
+            "max": self.max_ns,
+        })
+    }
+
+    /// Adds quantiles to what [`Row::put`] wrote: of all latencies, and of each group in
+    /// `latency_ns_by_kind`. `gather` gives the latencies of one group, or of all. They are null
+    /// where not all latencies are held.
+    pub fn put_quantiles(
+        &self,
+        out: &mut Map<String, Value>,
+        mut gather: impl FnMut(Option<u8>) -> Gathered,
+    ) {
+        let all = gather(None);
+        let whole = all.count() + self.negative == self.latencies;
+        let value = |of: &Gathered, thousandths: u64| {
+            let found = of.quantile_ns(thousandths).filter(|_| whole)?;
+            i64::try_from(found).ok()
+        };
+        if let Some(latency) = out.get_mut("latency_ns").and_then(Value::as_object_mut) {
+            for (name, thousandths) in QUANTILES {
+                // The middle of a part may lie beyond the values in it.
+                let found = value(&all, thousandths).map(|ns| ns.clamp(self.min_ns, self.max_ns));
+                latency.insert(name.to_owned(), json!(found));
+            }
+        }
+        let mut groups = Map::new();
+        for (group, name) in GROUPS.iter().enumerate() {
+            let of = gather(u8::try_from(group).ok());
+            if of.count() == 0 || !whole {
+                continue;
+            }
+            let mut entry = Map::new();
+            entry.insert("latencies".to_owned(), json!(of.count()));
+            for (quantile, thousandths) in QUANTILES {
+                entry.insert(quantile.to_owned(), json!(value(&of, thousandths)));
+            }
+            groups.insert((*name).to_owned(), Value::Object(entry));
+        }
+        out.insert("latency_ns_by_kind".to_owned(), Value::Object(groups));
+    }
+}
+
+/// Whether the server, or RPC, said no. A reply that cannot be read is no error.
+#[inline(always)]
+fn is_error(outcome: Outcome) -> bool {
+    match outcome {
+        Outcome::Status(status) => status != 0,
+        Outcome::Refused(_) => true,
+        Outcome::Unanswered | Outcome::Accepted | Outcome::Unreadable => false,
+    }
+}
+
+/// The rows' numbers that are first by `key`, highest first; equal ones in their own order.
+pub fn top<K: Ord>(numbers: &[u32], most: usize, key: impl Fn(u32) -> K) -> Vec<u32> {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_by_key(|number| std::cmp::Reverse(key(*number)));
+    sorted.truncate(most);
+    sorted
+}
