@@ -1,7 +1,44 @@
 //! Opening captures and reading them as blocks of segments, on a thread of their own.
+//!
+//! ```text
+//! raw ──> compression ──> pcap | pcapng ──> sink ──> packet ──> Block
+//! read(2)  gzip, zstd      Record                    Segment
+//! ```
+//!
+//! [`Reader`] reads several inputs as one capture: bytes go from read(2) straight into a recycled
+//! [`crate::Block`], packets are looked at where they lie, and a packet cut at a block's end is
+//! carried to the front of the next one. Frame numbers go on from file to file; files given in
+//! another order than their first packets' times are put in order, which is counted.
+//! [`spawn`] runs a reader on a thread; blocks come and go through bounded channels.
+//!
+//! What cannot be read at all is a [`crate::TraceError`]; a regular file tells so when it is
+//! opened, a stream when its first bytes come. What can be read in part is read, and counted in
+//! [`Totals::anomalies`].
+//!
+//! Limits: one capture file is read by one thread, decompression included.
+
+mod compression;
+mod magic;
+mod order;
+mod pcap;
+mod pcapng;
+mod pcapng_block;
+mod progress;
+mod raw;
+mod reader;
+mod sink;
+mod start;
+mod thread;
+
+#[cfg(test)]
+mod tests;
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+
+pub use progress::Watcher;
+pub use reader::{Bounds, Reader, Totals};
+pub use thread::{Blocks, spawn};
 
 /// Where captured bytes come from.
 #[derive(Debug)]
@@ -15,4 +52,14 @@ pub enum Input {
         /// The descriptor.
         descriptor: OwnedFd,
     },
+}
+
+impl Input {
+    /// Name for messages.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Input::File(path) => path.display().to_string(),
+            Input::Stream { name, .. } => name.clone(),
+        }
+    }
 }

@@ -1,0 +1,105 @@
+//! What is odd about a capture, counted by kind.
+//!
+//! Nothing that cannot be read is dropped silently: each case has a kind here and a line in
+//! `docs/captures.md`. Counting is one addition to a fixed array, cheap enough for every packet.
+
+macro_rules! anomalies {
+    ($($(#[doc = $text:literal])+ $kind:ident = $name:literal,)+) => {
+        /// Kinds of oddities that sources and packets count.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(usize)]
+        pub enum Anomaly {
+            $($(#[doc = $text])+ $kind,)+
+        }
+
+        impl Anomaly {
+            /// All kinds, in the order of the enumeration.
+            pub const ALL: &'static [Anomaly] = &[$(Anomaly::$kind,)+];
+
+            /// The name that reports and JSON use.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Anomaly::$kind => $name,)+
+                }
+            }
+        }
+    };
+}
+
+anomalies! {
+    /// A packet's or block's header cannot be true; reading went on at the next plausible one.
+    DamagedPacketHeader = "damaged_packet_header",
+    /// A file or stream ends within a packet (or within its compressed data).
+    CutAtEnd = "cut_at_end",
+    /// A file was longer at its end than when it was opened: somebody still writes it.
+    FileGrew = "file_grew",
+    /// A file was given in another place than its first packet's time says; it was moved.
+    FilesReordered = "files_reordered",
+    /// A second pcap header inside a pcap file: files joined by `cat`.
+    JoinedCaptures = "joined_captures",
+    /// Compressed data is damaged; the file was read up to there.
+    DamagedCompression = "damaged_compression",
+    /// Bytes behind the compressed data that are no compressed data.
+    TrailingBytes = "trailing_bytes",
+    /// A pcapng packet of an interface that was not described.
+    UnknownInterface = "unknown_interface",
+    /// A pcapng packet of an interface whose link type is not read.
+    UnknownLinkType = "unknown_link_type",
+    /// A pcapng packet without a time (simple packet block): it got its predecessor's.
+    NoTimestamp = "no_timestamp",
+    /// A frame's time is before its predecessor's.
+    TimeWentBack = "time_went_back",
+    /// The frame carries no IP packet: ARP, spanning tree, MPLS, PPPoE, ...
+    NotIp = "not_ip",
+    /// An IP header contradicts itself.
+    MalformedIp = "malformed_ip",
+    /// The capture cut the packet within its IP, TCP or UDP header.
+    TruncatedHeaders = "truncated_headers",
+    /// An IP or UDP header states more bytes than the frame held; the frame was believed.
+    LengthExceedsFrame = "length_exceeds_frame",
+    /// IP, but neither TCP nor UDP: ICMP, ESP, SCTP, ...
+    NotTcpUdp = "not_tcp_udp",
+    /// A tunnel (GRE, IP in IP, VXLAN), not looked into.
+    Tunnelled = "tunnelled",
+    /// A TCP or UDP header contradicts itself.
+    MalformedTransport = "malformed_transport",
+    /// A datagram some of whose IP fragments never came.
+    FragmentsLost = "fragments_lost",
+    /// An IP fragment with bytes that were there already; the first ones were kept.
+    FragmentOverlaps = "fragment_overlaps",
+    /// The capture holds first fragments only (a filter by port does that); they were used alone.
+    FragmentsNotCaptured = "fragments_not_captured",
+    /// A datagram given up since too many bytes of fragments waited (also in `fragments_lost`).
+    FragmentLimit = "fragment_limit",
+}
+
+/// A count for each kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Anomalies([u64; Anomaly::ALL.len()]);
+
+impl Default for Anomalies {
+    fn default() -> Self {
+        Anomalies([0; Anomaly::ALL.len()])
+    }
+}
+
+impl Anomalies {
+    /// One more of this kind.
+    #[inline(always)]
+    pub fn count(&mut self, kind: Anomaly) {
+        self.0[kind as usize] += 1;
+    }
+
+    /// How many of this kind.
+    pub fn of(&self, kind: Anomaly) -> u64 {
+        self.0[kind as usize]
+    }
+
+    /// Name and count of the kinds that occurred.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        Anomaly::ALL
+            .iter()
+            .map(|&kind| (kind.name(), self.of(kind)))
+            .filter(|&(_, count)| count > 0)
+    }
+}

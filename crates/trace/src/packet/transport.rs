@@ -1,0 +1,101 @@
+//! TCP and UDP headers (RFC 9293 section 3.1, RFC 768).
+
+use super::anomaly::{Anomalies, Anomaly};
+use super::{Context, View};
+use crate::block::{NO_SCALE, SYN, Segment, Transport};
+
+/// Port of VXLAN (RFC 7348).
+const VXLAN: u16 = 4789;
+/// Largest window shift (RFC 7323 section 2.3: larger ones mean this).
+const MAX_SHIFT: u8 = 14;
+
+/// The segment of an IP packet's payload.
+///
+/// # Errors
+/// Why there is none; what is merely odd is counted.
+pub(super) fn segment(
+    protocol: u8,
+    view: &View<'_>,
+    context: &Context,
+    anomalies: &mut Anomalies,
+) -> Result<Segment, Anomaly> {
+    match protocol {
+        6 => tcp(view, context),
+        17 => udp(view, context, anomalies),
+        4 | 41 | 47 => Err(Anomaly::Tunnelled),
+        _ => Err(Anomaly::NotTcpUdp),
+    }
+}
+
+fn tcp(view: &View<'_>, context: &Context) -> Result<Segment, Anomaly> {
+    let header = short(view, 20)?;
+    let header: &[u8; 20] = header.first_chunk().ok_or(Anomaly::TruncatedHeaders)?;
+    let header_bytes = usize::from(header[12] >> 4) * 4;
+    if header_bytes < 20 || header_bytes > view.wire {
+        return Err(Anomaly::MalformedTransport);
+    }
+    let flags = header[13];
+    let mut segment = context.segment(view, header_bytes, Transport::Tcp);
+    segment.source.port = u16::from_be_bytes([header[0], header[1]]);
+    segment.destination.port = u16::from_be_bytes([header[2], header[3]]);
+    segment.sequence = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
+    segment.acknowledgement = u32::from_be_bytes([header[8], header[9], header[10], header[11]]);
+    segment.flags = flags;
+    segment.window = u16::from_be_bytes([header[14], header[15]]);
+    if flags & SYN != 0 {
+        let end = header_bytes.min(view.bytes.len());
+        segment.window_scale = window_scale(view.bytes.get(20..end).unwrap_or_default());
+    }
+    Ok(segment)
+}
+
+/// The shift in a SYN's options (kind 3, RFC 7323 section 2.2).
+fn window_scale(mut options: &[u8]) -> u8 {
+    while let [kind, rest @ ..] = options {
+        match (kind, rest) {
+            (0, _) => break,
+            (1, _) => options = rest,
+            (3, [3, shift, ..]) => return (*shift).min(MAX_SHIFT),
+            (_, [length, ..]) if *length >= 2 => {
+                options = options.get(usize::from(*length)..).unwrap_or_default();
+            }
+            _ => break,
+        }
+    }
+    NO_SCALE
+}
+
+fn udp(view: &View<'_>, context: &Context, anomalies: &mut Anomalies) -> Result<Segment, Anomaly> {
+    let header = short(view, 8)?;
+    let header: &[u8; 8] = header.first_chunk().ok_or(Anomaly::TruncatedHeaders)?;
+    let stated = usize::from(u16::from_be_bytes([header[4], header[5]]));
+    let mut view = *view;
+    // 0: a jumbogram (RFC 2675) or segmentation offload; the IP header's length holds.
+    if stated != 0 {
+        if stated < 8 {
+            return Err(Anomaly::MalformedTransport);
+        }
+        if stated > view.wire {
+            anomalies.count(Anomaly::LengthExceedsFrame);
+        }
+        view = view.first(stated);
+    }
+    let mut segment = context.segment(&view, 8, Transport::Udp);
+    segment.source.port = u16::from_be_bytes([header[0], header[1]]);
+    segment.destination.port = u16::from_be_bytes([header[2], header[3]]);
+    if segment.destination.port == VXLAN {
+        return Err(Anomaly::Tunnelled);
+    }
+    Ok(segment)
+}
+
+/// The captured bytes if the header is whole; else whose fault it is.
+fn short<'a>(view: &View<'a>, header_bytes: usize) -> Result<&'a [u8], Anomaly> {
+    if view.wire < header_bytes {
+        Err(Anomaly::MalformedTransport)
+    } else if view.bytes.len() < header_bytes {
+        Err(Anomaly::TruncatedHeaders)
+    } else {
+        Ok(view.bytes)
+    }
+}

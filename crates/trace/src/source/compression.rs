@@ -1,0 +1,101 @@
+//! gzip and zstd, taken off while reading; also one inside the other.
+//!
+//! Both may hold several members or frames one after another (`cat a.gz b.gz`, pigz, pzstd).
+//! Memory: gzip 32 KiB of window; zstd the window that the frame states, at most 128 MiB (its own
+//! bound; levels up to 19 use 8 MiB), which the decoder checks before it allocates.
+//!
+//! A stream that has nothing yet says `WouldBlock`, which passes through both decoders without
+//! loss; cut data gives `UnexpectedEof`; damaged data any other error.
+
+use std::io::{self, BufRead, BufReader, Read};
+
+use flate2::bufread::GzDecoder;
+
+use super::magic::{MAGIC_BYTES, Magic, magic};
+
+/// Compressed bytes read at once.
+const COMPRESSED_BYTES: usize = 128 << 10;
+/// Compressions within compressions that are taken off.
+pub(super) const MAX_NESTING: usize = 3;
+/// Base-2 logarithm of the largest zstd window: what the zstd library allows unless told
+/// otherwise.
+const ZSTD_WINDOW_LOG_MAX: u32 = 27;
+
+/// A layer that may be wrapped.
+pub(super) type Bytes = Box<dyn Read + Send>;
+
+/// Takes off one layer of compression.
+pub(super) fn decompress(kind: Magic, stored: Bytes) -> io::Result<Bytes> {
+    let stored = BufReader::with_capacity(COMPRESSED_BYTES, stored);
+    if kind == Magic::Gzip {
+        return Ok(Box::new(Gunzip(State::Between(stored))));
+    }
+    let mut decoder = zstd::stream::read::Decoder::with_buffer(stored)?;
+    decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
+    Ok(Box::new(decoder))
+}
+
+/// The error that bytes behind compressed data give which are no compressed data.
+#[derive(Debug, thiserror::Error)]
+#[error("bytes behind the compressed data")]
+pub(super) struct Trailing;
+
+type Stored = BufReader<Bytes>;
+
+/// Members of a gzip file, one after another.
+struct Gunzip(State);
+
+enum State {
+    Between(Stored),
+    Member(Box<GzDecoder<Stored>>),
+    Ended,
+}
+
+impl Read for Gunzip {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            match std::mem::replace(&mut self.0, State::Ended) {
+                State::Ended => return Ok(0),
+                State::Between(mut stored) => match next_member(&mut stored) {
+                    Ok(true) => self.0 = State::Member(Box::new(GzDecoder::new(stored))),
+                    Ok(false) => return Ok(0),
+                    Err(error) => {
+                        if error.kind() == io::ErrorKind::WouldBlock {
+                            self.0 = State::Between(stored);
+                        }
+                        return Err(error);
+                    }
+                },
+                State::Member(mut member) => match member.read(buffer) {
+                    Ok(0) => self.0 = State::Between(member.into_inner()),
+                    read => {
+                        self.0 = State::Member(member);
+                        return read;
+                    }
+                },
+            }
+        }
+    }
+}
+
+/// Whether another member follows. Zero bytes are padding (RFC 1952 leaves it open, tapes and
+/// gzip itself allow it); anything else is an error.
+fn next_member(stored: &mut Stored) -> io::Result<bool> {
+    loop {
+        let bytes = stored.fill_buf()?;
+        match bytes.first() {
+            None => return Ok(false),
+            Some(0) => {
+                let zeros = bytes.iter().take_while(|&&byte| byte == 0).count();
+                stored.consume(zeros);
+            }
+            Some(0x1f) if bytes.len() < MAGIC_BYTES || magic(bytes) == Magic::Gzip => {
+                return Ok(true);
+            }
+            Some(_) => return Err(io::Error::other(Trailing)),
+        }
+    }
+}

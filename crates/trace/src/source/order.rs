@@ -1,0 +1,55 @@
+//! Several files as one capture: in the order of their first packets.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::progress::Shared;
+use super::raw::Raw;
+use super::reader::Reader;
+use super::start::start;
+use super::{Bounds, Input};
+use crate::block::Block;
+use crate::error::TraceError;
+
+/// Puts files in the order of their first packets' times and tells how many were in another place.
+/// Every file is opened, so what cannot be read is told before anything is read. Streams cannot be
+/// looked into beforehand: with one among them the order stays.
+pub(super) fn in_time_order(
+    inputs: Vec<Input>,
+    bounds: Bounds,
+) -> Result<(Vec<Input>, u64), TraceError> {
+    let mut block = Block::default();
+    let mut timed = Vec::with_capacity(inputs.len());
+    let mut all_files = true;
+    // A file without packets stays behind its predecessor.
+    let mut known_ns = i64::MIN;
+    for input in inputs {
+        if let Input::File(path) = &input
+            && path.is_file()
+        {
+            known_ns = first_ns(path, bounds, &mut block)?.unwrap_or(known_ns);
+        } else {
+            all_files = false;
+        }
+        timed.push((known_ns, input));
+    }
+    let sorted = timed.is_sorted_by_key(|(first_ns, _)| *first_ns);
+    if !all_files || sorted {
+        return Ok((timed.into_iter().map(|(_, input)| input).collect(), 0));
+    }
+    let before: Vec<i64> = timed.iter().map(|(first_ns, _)| *first_ns).collect();
+    timed.sort_by_key(|(first_ns, _)| *first_ns);
+    let pairs = timed.iter().zip(&before);
+    let moved = pairs.filter(|((now, _), was)| now != *was).count() as u64;
+    Ok((timed.into_iter().map(|(_, input)| input).collect(), moved))
+}
+
+/// Earliest time in the file's first block of packets.
+fn first_ns(path: &Path, bounds: Bounds, block: &mut Block) -> Result<Option<i64>, TraceError> {
+    let shared = Arc::new(Shared::default());
+    let raw = Raw::open(path, &shared)?;
+    let started = start(path.display().to_string(), raw, bounds.frame_bytes, &shared)?;
+    let mut reader = Reader::of_started(started, bounds, shared);
+    reader.read(block)?;
+    Ok(block.times_ns.map(|(first_ns, _)| first_ns))
+}

@@ -1,0 +1,411 @@
+//! Reads inputs, one after another, into blocks of segments.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::Input;
+use super::compression::{Bytes, Trailing};
+use super::order::in_time_order;
+use super::progress::{Shared, Watcher};
+use super::raw::Raw;
+use super::sink::{Sink, Tally};
+use super::start::{Started, start, start_bytes};
+use crate::block::Block;
+use crate::error::TraceError;
+use crate::limits::{BLOCK_BYTES, MAX_FRAGMENT_BYTES, MAX_FRAME_BYTES};
+use crate::packet::{Anomalies, Anomaly, Packets};
+
+/// Packets of a live stream wait no longer than this for a block to fill.
+const HOLD: Duration = Duration::from_millis(100);
+/// A block with less room than this is full: reading files in small pieces costs more.
+const SMALL_ROOM_BYTES: usize = 8192;
+/// Room of a block beyond the longest packet: headers, options, [`SMALL_ROOM_BYTES`].
+const MARGIN_BYTES: usize = 16 << 10;
+
+/// Sizes that a reader keeps to; smaller ones are for tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Bytes of a block; raised to what the longest frame needs.
+    pub block_bytes: usize,
+    /// Longest captured frame that is believed.
+    pub frame_bytes: u32,
+    /// Bytes of IP fragments that may wait for others.
+    pub fragment_bytes: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Bounds {
+            block_bytes: BLOCK_BYTES,
+            frame_bytes: MAX_FRAME_BYTES,
+            fragment_bytes: MAX_FRAGMENT_BYTES,
+        }
+    }
+}
+
+/// What a reader has seen so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Frames.
+    pub frames: u64,
+    /// Their bytes on the wire.
+    pub wire_bytes: u64,
+    /// Their bytes in the capture.
+    pub captured_bytes: u64,
+    /// Frames that the capture cut.
+    pub truncated_frames: u64,
+    /// Earliest and latest time of a frame, nanoseconds since 1970.
+    pub times_ns: Option<(i64, i64)>,
+    /// Packets that the kernel dropped, as pcapng files tell; pcap files cannot.
+    pub kernel_drops: u64,
+    /// Bytes of files in which no packet could be made out.
+    pub skipped_bytes: u64,
+    /// Bytes of datagrams that were given up since fragments of them never came.
+    pub fragments_lost_bytes: u64,
+    /// Inputs that were begun.
+    pub inputs: u64,
+    /// What was odd, by kind.
+    pub anomalies: Anomalies,
+}
+
+struct Current {
+    started: Started,
+    /// Its end was told already: compressed data that is cut or damaged.
+    broken: bool,
+}
+
+/// How filling a block ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Filled {
+    Full,
+    /// A live stream has nothing at the moment, or has been waited for long enough.
+    Paused,
+    Ended,
+}
+
+/// Several inputs, read as one capture.
+pub struct Reader {
+    bounds: Bounds,
+    shared: Arc<Shared>,
+    waiting: VecDeque<Input>,
+    current: Option<Current>,
+    /// Bytes of a packet that the last block cut.
+    carried: Vec<u8>,
+    packets: Packets,
+    tally: Tally,
+    kernel_drops: u64,
+    inputs: u64,
+    /// Told once the frames before it are handed over.
+    failed: Option<TraceError>,
+    finished: bool,
+}
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Reader")
+            .field("waiting", &self.waiting)
+            .field("tally", &self.tally)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Reader {
+    /// Opens inputs as one capture. Regular files are looked into here, streams when they are
+    /// first read.
+    ///
+    /// # Errors
+    /// Whatever makes a file unreadable: see [`TraceError`].
+    pub fn open(inputs: Vec<Input>) -> Result<Self, TraceError> {
+        Self::open_within(inputs, Bounds::default())
+    }
+
+    /// [`Reader::open`] with other sizes.
+    ///
+    /// # Errors
+    /// As [`Reader::open`].
+    pub fn open_within(inputs: Vec<Input>, bounds: Bounds) -> Result<Self, TraceError> {
+        let (inputs, moved) = match inputs.len() {
+            0 | 1 => (inputs, 0),
+            _ => in_time_order(inputs, bounds)?,
+        };
+        let shared = Arc::new(Shared::default());
+        shared.set_total(total_bytes(&inputs));
+        let mut reader = Self::empty(bounds, shared);
+        for _ in 0..moved {
+            reader.packets.anomalies.count(Anomaly::FilesReordered);
+        }
+        reader.waiting = inputs.into();
+        if let Some(Input::File(path)) = reader.waiting.front()
+            && (path.is_file() || !path.exists() || path.is_dir())
+        {
+            reader.next_input()?;
+        }
+        Ok(reader)
+    }
+
+    /// Reads a capture from anything that gives bytes: for tests and fuzzing.
+    ///
+    /// # Errors
+    /// The bytes are no capture.
+    pub fn of_bytes(
+        name: &str,
+        bytes: impl Read + Send + 'static,
+        bounds: Bounds,
+    ) -> Result<Self, TraceError> {
+        let shared = Arc::new(Shared::default());
+        shared.set_total(None);
+        let bytes: Bytes = Box::new(bytes);
+        let started = start_bytes(name.to_owned(), bytes, bounds.frame_bytes, &shared)?;
+        Ok(Self::of_started(started, bounds, shared))
+    }
+
+    pub(super) fn of_started(started: Started, bounds: Bounds, shared: Arc<Shared>) -> Self {
+        let mut reader = Self::empty(bounds, shared);
+        reader.begin(started);
+        reader
+    }
+
+    fn empty(mut bounds: Bounds, shared: Arc<Shared>) -> Self {
+        let least_bytes = bounds.frame_bytes as usize + MARGIN_BYTES;
+        bounds.block_bytes = bounds.block_bytes.max(least_bytes);
+        Reader {
+            bounds,
+            shared,
+            waiting: VecDeque::new(),
+            current: None,
+            carried: Vec::new(),
+            packets: Packets::new(bounds.block_bytes, bounds.fragment_bytes),
+            tally: Tally::default(),
+            kernel_drops: 0,
+            inputs: 0,
+            failed: None,
+            finished: false,
+        }
+    }
+
+    /// A handle to watch and stop the reader from any thread.
+    pub fn watcher(&self) -> Watcher {
+        Watcher(Arc::clone(&self.shared))
+    }
+
+    /// What it has seen so far.
+    pub fn totals(&self) -> Totals {
+        let tally = &self.tally;
+        let drops = self.current.as_ref();
+        let drops = drops.map_or(0, |current| current.started.format.kernel_drops());
+        Totals {
+            frames: tally.frames,
+            wire_bytes: tally.wire_bytes,
+            captured_bytes: tally.captured_bytes,
+            truncated_frames: tally.truncated,
+            times_ns: (tally.frames > 0).then_some((tally.earliest_ns, tally.latest_ns)),
+            kernel_drops: self.kernel_drops.saturating_add(drops),
+            skipped_bytes: tally.skipped_bytes,
+            fragments_lost_bytes: self.packets.fragments_lost_bytes,
+            inputs: self.inputs,
+            anomalies: self.packets.anomalies,
+        }
+    }
+
+    /// Fills a block with what comes next; whatever was in it is overwritten. False: the capture
+    /// has ended, and the block is empty.
+    ///
+    /// # Errors
+    /// An input cannot be read (any more), or [`Watcher::stop`] was called. What was good before
+    /// was handed over already.
+    pub fn read(&mut self, block: &mut Block) -> Result<bool, TraceError> {
+        block.bytes.resize(self.bounds.block_bytes, 0);
+        block.segments.clear();
+        let before = self.tally;
+        self.tally.earliest_ns = i64::MAX;
+        self.tally.latest_ns = i64::MIN;
+        let result = self.read_frames(block);
+        block.frames = self.tally.frames - before.frames;
+        block.wire_bytes = self.tally.wire_bytes - before.wire_bytes;
+        let times_ns = (self.tally.earliest_ns, self.tally.latest_ns);
+        block.times_ns = (block.frames > 0).then_some(times_ns);
+        self.tally.earliest_ns = times_ns.0.min(before.earliest_ns);
+        self.tally.latest_ns = times_ns.1.max(before.latest_ns);
+        self.packets.append_assembled(&mut block.bytes);
+        self.shared.set_frames(self.tally.frames);
+        result
+    }
+
+    fn read_frames(&mut self, block: &mut Block) -> Result<bool, TraceError> {
+        let frames = self.tally.frames;
+        loop {
+            if self.shared.stopped() {
+                return Err(TraceError::Interrupted);
+            }
+            if let Some(error) = self.failed.take() {
+                return Err(error);
+            }
+            if self.current.is_none() && !self.next_input()? {
+                if !self.finished {
+                    self.finished = true;
+                    self.packets.finish(&mut block.segments);
+                }
+                return Ok(!block.segments.is_empty());
+            }
+            self.read_input(block)?;
+            if self.tally.frames > frames || !block.segments.is_empty() {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Begins the next input; false if there is none.
+    fn next_input(&mut self) -> Result<bool, TraceError> {
+        let Some(input) = self.waiting.pop_front() else {
+            return Ok(false);
+        };
+        let name = input.name();
+        let raw = Raw::of_input(input, &self.shared)?;
+        let started = start(name, raw, self.bounds.frame_bytes, &self.shared)?;
+        self.begin(started);
+        Ok(true)
+    }
+
+    fn begin(&mut self, mut started: Started) {
+        self.inputs += 1;
+        self.carried = std::mem::take(&mut started.begin);
+        self.current = Some(Current {
+            broken: false,
+            started,
+        });
+    }
+
+    /// Reads the current input until the block holds frames and is full, or the input pauses or
+    /// ends.
+    fn read_input(&mut self, block: &mut Block) -> Result<(), TraceError> {
+        let Some(mut current) = self.current.take() else {
+            return Ok(());
+        };
+        let frames = self.tally.frames;
+        let begun = Instant::now();
+        // A packet cut by the last block goes to the front of this one.
+        let (mut at, mut filled) = (0, self.carried.len());
+        block.bytes[..filled].copy_from_slice(&self.carried);
+        let ended = loop {
+            let room = &mut block.bytes[filled..self.bounds.block_bytes];
+            let (count, state) = self.fill(&mut current, room, begun);
+            filled += count;
+            let mut sink = Sink {
+                packets: &mut self.packets,
+                segments: &mut block.segments,
+                tally: self.tally,
+            };
+            let ended = state == Filled::Ended;
+            let held = &block.bytes[..filled];
+            let walked = current.started.format.walk(held, at, ended, &mut sink);
+            self.tally = sink.tally;
+            let place = walked.unwrap_or_else(|refused| {
+                self.failed = Some(refused.of_file(&current.started.name));
+                filled
+            });
+            if ended || self.failed.is_some() || self.tally.frames > frames {
+                at = place;
+                break ended || self.failed.is_some();
+            }
+            if self.shared.stopped() {
+                return Err(TraceError::Interrupted);
+            }
+            // No whole packet yet: go on in the same block, behind what is of no use.
+            block.bytes.copy_within(place..filled, 0);
+            filled -= place;
+            at = 0;
+        };
+        self.carried.clear();
+        if ended {
+            self.end_input(&current, filled - at);
+        } else {
+            self.carried.extend_from_slice(&block.bytes[at..filled]);
+            self.current = Some(current);
+        }
+        Ok(())
+    }
+
+    /// Reads until the room is full, the input ends, or a live stream pauses.
+    fn fill(&mut self, current: &mut Current, room: &mut [u8], begun: Instant) -> (usize, Filled) {
+        let mut count = 0;
+        let small = if current.started.live {
+            0
+        } else {
+            SMALL_ROOM_BYTES
+        };
+        while room.len() - count > small {
+            match current.started.bytes.read(&mut room[count..]) {
+                Ok(0) => return (count, Filled::Ended),
+                Ok(more) => {
+                    count += more;
+                    if current.started.live && begun.elapsed() >= HOLD {
+                        return (count, Filled::Paused);
+                    }
+                }
+                Err(error) => match error.kind() {
+                    io::ErrorKind::Interrupted => {}
+                    io::ErrorKind::WouldBlock => return (count, Filled::Paused),
+                    _ => {
+                        self.broken(current, error);
+                        return (count, Filled::Ended);
+                    }
+                },
+            }
+        }
+        (count, Filled::Full)
+    }
+
+    /// An error of the system is one; compressed data that is cut or damaged is read up to there.
+    fn broken(&mut self, current: &mut Current, error: io::Error) {
+        if error.raw_os_error().is_some() {
+            self.failed = Some(TraceError::Io {
+                name: current.started.name.clone(),
+                source: error,
+            });
+            return;
+        }
+        let trailing = error.get_ref().is_some_and(|inner| inner.is::<Trailing>());
+        self.packets.anomalies.count(match error.kind() {
+            _ if trailing => Anomaly::TrailingBytes,
+            io::ErrorKind::UnexpectedEof => Anomaly::CutAtEnd,
+            _ => Anomaly::DamagedCompression,
+        });
+        // Bytes behind the compressed data do not cut it.
+        current.broken = !trailing;
+    }
+
+    fn end_input(&mut self, current: &Current, left_bytes: usize) {
+        let format = &current.started.format;
+        let cut = (left_bytes > 0 && !format.is_lost()) || format.missing_bytes() > 0;
+        if cut && !current.broken {
+            self.packets.anomalies.count(Anomaly::CutAtEnd);
+        }
+        let watch = current.started.watch.as_ref();
+        if watch.is_some_and(|watch| watch.grew()) {
+            self.packets.anomalies.count(Anomaly::FileGrew);
+        }
+        self.kernel_drops = self.kernel_drops.saturating_add(format.kernel_drops());
+    }
+}
+
+/// Sizes of all inputs, if all are regular files.
+fn total_bytes(inputs: &[Input]) -> Option<u64> {
+    let mut total: u64 = 0;
+    for input in inputs {
+        let metadata = match input {
+            Input::File(path) => std::fs::metadata(path).ok()?,
+            Input::Stream { descriptor, .. } => {
+                let file = std::fs::File::from(descriptor.try_clone().ok()?);
+                file.metadata().ok()?
+            }
+        };
+        if !metadata.is_file() {
+            return None;
+        }
+        total = total.saturating_add(metadata.len());
+    }
+    Some(total)
+}

@@ -1,0 +1,94 @@
+//! Where formats put the frames they find.
+
+use crate::block::Segment;
+use crate::packet::{Anomaly, Frame, Link, Packets};
+
+/// Takes frames in the order of the capture, counts them, and keeps their segments.
+#[derive(Debug)]
+pub(super) struct Sink<'a> {
+    pub packets: &'a mut Packets,
+    pub segments: &'a mut Vec<Segment>,
+    pub tally: Tally,
+}
+
+/// Counts of frames; those of a block are the difference of two.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tally {
+    pub frames: u64,
+    pub wire_bytes: u64,
+    pub captured_bytes: u64,
+    pub truncated: u64,
+    pub earliest_ns: i64,
+    pub latest_ns: i64,
+    pub last_ns: i64,
+    /// Bytes of files that were passed over since no packet could be made out in them.
+    pub skipped_bytes: u64,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Tally {
+            frames: 0,
+            wire_bytes: 0,
+            captured_bytes: 0,
+            truncated: 0,
+            earliest_ns: i64::MAX,
+            latest_ns: i64::MIN,
+            last_ns: i64::MIN,
+            skipped_bytes: 0,
+        }
+    }
+}
+
+/// A frame as its file describes it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Record {
+    /// Its first byte in the block.
+    pub at: usize,
+    pub captured: usize,
+    /// Length on the wire as stated.
+    pub wire: usize,
+    pub time_ns: i64,
+}
+
+impl Sink<'_> {
+    /// Counts the frame and looks for its segment; `None`: of a link type that is not read.
+    #[inline(always)]
+    pub(super) fn frame(&mut self, bytes: &[u8], record: Record, link: Option<Link>) {
+        let tally = &mut self.tally;
+        let time_ns = record.time_ns;
+        // Some writers state the captured length only.
+        let wire = record.wire.max(record.captured);
+        tally.frames += 1;
+        tally.wire_bytes += wire as u64;
+        tally.captured_bytes += record.captured as u64;
+        tally.truncated += u64::from(wire > record.captured);
+        tally.earliest_ns = tally.earliest_ns.min(time_ns);
+        tally.latest_ns = tally.latest_ns.max(time_ns);
+        if time_ns < tally.last_ns {
+            self.packets.anomalies.count(Anomaly::TimeWentBack);
+        }
+        tally.last_ns = time_ns;
+        let frame = Frame {
+            at: record.at,
+            captured: record.captured,
+            wire,
+            time_ns,
+            number: tally.frames,
+        };
+        match link {
+            Some(link) => self.packets.frame(bytes, &frame, link, self.segments),
+            None => self.packets.anomalies.count(Anomaly::UnknownLinkType),
+        }
+    }
+
+    /// Something is odd about the file.
+    pub(super) fn odd(&mut self, anomaly: Anomaly) {
+        self.packets.anomalies.count(anomaly);
+    }
+
+    /// Passed over these bytes.
+    pub(super) fn skipped(&mut self, bytes: usize) {
+        self.tally.skipped_bytes += bytes as u64;
+    }
+}
