@@ -10,6 +10,7 @@
 
 mod dispatch;
 mod pass;
+mod ports;
 mod summary;
 
 use std::any::Any;

@@ -85,9 +85,7 @@ fn check(name: &str, mut same: impl FnMut(&Seen, &Row)) -> Option<Vec<Row>> {
     );
     let mut exact = 0;
     for seen in &truth {
-        let row = rows
-            .get(&seen.xid)
-            .unwrap_or_else(|| panic!("xid {:08x}", seen.xid));
+        let row = rows.get(&seen.xid).expect("a transaction that tshark saw");
         same(seen, row);
         if row.frame_call == seen.frame_call && row.frame_reply == Some(seen.frame_reply) {
             assert_eq!(

@@ -41,6 +41,7 @@ macro_rules! targets {
 targets! {
     record_marking = "../../../fuzz/fuzz_targets/record_marking.rs",
     rpc_message = "../../../fuzz/fuzz_targets/rpc_message.rs",
+    sequence = "../../../fuzz/fuzz_targets/sequence.rs",
     tcp_stream = "../../../fuzz/fuzz_targets/tcp_stream.rs",
     v3_call = "../../../fuzz/fuzz_targets/v3_call.rs",
     v3_reply = "../../../fuzz/fuzz_targets/v3_reply.rs",

@@ -7,6 +7,7 @@ use std::sync::mpsc::SyncSender;
 use arrow_array::RecordBatch;
 
 use super::dispatch::Dispatch;
+use super::ports::Ports;
 use super::{Findings, Options, summary};
 use crate::block::Block;
 use crate::calls::Calls;
@@ -23,6 +24,8 @@ pub struct Pass {
     packets: u64,
     bytes: u64,
     times_ns: Option<(i64, i64)>,
+    /// Filled until there is a call.
+    ports: Ports,
 }
 
 impl Pass {
@@ -38,6 +41,7 @@ impl Pass {
             packets: 0,
             bytes: 0,
             times_ns: None,
+            ports: Ports::default(),
         })
     }
 
@@ -68,6 +72,9 @@ impl Pass {
         for segment in &block.segments {
             let payload = block.payload(segment);
             self.streams.segment(segment, payload, &mut self.calls);
+        }
+        if self.calls.calls() == 0 {
+            self.ports.block(block);
         }
         match self.calls.output_mut().take_failure() {
             Some(failure) => Err(failure),
@@ -120,7 +127,10 @@ impl Pass {
             },
             files: self.calls.names().files() as u64,
         };
-        let summary = summary::summary(&whole, totals, &anomalies, inputs);
+        let mut summary = summary::summary(&whole, totals, &anomalies, inputs);
+        if extent.calls == 0 {
+            summary["other_ports"] = self.ports.json();
+        }
         if let Some((from_ns, to_ns)) = whole.window_ns {
             extent.first_ns = first_ns.max(from_ns).min(last_ns);
             extent.last_ns = last_ns.min(to_ns).max(extent.first_ns);

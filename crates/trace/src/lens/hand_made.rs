@@ -210,16 +210,12 @@ fn as_known(call: &Call, (sends, replies, last_send): (u16, u16, Stamp)) -> Call
 
 /// A blob's elements as integers.
 pub fn integers(section: &Section, name: &str) -> Vec<i64> {
-    blob(section, name, "<i8")
-        .map(|bytes| i64::from_le_bytes(bytes))
-        .collect()
+    blob(section, name, "<i8").map(i64::from_le_bytes).collect()
 }
 
 /// A blob's elements as floating point numbers.
 pub fn floats(section: &Section, name: &str) -> Vec<f64> {
-    blob(section, name, "<f8")
-        .map(|bytes| f64::from_le_bytes(bytes))
-        .collect()
+    blob(section, name, "<f8").map(f64::from_le_bytes).collect()
 }
 
 fn blob<'a>(section: &'a Section, name: &str, dtype: &str) -> impl Iterator<Item = [u8; 8]> + 'a {

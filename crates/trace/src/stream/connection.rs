@@ -104,7 +104,7 @@ impl Connection {
         shared: &mut Shared,
         sink: &mut S,
     ) {
-        let from_client = self.from_client(side);
+        let from_client = self.sent_by_client(side);
         let (ours, theirs) = pick(&mut self.sides, side);
         let mut scene = Scene {
             connection: self.number,
@@ -136,7 +136,7 @@ impl Connection {
         sink: &mut S,
     ) {
         let from_client = if sink.wants_transport() {
-            self.from_client(side)
+            self.sent_by_client(side)
         } else {
             None
         };
@@ -266,7 +266,7 @@ impl Connection {
         if other && !again {
             self.reuse(segment, side, shared, sink);
         }
-        let from_client = self.from_client(side);
+        let from_client = self.sent_by_client(side);
         let number = self.number;
         let (ours, _) = pick(&mut self.sides, side);
         if ours.syn.is_some() {
@@ -301,7 +301,7 @@ impl Connection {
         shared: &mut Shared,
         sink: &mut S,
     ) {
-        let from_client = self.from_client(side);
+        let from_client = self.sent_by_client(side);
         let (ours, theirs) = pick(&mut self.sides, side);
         let before = ours.closed;
         ours.closed = true;
@@ -339,7 +339,7 @@ impl Connection {
         shared: &mut Shared,
         sink: &mut S,
     ) {
-        let from_client = self.from_client(side);
+        let from_client = self.sent_by_client(side);
         let calls_known = self.sides.iter().any(|side| side.role() != Role::Unknown);
         let [source, destination] = ends;
         let (ours, theirs) = pick(&mut self.sides, side);
@@ -404,7 +404,7 @@ impl Connection {
 
     /// Whether this side sends the calls of forward programs.
     #[inline(always)]
-    fn from_client(&self, side: Side) -> Option<bool> {
+    fn sent_by_client(&self, side: Side) -> Option<bool> {
         let [one, other] = &self.sides;
         let (ours, theirs) = if side == 0 {
             (one, other)

@@ -187,23 +187,24 @@ impl Carry {
     }
 }
 
-/// First offset from `at` on where a record may begin, by the cheapest signs: the mark's first
-/// byte (records are below 17 MiB) and the message type, as far as they are there.
+/// First offset from `at` on where a record may begin, by the cheapest signs: its length and the
+/// message type, as far as they are there.
 #[inline]
 fn candidate(bytes: &[u8], at: usize) -> Option<usize> {
-    const HIGH: u8 = (MAX_RECORD_BYTES >> 24) as u8;
+    const LENGTHS: std::ops::RangeInclusive<u32> = MIN_REPLY_BYTES..=MAX_RECORD_BYTES;
     let mut at = at;
     while let Some(window) = bytes.get(at..at + 12) {
-        if let [mark, .., 0, 0, 0, 0 | 1] = window
-            && mark & 0x7f <= HIGH
+        if let [m0, m1, m2, m3, .., 0, 0, 0, 0 | 1] = window
+            && LENGTHS.contains(&u32::from_be_bytes([m0 & 0x7f, *m1, *m2, *m3]))
         {
             return Some(at);
         }
         at += 1;
     }
+    let highest = (MAX_RECORD_BYTES >> 24) as u8;
     let rest = bytes.get(at..)?;
     rest.iter()
-        .position(|mark| mark & 0x7f <= HIGH)
+        .position(|mark| mark & 0x7f <= highest)
         .map(|offset| at + offset)
 }
 

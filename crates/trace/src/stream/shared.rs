@@ -20,6 +20,10 @@ pub(super) struct Shared {
     partial_bytes: usize,
     flights: usize,
     buffers: Vec<Vec<u8>>,
+    #[expect(
+        clippy::vec_box,
+        reason = "a holder goes from here to a connection as its box"
+    )]
     holders: Vec<Box<Held>>,
 }
 

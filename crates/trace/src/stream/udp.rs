@@ -15,7 +15,7 @@ use crate::block::{Segment, Transport};
 use crate::call::Stamp;
 use crate::limits::{DUPLICATE_NS, MAX_CONNECTIONS};
 
-/// Datagrams remembered to recognise those captured twice: 128 KB. A mirror's copy follows within
+/// Datagrams remembered to recognise those captured twice: 160 KB. A mirror's copy follows within
 /// a few packets; what was overwritten since is not recognised.
 const REMEMBERED: usize = 4096;
 

@@ -340,7 +340,7 @@ fn calls_are_given_out_in_the_order_of_their_first_bytes() {
 fn only_payloads_are_not_kept() {
     let mut capture = Capture::new();
     let (client, server) = capture.ends();
-    let mut keep = |capture: &mut Capture, to_server: bool, head: &[u8]| {
+    let keep = |capture: &mut Capture, to_server: bool, head: &[u8]| {
         let (from, to) = if to_server {
             (client, server)
         } else {

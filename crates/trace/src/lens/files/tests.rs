@@ -241,81 +241,84 @@ fn shipped() -> Classes {
     Classes::new(&given).unwrap()
 }
 
+/// Paths as the databases' manuals name them, and the class of each.
+const NAMED: &[(&str, &str)] = &[
+    (
+        "/export/pg/pg_wal/000000010000000000000002",
+        "PostgreSQL WAL",
+    ),
+    (
+        ".../pg_wal/archive_status/000000010000000000000002.done",
+        "PostgreSQL WAL",
+    ),
+    (".../00000001000000A90000001F", "PostgreSQL WAL"),
+    (".../00000002.history", "other"),
+    (
+        "/export/pg/base/16384/2619",
+        "PostgreSQL tables and indexes",
+    ),
+    (
+        "/export/pg/base/16384/2619.1",
+        "PostgreSQL tables and indexes",
+    ),
+    (
+        "/ts/PG_17_202406281/16384/16390",
+        "PostgreSQL tables and indexes",
+    ),
+    (
+        ".../base/16384/2619_fsm",
+        "PostgreSQL free space and visibility maps",
+    ),
+    (
+        ".../base/16384/2619_vm",
+        "PostgreSQL free space and visibility maps",
+    ),
+    (".../base/16384/t3_16390", "PostgreSQL temporary"),
+    (".../base/pgsql_tmp/pgsql_tmp4711.0", "PostgreSQL temporary"),
+    ("/export/pg/global/pg_control", "PostgreSQL global"),
+    ("/export/pg/global/1262", "PostgreSQL global"),
+    ("/export/pg/pg_xact/0000", "PostgreSQL transaction status"),
+    ("/export/pg/postmaster.pid", "PostgreSQL other"),
+    ("/var/lib/mysql/ib_logfile0", "InnoDB redo log"),
+    ("/var/lib/mysql/#innodb_redo/#ib_redo7", "InnoDB redo log"),
+    ("/var/lib/mysql/#ib_16384_0.dblwr", "InnoDB doublewrite"),
+    ("/var/lib/mysql/shop/orders.ibd", "InnoDB data"),
+    ("/var/lib/mysql/ibdata1", "InnoDB data"),
+    ("/var/lib/mysql/ibtmp1", "InnoDB temporary"),
+    ("/var/lib/mysql/undo_001", "InnoDB undo"),
+    (
+        "/var/lib/mysql/mysql-bin.000017",
+        "MariaDB binary and relay logs",
+    ),
+    (
+        "/var/lib/mysql/host-relay-bin.000002",
+        "MariaDB binary and relay logs",
+    ),
+    ("/var/lib/mysql/mysql/user.MAD", "MariaDB other"),
+    ("/srv/app.db", "SQLite database"),
+    ("/srv/app.db-wal", "SQLite WAL"),
+    ("/srv/app.db-shm", "SQLite shared memory"),
+    ("/srv/app.db-journal", "SQLite rollback journal"),
+    (
+        "/home/a/Maildir/cur/1732188243.M20046P2137.host,S=4542:2,S",
+        "mail",
+    ),
+    ("/home/a/Maildir/dovecot.index.log", "mail index"),
+    (
+        "/srv/www/.nfs000000000000a1b200000001",
+        "removed while open",
+    ),
+    ("/srv/www/index.html", "web content"),
+    ("/var/log/messages.log.1", "logs"),
+    ("/export", "other"),
+    ("/export/tmp/2024.txt", "other"),
+];
+
 #[test]
 fn shipped_classes_of_files_as_databases_name_them() {
     let classes = shipped();
     assert!(classes.len() > 20);
-    for (path, class) in [
-        (
-            "/export/pg/pg_wal/000000010000000000000002",
-            "PostgreSQL WAL",
-        ),
-        (
-            ".../pg_wal/archive_status/000000010000000000000002.done",
-            "PostgreSQL WAL",
-        ),
-        (".../00000001000000A90000001F", "PostgreSQL WAL"),
-        (".../00000002.history", "other"),
-        (
-            "/export/pg/base/16384/2619",
-            "PostgreSQL tables and indexes",
-        ),
-        (
-            "/export/pg/base/16384/2619.1",
-            "PostgreSQL tables and indexes",
-        ),
-        (
-            "/ts/PG_17_202406281/16384/16390",
-            "PostgreSQL tables and indexes",
-        ),
-        (
-            ".../base/16384/2619_fsm",
-            "PostgreSQL free space and visibility maps",
-        ),
-        (
-            ".../base/16384/2619_vm",
-            "PostgreSQL free space and visibility maps",
-        ),
-        (".../base/16384/t3_16390", "PostgreSQL temporary"),
-        (".../base/pgsql_tmp/pgsql_tmp4711.0", "PostgreSQL temporary"),
-        ("/export/pg/global/pg_control", "PostgreSQL global"),
-        ("/export/pg/global/1262", "PostgreSQL global"),
-        ("/export/pg/pg_xact/0000", "PostgreSQL transaction status"),
-        ("/export/pg/postmaster.pid", "PostgreSQL other"),
-        ("/var/lib/mysql/ib_logfile0", "InnoDB redo log"),
-        ("/var/lib/mysql/#innodb_redo/#ib_redo7", "InnoDB redo log"),
-        ("/var/lib/mysql/#ib_16384_0.dblwr", "InnoDB doublewrite"),
-        ("/var/lib/mysql/shop/orders.ibd", "InnoDB data"),
-        ("/var/lib/mysql/ibdata1", "InnoDB data"),
-        ("/var/lib/mysql/ibtmp1", "InnoDB temporary"),
-        ("/var/lib/mysql/undo_001", "InnoDB undo"),
-        (
-            "/var/lib/mysql/mysql-bin.000017",
-            "MariaDB binary and relay logs",
-        ),
-        (
-            "/var/lib/mysql/host-relay-bin.000002",
-            "MariaDB binary and relay logs",
-        ),
-        ("/var/lib/mysql/mysql/user.MAD", "MariaDB other"),
-        ("/srv/app.db", "SQLite database"),
-        ("/srv/app.db-wal", "SQLite WAL"),
-        ("/srv/app.db-shm", "SQLite shared memory"),
-        ("/srv/app.db-journal", "SQLite rollback journal"),
-        (
-            "/home/a/Maildir/cur/1732188243.M20046P2137.host,S=4542:2,S",
-            "mail",
-        ),
-        ("/home/a/Maildir/dovecot.index.log", "mail index"),
-        (
-            "/srv/www/.nfs000000000000a1b200000001",
-            "removed while open",
-        ),
-        ("/srv/www/index.html", "web content"),
-        ("/var/log/messages.log.1", "logs"),
-        ("/export", "other"),
-        ("/export/tmp/2024.txt", "other"),
-    ] {
+    for (path, class) in NAMED.iter().copied() {
         assert_eq!(classes.name(classes.of(Some(path))), class, "{path}");
     }
 }

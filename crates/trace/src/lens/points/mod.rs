@@ -11,7 +11,7 @@
 //! the first byte of the first reply, as everywhere. Calls come nearly in order; each is put in
 //! its place from the back, which costs nothing when it is last already.
 //!
-//! Limits: 12 bytes a call below the bound (24 MB), about 15 MB beyond it; names of 255 operations,
+//! Limits: 12 or 13 bytes a call below the bound (26 MB), about 15 MB beyond it; names of 255 operations,
 //! the rest share one; frame numbers only while they fit 32 bits.
 
 mod density;
@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 
 use self::density::{CODES_PER_ROW, COLUMNS, ROWS, Scale};
 use self::encode::{Columns, columns};
-use self::operations::{Operations, PANELS};
+use self::operations::{OTHERS, Operations, PANELS};
 use self::panel::Panel;
 use self::pick::Sample;
 use self::word::{ABOVE, BELOW, HIGH_NS, LATENCY_CODES, LOW_NS, UNANSWERED};
@@ -66,7 +66,11 @@ struct Point {
 impl Point {
     #[inline]
     fn new(step: u64, word: u16, frame: u32, operation: u8) -> Self {
-        Point { key: step << 16 | u64::from(word), frame, operation }
+        Point {
+            key: step << 16 | u64::from(word),
+            frame,
+            operation,
+        }
     }
 
     #[inline]
@@ -110,21 +114,29 @@ impl Points {
             far_times: 0,
             frames: true,
             operations: Operations::default(),
-            panels: std::array::from_fn(|_| Panel::new(MAX_SLOWEST, MAX_MARKED, SEED)),
+            panels: std::array::from_fn(|index| {
+                Panel::new(index == OTHERS, MAX_SLOWEST, MAX_MARKED, SEED)
+            }),
             sample: Sample::new(MAX_SAMPLE, SEED),
             scale: None,
         }
     }
 
     #[inline]
-    fn point(&mut self, call: &Call) -> (usize, Point) {
+    fn point(&mut self, call: &Call, latency_ns: Option<i64>) -> (usize, Point) {
         let (operation, panel) = self.operations.find(call);
         let step = (call.call_first.time_ns - self.origin_ns).div_euclid(STEP_NS) + MIDDLE;
-        let kept = step.clamp(0, 2 * MIDDLE - 1);
-        self.far_times += u64::from(kept != step);
+        let mut kept = step as u64;
+        if kept >= 2 * MIDDLE as u64 {
+            kept = if step < 0 { 0 } else { 2 * MIDDLE as u64 - 1 };
+            self.far_times += 1;
+        }
         self.frames &= call.call_first.frame <= u64::from(u32::MAX);
-        let frame = call.call_first.frame as u32;
-        (panel, Point::new(kept as u64, word::word_of(call), frame, operation))
+        let (word, frame) = (
+            word::word_of(call, latency_ns),
+            call.call_first.frame as u32,
+        );
+        (panel, Point::new(kept, word, frame, operation))
     }
 
     // Too many: what was kept becomes counts, and so does all that follows.
@@ -158,7 +170,11 @@ impl Points {
     }
 
     fn first_step(&self) -> u64 {
-        let firsts = self.panels.iter().filter_map(Panel::span).map(|(first, _)| first);
+        let firsts = self
+            .panels
+            .iter()
+            .filter_map(Panel::span)
+            .map(|(first, _)| first);
         firsts.min().unwrap_or(MIDDLE as u64)
     }
 
@@ -193,7 +209,10 @@ impl Points {
 
 impl Lens for Points {
     fn interest(&self) -> Interest {
-        Interest { calls: true, ..Interest::default() }
+        Interest {
+            calls: true,
+            ..Interest::default()
+        }
     }
 
     #[inline]
@@ -201,14 +220,15 @@ impl Lens for Points {
         if self.seen == 0 {
             self.origin_ns = call.call_first.time_ns;
         }
-        let (panel, point) = self.point(call);
+        let latency_ns = call.latency_ns();
+        let (panel, point) = self.point(call, latency_ns);
         if let Some(found) = self.panels.get_mut(panel) {
-            found.tally(call, &point);
+            let last = found.tally(latency_ns, &point);
             if self.scale.is_none() {
-                found.keep(point);
+                found.keep(&point, last);
             }
         }
-        self.sample.offer(self.seen, Point { operation: point.operation, ..point });
+        self.sample.offer(self.seen, &point);
         self.seen += 1;
         if let Some(scale) = self.scale {
             self.count_in_grid(scale, panel, &point);
@@ -221,9 +241,16 @@ impl Lens for Points {
         let first = self.first_step();
         let mut blobs: Vec<Blob> = Vec::new();
         let mut panels = Vec::new();
-        let mut sample = if self.scale.is_some() { self.sample.take() } else { Vec::new() };
+        let mut sample = if self.scale.is_some() {
+            self.sample.take()
+        } else {
+            Vec::new()
+        };
         for (index, name) in PANELS.iter().enumerate() {
-            let with = Columns { frames: self.frames, operations: index + 1 == PANELS.len() };
+            let with = Columns {
+                frames: self.frames,
+                operations: index + 1 == PANELS.len(),
+            };
             let of_panel = |point: &Point| self.operations.panel(point.operation) == index;
             let picked: Vec<Point> = sample.extract_if(.., |point| of_panel(point)).collect();
             let Some(panel) = self.panels.get_mut(index).filter(|panel| panel.calls() > 0) else {
@@ -242,8 +269,11 @@ impl Lens for Points {
                     dtype: "|u1",
                     bytes: panel.cells(),
                 });
-                let lists =
-                    [("slowest", taken.slowest), ("marked", taken.marked), ("sample", picked)];
+                let lists = [
+                    ("slowest", taken.slowest),
+                    ("marked", taken.marked),
+                    ("sample", picked),
+                ];
                 for (list, points) in lists {
                     let prefix = format!("{name}.{list}");
                     blobs.extend(columns(&prefix, points.into_iter(), first, with));
@@ -253,6 +283,9 @@ impl Lens for Points {
             }
             panels.push(json);
         }
-        Section { json: self.json(names, first, panels), blobs }
+        Section {
+            json: self.json(names, first, panels),
+            blobs,
+        }
     }
 }

@@ -5,8 +5,7 @@ use serde_json::{Value, json};
 use super::Point;
 use super::density::{Grid, Scale};
 use super::pick::{Sample, Slowest};
-use super::word::{ABOVE, AGAIN, BELOW, CODE_MASK, ERROR, NEGATIVE, UNANSWERED};
-use crate::call::Call;
+use super::word::{ABOVE, AGAIN, BELOW, CODE_MASK, ERROR, LATENCY_CODES, NEGATIVE, UNANSWERED};
 
 /// How far back a call is put in its place at once; further, all are sorted at the end.
 const MAX_BACK: usize = 64;
@@ -22,7 +21,7 @@ pub(super) struct Picked {
 }
 
 /// Counts of a panel; exact, whatever is kept.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Tally {
     calls: u64,
     unanswered: u64,
@@ -31,18 +30,74 @@ struct Tally {
     below: u64,
     above: u64,
     negative: u64,
-    latency_ns: Option<(i64, i64)>,
+    /// Least and largest latency of answered calls.
+    latency_ns: (i64, i64),
     /// First and last step.
-    span: Option<(u64, u64)>,
+    span: (u64, u64),
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Tally {
+            calls: 0,
+            unanswered: 0,
+            sent_again: 0,
+            errors: 0,
+            below: 0,
+            above: 0,
+            negative: 0,
+            latency_ns: (i64::MAX, i64::MIN),
+            span: (u64::MAX, 0),
+        }
+    }
+}
+
+impl Tally {
+    // What few calls are.
+    #[cold]
+    fn odd(&mut self, word: u16) {
+        let code = word & CODE_MASK;
+        self.unanswered += u64::from(code == UNANSWERED);
+        self.sent_again += u64::from(word & AGAIN != 0);
+        self.errors += u64::from(word & ERROR != 0);
+        self.below += u64::from(code == BELOW);
+        self.above += u64::from(code == ABOVE);
+        self.negative += u64::from(word & NEGATIVE != 0);
+    }
+}
+
+/// A point without its operation, in twelve bytes.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    key_high: u32,
+    key_low: u32,
+    frame: u32,
+}
+
+impl Entry {
+    #[inline]
+    fn new(point: &Point) -> Self {
+        Entry {
+            key_high: (point.key >> 32) as u32,
+            key_low: point.key as u32,
+            frame: point.frame,
+        }
+    }
+
+    #[inline]
+    fn key(self) -> u64 {
+        u64::from(self.key_high) << 32 | u64::from(self.key_low)
+    }
 }
 
 /// One panel.
 #[derive(Debug)]
 pub(super) struct Panel {
     tally: Tally,
-    keys: Vec<u64>,
-    frames: Vec<u32>,
+    kept: Vec<Entry>,
+    /// Of each kept point, in a panel that holds several operations.
     operations: Vec<u8>,
+    several: bool,
     disordered: bool,
     grid: Option<Grid>,
     slowest: Slowest,
@@ -50,12 +105,13 @@ pub(super) struct Panel {
 }
 
 impl Panel {
-    pub(super) fn new(slowest: usize, marked: usize, seed: u64) -> Self {
+    /// `several`: whether its calls are of several operations.
+    pub(super) fn new(several: bool, slowest: usize, marked: usize, seed: u64) -> Self {
         Panel {
             tally: Tally::default(),
-            keys: Vec::new(),
-            frames: Vec::new(),
+            kept: Vec::new(),
             operations: Vec::new(),
+            several,
             disordered: false,
             grid: None,
             slowest: Slowest::new(slowest),
@@ -69,49 +125,51 @@ impl Panel {
 
     /// First and last step of its calls.
     pub(super) fn span(&self) -> Option<(u64, u64)> {
-        self.tally.span
+        (self.tally.calls > 0).then_some(self.tally.span)
     }
 
-    /// Counts a call.
+    /// Counts a call; says whether it comes after all before it.
     #[inline]
-    pub(super) fn tally(&mut self, call: &Call, point: &Point) {
-        let (tally, word) = (&mut self.tally, point.word());
-        let (code, step) = (word & CODE_MASK, point.step());
+    pub(super) fn tally(&mut self, latency_ns: Option<i64>, point: &Point) -> bool {
+        let (tally, word, step) = (&mut self.tally, point.word(), point.step());
         tally.calls += 1;
-        tally.unanswered += u64::from(code == UNANSWERED);
-        tally.sent_again += u64::from(word & AGAIN != 0);
-        tally.errors += u64::from(word & ERROR != 0);
-        tally.below += u64::from(code == BELOW);
-        tally.above += u64::from(code == ABOVE);
-        tally.negative += u64::from(word & NEGATIVE != 0);
-        if let Some(latency_ns) = call.latency_ns() {
-            let (low, high) = tally.latency_ns.unwrap_or((latency_ns, latency_ns));
-            tally.latency_ns = Some((low.min(latency_ns), high.max(latency_ns)));
+        if let Some(latency_ns) = latency_ns {
+            tally.latency_ns.0 = tally.latency_ns.0.min(latency_ns);
+            tally.latency_ns.1 = tally.latency_ns.1.max(latency_ns);
         }
-        let (first, last) = tally.span.unwrap_or((step, step));
-        tally.span = Some((first.min(step), last.max(step)));
+        // Plain words are 1..=LATENCY_CODES without a flag.
+        if word.wrapping_sub(1) >= LATENCY_CODES {
+            tally.odd(word);
+        }
+        tally.span.0 = tally.span.0.min(step);
+        let last = step >= tally.span.1;
+        if last {
+            tally.span.1 = step;
+        }
+        last
     }
 
-    /// Keeps a point in its place in time.
+    /// Keeps a point in its place in time; `last`: after all before it.
     #[inline]
-    pub(super) fn keep(&mut self, point: Point) {
-        let step = point.step();
-        let later = self
-            .keys
-            .iter()
-            .rev()
-            .take(MAX_BACK)
-            .take_while(|key| **key >> 16 > step);
-        let back = later.count();
-        if back == 0 || back == MAX_BACK {
-            self.disordered |= back != 0;
-            self.keys.push(point.key);
-            self.frames.push(point.frame);
-            self.operations.push(point.operation);
+    pub(super) fn keep(&mut self, point: &Point, last: bool) {
+        if last {
+            self.kept.push(Entry::new(point));
+            if self.several {
+                self.operations.push(point.operation);
+            }
         } else {
-            let place = self.keys.len() - back;
-            self.keys.insert(place, point.key);
-            self.frames.insert(place, point.frame);
+            self.put_back(point);
+        }
+    }
+
+    fn put_back(&mut self, point: &Point) {
+        let step = point.step();
+        let later = self.kept.iter().rev().take(MAX_BACK);
+        let back = later.take_while(|entry| entry.key() >> 16 > step).count();
+        self.disordered |= back == MAX_BACK;
+        let place = self.kept.len() - back;
+        self.kept.insert(place, Entry::new(point));
+        if self.several {
             self.operations.insert(place, point.operation);
         }
     }
@@ -131,7 +189,7 @@ impl Panel {
     fn pick(&mut self, point: &Point, number: u64) {
         self.slowest.offer(*point);
         if point.word() & AGAIN != 0 || point.word() & CODE_MASK == UNANSWERED {
-            self.marked.offer(number, *point);
+            self.marked.offer(number, point);
         }
     }
 
@@ -170,15 +228,13 @@ impl Panel {
 
     // All points as they came; their memory is free afterwards.
     fn take_points(&mut self) -> impl Iterator<Item = Point> + use<> {
-        let keys = std::mem::take(&mut self.keys).into_iter();
-        let frames = std::mem::take(&mut self.frames).into_iter();
-        let operations = std::mem::take(&mut self.operations).into_iter();
-        keys.zip(frames)
-            .zip(operations)
-            .map(|((key, frame), operation)| Point {
-                key,
-                frame,
-                operation,
+        let mut operations = std::mem::take(&mut self.operations).into_iter();
+        std::mem::take(&mut self.kept)
+            .into_iter()
+            .map(move |entry| Point {
+                key: entry.key(),
+                frame: entry.frame,
+                operation: operations.next().unwrap_or_default(),
             })
     }
 
@@ -199,7 +255,7 @@ impl Panel {
     /// The counts.
     pub(super) fn json(&self, name: &str) -> Value {
         let tally = &self.tally;
-        let latency = tally.latency_ns;
+        let (low, high) = tally.latency_ns;
         json!({
             "name": name,
             "calls": tally.calls,
@@ -210,7 +266,7 @@ impl Panel {
             "below": tally.below,
             "above": tally.above,
             "negative": tally.negative,
-            "latency_ns": latency.map(|(low, high)| json!({ "min": low, "max": high })),
+            "latency_ns": (low <= high).then(|| json!({ "min": low, "max": high })),
         })
     }
 }

@@ -38,12 +38,17 @@ impl Sample {
 
     /// Offers call `number`.
     #[inline]
-    pub(super) fn offer(&mut self, number: u64, point: Point) {
+    pub(super) fn offer(&mut self, number: u64, point: &Point) {
         let hash = mix(number ^ self.seed);
         if hash & self.mask != 0 {
             return;
         }
-        self.kept.push((hash, point));
+        self.keep(hash, point);
+    }
+
+    #[cold]
+    fn keep(&mut self, hash: u64, point: &Point) {
+        self.kept.push((hash, *point));
         while self.kept.len() > self.limit && self.mask < u64::MAX >> 1 {
             self.mask = self.mask << 1 | 1;
             let mask = self.mask;
@@ -138,7 +143,7 @@ mod tests {
         let run = || {
             let mut sample = Sample::new(1000, 7);
             for number in 0..100_000_u64 {
-                sample.offer(number, Point::new(number, 5, number as u32, 0));
+                sample.offer(number, &Point::new(number, 5, number as u32, 0));
             }
             (sample.one_in(), sample.take())
         };

@@ -47,8 +47,8 @@ pub(super) fn code_of(latency_ns: i64) -> u16 {
 
 /// Code and flags of a call.
 #[inline]
-pub(super) fn word_of(call: &Call) -> u16 {
-    let (code, mut flags) = match call.latency_ns() {
+pub(super) fn word_of(call: &Call, latency_ns: Option<i64>) -> u16 {
+    let (code, mut flags) = match latency_ns {
         None => (UNANSWERED, 0),
         Some(latency_ns) if latency_ns < 0 => (BELOW, NEGATIVE),
         Some(latency_ns) => (code_of(latency_ns), 0),
@@ -115,6 +115,7 @@ mod tests {
             sends: 1,
             ..Call::default()
         };
+        let word_of = |call: &Call| word_of(call, call.latency_ns());
         assert_eq!(word_of(&call), UNANSWERED);
         let late = Call {
             reply_first: Some(at(1_005_000)),

@@ -153,7 +153,12 @@ impl<'a> Columns<'a> {
         for (index, bin) in self.bins.bins().iter().enumerate() {
             let from = self.bins.from_ns(index);
             let to = from.saturating_add(self.bins.width_ns()).min(self.end_ns);
-            let mean = of(bin) as f64 / (to - from).max(1) as f64;
+            let span = if to > from {
+                (to - from) as f64
+            } else {
+                f64::NAN
+            };
+            let mean = of(bin) as f64 / span;
             bytes.extend_from_slice(&mean.to_le_bytes());
         }
         self.describe(name, "<f8", unit, bytes);

@@ -161,7 +161,9 @@ impl Lens for RpcStat {
         // Those without an end lasted until the capture's.
         self.totals.unanswered_ns +=
             i128::from(self.totals.open) * i128::from(extent.last_ns) - self.totals.open_starts_ns;
-        let (columns, blobs) = Columns::new(&self.bins, extent.last_ns).fill();
+        // Replies to the calls of a closer look may come behind its end.
+        let end_ns = extent.last_ns.max(self.queue.now_ns().unwrap_or(i64::MIN));
+        let (columns, blobs) = Columns::new(&self.bins, end_ns).fill();
         Section {
             json: self.json(extent, columns),
             blobs,

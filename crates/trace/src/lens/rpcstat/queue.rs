@@ -162,6 +162,11 @@ impl Queue {
         bins.at(time_ns).queue(self.waiting, self.slots);
     }
 
+    /// Up to when the queue is known.
+    pub fn now_ns(&self) -> Option<i64> {
+        self.now_ns
+    }
+
     /// The capture ended: stays without an end last until `end_ns`.
     pub fn finish(&mut self, end_ns: i64, bins: &mut TimeBins<Bin>) {
         while let Some(stay) = self.held.pop_front() {

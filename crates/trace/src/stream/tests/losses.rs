@@ -81,11 +81,13 @@ fn plan() -> impl Strategy<Value = Plan> {
 }
 
 fn send(plan: &Plan) -> Wire {
-    let mut wire = Wire::default();
-    wire.sink = Recorder {
-        awaited: plan.stream.xids(),
-        ends: plan.ends,
-        ..Recorder::default()
+    let mut wire = Wire {
+        sink: Recorder {
+            awaited: plan.stream.xids(),
+            ends: plan.ends,
+            ..Recorder::default()
+        },
+        ..Wire::default()
     };
     let receiver = if plan.sender == CLIENT {
         SERVER
