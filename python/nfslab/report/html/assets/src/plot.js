@@ -3,7 +3,7 @@
 // scales, ticks, zooming and tooltips are ours, so that every figure behaves the same.
 //
 // scene: {width, height, panels: [{rect: {x, y, w, h}, title, x: axis, y: axis, layers,
-//         note, image, imageRect}]}; axis: {domain, ticks, name, labels: bool, grid: bool};
+//         note, image(sharp, used), imageRect}]}; axis: {domain, ticks, name, labels: bool, grid: bool};
 //         note: a second, lighter line under the title; imageRect: where the image lies, if it is
 //         not the panel's rect
 
@@ -13,6 +13,7 @@ import { colour } from './theme.js';
 
 // Single quotes: ECharts writes attributes of its SVG text without escaping them.
 const FONT = "system-ui, 'DejaVu Sans', sans-serif";
+const SHARP_MOST = 2; // canvas pixels a page pixel
 
 function axisOption(axis, index, vertical) {
   const values = axis.ticks.map((t) => t.at);
@@ -120,20 +121,24 @@ export class Plot {
     this.chart.getZr().flush();
   }
 
-  // Panels with an `image` (heat maps): a canvas under the axes.
+  // Panels with an `image` (heat maps): a canvas under the axes. It may be the one before,
+  // painted anew: `image` is offered it.
   drawImages(scene) {
-    for (const canvas of this.canvases) canvas.remove();
+    const before = this.canvases;
     this.canvases = [];
     for (const panel of scene.panels) {
       if (!panel.image) continue;
-      const canvas = panel.image();
+      const used = before.shift();
+      const canvas = panel.image(Math.min(SHARP_MOST, devicePixelRatio || 1), used);
+      if (used && used !== canvas) used.remove();
       canvas.className = 'heat';
       const { x, y, w, h } = panel.imageRect ?? panel.rect;
       Object.assign(canvas.style,
         { left: `${x}px`, top: `${y}px`, width: `${w}px`, height: `${h}px` });
-      this.host.prepend(canvas);
+      if (canvas !== used) this.host.prepend(canvas);
       this.canvases.push(canvas);
     }
+    for (const canvas of before) canvas.remove();
   }
 
   dispose() { this.chart?.dispose(); }
@@ -165,7 +170,7 @@ export function svgOf(scene, background) {
     if (!panel.image) continue;
     const { x, y, w, h } = panel.imageRect ?? panel.rect;
     svg.insertBefore(make('image', {
-      href: panel.image().toDataURL(), x, y, width: w, height: h, preserveAspectRatio: 'none',
+      href: panel.image(SHARP_MOST).toDataURL(), x, y, width: w, height: h, preserveAspectRatio: 'none',
       style: 'image-rendering:pixelated',
     }), first);
   }

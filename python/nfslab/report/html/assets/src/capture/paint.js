@@ -8,7 +8,6 @@ import { CODE, FLAGS, lower, upper } from './points.js';
 export const CELL_PX = 2;
 /** Calls of one panel drawn as dots; more would cover each other. */
 export const DOTS_MOST = 4000;
-const SHARP = 2;
 const MARK_PX = 6;
 const LONE = 2; // cells around a lone one that are empty
 
@@ -27,34 +26,45 @@ export function tally(calls, codes, selection) {
   const { from, to, inside } = selection;
   const { word } = calls;
   const found = { answered: 0, unanswered: 0, again: 0, outside: 0 };
-  for (let i = from; i < to; i += 1) {
-    const code = word[i] & CODE;
-    if (code === codes.unanswered) found.unanswered += 1;
-    else if (inside[code]) found.answered += 1;
-    else found.outside += 1;
-    if (word[i] & FLAGS.again && (inside[code] || code === codes.unanswered)) found.again += 1;
-  }
-  found.inView = found.answered + found.unanswered;
+  for (let i = from; i < to; i += 1) odd(found, word[i], inside, codes);
+  return finished(found, to - from);
+}
+
+// What is not a plain call in view; the rest is counted by subtraction.
+function odd(found, word, inside, codes) {
+  const code = word & CODE;
+  const lost = code === codes.unanswered;
+  if (lost) found.unanswered += 1;
+  else if (!inside[code]) found.outside += 1;
+  if (word & FLAGS.again && (lost || inside[code])) found.again += 1;
+}
+
+function finished(found, n) {
+  found.inView = n - found.outside;
+  found.answered = found.inView - found.unanswered;
   return found;
 }
 
-/** Counts of calls in cells of a panel of w x h pixels. */
+/** Counts of calls in cells of a panel of w x h pixels, and the exact numbers of `tally`. */
 export function bin(calls, codes, selection, view, w, h) {
   const [wide, tall] = [Math.ceil(w / CELL_PX), Math.ceil(h / CELL_PX)];
   const cells = new Uint32Array(wide * tall);
-  const rowOf = codes.position.map((p, code) => {
-    if (!selection.inside[code]) return -1;
-    const share = (p - view.y[0]) / (view.y[1] - view.y[0]);
-    return (tall - 1 - Math.min(tall - 1, Math.max(0, Math.floor(share * tall)))) * wide;
-  });
-  const rows = Int32Array.from(rowOf);
-  const { from, to, x0, x1 } = selection;
+  const perPosition = tall / (view.y[1] - view.y[0]);
+  const rows = new Int32Array(CODE + 1).fill(-1);
+  for (let code = 0; code <= CODE; code += 1) {
+    if (!selection.inside[code]) continue;
+    const up = Math.floor((codes.position[code] - view.y[0]) * perPosition);
+    rows[code] = (tall - 1 - Math.min(tall - 1, Math.max(0, up))) * wide;
+  }
+  const { from, to, x0, x1, inside } = selection;
   const scale = wide / (x1 - x0 || 1);
   const { step, word } = calls;
   const last = wide - 1;
+  const found = { answered: 0, unanswered: 0, again: 0, outside: 0 };
   let most = 0;
   for (let i = from; i < to; i += 1) {
     const row = rows[word[i] & CODE];
+    if (row < 0 || word[i] & FLAGS.again) odd(found, word[i], inside, codes);
     if (row >= 0) {
       let column = ((step[i] - x0) * scale) | 0;
       if (column > last) column = last;
@@ -62,7 +72,7 @@ export function bin(calls, codes, selection, view, w, h) {
       if (n > most) most = n;
     }
   }
-  return { cells, wide, tall, most };
+  return { cells, wide, tall, most, found: finished(found, to - from) };
 }
 
 /** Counts of a grid in view, whole columns added up to at most a panel's cells. */
@@ -103,20 +113,26 @@ export function binGrid(grid, density, codes, view, w) {
   };
 }
 
-function sharpCanvas(w, h) {
-  const canvas = document.createElement('canvas');
-  canvas.width = Math.round(w * SHARP);
-  canvas.height = Math.round(h * SHARP);
-  const context = canvas.getContext('2d');
-  context.scale(SHARP, SHARP);
+/** A canvas of w x h page pixels, `sharp` of its own each; `used` is taken again if it fits. */
+export function canvasFor(w, h, sharp, used) {
+  const [wide, tall] = [Math.round(w * sharp), Math.round(h * sharp)];
+  const fits = used && used.width === wide && used.height === tall;
+  const canvas = fits ? used : document.createElement('canvas');
+  if (!fits) {
+    canvas.width = wide;
+    canvas.height = tall;
+  }
+  const context = canvas.getContext('2d', { willReadFrequently: true });
+  context.setTransform(sharp, 0, 0, sharp, 0, 0);
+  context.clearRect(0, 0, w, h);
   return { canvas, context };
 }
 
+let source = null; // painted and drawn at once: one for all panels
+
 function pixels({ cells, wide, tall }, most, widen) {
-  const source = document.createElement('canvas');
-  source.width = wide;
-  source.height = tall;
-  const context = source.getContext('2d');
+  const { canvas, context } = canvasFor(wide, tall, 1, source);
+  source = canvas;
   const image = context.createImageData(wide, tall);
   const out = new Uint32Array(image.data.buffer);
   const colours = ramp('density');
@@ -126,7 +142,7 @@ function pixels({ cells, wide, tall }, most, widen) {
   }
   if (widen) widenLone(cells, wide, tall, out);
   context.putImageData(image, 0, 0);
-  return source;
+  return canvas;
 }
 
 // A cell with nothing around it gets arms, so that a single slow call is seen from afar.
@@ -154,20 +170,18 @@ function lone(cells, wide, k) {
   return true;
 }
 
-/** A panel's canvas with binned cells. `box`: what the cells cover, if not the view. */
-export function paintCells(binned, most, view, w, h) {
-  const { canvas, context } = sharpCanvas(w, h);
+/** Binned cells on a panel of w x h. Their `box` is what they cover, if not the view. */
+export function paintCells({ context }, binned, most, view, w, h) {
   context.imageSmoothingEnabled = false;
-  const source = pixels(binned, most, !binned.box);
+  const image = pixels(binned, most, !binned.box);
   if (!binned.box) {
-    context.drawImage(source, 0, 0, binned.wide * CELL_PX, binned.tall * CELL_PX);
-    return { canvas, context };
+    context.drawImage(image, 0, 0, binned.wide * CELL_PX, binned.tall * CELL_PX);
+    return;
   }
   const [a, b, c, d] = binned.box;
   const kx = w / (view.x[1] - view.x[0]);
   const ky = h / (view.y[1] - view.y[0]);
-  context.drawImage(source, (a - view.x[0]) * kx, (view.y[1] - d) * ky, (b - a) * kx, (d - c) * ky);
-  return { canvas, context };
+  context.drawImage(image, (a - view.x[0]) * kx, (view.y[1] - d) * ky, (b - a) * kx, (d - c) * ky);
 }
 
 /** Single calls as dots. */
@@ -194,8 +208,6 @@ export function paintDots(target, place, calls, codes, selection, look = {}) {
   context.fill();
   context.globalAlpha = 1;
 }
-
-export const emptyCanvas = sharpCanvas;
 
 /** Marks of calls sent again: open triangles, at most one in a spot of a few pixels. */
 export function paintAgain(target, place, calls, codes, selection, w, h) {

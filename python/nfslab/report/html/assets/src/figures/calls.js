@@ -8,7 +8,7 @@
 import { h } from '../dom.js';
 import { Codes, decodePanel, lower, FLAGS, CODE } from '../capture/points.js';
 import {
-  DOTS_MOST, bin, binGrid, emptyCanvas, paintAgain, paintCells, paintDots, select, tally,
+  DOTS_MOST, bin, binGrid, canvasFor, paintAgain, paintCells, paintDots, select, tally,
   unansweredColumns, unansweredOfGrid,
 } from '../capture/paint.js';
 import { bands, clock, TIME_NAME } from '../capture/time.js';
@@ -76,8 +76,12 @@ export function callsFigure(model, id = 'calls') {
     }
     const { step_s, offset_s } = capture.points;
     const selection = select(panel.calls, codes, view, step_s, offset_s);
-    const found = tally(panel.calls, codes, selection);
-    return { n: found.inView, found, selection };
+    if (selection.to - selection.from <= DOTS_MOST) {
+      const found = tally(panel.calls, codes, selection);
+      return { n: found.inView, found, selection };
+    }
+    const cells = bin(panel.calls, codes, selection, view, rect.w, rect.h);
+    return { n: cells.found.inView, found: cells.found, selection, cells };
   }
 
   const title = (name, capture, panel, seen) => {
@@ -107,9 +111,8 @@ export function callsFigure(model, id = 'calls') {
         const { rect } = places[r * captures.length + c];
         counts.total += panel?.info.calls ?? 0;
         counts.inView += one.n;
-        if (panel && !dots && !one.grid) {
-          one.cells = bin(panel.calls, codesOf[c], one.selection, view, rect.w, rect.h);
-        }
+        if (dots) one.cells = null;
+        else if (panel) one.cells ??= bin(panel.calls, codesOf[c], one.selection, view, rect.w, rect.h);
         made.push({ name, r, c, panel, seen: one, ...places[r * captures.length + c] });
       });
     });
@@ -133,7 +136,8 @@ export function callsFigure(model, id = 'calls') {
     return {
       rect, title: head, titleRise: 48, marks: [], note: detail, layers: bands(capture, viewport.x, true),
       imageRect: { x: rect.x, y: rect.y - STRIP_PX, w: rect.w, h: rect.h + STRIP_PX },
-      image: () => paint(one, view, most, x, y),
+      image: (sharp, used) => paint(one, view, most, x, y, canvasFor(
+        rect.w, rect.h + STRIP_PX, sharp, used)),
       x: {
         domain: viewport.x, grid: false, ticks: x,
       },
@@ -161,9 +165,8 @@ export function callsFigure(model, id = 'calls') {
     context.stroke();
   }
 
-  function paint({ c, panel, seen, rect }, view, most, xs, ys) {
+  function paint({ c, panel, seen, rect }, view, most, xs, ys, target) {
     const { w, h: tall } = rect;
-    const target = emptyCanvas(w, tall + STRIP_PX);
     const { context } = target;
     gridLines(context, view, w, tall, xs, ys);
     if (!panel) return target.canvas;
@@ -176,9 +179,7 @@ export function callsFigure(model, id = 'calls') {
     context.rect(0, 0, w, tall);
     context.clip();
     if (seen.cells) {
-      const { canvas } = paintCells(seen.cells, most, view, w, tall);
-      context.imageSmoothingEnabled = false;
-      context.drawImage(canvas, 0, 0, w, tall);
+      paintCells(target, seen.cells, most, view, w, tall);
     } else {
       paintDots(target, place, panel.calls, codes, seen.selection);
     }
