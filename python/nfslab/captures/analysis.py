@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from nfslab._core import CoreError, Trace, TraceProgress
@@ -52,6 +51,8 @@ class Asked:
     """Only calls sent in this time from the first frame on."""
     calls: Path | None = None
     """Write the calls there, as Parquet."""
+    columns: bool = False
+    """The caller takes the rows of the calls itself."""
 
     def options(self) -> str:
         """The core's options."""
@@ -60,7 +61,7 @@ class Asked:
                 "lenses": list(self.lenses),
                 "file_classes": [list(entry) for entry in self.file_classes],
                 "window_ns": self.window_ns,
-                "columns": self.calls is not None,
+                "columns": self.columns or self.calls is not None,
             }
         )
 
@@ -134,7 +135,7 @@ def _with_calls(
 ) -> CaptureAnalysis:
     from nfslab.captures.writing import CallsWriter
 
-    writer = CallsWriter(running, calls)
+    writer = CallsWriter(running, calls, [name_of(source) for source in sources])
     try:
         wait_for(running, progress)
         found = finish(running, sources)

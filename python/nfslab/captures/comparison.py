@@ -232,7 +232,8 @@ def _of_blocks(measure: Measure, row: Mapping[str, Any], capture: CaptureAnalysi
     if measure.column == "calls":
         # Blocks without a call are observations of a rate too, where the operation is common.
         rates = np.asarray(values, dtype=np.float64) / (shown["width_ns"] / 1e9)
-        return rates if np.count_nonzero(told) >= MIN_BLOCKS else rates[:0]
+        common: Floats = rates if np.count_nonzero(told) >= MIN_BLOCKS else rates[:0]
+        return common
     return np.array([v for v, ok in zip(values, told, strict=True) if ok and v], dtype=np.float64)
 
 

@@ -16,6 +16,7 @@ from nfslab.errors import RunFailed
 from nfslab.results.durable import TEMPORARY_PREFIX, fsync_path
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from nfslab._core import CallRows, Trace
@@ -27,11 +28,11 @@ END_LIMIT_S = 30.0
 class CallsWriter:
     """Takes the rows of an analysis and writes them; `keep` or `give_up` once it has ended."""
 
-    def __init__(self, running: Trace, path: Path) -> None:
+    def __init__(self, running: Trace, path: Path, sources: Sequence[str]) -> None:
         rows = running.batches()
         if rows is None:
             raise ValueError("the analysis was started without columns")
-        self._running, self._path = running, path
+        self._running, self._path, self._sources = running, path, list(sources)
         self._temporary = path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{os.getpid()}")
         self._error: Exception | None = None
         self.rows = 0
@@ -49,7 +50,7 @@ class CallsWriter:
         from nfslab.captures.parquet import write_calls
 
         try:
-            self.rows = write_calls(rows, self._temporary)
+            self.rows = write_calls(rows, self._temporary, sources=self._sources)
         except Exception as error:
             self._error = error
             # Nobody takes the rows any more: the analysis would wait for ever.

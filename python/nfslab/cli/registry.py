@@ -14,5 +14,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "show": ("nfslab.cli.show", "Show one experiment, point or run."),
     "query": ("nfslab.cli.query", "Ask SQL of the results (DuckDB)."),
     "files": ("nfslab.cli.files", "Measure file access in a directory, as Bonnie did."),
+    "trace": ("nfslab.cli.trace", "Read packet captures: every NFS call, what is slow, why."),
     "doctor": ("nfslab.cli.doctor", "What this machine can do, and what is missing."),
 }

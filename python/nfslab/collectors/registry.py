@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from nfslab.collectors.base import Collector
 
 COLLECTORS: dict[str, str] = {
+    "capture": "nfslab.collectors.capture:CaptureCollector",
     "postgres": "nfslab.collectors.postgres:PostgresCollector",
     "system": "nfslab.collectors.system:SystemCollector",
 }

@@ -1,0 +1,78 @@
+"""Is there NFS in a capture, and if not: what is in it?
+
+The sentence names what was found (calls of other programs, connections and datagrams that
+carry no RPC, TLS, frames that are no IP), so that a wrong filter or interface is seen at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from nfslab.captures.spelling import protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nfslab.captures.analysis import CaptureAnalysis
+
+NFS_PROGRAMS = frozenset({"NFS", "NFSACL", "NFS4_CALLBACK"})
+PORTS_SHOWN = 5
+
+
+def has_nfs(capture: CaptureAnalysis) -> bool:
+    """Was a call of NFS (or its side protocol, or a callback) found?"""
+    rows = capture.content["operations"]
+    return any(row["program_name"] in NFS_PROGRAMS and row["calls"] for row in rows)
+
+
+def instead(capture: CaptureAnalysis) -> tuple[str, str]:
+    """What was found in a capture without NFS, and what to do."""
+    content = capture.content
+    counts = {entry["kind"]: int(entry["count"]) for entry in content.get("anomalies", [])}
+    if not content["packets"]:
+        return (
+            "it has a capture's header and no packet",
+            "was the filter right, and the interface the one that NFS goes through? "
+            "`tcpdump -D` lists interfaces; `tcpdump -i any` takes all",
+        )
+    parts = [f"{content['packets']:,} packets"]
+    calls = _calls(content["operations"])
+    parts += [f"{number:,} calls of {name}" for name, number in calls.items()]
+    for kind, words in (
+        ("rpc_over_tls", "connections with RPC inside TLS"),
+        ("tls_stream", "TLS connections"),
+        ("tcp_not_rpc", "TCP connections without RPC"),
+        ("udp_not_rpc", "UDP datagrams without RPC"),
+        ("not_tcp_udp", "IP packets that are neither TCP nor UDP"),
+        ("not_ip", "frames without IP"),
+        ("tunnelled", "packets inside tunnels"),
+        ("truncated_headers", "packets cut within their headers"),
+    ):
+        if counts.get(kind):
+            parts.append(f"{counts[kind]:,} {words}")
+    ports = _ports(content.get("other_ports") or [])
+    return ", ".join(parts) + ports, _advice(counts)
+
+
+def _calls(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for row in rows:
+        found[protocol(row)] = found.get(protocol(row), 0) + row["calls"]
+    return found
+
+
+def _ports(ports: Sequence[Mapping[str, Any]]) -> str:
+    if not ports:
+        return ""
+    told = [f"{p['transport']} {p['port']} ({p['packets']:,})" for p in ports[:PORTS_SHOWN]]
+    return f"; most packets to or from {', '.join(told)}"
+
+
+def _advice(counts: Mapping[str, int]) -> str:
+    if counts.get("rpc_over_tls"):
+        return "NFS under TLS cannot be decoded: mount with xprtsec=none to look inside"
+    if counts.get("tunnelled"):
+        return "capture inside the tunnel's end, where the packets are bare"
+    if counts.get("truncated_headers"):
+        return "capture at least 96 bytes of each packet: tcpdump -s 512"
+    return "capture where NFS passes: tcpdump -i any -s 512 -w nfs.pcap host SERVER"

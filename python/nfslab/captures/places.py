@@ -1,0 +1,83 @@
+"""Where a run's NFS passes: its servers, the interface towards them, the filter for it."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import socket
+from typing import TYPE_CHECKING
+
+from nfslab.captures.tool import EVERY_INTERFACE, LOOPBACK, NFS_PORTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+NFS_FILE_SYSTEMS = frozenset({"nfs", "nfs4"})
+DISCARD_PORT = 9
+"""Any port: nothing is sent, the kernel is only asked for its route."""
+
+
+def nfs_server(filesystem: str, source: str, options: str) -> str | None:
+    """Address of the server of a mount; None for other file systems.
+
+    >>> nfs_server("nfs4", "nas:/export", "rw,vers=4.2,addr=10.0.0.7")
+    '10.0.0.7'
+    >>> nfs_server("nfs", "[fe80::1]:/export", "rw")
+    'fe80::1'
+    """
+    if filesystem not in NFS_FILE_SYSTEMS:
+        return None
+    for option in options.split(","):
+        name, _, value = option.partition("=")
+        if name == "addr" and value:
+            return value
+    host = source.rpartition(":/")[0]
+    return host.strip("[]") or None
+
+
+def filter_for(servers: Sequence[str]) -> str:
+    """All that goes to and from these servers; without any, NFS's well-known ports.
+
+    By address, since NFS may be on any port, and so are MOUNT and the lock managers; and
+    since only first fragments carry ports.
+
+    >>> filter_for(["10.0.0.7", "10.0.0.8"])
+    'host 10.0.0.7 or host 10.0.0.8'
+    """
+    if not servers:
+        return NFS_PORTS
+    return " or ".join(f"host {server}" for server in dict.fromkeys(servers))
+
+
+def interface_for(servers: Sequence[str]) -> str:
+    """The loopback interface if every server is this machine, else all interfaces at once."""
+    if servers and all(is_local(server) for server in servers):
+        return LOOPBACK
+    return EVERY_INTERFACE
+
+
+def is_local(server: str) -> bool:
+    """Is this an address of ours? Then its packets pass the loopback interface."""
+    with contextlib.suppress(ValueError):
+        if ipaddress.ip_address(server.partition("%")[0]).is_loopback:
+            return True
+    found = _addresses(server)
+    return bool(found) and all(_own(family, address) for family, address in found)
+
+
+def _addresses(server: str) -> Iterable[tuple[int, tuple[object, ...]]]:
+    try:
+        found = socket.getaddrinfo(server, DISCARD_PORT, type=socket.SOCK_DGRAM)
+    except OSError:
+        return []
+    return [(family, address) for family, _, _, _, address in found]
+
+
+def _own(family: int, address: tuple[object, ...]) -> bool:
+    """A packet to one of our own addresses leaves from that very address."""
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect(address)
+            return bool(probe.getsockname()[0] == address[0])
+    except OSError:
+        return False

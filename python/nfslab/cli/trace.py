@@ -1,0 +1,274 @@
+"""`nfslab trace`: packet captures to every NFS call: what is slow, and why.
+
+Several captures are read as one (the files of a capture that was rotated), or with
+`--compare` side by side. The report goes to standard output, progress to standard error, so
+that `--json` prints one object and nothing else.
+
+Exit code: 0 read, 1 a capture cannot be read or has no NFS in it, 2 bad usage (no such file),
+130 interrupted. What was half written is removed.
+"""
+
+from __future__ import annotations
+
+import glob
+import signal
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nfslab.errors import ResultsError, RunFailed, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from nfslab.captures.analysis import Asked, CaptureAnalysis, Source
+    from nfslab.captures.comparison import CaptureComparison
+
+STANDARD_INPUT = "-"
+BY = ("client", "server", "user", "file", "class")
+TOP = 20
+
+EPILOG = """\b
+Examples:
+  nfslab trace nfs.pcap
+  nfslab trace nfs.pcapng.gz --html nfs.html --calls nfs.parquet
+  tcpdump -i any -s 512 -w - port 2049 | nfslab trace -
+  nfslab trace ring_*.pcap --from 12 --to 14.5 --by file
+  nfslab trace --compare before.pcap after.pcap
+
+\b
+CAPTURE is pcap or pcapng, plain or compressed with gzip or zstd; - is standard input.
+Several are read as one. With --compare each is a capture of its own and is compared with the
+first; a quoted pattern ('after_*.pcap') is then one capture of several files.
+Calls are found by their bytes, on any port. Times are seconds from the first packet.
+"""
+
+
+def _moment(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | None:
+    """Nanoseconds of a text such as 12.5, 90s, 1m30s."""
+    from nfslab.quantities import parse_duration_s
+
+    if value is None:
+        return None
+    try:
+        return round(float(value) * 1e9)
+    except (ValueError, OverflowError):
+        pass
+    try:
+        return round(parse_duration_s(value) * 1e9)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def _classes(
+    _ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
+) -> list[tuple[str, str]]:
+    """[("wal", "*/pg_wal/*")] of texts such as wal=*/pg_wal/*."""
+    found = []
+    for value in values:
+        name, equals, pattern = value.partition("=")
+        if not (equals and name and pattern):
+            raise click.BadParameter(f"{value!r} is not NAME=PATTERN, such as wal=*/pg_wal/*")
+        found.append((name, pattern))
+    return found
+
+
+@click.command("trace", epilog=EPILOG)
+@click.argument("captures", nargs=-1, required=True, metavar="CAPTURE...")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write the page.")
+@click.option(
+    "--calls", type=click.Path(path_type=Path), metavar="FILE", help="Write all calls as Parquet."
+)
+@click.option("--from", "from_ns", callback=_moment, metavar="S", help="Only calls sent from here.")
+@click.option("--to", "to_ns", callback=_moment, metavar="S", help="Only calls sent before.")
+@click.option(
+    "--by", type=click.Choice(BY), multiple=True, help="A table by this, too (again for more)."
+)
+@click.option(
+    "--class", "file_classes", multiple=True, callback=_classes, metavar="NAME=PATTERN",
+    help="A class of files by path, in front of the others (again for more).",
+)  # fmt: skip
+@click.option(
+    "--classes", type=click.Path(path_type=Path), metavar="FILE",
+    help="Classes of files (TOML) instead of those that come with nfslab.",
+)  # fmt: skip
+@click.option("--compare", is_flag=True, help="Compare each CAPTURE with the first.")
+@click.option(
+    "--top", type=click.IntRange(1), default=TOP, show_default=True, help="Rows of a table."
+)
+def command(captures: tuple[str, ...], **options: Any) -> None:
+    """Read packet captures: every NFS call, how long it took, and what was in its way."""
+    sides = _sides(captures, options["compare"])
+    _check(sides, options)
+    asked = _asked(options)
+    # A polite kill ends it as Ctrl-C does: nothing half written stays.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with _output_for(options["html"]):
+            found = [_read(side, asked) for side in sides]
+            for capture in found:
+                _require_nfs(capture, asked)
+            comparison = _compared(found) if options["compare"] else None
+            if options["html"] is not None:
+                _write_page(options["html"], found, comparison)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    _print(found, comparison, options)
+
+
+def _sides(captures: Sequence[str], compare: bool) -> list[list[Source]]:
+    """The captures to be read apart, each of one or several files."""
+    if not compare:
+        return [[_source(name) for name in captures]]
+    if len(captures) < 2:
+        raise UsageError(
+            "there is nothing to compare with", fix="give two captures: --compare BEFORE AFTER"
+        )
+    sides: list[list[Source]] = []
+    for name in captures:
+        # A file may have brackets in its name: what exists is no pattern.
+        files = sorted(glob.glob(name)) if not Path(name).exists() else []
+        sides.append([_source(file) for file in files or [name]])
+    return sides
+
+
+def _source(name: str) -> Source:
+    if name != STANDARD_INPUT:
+        return name
+    if sys.stdin.isatty():
+        raise UsageError(
+            "standard input is a terminal",
+            fix="pipe a capture: tcpdump -i any -s 512 -w - port 2049 | nfslab trace -",
+        )
+    return ("standard input", sys.stdin.fileno())
+
+
+def _check(sides: list[list[Source]], options: dict[str, Any]) -> None:
+    if sum(isinstance(source, tuple) for side in sides for source in side) > 1:
+        raise UsageError("standard input can be read once only", fix="give - once")
+    if options["compare"] and options["calls"] is not None:
+        raise UsageError(
+            "--calls writes the calls of one capture", fix="run it for each capture by itself"
+        )
+    from_ns, to_ns = options["from_ns"], options["to_ns"]
+    if to_ns is not None and to_ns <= (from_ns or 0):
+        raise UsageError("--to is not behind --from", fix="give seconds from the first packet")
+    if options["as_json"] and options["by"]:
+        raise UsageError("--by is for the text; --json has all tables", fix="leave --by out")
+
+
+def _asked(options: dict[str, Any]) -> Asked:
+    from nfslab.captures.analysis import LENSES_OF_REPORT, Asked
+    from nfslab.captures.file_classes import read_file_classes
+
+    window = None
+    if options["from_ns"] is not None or options["to_ns"] is not None:
+        to_ns = options["to_ns"]
+        window = (options["from_ns"] or 0, to_ns if to_ns is not None else 2**62)
+    lenses = list(LENSES_OF_REPORT)
+    if options["html"] is not None:
+        lenses.append("points")
+    if options["compare"]:
+        lenses.append("blocks")
+    classes = [*options["file_classes"], *read_file_classes(options["classes"])]
+    return Asked(lenses, classes, window, options["calls"])
+
+
+@contextmanager
+def _output_for(html: Path | None) -> Iterator[None]:
+    """Is the page's folder there, before an hour of reading?"""
+    if html is not None and not html.absolute().parent.is_dir():
+        raise UsageError(f"there is no folder {html.parent}", fix="make it, or name another file")
+    yield
+
+
+def _read(side: list[Source], asked: Asked) -> CaptureAnalysis:
+    from nfslab.captures.analysis import name_of, read_captures
+    from nfslab.cli.trace_progress import progress_on
+
+    label = name_of(side[0])
+    with progress_on(sys.stderr, label) as progress:
+        return read_captures(side, asked, progress)
+
+
+def _require_nfs(capture: CaptureAnalysis, asked: Asked) -> None:
+    """`RunFailed` when no call of NFS is there, with what is there instead."""
+    from nfslab.captures.contents import has_nfs, instead
+
+    if has_nfs(capture):
+        return
+    if asked.window_ns is not None and capture.content.get("calls"):
+        raise RunFailed(
+            f"no NFS call was sent in this part of {capture.label}",
+            why=f"it lasts {capture.duration_ns / 1e9:.3f} s and has "
+            f"{capture.content['calls']:,} calls in all",
+            fix="give other seconds with --from and --to",
+        )
+    why, fix = instead(capture)
+    raise RunFailed(f"{capture.label} has no NFS in it", why=why, fix=fix)
+
+
+def _compared(found: Sequence[CaptureAnalysis]) -> CaptureComparison:
+    from nfslab.captures.comparison import compare_captures
+
+    return compare_captures(found)
+
+
+def _write_page(
+    path: Path, found: Sequence[CaptureAnalysis], comparison: CaptureComparison | None
+) -> None:
+    from nfslab._core import build_info
+    from nfslab.report.html.capture import write_capture_page
+
+    try:
+        write_capture_page(
+            found,
+            path,
+            comparison=comparison,
+            command=["nfslab", *sys.argv[1:]],
+            provenance={"core": build_info()},
+        )
+    except OSError as error:
+        raise ResultsError(
+            f"cannot write {path}",
+            why=str(error.strerror or error),
+            fix="give another file with --html FILE",
+        ) from error
+
+
+def _print(
+    found: Sequence[CaptureAnalysis], comparison: CaptureComparison | None, options: dict[str, Any]
+) -> None:
+    if options["as_json"]:
+        _print_json(found, comparison)
+        return
+    from nfslab.report import capture_text
+
+    def heading(text: str) -> str:
+        return click.style(text, bold=True)
+
+    for capture in found:
+        lines = capture_text.report(capture, by=options["by"], top=options["top"], heading=heading)
+        for line in lines if comparison is None else capture_text.summary(capture):
+            click.echo(line)
+    if comparison is not None:
+        click.echo()
+        for line in capture_text.compared(found, comparison, heading):
+            click.echo(line)
+    for name, path in (("page", options["html"]), ("calls", options["calls"])):
+        if path is not None:
+            click.echo(f"\n{name}: {path}")
+
+
+def _print_json(found: Sequence[CaptureAnalysis], comparison: CaptureComparison | None) -> None:
+    from nfslab.results.durable import to_json
+
+    content: dict[str, Any] = found[0].content
+    if comparison is not None:
+        captures = [{"inputs": capture.names, **capture.content} for capture in found]
+        content = {"captures": captures, "comparison": comparison.as_dict()}
+    click.echo(to_json(content))

@@ -1,0 +1,454 @@
+"""`nfslab trace`: the report, the JSON contract, side by side, bad input, interruption."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+import signal
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from nfslab.cli.trace_progress import progress_on, time_left
+
+from tests.cli.invocation import nfslab
+from tests.trace import scenes
+from tests.trace.generator import companions, files, nfs3
+from tests.trace.generator.capture import Capture
+from tests.trace.reading import written
+
+CAPTURES = Path(__file__).resolve().parents[1] / "captures"
+STALLS = CAPTURES / "v3_udp_stalls_retrans.pcap.gz"
+KERNEL_V3 = CAPTURES / "linux61_pgbench_v3.pcap.gz"
+KERNEL_V42 = CAPTURES / "linux61_pgbench_v42.pcap.gz"
+
+COLUMNS = [
+    "call_first_ns", "call_last_ns", "reply_first_ns", "reply_last_ns", "client", "server",
+    "transport", "xid", "program", "version", "operation", "operations", "status", "sends",
+    "replies", "user", "file_handle", "path", "offset", "count", "bytes", "frame_call",
+    "frame_reply",
+]  # fmt: skip
+"""The contract of the issue, in its order."""
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    """A kernel capture, decompressed: to be cut, joined and damaged."""
+    path = tmp_path / "kernel.pcap"
+    path.write_bytes(gzip.decompress(KERNEL_V3.read_bytes()))
+    return path
+
+
+def paced(seed: int, latency_ns: int, seconds: float = 2.0) -> Capture:
+    """GETATTRs and READs, one at a time; the READs take `latency_ns` and a half more or less."""
+    made = Capture(seed)
+    root = scenes.v3_tree(1)
+    node = root.children[0].children[0]
+    flow = made.tcp()
+    rng = random.Random(seed)
+    until_ns = made.now_ns + round(seconds * 1e9)
+    while made.now_ns < until_ns:
+        for body, wait_ns in ((nfs3.getattr_(node), 300_000), (nfs3.read(node, 0, 64), latency_ns)):
+            planned = [made.exchange(flow, body)]
+            made.send(flow, planned)
+            made.now_ns += round(wait_ns * rng.uniform(0.5, 1.5))
+            made.send(flow, planned, replies=True)
+            made.now_ns += 200_000
+    return made
+
+
+def test_the_report_names_the_planted_stalls(capsys: pytest.CaptureFixture[str]) -> None:
+    said = nfslab(capsys, "trace", STALLS)
+    assert (said.code, said.err) == (0, "")
+    lines = said.out.splitlines()
+    assert lines[0].startswith(f"{STALLS}: ")
+    assert lines[1].endswith("; nothing lost")
+    # The server was stopped for 0.7, 2.5 and 1.2 s (the captures' README).
+    stalls = [line.split() for line in lines if "server stalled" in line]
+    lengths = [float(words[words.index("s") + 1]) for words in stalls]
+    assert [round(length, 1) for length in lengths] == [0.7, 2.5, 1.2]
+    assert "NFSv3 READ" in said.out
+    assert "nfslab trace" in said.out, "a closer look is a command"
+
+
+def test_a_closer_look_shows_the_stall_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    whole = json.loads(nfslab(capsys, "trace", "--json", STALLS).out)
+    look = whole["stalls"]["closer_look"][0]
+    span = [f"{look[side] / 1e9:.9f}" for side in ("from_ns", "to_ns")]
+    said = nfslab(capsys, "trace", "--json", STALLS, "--from", span[0], "--to", span[1])
+    part = json.loads(said.out)
+    assert part["packets"] == whole["packets"], "the whole capture is read"
+    count = [sum(row["calls"] for row in found["operations"]) for found in (part, whole)]
+    assert 0 < count[0] < count[1] / 2
+    assert part["stalls"]["gaps"][0]["length_ns"] == whole["stalls"]["gaps"][0]["length_ns"]
+
+
+def test_json_is_one_object_of_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
+    said = nfslab(capsys, "trace", "--json", STALLS)
+    assert (said.code, said.err) == (0, "")
+    content = json.loads(said.out)
+    for name in ("packets", "bytes", "first_ns", "last_ns"):
+        assert type(content[name]) is int, name
+    assert set(content["lost"]) == {"bytes", "gaps"}
+    for entry in content["anomalies"]:
+        assert set(entry) == {"kind", "count"}
+    wanted: dict[str, type | tuple[type, ...]] = {
+        "program": int, "version": int, "operation": str, "calls": int, "answered": int,
+        "unanswered": int, "retransmissions": int, "duplicate_replies": int, "errors": dict,
+        "bytes_read": int, "bytes_written": int,
+    }  # fmt: skip
+    for row in content["operations"]:
+        for name, kind in wanted.items():
+            assert type(row[name]) is kind, (row["operation"], name)
+        quantiles = ["min", "mean", "p50", "p90", "p99", "p999", "max"]
+        assert set(quantiles) <= set(row["latency_ns"])
+        values = [row["latency_ns"][q] for q in quantiles if q != "mean"]
+        assert all(type(value) is int for value in values)
+        assert values == sorted(values)
+    assert {"clients", "files", "rpcstat", "stalls", "access", "network"} <= set(content)
+    assert not {"points", "blocks"} & set(content)
+    # 12 calls were sent again, 36 extra sends and replies (the captures' README).
+    assert sum(row["retransmissions"] for row in content["operations"]) == 36
+
+
+def test_standard_input_and_several_files_are_one_capture(
+    plain: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = json.loads(nfslab(capsys, "trace", "--json", plain).out)
+    piped = subprocess.run(
+        [sys.executable, "-m", "nfslab", "trace", "--json", "-"],
+        input=plain.read_bytes(), capture_output=True, check=False,
+    )  # fmt: skip
+    assert (piped.returncode, piped.stderr) == (0, b"")
+    assert json.loads(piped.stdout)["operations"] == whole["operations"]
+    parts = _split(plain, tmp_path, 3)
+    rotated = json.loads(nfslab(capsys, "trace", "--json", *parts).out)
+    for name in ("packets", "bytes", "first_ns", "last_ns", "lost", "operations"):
+        assert rotated[name] == whole[name], name
+
+
+def _split(path: Path, folder: Path, parts: int) -> list[Path]:
+    """The packets of a pcap file in several files, as a capture tool rotates them."""
+    data = path.read_bytes()
+    order = "<" if data[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1") else ">"
+    at, records = 24, []
+    while at < len(data):
+        (length,) = struct.unpack_from(f"{order}I", data, at + 8)
+        records.append(data[at : at + 16 + length])
+        at += 16 + length
+    each = -(-len(records) // parts)
+    made = []
+    for number in range(parts):
+        file = folder / f"part{number}.pcap"
+        file.write_bytes(data[:24] + b"".join(records[number * each : (number + 1) * each]))
+        made.append(file)
+    return made
+
+
+def test_calls_are_a_table_with_the_columns_of_the_contract(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "calls.parquet"
+    said = nfslab(capsys, "trace", STALLS, "--calls", file)
+    assert (said.code, said.err) == (0, "")
+    assert said.out.rstrip().endswith(f"calls: {file}")
+    table = pq.read_table(file)
+    assert table.column_names[: len(COLUMNS)] == COLUMNS
+    content = json.loads(nfslab(capsys, "trace", "--json", STALLS).out)
+    assert table.num_rows == content["calls"]
+    assert list(tmp_path.iterdir()) == [file], "nothing half written stays"
+
+
+def test_tables_by_client_server_file_and_class(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    by = [part for name in ("client", "server", "user", "file", "class") for part in ("--by", name)]
+    said = nfslab(capsys, "trace", KERNEL_V3, *by, "--top", 5, "--class", "log=**/pg_wal/*")
+    assert (said.code, said.err) == (0, "")
+    sections = said.out.split("\nBy ")
+    assert [section.split("\n")[0] for section in sections[1:]] == [
+        "client", "server", "user", "file", "class",
+    ]  # fmt: skip
+    assert "pg_wal" in sections[4]
+    assert any(line.startswith("log ") for line in sections[5].splitlines())
+    assert "more files: --top N, or --json for all" in sections[4]
+
+
+def test_the_page_is_written_whole_and_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.html"
+    said = nfslab(capsys, "trace", STALLS, "--html", page)
+    assert (said.code, said.err) == (0, "")
+    assert f"page: {page}" in said.out
+    text = page.read_text()
+    assert text.startswith("<!DOCTYPE html>")
+    assert text.rstrip().endswith("</html>")
+    assert list(tmp_path.iterdir()) == [page]
+
+
+def test_a_capture_does_not_differ_from_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    said = nfslab(capsys, "trace", "--compare", "--json", KERNEL_V3, KERNEL_V3)
+    assert (said.code, said.err) == (0, "")
+    content = json.loads(said.out)
+    assert [capture["packets"] for capture in content["captures"]]
+    figures = content["comparison"]["figures"]
+    assert figures
+    for figure in figures:
+        assert figure["ratio"] in (None, pytest.approx(1.0))
+        assert figure["verdict"].startswith(("no difference shown", "significance unknown"))
+
+
+def test_a_planted_slowness_is_shown_and_only_that(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, _ = written(paced(1, 1_000_000), tmp_path, name="before.pcap")
+    after, _ = written(paced(2, 1_500_000), tmp_path, name="after.pcap")
+    said = nfslab(capsys, "trace", "--compare", "--json", before, after)
+    assert (said.code, said.err) == (0, "")
+    found = {
+        (figure["operation"], figure["figure"]): figure
+        for figure in json.loads(said.out)["comparison"]["figures"]
+    }
+    read = found["READ", "median latency"]
+    assert read["by_blocks"]
+    assert read["verdict"] == "slower"
+    assert read["interval"]["low"] < 1.5 < read["interval"]["high"]
+    for figure in ("median latency", "mean latency"):
+        assert found["GETATTR", figure]["verdict"] == "no difference shown"
+    text = nfslab(capsys, "trace", "--compare", before, after).out
+    assert "slower" in text
+    assert "not independent" in text, "the reader is told what an observation is"
+
+
+def test_too_few_blocks_have_no_significance(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # 3 ms: four blocks at most.
+    first, _ = written(paced(1, 100_000, 0.003), tmp_path, name="a.pcap")
+    second, _ = written(paced(2, 900_000, 0.003), tmp_path, name="b.pcap")
+    said = nfslab(capsys, "trace", "--compare", "--json", first, second)
+    comparison = json.loads(said.out)["comparison"]
+    assert comparison["figures"]
+    for figure in comparison["figures"]:
+        assert figure["verdict"].startswith("significance unknown")
+        assert figure["interval"] is None
+    assert "fewer than" in comparison["notes"][0]
+
+
+def test_a_quoted_pattern_is_one_capture(
+    plain: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _split(plain, tmp_path, 3)
+    said = nfslab(capsys, "trace", "--compare", "--json", plain, tmp_path / "part*.pcap")
+    one, other = json.loads(said.out)["captures"]
+    assert one["packets"] == other["packets"]
+
+
+def other_traffic(folder: Path) -> Path:
+    """DNS-shaped datagrams and a TCP connection of another protocol."""
+    made = Capture(1)
+    flow = made.udp()
+    made.converse(flow, companions.portmap())
+    frames = made.frames()
+    data = bytearray(files.encode(frames, files.Format()))
+    path = folder / "other.pcap"
+    # Without the RPC messages' second word (CALL or REPLY) nothing in it is RPC.
+    at = 24
+    while at < len(data):
+        (length,) = struct.unpack_from("<I", data, at + 8)
+        start = at + 16 + 14 + 20 + 8
+        data[start : at + 16 + length] = b"\x07" * (at + 16 + length - start)
+        at += 16 + length
+    path.write_bytes(data)
+    return path
+
+
+BAD = ("missing", "folder", "empty", "text", "header only", "link type", "no nfs", "gzip cut")
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_input_is_a_sentence_with_a_fix(
+    what: str, plain: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "bad.pcap"
+    header = plain.read_bytes()[:24]
+    if what == "folder":
+        path.mkdir()
+    elif what == "empty":
+        path.touch()
+    elif what == "text":
+        path.write_text("#!/bin/sh\necho this is no capture\n")
+    elif what == "header only":
+        path.write_bytes(header)
+    elif what == "link type":
+        path.write_bytes(header[:20] + struct.pack("<I", 105) + plain.read_bytes()[24:])
+    elif what == "no nfs":
+        path = other_traffic(tmp_path)
+    elif what == "gzip cut":
+        path.write_bytes(gzip.compress(b"no capture either " * 500)[:60])
+    code, words = {
+        "missing": (2, "No such file"),
+        "folder": (2, "is a folder"),
+        "empty": (1, "is empty"),
+        "text": (1, "is not a packet capture"),
+        "header only": (1, "no packet"),
+        "link type": (1, "link type 105"),
+        "no nfs": (1, "has no NFS in it"),
+        "gzip cut": (1, "bad.pcap"),
+    }[what]
+    said = nfslab(capsys, "trace", path)
+    assert (said.code, said.out) == (code, ""), said.err
+    assert words in said.err
+    assert "fix: " in said.err
+    assert "Traceback" not in said.err
+
+
+def test_what_there_is_instead_of_nfs_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = nfslab(capsys, "trace", other_traffic(tmp_path))
+    assert "UDP datagrams without RPC" in said.err
+    assert "udp 111" in said.err
+    mount = Capture(1)
+    mount.converse(mount.udp(), companions.mount(scenes.v3_tree()))
+    path, truth = written(mount, tmp_path, name="mount.pcap")
+    said = nfslab(capsys, "trace", path)
+    assert said.code == 1
+    assert f"{len(truth.calls)} calls of MOUNTv3" in said.err
+
+
+def test_a_file_that_is_cut_is_read_as_far_as_it_goes(
+    plain: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = plain.read_bytes()
+    plain.write_bytes(data[: len(data) * 2 // 3])
+    said = nfslab(capsys, "trace", plain)
+    assert (said.code, said.err) == (0, "")
+    assert "captures that end within a packet" in said.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "Missing argument"),
+        (["--compare"], "nothing to compare with"),
+        (["--from", "5", "--to", "4"], "--to is not behind --from"),
+        (["--from", "soon"], "is not a duration"),
+        (["--class", "nonsense"], "is not NAME=PATTERN"),
+        (["--class", "bad=[", "--by", "class"], "bad"),
+        (["--json", "--by", "file"], "--json has all tables"),
+        (["--html", "/nonexistent/page.html"], "there is no folder"),
+        (["--top", "0"], "--top"),
+    ],
+)
+def test_bad_usage_ends_with_2(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    captures = [STALLS] if arguments else []
+    said = nfslab(capsys, "trace", *captures, *arguments)
+    assert (said.code, said.out) == (2, ""), said.err
+    assert words in said.err
+
+
+def test_a_window_without_calls_says_how_long_the_capture_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    said = nfslab(capsys, "trace", STALLS, "--from", "1h")
+    assert said.code == 1
+    assert "no NFS call was sent in this part" in said.err
+
+
+def test_calls_that_cannot_be_written_are_an_error_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = nfslab(capsys, "trace", STALLS, "--calls", tmp_path / "no" / "calls.parquet")
+    assert said.code == 1
+    assert "cannot write the calls" in said.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_end_it_at_once_with_130(
+    number: signal.Signals, plain: Path, tmp_path: Path
+) -> None:
+    """It waits for a pipe that says nothing more: the hardest place to be interrupted in."""
+    calls = tmp_path / "calls.parquet"
+    command = [sys.executable, "-m", "nfslab", "trace", "-", "--calls", str(calls)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write(plain.read_bytes())
+        process.stdin.flush()
+        temporary = tmp_path / f".writing-calls.parquet-{process.pid}"
+        deadline = time.monotonic() + 60
+        while not temporary.exists() and time.monotonic() < deadline:
+            os.sched_yield()
+        assert temporary.exists(), "it has begun"
+        began = time.monotonic()
+        process.send_signal(number)
+        code = process.wait(timeout=60)
+        took_s = time.monotonic() - began
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert code == 130
+        assert process.stdout.read() == b""
+        assert b"interrupted" in process.stderr.read()
+    # The promise is 0.2 s on a quiet machine; interpreters end slowly on a busy one.
+    assert took_s < 5
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kernel.pcap"]
+
+
+def test_nothing_heavy_is_imported_without_need() -> None:
+    code = (
+        "import sys\n"
+        f"sys.argv = ['nfslab', 'trace', {str(STALLS)!r}, '--by', 'client']\n"
+        "from nfslab.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print('LOADED', *[m for m in sys.modules if '.' not in m])\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(run.stdout.splitlines()[-1].split()[1:])
+    assert loaded & {"pyarrow", "pandas", "scipy", "duckdb", "rich"} == set()
+
+
+class Terminal:
+    """A stream that keeps what is written."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def isatty(self) -> bool:
+        return False
+
+    def write(self, text: str) -> None:
+        self.text += text
+
+    def flush(self) -> None:
+        pass
+
+
+def test_progress_without_a_terminal_is_a_line_now_and_then() -> None:
+    now = [0.0]
+    stream: Any = Terminal()
+    state: Any = {
+        "read_bytes": 1 << 20, "total_bytes": 4 << 20, "frames": 1000, "calls": 400,
+        "finished": False,
+    }  # fmt: skip
+    with progress_on(stream, "nfs.pcap", lambda: now[0]) as show:
+        for second in range(25):
+            now[0] = float(second)
+            show(state)
+    assert stream.text.splitlines() == [
+        "nfs.pcap: 25%, 1 MiB, 1,000 packets, 400 calls, 30 s left",
+        "nfs.pcap: 25%, 1 MiB, 1,000 packets, 400 calls, 60 s left",
+    ]
+    assert time_left({**state, "total_bytes": None}, 3.0) == ""

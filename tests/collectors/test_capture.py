@@ -1,0 +1,287 @@
+"""The collector `capture`: what it captures, what it decodes, what it says of losses and cost."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import struct
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nfslab.captures import tool as tools
+from nfslab.captures.evidence import stored_analysis
+from nfslab.captures.places import filter_for, interface_for, is_local, nfs_server
+from nfslab.captures.tool import Counts, Tool, Wanted
+from nfslab.collectors.capture import CaptureCollector, CaptureCollectorParameters
+from nfslab.errors import RunFailed
+from nfslab.results.store import checked_name
+from nfslab.workloads.command import CommandParameters, CommandWorkload
+
+from tests.trace import scenes
+from tests.trace.generator import nfs3, rpc
+from tests.workloads.run_context import Run, run_of, scratch_folder
+
+CALLS = 300
+every_tool = pytest.mark.parametrize("name", tools.TOOLS)
+
+
+def need(name: str = "auto") -> None:
+    answer = tools.available(name)  # type: ignore[arg-type]
+    if not answer.ok:
+        pytest.skip(f"{answer.reason}: {answer.fix}")
+
+
+@pytest.fixture(scope="module")
+def root() -> Iterator[Path]:
+    with scratch_folder() as folder:
+        yield folder
+
+
+@pytest.fixture
+def run(root: Path) -> Iterator[Run]:
+    name = f"captured-{uuid.uuid4().hex[:8]}"
+    work = CommandWorkload(CommandParameters(data="disk", argv=["true"]))
+    with run_of(work, root, name=name, places={"data": root / f"{name}-data"}) as made:
+        (made.context.folder / "evidence").mkdir()
+        yield made
+
+
+@contextmanager
+def exchange(transport: str) -> Iterator[int]:
+    """A server of NFSv3 GETATTR on loopback, as small as can be; its port."""
+    body = nfs3.getattr_(scenes.v3_tree().children[0].children[0])
+    stream = transport == "tcp"
+    kind = socket.SOCK_STREAM if stream else socket.SOCK_DGRAM
+    with socket.socket(socket.AF_INET, kind) as server:
+        server.bind(("127.0.0.1", 0))
+        if stream:
+            server.listen()
+
+        def reply(data: bytes, at: int) -> bytes:
+            (xid,) = struct.unpack_from(">I", data, at)
+            return rpc.reply(xid, body.results, rpc.SysAuth(), xid)
+
+        def answer_datagrams() -> None:
+            while (received := server.recvfrom(65536))[0] != b"end":
+                server.sendto(reply(received[0], 0), received[1])
+
+        def answer_stream() -> None:
+            with server.accept()[0] as end:
+                while data := end.recv(65536):
+                    end.sendall(rpc.marked(reply(data, 4)))
+
+        thread = threading.Thread(target=answer_stream if stream else answer_datagrams, daemon=True)
+        thread.start()
+        yield server.getsockname()[1]
+        if not stream:
+            with socket.socket(socket.AF_INET, kind) as last:
+                last.sendto(b"end", ("127.0.0.1", server.getsockname()[1]))
+        thread.join(10)
+
+
+def converse(port: int, transport: str, calls: int = CALLS) -> None:
+    """The client's side: one call at a time."""
+    body = nfs3.getattr_(scenes.v3_tree().children[0].children[0])
+    kind = socket.SOCK_STREAM if transport == "tcp" else socket.SOCK_DGRAM
+    with socket.socket(socket.AF_INET, kind) as client:
+        client.connect(("127.0.0.1", port))
+        for xid in range(1, calls + 1):
+            message = rpc.call(
+                xid, body.program, body.version, body.procedure, body.arguments, rpc.SysAuth(), xid
+            )
+            client.sendall(rpc.marked(message) if transport == "tcp" else message)
+            assert client.recv(65536)
+
+
+def watched(run: Run, transport: str, **parameters: Any) -> Any:
+    """Evidence of one conversation."""
+    with exchange(transport) as port:
+        given = {"interface": "lo", "filter": f"{transport} port {port}"} | parameters
+        collector = CaptureCollector(CaptureCollectorParameters(**given))
+        assert collector.applies(run.context).ok
+        collector.start(run.context)
+        run.context.facts["timed_start_ns"] = time.monotonic_ns()
+        converse(port, transport)
+        run.context.facts["timed_end_ns"] = time.monotonic_ns()
+        return collector.stop()
+
+
+@every_tool
+@pytest.mark.parametrize("transport", ["udp", "tcp"])
+def test_every_call_is_there_from_the_first_to_the_last(
+    name: str, transport: str, run: Run
+) -> None:
+    need(name)
+    evidence = watched(run, transport, tool=name, calls=True)
+    summary = evidence.summary
+    assert summary["notes"] == []
+    assert summary["kernel_dropped_packets"] == 0
+    assert summary["operations"]["NFSv3 GETATTR"]["calls"] == CALLS
+    assert (summary["calls"], summary["unanswered"]) == (CALLS, 0)
+    assert summary["filter"].startswith("inbound and ("), "lo shows each packet once"
+    json.dumps(summary, allow_nan=False)
+    # t = 0 is the start of the timed part: all calls lie in it, on another clock than ours.
+    calls = evidence.tables["capture_calls"]
+    assert calls.num_rows == CALLS
+    end_ns = run.context.facts["timed_end_ns"] - run.context.facts["timed_start_ns"]
+    times = calls["t_ns"].to_pylist()
+    assert -1_000_000 < times[0] <= times[-1] < end_ns + 1_000_000
+    assert sum(evidence.tables["capture_rpc"]["sent_calls_per_s"].to_pylist()) > 0
+    operations = evidence.tables["capture_operations"].to_pylist()
+    assert {row["operation"] for row in operations} == {"NFSv3 GETATTR"}
+    assert 0 < evidence.cpu_s < evidence.wall_s
+    cost = summary["cost"]
+    assert evidence.cpu_s == pytest.approx(cost["tool_cpu_s"] + cost["decoder_cpu_s"])
+    assert not list((run.context.folder / "evidence").iterdir()), "no packets are kept"
+
+
+def test_packets_are_kept_only_when_asked_for(run: Run, root: Path) -> None:
+    need()
+    evidence = watched(run, "udp", keep=True)
+    (kept,) = (run.context.folder / "evidence").iterdir()
+    assert evidence.summary["kept"] is True
+    assert evidence.summary["calls"] == CALLS
+    assert kept.stat().st_size > CALLS * 2 * 100
+    folder = root / f"kept-{uuid.uuid4().hex[:8]}"
+    watched(run, "udp", keep=str(folder))
+    (file,) = folder.iterdir()
+    assert file.name.startswith(run.context.folder.name)
+
+
+def test_a_run_s_analysis_comes_back_from_its_folder(run: Run) -> None:
+    need()
+    import pyarrow.parquet as pq
+
+    evidence = watched(run, "tcp")
+    for name, table in evidence.tables.items():
+        checked_name(name, "table")
+        pq.write_table(table, run.context.folder / "evidence" / f"{name}.parquet")
+    stored = stored_analysis(run.context.folder, "run 1")
+    assert stored is not None
+    assert (stored.label, stored.calls) == ("run 1", CALLS)
+    assert sum(stored.column("rpcstat/sent_calls")) == CALLS
+    assert "points" in stored.content
+    assert stored_analysis(run.context.folder / "logs", "none") is None
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"interface": "no-such-interface"}, "ended instead of capturing"),
+        ({"interface": "lo", "filter": "port nonsense"}, "ended instead of capturing"),
+    ],
+)
+def test_what_the_tool_refuses_is_told_in_its_words(
+    run: Run, given: dict[str, str], words: str
+) -> None:
+    need()
+    collector = CaptureCollector(CaptureCollectorParameters(**given))
+    with pytest.raises(RunFailed, match=words) as failed:
+        collector.start(run.context)
+    assert given.get("filter", given["interface"]).split()[-1] in failed.value.why
+    collector.stop()
+
+
+def test_a_tool_that_dies_is_told(run: Run) -> None:
+    need()
+    with exchange("udp") as port:
+        given = {"interface": "lo", "filter": f"udp port {port}"}
+        collector = CaptureCollector(CaptureCollectorParameters(**given))
+        collector.start(run.context)
+        converse(port, "udp", 10)
+        assert collector._capture is not None
+        process = collector._capture._process
+        assert process is not None
+        os.kill(process.pid, 9)
+        evidence = collector.stop()
+    assert any("ended by itself" in note for note in evidence.summary["notes"])
+    assert any("did not say how many" in note for note in evidence.summary["notes"])
+
+
+def test_without_nfs_it_does_not_apply(run: Run) -> None:
+    need()
+    answer = CaptureCollector(CaptureCollectorParameters()).applies(run.context)
+    assert not answer.ok
+    assert "no place of this run is on NFS" in answer.reason
+    place = run.context.places["data"]
+    mounted = replace(place, filesystem="nfs4", source="nas:/x", mount_options="rw,addr=127.0.0.1")
+    run.context.places["data"] = mounted
+    assert CaptureCollector(CaptureCollectorParameters()).applies(run.context).ok
+
+
+def test_the_filter_follows_from_the_mounts() -> None:
+    assert nfs_server("ext4", "/dev/sda1", "rw") is None
+    assert nfs_server("nfs", "nas:/export/x", "rw,vers=3,addr=192.0.2.7") == "192.0.2.7"
+    assert nfs_server("nfs4", "[2001:db8::1]:/", "rw") == "2001:db8::1"
+    assert filter_for(["192.0.2.7", "2001:db8::1"]) == "host 192.0.2.7 or host 2001:db8::1"
+    assert "port 2049" in filter_for([])
+    assert is_local("127.0.0.1")
+    assert is_local("::1")
+    assert interface_for(["127.0.0.1"]) == "lo"
+    assert interface_for(["192.0.2.7"]) == "any"
+    assert interface_for([]) == "any"
+
+
+@pytest.mark.parametrize("expression", [filter_for([]), filter_for(["192.0.2.7"]), ""])
+@pytest.mark.parametrize("interface", ["lo", "any"])
+def test_the_default_filters_are_understood(expression: str, interface: str) -> None:
+    """tcpdump compiles them (-d prints the program and captures nothing)."""
+    import subprocess
+
+    need("tcpdump")
+    wanted = Wanted(interface, expression, 512, 1 << 20)
+    path = shutil.which("tcpdump")
+    assert path is not None
+    done = subprocess.run(
+        [path, "-d", "-i", interface, wanted.expression], capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_the_tools_say_at_their_end_is_read() -> None:
+    # Printed by tcpdump 4.99.3 and dumpcap 4.0.17.
+    said = (
+        "tcpdump: listening on lo, link-type EN10MB (Ethernet), snapshot length 512 bytes\n"
+        "1200 packets captured\n1530 packets received by filter\n30 packets dropped by kernel\n"
+    )
+    assert Tool("tcpdump").captures(said)
+    assert Tool("tcpdump").counts(said) == Counts(1200, 1530, 30, None)
+    assert Tool("tcpdump").counts(said).left == 300
+    said = (
+        "Capturing on 'Loopback: lo'\nFile: -\nPackets captured: 7\nPackets received/dropped on "
+        "interface 'Loopback: lo': 7/2 (pcap:1/dumpcap:1/flushed:0/ps_ifdrop:3) (77.8%)\n"
+    )
+    assert not Tool("dumpcap").captures("Capturing on 'Loopback: lo'\n")
+    assert Tool("dumpcap").captures(said)
+    assert Tool("dumpcap").counts(said) == Counts(7, None, 2, 3)
+    assert Tool("tcpdump").counts("") == Counts()
+
+
+def test_a_missing_tool_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tools.shutil, "which", lambda _: None)
+    answer = tools.available("tcpdump")
+    assert (answer.ok, answer.fix) == (False, "apt install tcpdump")
+    assert "wireshark" in tools.available("dumpcap").fix
+    assert not CaptureCollector.available().ok
+
+
+def test_a_user_without_the_right_is_told_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "tcpdump"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(tools.shutil, "which", lambda name: str(tmp_path / name))
+    monkeypatch.setattr(tools, "_may_open_sockets", lambda: False)
+    answer = tools.available("tcpdump")
+    assert not answer.ok
+    assert "setcap cap_net_raw" in answer.fix
