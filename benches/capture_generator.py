@@ -16,6 +16,7 @@ of 50 sets of file handles. All of that is written by numpy over many blocks at 
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import struct
 import sys
@@ -242,6 +243,7 @@ def main() -> int:
     parser.add_argument("kind", choices=("small", "large"))
     parser.add_argument("size", type=size, help="bytes, such as 1.5G")
     parser.add_argument("--out", type=Path, help="file instead of standard output")
+    parser.add_argument("--json", action="store_true", help="with --out: say the content as JSON")
     options = parser.parse_args()
     try:
         if options.out is None:
@@ -251,6 +253,9 @@ def main() -> int:
                 made = write(options.kind, options.size, out)
     except BrokenPipeError:
         return 1
+    if options.json and options.out is not None:
+        print(json.dumps(made))
+        return 0
     print(", ".join(f"{value:,} {name}" for name, value in made.items()), file=sys.stderr)
     return 0
 

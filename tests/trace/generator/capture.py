@@ -1,7 +1,8 @@
 """A capture: flows, the exchanges on them, the frames that are kept, and the truth of all calls.
 
 Instants are those of the first frame that shows a byte: of a record its first (record mark
-included) and its last, of a datagram its earliest fragment and the one that completes it.
+included) and its last, of a datagram its earliest fragment and the one that completes it (which
+also gives its frame number).
 A call is in the truth if its header was captured; it counts as *whole* if all its bytes were.
 """
 
@@ -205,6 +206,10 @@ class Coverage:
         seen[seen < 0] = number
         self.captured[key][offset : offset + self.kept(packet)] = True
 
+    def visible(self, places: Sequence[Place]) -> list[Seen]:
+        """What is seen of messages whose headers were captured."""
+        return [seen for place in places if (seen := self.of(place)) and seen.header]
+
     def of(self, place: Place) -> Seen | None:
         """What is seen of a message; None if not its first byte."""
         if isinstance(place, Datagram):
@@ -227,13 +232,13 @@ class Coverage:
         numbers = self.datagrams.get(id(place), [])
         if len({self.frames[number].ip for number in numbers}) < place.packets:
             return None
-        first, last = self.frames[numbers[0]], self.frames[numbers[place.packets - 1]]
+        first, done = self.frames[numbers[0]], numbers[place.packets - 1]
         whole = all(
             self.kept(self.frames[n]) == len(self.frames[n].ip) - self.frames[n].payload_at
             for n in numbers
         )
         return Seen(
-            first.time_ns, last.time_ns, numbers[0] + 1, numbers[place.packets - 1] + 1,
+            first.time_ns, self.frames[done].time_ns, done + 1, done + 1,
             True, True, whole,
         )  # fmt: skip
 
@@ -267,13 +272,13 @@ def truth(capture: Capture, frames: list[Packet]) -> Truth:
     coverage = Coverage(frames, capture.snaplen, capture.link_bytes)
     calls = []
     for planned in capture.exchanges:
-        sends = [seen for place in planned.sends if (seen := coverage.of(place))]
-        replies = [seen for place in planned.replies if (seen := coverage.of(place))]
+        sends = coverage.visible(planned.sends)
+        replies = coverage.visible(planned.replies)
         if sends:
             calls.append(TrueCall(planned, sends, replies))
     calls.sort(key=lambda call: (call.sends[0].first_ns, call.sends[0].first_frame))
     times = [frame.time_ns for frame in frames]
     lost_bytes, lost_gaps = coverage.lost()
-    size = sum(max(len(frame.ip) + capture.link_bytes, 60 if capture.link_bytes == 14 else 0)
-               for frame in frames)  # fmt: skip
+    shortest = 60 if capture.link_bytes in (14, 18, 22) else 0  # Ethernet pads
+    size = sum(max(len(frame.ip) + capture.link_bytes, shortest) for frame in frames)
     return Truth(calls, len(frames), size, min(times), max(times), lost_bytes, lost_gaps)

@@ -17,6 +17,8 @@ from .link import ACK, FIN, PSH, RST, SYN, Endpoint
 
 Cut = Callable[[random.Random, int], Iterator[int]]
 MSS = 1448
+#: Record mark and the fixed words of a call, or of a reply with an empty verifier.
+HEADER_BYTES = 4 + 24
 
 
 def full_segments(_rng: random.Random, length: int) -> Iterator[int]:
@@ -129,8 +131,7 @@ class Connection:
         """Sends records at one moment; the other side acknowledges."""
         spans, at = [], len(self.sent[from_client])
         for record in records:
-            # Only where the first fragment has bytes; a reader may need mark and header.
-            spans.append(Span(self, from_client, at, at + len(record), 4 + 28))
+            spans.append(Span(self, from_client, at, at + len(record), HEADER_BYTES))
             at += len(record)
         data = b"".join(records)
         done, unacknowledged = 0, 0

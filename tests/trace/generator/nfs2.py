@@ -57,7 +57,7 @@ def write(node: Node, offset: int, count: int) -> Body:
 def every(root: Node) -> list[Body]:
     """Each procedure once, and an error."""
     folder = root.children[0]
-    first, second = folder.children[:2]
+    first, second, third = folder.children[:3]
     at = folder.handle + opaque(second.name)
     diropres = u32(0) + second.handle + attributes(second)
     entries = linked(
@@ -79,7 +79,7 @@ def every(root: Node) -> list[Body]:
         body(9, "CREATE", at + SATTR, diropres),
         body(10, "REMOVE", at, u32(0)),
         body(11, "RENAME", at + folder.handle + opaque("renamed"), u32(0)),
-        body(12, "LINK", first.handle + folder.handle + opaque("second"), u32(0)),
+        body(12, "LINK", third.handle + folder.handle + opaque("second"), u32(0)),
         body(13, "SYMLINK", at + opaque("/target") + SATTR, u32(0)),
         body(14, "MKDIR", at + SATTR, diropres),
         body(15, "RMDIR", at, u32(0)),

@@ -206,7 +206,7 @@ def commit(node: Node, offset: int = 0, count: int = 0) -> Body:
 def every(root: Node) -> list[Body]:
     """Each procedure at least once, errors among them."""
     folder = root.children[0]
-    first, second = folder.children[:2]
+    first, second, third = folder.children[:3]
     in_folder: list[Callable[[Node, Node], Body]] = [create, mkdir, symlink, mknod, remove, rmdir]
     return [
         null(), fsinfo(root), pathconf(root), fsstat(root), lookup(root, folder),
@@ -216,6 +216,6 @@ def every(root: Node) -> list[Body]:
         read(first, 0, 100, status=IO), write(first, 8192, 8192), write(first, 3, 5, stable=2),
         write(first, 0, 64, status=JUKEBOX), commit(first), commit(first, 8192, 8192),
         *(operation(folder, second) for operation in in_folder),
-        create(folder, second, exclusive=True), rename(folder, second), link(folder, first),
+        create(folder, second, exclusive=True), rename(folder, second), link(folder, third),
         readdir(folder), readdirplus(folder),
     ]  # fmt: skip

@@ -179,7 +179,7 @@ def setclientid() -> Op:
 def every(root: Node) -> list[Body]:
     """COMPOUNDs as clients of version 4.0 send them; the first ones show the paths."""
     folder = root.children[0]
-    first, second = folder.children[:2]
+    first, second, third = folder.children[:3]
     delegreturn, renew = Op(8, "DELEGRETURN", STATE), Op(30, "RENEW", u64(CLIENT_ID))
     confirm = Op(36, "SETCLIENTID_CONFIRM", u64(CLIENT_ID) + VERIFIER)
     flavours = array([u32(1)])
@@ -217,10 +217,10 @@ def every(root: Node) -> list[Body]:
         on(first, setattr_(), getattr_(first), named_by="SETATTR"),
         compound([putfh(folder), readdir(folder)], "READDIR"),
         compound([putfh(first), Op(27, "READLINK", b"", opaque("/elsewhere"))], "READLINK"),
-        compound([putfh(folder), create("made"), getfh(first)], "CREATE"),
+        compound([putfh(folder), create("made"), getfh(third)], "CREATE"),
         compound([putfh(folder), remove("made")], "REMOVE"),
         compound([putfh(folder), SAVEFH, putfh(folder), rename("a", "b")], "RENAME"),
-        compound([putfh(first), SAVEFH, putfh(folder), link("other"), RESTOREFH], "LINK"),
+        compound([putfh(third), SAVEFH, putfh(folder), link("other"), RESTOREFH], "LINK"),
         compound([putfh(folder), Op(33, "SECINFO", opaque("made"), flavours)], "SECINFO"),
         compound([putfh(first), Op(37, "VERIFY", attributes(first))], "VERIFY"),
         compound([putfh(first), Op(17, "NVERIFY", attributes(first))], "NVERIFY"),

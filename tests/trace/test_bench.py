@@ -1,0 +1,50 @@
+"""The captures' benchmark and its generator run small here, so that they cannot rot."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.trace.reading import read
+
+BENCHES = Path(__file__).resolve().parents[2] / "benches"
+
+
+@pytest.mark.parametrize("kind", ["small", "large"])
+def test_generated_captures_hold_what_they_say(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "made.pcap"
+    command = [sys.executable, str(BENCHES / "capture_generator.py"), kind, "30M"]
+    done = subprocess.run(
+        [*command, "--out", str(path), "--json"], capture_output=True, text=True, check=True
+    )
+    made = json.loads(done.stdout)
+    assert made["bytes"] == path.stat().st_size >= 30_000_000
+    found = read(path)
+    assert found.summary["packets"] == made["packets"]
+    assert found.anomalies == {}
+    rows = found.summary["operations"]
+    assert sum(row["calls"] for row in rows) == made["calls"]
+    assert sum(row["answered"] for row in rows) == made["calls"]
+    assert min(row["reply_first_ns"] - row["call_first_ns"] for row in found.rows) > 0
+    if kind == "large":
+        assert sum(row["bytes"] for row in found.rows) == 65536 * made["calls"]
+
+
+def test_the_benchmark_prints_a_whole_table(tmp_path: Path) -> None:
+    if shutil.which("cargo") is None:
+        pytest.skip("cargo is not installed: the header walk cannot be built")
+    done = subprocess.run(
+        [sys.executable, str(BENCHES / "captures.py"), "--small", "--dir", str(tmp_path)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    rows = [line for line in done.stdout.splitlines() if line.startswith("|")]
+    for name in ("header walk", "nfslab trace", "nfslab trace --calls"):
+        assert sum(f"| {name} |" in row for row in rows) == 2, done.stdout
+    assert "most memory of nfslab" in done.stdout
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,192 @@
+"""Against tshark, where tshark is right; and where it is known to be wrong, against the truth.
+
+tshark times a call from the last byte of its last segment to the last byte of its first reply:
+`reply_last_ns - call_last_ns` here. All comparisons are exact, call by call.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from tests.trace import scenes
+from tests.trace.generator.capture import Capture
+from tests.trace.generator.flows import Connection, full_segments
+from tests.trace.reading import Found, read, written
+
+CAPTURES = Path(__file__).resolve().parents[1] / "captures"
+TSHARK = shutil.which("tshark")
+pytestmark = pytest.mark.skipif(TSHARK is None, reason="tshark is not installed")
+#: `nfs_opnum4` of RFC 8881 section 16.2.3 and RFC 7862 section 15, from OP_ACCESS = 3 on.
+OPCODE_NAMES = """ACCESS CLOSE COMMIT CREATE DELEGPURGE DELEGRETURN GETATTR GETFH LINK LOCK LOCKT
+LOCKU
+LOOKUP LOOKUPP NVERIFY OPEN OPENATTR OPEN_CONFIRM OPEN_DOWNGRADE PUTFH PUTPUBFH PUTROOTFH READ
+READDIR READLINK REMOVE RENAME RENEW RESTOREFH SAVEFH SECINFO SETATTR SETCLIENTID
+SETCLIENTID_CONFIRM VERIFY WRITE RELEASE_LOCKOWNER BACKCHANNEL_CTL BIND_CONN_TO_SESSION EXCHANGE_ID
+CREATE_SESSION DESTROY_SESSION FREE_STATEID GET_DIR_DELEGATION GETDEVICEINFO GETDEVICELIST
+LAYOUTCOMMIT LAYOUTGET LAYOUTRETURN SECINFO_NO_NAME SEQUENCE SET_SSV TEST_STATEID WANT_DELEGATION
+DESTROY_CLIENTID RECLAIM_COMPLETE ALLOCATE COPY COPY_NOTIFY DEALLOCATE IO_ADVISE LAYOUTERROR
+LAYOUTSTATS OFFLOAD_CANCEL OFFLOAD_STATUS READ_PLUS SEEK WRITE_SAME CLONE"""
+OPCODES = OPCODE_NAMES.split()
+
+
+@dataclass(frozen=True)
+class Message:
+    """An RPC message as tshark lists it."""
+
+    frame: int
+    xid: int
+    is_call: bool
+    program: int
+    procedure: int
+    time_ns: int | None
+
+
+def fields(path: Path, names: list[str], display: str) -> Iterator[list[list[str]]]:
+    """Values of each field, for each frame that passes the filter."""
+    command = [str(TSHARK), "-n", "-r", str(path), "-Y", display, "-T", "fields", "-E",
+               "separator=;", "-E", "aggregator=,"]  # fmt: skip
+    for name in names:
+        command += ["-e", name]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    for line in done.stdout.splitlines():
+        yield [part.split(",") if part else [] for part in line.split(";")]
+
+
+def messages(path: Path) -> list[Message]:
+    """All messages; frames with calls and replies mixed are not expected."""
+    found = []
+    names = ["frame.number", "rpc.xid", "rpc.msgtyp", "rpc.program", "rpc.procedure", "rpc.time"]
+    for frame, xids, kinds, programs, procedures, times in fields(path, names, "rpc.xid"):
+        is_call = kinds[0] == "0"
+        assert kinds == [kinds[0]] * len(xids), frame
+        for index, xid in enumerate(xids):
+            seconds = None if is_call or len(times) != len(xids) else times[index]
+            found.append(
+                Message(
+                    int(frame[0]), int(xid, 16), is_call, int(programs[index]),
+                    int(procedures[index]), None if seconds is None else nanoseconds(seconds),
+                )
+            )  # fmt: skip
+    return found
+
+
+def use_port(port: int, made: Capture, flow: Connection) -> None:
+    """Moves a planned conversation to a client port that tshark gives to no other protocol."""
+    flow.client = replace(flow.client, port=port)
+    for planned in made.exchanges:
+        planned.client = flow.client
+
+
+def nanoseconds(seconds: str) -> int:
+    whole, _, rest = seconds.partition(".")
+    return int(whole) * 10**9 + int(rest.ljust(9, "0"))
+
+
+#: Captures without loss, cuts and retransmissions.
+RIGHT = ["v3_tcp_q1", "v3_tcp_ipv6_q4", "v3_tcp_rpcfrag", "v3_udp", "v41_slots8"]
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_calls_and_times_are_those_of_tshark(name: str) -> None:
+    path = CAPTURES / f"{name}.pcap.gz"
+    theirs, ours = messages(path), read(path)
+    calls = Counter(message.xid for message in theirs if message.is_call)
+    assert calls == Counter(row["xid"] for row in ours.rows for _ in range(row["sends"]))
+    times = {message.xid: message.time_ns for message in theirs if not message.is_call}
+    compared = 0
+    for row in ours.rows:
+        if times.get(row["xid"]) is None or calls[row["xid"]] > 1:
+            continue
+        assert row["reply_last_ns"] - row["call_last_ns"] == times[row["xid"]], row
+        compared += 1
+    assert compared > 0.99 * len(ours.rows)
+
+
+@pytest.mark.parametrize("name", ["v41_slots8"])
+def test_operations_of_compounds_are_those_of_tshark(name: str) -> None:
+    path = CAPTURES / f"{name}.pcap.gz"
+    theirs = {}
+    for frame, opcodes in fields(path, ["frame.number", "nfs.opcode"], "rpc.msgtyp == 0 && nfs"):
+        theirs[int(frame[0])] = " ".join(OPCODES[int(opcode) - 3] for opcode in opcodes)
+    rows = [row for row in read(path).rows if row["operations"] is not None]
+    per_frame = Counter(row["frame_call"] for row in rows)
+    alone = [row for row in rows if per_frame[row["frame_call"]] == 1]
+    # A call that spans segments is listed by tshark at its last one.
+    compared = [row for row in alone if row["frame_call"] in theirs]
+    assert len(compared) > 0.9 * len(rows)
+    assert [row["operations"] for row in compared] == [
+        theirs[row["frame_call"]] for row in compared
+    ]
+
+
+def srt_counts(path: Path) -> dict[str, int]:
+    """Calls per procedure by `-z rpc,srt`."""
+    found = {}
+    for line in path.read_text().splitlines():
+        match = re.match(r"^(\w+)\s+\d+\s+(\d+)\s+[\d.]+\s", line)
+        if match:
+            found[match[1]] = int(match[2])
+    return found
+
+
+@pytest.mark.parametrize("name", ["v3_tcp_q1", "v3_tcp_ipv6_q4", "v3_tcp_rpcfrag", "v3_udp"])
+def test_counts_are_those_of_tshark_srt(name: str) -> None:
+    ours = read(CAPTURES / f"{name}.pcap.gz")
+    mine = {
+        row["operation"]: row["answered"]
+        for row in ours.summary["operations"]
+        if row["program_name"] == "NFS"
+    }
+    theirs = srt_counts(CAPTURES / f"{name}.srt.txt")
+    assert {name: count for name, count in mine.items() if count and name != "NULL"} == {
+        name: count for name, count in theirs.items() if name in mine and name != "NULL"
+    }
+
+
+def test_synthetic_times_are_those_of_tshark(tmp_path: Path) -> None:
+    made, flow = scenes.v3_mix(31, 300, depth=3, largest=20_000)
+    use_port(801, made, flow)
+    path, true = written(made, tmp_path)
+    theirs = {m.xid: m.time_ns for m in messages(path) if not m.is_call}
+    mine: Found = read(path)
+    assert len(theirs) == len(true.calls)
+    assert {r["xid"]: r["reply_last_ns"] - r["call_last_ns"] for r in mine.rows} == theirs
+
+
+def tshark_is(version: str) -> bool:
+    text = subprocess.run([str(TSHARK), "--version"], capture_output=True, text=True, check=True)
+    return f" {version}" in text.stdout.splitlines()[0]
+
+
+def test_where_tshark_is_wrong_and_the_truth_is_known(tmp_path: Path) -> None:
+    """Two known faults of tshark 4.0: a client port of AgentX, and a hole in the stream."""
+    made, flow = scenes.v3_mix(32, 200, cut=full_segments)
+    path, true = written(made, tmp_path, name="agentx.pcap")
+    assert len(read(path).rows) == len(true.calls)
+    agentx = {m.xid for m in messages(path) if m.is_call}
+
+    made, flow = scenes.v3_mix(33, 600, depth=50, largest=9000)  # records begin anywhere
+    use_port(801, made, flow)
+    rng = random.Random(33)
+    flow.segments = [
+        segment for index, segment in enumerate(flow.segments)
+        if index < 20 or not segment.data or rng.random() > 0.05
+    ]  # fmt: skip
+    path, true = written(made, tmp_path, name="hole.pcap")
+    whole = {call.exchange.xid for call in true.calls if call.sends[0].whole}
+    rows = {row["xid"] for row in read(path).rows}
+    assert true.lost_gaps > 5
+    assert whole <= rows
+    lossy = {m.xid for m in messages(path) if m.is_call}
+    if tshark_is("4.0"):
+        assert len(agentx) == 0
+        assert len(whole - lossy) > 0.5 * len(whole), f"tshark found {len(lossy & whole)}"
