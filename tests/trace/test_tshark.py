@@ -128,12 +128,14 @@ def test_operations_of_compounds_are_those_of_tshark(name: str) -> None:
     ]
 
 
-def srt_counts(path: Path) -> dict[str, int]:
-    """Calls per procedure by `-z rpc,srt`."""
-    found = {}
+def srt_counts(path: Path, program: str) -> dict[str, int]:
+    """Calls per procedure by `-z rpc,srt`: lines "INDEX NAME CALLS ..." behind the program's."""
+    found, here = {}, False
     for line in path.read_text().splitlines():
-        match = re.match(r"^(\w+)\s+\d+\s+(\d+)\s+[\d.]+\s", line)
-        if match:
+        if line.startswith("Filter: "):
+            here = line == f"Filter: {program}"
+        match = re.match(r"^\s*\d+\s+(\w+)\s+(\d+)\s+[\d.]+\s", line)
+        if here and match:
             found[match[1]] = int(match[2])
     return found
 
@@ -141,15 +143,14 @@ def srt_counts(path: Path) -> dict[str, int]:
 @pytest.mark.parametrize("name", ["v3_tcp_q1", "v3_tcp_ipv6_q4", "v3_tcp_rpcfrag", "v3_udp"])
 def test_counts_are_those_of_tshark_srt(name: str) -> None:
     ours = read(CAPTURES / f"{name}.pcap.gz")
-    mine = {
-        row["operation"]: row["answered"]
-        for row in ours.summary["operations"]
-        if row["program_name"] == "NFS"
-    }
-    theirs = srt_counts(CAPTURES / f"{name}.srt.txt")
-    assert {name: count for name, count in mine.items() if count and name != "NULL"} == {
-        name: count for name, count in theirs.items() if name in mine and name != "NULL"
-    }
+    for program, section in (("NFS", "nfs.procedure_v3"), ("MOUNT", "mount.procedure_v3")):
+        theirs = srt_counts(CAPTURES / f"{name}.srt.txt", section)
+        assert theirs
+        assert theirs == {
+            row["operation"]: row["answered"]
+            for row in ours.summary["operations"]
+            if row["program_name"] == program
+        }
 
 
 def test_synthetic_times_are_those_of_tshark(tmp_path: Path) -> None:

@@ -183,11 +183,26 @@ class Coverage:
         self.first: dict[tuple[int, bool], np.ndarray] = {}
         self.captured: dict[tuple[int, bool], np.ndarray] = {}
         self.datagrams: dict[int, list[int]] = {}
+        #: Bytes of each stream that the other side acknowledged; streams whose SYN was captured.
+        self.acknowledged: dict[tuple[int, bool], int] = {}
+        self.opened: set[tuple[int, bool]] = set()
         for number, packet in enumerate(self.frames):
             if packet.datagram is not None:
                 self.datagrams.setdefault(id(packet.datagram), []).append(number)
-            if packet.stream is not None and packet.stream[3]:
-                self._cover(number, packet)
+            if packet.stream is not None:
+                self._open_and_acknowledge(packet)
+                if packet.stream[3]:
+                    self._cover(number, packet)
+
+    def _open_and_acknowledge(self, packet: Packet) -> None:
+        assert packet.stream is not None
+        flow, from_client, offset, _length = packet.stream
+        if offset < 0:
+            self.opened.add((id(flow), from_client))
+        if packet.acknowledged is not None:
+            theirs = (id(flow), not from_client)
+            before = self.acknowledged.get(theirs, 0)
+            self.acknowledged[theirs] = max(before, packet.acknowledged)
 
     def kept(self, packet: Packet) -> int:
         """Payload bytes of a packet within the snaplen."""
@@ -243,12 +258,19 @@ class Coverage:
         )  # fmt: skip
 
     def lost(self) -> tuple[int, int]:
-        """Bytes between the first and the last seen byte of each stream that no frame showed,
-        and the number of stretches that they form."""
+        """Bytes of each stream that were there and that no frame showed, and the number of
+        stretches that they form.
+
+        What was there: from the first seen byte (of a connection that was seen to open: from its
+        first) to the last one that was seen or that the other side acknowledged, since nobody
+        acknowledges what was not sent.
+        """
         total = gaps = 0
-        for first in self.first.values():
+        for key, first in self.first.items():
             seen = np.flatnonzero(first >= 0)
-            missing = first[seen[0] : seen[-1] + 1] < 0
+            start = 0 if key in self.opened else int(seen[0])
+            end = max(int(seen[-1]) + 1, self.acknowledged.get(key, 0))
+            missing = np.concatenate([[False], first[start:end] < 0])
             total += int(missing.sum())
             gaps += int((np.diff(missing.astype(int)) == 1).sum())
         return total, gaps

@@ -64,6 +64,8 @@ class Packet:
     datagram: Datagram | None = None
     #: Where the stream's or datagram's bytes begin in `ip`.
     payload_at: int = 0
+    #: TCP: bytes of the other direction that this packet acknowledges; None without ACK.
+    acknowledged: int | None = None
 
 
 @dataclass(eq=False)
@@ -171,8 +173,9 @@ class Connection:
             packet = link.ip(source, destination, link.TCP, header + segment.data, segment.ident)
             stream = (self, segment.from_client, segment.offset, len(segment.data))
             yield Packet(
-                segment.time_ns, packet, stream, payload_at=len(packet) - len(segment.data)
-            )
+                segment.time_ns, packet, stream, payload_at=len(packet) - len(segment.data),
+                acknowledged=segment.acknowledged if segment.flags & ACK else None,
+            )  # fmt: skip
 
 
 @dataclass(eq=False)

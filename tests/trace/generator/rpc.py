@@ -110,6 +110,7 @@ def marked(message: bytes, fragment_bytes: Sequence[int] = ()) -> bytes:
 
     `fragment_bytes`: lengths of the fragments in front of the last one; they may be zero.
     """
+    assert sum(fragment_bytes) <= len(message), "fragments would promise bytes that are not there"
     out, at = [], 0
     for length in fragment_bytes:
         out.append(u32(length) + message[at : at + length])
