@@ -168,12 +168,15 @@ impl Capture {
     }
 }
 
+/// Name, how to make the capture, whether events below RPC are wanted.
+type Case = (&'static str, fn() -> Capture, bool);
+
 fn main() {
     let arguments: Vec<String> = std::env::args()
         .skip(1)
         .filter(|argument| !argument.starts_with('-'))
         .collect();
-    let cases: [(&str, fn() -> Capture, bool); 5] = [
+    let cases: [Case; 5] = [
         ("small", || Capture::small(1), false),
         ("small_16_flows", || Capture::small(16), false),
         ("large", Capture::large, false),

@@ -1,8 +1,8 @@
 //! Captures of the Linux kernel's client and server, against what tshark makes of them.
 //!
 //! tshark is asked for each RPC message's frame, transaction id, procedure and, for replies, the
-//! time since the call. It dissects what lies whole in the (cut) packets, so its calls are a part of
-//! what is to be found. Skipped where tshark is not installed.
+//! time since the call. It dissects what lies whole in the (cut) packets, so its calls are a part
+//! of what is to be found. Skipped where tshark is not installed.
 
 #![allow(clippy::unwrap_used)] // Also outside the test functions themselves.
 

@@ -256,8 +256,8 @@ fn gss_integrity_is_unwrapped_and_privacy_is_not() {
             .collect::<Vec<u8>>()
     };
     let header = |service| {
-        // xid, CALL, RPC 2, NFS 3, GETATTR; cred: flavour 6, length 24: version 1, DATA, sequence 5,
-        // service, handle of 4 bytes; verifier: flavour 6, a checksum of 4 bytes.
+        // xid, CALL, RPC 2, NFS 3, GETATTR; cred: flavour 6, length 24: version 1, DATA,
+        // sequence 5, service, handle of 4 bytes; verifier: flavour 6, a checksum of 4 bytes.
         words(&[
             7,
             0,

@@ -121,7 +121,7 @@ fn res<T: Clone + std::fmt::Debug, F: Clone + std::fmt::Debug>(
     ]
 }
 
-/// Encodes, decodes and compares. Values borrow leaked bytes, so that the encoding may live as long.
+/// Encodes, decodes and compares. Values borrow leaked bytes: the encoding may live as long.
 fn same<T: Encode + PartialEq + std::fmt::Debug + Decode<'static>>(value: &T) -> &'static [u8] {
     let mut bytes = Vec::new();
     value.encode(&mut bytes).unwrap();

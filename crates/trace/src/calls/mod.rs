@@ -16,12 +16,14 @@
 //! calls of other connections between the same hosts are looked at as well: TCP clients send again
 //! over a new one. The same transaction id with other arguments is a new call.
 //!
-//! Decisions: each body is decoded once. A reply with no call cannot be decoded, and is counted; one
-//! that was found by searching behind a hole is taken for a false find. A call that is captured
+//! Decisions: each body is decoded once. A reply with no call cannot be decoded, and is counted;
+//! one that was found by searching behind a hole is taken for a false find. A call that is captured
 //! shortly after its reply (several capture queues) still gets it.
 
 mod anomaly;
+mod arguments;
 mod body;
+mod keep;
 mod learning;
 mod open;
 mod orphans;
@@ -32,24 +34,23 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use wire::programs::{MOUNT, NFS, NLM, is_callback};
+use wire::programs::is_callback;
 use wire::rpc::{self, Credential};
-use wire::summary::{Arguments, CompoundCall};
-use wire::{CallSummary, Ignore, Visitor, summarise_call_with};
 
-use crate::block::{Endpoint, Host};
-use crate::call::{Call, FileId, marks};
+use crate::block::Endpoint;
+use crate::call::{Call, marks};
 use crate::event::{Event, TransportEvent};
 use crate::limits::{MAX_OPEN_CALLS, MAX_SETTLING_CALLS, SETTLING_NS, UNANSWERED_NS};
 use crate::names::Names;
 use crate::stream::{Keep, Message, Sink};
 
 pub use anomaly::{Anomalies, Anomaly};
-use body::{Ended, Inside, checksum, ended, inside, protection};
-use open::{NONE, Open, Protection, has};
+use body::{Inside, checksum, inside, protection};
+use keep::keep;
+use open::{Open, Protection, has};
 use orphans::Orphans;
 use peers::Peers;
-use steps::{Collector, MOUNT_ROOT, Pool, Step, of_procedure};
+use steps::Pool;
 use table::Table;
 
 /// Takes what [`Calls`] finds.
@@ -292,108 +293,6 @@ impl<O: Output> Calls<O> {
         self.anomalies.count(Anomaly::MalformedCall);
     }
 
-    /// Decodes the arguments into the waiting call.
-    #[inline(always)]
-    fn arguments(&mut self, message: &Message<'_>, body: wire::Body<'_>, open: &mut Open) {
-        let place = [open.program, open.version, open.procedure];
-        let server = name_space(open, message.from.host, message.to.host);
-        let compound = open.procedure == wire::nfs4::PROCEDURE_COMPOUND
-            && ((open.program == NFS && open.version == 4) || is_callback(open.program));
-        if compound {
-            self.scratch.clear();
-            let mut collector = Collector {
-                names: &mut self.names,
-                server,
-                steps: &mut self.scratch,
-                teaches: false,
-            };
-            let summary = summarise_call_with(place, body, &mut collector);
-            let teaches = collector.teaches;
-            if let Some(compound) = &summary.compound {
-                self.compound(compound, open);
-            }
-            self.fields(server, &summary.arguments, open);
-            if teaches {
-                self.keep_steps(open);
-            }
-            self.judge(message, &summary, open);
-            return;
-        }
-        let summary = summarise_call_with(place, body, &mut Ignore);
-        let arguments = &summary.arguments;
-        self.fields(server, arguments, open);
-        open.bytes_written = arguments.data_bytes.unwrap_or(0);
-        if arguments.name.is_some() || arguments.target_name.is_some() {
-            self.procedure_steps(server, arguments, open);
-        }
-        self.judge(message, &summary, open);
-    }
-
-    fn compound(&mut self, compound: &CompoundCall<'_>, open: &mut Open) {
-        open.minor_version = compound.minor_version;
-        open.operation = compound.named_by.unwrap_or(open.procedure);
-        let list = self.names.operations_id(&compound.operations);
-        open.operations = list.map_or(NONE, |id| id.0);
-        open.bytes_written = u32::try_from(compound.data_bytes).unwrap_or(u32::MAX);
-        if let Some(sequence) = &compound.sequence {
-            open.slot = sequence.slot;
-            open.has |= has::SLOT;
-        }
-    }
-
-    #[inline(always)]
-    fn fields(&mut self, server: Host, arguments: &Arguments<'_>, open: &mut Open) {
-        if let Some(handle) = arguments.file_handle {
-            let file = self.names.file_id(server, handle);
-            open.file = file.map_or(NONE, |FileId(number)| number);
-        }
-        open.set_offset(arguments.offset);
-        open.set_count(arguments.count);
-        open.stable = arguments.stable;
-    }
-
-    fn procedure_steps(&mut self, server: Host, arguments: &Arguments<'_>, open: &mut Open) {
-        let names = &mut self.names;
-        let step = match open.program {
-            NFS => of_procedure(
-                open.version,
-                open.procedure,
-                open.file,
-                arguments,
-                |handle| names.file_id(server, handle),
-            ),
-            MOUNT if open.procedure == wire::mount::procedure::MNT => Some(Step {
-                opcode: MOUNT_ROOT,
-                file: NONE,
-                target: NONE,
-                name: arguments.name.unwrap_or_default(),
-                ..Step::default()
-            }),
-            _ => None,
-        };
-        if let Some(step) = step {
-            self.scratch.clear();
-            step.write(&mut self.scratch);
-            self.keep_steps(open);
-        }
-    }
-
-    fn keep_steps(&mut self, open: &mut Open) {
-        match self.pool.add(&self.scratch) {
-            Some((place, length)) => (open.steps_at, open.steps_bytes) = (place, length),
-            None => self.anomalies.count(Anomaly::StepsBeyondLimit),
-        }
-    }
-
-    #[inline(always)]
-    fn judge(&mut self, message: &Message<'_>, summary: &CallSummary<'_>, open: &mut Open) {
-        match ended(&summary.end, message) {
-            Ended::Well => {}
-            Ended::Cut => open.mark(marks::TRUNCATED),
-            Ended::Badly => self.bad_call(open),
-        }
-    }
-
     /// Gives out calls whose turn has come.
     #[inline(always)]
     fn settle(&mut self, now_ns: i64) {
@@ -455,16 +354,6 @@ impl<O: Output> Calls<O> {
     }
 }
 
-/// The host whose file handles a call carries: callbacks speak of their caller's.
-#[inline(always)]
-fn name_space(open: &Open, from: Host, to: Host) -> Host {
-    /// GRANTED and GRANTED_MSG of NLM.
-    const GRANTED: [u32; 2] = [5, 10];
-    let back = open.marks & marks::CALLBACK != 0
-        || (open.program == NLM && GRANTED.contains(&open.procedure));
-    if back { from } else { to }
-}
-
 impl<O: Output> Sink for Calls<O> {
     #[inline]
     fn message(&mut self, message: &Message<'_>) {
@@ -495,49 +384,5 @@ impl<O: Output> Sink for Calls<O> {
 
     fn transport(&mut self, event: &TransportEvent) {
         self.output.event(&Event::Transport(event), &self.names);
-    }
-}
-
-/// Whether the inside of a message is payload that nobody looks at.
-fn keep<'a>(head: &[u8], pending: impl FnOnce(u32) -> Option<&'a Open>) -> Keep {
-    use wire::nfs4::opcode;
-    if head.get(4..8) == Some(&[0, 0, 0, 1]) {
-        let xid = head
-            .first_chunk()
-            .map_or(0, |word| u32::from_be_bytes(*word));
-        let Some(open) = pending(xid) else {
-            // Without its call it cannot be decoded.
-            return Keep::Ends;
-        };
-        return match (open.program, open.version, open.operation) {
-            (NFS, 2 | 3, 6) | (NFS, 4, opcode::READ | opcode::READ_PLUS) => Keep::Ends,
-            _ if open.protection == Protection::Privacy => Keep::Ends,
-            _ => Keep::Whole,
-        };
-    }
-    let Ok(header) = rpc::Call::parse(head) else {
-        return Keep::Ends;
-    };
-    match (header.program, header.version, header.procedure) {
-        (NFS, 2, 8) | (NFS, 3, 7) => Keep::Ends,
-        (NFS, 4, 1) => match header.arguments() {
-            rpc::Payload::Plain(bytes) | rpc::Payload::Integrity { bytes, .. } => {
-                let mut payload = Payload(false);
-                let body = wire::Body::new(bytes, false);
-                summarise_call_with([NFS, 4, 1], body, &mut payload);
-                if payload.0 { Keep::Ends } else { Keep::Whole }
-            }
-            _ => Keep::Ends,
-        },
-        _ => Keep::Whole,
-    }
-}
-
-/// Whether the payload of a WRITE is what the bytes end in.
-struct Payload(bool);
-
-impl<'a> Visitor<'a> for Payload {
-    fn call_operation(&mut self, operation: &wire::summary::CallOperation<'a>) {
-        self.0 = !operation.whole && operation.arguments.data_bytes.is_some();
     }
 }

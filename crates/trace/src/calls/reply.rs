@@ -8,12 +8,13 @@ use wire::summary::ReplySummary;
 use wire::{Body, Ignore, summarise_reply_with};
 
 use super::anomaly::Anomaly;
+use super::arguments::name_space;
 use super::body::{Ended, Inside, ended, inside};
 use super::learning::{Walk, learn};
 use super::open::{Answer, NONE, Open, has};
 use super::orphans::Orphan;
 use super::steps::Steps;
-use super::{Calls, Output, name_space};
+use super::{Calls, Output};
 use crate::call::{FileId, OperationsId, marks};
 use crate::event::Event;
 use crate::stream::Message;

@@ -9,8 +9,6 @@ pub mod blocks;
 pub mod clients;
 pub mod connection_slots;
 pub mod files;
-#[cfg(test)]
-mod hand_made;
 pub mod kinds;
 pub mod latencies;
 pub mod ledger;
@@ -21,6 +19,8 @@ pub mod points;
 pub mod pool;
 pub mod rpcstat;
 pub mod stalls;
+#[cfg(test)]
+mod tests;
 pub mod time_bins;
 
 use serde_json::Value;

@@ -6,10 +6,10 @@
 //!
 //! A packet header is believed unless its captured length is impossible, or the next header
 //! contradicts one that is odd: no captured byte, more captured than was on the wire, a fraction of
-//! a second above one, a time more than a day from its predecessor's. Behind one that is not believed the reader looks
-//! for the next place where two headers (three, if they are there) follow each other with lengths
-//! and times that fit; what it passes over is counted. Runs of zero bytes, as a crash leaves them,
-//! and files joined by `cat` are recognised so.
+//! a second above one, a time more than a day from its predecessor's. Behind one that is not
+//! believed the reader looks for the next place where two headers (three, if they are there)
+//! follow each other with lengths and times that fit; what it passes over is counted. Runs of zero
+//! bytes, as a crash leaves them, and files joined by `cat` are recognised so.
 
 use super::magic::{Magic, magic};
 use super::sink::{Record, Sink};

@@ -2,7 +2,7 @@ use wire::nfs3::procedure;
 use wire::summary::Stability;
 
 use super::*;
-use crate::lens::hand_made::{Capture, MS, endpoint, number, read};
+use crate::lens::tests::hand_made::{Capture, MS, endpoint, number, read};
 
 const BLOCK: u64 = 8192;
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::lens::hand_made::{endpoint, read};
+use crate::lens::tests::hand_made::{endpoint, read};
 
 fn section(calls: &[Call]) -> Value {
     let mut lens = Clients::default();

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::block::Host;
-use crate::lens::hand_made::read;
+use crate::lens::tests::hand_made::read;
 
 fn server() -> Host {
     Host::from_v4([10, 0, 0, 1])
@@ -96,7 +96,7 @@ fn figures_of_a_file() {
     assert_eq!(file["duplicate_replies"], 1);
     assert_eq!([&file["bytes_read"], &file["bytes_written"]], [4096, 512]);
     assert_eq!(file["total_latency_ns"], 10_000);
-    let start = crate::lens::hand_made::START_NS;
+    let start = crate::lens::tests::hand_made::START_NS;
     assert_eq!(
         [&file["first_ns"], &file["last_ns"]],
         [start + 1000, start + 5000]

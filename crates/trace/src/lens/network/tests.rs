@@ -1,5 +1,5 @@
 use super::*;
-use crate::lens::hand_made::{Capture, MS, number, read, stamp};
+use crate::lens::tests::hand_made::{Capture, MS, number, read, stamp};
 
 const DATA: TransportKind = TransportKind::Sent {
     bytes: 100,

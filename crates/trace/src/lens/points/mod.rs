@@ -11,8 +11,8 @@
 //! the first byte of the first reply, as everywhere. Calls come nearly in order; each is put in
 //! its place from the back, which costs nothing when it is last already.
 //!
-//! Limits: 12 or 13 bytes a call below the bound (26 MB), about 15 MB beyond it; names of 255 operations,
-//! the rest share one; frame numbers only while they fit 32 bits.
+//! Limits: 12 or 13 bytes a call below the bound (26 MB), about 15 MB beyond it; names of 255
+//! operations, the rest share one; frame numbers only while they fit 32 bits.
 
 mod density;
 mod encode;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::event::TransportKind;
-use crate::lens::hand_made::{Capture, MS, START_NS, floats, integers, number, read};
+use crate::lens::tests::hand_made::{Capture, MS, START_NS, floats, integers, number, read};
 
 #[test]
 fn the_queue_of_three_calls_by_hand() {

@@ -1,9 +1,9 @@
 //! Which calls are outstanding, without being misled by calls whose reply was lost.
 //!
 //! A ring by call number: a call takes its place when it is sent and leaves it when it is answered.
-//! One that is passed over by [`PASSED_OVER`] replies of its server and is [`OLD_NS`] older than the
-//! last of them is taken for lost (by the network or the capture) and leaves too; a very slow call
-//! beside many quick ones looks the same, and is counted as outstanding for that long only.
+//! One that is passed over by [`PASSED_OVER`] replies of its server and is [`OLD_NS`] older than
+//! the last of them is taken for lost (by the network or the capture) and leaves too; a very slow
+//! call beside many quick ones looks the same, and is counted as outstanding for that long only.
 
 /// Replies of the server since a call was sent after which it may be lost.
 const PASSED_OVER: u32 = 256;

@@ -3,7 +3,8 @@
 // scales, ticks, zooming and tooltips are ours, so that every figure behaves the same.
 //
 // scene: {width, height, panels: [{rect: {x, y, w, h}, title, x: axis, y: axis, layers,
-//         note, image(sharp, used), imageRect}]}; axis: {domain, ticks, name, labels: bool, grid: bool};
+//         note, image(sharp, used), imageRect}]};
+//         axis: {domain, ticks, name, labels: bool, grid: bool};
 //         note: a second, lighter line under the title; imageRect: where the image lies, if it is
 //         not the panel's rect
 
@@ -170,7 +171,8 @@ export function svgOf(scene, background) {
     if (!panel.image) continue;
     const { x, y, w, h } = panel.imageRect ?? panel.rect;
     svg.insertBefore(make('image', {
-      href: panel.image(SHARP_MOST).toDataURL(), x, y, width: w, height: h, preserveAspectRatio: 'none',
+      href: panel.image(SHARP_MOST).toDataURL(), x, y, width: w, height: h,
+      preserveAspectRatio: 'none',
       style: 'image-rendering:pixelated',
     }), first);
   }

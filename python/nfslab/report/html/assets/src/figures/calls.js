@@ -112,7 +112,9 @@ export function callsFigure(model, id = 'calls') {
         counts.total += panel?.info.calls ?? 0;
         counts.inView += one.n;
         if (dots) one.cells = null;
-        else if (panel) one.cells ??= bin(panel.calls, codesOf[c], one.selection, view, rect.w, rect.h);
+        else if (panel) {
+          one.cells ??= bin(panel.calls, codesOf[c], one.selection, view, rect.w, rect.h);
+        }
         made.push({ name, r, c, panel, seen: one, ...places[r * captures.length + c] });
       });
     });
@@ -134,7 +136,8 @@ export function callsFigure(model, id = 'calls') {
     const x = ticks(linear, viewport.x, Math.max(3, Math.floor(rect.w / 85)), 's');
     const y = ticks(log, viewport.y, 6, 's');
     return {
-      rect, title: head, titleRise: 48, marks: [], note: detail, layers: bands(capture, viewport.x, true),
+      rect, title: head, titleRise: 48, marks: [], note: detail,
+      layers: bands(capture, viewport.x, true),
       imageRect: { x: rect.x, y: rect.y - STRIP_PX, w: rect.w, h: rect.h + STRIP_PX },
       image: (sharp, used) => paint(one, view, most, x, y, canvasFor(
         rect.w, rect.h + STRIP_PX, sharp, used)),

@@ -47,7 +47,8 @@ export function latenciesFigure(model, id = 'latencies') {
           at: (x) => {
             const hits = hoverAt.filter((part) => x >= part.from && x < part.below);
             if (!hits.length) return null;
-            return [[`${quantity(10 ** hits[0].from, 's')} to ${quantity(10 ** hits[0].below, 's')}`,
+            const { from, below } = hits[0];
+            return [[`${quantity(10 ** from, 's')} to ${quantity(10 ** below, 's')}`,
               panel.name], ...hits.map(({ n, line }) => [count(n),
               `calls, ${share(n / line.calls)}${captures.length > 1
                 ? ` · ${captures[line.capture].label}` : ''}`])];

@@ -39,7 +39,9 @@ export function rpcstatFigure(model, id = 'rpcstat') {
     let top = 0;
     captures.forEach((_, c) => {
       for (const s of seriesOf(panel, c)) {
-        for (const [, v] of visible(loaded[c].ts, s.values, viewport.x)) top = Math.max(top, v ?? 0);
+        for (const [, v] of visible(loaded[c].ts, s.values, viewport.x)) {
+          top = Math.max(top, v ?? 0);
+        }
       }
     });
     return [0, top * 1.05 || panel.domain[1]];
@@ -98,7 +100,8 @@ export function rpcstatFigure(model, id = 'rpcstat') {
       loaded[c]?.ts.forEach((t) => {
         if (t >= viewport.x[0] && t <= viewport.x[1]) counts.inView += 1;
       });
-      return rpcstat.panels.map((panel, k) => panelAt(panel, c, made.places[k], viewport, domains[k]));
+      return rpcstat.panels.map(
+        (panel, k) => panelAt(panel, c, made.places[k], viewport, domains[k]));
     });
     if (!viewport.zoomed) counts.inView = counts.total;
     return { width, height, panels, counts, legend: [], legendExtra: model.bandLegend() };

@@ -4,10 +4,10 @@ use serde_json::Value;
 use wire::nfs3::procedure;
 use wire::programs::NFS;
 
-use super::{Extent, Lens, Section};
 use crate::block::{Endpoint, Host, Transport};
 use crate::call::{Call, FileId, Outcome, Stamp};
 use crate::event::{Event, TransportEvent, TransportKind};
+use crate::lens::{Extent, Lens, Section};
 use crate::names::Names;
 
 /// Beginning of all captures made here.

@@ -1,0 +1,3 @@
+//! What the tests of several lenses need.
+
+pub mod hand_made;
