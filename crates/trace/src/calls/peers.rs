@@ -33,6 +33,14 @@ pub struct Peer {
     seen: u32,
 }
 
+/// Caller and called, and how: a client that changes from UDP to TCP or back mounts anew, with new
+/// transaction ids.
+type Hosts = (Host, Host, Transport);
+
+fn hosts(peer: &Peer) -> Hosts {
+    (peer.client.host, peer.server.host, peer.transport)
+}
+
 /// Connection and direction: which of the two ends calls.
 #[inline(always)]
 fn key(connection: u32, caller: Endpoint, called: Endpoint) -> u64 {
@@ -45,7 +53,7 @@ pub struct Peers {
     peers: Vec<Peer>,
     free: Vec<u32>,
     by_key: HashMap<u64, u32>,
-    by_hosts: HashMap<(Host, Host), Vec<u32>>,
+    by_hosts: HashMap<Hosts, Vec<u32>>,
     cache: [(u64, u32); CACHED],
 }
 
@@ -120,8 +128,7 @@ impl Peers {
             None => self.peers.push(peer),
         }
         self.by_key.insert(key, number);
-        let hosts = (peer.client.host, peer.server.host);
-        self.by_hosts.entry(hosts).or_default().push(number);
+        self.by_hosts.entry(hosts(&peer)).or_default().push(number);
         number
     }
 
@@ -151,7 +158,7 @@ impl Peers {
         };
         let key = key(peer.connection, peer.client, peer.server);
         self.by_key.remove(&key);
-        let hosts = (peer.client.host, peer.server.host);
+        let hosts = hosts(&peer);
         if let Some(numbers) = self.by_hosts.get_mut(&hosts) {
             numbers.retain(|other| *other != number);
             if numbers.is_empty() {
@@ -177,8 +184,7 @@ impl Peers {
     }
 
     fn others(&self, peer: &Peer) -> &[u32] {
-        let hosts = (peer.client.host, peer.server.host);
-        let numbers = self.by_hosts.get(&hosts).map_or(&[][..], Vec::as_slice);
+        let numbers = self.by_hosts.get(&hosts(peer)).map_or(&[][..], Vec::as_slice);
         if numbers.len() < 2 {
             return &[];
         }

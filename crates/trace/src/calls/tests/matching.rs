@@ -116,6 +116,20 @@ fn equal_xids_of_two_connections_do_not_meet() {
 }
 
 #[test]
+fn udp_does_not_send_again_what_tcp_sent() {
+    let mut capture = Capture::new();
+    capture.pair(&getattr(1, HANDLE), &getattr_reply(1));
+    capture.connection = 1;
+    capture.client_port = 701;
+    capture.transport = Transport::Udp;
+    capture.pair(&getattr(1, HANDLE), &getattr_reply(1));
+    let (seen, anomalies) = capture.end();
+    assert_eq!(anomalies, []);
+    let sends: Vec<u16> = seen.calls.iter().map(|call| call.sends).collect();
+    assert_eq!(sends, [1, 1]);
+}
+
+#[test]
 fn callbacks_run_over_the_same_connection_the_other_way() {
     let mut capture = Capture::new();
     let recall = Xdr::default()

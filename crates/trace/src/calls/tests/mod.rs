@@ -136,6 +136,7 @@ pub(super) struct Capture {
     pub(super) now_ns: i64,
     pub(super) connection: u32,
     pub(super) client_port: u16,
+    pub(super) transport: Transport,
     pub(super) resynchronised: bool,
     frame: u64,
 }
@@ -147,6 +148,7 @@ impl Capture {
             now_ns: START_NS,
             connection: 0,
             client_port: 700,
+            transport: Transport::Tcp,
             resynchronised: false,
             frame: 0,
         }
@@ -188,7 +190,7 @@ impl Capture {
             connection: self.connection,
             from: if to_server { client } else { server },
             to: if to_server { server } else { client },
-            transport: Transport::Tcp,
+            transport: self.transport,
             head,
             missing,
             tail,
