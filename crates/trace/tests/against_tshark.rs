@@ -4,7 +4,7 @@
 //! time since the call. It dissects what lies whole in the (cut) packets, so its calls are a part
 //! of what is to be found. Skipped where tshark is not installed.
 
-#![allow(clippy::unwrap_used)] // Also outside the test functions themselves.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // Also outside the test functions themselves.
 
 mod rows;
 
