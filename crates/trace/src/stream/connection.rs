@@ -11,6 +11,7 @@ use super::anomaly::Anomaly;
 use super::direction::Direction;
 use super::flight::tell;
 use super::framing::Role;
+use super::patience::Patience;
 use super::shared::{Scene, Shared};
 use super::table::Side;
 use crate::block::{ACK, Endpoint, FIN, RST, SYN, Segment};
@@ -34,12 +35,14 @@ enum Protocol {
 /// A TCP connection.
 #[derive(Debug)]
 pub(super) struct Connection {
-    number: u32,
+    pub(super) number: u32,
     protocol: Protocol,
     /// Payload bytes passed over since the protocol was decided.
     passed_over: u64,
     last_ns: i64,
-    sides: [Direction; 2],
+    pub(super) sides: [Direction; 2],
+    /// Segments that wait for bytes in front of them.
+    pub(super) waiting: Option<Box<Patience>>,
 }
 
 impl Connection {
@@ -50,12 +53,31 @@ impl Connection {
             passed_over: 0,
             last_ns: 0,
             sides: [Direction::new(), Direction::new()],
+            waiting: None,
         }
     }
 
     /// Takes a segment that `side` sent.
     #[inline(always)]
     pub(super) fn segment<S: Sink>(
+        &mut self,
+        side: Side,
+        segment: &Segment,
+        payload: &[u8],
+        shared: &mut Shared,
+        sink: &mut S,
+    ) {
+        let [one, other] = &self.sides;
+        if one.has_hole() || other.has_hole() || self.waiting.is_some() {
+            self.segment_in_turn(side, segment, payload, shared, sink);
+        } else {
+            self.take(side, segment, payload, shared, sink);
+        }
+    }
+
+    /// The same, in its turn.
+    #[inline(always)]
+    pub(super) fn take<S: Sink>(
         &mut self,
         side: Side,
         segment: &Segment,
@@ -122,7 +144,7 @@ impl Connection {
         theirs.acknowledge(segment, window, from_client, &mut scene);
         if theirs.has_hole() {
             let from_client = from_client.map(|client| !client);
-            theirs.settle(segment.time_ns, from_client, &mut scene);
+            theirs.settle(segment.time_ns, 0, from_client, &mut scene);
         }
     }
 
@@ -373,6 +395,7 @@ impl Connection {
         shared: &mut Shared,
         sink: &mut S,
     ) {
+        self.hurry(shared, sink);
         if matches!(self.protocol, Protocol::Rpc | Protocol::Unknown) {
             self.flush(ends, side, shared, sink);
         }
@@ -404,7 +427,7 @@ impl Connection {
 
     /// Whether this side sends the calls of forward programs.
     #[inline(always)]
-    fn sent_by_client(&self, side: Side) -> Option<bool> {
+    pub(super) fn sent_by_client(&self, side: Side) -> Option<bool> {
         let [one, other] = &self.sides;
         let (ours, theirs) = if side == 0 {
             (one, other)
@@ -421,7 +444,7 @@ impl Connection {
 
 /// The direction that `side` sends, and the other.
 #[inline(always)]
-fn pick(sides: &mut [Direction; 2], side: Side) -> (&mut Direction, &mut Direction) {
+pub(super) fn pick(sides: &mut [Direction; 2], side: Side) -> (&mut Direction, &mut Direction) {
     let [one, other] = sides;
     if side == 0 {
         (one, other)

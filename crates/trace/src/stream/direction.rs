@@ -90,7 +90,7 @@ impl Direction {
 
     /// Position of a sequence number, near the next byte expected.
     #[inline(always)]
-    fn position(&self, sequence: u32) -> u64 {
+    pub(super) fn position(&self, sequence: u32) -> u64 {
         let ahead = sequence.wrapping_sub(self.next as u32) as i32;
         self.next.wrapping_add_signed(i64::from(ahead))
     }
@@ -305,7 +305,7 @@ impl Direction {
                 _ => self.again(piece, from_client, scene),
             }
         }
-        self.settle(piece.stamp.time_ns, from_client, scene);
+        self.settle(piece.stamp.time_ns, 0, from_client, scene);
     }
 
     /// All of a segment's bytes lie in front of the next byte expected.

@@ -1,9 +1,8 @@
 //! Holes in one direction of a TCP connection.
 //!
 //! A hole is waited for. It is given up when the other side acknowledged bytes behind it (the
-//! network delivered them: the capture lost them), when too much waits behind it, or after
-//! [`HOLE_WAIT_NS`] without progress. An acknowledgement gives it up at once, so that calls come
-//! out before the replies that they got.
+//! network delivered them: the capture lost them, or shows them in a moment: [`super::patience`]),
+//! when too much waits behind it, or after [`HOLE_WAIT_NS`] without progress.
 
 use super::Sink;
 use super::anomaly::Anomaly;
@@ -62,12 +61,14 @@ impl Direction {
         }
     }
 
-    /// Passes on what is in order now, and gives holes up that nothing can fill any more.
+    /// Passes on what is in order now, and gives holes up that lie in front of `acknowledged` or
+    /// that nothing filled for long.
     #[cold]
     #[inline(never)]
     pub(super) fn settle<S: Sink>(
         &mut self,
         time_ns: i64,
+        acknowledged: u64,
         from_client: Option<bool>,
         scene: &mut Scene<'_, S>,
     ) {
@@ -77,7 +78,7 @@ impl Direction {
                 return;
             };
             let waited_ns = time_ns.saturating_sub(self.hole_since_ns);
-            if self.acknowledged < front && waited_ns <= HOLE_WAIT_NS {
+            if acknowledged < front && waited_ns <= HOLE_WAIT_NS {
                 return;
             }
             self.give_up(from_client, time_ns, scene);

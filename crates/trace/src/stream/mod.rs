@@ -9,7 +9,8 @@
 //! * `table`: connections by endpoints; `connection`: opening, closing, reuse of ports, and
 //!   whether it is RPC at all; `udp`: datagrams, which are messages as they are.
 //! * `direction`: segments in the order of the capture to bytes in the order of the stream;
-//!   `holes` and `held` keep what came early; `flight` sees windows and round trips.
+//!   `holes` and `held` keep what came early, `patience` what must not come out before it;
+//!   `flight` sees windows and round trips.
 //! * `framing`: bytes to records, payloads passed by arithmetic; `record` keeps the one under way;
 //!   `belief` doubts it; `search` finds the next one behind a hole.
 //!
@@ -31,6 +32,7 @@ mod flight;
 mod framing;
 mod held;
 mod holes;
+mod patience;
 mod record;
 mod search;
 mod shared;

@@ -100,6 +100,8 @@ impl Framer {
             };
             if belief != Belief::No {
                 self.recognised |= belief == Belief::Yes;
+                // An empty last fragment ends the record with its mark.
+                self.seen = stamp;
                 self.begin_fragment(mark, scene);
                 return behind;
             }
