@@ -38,6 +38,11 @@ POLL_MOST_S = 0.05
 and an interruption must be felt within a fifth of a second."""
 
 _USAGE = frozenset({"missing", "directory", "config"})
+_EMPTY = "empty"
+
+
+class NothingToRead(RunFailed):
+    """A capture without a byte in it, not even the header of its format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +186,13 @@ def finish(running: Trace, sources: Sequence[Source]) -> CaptureAnalysis:
     return CaptureAnalysis([name_of(source) for source in sources], json.loads(text), blobs)
 
 
+def nothing(names: Sequence[str]) -> CaptureAnalysis:
+    """The analysis of a capture in which nothing is."""
+    content: dict[str, Any] = {"packets": 0, "bytes": 0, "first_ns": None, "last_ns": None}
+    content |= {"lost": {"bytes": 0, "gaps": 0}, "anomalies": [], "calls": 0, "operations": []}
+    return CaptureAnalysis(list(names), content)
+
+
 def name_of(source: Source) -> str:
     """A capture's name for people."""
     return source[0] if isinstance(source, tuple) else str(source)
@@ -190,5 +202,7 @@ def in_words(error: CoreError) -> NfslabError:
     """An error of the core as one of ours."""
     if error.kind == "interrupted":
         return Interrupted("the capture was not read to its end")
-    kind = UsageError if error.kind in _USAGE else RunFailed
+    kind: type[NfslabError] = NothingToRead if error.kind == _EMPTY else RunFailed
+    if error.kind in _USAGE:
+        kind = UsageError
     return kind(error.what, why=error.why, fix=error.fix)

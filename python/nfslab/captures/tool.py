@@ -7,11 +7,12 @@ and how many of them the kernel had to drop because nobody took them in time.
 Facts used here (tcpdump 4.99, dumpcap 4.0, libpcap 1.10 on Linux):
 
 * The kernel fills blocks of a ring and hands each over when it is full or its time is over
-  (tcpdump 1 s, dumpcap 0.25 s): a tool that is ended earlier loses the last packets. So it is
-  given that long before it is asked to end (`hand_over_s`).
-* On the loopback interface the kernel offers each packet twice, as sent and as received;
-  libpcap passes the first over, but the kernel has copied it by then. `inbound` in the filter
-  stops it before, at half the cost for the load.
+  (tcpdump 1 s, dumpcap 0.25 s). A tool that is asked to end leaves what it has not taken: it is
+  asked only when all is taken (`nfslab.captures.taken`).
+* tcpdump answers SIGUSR1 with its counts; dumpcap has no such thing.
+* tcpdump's --immediate-mode wakes it for every packet, and -U writes every packet by itself:
+  both cost a system call a packet on the cores that the load needs, so neither is used.
+* On the loopback interface the kernel offers each packet twice (`nfslab.captures.copies`).
 * A filter by port passes first IP fragments only: the default filter lets all fragments pass.
 * Without `-p` the interface would be switched to promiscuous mode.
 """
@@ -57,10 +58,10 @@ class Counts:
     """Dropped by the network interface or its driver."""
 
     @property
-    def left(self) -> int | None:
-        """Packets that were in the kernel's buffer when the tool ended."""
+    def waiting(self) -> int:
+        """Packets let through that it has neither written nor passed over (tcpdump)."""
         if self.received is None or self.dropped is None or self.captured is None:
-            return None
+            return 0
         return max(0, self.received - self.dropped - self.captured)
 
 
@@ -72,13 +73,6 @@ class Wanted:
     filter: str
     snaplen: int
     buffer_bytes: int
-
-    @property
-    def expression(self) -> str:
-        """The filter as the tool gets it."""
-        if self.interface != LOOPBACK:
-            return self.filter
-        return f"inbound and ({self.filter})" if self.filter else "inbound"
 
 
 def available(tool: ToolName | Literal["auto"]) -> Availability:
@@ -151,11 +145,28 @@ class Tool:
             argv += ["-B", str(buffer), "--time-stamp-precision=nano", "-w", "-"]
             if (user := _user_to_become()) is not None:
                 argv += ["-Z", user]
-            return [*argv, wanted.expression]
+            return [*argv, wanted.filter]
         buffer = max(1, wanted.buffer_bytes >> 20)
         argv = ["dumpcap", "-i", wanted.interface, "-p", "-q", "-s", str(wanted.snaplen)]
         argv += ["-B", str(buffer), "-w", "-"]
-        return [*argv, "-f", wanted.expression] if wanted.expression else argv
+        return [*argv, "-f", wanted.filter] if wanted.filter else argv
+
+    @property
+    def answers(self) -> bool:
+        """Does it tell its counts when it is asked (SIGUSR1)?"""
+        return self.name == "tcpdump"
+
+    def answered(self, said: str) -> list[Counts]:
+        """The counts that it told when it was asked, the first first."""
+        return [
+            Counts(*map(int, found))
+            for found in re.findall(
+                r"^tcpdump: (\d+) packets? captured, (\d+) packets? received by filter, "
+                r"(\d+) packets? dropped by kernel",
+                said,
+                flags=re.MULTILINE,
+            )
+        ]
 
     def captures(self, said: str) -> bool:
         """Has it said that it captures now?"""
@@ -170,9 +181,10 @@ class Tool:
                 dropped=_number(r"^(\d+) packets? dropped by kernel", said),
                 interface_dropped=_number(r"^(\d+) packets? dropped by interface", said),
             )
-        # "Packets received/dropped on interface 'lo': 8/2 (pcap:1/dumpcap:1/flushed:0/...)"
+        # "Packets received/dropped on interface 'lo': 8/2 (pcap:1/dumpcap:1/flushed:0/...)",
+        # after a carriage return and "Packets captured: 8".
         return Counts(
-            captured=_number(r"^Packets captured: (\d+)", said),
+            captured=_number(r"^\r?Packets captured: (\d+)", said),
             dropped=_number(r"^Packets received/dropped on interface .*: \d+/(\d+)", said),
             interface_dropped=_number(r"ps_ifdrop:(\d+)", said),
         )
@@ -198,10 +210,11 @@ def _user_to_become() -> str | None:
     return None
 
 
-def said_so_far(log: Path, limit_bytes: int = 1 << 20) -> str:
-    """What the tool wrote to its log."""
+def said_since(log: Path, start: int, limit_bytes: int = 1 << 20) -> str:
+    """What the tool wrote to its log, which was `start` bytes long before."""
     try:
         with log.open("rb") as file:
+            file.seek(start)
             return file.read(limit_bytes).decode(errors="replace")
     except OSError:
         return ""

@@ -5,7 +5,7 @@ no huge file is ever kept: what stays of a run is the analysis (and the packets,
 all calls, if the file asks for them).
 
     start: tool started ──> it says that it captures ──> the load may begin
-    stop:  the kernel's buffer is handed over ──> SIGINT ──> end of the pipe ──> analysis
+    stop:  all is taken from the kernel's buffer ──> SIGINT ──> end of the pipe ──> analysis
 
 Decisions. What to capture follows from the run's places: all packets to and from the servers of
 its NFS mounts (NFS may be on any port); on the loopback interface if they are this machine. The
@@ -27,7 +27,6 @@ import contextlib
 import fcntl
 import os
 import signal
-import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
@@ -35,9 +34,21 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 from pydantic import Field
 
 from nfslab.captures import tool as tools
-from nfslab.captures.analysis import Asked, CaptureAnalysis, finish, start, wait_for
+from nfslab.captures.analysis import (
+    Asked,
+    CaptureAnalysis,
+    NothingToRead,
+    finish,
+    nothing,
+    start,
+    wait_for,
+)
+from nfslab.captures.contents import has_nfs, instead
+from nfslab.captures.copies import ignore_outgoing
 from nfslab.captures.places import filter_for, interface_for, nfs_server
-from nfslab.captures.tool import Counts, Tool, Wanted, said_so_far
+from nfslab.captures.rows import CALL_ROWS_MAX, CallTable
+from nfslab.captures.taken import all_taken
+from nfslab.captures.tool import Counts, Tool, Wanted, said_since
 from nfslab.collectors.base import Collector, CollectorParameters, Evidence
 from nfslab.errors import RunFailed
 from nfslab.machine.availability import Availability
@@ -47,7 +58,7 @@ from nfslab.results.catalogue import PARTIAL_PREFIX
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from nfslab._core import CallRows, Trace
+    from nfslab._core import Trace
     from nfslab.machine.started import Process
     from nfslab.workloads.base import RunContext
 
@@ -58,10 +69,10 @@ PIPE_BYTES: Final = 1 << 20
 """What an unprivileged user may ask for (/proc/sys/fs/pipe-max-size)."""
 READY_LIMIT_S: Final = 20.0
 READY_POLL_S: Final = 0.005
+TAKE_LIMIT_S: Final = 30.0
+"""How long the tool may take for what is in the kernel's buffer when the load has ended."""
 END_LIMIT_S: Final = 15.0
 """How long the tool may take to end once it was asked to."""
-CALL_ROWS_MAX: Final = 2_000_000
-"""Rows of `capture_calls` kept in memory, about 300 MB; beyond, they are counted only."""
 CLOCK_STEP_NS: Final = 1_000_000
 """A wall clock that moved by more against the monotonic one was set, not slewed."""
 KEPT: Final = {"tcpdump": "pcap", "dumpcap": "pcapng"}
@@ -120,8 +131,8 @@ class CaptureCollector(Collector):
         if not answer.ok or name is None:
             raise RunFailed("packets cannot be captured", why=answer.reason, fix=answer.fix)
         capture = _Capture(context, self._p, Tool(name))
-        self._capture = capture
         capture.begin()
+        self._capture = capture
 
     def stop(self) -> Evidence:
         """End the tool, decode to the end; everything with t = 0 at the timed part's start."""
@@ -153,10 +164,11 @@ class _Capture:
             buffer_bytes=p.buffer,
         )
         self._log = context.folder / "logs" / f"capture-{tool.name}.log"
+        self._log_start = self._log.stat().st_size if self._log.exists() else 0
         self._kept = self._kept_file()
         self._process: Process | None = None
         self._running: Trace | None = None
-        self._rows: _Rows | None = None
+        self._rows: CallTable | None = None
         self._began_ns = time.monotonic_ns()
         self._offset_ns = _clock_offset_ns()
 
@@ -178,6 +190,9 @@ class _Capture:
             else:
                 self._spawn_into_pipe()
             self._await_ready()
+            assert self._process is not None
+            if self._wanted.interface == tools.LOOPBACK:
+                ignore_outgoing(self._process.pid)
         except OSError as error:
             self._abandon()
             raise RunFailed("the capture cannot be written", why=str(error)) from error
@@ -197,7 +212,7 @@ class _Capture:
             os.close(writing)
             os.close(reading)
         if self._p.calls:
-            self._rows = _Rows(self._running)
+            self._rows = CallTable(self._running)
 
     def _asked(self) -> Asked:
         from nfslab.captures.file_classes import read_file_classes
@@ -219,9 +234,9 @@ class _Capture:
         """Until the tool says that it captures: what is sent before would be missing."""
         assert self._process is not None
         deadline = time.monotonic() + READY_LIMIT_S
-        while not self._tool.captures(said := said_so_far(self._log)):
+        while not self._tool.captures(said := self._said()):
             if self._process.ended_within(READY_POLL_S):
-                if self._tool.captures(said := said_so_far(self._log)):
+                if self._tool.captures(said := self._said()):
                     break
                 raise RunFailed(
                     f"{self._tool.name} ended instead of capturing on {self._wanted.interface}",
@@ -241,21 +256,25 @@ class _Capture:
         process = self._process
         if process is None:
             return Evidence(summary={"incomplete": "it was never started"})
-        # The kernel hands its blocks over in time only: ending now would lose the last packets.
-        early = process.ended_within(self._tool.hand_over_s)
+        # Ending it now would lose the last packets.
+        taken = all_taken(
+            self._tool, process, said=self._said, written=self._written, limit_s=TAKE_LIMIT_S
+        )
+        early = process.ended_within(0)
         code = process.stop(signal.SIGINT, grace_s=END_LIMIT_S)
         try:
             capture = self._analysed()
         finally:
             self._abandon()
-        said = said_so_far(self._log)
-        notes = self._notes(self._tool.counts(said), early, code, said)
+        said = self._said()
+        counts = self._tool.counts(said)
+        notes = [*self._ended(early, taken, code, said), *self._doubts(capture, counts)]
         zero_ns = int(self._context.facts.get("timed_start_ns", self._began_ns)) + self._offset_ns
         tool_cpu_s = sum(process.cpu_s())
         decoder_cpu_s = capture.content.get("analysis_cpu_ns", 0) / 1e9
         return Evidence(
             tables=self._tables(capture, zero_ns, notes),
-            summary=self._summary(capture, self._tool.counts(said), notes)
+            summary=self._summary(capture, counts, notes)
             | {"cost": {"tool_cpu_s": tool_cpu_s, "decoder_cpu_s": decoder_cpu_s}},
             cpu_s=tool_cpu_s + decoder_cpu_s,
             wall_s=(time.monotonic_ns() - self._began_ns) / 1e9,
@@ -267,16 +286,34 @@ class _Capture:
             assert self._kept is not None
             self._running = start([self._kept], self._asked())
             if self._p.calls:
-                self._rows = _Rows(self._running)
+                self._rows = CallTable(self._running)
+        name = f"capture of {self._wanted.interface}"
         wait_for(self._running)
-        return finish(self._running, [f"capture of {self._wanted.interface}"])
+        try:
+            return finish(self._running, [name])
+        except NothingToRead:
+            # Killed before it wrote the header: nothing was seen, which is no failure of ours.
+            return nothing([name])
+
+    def _said(self) -> str:
+        """The tool's words of this capture."""
+        return said_since(self._log, self._log_start)
+
+    def _written(self) -> int:
+        """Bytes that came out of the tool so far."""
+        if self._kept is not None:
+            with contextlib.suppress(OSError):
+                return self._kept.stat().st_size
+            return 0
+        assert self._running is not None
+        return self._running.progress()["read_bytes"]
 
     def _tables(
         self, capture: CaptureAnalysis, zero_ns: int, notes: list[str]
     ) -> dict[str, pa.Table]:
         from nfslab.captures.evidence import tables
 
-        found = tables(capture, zero_ns) if capture.content["packets"] else {}
+        found = tables(capture, zero_ns)
         if self._rows is not None:
             calls = self._rows.table(zero_ns)
             if self._rows.left_out:
@@ -288,14 +325,21 @@ class _Capture:
                 found["capture_calls"] = calls
         return found
 
-    def _notes(self, counts: Counts, early: bool, code: int, said: str) -> list[str]:
+    def _ended(self, early: bool, taken: bool, code: int, said: str) -> list[str]:
+        """What went wrong at the tool's end."""
+        if early:
+            last = said.strip().splitlines()[-1] if said.strip() else "it said nothing"
+            return [f"{self._tool.name} ended by itself (code {code}), before the load did: {last}"]
+        if not taken:
+            return [
+                f"{self._tool.name} did not take all packets from the kernel within "
+                f"{TAKE_LIMIT_S:g} s of the load's end: the last ones may be missing"
+            ]
+        return []
+
+    def _doubts(self, capture: CaptureAnalysis, counts: Counts) -> list[str]:
         """What makes the figures doubtful."""
         notes = []
-        if early:
-            notes.append(
-                f"{self._tool.name} ended by itself (code {code}), before the load did: "
-                f"{said.strip().splitlines()[-1] if said.strip() else 'it said nothing'}"
-            )
         if counts.dropped:
             notes.append(
                 f"the kernel dropped {counts.dropped:,} packets: calls and replies are missing; "
@@ -303,8 +347,13 @@ class _Capture:
             )
         if counts.dropped is None:
             notes.append(f"{self._tool.name} did not say how many packets were dropped")
-        if counts.left:
-            notes.append(f"{counts.left:,} packets were still in the kernel's buffer at the end")
+        if not capture.content["packets"]:
+            notes.append(
+                f"no packet on {self._wanted.interface} passed the filter "
+                f"'{self._wanted.filter}': the load was idle, or its packets go elsewhere"
+            )
+        elif not has_nfs(capture):
+            notes.append(f"no NFS call was seen: {instead(capture)[0]}")
         step_ns = _clock_offset_ns() - self._offset_ns
         if abs(step_ns) > CLOCK_STEP_NS:
             notes.append(f"the wall clock moved by {step_ns / 1e6:.1f} ms during the capture")
@@ -318,12 +367,11 @@ class _Capture:
         return {
             "tool": self._tool.name,
             "interface": self._wanted.interface,
-            "filter": self._wanted.expression,
+            "filter": self._wanted.filter,
             "snaplen_bytes": self._wanted.snaplen,
             "captured_packets": counts.captured,
             "kernel_dropped_packets": counts.dropped,
             "interface_dropped_packets": counts.interface_dropped,
-            "left_in_buffer_packets": counts.left,
             "kept": str(self._kept) if isinstance(self._p.keep, str) else self._p.keep,
             **summary(capture),
             "notes": notes,
@@ -335,41 +383,6 @@ class _Capture:
             self._process.stop(signal.SIGINT, grace_s=END_LIMIT_S)
         if self._running is not None:
             self._running.stop()
-
-
-class _Rows:
-    """The rows of the calls, taken by a thread, kept within a bound."""
-
-    def __init__(self, running: Trace) -> None:
-        stream = running.batches()
-        assert stream is not None, "started without columns"
-        self._batches: list[pa.RecordBatch] = []
-        self._kept = 0
-        self.left_out = 0
-        self._thread = threading.Thread(target=self._take, args=(stream,), daemon=True)
-        self._thread.start()
-
-    def _take(self, stream: CallRows) -> None:
-        import pyarrow as pa
-
-        for batch in pa.RecordBatchReader.from_stream(stream):
-            room = CALL_ROWS_MAX - self._kept
-            if room > 0:
-                self._batches.append(batch.slice(0, room))
-            self._kept += min(room, batch.num_rows)
-            self.left_out += max(0, batch.num_rows - room)
-
-    def table(self, zero_ns: int) -> pa.Table | None:
-        """All rows with their t_ns in front, in the order of time."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        self._thread.join()
-        if not self._batches:
-            return None
-        table = pa.Table.from_batches(self._batches)
-        times = pc.subtract(table["call_first_ns"], zero_ns)
-        return table.add_column(0, "t_ns", times).sort_by("t_ns")
 
 
 def _clock_offset_ns() -> int:
