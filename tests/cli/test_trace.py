@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import random
+import re
 import signal
 import struct
 import subprocess
@@ -71,8 +72,8 @@ def test_the_report_names_the_planted_stalls(capsys: pytest.CaptureFixture[str])
     assert lines[0].startswith(f"{STALLS}: ")
     assert lines[1].endswith("; nothing lost")
     # The server was stopped for 0.7, 2.5 and 1.2 s (the captures' README).
-    stalls = [line.split() for line in lines if "server stalled" in line]
-    lengths = [float(words[words.index("s") + 1]) for words in stalls]
+    stalls = [line for line in lines if re.match(r"S\d+ +server stalled ", line)]
+    lengths = [float(re.findall(r"([\d.]+) s\b", line)[1]) for line in stalls]
     assert [round(length, 1) for length in lengths] == [0.7, 2.5, 1.2]
     assert "NFSv3 READ" in said.out
     assert "nfslab trace" in said.out, "a closer look is a command"
@@ -170,14 +171,14 @@ def test_tables_by_client_server_file_and_class(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     by = [part for name in ("client", "server", "user", "file", "class") for part in ("--by", name)]
-    said = nfslab(capsys, "trace", KERNEL_V3, *by, "--top", 5, "--class", "log=**/pg_wal/*")
+    said = nfslab(capsys, "trace", STALLS, *by, "--top", 5, "--class", "small=**/small/*")
     assert (said.code, said.err) == (0, "")
     sections = said.out.split("\nBy ")
     assert [section.split("\n")[0] for section in sections[1:]] == [
         "client", "server", "user", "file", "class",
     ]  # fmt: skip
-    assert "pg_wal" in sections[4]
-    assert any(line.startswith("log ") for line in sections[5].splitlines())
+    assert "/srv/nfs/exports/one/small/f14 " in sections[4]
+    assert any(line.startswith("small ") for line in sections[5].splitlines())
     assert "more files: --top N, or --json for all" in sections[4]
 
 
@@ -316,7 +317,7 @@ def test_what_there_is_instead_of_nfs_is_said(
 ) -> None:
     said = nfslab(capsys, "trace", other_traffic(tmp_path))
     assert "UDP datagrams without RPC" in said.err
-    assert "udp 111" in said.err
+    assert "most packets to or from udp 2049" in said.err
     mount = Capture(1)
     mount.converse(mount.udp(), companions.mount(scenes.v3_tree()))
     path, truth = written(mount, tmp_path, name="mount.pcap")
@@ -346,6 +347,16 @@ def test_a_file_that_is_cut_is_read_as_far_as_it_goes(
         (["--class", "bad=[", "--by", "class"], "bad"),
         (["--json", "--by", "file"], "--json has all tables"),
         (["--html", "/nonexistent/page.html"], "there is no folder"),
+        (["--calls", "/nonexistent/calls.parquet"], "there is no folder"),
+        (["--html", "/"], "is a folder"),
+        (["--calls", "/"], "is a folder"),
+        (["--html", STALLS], "would overwrite the capture"),
+        (["--calls", STALLS], "would overwrite the capture"),
+        (["--html", "both", "--calls", "both"], "the same file"),
+        (["-", "-"], "standard input"),
+        (["--from", "-1"], "is not between 0 and"),
+        (["--to", "1e30"], "is not between 0 and"),
+        (["--to", "nan"], "is not a duration"),
         (["--top", "0"], "--top"),
     ],
 )
@@ -366,12 +377,44 @@ def test_a_window_without_calls_says_how_long_the_capture_is(
     assert "no NFS call was sent in this part" in said.err
 
 
-def test_calls_that_cannot_be_written_are_an_error_at_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_calls_that_cannot_be_written_are_an_error(
+    plain: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = nfslab(capsys, "trace", STALLS, "--calls", tmp_path / "no" / "calls.parquet")
-    assert said.code == 1
-    assert "cannot write the calls" in said.err
+    # A folder that takes no new files, whoever asks.
+    for option in ("--calls", "--html"):
+        said = nfslab(capsys, "trace", plain, option, "/proc/new-file")
+        assert (said.code, said.out) == (1, "")
+        assert "cannot write" in said.err
+        assert f"fix: give another file with {option} FILE" in said.err
+
+
+def test_load_patterns_and_where_the_time_went_stand_in_the_text(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = nfslab(capsys, "trace", STALLS).out
+    content = json.loads(nfslab(capsys, "trace", "--json", STALLS).out)
+    waited_ns = sum(row["total_latency_ns"] for row in content["clients"]["clients"])
+    # Little's law: calls outstanding on average are their waits over the time.
+    mean = waited_ns / (content["last_ns"] - content["first_ns"])
+    assert f"outstanding: {mean:.3g} calls on average, at most 4" in text
+    assert "WRITEs: 130 unstable, 0 DATA_SYNC, 123 FILE_SYNC; 98 COMMITs" in text
+    assert "Network or server\n" in text
+    assert "(not split: 3,200 calls over UDP)" in text
+    # 61 calls of 3,261 went over TCP: no sentence about all.
+    assert "Of the time of" not in text
+    assert (
+        "Of the time of 236 of 341 calls 86 % passed in the server"
+        in nfslab(capsys, "trace", KERNEL_V3).out
+    )
+
+
+def test_a_stream_has_no_command_for_a_closer_look(plain: Path) -> None:
+    piped = subprocess.run(
+        [sys.executable, "-m", "nfslab", "trace", "-"],
+        input=plain.read_bytes(), capture_output=True, check=True, text=False,
+    )  # fmt: skip
+    last = piped.stdout.decode().splitlines()[-1]
+    assert re.fullmatch(r"slowest stretch: [\d.]+ s to [\d.]+ s", last)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

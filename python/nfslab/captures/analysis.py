@@ -81,6 +81,8 @@ class CaptureAnalysis:
     """The JSON contract: `packets`, `bytes`, `first_ns`, `operations`, a key for each lens."""
     blobs: Mapping[str, tuple[str, bytes]] = field(default_factory=dict)
     """Long columns: "lens/name" -> (numpy's element type, bytes)."""
+    from_files: bool = True
+    """`names` are files that can be read again (not streams)."""
 
     @property
     def label(self) -> str:
@@ -142,16 +144,17 @@ def _with_calls(
 
     writer = CallsWriter(running, calls, [name_of(source) for source in sources])
     try:
+        writer.begin()
         wait_for(running, progress)
         found = finish(running, sources)
+        writer.keep()
     except BaseException as error:
         running.stop()
         writer.give_up()
-        if writer.failed is not None:
+        if isinstance(error, NfslabError) and writer.failed is not None:
             # It stopped the analysis: "interrupted" would only be the effect.
             raise writer.failed from error
         raise
-    writer.keep()
     return found
 
 
@@ -183,14 +186,16 @@ def finish(running: Trace, sources: Sequence[Source]) -> CaptureAnalysis:
         text, blobs = running.finish()
     except CoreError as error:
         raise in_words(error) from error
-    return CaptureAnalysis([name_of(source) for source in sources], json.loads(text), blobs)
+    names = [name_of(source) for source in sources]
+    from_files = not any(isinstance(source, tuple) for source in sources)
+    return CaptureAnalysis(names, json.loads(text), blobs, from_files)
 
 
 def nothing(names: Sequence[str]) -> CaptureAnalysis:
     """The analysis of a capture in which nothing is."""
     content: dict[str, Any] = {"packets": 0, "bytes": 0, "first_ns": None, "last_ns": None}
     content |= {"lost": {"bytes": 0, "gaps": 0}, "anomalies": [], "calls": 0, "operations": []}
-    return CaptureAnalysis(list(names), content)
+    return CaptureAnalysis(list(names), content, from_files=False)
 
 
 def name_of(source: Source) -> str:

@@ -47,6 +47,9 @@ MEANINGS: dict[str, Meaning] = {
     "damaged_packet_header": Meaning(
         "loss", "packet headers that cannot be true; read on at the next plausible one", WHOLE_FILE
     ),
+    "odd_packet_header": Meaning(
+        "doubt", "packet headers that are odd (time, lengths), believed since the next one fits"
+    ),
     "cut_at_end": Meaning("loss", "captures that end within a packet", WHOLE_FILE),
     "file_grew": Meaning(
         "loss",
@@ -54,6 +57,11 @@ MEANINGS: dict[str, Meaning] = {
         "read it again when the capture has ended, or pipe it: tail -c +1 -f FILE | nfslab trace -",
     ),
     "files_reordered": Meaning("note", "files given in another order than their packets' times"),
+    "files_overlap": Meaning(
+        "doubt",
+        "captures that begin before the one in front of them ended; read one after another",
+        "merge them first (mergecap -w FILE ...), and give no capture twice",
+    ),
     "joined_captures": Meaning("note", "captures joined by `cat`; read as one"),
     "damaged_compression": Meaning(
         "loss", "compressed files damaged within; read up to there", "copy the file again"

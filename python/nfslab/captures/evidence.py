@@ -150,7 +150,7 @@ def stored_analysis(run: Path, label: str) -> CaptureAnalysis | None:
     if content is None:
         return None
     blobs = {row["name"]: (row["dtype"], row["data"]) for row in rows if row["name"] != CONTENT}
-    return CaptureAnalysis([label], content, blobs)
+    return CaptureAnalysis([label], content, blobs, from_files=False)
 
 
 def summary(capture: CaptureAnalysis) -> dict[str, Any]:

@@ -8,6 +8,7 @@ exists half written under it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import threading
 from typing import TYPE_CHECKING
@@ -26,25 +27,36 @@ END_LIMIT_S = 30.0
 
 
 class CallsWriter:
-    """Takes the rows of an analysis and writes them; `keep` or `give_up` once it has ended."""
+    """Takes the rows of an analysis and writes them.
+
+    `begin`, and once the analysis has ended `keep` or `give_up`. A signal may end anything of
+    it at any instruction; `give_up` is right wherever that was.
+    """
 
     def __init__(self, running: Trace, path: Path, sources: Sequence[str]) -> None:
-        rows = running.batches()
-        if rows is None:
-            raise ValueError("the analysis was started without columns")
         self._running, self._path, self._sources = running, path, list(sources)
         self._temporary = path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{os.getpid()}")
+        self._thread: threading.Thread | None = None
         self._error: Exception | None = None
         self.rows = 0
+
+    def begin(self) -> None:
+        """Make the file (`RunFailed` when it cannot) and start taking rows."""
+        rows = self._running.batches()
+        if rows is None:
+            raise ValueError("the analysis was started without columns")
+        if self._path.is_dir():
+            raise _refused(self._path, IsADirectoryError(errno.EISDIR, "it is a folder"))
         try:
             # Now, not when an hour of decoding is over.
             self._temporary.touch()
         except OSError as error:
-            raise _refused(path, error) from error
-        self._thread = threading.Thread(
+            raise _refused(self._path, error) from error
+        thread = threading.Thread(
             target=self._write, args=(rows,), name="nfslab-calls", daemon=True
         )
-        self._thread.start()
+        self._thread = thread
+        thread.start()
 
     def _write(self, rows: CallRows) -> None:
         from nfslab.captures.parquet import write_calls
@@ -63,7 +75,7 @@ class CallsWriter:
 
     def keep(self) -> None:
         """The analysis ended well: the file gets its name. `RunFailed` when it cannot."""
-        self._thread.join()
+        self._ended(None)
         if (failed := self.failed) is not None:
             self._remove()
             raise failed
@@ -77,8 +89,13 @@ class CallsWriter:
 
     def give_up(self) -> None:
         """The analysis was stopped, or failed: nothing is left behind."""
-        self._thread.join(END_LIMIT_S)
+        self._ended(END_LIMIT_S)
         self._remove()
+
+    def _ended(self, limit_s: float | None) -> None:
+        """Wait for the thread, if it was started."""
+        if self._thread is not None and self._thread.ident is not None:
+            self._thread.join(limit_s)
 
     def _remove(self) -> None:
         with contextlib.suppress(OSError):

@@ -11,9 +11,9 @@ Exit code: 0 read, 1 a capture cannot be read or has no NFS in it, 2 bad usage (
 from __future__ import annotations
 
 import glob
+import os
 import signal
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,14 +22,17 @@ import click
 from nfslab.errors import ResultsError, RunFailed, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from nfslab.captures.analysis import Asked, CaptureAnalysis, Source
     from nfslab.captures.comparison import CaptureComparison
 
 STANDARD_INPUT = "-"
+STDIN = 0
 BY = ("client", "server", "user", "file", "class")
 TOP = 20
+LATEST_NS = 2**62
+"""146 years."""
 
 EPILOG = """\b
 Examples:
@@ -54,13 +57,15 @@ def _moment(_ctx: click.Context, _param: click.Parameter, value: str | None) -> 
     if value is None:
         return None
     try:
-        return round(float(value) * 1e9)
+        moment_ns = round(float(value) * 1e9)
     except (ValueError, OverflowError):
-        pass
-    try:
-        return round(parse_duration_s(value) * 1e9)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
+        try:
+            moment_ns = round(parse_duration_s(value) * 1e9)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from error
+    if not 0 <= moment_ns <= LATEST_NS:
+        raise click.BadParameter(f"{value} is not between 0 and the longest capture's end")
+    return moment_ns
 
 
 def _classes(
@@ -108,13 +113,12 @@ def command(captures: tuple[str, ...], **options: Any) -> None:
     # A polite kill ends it as Ctrl-C does: nothing half written stays.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with _output_for(options["html"]):
-            found = [_read(side, asked) for side in sides]
-            for capture in found:
-                _require_nfs(capture, asked)
-            comparison = _compared(found) if options["compare"] else None
-            if options["html"] is not None:
-                _write_page(options["html"], found, comparison)
+        found = [_read(side, asked) for side in sides]
+        for capture in found:
+            _require_nfs(capture, asked)
+        comparison = _compared(found) if options["compare"] else None
+        if options["html"] is not None:
+            _write_page(options["html"], found, comparison)
     finally:
         signal.signal(signal.SIGTERM, before)
     _print(found, comparison, options)
@@ -139,12 +143,17 @@ def _sides(captures: Sequence[str], compare: bool) -> list[list[Source]]:
 def _source(name: str) -> Source:
     if name != STANDARD_INPUT:
         return name
-    if sys.stdin.isatty():
+    try:
+        terminal = os.isatty(STDIN)
+        os.fstat(STDIN)
+    except OSError as error:
+        raise UsageError("standard input is closed", fix="pipe a capture into it") from error
+    if terminal:
         raise UsageError(
             "standard input is a terminal",
             fix="pipe a capture: tcpdump -i any -s 512 -w - port 2049 | nfslab trace -",
         )
-    return ("standard input", sys.stdin.fileno())
+    return ("standard input", STDIN)
 
 
 def _check(sides: list[list[Source]], options: dict[str, Any]) -> None:
@@ -154,11 +163,39 @@ def _check(sides: list[list[Source]], options: dict[str, Any]) -> None:
         raise UsageError(
             "--calls writes the calls of one capture", fix="run it for each capture by itself"
         )
+    for option in ("html", "calls"):
+        if options[option] is not None:
+            _check_output(f"--{option}", options[option], sides)
+    if options["html"] is not None and _same(options["html"], options["calls"]):
+        raise UsageError("--html and --calls name the same file", fix="give each its own")
     from_ns, to_ns = options["from_ns"], options["to_ns"]
     if to_ns is not None and to_ns <= (from_ns or 0):
         raise UsageError("--to is not behind --from", fix="give seconds from the first packet")
     if options["as_json"] and options["by"]:
         raise UsageError("--by is for the text; --json has all tables", fix="leave --by out")
+
+
+def _check_output(option: str, path: Path, sides: list[list[Source]]) -> None:
+    """Can the file be written? Asked before an hour of reading."""
+    fix = f"name another file with {option} FILE"
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"there is no folder {path.parent}", fix=f"make it, or {fix}")
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder", fix=fix)
+    if not os.access(path.absolute().parent, os.W_OK):
+        raise UsageError(f"cannot write into {path.absolute().parent}", fix=fix)
+    for source in (source for side in sides for source in side):
+        if not isinstance(source, tuple) and _same(path, Path(source)):
+            raise UsageError(f"{option} would overwrite the capture {source}", fix=fix)
+
+
+def _same(one: Path, other: Path | None) -> bool:
+    if other is None:
+        return False
+    try:
+        return one.samefile(other)
+    except OSError:
+        return one.absolute() == other.absolute()
 
 
 def _asked(options: dict[str, Any]) -> Asked:
@@ -168,7 +205,7 @@ def _asked(options: dict[str, Any]) -> Asked:
     window = None
     if options["from_ns"] is not None or options["to_ns"] is not None:
         to_ns = options["to_ns"]
-        window = (options["from_ns"] or 0, to_ns if to_ns is not None else 2**62)
+        window = (options["from_ns"] or 0, to_ns if to_ns is not None else LATEST_NS)
     lenses = list(LENSES_OF_REPORT)
     if options["html"] is not None:
         lenses.append("points")
@@ -176,14 +213,6 @@ def _asked(options: dict[str, Any]) -> Asked:
         lenses.append("blocks")
     classes = [*options["file_classes"], *read_file_classes(options["classes"])]
     return Asked(lenses, classes, window, options["calls"])
-
-
-@contextmanager
-def _output_for(html: Path | None) -> Iterator[None]:
-    """Is the page's folder there, before an hour of reading?"""
-    if html is not None and not html.absolute().parent.is_dir():
-        raise UsageError(f"there is no folder {html.parent}", fix="make it, or name another file")
-    yield
 
 
 def _read(side: list[Source], asked: Asked) -> CaptureAnalysis:

@@ -28,6 +28,7 @@ import fcntl
 import os
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 
@@ -290,10 +291,11 @@ class _Capture:
         name = f"capture of {self._wanted.interface}"
         wait_for(self._running)
         try:
-            return finish(self._running, [name])
+            found = finish(self._running, [name])
         except NothingToRead:
             # Killed before it wrote the header: nothing was seen, which is no failure of ours.
             return nothing([name])
+        return replace(found, from_files=False)
 
     def _said(self) -> str:
         """The tool's words of this capture."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from nfslab.captures import anomalies
 from nfslab.captures.analysis import is_inner
 from nfslab.captures.spelling import ABSENT, count, latency, operation, seconds, size
+from nfslab.report import capture_load_text as load_text
 from nfslab.report.text import date, printable, table
 
 if TYPE_CHECKING:
@@ -60,6 +61,14 @@ def report(
     if found:
         yield f"\n{heading('Stalls, pauses and losses')}"
         yield from _gaps(found)
+    for title, lines in (
+        ("Load", list(load_text.load(capture))),
+        ("Access patterns", list(load_text.patterns(capture))),
+        ("Network or server", list(load_text.split(capture, top))),
+    ):
+        if lines:
+            yield f"\n{heading(title)}"
+            yield from lines
     for what in by:
         yield f"\n{heading(f'By {what}')}"
         yield from breakdown(capture, what, top)
@@ -71,7 +80,8 @@ def report(
     if looks:
         yield f"\n{heading('Closer looks')}"
         for look in looks:
-            yield f"{look['what']}: {look['command']}"
+            span = f"{look['from_s']:.3f} s to {look['to_s']:.3f} s"
+            yield f"{look['what']}: {look['command'] or span}"
 
 
 def summary(capture: CaptureAnalysis) -> Iterator[str]:
@@ -166,9 +176,8 @@ def _gaps(found: Sequence[Row]) -> Iterator[str]:
             seconds(gap["length_ns"]),
             count(gap["outstanding_peak"]),
             count(gap["retransmissions"]),
-            f"{gap['frame_before']:,}-{gap['frame_after'] or 'end':,}"
-            if gap["frame_after"]
-            else f"{gap['frame_before']:,}-end",
+            f"{gap['frame_before']:,}-"
+            + (f"{gap['frame_after']:,}" if gap["frame_after"] else "end"),
         ]
         for gap in shown
     ]

@@ -64,7 +64,7 @@ def of_kind(found: Iterable[Mapping[str, Any]], kind: str) -> list[Mapping[str, 
 
 
 def closer_looks(analysis: CaptureAnalysis) -> list[dict[str, Any]]:
-    """Ready stretches with the command that analyses them alone."""
+    """Ready stretches with the command that analyses them alone (a stream has none)."""
     section = analysis.content.get("stalls") or {}
     looks = []
     for look in section.get("closer_look", []):
@@ -74,7 +74,7 @@ def closer_looks(analysis: CaptureAnalysis) -> list[dict[str, Any]]:
                 "what": look["what"],
                 "from_s": from_s,
                 "to_s": to_s,
-                "command": command(analysis.names, from_s, to_s),
+                "command": command(analysis.names, from_s, to_s) if analysis.from_files else "",
             }
         )
     return looks

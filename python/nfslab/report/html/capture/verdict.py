@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 NS = 1_000_000_000
 STYLES = {"loss": "severe", "doubt": "medium", "network": "medium", "note": "light"}
+MOST = 0.5
+"""Share of the calls that a sentence about their time has to cover."""
 WORDS = {"loss": "Missing", "doubt": "Doubt", "network": "Network", "note": "Note"}
 
 
@@ -49,7 +51,7 @@ def sentences(analysis: CaptureAnalysis, found: Sequence[Mapping[str, Any]]) -> 
     told += _again(rows)
     if len(told) == 1 and calls:
         told.append("No stall, no loss and nothing sent again was found.")
-    told += _where(content.get("network"))
+    told += _where(content.get("network"), calls)
     access = content.get("access") or {}
     told += [f"{_first_upper(one['text'])}." for one in access.get("observations", [])]
     return told
@@ -127,12 +129,12 @@ def _again(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return [text + "."]
 
 
-def _where(section: Mapping[str, Any] | None) -> list[str]:
-    """Network or server, over all calls that could be split."""
+def _where(section: Mapping[str, Any] | None, calls: int) -> list[str]:
+    """Network or server, where most calls could be split: a few speak for themselves only."""
     if not section:
         return []
     whole = next((row for row in section["operations"] if row["operation"] == "all"), None)
-    if whole is None:
+    if whole is None or whole["calls"] < MOST * calls:
         return []
     shares = {part: whole[f"{part}_share"] for part in ("request", "network", "server", "reply")}
     where, most = max(shares.items(), key=lambda item: item[1])
@@ -148,9 +150,13 @@ def _where(section: Mapping[str, Any] | None) -> list[str]:
         if name != where
     )
     return [
-        f"Of the time of {whole['calls']:,} calls over TCP {wording.plain(most * 100, 2)} % passed "
-        f"{what} ({rest})."
+        f"Of the time of {_of(whole['calls'], calls)} calls {wording.plain(most * 100, 2)} % "
+        f"passed {what} ({rest})."
     ]
+
+
+def _of(some: int, calls: int) -> str:
+    return f"all {calls:,}" if some == calls else f"{some:,} of {calls:,}"
 
 
 def _first_upper(sentence: str) -> str:
