@@ -1,6 +1,7 @@
 //! Packets by port, until the first call is found: what to say of a capture without RPC.
 //!
-//! The lower port of the two counts, which is the service's nearly always.
+//! The lower port of the two counts, which is the service's nearly always; NFS's own counts
+//! before it, since its clients call from ports below 1024.
 
 use hashbrown::HashMap;
 use serde_json::{Value, json};
@@ -12,6 +13,9 @@ const MAX_PORTS: usize = 4096;
 /// Ports shown: those with most packets.
 const SHOWN: usize = 10;
 
+/// Where NFS is, unless somebody moved it (RFC 7530 section 3.1).
+const NFS: u16 = 2049;
+
 /// Packets by transport and port.
 #[derive(Debug, Default)]
 pub(super) struct Ports {
@@ -22,7 +26,9 @@ impl Ports {
     /// Counts a block's segments.
     pub(super) fn block(&mut self, block: &Block) {
         for segment in &block.segments {
-            let port = segment.source.port.min(segment.destination.port);
+            let ends = [segment.source.port, segment.destination.port];
+            let lower = ends[0].min(ends[1]);
+            let port = if ends.contains(&NFS) { NFS } else { lower };
             let key = (segment.transport, port);
             if let Some(count) = self.packets.get_mut(&key) {
                 *count += 1;
@@ -78,8 +84,11 @@ mod tests {
             seen.map(|(a, b)| (Transport::Tcp, a, b)).into_iter(),
         ));
         ports.block(&block(std::iter::once((Transport::Udp, 53, 53))));
+        let nfs = [(705, 2049), (2049, 705)];
+        ports.block(&block(nfs.map(|(a, b)| (Transport::Tcp, a, b)).into_iter()));
         let expected = json!([
             {"transport": "tcp", "port": 443, "packets": 3},
+            {"transport": "tcp", "port": 2049, "packets": 2},
             {"transport": "udp", "port": 53, "packets": 1},
         ]);
         assert_eq!(ports.json(), expected);
