@@ -43,6 +43,7 @@ pub(super) struct Dispatch {
     window_ns: Option<(i64, i64)>,
     messages: bool,
     transport: bool,
+    files: bool,
     stop: Arc<AtomicBool>,
     /// Why columns cannot go on.
     failed: Option<TraceError>,
@@ -75,6 +76,7 @@ impl Dispatch {
         Ok(Dispatch {
             messages: lenses.iter().any(|lens| lens.interest.messages),
             transport: lenses.iter().any(|lens| lens.interest.transport),
+            files: lenses.iter().any(|lens| lens.interest.files),
             lenses,
             columns: None,
             window_ns: None,
@@ -157,6 +159,10 @@ impl Output for Dispatch {
 
     fn wants_transport(&self) -> bool {
         self.transport
+    }
+
+    fn wants_files(&self) -> bool {
+        self.files || self.columns.is_some()
     }
 
     fn event(&mut self, event: &Event<'_>, names: &Names) {

@@ -26,6 +26,17 @@ impl<O: Output> Calls<O> {
         let server = name_space(open, message.from.host, message.to.host);
         let compound = open.procedure == wire::nfs4::PROCEDURE_COMPOUND
             && ((open.program == NFS && open.version == 4) || is_callback(open.program));
+        if !self.output.wants_files() {
+            let summary = summarise_call_with(place, body, &mut Ignore);
+            if compound && let Some(compound) = &summary.compound {
+                self.compound(compound, open);
+            } else {
+                open.bytes_written = summary.arguments.data_bytes.unwrap_or(0);
+            }
+            extent(&summary.arguments, open);
+            self.judge(message, &summary, open);
+            return;
+        }
         if compound {
             self.scratch.clear();
             let mut collector = Collector {
@@ -74,9 +85,7 @@ impl<O: Output> Calls<O> {
             let file = self.names.file_id(server, handle);
             open.file = file.map_or(NONE, |FileId(number)| number);
         }
-        open.set_offset(arguments.offset);
-        open.set_count(arguments.count);
-        open.stable = arguments.stable;
+        extent(arguments, open);
     }
 
     fn procedure_steps(&mut self, server: Host, arguments: &Arguments<'_>, open: &mut Open) {
@@ -120,6 +129,14 @@ impl<O: Output> Calls<O> {
             Ended::Badly => self.bad_call(open),
         }
     }
+}
+
+/// Which bytes of a file a call is about.
+#[inline(always)]
+fn extent(arguments: &Arguments<'_>, open: &mut Open) {
+    open.set_offset(arguments.offset);
+    open.set_count(arguments.count);
+    open.stable = arguments.stable;
 }
 
 /// The host whose file handles a call carries: callbacks speak of their caller's.

@@ -59,6 +59,11 @@ pub trait Output {
     fn wants_messages(&self) -> bool;
     /// Whether [`Event::Transport`] is wanted.
     fn wants_transport(&self) -> bool;
+    /// Whether [`Call::file`] and the names of files are wanted: to learn them is a good part of
+    /// the work.
+    fn wants_files(&self) -> bool {
+        true
+    }
     /// Something happened.
     fn event(&mut self, event: &Event<'_>, names: &Names);
     /// A call is settled.

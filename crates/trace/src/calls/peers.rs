@@ -184,7 +184,10 @@ impl Peers {
     }
 
     fn others(&self, peer: &Peer) -> &[u32] {
-        let numbers = self.by_hosts.get(&hosts(peer)).map_or(&[][..], Vec::as_slice);
+        let numbers = self
+            .by_hosts
+            .get(&hosts(peer))
+            .map_or(&[][..], Vec::as_slice);
         if numbers.len() < 2 {
             return &[];
         }

@@ -138,7 +138,8 @@ impl<O: Output> Calls<O> {
 
     #[inline(always)]
     fn results(&mut self, message: &Message<'_>, body: Body<'_>, open: &mut Open) {
-        let summary = if open.steps_bytes == 0 && open.procedure != READDIRPLUS {
+        let lists = open.procedure == READDIRPLUS && self.output.wants_files();
+        let summary = if open.steps_bytes == 0 && !lists {
             summarise_reply_with(
                 [open.program, open.version, open.procedure],
                 body,

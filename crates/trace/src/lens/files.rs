@@ -101,6 +101,7 @@ impl Lens for Files {
     fn interest(&self) -> Interest {
         Interest {
             calls: true,
+            files: true,
             ..Interest::default()
         }
     }

@@ -38,6 +38,8 @@ pub struct Interest {
     pub messages: bool,
     /// [`Event::Transport`].
     pub transport: bool,
+    /// [`Call::file`] and names of files: learned only if a lens wants them, or the columns.
+    pub files: bool,
 }
 
 /// Numbers that are too many for JSON.

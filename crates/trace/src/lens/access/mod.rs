@@ -113,8 +113,8 @@ impl Lens for Access {
     fn interest(&self) -> Interest {
         Interest {
             calls: true,
-            messages: false,
-            transport: false,
+            files: true,
+            ..Interest::default()
         }
     }
 

@@ -133,6 +133,7 @@ impl Lens for Network {
             calls: false,
             messages: true,
             transport: true,
+            files: false,
         }
     }
 

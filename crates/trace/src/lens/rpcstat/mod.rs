@@ -96,6 +96,7 @@ impl Lens for RpcStat {
             calls: true,
             messages: true,
             transport: true,
+            files: false,
         }
     }
 

@@ -155,6 +155,7 @@ impl Lens for Stalls {
             calls: false,
             messages: true,
             transport: true,
+            files: false,
         }
     }
 
