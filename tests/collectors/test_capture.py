@@ -6,12 +6,9 @@ import json
 import os
 import shutil
 import socket
-import struct
-import threading
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,11 +23,9 @@ from nfslab.errors import RunFailed
 from nfslab.results.store import checked_name
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 
-from tests.trace import scenes
-from tests.trace.generator import nfs3, rpc
+from tests.collectors.loopback_nfs import CALLS, converse, exchange
 from tests.workloads.run_context import Run, run_of, scratch_folder
 
-CALLS = 300
 every_tool = pytest.mark.parametrize("name", tools.TOOLS)
 
 
@@ -53,53 +48,6 @@ def run(root: Path) -> Iterator[Run]:
     with run_of(work, root, name=name, places={"data": root / f"{name}-data"}) as made:
         (made.context.folder / "evidence").mkdir()
         yield made
-
-
-@contextmanager
-def exchange(transport: str) -> Iterator[int]:
-    """A server of NFSv3 GETATTR on loopback, as small as can be; its port."""
-    body = nfs3.getattr_(scenes.v3_tree().children[0].children[0])
-    stream = transport == "tcp"
-    kind = socket.SOCK_STREAM if stream else socket.SOCK_DGRAM
-    with socket.socket(socket.AF_INET, kind) as server:
-        server.bind(("127.0.0.1", 0))
-        if stream:
-            server.listen()
-
-        def reply(data: bytes, at: int) -> bytes:
-            (xid,) = struct.unpack_from(">I", data, at)
-            return rpc.reply(xid, body.results, rpc.SysAuth(), xid)
-
-        def answer_datagrams() -> None:
-            while (received := server.recvfrom(65536))[0] != b"end":
-                server.sendto(reply(received[0], 0), received[1])
-
-        def answer_stream() -> None:
-            with server.accept()[0] as end:
-                while data := end.recv(65536):
-                    end.sendall(rpc.marked(reply(data, 4)))
-
-        thread = threading.Thread(target=answer_stream if stream else answer_datagrams, daemon=True)
-        thread.start()
-        yield server.getsockname()[1]
-        if not stream:
-            with socket.socket(socket.AF_INET, kind) as last:
-                last.sendto(b"end", ("127.0.0.1", server.getsockname()[1]))
-        thread.join(10)
-
-
-def converse(port: int, transport: str, calls: int = CALLS) -> None:
-    """The client's side: one call at a time."""
-    body = nfs3.getattr_(scenes.v3_tree().children[0].children[0])
-    kind = socket.SOCK_STREAM if transport == "tcp" else socket.SOCK_DGRAM
-    with socket.socket(socket.AF_INET, kind) as client:
-        client.connect(("127.0.0.1", port))
-        for xid in range(1, calls + 1):
-            message = rpc.call(
-                xid, body.program, body.version, body.procedure, body.arguments, rpc.SysAuth(), xid
-            )
-            client.sendall(rpc.marked(message) if transport == "tcp" else message)
-            assert client.recv(65536)
 
 
 def watched(run: Run, transport: str, **parameters: Any) -> Any:

@@ -209,8 +209,22 @@ def _print_run(record: RunRecord, folder: Path) -> None:
         click.echo(f"note: {printable(note)}")
     rows = [[path, str(value)] for path, value in scalar_paths(record.parameters).items()]
     click.echo(f"\n{table(['parameter', 'value'], rows)}")
+    _print_capture(record.run_id, folder)
     if record.status == "failed":
         _print_logs(folder)
+
+
+def _print_capture(run_id: str, folder: Path) -> None:
+    """What the collector `capture` saw of the run's NFS calls."""
+    from nfslab.captures.evidence import stored_analysis
+
+    capture = stored_analysis(folder, f"capture of {run_id}")
+    if capture is not None:
+        from nfslab.report.capture_text import report
+
+        click.echo()
+        for line in report(capture, heading=lambda text: click.style(text, bold=True)):
+            click.echo(line)
 
 
 def _print_places(record: RunRecord) -> None:

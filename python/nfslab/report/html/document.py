@@ -26,6 +26,7 @@ from nfslab import __version__
 from nfslab.errors import NfslabError
 from nfslab.report.analysis import analyse
 from nfslab.report.html import content, published, tables
+from nfslab.report.html.captures import ROOM_SHARE, RunCaptures, Watched, read_captures
 from nfslab.report.html.columns import pack
 from nfslab.report.html.evidence import NOTES
 from nfslab.report.html.grid import quantile_grid
@@ -65,9 +66,11 @@ def render(source: Path | Analysis, *, baseline: Mapping[str, Any] | None = None
     fixed = len(page.encode()) + sum(len(part) for part in (script(), style()))
     main_size = _main_size(analysis, names)
     room = max(0, int((SIZE_LIMIT_BYTES - fixed - main_size) * SERIES_SHARE))
-    series = read_series(_series_runs(analysis), room)
+    watched = read_captures(_watched(analysis), int(room * ROOM_SHARE))
+    series = read_series(_series_runs(analysis), room - watched.size_bytes)
     main = main_content(analysis, names, series)
-    text = _page(analysis, series, [("main", pack(_json(main))), *series.chunks.items()])
+    chunks = [("main", pack(_json(main))), *series.chunks.items(), *watched.chunks.items()]
+    text = _page(analysis, series, chunks, watched)
     size = len(text.encode())
     if size > SIZE_LIMIT_BYTES:
         raise NfslabError(
@@ -96,6 +99,21 @@ def _series_runs(analysis: Analysis) -> list[tuple[int, int, int, Path]]:
     return [
         (i, run.point, run.block, folder / run.run_id)
         for i, run in enumerate(analysis.runs)
+        if run.counted and run.point is not None
+    ]
+
+
+def _watched(analysis: Analysis) -> list[Watched]:
+    folder = locate(Path(analysis.path)) / RUNS
+    return [
+        Watched(
+            folder / run.run_id,
+            run.point,
+            run.block,
+            f"{content.short_point_label(analysis, run.point) or 'run'}, block {run.block + 1} "
+            f"({run.run_id})",
+        )
+        for run in analysis.runs
         if run.counted and run.point is not None
     ]
 
@@ -202,7 +220,10 @@ def _json(value: Any) -> bytes:
 
 
 def _page(
-    analysis: Analysis, series: Series | None = None, chunks: list[tuple[str, str]] | None = None
+    analysis: Analysis,
+    series: Series | None = None,
+    chunks: list[tuple[str, str]] | None = None,
+    watched: RunCaptures | None = None,
 ) -> str:
     counted = sum(run.counted for run in analysis.runs)
     return (
@@ -222,6 +243,7 @@ def _page(
             estimates=tables.estimate_table(analysis),
             evidence=tables.evidence_rows(analysis),
             failures=analysis.failures,
+            captures=watched or RunCaptures(),
             command=shlex.join(analysis.command),
             nfslab_version=__version__,
             libraries=tables.libraries(manifest()),

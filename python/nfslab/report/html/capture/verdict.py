@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nfslab.captures import anomalies, spelling
+from nfslab.captures.contents import has_nfs, instead
 from nfslab.quantities import format_size
 from nfslab.report.html import wording
 from nfslab.report.html.capture.gaps import lengths, of_kind
@@ -40,6 +41,8 @@ def sentences(analysis: CaptureAnalysis, found: Sequence[Mapping[str, Any]]) -> 
     """What is slow and why; the first says what the capture holds."""
     content = analysis.content
     calls = analysis.calls
+    if not has_nfs(analysis):
+        return [f"No NFS call was captured: {instead(analysis)[0]}."]
     rows = [row for row in content.get("operations", []) if not _inner(row)]
     unanswered = sum(row["unanswered"] for row in rows)
     told = [

@@ -1,0 +1,98 @@
+"""The runs' captures in an experiment's report: each as the page of a capture shows it.
+
+A run that the collector `capture` watched has its analysis in `evidence/`. One run of every
+point is shown first, then second runs, as far as `RUNS_MOST` and the report's size allow; a
+capture that is too large loses its single points before it is left out. What is left out is
+counted and said, with the command that shows it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from nfslab.captures.evidence import stored_analysis
+from nfslab.report.html.capture import capture_sections
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from markupsafe import Markup
+
+    from nfslab.captures.analysis import CaptureAnalysis
+
+RUNS_MOST = 12
+ROOM_SHARE = 0.5
+"""Of the report's room for series; the captures' points are its largest part."""
+POINTS = "points"
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A counted run: where it is, and what it is called."""
+
+    folder: Path
+    point: int
+    block: int
+    label: str
+
+
+@dataclass(slots=True)
+class RunCaptures:
+    """What goes into the page."""
+
+    sections: list[tuple[str, Markup]] = field(default_factory=list)
+    """(label, HTML), in the order of points and blocks."""
+    chunks: dict[str, str] = field(default_factory=dict)
+    left_out: int = 0
+    """Runs with a capture that is not in the page."""
+    size_bytes: int = 0
+
+
+def read_captures(runs: Sequence[Watched], room_bytes: int) -> RunCaptures:
+    """The captures of these runs, within the room."""
+    found = RunCaptures()
+    chosen: list[tuple[Watched, Markup]] = []
+    for run in _spread(runs):
+        if len(chosen) >= RUNS_MOST:
+            found.left_out += _has_capture(run)
+            continue
+        capture = stored_analysis(run.folder, run.label)
+        if capture is None:
+            continue
+        name = f"capture-{len(chosen)}"
+        for candidate in (capture, _without_points(capture)):
+            made = capture_sections([candidate], name)
+            size = len(made.html.encode()) + sum(map(len, made.chunks.values()))
+            if found.size_bytes + size <= room_bytes:
+                chosen.append((run, made.html))
+                found.chunks.update(made.chunks)
+                found.size_bytes += size
+                break
+        else:
+            found.left_out += 1
+    chosen.sort(key=lambda one: (one[0].point, one[0].block))
+    found.sections = [(run.label, html) for run, html in chosen]
+    return found
+
+
+def _spread(runs: Iterable[Watched]) -> list[Watched]:
+    """First runs of all points, then second ones."""
+    seen: dict[int, int] = {}
+    ranked = []
+    for run in sorted(runs, key=lambda run: (run.point, run.block)):
+        seen[run.point] = seen.get(run.point, 0) + 1
+        ranked.append((seen[run.point], run.point, run))
+    return [run for _, _, run in sorted(ranked, key=lambda entry: entry[:2])]
+
+
+def _has_capture(run: Watched) -> bool:
+    from nfslab.captures.evidence import ANALYSIS_TABLE
+
+    return (run.folder / "evidence" / f"{ANALYSIS_TABLE}.parquet").is_file()
+
+
+def _without_points(capture: CaptureAnalysis) -> CaptureAnalysis:
+    content = {key: value for key, value in capture.content.items() if key != POINTS}
+    return replace(capture, content=content)

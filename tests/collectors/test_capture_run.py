@@ -1,0 +1,122 @@
+"""A run with `collectors = ["capture"]`: its calls stand in the run's report, text and HTML."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nfslab.captures import tool as tools
+from nfslab.captures.evidence import stored_analysis
+
+from tests.cli.invocation import nfslab
+from tests.report.browser import browser, figures, opened
+
+ROOT = Path(__file__).resolve().parents[2]
+CALLS = 250
+RUNS = 2
+
+
+def need() -> None:
+    answer = tools.available("auto")
+    if not answer.ok:
+        pytest.skip(f"{answer.reason}: {answer.fix}")
+
+
+def experiment(folder: Path, calls: int, transport: str, listened_to: str | None = None) -> Path:
+    """A command that exchanges calls at an address of its own."""
+    rng = random.Random(os.getpid())
+    address = f"127.{rng.randint(1, 250)}.{rng.randint(1, 250)}.{rng.randint(1, 250)}"
+    argv = ["env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "tests.collectors.loopback_nfs"]
+    argv += [address, transport, str(calls)]
+    path = folder / "captured.toml"
+    path.write_text(
+        f"""
+[experiment]
+name = "captured"
+repetitions = {RUNS}
+collectors = ["capture"]
+
+[targets.disk]
+kind = "local"
+path = "{folder}"
+
+[workload]
+kind = "command"
+data = "disk"
+argv = {argv!r}
+
+[[workload.metrics]]
+name = "calls"
+pattern = "calls ([0-9]+)"
+unit = "1"
+better = "higher"
+
+[collectors.capture]
+required = true
+interface = "lo"
+filter = "host {listened_to or address}"
+"""
+    )
+    return path
+
+
+def made(file: Path, capsys: pytest.CaptureFixture[str]) -> tuple[Path, list[Path]]:
+    """The experiment, carried out: its folder and those of its runs."""
+    results = file.parent / "results"
+    said = nfslab(capsys, "run", file, "--results", results)
+    assert said.code == 0, said.out + said.err
+    (folder,) = results.iterdir()
+    return folder, sorted((folder / "runs").iterdir())
+
+
+def test_the_calls_of_every_run_are_in_its_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    need()
+    folder, runs = made(experiment(tmp_path, CALLS, "tcp"), capsys)
+    assert len(runs) == RUNS
+    for run in runs:
+        stored = stored_analysis(run, run.name)
+        assert stored is not None
+        assert stored.calls == CALLS
+        text = nfslab(capsys, "show", folder, run.name).out
+        assert f"{CALLS} calls of 1 client to 1 server; nothing lost" in text
+        assert re.search(rf"^NFSv3 GETATTR +{CALLS} ", text, flags=re.MULTILINE)
+    assert nfslab(capsys, "report", folder).code == 0
+    page = (folder / "report.html").read_text()
+    assert page.count('<details class="run-capture"') == RUNS
+    for run in runs:
+        assert f"({run.name})</summary>" in page
+    assert page.count(f"{CALLS} calls in ") == RUNS
+
+
+def test_the_report_s_captures_are_drawn_without_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    need()
+    folder, _ = made(experiment(tmp_path, CALLS, "udp"), capsys)
+    nfslab(capsys, "report", folder)
+    with browser() as chromium, opened(chromium, folder / "report.html") as page:
+        shown: dict[str, Any] = figures(page)
+        for number in range(RUNS):
+            assert shown[f"capture-{number}-calls"]["drawn"]
+            assert shown[f"capture-{number}-rpcstat"]["drawn"]
+
+
+def test_a_run_without_nfs_says_so_in_its_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    need()
+    # The filter looks where nothing is.
+    folder, runs = made(experiment(tmp_path, 5, "udp", listened_to="127.251.251.251"), capsys)
+    said = "No NFS call was captured: no packet passed the filter."
+    assert said in nfslab(capsys, "show", folder, runs[0].name).out
+    assert nfslab(capsys, "report", folder).code == 0
+    assert said in (folder / "report.html").read_text()
+    with browser() as chromium, opened(chromium, folder / "report.html"):
+        pass
