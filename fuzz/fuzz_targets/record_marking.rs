@@ -12,7 +12,9 @@ fn records(stream: &[u8], mut piece: impl FnMut() -> usize) -> (Vec<Vec<u8>>, bo
         let (mut now, later) = rest.split_at(piece().clamp(1, rest.len()));
         rest = later;
         while !now.is_empty() {
-            let Ok(fed) = decoder.feed(now) else { return (found, false) };
+            let Ok(fed) = decoder.feed(now) else {
+                return (found, false);
+            };
             let consumed = fed.consumed;
             assert!(consumed <= now.len() && (consumed > 0 || fed.record.is_some()));
             found.extend(fed.record.map(<[u8]>::to_vec));
@@ -24,7 +26,9 @@ fn records(stream: &[u8], mut piece: impl FnMut() -> usize) -> (Vec<Vec<u8>>, bo
 }
 
 fuzz_target!(|data: &[u8]| {
-    let Some((&seed, stream)) = data.split_first() else { return };
+    let Some((&seed, stream)) = data.split_first() else {
+        return;
+    };
     let whole = records(stream, || stream.len());
     let mut step = usize::from(seed);
     let split = records(stream, || {

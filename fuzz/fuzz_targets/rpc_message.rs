@@ -6,7 +6,11 @@ use wire::rpc::{Call, Payload, Reply, looks_like_call, looks_like_reply, looks_l
 use wire::{summarise_call, summarise_reply};
 
 fuzz_target!(|data: &[u8]| {
-    let _ = (looks_like_call(data), looks_like_reply(data), looks_like_tls_record(data));
+    let _ = (
+        looks_like_call(data),
+        looks_like_reply(data),
+        looks_like_tls_record(data),
+    );
     if let Some((offset, mark, _)) = find_record(data) {
         assert!(offset < data.len() && mark.length > 0);
     }
@@ -14,7 +18,9 @@ fuzz_target!(|data: &[u8]| {
         assert!(call.body_offset <= data.len());
         let (body, complete) = match call.arguments() {
             Payload::Plain(bytes) => (bytes, true),
-            Payload::Integrity { bytes, complete, .. } => (bytes, complete),
+            Payload::Integrity {
+                bytes, complete, ..
+            } => (bytes, complete),
             _ => (&[][..], false),
         };
         let _ = call.is_tls_probe();

@@ -12,11 +12,25 @@ use trace::block::{ACK, Block, Endpoint, FIN, Host, NO_SCALE, SYN, Segment, Tran
 use trace::source::{Bounds, Reader, Totals};
 
 /// Small sizes: an execution should not spend its time on clearing blocks.
-const BOUNDS: Bounds = Bounds { block_bytes: 16 << 10, frame_bytes: 8 << 10, fragment_bytes: 1 << 16 };
+const BOUNDS: Bounds = Bounds {
+    block_bytes: 16 << 10,
+    frame_bytes: 8 << 10,
+    fragment_bytes: 1 << 16,
+};
 /// Programs and versions that are spoken.
 const PLACES: [[u32; 2]; 12] = [
-    [100_003, 3], [100_003, 4], [100_003, 4], [100_003, 2], [0x4000_0000, 1], [100_005, 3],
-    [100_021, 4], [100_024, 1], [100_227, 3], [100_000, 2], [100_000, 4], [100_003, 3],
+    [100_003, 3],
+    [100_003, 4],
+    [100_003, 4],
+    [100_003, 2],
+    [0x4000_0000, 1],
+    [100_005, 3],
+    [100_021, 4],
+    [100_024, 1],
+    [100_227, 3],
+    [100_000, 2],
+    [100_000, 4],
+    [100_003, 3],
 ];
 
 /// Takes bytes from the front; zeros behind the end.
@@ -32,7 +46,7 @@ impl<'a> Script<'a> {
         self.take(1).first().copied().unwrap_or(0)
     }
 
-    /// A call or reply with few transaction ids, so that they meet; its body are the script's bytes.
+    /// A call or reply with few transaction ids, so that they meet; its body is of the script.
     fn message(&mut self, to_server: bool) -> Vec<u8> {
         let (what, xid) = (self.byte(), self.byte() % 8);
         let [program, version] = PLACES[usize::from(what & 15) % PLACES.len()];
@@ -89,19 +103,41 @@ fn script(data: &[u8], pass: &mut Pass) -> bool {
             // Otherwise the next one is sent in this one's place.
             next[flow][side] = sequence.wrapping_add(payload.len() as u32);
         }
-        let cut = if style & 0x20 != 0 { payload.len().min(usize::from(what)) } else { payload.len() };
+        let cut = if style & 0x20 != 0 {
+            payload.len().min(usize::from(what))
+        } else {
+            payload.len()
+        };
         let host = |end: u64| Host::from_v4([10, 0, 0, end as u8]);
-        let client = Endpoint { host: host(2), port: 700 + flow as u16 };
-        let server = Endpoint { host: host(1), port: 2049 };
-        let (source, destination) = if side == 0 { (client, server) } else { (server, client) };
+        let client = Endpoint {
+            host: host(2),
+            port: 700 + flow as u16,
+        };
+        let server = Endpoint {
+            host: host(1),
+            port: 2049,
+        };
+        let (source, destination) = if side == 0 {
+            (client, server)
+        } else {
+            (server, client)
+        };
         let segment = Segment {
             time_ns,
             first_ns: time_ns,
             frame,
             source,
             destination,
-            transport: if flow == 2 { Transport::Udp } else { Transport::Tcp },
-            flags: match style & 7 { 5 => SYN, 6 => ACK | FIN, _ => ACK },
+            transport: if flow == 2 {
+                Transport::Udp
+            } else {
+                Transport::Tcp
+            },
+            flags: match style & 7 {
+                5 => SYN,
+                6 => ACK | FIN,
+                _ => ACK,
+            },
             window_scale: NO_SCALE,
             ip_id: 0,
             window: u16::from(what) << 8,
@@ -146,7 +182,10 @@ fn counted(findings: &Findings) -> u64 {
 }
 
 fuzz_target!(|data: &[u8]| {
-    let options = Options { columns: true, ..Options::default() };
+    let options = Options {
+        columns: true,
+        ..Options::default()
+    };
     let mut pass = Pass::new(&options, Arc::default()).expect("options are well");
     let (sender, batches) = sync_channel(8);
     pass.set_columns(sender);

@@ -10,8 +10,7 @@ use wire::record::RecordMark;
 use wire::rpc::{OpaqueAuth, ReplyStatus, encode_call, encode_reply};
 
 /// Bounds, and a segment that may go above them.
-const BOUND: usize =
-    MAX_HELD_BYTES_TOTAL + MAX_PARTIAL_BYTES_TOTAL + MAX_FLIGHT_TOTAL + (1 << 20);
+const BOUND: usize = MAX_HELD_BYTES_TOTAL + MAX_PARTIAL_BYTES_TOTAL + MAX_FLIGHT_TOTAL + (1 << 20);
 
 struct Check {
     transport: bool,
@@ -86,7 +85,10 @@ impl<'a> Input<'a> {
             2 => message.len() << 8,
             _ => 30,
         };
-        let mark = RecordMark { length: claims as u32 & 0x1ff_ffff, last: kind % 5 > 0 };
+        let mark = RecordMark {
+            length: claims as u32 & 0x1ff_ffff,
+            last: kind % 5 > 0,
+        };
         let mut record = mark.to_bytes().to_vec();
         record.append(&mut message);
         record
@@ -96,7 +98,11 @@ impl<'a> Input<'a> {
 fn segment(input: &mut Input<'_>, next: &mut [[u32; 2]; 4], frame: u64) -> (Segment, Vec<u8>) {
     let what = input.byte();
     let (flow, side) = (usize::from(what & 3), usize::from(what >> 2 & 1));
-    let payload = if what & 0x80 == 0 { input.payload() } else { Vec::new() };
+    let payload = if what & 0x80 == 0 {
+        input.payload()
+    } else {
+        Vec::new()
+    };
     let sequence = match what >> 4 & 7 {
         1 => next[flow][side].wrapping_add(u32::from(input.word())),
         2 => next[flow][side].wrapping_sub(u32::from(input.word())),
@@ -109,7 +115,11 @@ fn segment(input: &mut Input<'_>, next: &mut [[u32; 2]; 4], frame: u64) -> (Segm
         2 => next[flow][1 - side].wrapping_add(u32::from(input.word())),
         _ => input.far(),
     };
-    let extra = if style & 0x0c == 0x0c { u32::from(input.word()) * 3 } else { 0 };
+    let extra = if style & 0x0c == 0x0c {
+        u32::from(input.word()) * 3
+    } else {
+        0
+    };
     let ends = [0, 1].map(|end| Endpoint {
         host: Host(end),
         port: [700 + flow as u16, 2049][end as usize],
@@ -120,15 +130,25 @@ fn segment(input: &mut Input<'_>, next: &mut [[u32; 2]; 4], frame: u64) -> (Segm
         _ => 0x10,
     };
     let payload_bytes = payload.len() as u32 + extra;
-    next[flow][side] = sequence.wrapping_add(payload_bytes).wrapping_add(u32::from(flags) >> 1 & 1);
-    let time_ns = if style & 0x80 == 0 { frame as i64 } else { i64::from(input.far()) << 8 };
+    next[flow][side] = sequence
+        .wrapping_add(payload_bytes)
+        .wrapping_add(u32::from(flags) >> 1 & 1);
+    let time_ns = if style & 0x80 == 0 {
+        frame as i64
+    } else {
+        i64::from(input.far()) << 8
+    };
     let segment = Segment {
         time_ns,
         first_ns: time_ns,
         frame,
         source: ends[side],
         destination: ends[1 - side],
-        transport: if flow == 3 { Transport::Udp } else { Transport::Tcp },
+        transport: if flow == 3 {
+            Transport::Udp
+        } else {
+            Transport::Tcp
+        },
         flags,
         window_scale: style,
         ip_id: u32::from(style & 7),
@@ -148,7 +168,11 @@ fuzz_target!(|data: &[u8]| {
     let mut sink = Check {
         transport: options & 1 != 0,
         expects: options & 2 != 0,
-        keep: if options & 4 != 0 { Keep::Ends } else { Keep::Whole },
+        keep: if options & 4 != 0 {
+            Keep::Ends
+        } else {
+            Keep::Whole
+        },
     };
     let mut streams = Streams::new();
     let mut next = [[u32::MAX - 1000; 2]; 4];

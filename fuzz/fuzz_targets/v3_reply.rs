@@ -5,9 +5,13 @@ use wire::nfs3::*;
 use wire::{Decode, Encode, End, mount, portmap, programs, summarise_reply};
 
 fn again<'a, T: Decode<'a> + Encode + PartialEq + std::fmt::Debug>(body: &'a [u8]) -> bool {
-    let Ok(value) = T::decode_whole(body, "value") else { return false };
+    let Ok(value) = T::decode_whole(body, "value") else {
+        return false;
+    };
     let mut bytes = Vec::new();
-    value.encode(&mut bytes).expect("what decodes can be encoded");
+    value
+        .encode(&mut bytes)
+        .expect("what decodes can be encoded");
     assert_eq!(bytes.len(), body.len());
     true
 }
@@ -16,8 +20,14 @@ fuzz_target!(|data: &[u8]| {
     let Some((&[program, version, procedure, complete], body)) = data.split_first_chunk() else {
         return;
     };
-    let known = [programs::NFS, programs::MOUNT, programs::NLM, programs::NSM, programs::NFSACL,
-        programs::PORTMAP];
+    let known = [
+        programs::NFS,
+        programs::MOUNT,
+        programs::NLM,
+        programs::NSM,
+        programs::NFSACL,
+        programs::PORTMAP,
+    ];
     let program = known[usize::from(program) % known.len()];
     let (version, procedure) = (u32::from(version % 6), u32::from(procedure % 32));
     if program == programs::NFS && version == 4 {
@@ -46,7 +56,11 @@ fuzz_target!(|data: &[u8]| {
             _ => return,
         };
         // The full types are stricter (enumerations inside attributes): never the other way round.
-        assert!(!full || summary.end == End::Complete, "{procedure} {:?}", summary.end);
+        assert!(
+            !full || summary.end == End::Complete,
+            "{procedure} {:?}",
+            summary.end
+        );
     }
     again::<mount::mountres3>(body);
     again::<mount::mountlist>(body);

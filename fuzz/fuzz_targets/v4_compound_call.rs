@@ -13,8 +13,14 @@ impl<'a> Visitor<'a> for Count {
 }
 
 fuzz_target!(|data: &[u8]| {
-    let Some((&[flags, cut], body)) = data.split_first_chunk() else { return };
-    let program = if flags & 1 == 0 { programs::NFS } else { programs::NFS4_CALLBACK_FIRST };
+    let Some((&[flags, cut], body)) = data.split_first_chunk() else {
+        return;
+    };
+    let program = if flags & 1 == 0 {
+        programs::NFS
+    } else {
+        programs::NFS4_CALLBACK_FIRST
+    };
     let place = [program, if flags & 1 == 0 { 4 } else { 1 }, 1];
     let mut count = Count(0);
     let whole = summarise_call_with(place, Body::new(body, flags & 2 == 0), &mut count);
@@ -29,6 +35,9 @@ fuzz_target!(|data: &[u8]| {
     let holed = Body::with_hole(&body[..at], middle, &body[at + middle..], true);
     let holed = summarise_call_with(place, holed, &mut Ignore);
     if holed.end == End::Complete {
-        assert_eq!(whole.compound.map(|c| c.operations), holed.compound.map(|c| c.operations));
+        assert_eq!(
+            whole.compound.map(|c| c.operations),
+            holed.compound.map(|c| c.operations)
+        );
     }
 });

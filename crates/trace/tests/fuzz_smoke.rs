@@ -39,6 +39,8 @@ macro_rules! targets {
 }
 
 targets! {
+    capture_file = "../../../fuzz/fuzz_targets/capture_file.rs",
+    packet = "../../../fuzz/fuzz_targets/packet.rs",
     record_marking = "../../../fuzz/fuzz_targets/record_marking.rs",
     rpc_message = "../../../fuzz/fuzz_targets/rpc_message.rs",
     sequence = "../../../fuzz/fuzz_targets/sequence.rs",

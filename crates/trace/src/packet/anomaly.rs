@@ -29,12 +29,18 @@ macro_rules! anomalies {
 anomalies! {
     /// A packet's or block's header cannot be true; reading went on at the next plausible one.
     DamagedPacketHeader = "damaged_packet_header",
+    /// A packet header that is odd (a second's fraction above one, more captured than was on the
+    /// wire, nothing captured, a time more than a day off) was believed, since the next one fits.
+    OddPacketHeader = "odd_packet_header",
     /// A file or stream ends within a packet (or within its compressed data).
     CutAtEnd = "cut_at_end",
     /// A file was longer at its end than when it was opened: somebody still writes it.
     FileGrew = "file_grew",
     /// A file was given in another place than its first packet's time says; it was moved.
     FilesReordered = "files_reordered",
+    /// An input begins before the one in front of it ended: captured side by side, given twice, or
+    /// streams in the wrong order. They were read one after another.
+    FilesOverlap = "files_overlap",
     /// A second pcap header inside a pcap file: files joined by `cat`.
     JoinedCaptures = "joined_captures",
     /// Compressed data is damaged; the file was read up to there.
@@ -69,7 +75,8 @@ anomalies! {
     FragmentOverlaps = "fragment_overlaps",
     /// The capture holds first fragments only (a filter by port does that); they were used alone.
     FragmentsNotCaptured = "fragments_not_captured",
-    /// A datagram given up since too many bytes of fragments waited (also in `fragments_lost`).
+    /// A datagram given up early since too many fragments came behind it (also in
+    /// `fragments_lost`).
     FragmentLimit = "fragment_limit",
 }
 

@@ -141,6 +141,11 @@ impl Fragments {
         }
     }
 
+    /// Bytes charged: payloads, lists of what came, and an overhead for each datagram.
+    pub(super) fn charged_bytes(&self) -> usize {
+        self.charged_bytes
+    }
+
     /// The next datagram that is ready; its buffer comes back through [`Fragments::reuse`].
     pub(super) fn next_ready(&mut self) -> Option<Assembled> {
         self.ready.pop_front()
@@ -177,8 +182,12 @@ impl Fragments {
             self.hand_out_firsts(from, anomalies);
         }
         while self.charged_bytes > self.limit_bytes && !self.queue.is_empty() {
-            anomalies.count(Anomaly::FragmentLimit);
+            let before = anomalies.of(Anomaly::FragmentsLost);
             lost += self.give_up_oldest(anomalies);
+            // Those that were handed out are merely forgotten.
+            if anomalies.of(Anomaly::FragmentsLost) > before {
+                anomalies.count(Anomaly::FragmentLimit);
+            }
         }
         lost
     }
@@ -243,12 +252,22 @@ impl Fragments {
     fn expire(&mut self, now_ns: i64, anomalies: &mut Anomalies) -> u64 {
         let mut lost = 0;
         while let Some(oldest) = self.queue.front() {
-            if now_ns.saturating_sub(oldest.first_ns) <= TIMEOUT_NS {
+            let age_ns = now_ns.saturating_sub(oldest.first_ns);
+            if age_ns <= ECHO_NS || (age_ns <= TIMEOUT_NS && self.is_awaited(oldest, now_ns)) {
                 break;
             }
             lost += self.give_up_oldest(anomalies);
         }
         lost
+    }
+
+    /// Whether this place of the queue stands for a datagram that still waits, or whose echoes may
+    /// come.
+    fn is_awaited(&self, waiting: &Waiting, now_ns: i64) -> bool {
+        self.datagrams.get(&waiting.key).is_some_and(|datagram| {
+            let since_ns = now_ns.saturating_sub(datagram.context.time_ns);
+            datagram.generation == waiting.generation && (!datagram.done || since_ns < ECHO_NS)
+        })
     }
 
     fn give_up_oldest(&mut self, anomalies: &mut Anomalies) -> u64 {

@@ -20,6 +20,9 @@ pub enum Link {
     Raw,
     /// `LINKTYPE_NULL` and `LINKTYPE_LOOP`: a protocol family of four bytes.
     Loopback,
+    /// `LINKTYPE_IPOIB`: 40 bytes of address or routing header, then that of RFC 4391 section 6.
+    /// (Linux captures its InfiniBand interfaces cooked.)
+    IpOverInfiniBand,
 }
 
 impl Link {
@@ -31,6 +34,7 @@ impl Link {
             276 => Some(Link::LinuxSll2),
             12 | 14 | 101 | 228 | 229 => Some(Link::Raw),
             0 | 108 => Some(Link::Loopback),
+            242 => Some(Link::IpOverInfiniBand),
             _ => None,
         }
     }
@@ -53,6 +57,10 @@ impl Link {
             }
             Link::Raw => Ok(0),
             Link::Loopback => loopback(frame),
+            Link::IpOverInfiniBand => {
+                let kind = u16_at(frame, 40).ok_or(Anomaly::TruncatedHeaders)?;
+                ip_type(kind).map(|()| 44)
+            }
         }
     }
 }

@@ -156,6 +156,11 @@ impl Packets {
         }
     }
 
+    /// Bytes charged for fragments that wait, bookkeeping included.
+    pub fn waiting_bytes(&self) -> usize {
+        self.fragments.charged_bytes()
+    }
+
     /// The capture ended: no fragment will come any more.
     pub fn finish(&mut self, out: &mut Vec<Segment>) {
         self.fragments_lost_bytes += self.fragments.finish(&mut self.anomalies);

@@ -8,7 +8,8 @@
 //! [`Reader`] reads several inputs as one capture: bytes go from read(2) straight into a recycled
 //! [`crate::Block`], packets are looked at where they lie, and a packet cut at a block's end is
 //! carried to the front of the next one. Frame numbers go on from file to file; files given in
-//! another order than their first packets' times are put in order, which is counted.
+//! another order than their first packets' times are put in order, which is counted. Files that
+//! were captured side by side are not merged by time; that they overlap is counted.
 //! [`spawn`] runs a reader on a thread; blocks come and go through bounded channels.
 //!
 //! What cannot be read at all is a [`crate::TraceError`]; a regular file tells so when it is

@@ -124,6 +124,8 @@ struct Header {
 /// What becomes of a header that looks odd.
 enum Verdict {
     Good,
+    /// Odd, but what follows confirms it.
+    Confirmed,
     /// More bytes have to be seen.
     Later,
     /// Another file's header.
@@ -192,13 +194,16 @@ impl Pcap {
             }
             at = self.run(bytes, at, sink);
             match self.judge(bytes, at, end) {
-                Verdict::Good => {
+                verdict @ (Verdict::Good | Verdict::Confirmed) => {
                     // The next run takes it for near.
                     self.any = true;
                     let header = self.layout.header(bytes, at);
                     self.last_ns = header.map_or(self.last_ns, |header| header.time_ns);
                     if !self.take_odd(bytes, &mut at, sink) {
                         return at;
+                    }
+                    if matches!(verdict, Verdict::Confirmed) {
+                        sink.odd(Anomaly::OddPacketHeader);
                     }
                 }
                 Verdict::Later => return at,
@@ -315,7 +320,7 @@ impl Pcap {
         }
         // What follows has to confirm it.
         match self.layout.header(bytes, next) {
-            None if end && next <= bytes.len() => Verdict::Good,
+            None if end && next <= bytes.len() => Verdict::Confirmed,
             None if end => Verdict::Damaged,
             None => Verdict::Later,
             Some(after) => {
@@ -323,7 +328,7 @@ impl Pcap {
                 let fits = captured.wrapping_sub(1) < self.frame_bytes as usize
                     && (near(after.time_ns, header.time_ns) || near(after.time_ns, self.last_ns));
                 if fits {
-                    Verdict::Good
+                    Verdict::Confirmed
                 } else {
                     Verdict::Damaged
                 }
@@ -369,12 +374,13 @@ impl Pcap {
             if end && next == bytes.len() {
                 return Some(true);
             }
+            // Looked for no further than every block reaches: what is found does not depend on
+            // how the bytes come.
+            if seen == 1 && next - at > self.frame_bytes as usize {
+                return Some(true);
+            }
             let Some(header) = self.layout.header(bytes, next) else {
-                return match (end, seen) {
-                    (_, 1) => Some(true),
-                    (true, _) => Some(false),
-                    (false, _) => None,
-                };
+                return end.then_some(seen == 1);
             };
             if !self.plausible(&header, Some(before.time_ns)) {
                 return Some(false);

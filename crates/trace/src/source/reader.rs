@@ -20,6 +20,9 @@ use crate::packet::{Anomalies, Anomaly, Packets};
 
 /// Packets of a live stream wait no longer than this for a block to fill.
 const HOLD: Duration = Duration::from_millis(100);
+/// Frames of one capture may be out of order by this much, where one file ends and the next one
+/// begins too: more is an overlap.
+const OVERLAP_NS: i64 = 100_000_000;
 /// A block with less room than this is full: reading files in small pieces costs more.
 const SMALL_ROOM_BYTES: usize = 8192;
 /// Room of a block beyond the longest packet: headers, options, [`SMALL_ROOM_BYTES`].
@@ -75,6 +78,8 @@ struct Current {
     started: Started,
     /// Its end was told already: compressed data that is cut or damaged.
     broken: bool,
+    /// No frame of it was seen yet.
+    fresh: bool,
 }
 
 /// How filling a block ended.
@@ -98,6 +103,8 @@ pub struct Reader {
     tally: Tally,
     kernel_drops: u64,
     inputs: u64,
+    /// Latest time of a frame in all blocks before.
+    latest_ns: i64,
     /// Told once the frames before it are handed over.
     failed: Option<TraceError>,
     finished: bool,
@@ -181,6 +188,7 @@ impl Reader {
             tally: Tally::default(),
             kernel_drops: 0,
             inputs: 0,
+            latest_ns: i64::MIN,
             failed: None,
             finished: false,
         }
@@ -229,6 +237,7 @@ impl Reader {
         block.times_ns = (block.frames > 0).then_some(times_ns);
         self.tally.earliest_ns = times_ns.0.min(before.earliest_ns);
         self.tally.latest_ns = times_ns.1.max(before.latest_ns);
+        self.latest_ns = self.tally.latest_ns;
         self.packets.append_assembled(&mut block.bytes);
         self.shared.set_frames(self.tally.frames);
         result
@@ -274,6 +283,7 @@ impl Reader {
         self.carried = std::mem::take(&mut started.begin);
         self.current = Some(Current {
             broken: false,
+            fresh: true,
             started,
         });
     }
@@ -302,6 +312,7 @@ impl Reader {
             let held = &block.bytes[..filled];
             let walked = current.started.format.walk(held, at, ended, &mut sink);
             self.tally = sink.tally;
+            self.check_begin(&mut current);
             let place = walked.unwrap_or_else(|refused| {
                 self.failed = Some(refused.of_file(&current.started.name));
                 filled
@@ -326,6 +337,17 @@ impl Reader {
             self.current = Some(current);
         }
         Ok(())
+    }
+
+    /// Tells when an input begins before the one in front of it ended.
+    fn check_begin(&mut self, current: &mut Current) {
+        if current.fresh && self.tally.earliest_ns < i64::MAX {
+            current.fresh = false;
+            let ended_ns = self.latest_ns.saturating_sub(OVERLAP_NS);
+            if self.inputs > 1 && self.tally.earliest_ns < ended_ns {
+                self.packets.anomalies.count(Anomaly::FilesOverlap);
+            }
+        }
     }
 
     /// Reads until the room is full, the input ends, or a live stream pauses.

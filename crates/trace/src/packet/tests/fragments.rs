@@ -1,5 +1,7 @@
 //! Datagrams in fragments: RFC 791, 8200 section 4.5, 5722, 6946.
 
+use proptest::prelude::*;
+
 use super::*;
 
 /// Offset, whether more follow, bytes.
@@ -150,6 +152,91 @@ fn waiting_fragments_are_bounded() {
     // 20 000 bytes hold 7 datagrams of 1000 bytes behind as many missing ones, with overhead.
     assert_eq!(feed.packets.anomalies.of(Anomaly::FragmentLimit), 993);
     assert_eq!(feed.packets.anomalies.of(Anomaly::FragmentsLost), 993);
+}
+
+#[test]
+fn a_busy_server_over_udp_reaches_no_limit() {
+    // 20 000 datagrams of 4 fragments within a second, room for 40 that wait.
+    let (payload, pieces) = fragments();
+    let mut feed = Feed::new(20_000);
+    for number in 0..20_000_u32 {
+        for piece in &pieces {
+            let bytes = fragment_v4(number as u16, piece);
+            feed.frame(101, i64::from(number) * 50_000, &bytes, bytes.len());
+        }
+        feed.packets.append_assembled(&mut feed.block.bytes);
+        feed.block.bytes.clear();
+    }
+    assert_eq!(feed.block.segments.len(), 20_000);
+    let sizes = feed.block.segments.iter().map(|it| it.captured_bytes);
+    assert!(sizes.clone().all(|bytes| bytes as usize == payload.len()));
+    assert!(feed.odd().is_empty(), "{:?}", feed.odd());
+    assert!(feed.packets.waiting_bytes() <= 20_000);
+    feed.packets.finish(&mut feed.block.segments);
+    assert_eq!(feed.packets.waiting_bytes(), 0);
+}
+
+#[test]
+fn a_lost_fragment_among_many_whole_datagrams_costs_one_datagram() {
+    let (_, pieces) = fragments();
+    let mut feed = Feed::new(20_000);
+    for number in 0..2000_u16 {
+        for (at, piece) in pieces.iter().enumerate() {
+            if (number, at) == (500, 2) {
+                continue;
+            }
+            let bytes = fragment_v4(number, piece);
+            feed.frame(101, i64::from(number) * 1_000_000, &bytes, bytes.len());
+        }
+    }
+    assert_eq!(feed.block.segments.len(), 1999);
+    // 20 000 bytes are reached by 40 that came behind it.
+    assert_eq!(feed.odd(), [("fragments_lost", 1), ("fragment_limit", 1)]);
+    assert_eq!(feed.packets.fragments_lost_bytes, 2008);
+}
+
+proptest! {
+    /// Any cut of a datagram into fragments, in any order, some twice: the same bytes once.
+    #[test]
+    fn any_fragments_in_any_order(
+        cuts in prop::collection::btree_set(1..375_usize, 1..20),
+        order in prop::collection::vec(any::<(prop::sample::Index, bool)>(), 0..40),
+        version_6 in any::<bool>(),
+    ) {
+        let payload: Vec<u8> = (0..3000_u32).map(|at| (at * 31 % 253) as u8).collect();
+        let whole = udp(&payload);
+        let bounds: Vec<usize> = [0].into_iter().chain(cuts.iter().map(|cut| cut * 8)).collect();
+        let ends = bounds[1..].iter().copied().chain([whole.len()]);
+        let pieces: Vec<Fragment> = bounds
+            .iter()
+            .zip(ends)
+            .map(|(&at, end)| (at as u16, end < whole.len(), whole[at..end].to_vec()))
+            .collect();
+        let mut sends: Vec<usize> = (0..pieces.len()).collect();
+        for (index, twice) in &order {
+            let at = index.index(sends.len());
+            let piece = sends.remove(at);
+            sends.push(piece);
+            if *twice {
+                sends.insert(0, piece);
+            }
+        }
+        let mut feed = Feed::new(1 << 16);
+        for piece in sends {
+            let bytes = match version_6 {
+                true => fragment_v6(9, &pieces[piece]),
+                false => fragment_v4(9, &pieces[piece]),
+            };
+            feed.frame(101, 5, &bytes, bytes.len());
+        }
+        let (segment, found) = feed.assembled();
+        prop_assert_eq!(&found, &payload);
+        prop_assert_eq!(segment.payload_bytes, 3000);
+        feed.packets.finish(&mut feed.block.segments);
+        prop_assert_eq!(feed.block.segments.len(), 1);
+        prop_assert_eq!(feed.packets.waiting_bytes(), 0);
+        prop_assert_eq!(feed.packets.fragments_lost_bytes, 0);
+    }
 }
 
 #[test]

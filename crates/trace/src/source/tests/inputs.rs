@@ -100,6 +100,30 @@ fn an_open_file_is_a_stream_of_known_size() {
 }
 
 #[test]
+fn files_captured_side_by_side_are_told() {
+    let folder = tempfile::tempdir().expect("folder");
+    let read = |starts: &[(u32, u32)]| {
+        let mut inputs = Vec::new();
+        for (number, (first_s, count)) in starts.iter().enumerate() {
+            let path = folder.path().join(format!("{number}"));
+            fs::write(&path, capture(*first_s, *count)).expect("write");
+            inputs.push(Input::File(path));
+        }
+        let mut reader = Reader::open(inputs).expect("captures");
+        let (found, totals) = drain(&mut reader).expect("readable");
+        (found.len(), odd(&totals))
+    };
+    // One after another: as a capture tool that begins a new file leaves them.
+    assert_eq!(read(&[(100, 10), (109, 10), (119, 2)]), (22, vec![]));
+    // Side by side, or the same one twice: nothing is merged, so it is told.
+    let overlap = vec![("files_overlap", 1), ("time_went_back", 1)];
+    assert_eq!(read(&[(100, 10), (105, 10)]), (20, overlap.clone()));
+    assert_eq!(read(&[(100, 10), (100, 10)]), (20, overlap));
+    let within = vec![("files_overlap", 2), ("time_went_back", 1)];
+    assert_eq!(read(&[(100, 50), (105, 10), (116, 10)]), (70, within));
+}
+
+#[test]
 fn files_are_put_in_the_order_of_their_times() {
     let folder = tempfile::tempdir().expect("folder");
     let mut inputs = Vec::new();

@@ -186,7 +186,27 @@ fn a_clock_that_steps_by_years_is_believed_when_the_next_packet_agrees() {
     }
     let (found, totals) = read_bytes(&file).expect("a capture");
     assert_eq!(found.len(), 5);
-    assert_eq!(odd(&totals), [("time_went_back", 1)]);
+    assert_eq!(
+        odd(&totals),
+        [("odd_packet_header", 2), ("time_went_back", 1)]
+    );
+}
+
+#[test]
+fn odd_headers_are_believed_and_told_when_the_next_one_fits() {
+    // Nanoseconds in a file that says microseconds; more captured than was on the wire.
+    let frame = udp_frame(b"abcd");
+    let bytes = frame.len() as u32;
+    for (time, wire) in [([1000, 999_000_000], bytes), ([1000, 7], bytes - 1)] {
+        let mut file = pcap_header(MICROSECONDS, 1, false);
+        pcap_packet(&mut file, [1000, 5], bytes, &frame, false);
+        pcap_packet(&mut file, time, wire, &frame, false);
+        pcap_packet(&mut file, [1001, 5], bytes, &frame, false);
+        let (found, totals) = read_bytes(&file).expect("a capture");
+        assert_eq!((found.len(), totals.frames), (3, 3));
+        assert_eq!(totals.wire_bytes, 3 * u64::from(bytes));
+        assert_eq!(odd(&totals)[0], ("odd_packet_header", 1));
+    }
 }
 
 #[test]
