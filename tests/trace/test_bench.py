@@ -44,7 +44,10 @@ def test_the_benchmark_prints_a_whole_table(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     rows = [line for line in done.stdout.splitlines() if line.startswith("|")]
-    for name in ("header walk", "nfslab trace", "nfslab trace --calls"):
+    for name in (
+        "header walk", "nfslab, table", "nfslab, table and calls", "nfslab trace",
+        "nfslab trace --calls",
+    ):  # fmt: skip
         assert sum(f"| {name} |" in row for row in rows) == 2, done.stdout
     assert "most memory of nfslab" in done.stdout
     assert list(tmp_path.iterdir()) == []

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from pathlib import Path
+
+from nfslab._core import Trace
 
 from tests.trace import scenes
 from tests.trace.generator.capture import TrueCall
@@ -20,6 +23,16 @@ def groups(calls: list[TrueCall]) -> dict[tuple[str, int, str], list[TrueCall]]:
         key = (PROGRAMS[body.program], body.version)
         made[(*key, body.operation)].append(call)
     return made
+
+
+def test_the_table_alone_is_the_one_of_all_lenses(tmp_path: Path) -> None:
+    path, _true = written(scenes.everything(9), tmp_path)
+    trace = Trace([path], json.dumps({"lenses": ["operations"]}))
+    alone = json.loads(trace.finish()[0])
+    everything = read(path).summary
+    assert alone["operations"] == everything["operations"]
+    assert alone["anomalies"] == everything["anomalies"]
+    assert alone["files_named"] == 0 < everything["files_named"]  # not learned: not asked for
 
 
 def check(row: dict, calls: list[TrueCall]) -> None:
