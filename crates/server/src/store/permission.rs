@@ -1,0 +1,87 @@
+//! Permission bits: who may do what, for stores that check by themselves.
+//!
+//! The rules of a Linux server: the owner of a file may READ and WRITE it whatever its mode says
+//! (a client that has it open goes on after `chmod`; RFC 1813 section 4.4), execute permission
+//! lets READ (a client must load programs), uid 0 may all.
+
+use wire::nfs3::{access, fattr3, ftype3};
+
+use crate::Caller;
+
+/// Read permission.
+pub const READ: u32 = 4;
+/// Write permission.
+pub const WRITE: u32 = 2;
+/// Execute or search permission.
+pub const EXECUTE: u32 = 1;
+/// The sticky bit of a directory.
+pub const STICKY: u32 = 0o1000;
+
+/// Permission bits (rwx as 4, 2, 1) that the caller has.
+#[must_use]
+pub fn granted(attributes: &fattr3, caller: &Caller) -> u32 {
+    let mode = attributes.mode;
+    if caller.uid == 0 {
+        let searchable = attributes.type_ == ftype3::NF3DIR || mode & 0o111 != 0;
+        return READ | WRITE | if searchable { EXECUTE } else { 0 };
+    }
+    let shift = if caller.uid == attributes.uid {
+        6
+    } else if caller.is_in_group(attributes.gid) {
+        3
+    } else {
+        0
+    };
+    mode >> shift & 7
+}
+
+/// True if the caller may read the data of a file.
+#[must_use]
+pub fn may_read(attributes: &fattr3, caller: &Caller) -> bool {
+    caller.uid == attributes.uid || granted(attributes, caller) & (READ | EXECUTE) != 0
+}
+
+/// True if the caller may write the data of a file.
+#[must_use]
+pub fn may_write(attributes: &fattr3, caller: &Caller) -> bool {
+    caller.uid == attributes.uid || granted(attributes, caller) & WRITE != 0
+}
+
+/// True if the caller may remove the object `victim` from the directory `dir`, given that it may
+/// write to the directory (sticky directories: only one's own).
+#[must_use]
+pub fn may_unlink(dir: &fattr3, victim: &fattr3, caller: &Caller) -> bool {
+    dir.mode & STICKY == 0 || caller.uid == 0 || caller.uid == dir.uid || caller.uid == victim.uid
+}
+
+/// The ACCESS bits (of those `asked`) that the caller has (RFC 1813 section 3.3.4).
+#[must_use]
+pub fn access_bits(attributes: &fattr3, caller: &Caller, asked: u32) -> u32 {
+    access_from(
+        attributes.type_ == ftype3::NF3DIR,
+        granted(attributes, caller),
+    ) & asked
+}
+
+/// ACCESS bits of permission bits.
+#[must_use]
+pub fn access_from(is_directory: bool, granted: u32) -> u32 {
+    let mut bits = 0;
+    if granted & READ != 0 {
+        bits |= access::READ;
+    }
+    if granted & WRITE != 0 {
+        bits |= access::MODIFY | access::EXTEND;
+        if is_directory {
+            bits |= access::DELETE;
+        }
+    }
+    if granted & EXECUTE != 0 {
+        bits |= if is_directory {
+            access::LOOKUP
+        } else {
+            access::EXECUTE
+        };
+    }
+    bits
+}
