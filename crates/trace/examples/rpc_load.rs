@@ -21,6 +21,7 @@ type Failed = Box<dyn Error + Send + Sync>;
 
 const LAST_FRAGMENT: u32 = 0x8000_0000;
 const DATAGRAM_MOST: usize = 1024;
+const CLIENT_SHIFT: u32 = 26;
 /// Ends a server's thread: shorter than any call.
 const END: &[u8] = b"end";
 
@@ -32,9 +33,17 @@ struct Done {
 
 #[derive(Clone, Copy)]
 struct Plan {
+    /// Xid of a client's first call: no two clients of one machine use the same.
+    first_xid: u32,
     period: Duration,
     length: Duration,
     outstanding: u32,
+}
+
+impl Plan {
+    fn xid(&self, number: u64) -> u32 {
+        self.first_xid.wrapping_add(number as u32)
+    }
 }
 
 fn words(values: &[u32]) -> Vec<u8> {
@@ -96,7 +105,7 @@ fn call_tcp(port: u16, plan: Plan) -> Result<Done, Failed> {
     let mut replies = vec![0; record(&reply()).len() * plan.outstanding as usize];
     Ok(pace(plan, |numbers| {
         for number in numbers {
-            message[4..8].copy_from_slice(&(number as u32).to_be_bytes());
+            message[4..8].copy_from_slice(&plan.xid(number).to_be_bytes());
             stream.write_all(&message)?;
         }
         stream.read_exact(&mut replies)
@@ -123,7 +132,7 @@ fn call_udp(port: u16, plan: Plan) -> Result<Done, Failed> {
     let (mut message, mut buffer) = (call(), [0; DATAGRAM_MOST]);
     let done = pace(plan, |numbers| {
         for number in numbers.clone() {
-            message[..4].copy_from_slice(&(number as u32).to_be_bytes());
+            message[..4].copy_from_slice(&plan.xid(number).to_be_bytes());
             socket.send(&message)?;
         }
         numbers.into_iter().try_for_each(|_| {
@@ -170,11 +179,17 @@ fn run(
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_usize) };
     let (began, cpu_before_s) = (Instant::now(), cpu_s());
     let threads: Vec<_> = (0..clients)
-        .map(|_| thread::spawn(move || client(port, plan)))
+        .map(|number| {
+            let first_xid = number << CLIENT_SHIFT;
+            let plan = Plan { first_xid, ..plan };
+            thread::spawn(move || client(port, plan))
+        })
         .collect();
     let mut whole = Done { calls: 0, late: 0 };
     for thread in threads {
-        let done = thread.join().map_err(|_| "a client's thread ended badly")??;
+        let done = thread
+            .join()
+            .map_err(|_| "a client's thread ended badly")??;
         whole.calls += done.calls;
         whole.late += done.late;
     }
@@ -191,6 +206,7 @@ fn told() -> Result<(), Failed> {
     let (rate, seconds): (f64, f64) = (rate.parse()?, seconds.parse()?);
     let (clients, outstanding): (u32, u32) = (clients.parse()?, outstanding.parse()?);
     let plan = Plan {
+        first_xid: 0,
         period: Duration::from_secs_f64(f64::from(clients * outstanding) / rate),
         length: Duration::from_secs_f64(seconds),
         outstanding,
