@@ -1,5 +1,7 @@
 //! Options mean what nfs(5) says. Expected values are the manual page's own numbers.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 use std::time::Duration;
 
 use client::MountOptions;

@@ -220,7 +220,7 @@ impl Given {
         if let Some((count, from)) = &self.connections {
             if udp && *count > 1 {
                 return Err(bad(
-                    &from,
+                    from,
                     "UDP has one socket; nconnect goes with proto=tcp",
                 ));
             }

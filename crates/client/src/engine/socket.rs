@@ -1,0 +1,90 @@
+//! Sockets: opened without waiting, and the eventfd that wakes a reactor from another thread.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with, sockopt};
+
+use crate::options::Transport;
+
+/// Reserved ports tried from the top, as Linux does (`xprt_min_resvport`, `xprt_max_resvport`).
+const RESERVED_PORTS: std::ops::RangeInclusive<u16> = 665..=1023;
+/// Kernel buffers asked for a datagram socket: all replies of a full window have to fit. The
+/// kernel lowers it to `rmem_max`.
+const DATAGRAM_BUFFER_BYTES: usize = 4 << 20;
+
+/// A socket on its way to `address`: over TCP the connection may not stand yet.
+pub(super) fn open(
+    transport: Transport,
+    address: SocketAddr,
+    reserved_port: bool,
+) -> Result<OwnedFd, Errno> {
+    let family = match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let kind = match transport {
+        Transport::Tcp => SocketType::STREAM,
+        Transport::Udp => SocketType::DGRAM,
+    };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(family, kind, flags, None)?;
+    match transport {
+        Transport::Tcp => sockopt::set_tcp_nodelay(&socket, true)?,
+        Transport::Udp => {
+            // Smaller buffers work too, only lose more.
+            let _ = sockopt::set_socket_recv_buffer_size(&socket, DATAGRAM_BUFFER_BYTES);
+            let _ = sockopt::set_socket_send_buffer_size(&socket, DATAGRAM_BUFFER_BYTES);
+        }
+    }
+    if reserved_port {
+        bind_reserved(socket.as_fd(), address)?;
+    }
+    match connect(&socket, &address) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+        Err(error) => Err(error),
+    }
+}
+
+fn bind_reserved(socket: BorrowedFd<'_>, peer: SocketAddr) -> Result<(), Errno> {
+    let any: IpAddr = match peer {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    for port in RESERVED_PORTS.rev() {
+        match bind(socket, &SocketAddr::new(any, port)) {
+            Err(Errno::ADDRINUSE) => {}
+            other => return other,
+        }
+    }
+    Err(Errno::ADDRINUSE)
+}
+
+/// Wakes a reactor that waits in `poll`; may be used from any thread, and outlives the reactor.
+#[derive(Clone, Debug)]
+pub struct Waker(Arc<OwnedFd>);
+
+impl Waker {
+    pub(super) fn new() -> Result<Self, Errno> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        eventfd(0, flags).map(|fd| Waker(Arc::new(fd)))
+    }
+
+    /// Makes the present or the next `poll` return.
+    pub fn wake(&self) {
+        // The only failure is EAGAIN of a counter near 2^64: then it is readable anyway.
+        let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+
+    pub(super) fn reset(&self) {
+        let mut count = [0; 8];
+        let _ = rustix::io::read(&*self.0, &mut count);
+    }
+}
