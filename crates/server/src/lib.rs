@@ -15,6 +15,7 @@
 
 pub mod caller;
 pub mod handle;
+pub mod protocol;
 pub mod store;
 
 pub use caller::Caller;

@@ -100,6 +100,11 @@ impl Payload {
         }
     }
 
+    /// Adds the zeros that fill the data up to a multiple of four (RFC 4506 section 3).
+    pub fn push_padding(&mut self) {
+        self.push_zeros(wire::xdr::padding(self.bytes));
+    }
+
     /// The runs.
     #[must_use]
     pub fn chunks(&self) -> &[Chunk] {
