@@ -38,7 +38,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 SETTLE_S = 0.5
-ATTEMPTS = 10
+ATTEMPTS = 20
 """So many times the repetitions' number of disturbed blocks is too much."""
 SHAPES = {"apart": (4, 1), "together": (1, 8)}
 """Clients, and the calls that each has outstanding."""

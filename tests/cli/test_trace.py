@@ -229,6 +229,21 @@ def test_a_planted_slowness_is_shown_and_only_that(
     assert "not independent" in text, "the reader is told what an observation is"
 
 
+def test_two_versions_of_nfs_are_compared_by_the_operations_names(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    said = nfslab(capsys, "trace", "--compare", KERNEL_V3, KERNEL_V42)
+    assert (said.code, said.err) == (0, "")
+    assert re.search(r"^NFSv3/NFSv4 WRITE +median latency +16, 19 ", said.out, flags=re.MULTILINE)
+    assert f"only in {KERNEL_V3}: NFSv3 CREATE" in said.out
+    assert f"only in {KERNEL_V42}: NFSv4 CLOSE, NFSv4 OPEN, NFSv4 READ" in said.out
+    said = nfslab(capsys, "trace", "--compare", "--json", KERNEL_V42, KERNEL_V3)
+    figures = json.loads(said.out)["comparison"]["figures"]
+    # Calls are those that both captures' tables count.
+    write = next(f for f in figures if (f["operation"], f["figure"]) == ("WRITE", "mean latency"))
+    assert (write["version"], write["by_blocks"]) == (4, True)
+
+
 def test_too_few_blocks_have_no_significance(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,10 +7,11 @@ its mean latency, its calls per second. Blocks of the two captures are compared 
 repetitions: Welch's t on the logarithms, the ratio of geometric means with its interval, and
 Holm's correction over everything that is compared here.
 
-Decisions. The last block is left out: the end of the capture cuts it. A block tells of an
-operation when it holds at least `MIN_ANSWERED` answered calls of it; with fewer than
-`MIN_BLOCKS` such blocks on a side the captures' own totals are laid beside each other, and
-their significance is unknown.
+Decisions. An operation is compared with itself; one that the other capture has in another
+version of NFS only is compared with its namesake there (in v4: the COMPOUND that it names). The
+last block is left out: the end of the capture cuts it. A block tells of an operation when it
+holds at least `MIN_ANSWERED` answered calls of it; with fewer than `MIN_BLOCKS` such blocks on a
+side the captures' own totals are laid beside each other, and their significance is unknown.
 
 Limits. Neighbouring blocks are not wholly independent where the load swings slowly; where they
 visibly follow each other (lag-one autocorrelation) a note says that the interval is too
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nfslab.captures.spelling import operation
+from nfslab.captures.spelling import operation, protocol
 from nfslab.statistics.comparison import Comparison, compare_many
 from nfslab.statistics.observations import Observations
 
@@ -44,6 +45,9 @@ MIN_ANSWERED = 5
 AUTOCORRELATION_NOTED = 0.5
 AUTOCORRELATION_BLOCKS = 8
 """Fewer blocks say nothing about how they follow each other."""
+
+WITHOUT_MEANING = frozenset({"NULL", "COMPOUND"})
+"""Not compared across versions: a COMPOUND is whatever it holds."""
 
 METHOD = (
     "Each capture is cut into equal blocks of time; a block gives one observation of each "
@@ -180,19 +184,40 @@ def _pairs(
     base: CaptureAnalysis, new: CaptureAnalysis, index: int, notes: list[str]
 ) -> list[_Pair]:
     mine, theirs = _rows(base), _rows(new)
-    for side, keys in ((base, mine.keys() - theirs.keys()), (new, theirs.keys() - mine.keys())):
+    partners = _partners(mine, theirs)
+    for side, rows, keys in (
+        (base, mine, mine.keys() - partners.keys()),
+        (new, theirs, theirs.keys() - set(partners.values())),
+    ):
         if keys:
-            names = sorted(operation((mine.get(key) or theirs[key])[0]) for key in keys)
+            names = sorted(operation(rows[key][0]) for key in keys)
             notes.append(f"only in {side.label}: {', '.join(names)}")
     found = []
-    for key in sorted(mine.keys() & theirs.keys(), key=lambda key: -_calls(mine[key][0])):
-        label = operation(mine[key][0])
+    for key in sorted(partners, key=lambda key: -_calls(mine[key][0])):
+        label, other = operation(mine[key][0]), partners[key]
+        if other != key:
+            label = f"{protocol(mine[key][0])}/{operation(theirs[other][0])}"
         for measure in MEASURES:
-            pair = _pair(key, label, measure, index, mine[key], theirs[key])
+            pair = _pair(key, label, measure, index, mine[key], theirs[other])
             if pair is not None:
                 found.append(pair)
                 if pair.by_blocks:
                     notes += _following(pair, (base.label, new.label))
+    return found
+
+
+def _partners(mine: Mapping[Key, Any], theirs: Mapping[Key, Any]) -> dict[Key, Key]:
+    """What each operation is compared with: itself, or its namesake of another version."""
+    found = {key: key for key in mine.keys() & theirs.keys()}
+    for key in sorted(mine.keys() - found.keys()):
+        program, _, name = key
+        namesakes = [
+            other
+            for other in sorted(theirs.keys() - set(found.values()))
+            if (other[0], other[2]) == (program, name)
+        ]
+        if namesakes and name not in WITHOUT_MEANING:
+            found[key] = namesakes[0]
     return found
 
 

@@ -277,6 +277,9 @@ def compared(
                     words(result),
                 ]
             )
+        if not rows:
+            yield "no operation is in both"
+            continue
         header = ["", "", "blocks", "base", "new", "new/base", "interval", "p (Holm)", "words"]
         yield table(header, rows, right=(3, 4, 5))
         yield ""
