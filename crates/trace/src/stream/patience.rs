@@ -73,10 +73,12 @@ impl Direction {
 
     /// Whether a segment brings bytes of the hole.
     fn is_filled_by(&self, segment: &Segment) -> bool {
-        let front = self.held.as_ref().and_then(|held| held.front());
+        // Positions mean something only where the stream has begun, as it has where bytes wait.
+        let Some(front) = self.held.as_ref().and_then(|held| held.front()) else {
+            return false;
+        };
         let start = self.position(segment.sequence);
-        let end = start + u64::from(segment.payload_bytes);
-        front.is_some_and(|front| start < front && end > self.next)
+        start < front && start + u64::from(segment.payload_bytes) > self.next
     }
 }
 
