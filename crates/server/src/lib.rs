@@ -15,7 +15,9 @@
 
 pub mod caller;
 pub mod handle;
+pub mod model;
 pub mod protocol;
+pub mod reply_cache;
 pub mod store;
 
 pub use caller::Caller;

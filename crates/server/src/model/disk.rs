@@ -1,0 +1,124 @@
+//! The model's disk: one arm, one queue.
+
+use super::transfer_ns;
+
+/// Which job is next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum QueueOrder {
+    /// First come, first served.
+    #[default]
+    Fifo,
+    /// Upwards from where the arm is, then from the lowest again (C-LOOK).
+    Elevator,
+}
+
+/// What the disk is like.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DiskDescription {
+    /// Seek and rotation before a job that does not go on where the last one ended, nanoseconds.
+    pub positioning_ns: u64,
+    /// Transfer rate, bytes per second.
+    pub rate_bytes_per_s: u64,
+    /// Which job is next.
+    pub order: QueueOrder,
+    /// Share of READs that the server's memory answers, 0..1.
+    pub read_hit_ratio: f64,
+    /// Unstable data that the server keeps in memory, bytes; beyond it WRITEs go to the disk.
+    pub dirty_limit_bytes: u64,
+    /// Added to each job that makes data stable, nanoseconds (journal, flush).
+    pub commit_ns: u64,
+    /// What a change of names or attributes writes, bytes.
+    pub metadata_bytes: u64,
+}
+
+impl Default for DiskDescription {
+    fn default() -> Self {
+        DiskDescription {
+            positioning_ns: 0,
+            rate_bytes_per_s: 100_000_000,
+            order: QueueOrder::Fifo,
+            read_hit_ratio: 0.0,
+            dirty_limit_bytes: u64::MAX,
+            commit_ns: 0,
+            metadata_bytes: 4096,
+        }
+    }
+}
+
+/// A piece of work for the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskJob {
+    /// The call that waits for it.
+    pub call: u64,
+    /// Where: object, then offset in it.
+    pub place: (u64, u64),
+    /// How much.
+    pub bytes: u64,
+    /// Whether it makes data stable.
+    pub commits: bool,
+}
+
+/// The disk at work.
+#[derive(Clone, Debug)]
+pub struct Disk {
+    description: DiskDescription,
+    waiting: Vec<DiskJob>,
+    arm: Option<(u64, u64)>,
+    busy: bool,
+}
+
+impl Disk {
+    /// Idle, arm nowhere.
+    pub fn new(description: DiskDescription) -> Self {
+        Disk {
+            description,
+            waiting: Vec::new(),
+            arm: None,
+            busy: false,
+        }
+    }
+
+    /// Queues a job (bounded by the calls that the server takes).
+    pub fn queue(&mut self, job: DiskJob) {
+        self.waiting.push(job);
+    }
+
+    /// Takes up the next job if the disk is idle; returns its call and how long it takes.
+    pub fn start(&mut self) -> Option<(u64, u64)> {
+        if self.busy {
+            return None;
+        }
+        let job = self.waiting.remove(self.next()?);
+        let (object, offset) = job.place;
+        let sequential = self.arm == Some(job.place);
+        self.arm = Some((object, offset.saturating_add(job.bytes)));
+        self.busy = true;
+        let disk = &self.description;
+        let positioning = if sequential { 0 } else { disk.positioning_ns };
+        let commit = if job.commits { disk.commit_ns } else { 0 };
+        let transfer = transfer_ns(job.bytes, disk.rate_bytes_per_s);
+        Some((
+            job.call,
+            positioning.saturating_add(commit).saturating_add(transfer),
+        ))
+    }
+
+    /// The job taken up has ended.
+    pub fn end(&mut self) {
+        self.busy = false;
+    }
+
+    fn next(&self) -> Option<usize> {
+        let places = || self.waiting.iter().map(|job| job.place).enumerate();
+        let lowest = |(_, a): &(usize, (u64, u64)), (_, b): &(usize, (u64, u64))| a.cmp(b);
+        match (self.description.order, self.arm) {
+            (QueueOrder::Elevator, Some(arm)) => places()
+                .filter(|(_, place)| *place >= arm)
+                .min_by(lowest)
+                .or_else(|| places().min_by(lowest)),
+            (QueueOrder::Elevator, None) => places().min_by(lowest),
+            (QueueOrder::Fifo, _) => places().next(),
+        }
+        .map(|(index, _)| index)
+    }
+}

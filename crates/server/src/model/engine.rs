@@ -1,0 +1,319 @@
+//! The model at work: events in order of their instants, exact whatever the moments of asking.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use hashbrown::HashMap;
+use wire::nfs3::procedure;
+
+use super::disk::{Disk, DiskJob};
+use super::nvram::Nvram;
+use super::{ModelDescription, PROCEDURES, Random, Spread, Stall, transfer_ns};
+
+/// Objects whose unstable data is kept apart; beyond it they share one.
+const MAX_DIRTY_OBJECTS: usize = 1 << 16;
+
+/// What the model has to know of a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shape {
+    /// NFSv3 procedure number; 0 for other programs.
+    pub procedure: u32,
+    /// Which object (any number that tells them apart).
+    pub object: u64,
+    /// Offset of READ, WRITE and COMMIT, bytes.
+    pub offset: u64,
+    /// Data read or written, bytes.
+    pub data_bytes: u64,
+    /// True for a WRITE that must be stable.
+    pub stable: bool,
+    /// Size of the request, bytes.
+    pub request_bytes: u64,
+    /// Size of the reply as far as it is known before, bytes.
+    pub reply_bytes: u64,
+}
+
+/// What the loop is to do now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Run the call.
+    Start(u64),
+    /// Send its reply.
+    Finish(u64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Arrived(u64),
+    ServiceDone(u64),
+    DiskDone(u64),
+    StableDone(u64),
+    Depart(u64),
+}
+
+/// The model's state.
+#[derive(Debug)]
+pub struct Engine {
+    description: ModelDescription,
+    stalls: Vec<Stall>,
+    random: Random,
+    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    sequence: u64,
+    calls: HashMap<u64, Shape>,
+    busy_workers: u32,
+    waiting: VecDeque<u64>,
+    disk: Option<Disk>,
+    nvram: Option<Nvram>,
+    dirty: HashMap<u64, u64>,
+    dirty_bytes: u64,
+    way_in_free_ns: u64,
+    way_out_free_ns: u64,
+}
+
+impl Engine {
+    /// A model that starts at `start_ns` (stalls count from there). Check the description first.
+    #[must_use]
+    pub fn new(description: ModelDescription, start_ns: u64) -> Self {
+        let mut stalls: Vec<Stall> = description
+            .stalls
+            .iter()
+            .map(|stall| Stall {
+                at_ns: start_ns.saturating_add(stall.at_ns),
+                for_ns: stall.for_ns,
+            })
+            .collect();
+        stalls.sort_unstable();
+        let rate = description.disk.map_or(1, |disk| disk.rate_bytes_per_s);
+        Engine {
+            stalls,
+            random: Random::new(description.seed),
+            events: BinaryHeap::new(),
+            sequence: 0,
+            calls: HashMap::new(),
+            busy_workers: 0,
+            waiting: VecDeque::new(),
+            disk: description.disk.map(Disk::new),
+            nvram: description.nvram_bytes.map(|size| Nvram::new(size, rate)),
+            dirty: HashMap::new(),
+            dirty_bytes: 0,
+            way_in_free_ns: 0,
+            way_out_free_ns: 0,
+            description,
+        }
+    }
+
+    /// What the model does.
+    #[must_use]
+    pub fn description(&self) -> &ModelDescription {
+        &self.description
+    }
+
+    /// True if a datagram is to be lost.
+    pub fn loses(&mut self) -> bool {
+        self.random.chance(self.description.loss)
+    }
+
+    /// True if a reply is to be sent twice.
+    pub fn doubles(&mut self) -> bool {
+        self.random.chance(self.description.duplicate)
+    }
+
+    /// A call came. Ask for actions afterwards.
+    pub fn arrive(&mut self, call: u64, shape: Shape, now_ns: u64) {
+        let mut at_ns = now_ns;
+        if let Some(rate) = self.description.bandwidth_bytes_per_s {
+            let way = transfer_ns(shape.request_bytes, rate);
+            at_ns = self.way_in_free_ns.max(now_ns).saturating_add(way);
+            self.way_in_free_ns = at_ns;
+        }
+        self.calls.insert(call, shape);
+        self.schedule(at_ns, Event::Arrived(call));
+    }
+
+    /// The instant of the next event, if there is one.
+    #[must_use]
+    pub fn next_ns(&self) -> Option<u64> {
+        self.events.peek().map(|Reverse((at_ns, _, _))| *at_ns)
+    }
+
+    /// The next action that is due by `now_ns`, with its own instant. Ask until there is none.
+    pub fn act(&mut self, now_ns: u64) -> Option<(u64, Action)> {
+        while self.next_ns().is_some_and(|at_ns| at_ns <= now_ns) {
+            let Reverse((at_ns, _, event)) = self.events.pop()?;
+            match event {
+                Event::Arrived(call) if self.worker_is_free() => {
+                    return Some((at_ns, self.start(call, at_ns)));
+                }
+                Event::Arrived(call) => self.waiting.push_back(call),
+                Event::ServiceDone(call) => self.served(call, at_ns),
+                Event::DiskDone(call) => {
+                    if let Some(disk) = &mut self.disk {
+                        disk.end();
+                    }
+                    self.start_disk(at_ns);
+                    self.schedule(at_ns, Event::StableDone(call));
+                }
+                Event::StableDone(call) => {
+                    self.busy_workers = self.busy_workers.saturating_sub(1);
+                    self.send(call, at_ns);
+                    if let Some(next) = self.waiting.pop_front() {
+                        return Some((at_ns, self.start(next, at_ns)));
+                    }
+                }
+                Event::Depart(call) => {
+                    self.calls.remove(&call);
+                    return Some((at_ns, Action::Finish(call)));
+                }
+            }
+        }
+        None
+    }
+
+    fn schedule(&mut self, at_ns: u64, event: Event) {
+        self.sequence += 1;
+        self.events.push(Reverse((at_ns, self.sequence, event)));
+    }
+
+    fn worker_is_free(&self) -> bool {
+        self.description
+            .threads
+            .is_none_or(|threads| self.busy_workers < threads)
+    }
+
+    fn shape(&self, call: u64) -> Shape {
+        self.calls.get(&call).copied().unwrap_or_default()
+    }
+
+    fn start(&mut self, call: u64, at_ns: u64) -> Action {
+        self.busy_workers += 1;
+        let number = self.shape(call).procedure as usize % PROCEDURES;
+        let mean = self.description.service_ns.get(number).copied();
+        let mean = mean.unwrap_or_default();
+        let service = match self.description.spread {
+            Spread::Constant => mean,
+            Spread::Exponential => self.random.exponential_ns(mean),
+        };
+        let end = self.through_stalls(at_ns, service);
+        self.schedule(end, Event::ServiceDone(call));
+        Action::Start(call)
+    }
+
+    /// When work of a length ends that begins at an instant, with stalls left out.
+    fn through_stalls(&self, start_ns: u64, length_ns: u64) -> u64 {
+        let (mut at_ns, mut left) = (start_ns, length_ns);
+        for stall in &self.stalls {
+            let end = stall.at_ns.saturating_add(stall.for_ns);
+            if end <= at_ns {
+                continue;
+            }
+            let before = stall.at_ns.saturating_sub(at_ns);
+            if left < before || (left == before && before > 0) {
+                break;
+            }
+            left -= before;
+            at_ns = end;
+        }
+        at_ns.saturating_add(left)
+    }
+
+    /// The service time is over: what does the disk have to do?
+    fn served(&mut self, call: u64, at_ns: u64) {
+        let shape = self.shape(call);
+        let (place, bytes) = ((shape.object, shape.offset), shape.data_bytes);
+        let Some(description) = self.description.disk else {
+            return self.schedule(at_ns, Event::StableDone(call));
+        };
+        let write = match shape.procedure {
+            procedure::READ => {
+                if !self.random.chance(description.read_hit_ratio) {
+                    let job = DiskJob {
+                        call,
+                        place,
+                        bytes,
+                        commits: false,
+                    };
+                    return self.queue_disk(job, at_ns);
+                }
+                None
+            }
+            procedure::WRITE if shape.stable => Some(bytes),
+            procedure::WRITE => {
+                if self.dirty_bytes.saturating_add(bytes) > description.dirty_limit_bytes {
+                    let job = DiskJob {
+                        call,
+                        place,
+                        bytes,
+                        commits: false,
+                    };
+                    return self.queue_disk(job, at_ns);
+                }
+                self.soil(shape.object, bytes);
+                None
+            }
+            procedure::COMMIT => self.clean(shape.object),
+            procedure::SETATTR | procedure::CREATE..=procedure::LINK => {
+                Some(description.metadata_bytes)
+            }
+            _ => None,
+        };
+        match (write, &mut self.nvram) {
+            (None, _) => self.schedule(at_ns, Event::StableDone(call)),
+            (Some(bytes), Some(nvram)) => {
+                let at_ns = nvram.take(bytes, at_ns);
+                self.schedule(at_ns, Event::StableDone(call));
+            }
+            (Some(bytes), None) => {
+                let job = DiskJob {
+                    call,
+                    place,
+                    bytes,
+                    commits: true,
+                };
+                self.queue_disk(job, at_ns);
+            }
+        }
+    }
+
+    fn queue_disk(&mut self, job: DiskJob, at_ns: u64) {
+        if let Some(disk) = &mut self.disk {
+            disk.queue(job);
+        }
+        self.start_disk(at_ns);
+    }
+
+    fn start_disk(&mut self, at_ns: u64) {
+        if let Some((call, length)) = self.disk.as_mut().and_then(Disk::start) {
+            let end = self.through_stalls(at_ns, length);
+            self.schedule(end, Event::DiskDone(call));
+        }
+    }
+
+    fn soil(&mut self, object: u64, bytes: u64) {
+        let full = self.dirty.len() >= MAX_DIRTY_OBJECTS;
+        let key = if full && !self.dirty.contains_key(&object) {
+            0
+        } else {
+            object
+        };
+        *self.dirty.entry(key).or_default() += bytes;
+        self.dirty_bytes += bytes;
+    }
+
+    /// Unstable bytes of an object, to be written now; `None` if there are none.
+    fn clean(&mut self, object: u64) -> Option<u64> {
+        let bytes = self.dirty.remove(&object)?;
+        self.dirty_bytes = self.dirty_bytes.saturating_sub(bytes);
+        Some(bytes)
+    }
+
+    fn send(&mut self, call: u64, at_ns: u64) {
+        let mut leaves = at_ns;
+        if let Some(rate) = self.description.bandwidth_bytes_per_s {
+            let way = transfer_ns(self.shape(call).reply_bytes, rate);
+            leaves = self.way_out_free_ns.max(leaves).saturating_add(way);
+            self.way_out_free_ns = leaves;
+        }
+        let jitter = self.random.up_to(self.description.jitter_ns);
+        let delay = self.description.delay_ns.saturating_add(jitter);
+        self.schedule(leaves.saturating_add(delay), Event::Depart(call));
+    }
+}
