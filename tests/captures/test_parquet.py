@@ -117,7 +117,7 @@ def test_columns_of_a_real_capture(calls: Path) -> None:
 
 def test_rows_of_a_real_capture_are_those_of_its_client(calls: Path) -> None:
     """The client wrote down each call: xid, procedure, port, sends, replies, seconds."""
-    own = pd.read_csv(HERE / "v3_tcp_q1.client.csv")
+    own = pd.read_csv(HERE / "v3_tcp_q1.client.csv", keep_default_na=False)  # NULL is a name
     found = duckdb.sql(
         f"SELECT xid, operation, client_port, sends, replies, call_first_ns, reply_first_ns "
         f"FROM '{calls}' WHERE program = 'NFS' ORDER BY call_first_ns"
