@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import random
@@ -476,6 +477,35 @@ def test_nothing_heavy_is_imported_without_need() -> None:
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(run.stdout.splitlines()[-1].split()[1:])
     assert loaded & {"pyarrow", "pandas", "scipy", "duckdb", "rich"} == set()
+
+
+class Screen(io.StringIO):
+    """A terminal that keeps what is written to it."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_on_a_terminal_is_a_bar_with_the_time_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("TERM", "xterm")
+    now, stream = [0.0], Screen()
+    state: Any = {
+        "read_bytes": 1 << 20, "total_bytes": 4 << 20, "frames": 1000, "calls": 400,
+        "finished": False,
+    }  # fmt: skip
+    with progress_on(stream, "nfs.pcap", lambda: now[0]) as show:
+        show(state)
+        assert stream.getvalue() == "", "what is over at once needs no bar"
+        now[0] = 2.0
+        show(state)
+    shown = stream.getvalue()
+    assert "nfs.pcap" in shown
+    assert "25%, 1 MiB, 1,000 packets, 400 calls" in shown
+    assert "left" in shown
+    assert shown.endswith("\x1b[2K"), "it leaves no trace"
 
 
 class Terminal:

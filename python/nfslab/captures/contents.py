@@ -29,11 +29,6 @@ def instead(capture: CaptureAnalysis) -> tuple[str, str]:
     """What was found in a capture without NFS, and what to do."""
     content = capture.content
     counts = {entry["kind"]: int(entry["count"]) for entry in content.get("anomalies", [])}
-    if not content["packets"] and not capture.from_files:
-        return (
-            "no packet passed the filter",
-            "was the load idle? Otherwise name the interface and filter in [collectors.capture]",
-        )
     if not content["packets"]:
         return (
             "it has a capture's header and no packet",

@@ -38,12 +38,13 @@ EPILOG = """\b
 Examples:
   nfslab trace nfs.pcap
   nfslab trace nfs.pcapng.gz --html nfs.html --calls nfs.parquet
-  tcpdump -i any -s 512 -w - port 2049 | nfslab trace -
+  timeout 60 tcpdump -i any -s 512 -w - port 2049 | nfslab trace -
   nfslab trace ring_*.pcap --from 12 --to 14.5 --by file
   nfslab trace --compare before.pcap after.pcap
 
 \b
 CAPTURE is pcap or pcapng, plain or compressed with gzip or zstd; - is standard input.
+Ctrl-C ends both ends of a pipe, without a report: let the capture end by itself (timeout).
 Several are read as one. With --compare each is a capture of its own and is compared with the
 first; a quoted pattern ('after_*.pcap') is then one capture of several files.
 Calls are found by their bytes, on any port. Times are seconds from the first packet.
@@ -84,7 +85,12 @@ def _classes(
 @click.command("trace", epilog=EPILOG)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE...")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write the page.")
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write a page: all calls as points.",
+)
 @click.option(
     "--calls", type=click.Path(path_type=Path), metavar="FILE", help="Write all calls as Parquet."
 )

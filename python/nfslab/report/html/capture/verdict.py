@@ -42,7 +42,8 @@ def sentences(analysis: CaptureAnalysis, found: Sequence[Mapping[str, Any]]) -> 
     content = analysis.content
     calls = analysis.calls
     if not has_nfs(analysis):
-        return [f"No NFS call was captured: {instead(analysis)[0]}."]
+        seen = instead(analysis)[0] if content["packets"] else "no packet passed the filter"
+        return [f"No NFS call was captured: {seen}."]
     rows = [row for row in content.get("operations", []) if not _inner(row)]
     unanswered = sum(row["unanswered"] for row in rows)
     told = [
