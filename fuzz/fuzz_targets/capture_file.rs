@@ -7,6 +7,7 @@ use std::io::{Cursor, ErrorKind, Read, Result as IoResult};
 
 use libfuzzer_sys::fuzz_target;
 use trace::block::{Block, Segment};
+use trace::packet::Anomaly;
 use trace::source::{Bounds, Reader, Totals};
 
 /// Small sizes: an execution should not spend its time on clearing blocks.
@@ -99,7 +100,9 @@ fuzz_target!(|data: &[u8]| {
             assert!(taken + RECORD_BYTES * totals.frames <= data.len() as u64);
         }
         let style = usize::from(data.last().copied().unwrap_or(0));
-        if style & 1 == 0 {
+        // What a decompressor gives before it finds damage depends on the pieces.
+        let damaged = totals.anomalies.of(Anomaly::DamagedCompression) > 0;
+        if style & 1 == 0 || damaged {
             return;
         }
         let pieces = Pieces {

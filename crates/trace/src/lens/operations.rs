@@ -189,12 +189,15 @@ impl Lens for Operations {
             self.compound(at, call, names);
             return;
         }
-        let row = self.row(at, call.operation);
+        // NFSv4 has no such procedure: its number must not count as the operation that has it, nor
+        // its latency as a COMPOUND's.
+        let alien = self.protocols[at].compounds && call.procedure > COMPOUND;
+        let row = self.row(at, if alien { OTHER } else { call.operation });
         row.counts.count(call);
         row.counts.bytes_read += u64::from(call.bytes_read);
         row.counts.bytes_written += u64::from(call.bytes_written);
         row.outcome(call.outcome);
-        if let Some(latency_ns) = call.latency_ns() {
+        if let Some(latency_ns) = call.latency_ns().filter(|_| !alien) {
             row.latencies.record(latency_ns);
         }
     }
@@ -310,12 +313,15 @@ impl Operations {
     /// What belongs to the operation that names a COMPOUND alone: latency and payload.
     #[inline(always)]
     fn named(&mut self, at: usize, call: &Call) {
-        let row = self.row(at, call.operation);
+        if call.operation == COMPOUND {
+            if let Some(latency_ns) = call.latency_ns() {
+                self.row(at, COMPOUND).latencies.record(latency_ns);
+            }
+            return; // cut before its operations: the COMPOUND row has the payload already
+        }
+        let row = self.row(at, inside(call.operation));
         if let Some(latency_ns) = call.latency_ns() {
             row.latencies.record(latency_ns);
-        }
-        if call.operation == COMPOUND {
-            return; // cut before its operations: the COMPOUND row has the payload already
         }
         row.counts.bytes_read += u64::from(call.bytes_read);
         if call.bytes_written > 0 {
@@ -323,7 +329,7 @@ impl Operations {
             // A COMPOUND that reads and writes is named by its READ.
             let fore = !is_callback(call.program);
             let reads = fore && matches!(call.operation, READ | READ_PLUS);
-            let writer = if reads { WRITE } else { call.operation };
+            let writer = if reads { WRITE } else { inside(call.operation) };
             self.row(at, writer).counts.bytes_written += bytes;
         }
     }
@@ -339,7 +345,8 @@ impl Operations {
                 if done < operations.len() {
                     *list.stopped.entry(done as u16).or_default() += 1;
                 }
-                self.row(at, operations[done - 1]).error(call.outcome);
+                self.row(at, inside(operations[done - 1]))
+                    .error(call.outcome);
             }
             Outcome::Refused(_) => list.counts.refused += 1,
             _ => list.counts.unreadable += 1,
@@ -351,7 +358,7 @@ impl Operations {
     fn without_list(&mut self, at: usize, call: &Call) {
         self.protocols[at].unlisted += 1;
         if call.operation != COMPOUND {
-            self.row(at, call.operation).counts.count(call);
+            self.row(at, inside(call.operation)).counts.count(call);
         }
     }
 
@@ -370,7 +377,7 @@ impl Operations {
                     .map(|(_, count)| count)
                     .sum();
                 let not_executed = skipped + list.counts.refused;
-                let counts = &mut self.row(at, *operation).counts;
+                let counts = &mut self.row(at, inside(*operation)).counts;
                 counts.calls += list.counts.calls;
                 counts.not_executed += not_executed;
                 counts.unreadable += list.counts.unreadable;
@@ -399,5 +406,16 @@ impl Operations {
             }
         }
         self.row(at, COMPOUND).latencies = all;
+    }
+}
+
+/// The row of an operation inside a COMPOUND. There are none numbered 0 and 1 (RFC 7530 section
+/// 16.2): what claims to be must not count as the procedures NULL and COMPOUND.
+#[inline(always)]
+fn inside(operation: u32) -> u32 {
+    if operation <= COMPOUND {
+        OTHER
+    } else {
+        operation
     }
 }

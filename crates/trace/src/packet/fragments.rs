@@ -162,7 +162,8 @@ impl Fragments {
     pub(super) fn add(&mut self, fragment: &Fragment<'_>, anomalies: &mut Anomalies) -> u64 {
         let end = fragment.offset + fragment.wire;
         // RFC 8200 section 4.5: all but the last are multiples of eight.
-        if end > MAX_DATAGRAM_BYTES || (fragment.more && !fragment.wire.is_multiple_of(8)) {
+        let uneven = fragment.more && !fragment.wire.is_multiple_of(8);
+        if end > MAX_DATAGRAM_BYTES || uneven || fragment.wire == 0 {
             anomalies.count(Anomaly::MalformedIp);
             return 0;
         }

@@ -270,13 +270,16 @@ impl PcapNg {
             if rest.len() < MIN_BLOCK_BYTES as usize {
                 return (false, if end { bytes.len() } else { at });
             }
+            let kind = self.order.u32_at(rest, 0).unwrap_or(0);
+            // From 1 to 6 all types are known, names (4) among them. A section's type reads the
+            // same in both byte orders.
+            if !matches!(kind, SECTION | INTERFACE..=ENHANCED_PACKET | SECRETS) {
+                continue;
+            }
             let order = section_order(rest).unwrap_or(self.order);
-            let kind = order.u32_at(rest, 0).unwrap_or(0);
-            // From 1 to 6 all types are known, names (4) among them.
-            let known = matches!(kind, SECTION | INTERFACE..=ENHANCED_PACKET | SECRETS);
             let total = order.u32_at(rest, 4).unwrap_or(0);
             let longest = self.frame_bytes + (PACKET_OVERHEAD_BYTES + OPTION_BYTES) as u32;
-            if !known || !total.is_multiple_of(4) || !(MIN_BLOCK_BYTES..=longest).contains(&total) {
+            if !total.is_multiple_of(4) || !(MIN_BLOCK_BYTES..=longest).contains(&total) {
                 continue;
             }
             match order.u32_at(rest, total as usize - 4) {

@@ -246,6 +246,31 @@ fn compounds_and_the_operations_inside() {
 }
 
 #[test]
+fn a_procedure_that_nfsv4_lacks_is_no_operation() {
+    use wire::nfs4::opcode::GETATTR;
+    let mut names = Names::default();
+    let mut compound = call(4, GETATTR, Some(1000), Outcome::Status(0));
+    compound.operations = Some(list(&mut names, &[GETATTR]));
+    let alien = Call {
+        procedure: GETATTR,
+        ..call(4, GETATTR, Some(9_000_000), Outcome::Status(0))
+    };
+    let rows = table(&[compound, alien], &names);
+    assert_eq!(row(&rows, "GETATTR")["calls"], 1);
+    assert_eq!(row(&rows, "COMPOUND")["calls"], 1);
+    assert_eq!(row(&rows, "COMPOUND")["latency_ns"]["max"], 1000);
+    assert_eq!(row(&rows, "OTHER")["calls"], 1);
+    // There is no operation 0 either: it is not the procedure NULL.
+    let mut odd = call(4, 0, Some(1000), Outcome::Status(0));
+    odd.operations = Some(list(&mut names, &[0]));
+    let rows = table(&[odd], &names);
+    assert_eq!(rows.len(), 2);
+    assert_eq!(row(&rows, "COMPOUND")["calls"], 1);
+    assert_eq!(row(&rows, "COMPOUND")["latencies"], 1);
+    assert_eq!(row(&rows, "OTHER")["calls"], 1);
+}
+
+#[test]
 fn payload_belongs_to_the_operation_that_moves_it() {
     let mut both = call(4, READ, Some(100), Outcome::Status(0));
     (both.bytes_read, both.bytes_written) = (100, 7);

@@ -242,17 +242,19 @@ proptest! {
 #[test]
 fn impossible_fragments_are_refused() {
     let mut feed = Feed::new(1 << 16);
-    // Longer than a datagram can be; not a multiple of eight; two different ends.
+    // Longer than a datagram can be; not a multiple of eight; empty; two different ends.
     let beyond = fragment_v4(1, &(65_528, false, vec![0; 16]));
     feed.frame(101, 0, &beyond, beyond.len());
     let uneven = fragment_v4(2, &(0, true, vec![0; 9]));
     feed.frame(101, 0, &uneven, uneven.len());
+    let empty = fragment_v4(2, &(800, true, Vec::new()));
+    feed.frame(101, 0, &empty, empty.len());
     let ends = [(800, false, vec![0; 8]), (400, false, vec![0; 8])];
     for end in &ends {
         let bytes = fragment_v4(3, end);
         feed.frame(101, 0, &bytes, bytes.len());
     }
-    assert_eq!(feed.odd(), [("malformed_ip", 3)]);
+    assert_eq!(feed.odd(), [("malformed_ip", 4)]);
 }
 
 #[test]
