@@ -45,6 +45,9 @@ pub enum CallError {
     /// Bounded queues are full.
     #[error("too many calls are waiting")]
     Full,
+    /// A call that waits, made by a continuation in the reactor's own thread.
+    #[error("a continuation must not wait for another call")]
+    WouldDeadlock,
     /// The portmapper does not know the program.
     #[error("the server's portmapper does not know program {program} version {version}")]
     NotRegistered {
@@ -73,6 +76,7 @@ impl CallError {
             CallError::TimedOut { errno } | CallError::Unsendable(errno) => *errno,
             CallError::Closed => Errno::SHUTDOWN,
             CallError::Full => Errno::AGAIN,
+            CallError::WouldDeadlock => Errno::DEADLK,
             CallError::NotRegistered { .. } => Errno::PROTONOSUPPORT,
         }
     }

@@ -3,9 +3,12 @@
 
 pub mod engine;
 pub mod error;
+pub mod handle;
+pub mod nfs3;
 pub mod options;
 pub mod record;
 
 pub use engine::{Caller, Completion, Engine, Reply, Request, SharedBytes};
 pub use error::{CallError, ConnectError};
+pub use handle::Client;
 pub use options::{MountOptions, OptionError};

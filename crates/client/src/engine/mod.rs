@@ -222,6 +222,11 @@ impl<C: Clock> Engine<C> {
         self.core.calls.pending.len() + self.core.calls.outstanding as usize
     }
 
+    /// Whether [`Engine::submit`] would refuse a call now.
+    pub fn is_full(&self) -> bool {
+        self.core.calls.pending.len() >= MAX_PENDING
+    }
+
     /// Takes a call; `token` comes back with its end. Nothing is sent before the next `poll`.
     ///
     /// # Errors
