@@ -271,15 +271,17 @@ def main() -> int:
         f"\n\n{HEADER}"
     )
     built, disturbed = program(options.load), 0
+    shares: list[float] = []
     for transport in options.transport or ("tcp",):
         for shape in options.shape or SHAPES:
             load = Load(built, transport, shape, options.rate, options.seconds)
             found, more = measure(load, options.repetitions, options.seed, options.others)
             show(load, found)
             disturbed += more
+            shares += [run.others for runs in found.values() for run in runs]
     print(
-        f"\n{disturbed} blocks were made again: other programs took more than "
-        f"{options.others:.0%} of the CPUs"
+        f"\nOther programs took {statistics.median(shares):.0%} of the CPUs in the middle; "
+        f"{disturbed} blocks with more than {options.others:.0%} were made again"
     )
     return 0
 
