@@ -16,7 +16,9 @@
 pub mod caller;
 pub mod handle;
 pub mod model;
+pub mod net;
 pub mod protocol;
+pub mod record;
 pub mod reply_cache;
 pub mod store;
 

@@ -1,0 +1,42 @@
+//! A server as a process of its own: `serve memory|null|directory [PATH]`. Prints its port; ends
+//! when standard input ends. The kill and restart tests run it.
+
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use server::net::{RunningServer, ServerOptions};
+use server::protocol::{Export, ExportOptions, Service};
+use server::store::Store;
+use server::store::memory::MemoryStore;
+use server::store::null::NullStore;
+use server::{Caller, HandleKey};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let kind = arguments.next().unwrap_or_default();
+    let listen: SocketAddr = "127.0.0.1:0".parse()?;
+    let store: Arc<dyn Store> = match kind.as_str() {
+        "null" => Arc::new(NullStore::new(1 << 30)),
+        _ => {
+            let instance = measure::clock::realtime_ns();
+            let owner = Caller::with_ids(listen, 0, 0);
+            Arc::new(MemoryStore::new(1 << 30, instance, &owner))
+        }
+    };
+    let export = Export::new("/export", store, ExportOptions::default());
+    let service = Service::new(vec![export], HandleKey::of_this_machine(b"/export"));
+    let options = ServerOptions {
+        listen: vec![listen],
+        udp: true,
+        ..ServerOptions::default()
+    };
+    let server = RunningServer::start(Arc::new(service), options)?;
+    for address in server.addresses() {
+        println!("{}", address.port());
+    }
+    std::io::stdout().flush()?;
+    std::io::stdin().read_to_end(&mut Vec::new())?;
+    server.stop()?;
+    Ok(())
+}

@@ -1,0 +1,76 @@
+//! One TCP connection: its socket, what was read of it, what is to be written.
+
+use std::collections::VecDeque;
+use std::net::{SocketAddr, TcpStream};
+
+use rustix::event::epoll::EventFlags;
+use wire::record::RecordDecoder;
+
+use super::outgoing::Outgoing;
+use super::{MAX_OUTSTANDING, MAX_OUTSTANDING_BYTES, MAX_QUEUED_BYTES, MAX_REQUEST_BYTES};
+use crate::record::CallRecord;
+
+/// A connection.
+#[derive(Debug)]
+pub struct Connection {
+    /// The socket.
+    pub stream: TcpStream,
+    /// The other end.
+    pub peer: SocketAddr,
+    /// Tells connections apart that had the same place.
+    pub serial: u64,
+    /// Takes records out of the stream.
+    pub decoder: RecordDecoder,
+    /// Bytes read but not looked at, because of back-pressure.
+    pub held: Vec<u8>,
+    /// Replies on their way.
+    pub outgoing: Outgoing,
+    /// Calls in work elsewhere.
+    pub outstanding: usize,
+    /// What they cost, bytes.
+    pub outstanding_bytes: usize,
+    /// Records of replies that are not sent whole, with the end of each in the stream.
+    pub unsent: VecDeque<(u64, CallRecord)>,
+    /// What epoll watches for.
+    pub interest: EventFlags,
+    /// True if it waits to be flushed in this turn.
+    pub dirty: bool,
+}
+
+impl Connection {
+    /// A new connection.
+    pub fn new(stream: TcpStream, peer: SocketAddr, serial: u64) -> Self {
+        Connection {
+            stream,
+            peer,
+            serial,
+            decoder: RecordDecoder::new(MAX_REQUEST_BYTES),
+            held: Vec::new(),
+            outgoing: Outgoing::default(),
+            outstanding: 0,
+            outstanding_bytes: 0,
+            unsent: VecDeque::new(),
+            interest: EventFlags::IN,
+            dirty: false,
+        }
+    }
+
+    /// True if no more calls are to be taken from it for now.
+    pub fn is_blocked(&self) -> bool {
+        self.outgoing.queued_bytes() > MAX_QUEUED_BYTES
+            || self.outstanding >= MAX_OUTSTANDING
+            || self.outstanding_bytes > MAX_OUTSTANDING_BYTES
+    }
+
+    /// What epoll should watch for now.
+    pub fn wanted(&self) -> EventFlags {
+        let mut wanted = EventFlags::empty();
+        if !self.is_blocked() && self.held.is_empty() {
+            wanted |= EventFlags::IN;
+        }
+        if self.outgoing.queued_bytes() > 0 {
+            wanted |= EventFlags::OUT;
+        }
+        wanted
+    }
+}

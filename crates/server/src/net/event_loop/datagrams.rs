@@ -1,0 +1,126 @@
+//! UDP: one datagram, one call; replies that no datagram holds are counted, not sent.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+
+use measure::clock::{Clock, MonotonicClock};
+
+use super::super::counters::count;
+use super::super::pending::Origin;
+use super::super::{MAX_DATAGRAM_BYTES, MAX_DATAGRAMS, is_allowed};
+use super::{Loop, TAKEN_PER_TURN};
+use crate::model::Engine;
+use crate::protocol::{Received, receive, refuse, runs_once};
+use crate::record::CallRecord;
+use crate::reply_cache::{CallKey, Seen};
+
+impl Loop {
+    pub(super) fn receive_datagrams(&mut self, socket: usize, buffer: &mut [u8]) {
+        for _ in 0..TAKEN_PER_TURN {
+            let Some(received) = self.datagrams.get(socket).map(|s| s.recv_from(buffer)) else {
+                return;
+            };
+            match received {
+                Ok((length, peer)) => {
+                    if !is_allowed(&self.options.allow, peer.ip()) {
+                        count(&self.counters.refused_datagrams);
+                    } else if self.model.as_mut().is_some_and(Engine::loses) {
+                        count(&self.counters.model_lost);
+                    } else {
+                        let message = buffer.get(..length).unwrap_or_default();
+                        self.take_datagram(socket, peer, message);
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                // An earlier reply's refusal (ICMP) or a signal: go on with the next.
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn take_datagram(&mut self, socket: usize, peer: SocketAddr, message: &[u8]) {
+        let mut reply = std::mem::take(&mut self.datagram);
+        reply.clear();
+        let call = match receive(message) {
+            Received::Call(call) => call,
+            Received::Refused(xid, status) => {
+                refuse(xid, status, &mut reply);
+                self.send_datagram(socket, peer, &reply);
+                return;
+            }
+            Received::Ignored => return count(&self.counters.ignored_messages),
+        };
+        count(&self.counters.calls);
+        let in_work = self.model.is_some() || self.pool.is_some();
+        if in_work && self.datagrams_in_work >= MAX_DATAGRAMS {
+            return count(&self.counters.surplus_datagrams);
+        }
+        let key = runs_once(&call).then(|| CallKey::new(peer, &call, message));
+        if let Some(key) = key {
+            match self.cache.begin(key, self.now_ns) {
+                Seen::First => {}
+                Seen::Running => return count(&self.counters.duplicates_dropped),
+                Seen::Answered(kept) => {
+                    count(&self.counters.duplicates_answered);
+                    reply.extend_from_slice(kept);
+                    self.send_datagram(socket, peer, &reply);
+                    return;
+                }
+            }
+        }
+        if in_work {
+            self.datagrams_in_work += 1;
+            self.put_in_work(Origin::Datagram(socket), peer, message, key);
+            return;
+        }
+        let started_ns = MonotonicClock.now_ns();
+        let mut payload = std::mem::take(&mut self.payload);
+        let outcome = self.service.answer(peer, &call, &mut reply, &mut payload);
+        if let Some(key) = key {
+            self.cache.finish(key, &reply, self.now_ns);
+        }
+        let finished_ns = MonotonicClock.now_ns();
+        for chunk in payload.drain() {
+            reply.extend_from_slice(chunk.as_bytes());
+        }
+        self.payload = payload;
+        count(&self.counters.replies);
+        self.send_datagram(socket, peer, &reply);
+        if let Some(recorder) = &self.options.recorder {
+            recorder.add(CallRecord {
+                received_ns: self.now_ns,
+                started_ns,
+                finished_ns,
+                sent_ns: MonotonicClock.now_ns(),
+                xid: call.xid,
+                client: peer,
+                program: call.program,
+                procedure: call.procedure,
+                outcome,
+            });
+        }
+        self.datagram = reply;
+    }
+
+    pub(super) fn send_datagram(&mut self, socket: usize, peer: SocketAddr, reply: &[u8]) {
+        let mut copies = 1;
+        if let Some(model) = &mut self.model {
+            if model.loses() {
+                return count(&self.counters.model_lost);
+            }
+            if model.doubles() {
+                count(&self.counters.model_doubled);
+                copies = 2;
+            }
+        }
+        for _ in 0..copies {
+            let sent = match self.datagrams.get(socket) {
+                Some(socket) if reply.len() <= MAX_DATAGRAM_BYTES => socket.send_to(reply, peer),
+                _ => Err(ErrorKind::InvalidInput.into()),
+            };
+            if sent.is_err() {
+                count(&self.counters.unsent_datagrams);
+            }
+        }
+    }
+}

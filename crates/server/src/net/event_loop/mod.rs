@@ -1,0 +1,311 @@
+//! The loop: waits, and hands on what comes: [`streams`], [`datagrams`], finished work, the model.
+
+mod datagrams;
+mod streams;
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hashbrown::HashMap;
+use measure::clock::{Clock, MonotonicClock};
+use rustix::event::{Timespec, epoll};
+
+use super::connection::Connection;
+use super::counters::{Counters, count};
+use super::pending::{Origin, Pending, shape_of};
+use super::pool::{Finished, Pool, Work, execute};
+use super::{READ_BUFFER_BYTES, ServerOptions, Sockets};
+use crate::model::{Action, Engine};
+use crate::protocol::{Received, Service, receive};
+use crate::record::CallRecord;
+use crate::reply_cache::{CallKey, ReplyCache};
+use crate::store::Payload;
+
+const EVENTS: usize = 256;
+/// Accepted or received in one turn, so that no socket starves another.
+const TAKEN_PER_TURN: usize = 64;
+const TOKEN_WAKE: u64 = 0;
+const TOKEN_LISTENER: u64 = 1 << 32;
+const TOKEN_DATAGRAM: u64 = 2 << 32;
+const TOKEN_CONNECTION: u64 = 3 << 32;
+
+pub(super) struct Loop {
+    service: Arc<Service>,
+    options: ServerOptions,
+    listeners: Vec<TcpListener>,
+    datagrams: Vec<UdpSocket>,
+    epoll: OwnedFd,
+    wake: Arc<OwnedFd>,
+    pool: Option<Pool>,
+    model: Option<Engine>,
+    counters: Arc<Counters>,
+    connections: Vec<Option<Connection>>,
+    connected: usize,
+    next_serial: u64,
+    dirty: Vec<usize>,
+    cache: ReplyCache,
+    pending: HashMap<u64, Pending>,
+    next_call: u64,
+    datagrams_in_work: usize,
+    payload: Payload,
+    datagram: Vec<u8>,
+    now_ns: u64,
+}
+
+impl Loop {
+    pub fn new(
+        service: Arc<Service>,
+        mut options: ServerOptions,
+        sockets: Sockets,
+        pool: Option<Pool>,
+        wake: Arc<OwnedFd>,
+        counters: Arc<Counters>,
+    ) -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let watch = |fd: &dyn AsFd, token| {
+            let data = epoll::EventData::new_u64(token);
+            epoll::add(&epoll, fd.as_fd(), data, epoll::EventFlags::IN)
+        };
+        watch(&*wake, TOKEN_WAKE)?;
+        for (listener, token) in sockets.tcp.iter().zip(TOKEN_LISTENER..) {
+            watch(listener, token)?;
+        }
+        for (socket, token) in sockets.udp.iter().zip(TOKEN_DATAGRAM..) {
+            watch(socket, token)?;
+        }
+        let now_ns = MonotonicClock.now_ns();
+        let model = options.model.take().map(|model| Engine::new(model, now_ns));
+        Ok(Loop {
+            service,
+            options,
+            listeners: sockets.tcp,
+            datagrams: sockets.udp,
+            epoll,
+            wake,
+            pool,
+            model,
+            counters,
+            connections: Vec::new(),
+            connected: 0,
+            next_serial: 0,
+            dirty: Vec::new(),
+            cache: ReplyCache::default(),
+            pending: HashMap::new(),
+            next_call: 0,
+            datagrams_in_work: 0,
+            payload: Payload::new(),
+            datagram: Vec::new(),
+            now_ns,
+        })
+    }
+
+    /// Runs until `stop` is set.
+    pub fn run(&mut self, stop: &AtomicBool) -> io::Result<()> {
+        let mut events = Vec::with_capacity(EVENTS);
+        let mut buffer = vec![0; READ_BUFFER_BYTES];
+        while !stop.load(Ordering::Acquire) {
+            events.clear();
+            let timeout = self.timeout();
+            let room = rustix::buffer::spare_capacity(&mut events);
+            match epoll::wait(&self.epoll, room, timeout.as_ref()) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            self.now_ns = MonotonicClock.now_ns();
+            for event in &events {
+                let token = event.data.u64();
+                let index = token as u32 as usize;
+                match token & !u64::from(u32::MAX) {
+                    TOKEN_WAKE => self.finished_work(),
+                    TOKEN_LISTENER => self.accept(index),
+                    TOKEN_DATAGRAM => self.receive_datagrams(index, &mut buffer),
+                    _ => self.connection_event(index, event.flags, &mut buffer),
+                }
+            }
+            self.model_actions();
+            self.flush();
+        }
+        // Work in hand ends, and what the sockets take is sent.
+        self.pool_end();
+        self.flush();
+        Ok(())
+    }
+
+    fn timeout(&self) -> Option<Timespec> {
+        let next_ns = self.model.as_ref()?.next_ns()?;
+        let left = next_ns.saturating_sub(MonotonicClock.now_ns());
+        Some(Timespec {
+            tv_sec: i64::try_from(left / 1_000_000_000).unwrap_or(i64::MAX),
+            tv_nsec: (left % 1_000_000_000) as _,
+        })
+    }
+
+    /// Hands a call to the model, or to the workers; returns its cost in bytes.
+    fn put_in_work(
+        &mut self,
+        origin: Origin,
+        peer: SocketAddr,
+        message: &[u8],
+        key: Option<CallKey>,
+    ) -> usize {
+        let Received::Call(call) = receive(message) else {
+            return 0;
+        };
+        let shape = shape_of(&call, message.len());
+        let cost_bytes = message.len() + usize::try_from(shape.reply_bytes).unwrap_or(0);
+        let number = self.next_call;
+        self.next_call += 1;
+        let pending = Pending {
+            origin,
+            peer,
+            message: message.to_vec(),
+            key,
+            numbers: [call.xid, call.program, call.procedure],
+            received_ns: self.now_ns,
+            cost_bytes,
+            finished: None,
+            released: self.model.is_none(),
+        };
+        self.pending.insert(number, pending);
+        match &mut self.model {
+            Some(model) => model.arrive(number, shape, self.now_ns),
+            None => self.start(number),
+        }
+        cost_bytes
+    }
+
+    fn start(&mut self, number: u64) {
+        let Some(pending) = self.pending.get_mut(&number) else {
+            return;
+        };
+        let work = Work {
+            call: number,
+            peer: pending.peer,
+            message: std::mem::take(&mut pending.message),
+        };
+        match &self.pool {
+            Some(pool) => pool.submit(work),
+            None => {
+                if let Some(finished) = execute(&self.service, &work) {
+                    self.finished(finished);
+                }
+            }
+        }
+    }
+
+    fn model_actions(&mut self) {
+        while let Some((_, action)) = {
+            let now_ns = self.now_ns;
+            self.model.as_mut().and_then(|model| model.act(now_ns))
+        } {
+            match action {
+                Action::Start(number) => self.start(number),
+                Action::Finish(number) => {
+                    if let Some(pending) = self.pending.get_mut(&number) {
+                        pending.released = true;
+                    }
+                    self.reply_if_ready(number);
+                }
+            }
+        }
+    }
+
+    fn finished_work(&mut self) {
+        let mut count = [0; 8];
+        // Only resets the counter; an empty one (EAGAIN) is as good.
+        let _ = rustix::io::read(&*self.wake, &mut count);
+        let mut finished = Vec::new();
+        if let Some(pool) = &self.pool {
+            pool.take(&mut finished);
+        }
+        for one in finished {
+            self.finished(one);
+        }
+    }
+
+    fn pool_end(&mut self) {
+        if let Some(pool) = self.pool.take() {
+            for one in pool.end() {
+                self.finished(one);
+            }
+        }
+    }
+
+    fn finished(&mut self, finished: Finished) {
+        let number = finished.call;
+        if let Some(pending) = self.pending.get_mut(&number) {
+            if let Some(key) = pending.key {
+                self.cache.finish(key, &finished.head, self.now_ns);
+            }
+            pending.finished = Some(finished);
+        }
+        self.reply_if_ready(number);
+    }
+
+    /// Sends a reply that is there and released.
+    fn reply_if_ready(&mut self, number: u64) {
+        let ready = |pending: &Pending| pending.released && pending.finished.is_some();
+        if !self.pending.get(&number).is_some_and(ready) {
+            return;
+        }
+        let Some(mut pending) = self.pending.remove(&number) else {
+            return;
+        };
+        let Some(mut done) = pending.finished.take() else {
+            return;
+        };
+        count(&self.counters.replies);
+        let [xid, program, procedure] = pending.numbers;
+        let mut record = CallRecord {
+            received_ns: pending.received_ns,
+            started_ns: done.started_ns,
+            finished_ns: done.finished_ns,
+            sent_ns: 0,
+            xid,
+            client: pending.peer,
+            program,
+            procedure,
+            outcome: done.outcome,
+        };
+        match pending.origin {
+            Origin::Datagram(socket) => {
+                self.datagrams_in_work -= 1;
+                done.head.extend(done.payload.to_vec());
+                self.send_datagram(socket, pending.peer, &done.head);
+                if let Some(recorder) = &self.options.recorder {
+                    record.sent_ns = MonotonicClock.now_ns();
+                    recorder.add(record);
+                }
+            }
+            Origin::Connection(index, serial) => {
+                let Some(Some(connection)) = self.connections.get_mut(index) else {
+                    return;
+                };
+                if connection.serial != serial {
+                    return;
+                }
+                connection.outstanding -= 1;
+                connection.outstanding_bytes -= pending.cost_bytes;
+                let head = &done.head;
+                connection
+                    .outgoing
+                    .record(&mut done.payload, |out, _| out.extend_from_slice(head));
+                if self.options.recorder.is_some() {
+                    let end = connection.outgoing.stream_queued;
+                    connection.unsent.push_back((end, record));
+                }
+                mark_dirty(&mut self.dirty, connection, index);
+            }
+        }
+    }
+}
+
+fn mark_dirty(dirty: &mut Vec<usize>, connection: &mut Connection, index: usize) {
+    if !connection.dirty {
+        connection.dirty = true;
+        dirty.push(index);
+    }
+}

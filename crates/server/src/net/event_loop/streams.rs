@@ -1,0 +1,257 @@
+//! TCP: accepting, reading, finding calls, answering them, sending.
+
+use std::io::{self, ErrorKind, Read};
+use std::net::{SocketAddr, TcpListener};
+
+use measure::clock::{Clock, MonotonicClock};
+use rustix::event::epoll;
+
+use super::super::connection::Connection;
+use super::super::counters::count;
+use super::super::pending::Origin;
+use super::super::{MAX_CONNECTIONS, is_allowed};
+use super::{Loop, TAKEN_PER_TURN, TOKEN_CONNECTION, mark_dirty};
+use crate::protocol::{Received, receive, refuse, runs_once};
+use crate::record::CallRecord;
+use crate::reply_cache::{CallKey, Seen};
+
+impl Loop {
+    pub(super) fn accept(&mut self, index: usize) {
+        for _ in 0..TAKEN_PER_TURN {
+            let Some(accepted) = self.listeners.get(index).map(TcpListener::accept) else {
+                return;
+            };
+            match accepted {
+                Ok((stream, peer)) => {
+                    if !is_allowed(&self.options.allow, peer.ip()) {
+                        count(&self.counters.refused_connections);
+                    } else if self.connected >= MAX_CONNECTIONS {
+                        count(&self.counters.surplus_connections);
+                    } else if self.welcome(stream, peer).is_err() {
+                        count(&self.counters.broken_connections);
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn welcome(&mut self, stream: std::net::TcpStream, peer: SocketAddr) -> io::Result<()> {
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        let free = self.connections.iter().position(Option::is_none);
+        let index = free.unwrap_or(self.connections.len());
+        let data = epoll::EventData::new_u64(TOKEN_CONNECTION + index as u64);
+        epoll::add(&self.epoll, &stream, data, epoll::EventFlags::IN)?;
+        self.next_serial += 1;
+        let connection = Some(Connection::new(stream, peer, self.next_serial));
+        match self.connections.get_mut(index) {
+            Some(slot) => *slot = connection,
+            None => self.connections.push(connection),
+        }
+        self.connected += 1;
+        count(&self.counters.connections);
+        Ok(())
+    }
+
+    fn close(&mut self, index: usize) {
+        if self
+            .connections
+            .get_mut(index)
+            .and_then(Option::take)
+            .is_some()
+        {
+            // Closing the socket takes it out of epoll.
+            self.connected -= 1;
+        }
+    }
+
+    pub(super) fn connection_event(
+        &mut self,
+        index: usize,
+        flags: epoll::EventFlags,
+        buffer: &mut [u8],
+    ) {
+        let Some(Some(connection)) = self.connections.get_mut(index) else {
+            return;
+        };
+        mark_dirty(&mut self.dirty, connection, index);
+        let gone = epoll::EventFlags::ERR | epoll::EventFlags::HUP;
+        if !flags.intersects(epoll::EventFlags::IN | gone) {
+            return;
+        }
+        if connection.is_blocked() || !connection.held.is_empty() {
+            // Nothing is read under back-pressure, nor before what was held back.
+            if flags.intersects(gone) {
+                self.close(index);
+            }
+            return;
+        }
+        match connection.stream.read(buffer) {
+            Ok(0) => self.close(index),
+            Ok(taken) => {
+                let bytes = buffer.get(..taken).unwrap_or_default();
+                self.take_bytes(index, bytes);
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => {
+                count(&self.counters.broken_connections);
+                self.close(index);
+            }
+        }
+    }
+
+    /// Takes calls out of a connection's bytes until they end or it is blocked.
+    fn take_bytes(&mut self, index: usize, bytes: &[u8]) {
+        let Some(mut connection) = self.connections.get_mut(index).and_then(Option::take) else {
+            return;
+        };
+        let mut rest = bytes;
+        let mut broken = false;
+        let mut decoder =
+            std::mem::replace(&mut connection.decoder, wire::record::RecordDecoder::new(0));
+        while !rest.is_empty() {
+            if connection.is_blocked() {
+                count(&self.counters.back_pressure);
+                connection.held.extend_from_slice(rest);
+                break;
+            }
+            match decoder.feed(rest) {
+                Ok(fed) => {
+                    if let Some(message) = fed.record {
+                        self.take_call(index, &mut connection, message);
+                    }
+                    rest = rest.get(fed.consumed..).unwrap_or_default();
+                }
+                Err(_) => {
+                    broken = true;
+                    break;
+                }
+            }
+        }
+        connection.decoder = decoder;
+        if broken {
+            // The stream cannot be followed any more: what was answered still goes out.
+            count(&self.counters.broken_connections);
+            let _ = connection.outgoing.send(&connection.stream);
+            self.connected -= 1;
+            return;
+        }
+        if let Some(slot) = self.connections.get_mut(index) {
+            *slot = Some(connection);
+        }
+    }
+
+    /// A call from a connection: answered here, from the cache, or put in work.
+    fn take_call(&mut self, index: usize, connection: &mut Connection, message: &[u8]) {
+        let call = match receive(message) {
+            Received::Call(call) => call,
+            Received::Refused(xid, status) => {
+                count(&self.counters.replies);
+                connection
+                    .outgoing
+                    .record(&mut self.payload, |head, _| refuse(xid, status, head));
+                return;
+            }
+            Received::Ignored => return count(&self.counters.ignored_messages),
+        };
+        count(&self.counters.calls);
+        let key = runs_once(&call).then(|| CallKey::new(connection.peer, &call, message));
+        if let Some(key) = key {
+            match self.cache.begin(key, self.now_ns) {
+                Seen::First => {}
+                Seen::Running => return count(&self.counters.duplicates_dropped),
+                Seen::Answered(reply) => {
+                    count(&self.counters.duplicates_answered);
+                    connection
+                        .outgoing
+                        .record(&mut self.payload, |head, _| head.extend_from_slice(reply));
+                    return;
+                }
+            }
+        }
+        if self.model.is_some() || self.pool.is_some() {
+            let origin = Origin::Connection(index, connection.serial);
+            let cost = self.put_in_work(origin, connection.peer, message, key);
+            connection.outstanding += 1;
+            connection.outstanding_bytes += cost;
+            return;
+        }
+        let recording = self.options.recorder.is_some();
+        let started_ns = if recording {
+            MonotonicClock.now_ns()
+        } else {
+            0
+        };
+        let (service, cache, now_ns) = (&self.service, &mut self.cache, self.now_ns);
+        let peer = connection.peer;
+        let outcome = connection
+            .outgoing
+            .record(&mut self.payload, |head, payload| {
+                let start = head.len();
+                let outcome = service.answer(peer, &call, head, payload);
+                if let Some(key) = key {
+                    cache.finish(key, head.get(start..).unwrap_or_default(), now_ns);
+                }
+                outcome
+            });
+        count(&self.counters.replies);
+        if recording {
+            let record = CallRecord {
+                received_ns: self.now_ns,
+                started_ns,
+                finished_ns: MonotonicClock.now_ns(),
+                sent_ns: 0,
+                xid: call.xid,
+                client: peer,
+                program: call.program,
+                procedure: call.procedure,
+                outcome,
+            };
+            let end = connection.outgoing.stream_queued;
+            connection.unsent.push_back((end, record));
+        }
+    }
+
+    /// Sends what waits, takes up connections that were held back, and tells epoll what to watch.
+    pub(super) fn flush(&mut self) {
+        while let Some(index) = self.dirty.pop() {
+            let Some(Some(connection)) = self.connections.get_mut(index) else {
+                continue;
+            };
+            connection.dirty = false;
+            if connection.outgoing.send(&connection.stream).is_err() {
+                count(&self.counters.broken_connections);
+                self.close(index);
+                continue;
+            }
+            if let Some(recorder) = &self.options.recorder {
+                let sent = connection.outgoing.stream_sent;
+                let sent_ns = MonotonicClock.now_ns();
+                while let Some(&(end, record)) = connection.unsent.front() {
+                    if end > sent {
+                        break;
+                    }
+                    connection.unsent.pop_front();
+                    recorder.add(CallRecord { sent_ns, ..record });
+                }
+            }
+            if !connection.held.is_empty() && !connection.is_blocked() {
+                let held = std::mem::take(&mut connection.held);
+                mark_dirty(&mut self.dirty, connection, index);
+                self.take_bytes(index, &held);
+                continue;
+            }
+            let wanted = connection.wanted();
+            if wanted != connection.interest {
+                connection.interest = wanted;
+                let data = epoll::EventData::new_u64(TOKEN_CONNECTION + index as u64);
+                if epoll::modify(&self.epoll, &connection.stream, data, wanted).is_err() {
+                    self.close(index);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Worker threads for calls that may wait for a device.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use measure::clock::{Clock, MonotonicClock};
+
+use crate::protocol::{Outcome, Received, Service, receive};
+use crate::store::Payload;
+
+/// Most worker threads.
+pub const MAX_THREADS: usize = 1024;
+
+/// A call for a worker.
+#[derive(Debug)]
+pub struct Work {
+    /// Its number in the loop.
+    pub call: u64,
+    /// Who sent it.
+    pub peer: SocketAddr,
+    /// The whole message.
+    pub message: Vec<u8>,
+}
+
+/// What a worker made of a call.
+#[derive(Debug)]
+pub struct Finished {
+    /// Its number in the loop.
+    pub call: u64,
+    /// The reply without its data.
+    pub head: Vec<u8>,
+    /// The data of a READ.
+    pub payload: Payload,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// When the procedure began.
+    pub started_ns: u64,
+    /// When the procedure ended.
+    pub finished_ns: u64,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    work: VecDeque<Work>,
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct Shared {
+    queue: Mutex<Queue>,
+    there_is_work: Condvar,
+    finished: Mutex<Vec<Finished>>,
+    wake: Arc<OwnedFd>,
+    service: Arc<Service>,
+}
+
+/// The threads; they end when it is dropped.
+#[derive(Debug)]
+pub struct Pool {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Runs a call here and now. `None` if the message is no call.
+pub fn execute(service: &Service, work: &Work) -> Option<Finished> {
+    let Received::Call(call) = receive(&work.message) else {
+        return None;
+    };
+    let (mut head, mut payload) = (Vec::with_capacity(256), Payload::new());
+    let started_ns = MonotonicClock.now_ns();
+    let outcome = service.answer(work.peer, &call, &mut head, &mut payload);
+    Some(Finished {
+        call: work.call,
+        head,
+        payload,
+        outcome,
+        started_ns,
+        finished_ns: MonotonicClock.now_ns(),
+    })
+}
+
+impl Pool {
+    /// Starts threads (1 to [`MAX_THREADS`]); each finished call writes to `wake`.
+    pub fn start(
+        threads: usize,
+        service: Arc<Service>,
+        wake: Arc<OwnedFd>,
+    ) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared {
+            queue: Mutex::default(),
+            there_is_work: Condvar::new(),
+            finished: Mutex::default(),
+            wake,
+            service,
+        });
+        let mut pool = Pool {
+            shared,
+            threads: Vec::new(),
+        };
+        for number in 0..threads.clamp(1, MAX_THREADS) {
+            let shared = Arc::clone(&pool.shared);
+            let thread = std::thread::Builder::new()
+                .name(format!("nfs-worker-{number}"))
+                .spawn(move || run(&shared))?;
+            pool.threads.push(thread);
+        }
+        Ok(pool)
+    }
+
+    /// Queues a call (the loop bounds how many).
+    pub fn submit(&self, work: Work) {
+        let mut queue = self
+            .shared
+            .queue
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        queue.work.push_back(work);
+        drop(queue);
+        self.shared.there_is_work.notify_one();
+    }
+
+    /// Takes what is finished.
+    pub fn take(&self, into: &mut Vec<Finished>) {
+        let mut finished = self
+            .shared
+            .finished
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        into.append(&mut finished);
+    }
+}
+
+fn run(shared: &Shared) {
+    loop {
+        let mut queue = shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let work = loop {
+            if let Some(work) = queue.work.pop_front() {
+                break work;
+            }
+            if queue.closed {
+                return;
+            }
+            queue = shared
+                .there_is_work
+                .wait(queue)
+                .unwrap_or_else(PoisonError::into_inner);
+        };
+        drop(queue);
+        let Some(done) = execute(&shared.service, &work) else {
+            continue;
+        };
+        let mut finished = shared
+            .finished
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let first = finished.is_empty();
+        finished.push(done);
+        drop(finished);
+        if first {
+            super::wake(&shared.wake);
+        }
+    }
+}
+
+impl Pool {
+    /// Ends the threads after the work that is queued; returns what nobody has taken.
+    pub fn end(mut self) -> Vec<Finished> {
+        self.join();
+        let mut rest = Vec::new();
+        self.take(&mut rest);
+        rest
+    }
+
+    fn join(&mut self) {
+        let mut queue = self
+            .shared
+            .queue
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        queue.closed = true;
+        drop(queue);
+        self.shared.there_is_work.notify_all();
+        for thread in self.threads.drain(..) {
+            // A worker that panicked has been told of on standard error already.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.join();
+    }
+}

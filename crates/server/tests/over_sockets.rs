@@ -1,0 +1,294 @@
+//! The server over real sockets of the loopback: streams in any pieces, duplicates, back-pressure.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::result_large_err)]
+
+mod calls;
+
+use std::collections::HashSet;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::time::Duration;
+
+use calls::{NFS3, at, call, create, decoded, memory_service, root_handle};
+use server::model::ModelDescription;
+use server::net::{RunningServer, ServerError, ServerOptions};
+use server::protocol::{ExportOptions, Service};
+use server::record::Recorder;
+use wire::nfs3::*;
+use wire::rpc::Reply;
+
+/// Long enough that only a hang reaches it.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn start(service: Arc<Service>, options: ServerOptions) -> RunningServer {
+    let listen = if options.listen.is_empty() {
+        vec!["127.0.0.1:0".parse().unwrap()]
+    } else {
+        options.listen.clone()
+    };
+    RunningServer::start(service, ServerOptions { listen, ..options }).unwrap()
+}
+
+fn connect(server: &RunningServer) -> TcpStream {
+    let stream = TcpStream::connect(server.addresses()[0]).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+fn marked(message: &[u8]) -> Vec<u8> {
+    let mut record = (0x8000_0000 | message.len() as u32).to_be_bytes().to_vec();
+    record.extend_from_slice(message);
+    record
+}
+
+fn next_reply(stream: &mut TcpStream) -> Vec<u8> {
+    let mut mark = [0; 4];
+    stream.read_exact(&mut mark).unwrap();
+    let mut reply = vec![0; (u32::from_be_bytes(mark) & 0x7fff_ffff) as usize];
+    stream.read_exact(&mut reply).unwrap();
+    reply
+}
+
+fn getattr(xid: u32, handle: &[u8]) -> Vec<u8> {
+    call(
+        xid,
+        NFS3,
+        1,
+        &GETATTR3args {
+            object: nfs_fh3(handle),
+        },
+    )
+}
+
+#[test]
+fn many_calls_in_pieces_of_any_size() {
+    let service = Arc::new(memory_service(ExportOptions::default()));
+    let root = root_handle(&service);
+    let server = start(service, ServerOptions::default());
+    let stream_bytes: Vec<u8> = (0..300)
+        .flat_map(|xid| marked(&getattr(xid, &root)))
+        .collect();
+    for piece in [1, 7, 143, 4096, stream_bytes.len()] {
+        let mut stream = connect(&server);
+        stream.set_nodelay(true).unwrap();
+        for part in stream_bytes.chunks(piece) {
+            stream.write_all(part).unwrap();
+        }
+        for xid in 0..300 {
+            let reply = next_reply(&mut stream);
+            assert_eq!(Reply::parse(&reply).unwrap().xid, xid);
+            assert_eq!(decoded::<GETATTR3res>(&reply).status(), nfsstat3::NFS3_OK);
+        }
+    }
+    assert_eq!(server.counts().calls, 1500);
+    server.stop().unwrap();
+}
+
+#[test]
+fn data_comes_back_whole_under_back_pressure() {
+    let service = Arc::new(memory_service(ExportOptions::default()));
+    let file = create(&service, &root_handle(&service), b"big");
+    let server = start(service, ServerOptions::default());
+    let mut stream = connect(&server);
+    let block: Vec<u8> = (0..1 << 20).map(|i| (i % 251) as u8).collect();
+    let args = WRITE3args {
+        file: nfs_fh3(&file),
+        offset: 0,
+        count: 1 << 20,
+        stable: stable_how::UNSTABLE,
+        data: payload3(&block),
+    };
+    stream.write_all(&marked(&call(1, NFS3, 7, &args))).unwrap();
+    assert_eq!(
+        decoded::<WRITE3res>(&next_reply(&mut stream)).status(),
+        nfsstat3::NFS3_OK
+    );
+    // 100 MiB of replies are asked for before the first is taken: far more than may wait.
+    let args = READ3args {
+        file: nfs_fh3(&file),
+        offset: 0,
+        count: 1 << 20,
+    };
+    let asks: Vec<u8> = (0..100)
+        .flat_map(|xid| marked(&call(xid, NFS3, 6, &args)))
+        .collect();
+    stream.write_all(&asks).unwrap();
+    for xid in 0..100 {
+        let reply = next_reply(&mut stream);
+        assert_eq!(Reply::parse(&reply).unwrap().xid, xid);
+        let Res::Ok(read) = decoded::<READ3res<'_>>(&reply) else {
+            panic!()
+        };
+        assert!(read.data.0 == block);
+    }
+    assert!(server.counts().back_pressure > 0);
+    server.stop().unwrap();
+}
+
+#[test]
+fn calls_sent_again_run_once_on_any_connection_and_over_udp() {
+    let service = Arc::new(memory_service(ExportOptions::default()));
+    let root = root_handle(&service);
+    create(&service, &root, b"f");
+    let server = start(
+        service,
+        ServerOptions {
+            udp: true,
+            ..ServerOptions::default()
+        },
+    );
+    let remove = call(
+        77,
+        NFS3,
+        12,
+        &REMOVE3args {
+            object: at(&root, b"f"),
+        },
+    );
+    let mut first = connect(&server);
+    first.write_all(&marked(&remove)).unwrap();
+    let reply = next_reply(&mut first);
+    assert_eq!(decoded::<REMOVE3res>(&reply).status(), nfsstat3::NFS3_OK);
+    let mut second = connect(&server);
+    second.write_all(&marked(&remove)).unwrap();
+    assert_eq!(next_reply(&mut second), reply);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.send_to(&remove, server.addresses()[0]).unwrap();
+    let mut datagram = [0; 2000];
+    let (length, _) = socket.recv_from(&mut datagram).unwrap();
+    assert_eq!(datagram[..length], reply);
+    assert_eq!(server.counts().duplicates_answered, 2);
+    // Another xid is another call.
+    let again = call(
+        78,
+        NFS3,
+        12,
+        &REMOVE3args {
+            object: at(&root, b"f"),
+        },
+    );
+    second.write_all(&marked(&again)).unwrap();
+    let status = decoded::<REMOVE3res>(&next_reply(&mut second)).status();
+    assert_eq!(status, nfsstat3::NFS3ERR_NOENT);
+    server.stop().unwrap();
+}
+
+#[test]
+fn hostile_streams_end_and_others_go_on() {
+    let service = Arc::new(memory_service(ExportOptions::default()));
+    let root = root_handle(&service);
+    let server = start(service, ServerOptions::default());
+    let mut good = connect(&server);
+    for bytes in [
+        &b"GET / HTTP/1.1\r\n\r\n"[..],
+        &[0xff; 64],
+        &[0x7f, 0xff, 0xff, 0xff],
+    ] {
+        let mut bad = connect(&server);
+        bad.write_all(bytes).unwrap();
+        assert_eq!(
+            bad.read(&mut [0; 10]).unwrap_or(0),
+            0,
+            "closed by the server"
+        );
+    }
+    // A record that never ends holds only what was sent.
+    let mut half = connect(&server);
+    half.write_all(&[0x80, 0x10, 0, 0, 1, 2, 3]).unwrap();
+    good.write_all(&marked(&getattr(5, &root))).unwrap();
+    assert_eq!(Reply::parse(&next_reply(&mut good)).unwrap().xid, 5);
+    assert_eq!(server.counts().broken_connections, 3);
+    server.stop().unwrap();
+}
+
+#[test]
+fn a_model_delays_and_loses_nothing_over_tcp() {
+    let service = Arc::new(memory_service(ExportOptions::default()));
+    let root = root_handle(&service);
+    let recorder = Arc::new(Recorder::new(1000));
+    let model = ModelDescription {
+        threads: Some(2),
+        service_ns: [200_000; 22],
+        loss: 1.0,
+        ..ModelDescription::default()
+    };
+    let options = ServerOptions {
+        model: Some(model),
+        recorder: Some(Arc::clone(&recorder)),
+        ..ServerOptions::default()
+    };
+    let server = start(service, options);
+    let mut stream = connect(&server);
+    let asks: Vec<u8> = (0..20)
+        .flat_map(|xid| marked(&getattr(xid, &root)))
+        .collect();
+    stream.write_all(&asks).unwrap();
+    let xids: HashSet<u32> = (0..20)
+        .map(|_| Reply::parse(&next_reply(&mut stream)).unwrap().xid)
+        .collect();
+    assert_eq!(xids.len(), 20);
+    server.stop().unwrap();
+    let records = recorder.take();
+    assert_eq!(records.len(), 20);
+    for record in &records {
+        assert!(record.received_ns <= record.started_ns);
+        assert!(record.started_ns <= record.finished_ns && record.finished_ns <= record.sent_ns);
+        assert_eq!((record.program, record.procedure), (100_003, 1));
+    }
+    // Two workers, 200 us each, twenty calls: the last leaves 2 ms after the first came, no less.
+    let first = records
+        .iter()
+        .map(|record| record.received_ns)
+        .min()
+        .unwrap();
+    let last = records.iter().map(|record| record.sent_ns).max().unwrap();
+    assert!(last - first >= 2_000_000);
+}
+
+#[test]
+fn ipv6_and_addresses_that_are_open_to_all() {
+    let service = Arc::new(memory_service(ExportOptions::default()));
+    let root = root_handle(&service);
+    let open: SocketAddr = "0.0.0.0:0".parse().unwrap();
+    let refused = RunningServer::start(
+        Arc::clone(&service),
+        ServerOptions {
+            listen: vec![open],
+            ..ServerOptions::default()
+        },
+    );
+    assert!(matches!(refused, Err(ServerError::OpenToAll(_))));
+    let listen = vec!["[::1]:0".parse().unwrap()];
+    let options = ServerOptions {
+        listen,
+        udp: true,
+        ..ServerOptions::default()
+    };
+    match RunningServer::start(service, options) {
+        Ok(server) => {
+            let mut stream = connect(&server);
+            stream.write_all(&marked(&getattr(5, &root))).unwrap();
+            assert_eq!(Reply::parse(&next_reply(&mut stream)).unwrap().xid, 5);
+        }
+        Err(error) => eprintln!("skipped: no IPv6 here ({error})"),
+    }
+}
+
+#[test]
+fn the_port_is_free_after_a_stop() {
+    let service = Arc::new(memory_service(ExportOptions::default()));
+    let server = start(Arc::clone(&service), ServerOptions::default());
+    let address = server.addresses()[0];
+    let _held = connect(&server);
+    server.stop().unwrap();
+    let again = start(
+        service,
+        ServerOptions {
+            listen: vec![address],
+            ..ServerOptions::default()
+        },
+    );
+    assert_eq!(again.addresses()[0], address);
+}
