@@ -140,7 +140,7 @@ def programs(options: argparse.Namespace) -> tuple[list[Program], list[str]]:
     ]
     missing = []
     if shutil.which("capinfos"):
-        found.append(Program("capinfos", ("capinfos", "{capture}")))
+        found.append(Program("capinfos -cdu", ("capinfos", "-cdu", "{capture}")))
     else:
         missing.append("capinfos is not installed (Debian: wireshark-common)")
     if shutil.which("nfstrace") and PLUGIN.exists():
