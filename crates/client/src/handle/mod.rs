@@ -83,15 +83,15 @@ impl fmt::Debug for Client {
 }
 
 /// A value that another thread will give, exactly once; giving up gives [`CallError::Closed`].
-struct Promise<T>(Option<Arc<Awaited<T>>>);
+pub(crate) struct Promise<T>(Option<Arc<Awaited<T>>>);
 
-struct Awaited<T> {
+pub(crate) struct Awaited<T> {
     value: Mutex<Option<Result<T, CallError>>>,
     given: Condvar,
 }
 
 impl<T> Promise<T> {
-    fn pair() -> (Self, Arc<Awaited<T>>) {
+    pub(crate) fn pair() -> (Self, Arc<Awaited<T>>) {
         let awaited = Arc::new(Awaited {
             value: Mutex::new(None),
             given: Condvar::new(),
@@ -99,7 +99,7 @@ impl<T> Promise<T> {
         (Promise(Some(Arc::clone(&awaited))), awaited)
     }
 
-    fn give(mut self, value: Result<T, CallError>) {
+    pub(crate) fn give(mut self, value: Result<T, CallError>) {
         self.put(value);
     }
 
@@ -118,7 +118,7 @@ impl<T> Drop for Promise<T> {
 }
 
 impl<T> Awaited<T> {
-    fn wait(&self) -> Result<T, CallError> {
+    pub(crate) fn wait(&self) -> Result<T, CallError> {
         let mut value = self.value.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             if let Some(value) = value.take() {
@@ -188,7 +188,7 @@ impl Client {
         }))
     }
 
-    fn in_reactor(&self) -> bool {
+    pub(crate) fn in_reactor(&self) -> bool {
         self.shared.reactor.get() == Some(&thread::current().id())
     }
 
@@ -342,7 +342,7 @@ impl Client {
         awaited.wait()
     }
 
-    fn wait_out_jukebox(&self) -> Result<(), CallError> {
+    pub(crate) fn wait_out_jukebox(&self) -> Result<(), CallError> {
         let inbox = self.shared.lock();
         let (inbox, _) = self
             .shared

@@ -6,6 +6,8 @@
 
 #![allow(dead_code)] // Each test binary uses its own part.
 
+pub mod memory;
+
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
@@ -116,6 +118,23 @@ impl Peer {
             .enumerate()
             .filter_map(open)
             .collect()
+    }
+
+    /// Waits until there is something (or a test may have changed something).
+    pub fn wait(&self) {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let mut fds = Vec::new();
+        if let Some(Socket::Tcp(listener)) = &self.socket {
+            fds.push(PollFd::new(listener, PollFlags::IN));
+        }
+        for connection in self.connections.iter().flatten() {
+            fds.push(PollFd::new(&connection.stream, PollFlags::IN));
+        }
+        let timeout = Timespec {
+            tv_sec: 0,
+            tv_nsec: 2_000_000,
+        };
+        let _ = poll(&mut fds, Some(&timeout));
     }
 
     /// Takes what is there.

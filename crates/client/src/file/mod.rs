@@ -1,0 +1,114 @@
+//! One open file: READ and WRITE calls as a program's reads, writes, fsync and close need them.
+//!
+//! Reading: [`File::read`] asks for `rsize` at a time, all parts at once, and goes on where a
+//! server answered with less than it was asked for.
+//!
+//! Writing: [`File::write`] splits by `wsize`. With `sync` each WRITE is FILE_SYNC and `write`
+//! waits. Otherwise WRITEs are UNSTABLE and `write` returns when they are on their way; the bytes
+//! are kept ([`dirty`]) until a COMMIT has said, with the write verifier under which they were
+//! taken, that they are on stable storage. After a restart of the server the verifier differs:
+//! what it may have lost is sent again, then committed again. No byte is given up before that.
+//!
+//! Decisions:
+//! * Two WRITEs that overlap are never under way at a time: nothing else orders them. A newer one
+//!   takes the overlapped bytes out of what is kept of older ones.
+//! * An error of a WRITE sticks: later writes fail with it, and the next [`File::sync`] or
+//!   [`File::close`] reports and clears it, once.
+//! * What is kept is bounded ([`MAX_IN_FLIGHT_BYTES`], [`MAX_UNCOMMITTED_BYTES`]): beyond it
+//!   `write` waits, or commits first.
+//!
+//! * A read has what was written and is not committed laid over it: after a restart the server may
+//!   not have it for a while.
+//!
+//! Limits: no page cache here (a mount has the kernel's); truncation is the caller's SETATTR, after
+//! [`File::sync`].
+
+mod dirty;
+mod reading;
+mod writing;
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::engine::Caller;
+use crate::handle::Client;
+use crate::nfs3::FileHandle;
+use crate::options::MountOptions;
+
+use dirty::Dirty;
+pub use reading::{MAX_READ_BYTES, ReadData};
+pub use writing::MAX_COMMIT_ROUNDS;
+
+/// Bytes of WRITEs under way for one file; further writes wait.
+pub const MAX_IN_FLIGHT_BYTES: u64 = 16 << 20;
+/// Bytes kept until they are committed, for one file; then a write commits first.
+pub const MAX_UNCOMMITTED_BYTES: u64 = 64 << 20;
+
+/// An open file. Many threads may use it.
+#[derive(Debug)]
+pub struct File {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    client: Arc<Client>,
+    handle: FileHandle,
+    caller: Option<Caller>,
+    read_size_bytes: u32,
+    write_size_bytes: u32,
+    sync: bool,
+    dirty: Mutex<Dirty>,
+    /// Something of `dirty` changed.
+    changed: Condvar,
+    /// One COMMIT at a time: its caller looks after what it finds.
+    committing: Mutex<()>,
+}
+
+impl Inner {
+    fn lock(&self) -> MutexGuard<'_, Dirty> {
+        self.dirty.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, guard: MutexGuard<'a, Dirty>) -> MutexGuard<'a, Dirty> {
+        self.changed
+            .wait(guard)
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl File {
+    /// A file by its handle, with the sizes and the `sync` of these options (after
+    /// [`MountOptions::negotiate`]). `caller`: who makes the calls, if not the client's own.
+    pub fn new(
+        client: Arc<Client>,
+        handle: FileHandle,
+        caller: Option<Caller>,
+        options: &MountOptions,
+    ) -> Self {
+        let inner = Inner {
+            client,
+            handle,
+            caller,
+            read_size_bytes: options.read_size_bytes.max(1),
+            write_size_bytes: options.write_size_bytes.max(1),
+            sync: options.sync,
+            dirty: Mutex::new(Dirty::default()),
+            changed: Condvar::new(),
+            committing: Mutex::new(()),
+        };
+        File {
+            inner: Arc::new(inner),
+        }
+    }
+
+    /// The file's handle.
+    pub fn handle(&self) -> &FileHandle {
+        &self.inner.handle
+    }
+
+    /// Bytes under way, and bytes kept until they are committed.
+    pub fn dirty_bytes(&self) -> (u64, u64) {
+        let dirty = self.inner.lock();
+        (dirty.in_flight_bytes(), dirty.kept_bytes())
+    }
+}
