@@ -8,6 +8,7 @@ use std::sync::Arc;
 use server::net::{RunningServer, ServerOptions};
 use server::protocol::{Export, ExportOptions, Service};
 use server::store::Store;
+use server::store::directory::{DirectoryOptions, DirectoryStore};
 use server::store::memory::MemoryStore;
 use server::store::null::NullStore;
 use server::{Caller, HandleKey};
@@ -15,9 +16,24 @@ use server::{Caller, HandleKey};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let kind = arguments.next().unwrap_or_default();
-    let listen: SocketAddr = "127.0.0.1:0".parse()?;
+    // A port may be given, so that a server comes back where it was.
+    let port = std::env::var("NFSLAB_PORT").unwrap_or_else(|_| "0".to_owned());
+    let listen: SocketAddr = format!("127.0.0.1:{port}").parse()?;
     let store: Arc<dyn Store> = match kind.as_str() {
         "null" => Arc::new(NullStore::new(1 << 30)),
+        "directory" => {
+            let path = arguments.next().ok_or("a folder is needed")?;
+            let options = DirectoryOptions {
+                stable_names: true,
+                kernel_handles: true,
+                instance: measure::clock::realtime_ns(),
+            };
+            let store = DirectoryStore::open(path.as_ref(), options)?;
+            for (name, value) in store.description().settings {
+                eprintln!("{name} {value}");
+            }
+            Arc::new(store)
+        }
         _ => {
             let instance = measure::clock::realtime_ns();
             let owner = Caller::with_ids(listen, 0, 0);

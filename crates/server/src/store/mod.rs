@@ -7,6 +7,7 @@
 //!
 //! Limits: sizes in [`READ_BYTES_MAX`] and [`WRITE_BYTES_MAX`]; names in [`NAME_BYTES_MAX`].
 
+pub mod directory;
 pub mod memory;
 pub mod null;
 pub mod payload;
@@ -326,7 +327,7 @@ pub struct StoreKind {
 }
 
 /// All stores; a test compares the list with the folder.
-pub const STORES: &[StoreKind] = &[null::KIND, memory::KIND];
+pub const STORES: &[StoreKind] = &[null::KIND, memory::KIND, directory::KIND];
 
 #[cfg(test)]
 mod tests {

@@ -4,7 +4,7 @@
 //! (a client that has it open goes on after `chmod`; RFC 1813 section 4.4), execute permission
 //! lets READ (a client must load programs), uid 0 may all.
 
-use wire::nfs3::{access, fattr3, ftype3};
+use wire::nfs3::{access, fattr3, ftype3, nfsstat3, sattr3, set_time};
 
 use crate::Caller;
 
@@ -84,4 +84,32 @@ pub fn access_from(is_directory: bool, granted: u32) -> u32 {
         };
     }
     bits
+}
+
+/// Who may set what (chmod(2), chown(2), utimensat(2), truncate(2)).
+pub fn check_setattr(caller: &Caller, seen: &fattr3, new: &sattr3) -> Result<(), nfsstat3> {
+    let owns = caller.uid == 0 || caller.uid == seen.uid;
+    let client_times = [new.atime, new.mtime]
+        .iter()
+        .any(|time| matches!(time, set_time::SET_TO_CLIENT_TIME(_)));
+    let server_times = [new.atime, new.mtime].contains(&set_time::SET_TO_SERVER_TIME);
+    let gives_away = new.uid.is_some_and(|uid| uid != seen.uid);
+    let regroups = new
+        .gid
+        .is_some_and(|gid| gid != seen.gid && !caller.is_in_group(gid));
+    if (new.mode.is_some() || client_times || new.gid.is_some()) && !owns {
+        return Err(nfsstat3::NFS3ERR_PERM);
+    }
+    if (gives_away || regroups) && caller.uid != 0 {
+        return Err(nfsstat3::NFS3ERR_PERM);
+    }
+    if (server_times || new.size.is_some()) && !owns && !may_write(seen, caller) {
+        return Err(nfsstat3::NFS3ERR_ACCES);
+    }
+    let bad_time =
+        |time| matches!(time, set_time::SET_TO_CLIENT_TIME(t) if t.nseconds > 999_999_999);
+    if bad_time(new.atime) || bad_time(new.mtime) {
+        return Err(nfsstat3::NFS3ERR_INVAL);
+    }
+    Ok(())
 }

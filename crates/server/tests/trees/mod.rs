@@ -4,6 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use server::store::Store;
+use server::store::directory::{DirectoryOptions, DirectoryStore};
 use server::store::memory::MemoryStore;
 use server::{Caller, Handle};
 use wire::nfs3::{createhow3, sattr3, stable_how};
@@ -25,6 +26,25 @@ impl Tree {
             root_user,
             other_user: Some(Caller::with_ids(ADDRESS, 1234, 1235)),
             folder: None,
+        }
+    }
+    pub fn directory(kernel_handles: bool) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let options = DirectoryOptions {
+            stable_names: true,
+            kernel_handles,
+            instance: 9,
+        };
+        let store = DirectoryStore::open(folder.path(), options).unwrap();
+        let settings = store.description().settings;
+        let as_caller = settings.contains(&("acts_as_caller", "true".to_owned()));
+        // What the tests do as administrator they do as the user that owns the folder.
+        let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+        Tree {
+            store: Box::new(store),
+            root_user: Caller::with_ids(ADDRESS, uid.as_raw(), gid.as_raw()),
+            other_user: as_caller.then(|| Caller::with_ids(ADDRESS, 1234, 1235)),
+            folder: Some(folder),
         }
     }
     pub fn file(&self, name: &[u8]) -> Handle {
@@ -65,5 +85,9 @@ impl Tree {
 }
 
 pub fn stores() -> Vec<Tree> {
-    vec![Tree::memory(1 << 30)]
+    vec![
+        Tree::memory(1 << 30),
+        Tree::directory(true),
+        Tree::directory(false),
+    ]
 }

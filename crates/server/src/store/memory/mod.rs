@@ -22,7 +22,7 @@ use wire::nfs3::{
 };
 
 use self::inode::{Entries, Inode, Kind, Table};
-use super::permission::{EXECUTE, READ, access_bits, granted, may_read, may_write};
+use super::permission::{EXECUTE, READ, access_bits, check_setattr, granted, may_read, may_write};
 use super::{
     Changed, DirectorySink, Entry, FILE_BYTES_MAX, Found, LinkWcc, ListFrom, NO_WCC, Payload,
     READ_BYTES_MAX, ReadDone, RenameWcc, Seen, Special, Store, StoreDescription, StoreKind,
@@ -276,34 +276,6 @@ fn set(time: &mut nfstime3, how: set_time, now: nfstime3) {
         set_time::SET_TO_SERVER_TIME => *time = now,
         set_time::SET_TO_CLIENT_TIME(given) => *time = given,
     }
-}
-
-/// Who may set what (chmod(2), chown(2), utimensat(2), truncate(2)).
-fn check_setattr(caller: &Caller, seen: &fattr3, new: &sattr3) -> Result<(), nfsstat3> {
-    let owns = caller.uid == 0 || caller.uid == seen.uid;
-    let client_times = [new.atime, new.mtime]
-        .iter()
-        .any(|time| matches!(time, set_time::SET_TO_CLIENT_TIME(_)));
-    let server_times = [new.atime, new.mtime].contains(&set_time::SET_TO_SERVER_TIME);
-    let gives_away = new.uid.is_some_and(|uid| uid != seen.uid);
-    let regroups = new
-        .gid
-        .is_some_and(|gid| gid != seen.gid && !caller.is_in_group(gid));
-    if (new.mode.is_some() || client_times || new.gid.is_some()) && !owns {
-        return Err(nfsstat3::NFS3ERR_PERM);
-    }
-    if (gives_away || regroups) && caller.uid != 0 {
-        return Err(nfsstat3::NFS3ERR_PERM);
-    }
-    if (server_times || new.size.is_some()) && !owns && !may_write(seen, caller) {
-        return Err(nfsstat3::NFS3ERR_ACCES);
-    }
-    let bad_time =
-        |time| matches!(time, set_time::SET_TO_CLIENT_TIME(t) if t.nseconds > 999_999_999);
-    if bad_time(new.atime) || bad_time(new.mtime) {
-        return Err(nfsstat3::NFS3ERR_INVAL);
-    }
-    Ok(())
 }
 
 impl Store for MemoryStore {

@@ -1,0 +1,175 @@
+//! Data of files: descriptors kept open, reading, writing, making stable.
+//!
+//! Descriptors stay open between calls, so that an error of write-back reaches the fsync of the
+//! same descriptor (fsync(2)). At most [`MAX_OPEN`]; the one unused longest is closed first.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use hashbrown::HashMap;
+use rustix::io::Errno;
+use wire::nfs3::{ftype3, nfsstat3, stable_how};
+
+use super::DirectoryStore;
+use super::identity::{act_as, act_as_server};
+use super::kernel::{may_access, proc_path, status_of};
+use super::locate::{Object, attributes};
+use crate::store::permission::{may_read, may_write};
+use crate::store::{Chunk, FILE_BYTES_MAX, Payload, READ_BYTES_MAX, ReadDone};
+use crate::{Caller, Handle};
+
+/// Files held open.
+pub const MAX_OPEN: usize = 256;
+
+/// Open files by handle.
+#[derive(Debug, Default)]
+pub struct OpenFiles {
+    files: HashMap<Handle, (Arc<File>, u64)>,
+    uses: u64,
+}
+
+impl OpenFiles {
+    fn get(&mut self, handle: &Handle) -> Option<Arc<File>> {
+        self.uses += 1;
+        let (file, used) = self.files.get_mut(handle)?;
+        *used = self.uses;
+        Some(Arc::clone(file))
+    }
+
+    fn put(&mut self, handle: Handle, file: Arc<File>) {
+        if self.files.len() >= MAX_OPEN {
+            let oldest = self.files.iter().min_by_key(|(_, (_, used))| *used);
+            if let Some(oldest) = oldest.map(|(handle, _)| *handle) {
+                self.files.remove(&oldest);
+            }
+        }
+        self.files.insert(handle, (file, self.uses));
+    }
+
+    /// Closes a file that loses its last name, so that its room is freed.
+    pub fn close(&mut self, handle: &Handle) {
+        self.files.remove(handle);
+    }
+}
+
+pub(super) fn errno(error: &std::io::Error) -> nfsstat3 {
+    status_of(Errno::from_io_error(error).unwrap_or(Errno::IO))
+}
+
+impl DirectoryStore {
+    /// The file behind an object, open for reading and, if the file system lets, writing.
+    pub(super) fn open_file(
+        &self,
+        handle: &Handle,
+        object: &Object,
+    ) -> Result<Arc<File>, nfsstat3> {
+        if !object.is_file() {
+            return Err(match attributes(&object.stat).type_ {
+                ftype3::NF3DIR => nfsstat3::NFS3ERR_ISDIR,
+                _ => nfsstat3::NFS3ERR_INVAL,
+            });
+        }
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = open.get(handle) {
+            return Ok(file);
+        }
+        drop(open);
+        let path = proc_path(&object.fd);
+        let both = File::options().read(true).write(true).open(&path);
+        let file = both
+            .or_else(|_| File::open(&path))
+            .or_else(|_| File::options().write(true).open(&path))
+            .map_err(|error| errno(&error))?;
+        let file = Arc::new(file);
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.put(*handle, Arc::clone(&file));
+        Ok(file)
+    }
+
+    /// Checks the caller's right to the data; the owner always has it.
+    pub(super) fn check_data(
+        &self,
+        caller: &Caller,
+        object: &Object,
+        write: bool,
+    ) -> Result<(), nfsstat3> {
+        let seen = attributes(&object.stat);
+        let granted = if caller.uid == seen.uid || caller.uid == 0 {
+            true
+        } else if self.acts_as_caller {
+            act_as(caller)?;
+            let granted = if write {
+                may_access(&object.fd, libc::W_OK)
+            } else {
+                may_access(&object.fd, libc::R_OK) || may_access(&object.fd, libc::X_OK)
+            };
+            act_as_server()?;
+            granted
+        } else if write {
+            may_write(&seen, caller)
+        } else {
+            may_read(&seen, caller)
+        };
+        if granted {
+            Ok(())
+        } else {
+            Err(nfsstat3::NFS3ERR_ACCES)
+        }
+    }
+
+    pub(super) fn read_object(
+        &self,
+        caller: &Caller,
+        (handle, object): (&Handle, &Object),
+        (offset, count): (u64, u32),
+        payload: &mut Payload,
+    ) -> Result<ReadDone, nfsstat3> {
+        let file = self.open_file(handle, object)?;
+        self.check_data(caller, object, false)?;
+        let wanted = count.min(READ_BYTES_MAX) as usize;
+        let mut data: Vec<u8> = Vec::with_capacity(wanted);
+        while data.len() < wanted && offset < FILE_BYTES_MAX {
+            let at = offset.saturating_add(data.len() as u64);
+            match rustix::io::pread(&*file, rustix::buffer::spare_capacity(&mut data), at) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(status_of(error)),
+            }
+        }
+        data.truncate(wanted);
+        let count = data.len();
+        let size = object.now().map_or(0, |now| now.size);
+        payload.push(Chunk::Buffer(data));
+        Ok(ReadDone {
+            count: count as u32,
+            eof: offset.saturating_add(count as u64) >= size,
+        })
+    }
+
+    pub(super) fn write_file(&self, file: &File, offset: u64, data: &[u8]) -> Result<(), nfsstat3> {
+        if offset
+            .checked_add(data.len() as u64)
+            .is_none_or(|end| end > FILE_BYTES_MAX)
+        {
+            return Err(nfsstat3::NFS3ERR_FBIG);
+        }
+        file.write_all_at(data, offset)
+            .map_err(|error| errno(&error))
+    }
+
+    /// Makes data stable. On failure the verifier changes: whoever wrote unstable sends again.
+    pub(super) fn make_stable(&self, file: &File, how: stable_how) -> Result<(), nfsstat3> {
+        let done = match how {
+            stable_how::UNSTABLE => Ok(()),
+            stable_how::DATA_SYNC => file.sync_data(),
+            stable_how::FILE_SYNC => file.sync_all(),
+        };
+        done.map_err(|error| {
+            self.verifier.fetch_add(1, Ordering::AcqRel);
+            errno(&error)
+        })
+    }
+}

@@ -1,0 +1,486 @@
+//! The directory store: a folder of this machine, with nothing of the machine outside it.
+//!
+//! How objects are found and why nothing leaves the export: [`locate`]. Where the process is root,
+//! each call acts with the caller's ids on its own thread ([`identity`]) and the kernel checks;
+//! elsewhere mode bits are checked here and all files belong to the server's user. Handles hold
+//! the kernel's own where that may be opened, and survive a restart; elsewhere inode number and
+//! birth time, looked up by names that are verified at each use ([`known`]).
+//!
+//! Stable means fsync: WRITE with DATA_SYNC and FILE_SYNC, COMMIT, and (unless switched off)
+//! changes of names and attributes before their reply. The write verifier is the instance's, and
+//! changes when an fsync fails. `wcc_data` is exact against other calls (a lock per object, of
+//! [`LOCKS`]), not against local processes.
+//!
+//! Limits: needs openat2 (Linux 5.6) and /proc. Mount points inside the export are not entered.
+
+mod data;
+mod identity;
+mod kernel;
+mod known;
+mod locate;
+mod names;
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{FileType, Mode, OFlags, RawDir, SeekFrom, fstat, fstatvfs, makedev};
+use wire::nfs3::{
+    FSSTAT3resok, createhow3, fattr3, nfsstat3, nfstime3, post_op_attr, sattr3, stable_how,
+    wcc_data, writeverf3,
+};
+
+use self::data::OpenFiles;
+use self::kernel::{kernel_handle, may_access, open_kernel_handle, proc_path, status_of};
+use self::known::Known;
+use self::locate::{Object, attributes};
+use super::permission::{EXECUTE, READ, WRITE, access_bits, access_from};
+use super::{
+    Changed, DirectorySink, Entry, Found, LinkWcc, ListFrom, NO_WCC, Payload, ReadDone, RenameWcc,
+    Seen, Special, Store, StoreDescription, StoreKind, WriteDone, wcc_before,
+};
+use crate::{Caller, Handle};
+
+/// This store in the list.
+pub const KIND: StoreKind = StoreKind {
+    name: "directory",
+    purpose: "a folder of this machine",
+};
+/// Locks that objects share by inode number.
+pub const LOCKS: usize = 128;
+/// Directory entries read from the kernel at a time, bytes.
+const LISTING_BYTES: usize = 32 << 10;
+
+/// How the store behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirectoryOptions {
+    /// Changes of names and attributes are stable before the reply (exports(5): `sync`).
+    pub stable_names: bool,
+    /// Use kernel handles where they can be used; false for tests of the other way.
+    pub kernel_handles: bool,
+    /// Marks the write verifier: another value at each start.
+    pub instance: u64,
+}
+
+/// The store.
+#[derive(Debug)]
+pub struct DirectoryStore {
+    root: OwnedFd,
+    mount: File,
+    root_inode: u64,
+    device: u64,
+    by_kernel_handle: bool,
+    acts_as_caller: bool,
+    stable_names: bool,
+    known: Mutex<Known>,
+    open: Mutex<OpenFiles>,
+    locks: Vec<Mutex<()>>,
+    verifier: AtomicU64,
+}
+
+impl DirectoryStore {
+    /// Serves the folder `path`.
+    pub fn open(path: &Path, options: DirectoryOptions) -> std::io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(path, flags, Mode::empty())?;
+        let mount = File::open(proc_path(&root))?;
+        let stat = fstat(&root)?;
+        let kernel = || kernel_handle(&root).and_then(|handle| open_kernel_handle(&mount, &handle));
+        let by_kernel_handle = options.kernel_handles && kernel().is_ok();
+        let store = DirectoryStore {
+            root_inode: stat.st_ino,
+            device: stat.st_dev,
+            by_kernel_handle,
+            acts_as_caller: identity::can_act_as_others(),
+            stable_names: options.stable_names,
+            known: Mutex::default(),
+            open: Mutex::default(),
+            locks: (0..LOCKS).map(|_| Mutex::new(())).collect(),
+            verifier: AtomicU64::new(options.instance),
+            root,
+            mount,
+        };
+        // Fails here rather than at the first call where openat2 is missing or forbidden.
+        let here = store
+            .root_object()
+            .and_then(|root| store.child(&root, b"."));
+        match here {
+            Ok(_) => Ok(store),
+            Err(nfsstat3::NFS3ERR_NOTSUPP) => Err(std::io::ErrorKind::Unsupported.into()),
+            Err(_) => Err(std::io::ErrorKind::PermissionDenied.into()),
+        }
+    }
+
+    fn lock(&self, inode: u64) -> Option<MutexGuard<'_, ()>> {
+        let lock = self.locks.get((inode % LOCKS as u64) as usize)?;
+        Some(lock.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn verifier(&self) -> writeverf3 {
+        self.verifier.load(Ordering::Acquire).to_be_bytes()
+    }
+
+    /// Runs a change under the object's lock, with its attributes before and after.
+    fn change<T>(
+        &self,
+        handle: &Handle,
+        action: impl FnOnce(&Object) -> Result<T, nfsstat3>,
+    ) -> Changed<T> {
+        let object = self.locate(handle).map_err(|status| (status, NO_WCC))?;
+        let guard = self.lock(object.stat.st_ino);
+        let before = object.now();
+        let result = action(&object);
+        let after = object.now();
+        drop(guard);
+        let wcc = wcc_data {
+            before: before.as_ref().map(wcc_before),
+            after,
+        };
+        match result {
+            Ok(value) => Ok((value, wcc)),
+            Err(status) => Err((status, wcc)),
+        }
+    }
+
+    fn see<T>(
+        &self,
+        handle: &Handle,
+        action: impl FnOnce(&Object) -> Result<T, nfsstat3>,
+    ) -> Seen<T> {
+        let object = self.locate(handle).map_err(|status| (status, None))?;
+        match action(&object) {
+            Ok(value) => Ok((value, object.now())),
+            Err(status) => Err((status, object.now())),
+        }
+    }
+
+    fn list_object(
+        &self,
+        caller: &Caller,
+        dir: &Object,
+        from: ListFrom,
+        sink: &mut dyn DirectorySink,
+    ) -> Result<bool, nfsstat3> {
+        if !dir.is_directory() {
+            return Err(nfsstat3::NFS3ERR_NOTDIR);
+        }
+        self.act_in(caller, dir, READ)?;
+        let listing = File::open(proc_path(&dir.fd)).map_err(|error| data::errno(&error))?;
+        rustix::fs::seek(&listing, SeekFrom::Start(from.cookie))
+            .map_err(|_| nfsstat3::NFS3ERR_BAD_COOKIE)?;
+        sink.begin(dir.now(), [0; 8]);
+        let mut buffer = Vec::with_capacity(LISTING_BYTES);
+        let mut entries = RawDir::new(&listing, buffer.spare_capacity_mut());
+        while let Some(entry) = entries.next() {
+            let entry = entry.map_err(status_of)?;
+            let name = entry.file_name().to_bytes();
+            let above_root = name == b".." && dir.stat.st_ino == self.root_inode;
+            let found = if from.with_objects {
+                self.look(dir, name)
+            } else {
+                None
+            };
+            let entry = Entry {
+                fileid: if above_root {
+                    self.root_inode
+                } else {
+                    entry.ino()
+                },
+                name,
+                cookie: entry.next_entry_cookie(),
+                found,
+            };
+            if !sink.entry(&entry) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The object of an entry, if it can be looked at.
+    fn look(&self, dir: &Object, name: &[u8]) -> Option<Found> {
+        match name {
+            b"." => self.found(dir, None).ok(),
+            b".." => self.found(&self.parent(dir).ok()?, None).ok(),
+            _ => {
+                let object = self.child(dir, name).ok()?;
+                self.found(&object, Some((dir, name))).ok()
+            }
+        }
+    }
+}
+
+fn special(special: Special) -> (FileType, u64) {
+    match special {
+        Special::CharacterDevice(device) => (
+            FileType::CharacterDevice,
+            makedev(device.specdata1, device.specdata2),
+        ),
+        Special::BlockDevice(device) => (
+            FileType::BlockDevice,
+            makedev(device.specdata1, device.specdata2),
+        ),
+        Special::Socket => (FileType::Socket, 0),
+        Special::Fifo => (FileType::Fifo, 0),
+    }
+}
+
+impl Store for DirectoryStore {
+    fn description(&self) -> StoreDescription {
+        StoreDescription {
+            kind: KIND.name,
+            settings: vec![
+                ("kernel_handles", self.by_kernel_handle.to_string()),
+                ("acts_as_caller", self.acts_as_caller.to_string()),
+                ("stable_names", self.stable_names.to_string()),
+            ],
+        }
+    }
+    fn may_block(&self) -> bool {
+        true
+    }
+    fn root(&self) -> Handle {
+        Handle::new(self.root_inode, 0)
+    }
+    fn getattr(&self, object: &Handle) -> Result<fattr3, nfsstat3> {
+        Ok(attributes(&self.locate(object)?.stat))
+    }
+    fn setattr(
+        &self,
+        caller: &Caller,
+        object: &Handle,
+        new: &sattr3,
+        guard: Option<nfstime3>,
+    ) -> Changed<()> {
+        let handle = object;
+        self.change(handle, |object| {
+            let now = object.now().ok_or(nfsstat3::NFS3ERR_STALE)?;
+            if guard.is_some_and(|ctime| ctime != now.ctime) {
+                return Err(nfsstat3::NFS3ERR_NOT_SYNC);
+            }
+            self.set_attributes(caller, (handle, object), new)
+        })
+    }
+    fn lookup(&self, caller: &Caller, dir: &Handle, name: &[u8]) -> Seen<Found> {
+        self.see(dir, |dir| {
+            if !dir.is_directory() {
+                return Err(nfsstat3::NFS3ERR_NOTDIR);
+            }
+            self.act_in(caller, dir, EXECUTE)?;
+            match name {
+                b"." => self.found(dir, None),
+                b".." => self.found(&self.parent(dir)?, None),
+                _ => self.found(&self.child(dir, name)?, Some((dir, name))),
+            }
+        })
+    }
+    fn access(&self, caller: &Caller, object: &Handle, asked: u32) -> Seen<u32> {
+        self.see(object, |object| {
+            if !self.acts_as_caller || caller.uid == 0 {
+                return Ok(access_bits(&attributes(&object.stat), caller, asked));
+            }
+            identity::act_as(caller)?;
+            let rights = [
+                (libc::R_OK, READ),
+                (libc::W_OK, WRITE),
+                (libc::X_OK, EXECUTE),
+            ];
+            let granted = rights
+                .iter()
+                .filter(|(mode, _)| may_access(&object.fd, *mode))
+                .fold(0, |granted, (_, bit)| granted | bit);
+            Ok(access_from(object.is_directory(), granted) & asked)
+        })
+    }
+    fn readlink(&self, _: &Caller, link: &Handle, text: &mut Vec<u8>) -> Seen<()> {
+        self.see(link, |link| {
+            if FileType::from_raw_mode(link.stat.st_mode) != FileType::Symlink {
+                return Err(nfsstat3::NFS3ERR_INVAL);
+            }
+            let target = rustix::fs::readlinkat(&link.fd, c"", Vec::new()).map_err(status_of)?;
+            text.extend_from_slice(target.as_bytes());
+            Ok(())
+        })
+    }
+    fn read(
+        &self,
+        caller: &Caller,
+        file: &Handle,
+        offset: u64,
+        count: u32,
+        payload: &mut Payload,
+    ) -> Seen<ReadDone> {
+        self.see(file, |object| {
+            self.read_object(caller, (file, object), (offset, count), payload)
+        })
+    }
+    fn write(
+        &self,
+        caller: &Caller,
+        file: &Handle,
+        offset: u64,
+        data: &[u8],
+        stable: stable_how,
+    ) -> Changed<WriteDone> {
+        // Taken before: a failure while this runs is told by a verifier that differs.
+        let verifier = self.verifier();
+        let (open, wcc) = self.change(file, |object| {
+            let open = self.open_file(file, object)?;
+            self.check_data(caller, object, true)?;
+            self.write_file(&open, offset, data)?;
+            Ok(open)
+        })?;
+        // Outside the lock: others may write while this waits for the device.
+        match self.make_stable(&open, stable) {
+            Ok(()) => Ok((
+                WriteDone {
+                    count: u32::try_from(data.len()).unwrap_or(u32::MAX),
+                    committed: stable,
+                    verifier,
+                },
+                wcc,
+            )),
+            Err(status) => Err((status, wcc)),
+        }
+    }
+    fn create(
+        &self,
+        caller: &Caller,
+        dir: &Handle,
+        name: &[u8],
+        how: &createhow3,
+    ) -> Changed<Found> {
+        self.change(dir, |dir| self.create_in(caller, dir, name, how))
+    }
+    fn mkdir(&self, caller: &Caller, dir: &Handle, name: &[u8], new: &sattr3) -> Changed<Found> {
+        self.change(dir, |dir| {
+            self.act_in(caller, dir, WRITE | EXECUTE)?;
+            rustix::fs::mkdirat(&dir.fd, name, Mode::RWXU).map_err(status_of)?;
+            let mode = new.mode.or(Some(0o755));
+            self.finish_new(caller, dir, name, &sattr3 { mode, ..*new })
+        })
+    }
+    fn symlink(
+        &self,
+        caller: &Caller,
+        dir: &Handle,
+        name: &[u8],
+        new: &sattr3,
+        text: &[u8],
+    ) -> Changed<Found> {
+        self.change(dir, |dir| {
+            self.act_in(caller, dir, WRITE | EXECUTE)?;
+            rustix::fs::symlinkat(text, &dir.fd, name).map_err(status_of)?;
+            self.finish_new(caller, dir, name, &sattr3 { size: None, ..*new })
+        })
+    }
+    fn mknod(
+        &self,
+        caller: &Caller,
+        dir: &Handle,
+        name: &[u8],
+        new: &sattr3,
+        kind: Special,
+    ) -> Changed<Found> {
+        self.change(dir, |dir| {
+            self.act_in(caller, dir, WRITE | EXECUTE)?;
+            let (kind, device) = special(kind);
+            let mode = Mode::RUSR | Mode::WUSR;
+            rustix::fs::mknodat(&dir.fd, name, kind, mode, device).map_err(status_of)?;
+            self.finish_new(caller, dir, name, new)
+        })
+    }
+    fn remove(&self, caller: &Caller, dir: &Handle, name: &[u8]) -> Changed<()> {
+        self.change(dir, |dir| self.unlink_in(caller, dir, name, false))
+    }
+    fn rmdir(&self, caller: &Caller, dir: &Handle, name: &[u8]) -> Changed<()> {
+        self.change(dir, |dir| self.unlink_in(caller, dir, name, true))
+    }
+    fn rename(
+        &self,
+        caller: &Caller,
+        (from, from_name): (&Handle, &[u8]),
+        (to, to_name): (&Handle, &[u8]),
+    ) -> (nfsstat3, RenameWcc) {
+        let nothing = RenameWcc {
+            from: NO_WCC,
+            to: NO_WCC,
+        };
+        let (from, to) = match (self.locate(from), self.locate(to)) {
+            (Ok(from), Ok(to)) => (from, to),
+            (Err(status), _) | (_, Err(status)) => return (status, nothing),
+        };
+        // Two locks in the order of their places, one if they are the same.
+        let place = |object: &Object| object.stat.st_ino % LOCKS as u64;
+        let (low, high) = (place(&from).min(place(&to)), place(&from).max(place(&to)));
+        let _low = self.lock(low);
+        let _high = if low == high { None } else { self.lock(high) };
+        let before = [from.now(), to.now()];
+        let done = self.rename_in(caller, (&from, from_name), (&to, to_name));
+        let wcc = |before: &Option<fattr3>, object: &Object| wcc_data {
+            before: before.as_ref().map(wcc_before),
+            after: object.now(),
+        };
+        let both = RenameWcc {
+            from: wcc(&before[0], &from),
+            to: wcc(&before[1], &to),
+        };
+        (done.err().unwrap_or(nfsstat3::NFS3_OK), both)
+    }
+    fn link(
+        &self,
+        caller: &Caller,
+        file: &Handle,
+        dir: &Handle,
+        name: &[u8],
+    ) -> (nfsstat3, LinkWcc) {
+        let file = match self.locate(file) {
+            Ok(file) => file,
+            Err(status) => {
+                let (file, directory) = (None, NO_WCC);
+                return (status, LinkWcc { file, directory });
+            }
+        };
+        let (status, directory) =
+            match self.change(dir, |dir| self.link_in(caller, &file, dir, name)) {
+                Ok(((), wcc)) => (nfsstat3::NFS3_OK, wcc),
+                Err((status, wcc)) => (status, wcc),
+            };
+        let file = file.now();
+        (status, LinkWcc { file, directory })
+    }
+    fn list(
+        &self,
+        caller: &Caller,
+        dir: &Handle,
+        from: ListFrom,
+        sink: &mut dyn DirectorySink,
+    ) -> Result<bool, (nfsstat3, post_op_attr)> {
+        let listed = self.see(dir, |dir| self.list_object(caller, dir, from, sink));
+        listed.map(|(end, _)| end)
+    }
+    fn fsstat(&self, object: &Handle) -> Result<FSSTAT3resok, nfsstat3> {
+        let object = self.locate(object)?;
+        let stat = fstatvfs(&self.mount).map_err(status_of)?;
+        Ok(FSSTAT3resok {
+            obj_attributes: object.now(),
+            tbytes: stat.f_blocks * stat.f_frsize,
+            fbytes: stat.f_bfree * stat.f_frsize,
+            abytes: stat.f_bavail * stat.f_frsize,
+            tfiles: stat.f_files,
+            ffiles: stat.f_ffree,
+            afiles: stat.f_favail,
+            invarsec: 0,
+        })
+    }
+    fn commit(&self, _: &Caller, file: &Handle, _: u64, _: u32) -> Changed<writeverf3> {
+        let verifier = self.verifier();
+        let (open, wcc) = self.change(file, |object| self.open_file(file, object))?;
+        match self.make_stable(&open, stable_how::FILE_SYNC) {
+            Ok(()) => Ok((verifier, wcc)),
+            Err(status) => Err((status, wcc)),
+        }
+    }
+}
