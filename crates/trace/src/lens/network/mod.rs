@@ -338,12 +338,12 @@ fn place(server: RoundTrip, client: RoundTrip) -> &'static str {
     let (Some(server_ns), Some(client_ns)) = (length(server), length(client)) else {
         return "unknown";
     };
-    let both_ns = server_ns + client_ns;
+    let both_ns = server_ns.saturating_add(client_ns);
     if server_ns < LOOPBACK_NS && client_ns < LOOPBACK_NS {
         "one machine, or too near to tell"
-    } else if client_ns * NEAR_PART <= both_ns {
+    } else if client_ns.saturating_mul(NEAR_PART) <= both_ns {
         "at the client"
-    } else if server_ns * NEAR_PART <= both_ns {
+    } else if server_ns.saturating_mul(NEAR_PART) <= both_ns {
         "at the server"
     } else if matches!(
         (server, client),
