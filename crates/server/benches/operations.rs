@@ -1,0 +1,226 @@
+//! CPU of the server's loop thread per operation, beside a bare epoll echo of RPC NULL.
+//!
+//! `cargo bench -p nfslab-server --bench operations`: memory and null store, GETATTR and READ of
+//! 4 KiB, 64 calls outstanding and one. The client is a sliding window on one connection in the
+//! main thread. CPU is CLOCK_THREAD_CPUTIME_ID of the server's thread over the timed part alone;
+//! rounds of echo and server alternate, the median of each is printed. A debug build says so.
+#![allow(clippy::unwrap_used)]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use rustix::event::epoll;
+use server::net::{RunningServer, ServerOptions};
+use server::protocol::{Export, ExportOptions, Received, Service, receive};
+use server::store::memory::MemoryStore;
+use server::store::null::NullStore;
+use server::store::{Payload, Store};
+use server::{Caller, HandleKey};
+use wire::Encode;
+use wire::nfs3::{GETATTR3args, READ3args, createhow3, nfs_fh3, sattr3, stable_how};
+use wire::rpc::{AuthSysParms, OpaqueAuth, encode_call};
+
+const ROUNDS: usize = 7;
+const BLOCK: u32 = 4096;
+
+/// Runs `count` copies of one call, `depth` outstanding; every reply has `reply_bytes` with mark.
+fn drive(stream: &mut TcpStream, call: &[u8], reply_bytes: usize, depth: usize, count: usize) {
+    let window = call.repeat(depth);
+    let mut buffer = vec![0; 1 << 20];
+    let (mut sent, mut replied, mut partial) = (depth.min(count), 0, 0);
+    stream.write_all(&window[..sent * call.len()]).unwrap();
+    while replied < count {
+        let taken = stream.read(&mut buffer).unwrap();
+        assert!(taken > 0, "the server closed the connection");
+        partial += taken;
+        let whole = partial / reply_bytes;
+        partial %= reply_bytes;
+        replied += whole;
+        let more = whole.min(count - sent);
+        stream.write_all(&window[..more * call.len()]).unwrap();
+        sent += more;
+    }
+}
+
+fn call_bytes(procedure: u32, args: &impl Encode) -> Vec<u8> {
+    let credential = AuthSysParms {
+        stamp: 1,
+        machine_name: b"bench",
+        uid: 0,
+        gid: 0,
+        gids: &[],
+    };
+    let mut call = vec![0; 4];
+    let none = OpaqueAuth::NONE;
+    encode_call(&mut call, 1, [100_003, 3, procedure], &credential, &none).unwrap();
+    args.encode(&mut call).unwrap();
+    let mark = 0x8000_0000 | (call.len() as u32 - 4);
+    call[..4].copy_from_slice(&mark.to_be_bytes());
+    call
+}
+
+/// An epoll loop that answers each call of `call_bytes` with `reply_bytes` bytes.
+fn echo(
+    listener: TcpListener,
+    call_bytes: usize,
+    reply_bytes: usize,
+    cpu: Arc<AtomicU64>,
+) -> std::io::Result<()> {
+    let (mut stream, _) = listener.accept()?;
+    stream.set_nodelay(true)?;
+    let epoll: OwnedFd = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    let data = epoll::EventData::new_u64(0);
+    epoll::add(&epoll, &stream, data, epoll::EventFlags::IN)?;
+    let mut events: Vec<epoll::Event> = Vec::with_capacity(16);
+    let mut buffer = vec![0; 256 << 10];
+    let replies = vec![0; 1024 * reply_bytes];
+    let mut partial = 0;
+    loop {
+        events.clear();
+        epoll::wait(&epoll, rustix::buffer::spare_capacity(&mut events), None)?;
+        let taken = stream.read(&mut buffer)?;
+        if taken == 0 {
+            return Ok(());
+        }
+        partial += taken;
+        let whole = partial / call_bytes;
+        partial %= call_bytes;
+        stream.write_all(&replies[..whole * reply_bytes])?;
+        cpu.store(measure::clock::thread_cpu_ns(), Ordering::Release);
+    }
+}
+
+/// (CPU ns per operation of the other side, wall ns per operation).
+fn measured(
+    address: SocketAddr,
+    cpu: impl Fn() -> u64,
+    (call, reply_bytes): (&[u8], usize),
+    (depth, count): (usize, usize),
+) -> (f64, f64) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_nodelay(true).unwrap();
+    drive(&mut stream, call, reply_bytes, depth, count / 10);
+    let (before, start) = (cpu(), Instant::now());
+    drive(&mut stream, call, reply_bytes, depth, count);
+    let wall = start.elapsed().as_nanos() as f64;
+    ((cpu() - before) as f64 / count as f64, wall / count as f64)
+}
+
+fn median(mut values: Vec<(f64, f64)>) -> (f64, f64) {
+    let mut pick = |key: fn(&(f64, f64)) -> f64| {
+        values.sort_by(|a, b| key(a).total_cmp(&key(b)));
+        key(&values[values.len() / 2])
+    };
+    (pick(|v| v.0), pick(|v| v.1))
+}
+
+fn main() {
+    if cfg!(debug_assertions) {
+        println!("debug build: these figures mean nothing");
+    }
+    let peer: SocketAddr = "127.0.0.1:1".parse().unwrap();
+    let admin = Caller::with_ids(peer, 0, 0);
+    let memory = MemoryStore::new(1 << 28, 1, &admin);
+    let how = createhow3::UNCHECKED(sattr3::UNCHANGED);
+    let (file, _) = memory.create(&admin, &memory.root(), b"f", &how).unwrap();
+    let data = vec![7; 1 << 20];
+    let unstable = stable_how::UNSTABLE;
+    memory
+        .write(&admin, &file.handle, 0, &data, unstable)
+        .unwrap();
+    let null = NullStore::new(1 << 30);
+    let (null_file, _) = null.lookup(&admin, &null.root(), b"f").unwrap();
+    let stores: [(&str, Arc<dyn Store>, server::Handle); 2] = [
+        ("memory", Arc::new(memory), file.handle),
+        ("null", Arc::new(null), null_file.handle),
+    ];
+    println!("store   operation  depth  server_ns  echo_ns  ratio  wall_ns  echo_wall_ns  ratio");
+    for (name, store, handle) in stores {
+        let key = HandleKey::new(&[1; 16]);
+        let export = Export::new("/", store, ExportOptions::default());
+        let service = Arc::new(Service::new(vec![export], key));
+        // The export's number is the service's own: a handle comes from MNT as for any client.
+        let sealed = sealed_like(&service, &key, &handle);
+        let object = nfs_fh3(&sealed);
+        let read = READ3args {
+            file: object,
+            offset: 8192,
+            count: BLOCK,
+        };
+        let operations = [
+            ("GETATTR", call_bytes(1, &GETATTR3args { object })),
+            ("READ_4K", call_bytes(6, &read)),
+        ];
+        for (operation, call) in operations {
+            let reply_bytes = reply_length(&service, &call);
+            for (depth, count) in [(64, 200_000), (1, 20_000)] {
+                let (mut servers, mut echoes) = (Vec::new(), Vec::new());
+                for _ in 0..ROUNDS {
+                    let (call_length, run) = (call.len(), (depth, count));
+                    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+                    let address = listener.local_addr().unwrap();
+                    let cpu = Arc::new(AtomicU64::new(0));
+                    let counted = Arc::clone(&cpu);
+                    // The echo of a NULL: a mark and 24 bytes.
+                    let thread = std::thread::spawn(move || echo(listener, call_length, 28, cpu));
+                    let now = || counted.load(Ordering::Acquire);
+                    echoes.push(measured(address, now, (&call, 28), run));
+                    thread.join().unwrap().unwrap();
+                    let listen = vec!["127.0.0.1:0".parse().unwrap()];
+                    let options = ServerOptions {
+                        listen,
+                        ..ServerOptions::default()
+                    };
+                    let server = RunningServer::start(Arc::clone(&service), options).unwrap();
+                    let now = || server.loop_cpu_ns().unwrap();
+                    servers.push(measured(
+                        server.addresses()[0],
+                        now,
+                        (&call, reply_bytes),
+                        run,
+                    ));
+                    server.stop().unwrap();
+                }
+                let ((cpu, wall), (echo_cpu, echo_wall)) = (median(servers), median(echoes));
+                println!(
+                    "{name:<7} {operation:<10} {depth:>5} {cpu:>10.0} {echo_cpu:>8.0} {:>6.2} \
+                     {wall:>8.0} {echo_wall:>13.0} {:>6.2}",
+                    cpu / echo_cpu,
+                    wall / echo_wall
+                );
+            }
+        }
+    }
+}
+
+fn ask(service: &Service, message: &[u8]) -> (Vec<u8>, usize) {
+    let (mut head, mut payload) = (Vec::new(), Payload::new());
+    if let Received::Call(call) = receive(message) {
+        let peer = "127.0.0.1:1".parse().unwrap();
+        service.answer(peer, &call, &mut head, &mut payload);
+    }
+    (head, payload.len())
+}
+
+/// Length of the reply with its mark; the call must succeed.
+fn reply_length(service: &Service, call: &[u8]) -> usize {
+    let (head, payload) = ask(service, &call[4..]);
+    assert_eq!(&head[24..28], &[0; 4], "NFS3_OK");
+    4 + head.len() + payload
+}
+
+/// The handle as a client holds it: the root's from MNT tells the export's number.
+fn sealed_like(service: &Service, key: &HandleKey, handle: &server::Handle) -> Vec<u8> {
+    let mut call = Vec::new();
+    let none = OpaqueAuth::NONE;
+    encode_call(&mut call, 1, [100_005, 3, 1], &none, &none).unwrap();
+    wire::mount::dirpath(b"/").encode(&mut call).unwrap();
+    let (reply, _) = ask(service, &call);
+    let length = u32::from_be_bytes(reply[28..32].try_into().unwrap()) as usize;
+    let (export, _) = key.open(&reply[32..32 + length]).unwrap();
+    key.seal(export, handle).as_bytes().to_vec()
+}
