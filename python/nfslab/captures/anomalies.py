@@ -71,7 +71,9 @@ MEANINGS: dict[str, Meaning] = {
     "unknown_link_type": Meaning(
         "loss", "packets of an interface whose link type is not read", "capture on Ethernet, or any"
     ),
-    "no_timestamp": Meaning("doubt", "packets without a time of their own"),
+    "no_timestamp": Meaning(
+        "doubt", "packets without a time of their own; they got that of the one in front of them"
+    ),
     "time_went_back": Meaning(
         "note", "frames timed before the frame in front of them (several queues of one card do it)"
     ),
