@@ -224,7 +224,8 @@ def test_colours_follow_the_theme_and_paper_is_light(chromium: Any, page_file: P
     painted = """() => [...document.querySelectorAll('#calls canvas')].map((canvas) => {
       const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
       const seen = new Set();
-      for (let i = 0; i < data.length; i += 4) if (data[i + 3] === 255) seen.add(data.slice(i, i + 3).join());
+      for (let i = 0; i < data.length; i += 4)
+        if (data[i + 3] === 255) seen.add(data.slice(i, i + 3).join());
       return [...seen]; })"""
     with opened(chromium, page_file) as page:
         light = page.evaluate(painted)
@@ -256,7 +257,8 @@ def test_a_long_capture_loses_no_step(chromium: Any, tmp_path: Path) -> None:
     step = np.array([0, 1, 127, 128, 16_384, 2**31, 2**32 + 5, 2**33])
     n = step.size
     calls = Calls(step * STEP_NS, np.full(n, 250_000), np.zeros(n, dtype=np.int64),
-                  np.zeros(n, dtype=bool), np.array([9, 5, 7, 7, 2**31, 3, 2**32 - 1, 1]))  # fmt: skip
+                  np.zeros(n, dtype=bool),
+                  np.array([9, 5, 7, 7, 2**31, 3, 2**32 - 1, 1]))  # fmt: skip
     analysis = analysis_of(calls, duration_s=2**33 * STEP_NS / 1e9)
     path = write_capture_page([analysis], tmp_path / "page.html")
     with opened(chromium, path) as page:
