@@ -13,6 +13,10 @@ the tool and the decoder is shown beside. The aim is less than 3 % at 20,000 cal
 Other programs on the machine disturb (caches, context switches): their share of the CPUs is
 measured in every run, and a block with a run in which it was above --others is made again.
 
+On a machine that does not get quiet, perf tells what is left of it (--perf): the share of samples
+of the load's CPU time that lie within the kernel's copying for the capture. It knows nothing of
+caches and context switches, but other programs do not disturb it.
+
 Two shapes of load: `apart` (4 clients with one call outstanding each: every call is paid with
 four context switches, as a database's is) and `together` (one client sends 8 calls at once:
 the least CPU a call can cost, so that the collector's share is the largest). Both do nothing
@@ -38,6 +42,9 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 SETTLE_S = 0.5
+SAMPLES_PER_S = 5000
+COPYING = ("tpacket_rcv", "dev_queue_xmit_nit")
+"""Functions of the kernel that hand packets to captures."""
 ATTEMPTS = 20
 """So many times the repetitions' number of disturbed blocks is too much."""
 SHAPES = {"apart": (4, 1), "together": (1, 8)}
@@ -97,7 +104,7 @@ class Run:
         return self.cpu_s / self.calls * 1e6
 
 
-def carried_out(load: Load, collector: Any) -> Run:
+def carried_out(load: Load, collector: Any, watcher: Any = nullcontext) -> Run:
     with subprocess.Popen(
         load.command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -106,9 +113,10 @@ def carried_out(load: Load, collector: Any) -> Run:
         port = int(process.stdout.readline())
         with collector(load.transport, port) as evidence:
             began = Machine.now()
-            process.stdin.write("\n")
-            process.stdin.flush()
-            calls, took, cpu_s, late = process.stdout.readline().split()
+            with watcher(process.pid):
+                process.stdin.write("\n")
+                process.stdin.flush()
+                calls, took, cpu_s, late = process.stdout.readline().split()
             busy = Machine.now().since(began)
     seen = evidence[0] if evidence else None
     tool_cpu_s = (seen.cpu_s or 0.0) if seen else 0.0
@@ -214,6 +222,29 @@ def ratio(found: dict[str, list[Run]]) -> str:
     return f"{result.ratio:.3f}{told}"
 
 
+def copying_share(load: Load) -> float:
+    """Of the load's CPU samples: those within the capture's part of the kernel."""
+    with tempfile.TemporaryDirectory(prefix="nfslab-capture-cost-") as name:
+        data = Path(name) / "perf.data"
+
+        @contextmanager
+        def recorded(pid: int) -> Any:
+            command = ["perf", "record", "-e", "cpu-clock", "-F", str(SAMPLES_PER_S), "-g"]
+            with subprocess.Popen(
+                [*command, "-o", str(data), "-p", str(pid)], stderr=subprocess.DEVNULL
+            ):
+                time.sleep(SETTLE_S)
+                yield
+
+        carried_out(load, captured, recorded)
+        stacks = subprocess.run(
+            ["perf", "script", "-i", str(data), "-F", "comm,ip,sym"],
+            capture_output=True, text=True, check=True,
+        ).stdout.split("\n\n")  # fmt: skip
+    samples = [stack for stack in stacks if stack.strip()]
+    return sum(any(name in stack for name in COPYING) for stack in samples) / len(samples)
+
+
 def program(given: Path | None) -> Path:
     """The load's program, built when none is given."""
     if given is not None:
@@ -248,6 +279,7 @@ def asked() -> argparse.Namespace:
         "--others", type=float, default=0.05, help="share of the CPUs that others may take"
     )
     parser.add_argument("--load", type=Path, help="the load's program, built elsewhere")
+    parser.add_argument("--perf", action="store_true", help="sample the load's CPU, too")
     parser.add_argument("--small", action="store_true", help="half a second: does it still run?")
     return parser.parse_args()
 
@@ -272,6 +304,7 @@ def main() -> int:
     )
     built, disturbed = program(options.load), 0
     shares: list[float] = []
+    told: list[str] = []
     for transport in options.transport or ("tcp",):
         for shape in options.shape or SHAPES:
             load = Load(built, transport, shape, options.rate, options.seconds)
@@ -279,6 +312,10 @@ def main() -> int:
             show(load, found)
             disturbed += more
             shares += [run.others for runs in found.values() for run in runs]
+            if options.perf:
+                told.append(f"{load.transport} {shape} {copying_share(load):.1%}")
+    if told:
+        print(f"\nCPU samples of the load within the kernel's copying (perf): {', '.join(told)}")
     print(
         f"\nOther programs took {statistics.median(shares):.0%} of the CPUs in the middle; "
         f"{disturbed} blocks with more than {options.others:.0%} were made again"
