@@ -325,9 +325,10 @@ fn to_python(py: Python<'_>, error: &TraceError) -> PyErr {
 fn split(error: &TraceError) -> (String, String) {
     match error {
         TraceError::Io { name, source } => (format!("cannot read {name}"), source.to_string()),
-        TraceError::NotACapture { name, found } => {
-            (format!("{name} is not a packet capture"), found.clone())
-        }
+        TraceError::NotACapture { name, found } => (
+            format!("{name} is not a packet capture"),
+            format!("found instead: {found}"),
+        ),
         TraceError::Compression { name, bytes, why } => (
             format!("{name}: the compressed data is damaged after {bytes} bytes"),
             why.clone(),
