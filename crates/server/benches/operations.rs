@@ -4,8 +4,8 @@
 //! 4 KiB, 64 calls outstanding and one. The client is a sliding window on one connection in the
 //! main thread. CPU is CLOCK_THREAD_CPUTIME_ID of the server's thread over the timed part alone;
 //! rounds of echo and server alternate, the median of each is printed. A debug build says so.
-#![allow(clippy::unwrap_used)]
 
+use std::error::Error;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
@@ -21,32 +21,41 @@ use server::store::null::NullStore;
 use server::store::{Payload, Store};
 use server::{Caller, HandleKey};
 use wire::Encode;
-use wire::nfs3::{GETATTR3args, READ3args, createhow3, nfs_fh3, sattr3, stable_how};
+use wire::nfs3::{GETATTR3args, READ3args, createhow3, nfs_fh3, nfsstat3, sattr3, stable_how};
 use wire::rpc::{AuthSysParms, OpaqueAuth, encode_call};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const ROUNDS: usize = 7;
 const BLOCK: u32 = 4096;
+/// The reply to a NULL: a mark and 24 bytes.
+const ECHO_REPLY_BYTES: usize = 28;
 
 /// Runs `count` copies of one call, `depth` outstanding; every reply has `reply_bytes` with mark.
-fn drive(stream: &mut TcpStream, call: &[u8], reply_bytes: usize, depth: usize, count: usize) {
+fn drive(
+    stream: &mut TcpStream,
+    (call, reply_bytes): (&[u8], usize),
+    (depth, count): (usize, usize),
+) -> Outcome<()> {
     let window = call.repeat(depth);
     let mut buffer = vec![0; 1 << 20];
     let (mut sent, mut replied, mut partial) = (depth.min(count), 0, 0);
-    stream.write_all(&window[..sent * call.len()]).unwrap();
+    stream.write_all(&window[..sent * call.len()])?;
     while replied < count {
-        let taken = stream.read(&mut buffer).unwrap();
+        let taken = stream.read(&mut buffer)?;
         assert!(taken > 0, "the server closed the connection");
         partial += taken;
         let whole = partial / reply_bytes;
         partial %= reply_bytes;
         replied += whole;
         let more = whole.min(count - sent);
-        stream.write_all(&window[..more * call.len()]).unwrap();
+        stream.write_all(&window[..more * call.len()])?;
         sent += more;
     }
+    Ok(())
 }
 
-fn call_bytes(procedure: u32, args: &impl Encode) -> Vec<u8> {
+fn call_bytes(procedure: u32, args: &impl Encode) -> Outcome<Vec<u8>> {
     let credential = AuthSysParms {
         stamp: 1,
         machine_name: b"bench",
@@ -56,11 +65,11 @@ fn call_bytes(procedure: u32, args: &impl Encode) -> Vec<u8> {
     };
     let mut call = vec![0; 4];
     let none = OpaqueAuth::NONE;
-    encode_call(&mut call, 1, [100_003, 3, procedure], &credential, &none).unwrap();
-    args.encode(&mut call).unwrap();
+    encode_call(&mut call, 1, [100_003, 3, procedure], &credential, &none)?;
+    args.encode(&mut call)?;
     let mark = 0x8000_0000 | (call.len() as u32 - 4);
     call[..4].copy_from_slice(&mark.to_be_bytes());
-    call
+    Ok(call)
 }
 
 /// An epoll loop that answers each call of `call_bytes` with `reply_bytes` bytes.
@@ -97,17 +106,19 @@ fn echo(
 /// (CPU ns per operation of the other side, wall ns per operation).
 fn measured(
     address: SocketAddr,
-    cpu: impl Fn() -> u64,
+    cpu: impl Fn() -> Option<u64>,
     (call, reply_bytes): (&[u8], usize),
     (depth, count): (usize, usize),
-) -> (f64, f64) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_nodelay(true).unwrap();
-    drive(&mut stream, call, reply_bytes, depth, count / 10);
-    let (before, start) = (cpu(), Instant::now());
-    drive(&mut stream, call, reply_bytes, depth, count);
+) -> Outcome<(f64, f64)> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_nodelay(true)?;
+    drive(&mut stream, (call, reply_bytes), (depth, count / 10))?;
+    let gone = "the server's loop has ended";
+    let (before, start) = (cpu().ok_or(gone)?, Instant::now());
+    drive(&mut stream, (call, reply_bytes), (depth, count))?;
     let wall = start.elapsed().as_nanos() as f64;
-    ((cpu() - before) as f64 / count as f64, wall / count as f64)
+    let used = cpu().ok_or(gone)? - before;
+    Ok((used as f64 / count as f64, wall / count as f64))
 }
 
 fn median(mut values: Vec<(f64, f64)>) -> (f64, f64) {
@@ -118,22 +129,25 @@ fn median(mut values: Vec<(f64, f64)>) -> (f64, f64) {
     (pick(|v| v.0), pick(|v| v.1))
 }
 
-fn main() {
+fn main() -> Outcome<()> {
     if cfg!(debug_assertions) {
         println!("debug build: these figures mean nothing");
     }
-    let peer: SocketAddr = "127.0.0.1:1".parse().unwrap();
+    let peer: SocketAddr = "127.0.0.1:1".parse()?;
     let admin = Caller::with_ids(peer, 0, 0);
     let memory = MemoryStore::new(1 << 28, 1, &admin);
     let how = createhow3::UNCHECKED(sattr3::UNCHANGED);
-    let (file, _) = memory.create(&admin, &memory.root(), b"f", &how).unwrap();
+    let failed = |status: nfsstat3| format!("the store says {status:?}");
+    let created = memory.create(&admin, &memory.root(), b"f", &how);
+    let file = created.map_err(|e| failed(e.0))?.0;
     let data = vec![7; 1 << 20];
     let unstable = stable_how::UNSTABLE;
     memory
         .write(&admin, &file.handle, 0, &data, unstable)
-        .unwrap();
+        .map_err(|e| failed(e.0))?;
     let null = NullStore::new(1 << 30);
-    let (null_file, _) = null.lookup(&admin, &null.root(), b"f").unwrap();
+    let found = null.lookup(&admin, &null.root(), b"f");
+    let null_file = found.map_err(|e| failed(e.0))?.0;
     let stores: [(&str, Arc<dyn Store>, server::Handle); 2] = [
         ("memory", Arc::new(memory), file.handle),
         ("null", Arc::new(null), null_file.handle),
@@ -144,7 +158,7 @@ fn main() {
         let export = Export::new("/", store, ExportOptions::default());
         let service = Arc::new(Service::new(vec![export], key));
         // The export's number is the service's own: a handle comes from MNT as for any client.
-        let sealed = sealed_like(&service, &key, &handle);
+        let sealed = sealed_like(&service, &key, &handle)?;
         let object = nfs_fh3(&sealed);
         let read = READ3args {
             file: object,
@@ -152,55 +166,63 @@ fn main() {
             count: BLOCK,
         };
         let operations = [
-            ("GETATTR", call_bytes(1, &GETATTR3args { object })),
-            ("READ_4K", call_bytes(6, &read)),
+            ("GETATTR", call_bytes(1, &GETATTR3args { object })?),
+            ("READ_4K", call_bytes(6, &read)?),
         ];
         for (operation, call) in operations {
-            let reply_bytes = reply_length(&service, &call);
-            for (depth, count) in [(64, 200_000), (1, 20_000)] {
-                let (mut servers, mut echoes) = (Vec::new(), Vec::new());
-                for _ in 0..ROUNDS {
-                    let (call_length, run) = (call.len(), (depth, count));
-                    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-                    let address = listener.local_addr().unwrap();
-                    let cpu = Arc::new(AtomicU64::new(0));
-                    let counted = Arc::clone(&cpu);
-                    // The echo of a NULL: a mark and 24 bytes.
-                    let thread = std::thread::spawn(move || echo(listener, call_length, 28, cpu));
-                    let now = || counted.load(Ordering::Acquire);
-                    echoes.push(measured(address, now, (&call, 28), run));
-                    thread.join().unwrap().unwrap();
-                    let listen = vec!["127.0.0.1:0".parse().unwrap()];
-                    let options = ServerOptions {
-                        listen,
-                        ..ServerOptions::default()
-                    };
-                    let server = RunningServer::start(Arc::clone(&service), options).unwrap();
-                    let now = || server.loop_cpu_ns().unwrap();
-                    servers.push(measured(
-                        server.addresses()[0],
-                        now,
-                        (&call, reply_bytes),
-                        run,
-                    ));
-                    server.stop().unwrap();
-                }
-                let ((cpu, wall), (echo_cpu, echo_wall)) = (median(servers), median(echoes));
+            for run in [(64, 200_000), (1, 20_000)] {
                 println!(
-                    "{name:<7} {operation:<10} {depth:>5} {cpu:>10.0} {echo_cpu:>8.0} {:>6.2} \
-                     {wall:>8.0} {echo_wall:>13.0} {:>6.2}",
-                    cpu / echo_cpu,
-                    wall / echo_wall
+                    "{name:<7} {operation:<10} {}",
+                    compared(&service, &call, run)?
                 );
             }
         }
     }
+    Ok(())
+}
+
+/// Alternates echo and server; a line of the medians.
+fn compared(service: &Arc<Service>, call: &[u8], run: (usize, usize)) -> Outcome<String> {
+    let reply_bytes = reply_length(service, call);
+    let (mut servers, mut echoes) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let call_length = call.len();
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let address = listener.local_addr()?;
+        let cpu = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&cpu);
+        let thread = std::thread::spawn(move || echo(listener, call_length, ECHO_REPLY_BYTES, cpu));
+        let now = || Some(counted.load(Ordering::Acquire));
+        echoes.push(measured(address, now, (call, ECHO_REPLY_BYTES), run)?);
+        thread.join().map_err(|_| "the echo panicked")??;
+        let listen = vec!["127.0.0.1:0".parse()?];
+        let options = ServerOptions {
+            listen,
+            ..ServerOptions::default()
+        };
+        let server = RunningServer::start(Arc::clone(service), options)?;
+        let now = || server.loop_cpu_ns();
+        servers.push(measured(
+            server.addresses()[0],
+            now,
+            (call, reply_bytes),
+            run,
+        )?);
+        server.stop()?;
+    }
+    let ((cpu, wall), (echo_cpu, echo_wall)) = (median(servers), median(echoes));
+    let (depth, _) = run;
+    Ok(format!(
+        "{depth:>5} {cpu:>10.0} {echo_cpu:>8.0} {:>6.2} {wall:>8.0} {echo_wall:>13.0} {:>6.2}",
+        cpu / echo_cpu,
+        wall / echo_wall
+    ))
 }
 
 fn ask(service: &Service, message: &[u8]) -> (Vec<u8>, usize) {
     let (mut head, mut payload) = (Vec::new(), Payload::new());
     if let Received::Call(call) = receive(message) {
-        let peer = "127.0.0.1:1".parse().unwrap();
+        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
         service.answer(peer, &call, &mut head, &mut payload);
     }
     (head, payload.len())
@@ -214,13 +236,14 @@ fn reply_length(service: &Service, call: &[u8]) -> usize {
 }
 
 /// The handle as a client holds it: the root's from MNT tells the export's number.
-fn sealed_like(service: &Service, key: &HandleKey, handle: &server::Handle) -> Vec<u8> {
+fn sealed_like(service: &Service, key: &HandleKey, handle: &server::Handle) -> Outcome<Vec<u8>> {
     let mut call = Vec::new();
     let none = OpaqueAuth::NONE;
-    encode_call(&mut call, 1, [100_005, 3, 1], &none, &none).unwrap();
-    wire::mount::dirpath(b"/").encode(&mut call).unwrap();
+    encode_call(&mut call, 1, [100_005, 3, 1], &none, &none)?;
+    wire::mount::dirpath(b"/").encode(&mut call)?;
     let (reply, _) = ask(service, &call);
-    let length = u32::from_be_bytes(reply[28..32].try_into().unwrap()) as usize;
-    let (export, _) = key.open(&reply[32..32 + length]).unwrap();
-    key.seal(export, handle).as_bytes().to_vec()
+    let length = u32::from_be_bytes(reply[28..32].try_into()?) as usize;
+    let opened = key.open(&reply[32..32 + length]);
+    let (export, _) = opened.map_err(|status| format!("MNT: {status:?}"))?;
+    Ok(key.seal(export, handle).as_bytes().to_vec())
 }

@@ -292,3 +292,122 @@ fn the_port_is_free_after_a_stop() {
     );
     assert_eq!(again.addresses()[0], address);
 }
+
+#[test]
+fn a_half_closed_connection_still_gets_its_replies() {
+    let service = Arc::new(memory_service(ExportOptions::default()));
+    let root = root_handle(&service);
+    let model = ModelDescription {
+        delay_ns: 3_000_000,
+        ..ModelDescription::default()
+    };
+    let server = start(
+        service,
+        ServerOptions {
+            model: Some(model),
+            ..ServerOptions::default()
+        },
+    );
+    let mut stream = connect(&server);
+    let asks: Vec<u8> = (0..50)
+        .flat_map(|xid| marked(&getattr(xid, &root)))
+        .collect();
+    stream.write_all(&asks).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut all = Vec::new();
+    stream.read_to_end(&mut all).unwrap();
+    assert_eq!(all.len(), 50 * (4 + 24 + 4 + 84));
+}
+
+#[test]
+fn a_read_that_no_datagram_holds_is_an_error_not_silence() {
+    let service = Arc::new(memory_service(ExportOptions::default()));
+    let file = create(&service, &root_handle(&service), b"big");
+    let data = vec![1; 100_000];
+    let args = WRITE3args {
+        file: nfs_fh3(&file),
+        offset: 0,
+        count: 100_000,
+        stable: stable_how::UNSTABLE,
+        data: payload3(&data),
+    };
+    calls::ask(&service, &call(1, NFS3, 7, &args)).unwrap();
+    let server = start(
+        service,
+        ServerOptions {
+            udp: true,
+            ..ServerOptions::default()
+        },
+    );
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut datagram = vec![0; 70_000];
+    for (count, status) in [
+        (65_536, wire::rpc::ReplyStatus::SystemError),
+        (32_768, wire::rpc::ReplyStatus::Success),
+    ] {
+        let args = READ3args {
+            file: nfs_fh3(&file),
+            offset: 0,
+            count,
+        };
+        socket
+            .send_to(&call(9, NFS3, 6, &args), server.addresses()[0])
+            .unwrap();
+        let (length, _) = socket.recv_from(&mut datagram).unwrap();
+        assert_eq!(
+            Reply::parse(&datagram[..length]).unwrap().status,
+            Some(status)
+        );
+    }
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config {
+        cases: 60,
+        failure_persistence: None,
+        ..Default::default()
+    })]
+    /// Whatever stands between them, each call is answered at most once, and nothing else is.
+    #[test]
+    fn mutated_streams_answer_each_call_at_most_once(
+        changes in proptest::collection::vec(
+            (0usize..40, 0usize..200, proptest::prelude::any::<u8>()), 0..12),
+        pieces in 1usize..500,
+    ) {
+        let service = Arc::new(memory_service(ExportOptions::default()));
+        let root = root_handle(&service);
+        let server = start(service, ServerOptions::default());
+        let mut stream = connect(&server);
+        let mut records: Vec<Vec<u8>> =
+            (0..40).map(|xid| marked(&getattr(0x4040_4000 + xid, &root))).collect();
+        for (record, place, change) in changes {
+            // The xid stays (bytes 4 to 7): it is what answers are counted by.
+            let length = records[record].len();
+            let place = place % length;
+            if !(4..8).contains(&place) {
+                records[record][place] ^= change;
+            }
+        }
+        for piece in records.concat().chunks(pieces) {
+            // The server may have closed a stream that it cannot follow.
+            if stream.write_all(piece).is_err() {
+                break;
+            }
+        }
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let mut all = Vec::new();
+        let _ = stream.read_to_end(&mut all);
+        let mut seen = HashSet::new();
+        let mut rest = &all[..];
+        while rest.len() >= 8 {
+            let mark = u32::from_be_bytes(rest[..4].try_into().unwrap()) & 0x7fff_ffff;
+            let Some(reply) = rest.get(4..4 + mark as usize) else { break };
+            let xid = u32::from_be_bytes(reply[..4].try_into().unwrap());
+            proptest::prop_assert!(seen.insert(xid), "answered twice: {:x}", xid);
+            rest = &rest[4 + mark as usize..];
+        }
+        proptest::prop_assert!(seen.len() <= 40);
+        server.stop().unwrap();
+    }
+}

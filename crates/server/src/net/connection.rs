@@ -35,6 +35,8 @@ pub struct Connection {
     pub interest: EventFlags,
     /// True if it waits to be flushed in this turn.
     pub dirty: bool,
+    /// True once the other end sends no more: replies still go out, then it is closed.
+    pub ending: bool,
 }
 
 impl Connection {
@@ -52,6 +54,7 @@ impl Connection {
             unsent: VecDeque::new(),
             interest: EventFlags::IN,
             dirty: false,
+            ending: false,
         }
     }
 
@@ -62,10 +65,16 @@ impl Connection {
             || self.outstanding_bytes > MAX_OUTSTANDING_BYTES
     }
 
+    /// True if it has ended and nothing is left to be sent.
+    pub fn is_over(&self) -> bool {
+        let in_work = self.outgoing.queued_bytes() + self.outstanding + self.held.len();
+        self.ending && in_work == 0
+    }
+
     /// What epoll should watch for now.
     pub fn wanted(&self) -> EventFlags {
         let mut wanted = EventFlags::empty();
-        if !self.is_blocked() && self.held.is_empty() {
+        if !self.is_blocked() && self.held.is_empty() && !self.ending {
             wanted |= EventFlags::IN;
         }
         if self.outgoing.queued_bytes() > 0 {

@@ -3,12 +3,15 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use measure::clock::{Clock, MonotonicClock};
 
-use crate::protocol::{Outcome, Received, Service, receive};
+use wire::rpc::ReplyStatus;
+
+use crate::protocol::{Outcome, Received, Service, receive, refuse};
 use crate::store::Payload;
 
 /// Most worker threads.
@@ -82,6 +85,25 @@ pub fn execute(service: &Service, work: &Work) -> Option<Finished> {
     })
 }
 
+/// The answer to a call whose procedure panicked (its message is on standard error).
+fn failed(work: &Work) -> Finished {
+    let now_ns = MonotonicClock.now_ns();
+    let xid = work
+        .message
+        .first_chunk()
+        .map_or(0, |xid| u32::from_be_bytes(*xid));
+    let mut head = Vec::new();
+    refuse(xid, ReplyStatus::SystemError, &mut head);
+    Finished {
+        call: work.call,
+        head,
+        payload: Payload::new(),
+        outcome: Outcome::Refused(ReplyStatus::SystemError),
+        started_ns: now_ns,
+        finished_ns: now_ns,
+    }
+}
+
 impl Pool {
     /// Starts threads (1 to [`MAX_THREADS`]); each finished call writes to `wake`.
     pub fn start(
@@ -149,8 +171,12 @@ fn run(shared: &Shared) {
                 .unwrap_or_else(PoisonError::into_inner);
         };
         drop(queue);
-        let Some(done) = execute(&shared.service, &work) else {
-            continue;
+        // A defect in a store must not leave its caller without an answer for ever.
+        let guarded = AssertUnwindSafe(|| execute(&shared.service, &work));
+        let done = match catch_unwind(guarded) {
+            Ok(Some(done)) => done,
+            Ok(None) => continue,
+            Err(_) => failed(&work),
         };
         let mut finished = shared
             .finished

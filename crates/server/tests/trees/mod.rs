@@ -29,9 +29,16 @@ impl Tree {
         }
     }
     pub fn directory(kernel_handles: bool) -> Self {
+        Self::folder(kernel_handles, true)
+    }
+    /// Without fsync for names: for many calls.
+    pub fn unsettled(kernel_handles: bool) -> Self {
+        Self::folder(kernel_handles, false)
+    }
+    fn folder(kernel_handles: bool, stable_names: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let options = DirectoryOptions {
-            stable_names: true,
+            stable_names,
             kernel_handles,
             instance: 9,
         };

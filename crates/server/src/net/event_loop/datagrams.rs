@@ -1,4 +1,4 @@
-//! UDP: one datagram, one call; replies that no datagram holds are counted, not sent.
+//! UDP: one datagram, one call; a reply that no datagram holds is counted and becomes an error.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -9,6 +9,8 @@ use super::super::counters::count;
 use super::super::pending::Origin;
 use super::super::{MAX_DATAGRAM_BYTES, MAX_DATAGRAMS, is_allowed};
 use super::{Loop, TAKEN_PER_TURN};
+use wire::rpc::ReplyStatus;
+
 use crate::model::Engine;
 use crate::protocol::{Received, receive, refuse, runs_once};
 use crate::record::CallRecord;
@@ -113,10 +115,21 @@ impl Loop {
                 copies = 2;
             }
         }
+        let mut refused = Vec::new();
+        let mut reply = reply;
+        if reply.len() > MAX_DATAGRAM_BYTES {
+            // The client hears that this cannot be, rather than nothing again and again.
+            count(&self.counters.unsent_datagrams);
+            let xid = reply
+                .first_chunk()
+                .map_or(0, |xid| u32::from_be_bytes(*xid));
+            refuse(xid, ReplyStatus::SystemError, &mut refused);
+            reply = &refused;
+        }
         for _ in 0..copies {
             let sent = match self.datagrams.get(socket) {
-                Some(socket) if reply.len() <= MAX_DATAGRAM_BYTES => socket.send_to(reply, peer),
-                _ => Err(ErrorKind::InvalidInput.into()),
+                Some(socket) => socket.send_to(reply, peer),
+                None => Err(ErrorKind::NotConnected.into()),
             };
             if sent.is_err() {
                 count(&self.counters.unsent_datagrams);

@@ -81,7 +81,7 @@ impl Loop {
         if !flags.intersects(epoll::EventFlags::IN | gone) {
             return;
         }
-        if connection.is_blocked() || !connection.held.is_empty() {
+        if connection.is_blocked() || !connection.held.is_empty() || connection.ending {
             // Nothing is read under back-pressure, nor before what was held back.
             if flags.intersects(gone) {
                 self.close(index);
@@ -89,7 +89,8 @@ impl Loop {
             return;
         }
         match connection.stream.read(buffer) {
-            Ok(0) => self.close(index),
+            // Half closed: what is in work is still answered (`flush` closes in the end).
+            Ok(0) => connection.ending = true,
             Ok(taken) => {
                 let bytes = buffer.get(..taken).unwrap_or_default();
                 self.take_bytes(index, bytes);
@@ -242,6 +243,10 @@ impl Loop {
                 let held = std::mem::take(&mut connection.held);
                 mark_dirty(&mut self.dirty, connection, index);
                 self.take_bytes(index, &held);
+                continue;
+            }
+            if connection.is_over() {
+                self.close(index);
                 continue;
             }
             let wanted = connection.wanted();

@@ -51,11 +51,14 @@ impl DirectoryStore {
         dir: &Object,
         needed: u32,
     ) -> Result<(), nfsstat3> {
+        if !dir.is_directory() {
+            return Err(nfsstat3::NFS3ERR_NOTDIR);
+        }
         if self.acts_as_caller {
             return act_as(caller);
         }
         let seen = attributes(&dir.stat);
-        if seen.type_ == ftype3::NF3DIR && granted(&seen, caller) & needed != needed {
+        if granted(&seen, caller) & needed != needed {
             return Err(nfsstat3::NFS3ERR_ACCES);
         }
         Ok(())
@@ -342,10 +345,10 @@ impl DirectoryStore {
         dir: &Object,
         name: &[u8],
     ) -> Result<(), nfsstat3> {
+        self.act_in(caller, dir, WRITE | EXECUTE)?;
         if file.is_directory() {
             return Err(nfsstat3::NFS3ERR_ISDIR);
         }
-        self.act_in(caller, dir, WRITE | EXECUTE)?;
         let flags = AtFlags::SYMLINK_FOLLOW;
         rustix::fs::linkat(CWD, proc_path(&file.fd), &dir.fd, name, flags).map_err(status_of)?;
         self.act_as_server()?;

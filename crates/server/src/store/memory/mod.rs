@@ -11,6 +11,7 @@
 //! Limits: access times move only when they are older than the last change (as `relatime`).
 
 mod content;
+mod data;
 mod inode;
 mod namespace;
 
@@ -22,11 +23,10 @@ use wire::nfs3::{
 };
 
 use self::inode::{Entries, Inode, Kind, Table};
-use super::permission::{EXECUTE, READ, access_bits, check_setattr, granted, may_read, may_write};
+use super::permission::{EXECUTE, READ, access_bits, check_setattr, granted};
 use super::{
-    Changed, DirectorySink, Entry, FILE_BYTES_MAX, Found, LinkWcc, ListFrom, NO_WCC, Payload,
-    READ_BYTES_MAX, ReadDone, RenameWcc, Seen, Special, Store, StoreDescription, StoreKind,
-    WriteDone, wcc_before,
+    Changed, DirectorySink, Entry, Found, LinkWcc, ListFrom, NO_WCC, Payload, ReadDone, RenameWcc,
+    Seen, Special, Store, StoreDescription, StoreKind, WriteDone, wcc_before,
 };
 use crate::{Caller, Handle};
 
@@ -183,90 +183,6 @@ impl State {
         set(&mut inode.mtime, new.mtime, now);
         inode.ctime = now;
         Ok(())
-    }
-
-    fn resize(&mut self, number: u64, size: u64) -> Result<(), nfsstat3> {
-        let inode = self.table.get_mut(number)?;
-        let Kind::File(content, _) = &mut inode.kind else {
-            return Err(match inode.kind {
-                Kind::Directory(_) => nfsstat3::NFS3ERR_ISDIR,
-                _ => nfsstat3::NFS3ERR_INVAL,
-            });
-        };
-        if size > FILE_BYTES_MAX {
-            return Err(nfsstat3::NFS3ERR_FBIG);
-        }
-        let before = content.used_bytes();
-        if size < inode.size {
-            content.cut(size);
-        }
-        let freed = before - content.used_bytes();
-        inode.size = size;
-        self.release(freed);
-        Ok(())
-    }
-
-    fn write(
-        &mut self,
-        caller: &Caller,
-        number: u64,
-        offset: u64,
-        data: &[u8],
-    ) -> Result<(), nfsstat3> {
-        let limit_left = self.limit_bytes.saturating_sub(self.used_bytes);
-        let inode = self.table.get_mut(number)?;
-        if !may_write(&inode.attributes(number), caller) {
-            return Err(nfsstat3::NFS3ERR_ACCES);
-        }
-        let Kind::File(content, _) = &mut inode.kind else {
-            return Err(nfsstat3::NFS3ERR_INVAL);
-        };
-        let end = offset
-            .checked_add(data.len() as u64)
-            .filter(|end| *end <= FILE_BYTES_MAX)
-            .ok_or(nfsstat3::NFS3ERR_FBIG)?;
-        if data.is_empty() {
-            return Ok(());
-        }
-        let added = content.missing_pages(offset, data.len()) * super::payload::PAGE_BYTES as u64;
-        if added > limit_left {
-            return Err(nfsstat3::NFS3ERR_NOSPC);
-        }
-        content.write(offset, data);
-        inode.size = inode.size.max(end);
-        inode.mtime = now();
-        inode.ctime = inode.mtime;
-        self.used_bytes += added;
-        Ok(())
-    }
-
-    fn read(
-        &mut self,
-        caller: &Caller,
-        number: u64,
-        (offset, count): (u64, u32),
-        payload: &mut Payload,
-    ) -> Result<ReadDone, nfsstat3> {
-        let inode = self.table.get_mut(number)?;
-        if !may_read(&inode.attributes(number), caller) {
-            return Err(nfsstat3::NFS3ERR_ACCES);
-        }
-        let Kind::File(content, _) = &inode.kind else {
-            return Err(match inode.kind {
-                Kind::Directory(_) => nfsstat3::NFS3ERR_ISDIR,
-                _ => nfsstat3::NFS3ERR_INVAL,
-            });
-        };
-        let left = inode.size.saturating_sub(offset);
-        let count = u64::from(count.min(READ_BYTES_MAX)).min(left);
-        content.read(offset, count as usize, payload);
-        if inode.atime <= inode.mtime {
-            inode.atime = now();
-        }
-        Ok(ReadDone {
-            count: count as u32,
-            eof: count == left,
-        })
     }
 }
 

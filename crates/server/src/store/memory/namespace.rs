@@ -259,6 +259,10 @@ impl State {
             return Err(nfsstat3::NFS3ERR_INVAL);
         }
         if let Some(replaced) = replaced {
+            if self.is_below(from, replaced) {
+                // It holds the directory that the name comes from (rename(2): ENOTEMPTY).
+                return Err(nfsstat3::NFS3ERR_NOTEMPTY);
+            }
             let seen = self.table.get(replaced)?.attributes(replaced);
             if !may_unlink(&to_seen, &seen, caller) {
                 return Err(nfsstat3::NFS3ERR_ACCES);
