@@ -5,8 +5,8 @@
 //! Beside it the floor: a bare epoll loop that sends as many NULL calls and takes their replies
 //! without looking at them. All ways take turns in every round; medians over rounds, with the least
 //! and the greatest. With an argument that is a number, so many calls per round.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A bench fails loudly.
 
+use std::error::Error;
 use std::hint::black_box;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -29,16 +29,16 @@ const CALLS: u64 = 200_000;
 const DEPTHS: [usize; 2] = [64, 1];
 
 /// A reply with its record mark; the transaction id stands at byte 4.
-fn canned(body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+fn canned(body: impl FnOnce(&mut Vec<u8>) -> wire::Result<()>) -> wire::Result<Vec<u8>> {
     let mut out = Vec::new();
     let place = wire::record::begin_record(&mut out);
-    encode_reply(&mut out, 0, &OpaqueAuth::NONE, ReplyStatus::Success).unwrap();
-    body(&mut out);
-    wire::record::finish_record(&mut out, place, 0).unwrap();
-    out
+    encode_reply(&mut out, 0, &OpaqueAuth::NONE, ReplyStatus::Success)?;
+    body(&mut out)?;
+    wire::record::finish_record(&mut out, place, 0)?;
+    Ok(out)
 }
 
-fn attributes(out: &mut Vec<u8>) {
+fn attributes(out: &mut Vec<u8>) -> wire::Result<()> {
     let time = nfstime3 {
         seconds: 1,
         nseconds: 2,
@@ -62,109 +62,108 @@ fn attributes(out: &mut Vec<u8>) {
         ctime: time,
     };
     let result: wire::nfs3::GETATTR3res = Res::Ok(GETATTR3resok { obj_attributes });
-    result.encode(out).unwrap();
+    result.encode(out)
 }
 
-/// Answers GETATTR and NULL with as little work as can be.
-fn serve(mut stream: TcpStream) {
-    stream.set_nodelay(true).unwrap();
-    let getattr = canned(attributes);
-    let null = canned(|_| {});
+/// The big-endian word at `place`, as it stands.
+fn word(bytes: &[u8], place: usize) -> Option<[u8; 4]> {
+    bytes.get(place..)?.first_chunk::<4>().copied()
+}
+
+/// Answers GETATTR and NULL with as little work as can be, until the client has gone.
+fn serve(mut stream: TcpStream) -> Option<()> {
+    stream.set_nodelay(true).ok()?;
+    let getattr = canned(attributes).ok()?;
+    let null = canned(|_| Ok(())).ok()?;
     let mut input = vec![0; 1 << 18];
     let mut held = 0;
     let mut output = Vec::new();
     loop {
-        match stream.read(&mut input[held..]) {
-            Ok(0) | Err(_) => return,
-            Ok(bytes) => held += bytes,
+        match stream.read(&mut input[held..]).ok()? {
+            0 => return None,
+            bytes => held += bytes,
         }
         let mut at = 0;
         output.clear();
         while held - at >= 28 {
-            let word = |place: usize| -> [u8; 4] { input[place..place + 4].try_into().unwrap() };
-            let length = (u32::from_be_bytes(word(at)) & 0x7fff_ffff) as usize;
+            let mark = u32::from_be_bytes(word(&input, at)?);
+            let length = (mark & 0x7fff_ffff) as usize;
             if held - at < 4 + length {
                 break;
             }
-            let procedure = u32::from_be_bytes(word(at + 24));
+            let procedure = u32::from_be_bytes(word(&input, at + 24)?);
             let reply = if procedure == 1 { &getattr } else { &null };
             let start = output.len();
             output.extend_from_slice(reply);
-            output[start + 4..start + 8].copy_from_slice(&word(at + 4));
+            output[start + 4..start + 8].copy_from_slice(&word(&input, at + 4)?);
             at += 4 + length;
         }
         input.copy_within(at..held, 0);
         held -= at;
-        if stream.write_all(&output).is_err() {
-            return;
-        }
+        stream.write_all(&output).ok()?;
     }
 }
 
-fn start_server() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
+fn start_server() -> std::io::Result<SocketAddr> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = listener.local_addr()?;
     std::thread::spawn(move || {
         while let Ok((stream, _)) = listener.accept() {
             std::thread::spawn(move || serve(stream));
         }
     });
-    address
+    Ok(address)
 }
 
 /// CPU and wall nanoseconds per call.
 type Cost = (f64, f64);
+type Outcome<T> = Result<T, Box<dyn Error>>;
 
-fn per_call(calls: u64, run: impl FnOnce()) -> Cost {
+fn per_call(calls: u64, run: impl FnOnce() -> Outcome<()>) -> Outcome<Cost> {
     let (cpu, wall) = (thread_cpu_ns(), Instant::now());
-    run();
+    run()?;
     let cpu = (thread_cpu_ns() - cpu) as f64;
-    (
-        cpu / calls as f64,
-        wall.elapsed().as_nanos() as f64 / calls as f64,
-    )
+    let wall = wall.elapsed().as_nanos() as f64;
+    Ok((cpu / calls as f64, wall / calls as f64))
 }
 
-fn engine(address: SocketAddr, depth: usize) -> Engine {
+fn engine(address: SocketAddr, depth: usize) -> Outcome<Engine> {
     let text = format!("max_requests={depth}");
-    let options = MountOptions::parse(&text).unwrap();
-    Engine::connect(address, &options, MonotonicClock).unwrap()
+    let options = MountOptions::parse(&text)?;
+    Ok(Engine::connect(address, &options, MonotonicClock)?)
 }
 
-fn getattrs(engine: &mut Engine, depth: usize, calls: u64) {
+fn getattrs(engine: &mut Engine, depth: usize, calls: u64) -> Outcome<()> {
     let arguments = GETATTR3args {
         object: nfs_fh3(&HANDLE),
     };
-    let mut submitted = 0;
-    let mut ended = 0;
+    let (mut submitted, mut ended, mut failed) = (0, 0, 0);
     while ended < calls {
         while submitted < calls && submitted - ended < depth as u64 {
-            engine
-                .submit_typed::<GetAttr>(&arguments, submitted)
-                .unwrap();
+            engine.submit_typed::<GetAttr>(&arguments, submitted)?;
             submitted += 1;
         }
-        engine
-            .poll(None, &mut |end| {
-                black_box(decode::<GetAttr>(end.result).unwrap());
-                ended += 1;
-            })
-            .unwrap();
+        engine.poll(None, &mut |end| {
+            failed += u64::from(black_box(decode::<GetAttr>(end.result)).is_err());
+            ended += 1;
+        })?;
     }
+    assert_eq!(failed, 0);
+    Ok(())
 }
 
 /// The floor: `depth` NULL calls out, their bytes in, nothing looked at.
-fn bare(stream: &mut TcpStream, depth: usize, calls: u64) {
+fn bare(stream: &mut TcpStream, depth: usize, calls: u64) -> Outcome<()> {
     let mut call = Vec::new();
     let place = wire::record::begin_record(&mut call);
     let none = OpaqueAuth::NONE;
-    encode_call(&mut call, 1, [wire::programs::NFS, 3, 0], &none, &none).unwrap();
-    wire::record::finish_record(&mut call, place, 0).unwrap();
+    encode_call(&mut call, 1, [wire::programs::NFS, 3, 0], &none, &none)?;
+    wire::record::finish_record(&mut call, place, 0)?;
     let batch = call.repeat(depth);
-    let reply_bytes = canned(|_| {}).len();
-    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+    let reply_bytes = canned(|_| Ok(()))?.len();
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     let data = epoll::EventData::new_u64(0);
-    epoll::add(&epoll, stream.as_fd(), data, epoll::EventFlags::IN).unwrap();
+    epoll::add(&epoll, stream.as_fd(), data, epoll::EventFlags::IN)?;
     let mut events = [epoll::Event {
         flags: epoll::EventFlags::empty(),
         data,
@@ -172,20 +171,21 @@ fn bare(stream: &mut TcpStream, depth: usize, calls: u64) {
     let mut input = vec![0; 1 << 16];
     let (mut sent, mut bytes_in) = (0_u64, 0);
     while sent < calls {
-        stream.write_all(&batch).unwrap();
+        stream.write_all(&batch)?;
         sent += depth as u64;
         while bytes_in < sent as usize * reply_bytes {
-            epoll::wait(&epoll, &mut events, None).unwrap();
-            bytes_in += stream.read(&mut input).unwrap();
+            epoll::wait(&epoll, &mut events, None)?;
+            bytes_in += stream.read(&mut input)?;
         }
     }
+    Ok(())
 }
 
-fn main() {
+fn main() -> Outcome<()> {
     let calls = std::env::args()
         .find_map(|a| a.parse().ok())
         .unwrap_or(CALLS);
-    let address = start_server();
+    let address = start_server()?;
     let names = [
         "bare NULL, epoll",
         "GETATTR, counters",
@@ -195,19 +195,19 @@ fn main() {
     let mut drained: Vec<RpcRecord> = Vec::new();
     for depth in DEPTHS {
         let calls = if depth == 1 { calls / 10 } else { calls } / 64 * 64;
-        let mut stream = TcpStream::connect(address).unwrap();
-        stream.set_nodelay(true).unwrap();
-        let mut plain = engine(address, depth);
-        let mut recorded = engine(address, depth);
+        let mut stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        let mut plain = engine(address, depth)?;
+        let mut recorded = engine(address, depth)?;
         let reader = recorded.record_every_call(client::record::ring::DEFAULT_RING_RECORDS);
         let mut costs: [Vec<Cost>; 3] = Default::default();
         for round in 0..=ROUNDS {
             for turn in 0..3 {
                 let way = (round + turn) % 3;
                 let cost = match way {
-                    0 => per_call(calls, || bare(&mut stream, depth, calls)),
-                    1 => per_call(calls, || getattrs(&mut plain, depth, calls)),
-                    _ => per_call(calls, || getattrs(&mut recorded, depth, calls)),
+                    0 => per_call(calls, || bare(&mut stream, depth, calls))?,
+                    1 => per_call(calls, || getattrs(&mut plain, depth, calls))?,
+                    _ => per_call(calls, || getattrs(&mut recorded, depth, calls))?,
                 };
                 if round > 0 {
                     costs[way].push(cost); // round 0 warms up
@@ -237,4 +237,5 @@ fn main() {
             counters.sends as f64 / counters.writes as f64
         );
     }
+    Ok(())
 }

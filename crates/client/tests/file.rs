@@ -3,9 +3,10 @@
 
 mod peer;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use client::attributes::AttributeCache;
 use client::nfs3::FileHandle;
 use client::{Client, Engine, File, MountOptions, SharedBytes};
 use measure::MonotonicClock;
@@ -17,6 +18,7 @@ struct Setting {
     server: MemoryServer,
     client: Arc<Client>,
     file: File,
+    attributes: Arc<Mutex<AttributeCache>>,
 }
 
 fn open(text: &str) -> Setting {
@@ -25,11 +27,19 @@ fn open(text: &str) -> Setting {
     let engine = Engine::connect(server.address, &options, MonotonicClock).unwrap();
     let client = Client::start_with(engine, Duration::ZERO).unwrap();
     let handle = FileHandle::new(FILE).unwrap();
-    let file = File::new(Arc::clone(&client), handle, None, &options);
+    let attributes = Arc::new(Mutex::new(AttributeCache::new(&options, 8)));
+    let file = File::new(
+        Arc::clone(&client),
+        handle,
+        None,
+        &options,
+        Some(Arc::clone(&attributes)),
+    );
     Setting {
         server,
         client,
         file,
+        attributes,
     }
 }
 
@@ -65,6 +75,27 @@ fn reads_are_split_and_short_answers_continued() {
     let none = file.read(20_000, 10).unwrap();
     assert_eq!((none.bytes.len(), none.end_of_file), (0, true));
     assert_eq!(file.read(0, 0).unwrap().bytes.len(), 0);
+}
+
+#[test]
+fn what_replies_say_of_attributes_is_kept() {
+    let Setting {
+        server,
+        file,
+        attributes,
+        ..
+    } = open("");
+    server.with(|state| state.view = pattern(100, 3));
+    let size = |attributes: &Mutex<AttributeCache>| {
+        let cache = attributes.lock().unwrap();
+        cache.last_seen(file.handle()).map(|found| found.size)
+    };
+    assert_eq!(size(&attributes), None);
+    file.read(0, 10).unwrap();
+    assert_eq!(size(&attributes), Some(100));
+    file.write(100, &shared(b"more")).unwrap();
+    file.sync().unwrap();
+    assert_eq!(size(&attributes), Some(104));
 }
 
 #[test]
@@ -131,6 +162,7 @@ fn a_read_sees_what_a_restarted_server_has_lost() {
         server,
         client,
         file,
+        ..
     } = open("");
     file.write(10, &shared(b"written")).unwrap();
     while file.dirty_bytes().0 > 0 {
@@ -150,6 +182,7 @@ fn overlapping_writes_arrive_in_order() {
         server,
         client,
         file,
+        ..
     } = open("nconnect=4");
     server.with(|state| state.holds_writes = true);
     std::thread::scope(|scope| {
@@ -174,6 +207,7 @@ fn an_error_sticks_until_it_is_reported_once() {
         server,
         client,
         file,
+        ..
     } = open("");
     server.with(|state| state.write_failures.push_back(nfsstat3::NFS3ERR_NOSPC));
     file.write(0, &shared(b"lost")).unwrap();

@@ -295,7 +295,6 @@ impl<C: Clock> Engine<C> {
     ) -> Result<(), Errno> {
         self.core.delivered = 0;
         let now_ns = self.clock.now_ns();
-        self.tend(now_ns, sink);
         self.dispatch(now_ns);
         self.flush(now_ns, sink);
         let timeout = self.wait_time(timeout);
@@ -316,10 +315,9 @@ impl<C: Clock> Engine<C> {
                 self.on_event(index, event.flags, sink);
             }
         }
-        if count == 0 || self.core.next_due_ns != u64::MAX {
-            let now_ns = self.clock.now_ns();
-            self.tend(now_ns, sink);
-        }
+        // Timers last: a reply that is there already is an answer in time, however late we look.
+        let now_ns = self.clock.now_ns();
+        self.tend(now_ns, sink);
         Ok(())
     }
 

@@ -160,7 +160,10 @@ impl<C: Clock> Engine<C> {
             self.core
                 .complete(entry, End::failure(error), midway, now_ns, sink);
         }
-        let silent = sends > 0 && link.received_ns < sent_ns;
+        // The last send had time to be answered, and not one byte came.
+        let waited_ns = now_ns.saturating_sub(sent_ns);
+        let silent =
+            sends > 0 && link.received_ns < sent_ns && waited_ns >= self.core.policy.initial_ns();
         if major && silent && link.transport == Transport::Tcp && link.state == LinkState::Up {
             self.lose(index, now_ns);
             return;

@@ -29,6 +29,9 @@ mod writing;
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use measure::{Clock, MonotonicClock};
+
+use crate::attributes::{Asked, AttributeCache};
 use crate::engine::Caller;
 use crate::handle::Client;
 use crate::nfs3::FileHandle;
@@ -62,11 +65,22 @@ struct Inner {
     changed: Condvar,
     /// One COMMIT at a time: its caller looks after what it finds.
     committing: Mutex<()>,
+    /// Told what replies say of the file's attributes.
+    attributes: Option<Arc<Mutex<AttributeCache>>>,
 }
 
 impl Inner {
     fn lock(&self) -> MutexGuard<'_, Dirty> {
         self.dirty.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the attribute cache what a reply to a call sent at `sent_ns` carried.
+    fn learn(&self, sent_ns: u64, tell: impl FnOnce(&mut AttributeCache, Asked)) {
+        if let Some(cache) = &self.attributes {
+            let now_ns = MonotonicClock.now_ns();
+            let mut cache = cache.lock().unwrap_or_else(PoisonError::into_inner);
+            tell(&mut cache, Asked { sent_ns, now_ns });
+        }
     }
 
     fn wait<'a>(&self, guard: MutexGuard<'a, Dirty>) -> MutexGuard<'a, Dirty> {
@@ -79,11 +93,13 @@ impl Inner {
 impl File {
     /// A file by its handle, with the sizes and the `sync` of these options (after
     /// [`MountOptions::negotiate`]). `caller`: who makes the calls, if not the client's own.
+    /// `attributes` learns what replies say, on the monotonic clock.
     pub fn new(
         client: Arc<Client>,
         handle: FileHandle,
         caller: Option<Caller>,
         options: &MountOptions,
+        attributes: Option<Arc<Mutex<AttributeCache>>>,
     ) -> Self {
         let inner = Inner {
             client,
@@ -95,6 +111,7 @@ impl File {
             dirty: Mutex::new(Dirty::default()),
             changed: Condvar::new(),
             committing: Mutex::new(()),
+            attributes,
         };
         File {
             inner: Arc::new(inner),

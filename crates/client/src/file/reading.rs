@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use measure::{Clock, MonotonicClock};
 use wire::nfs3::{READ3args, READ3res, Res, fattr3};
 
 use super::dirty::Overlay;
@@ -121,10 +122,21 @@ impl Inner {
             count: u32::try_from(count).unwrap_or(u32::MAX),
         };
         let (again, job) = (Arc::clone(inner), Arc::clone(job));
+        let sent_ns = MonotonicClock.now_ns();
         let caller = inner.caller.as_ref();
         inner
             .client
             .call_then::<Read>(caller, &arguments, move |result| {
+                let attributes = match &result {
+                    Ok(Res::Ok(read)) => read.file_attributes,
+                    Ok(Res::Fail(_, attributes)) => *attributes,
+                    Err(_) => None,
+                };
+                if let Some(new) = &attributes {
+                    again.learn(sent_ns, |cache, asked| {
+                        cache.update(&again.handle, new, asked);
+                    });
+                }
                 let goes_on = {
                     let mut job = job.lock().unwrap_or_else(PoisonError::into_inner);
                     job.take(index, count, result)

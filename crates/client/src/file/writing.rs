@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, PoisonError};
 
+use measure::{Clock, MonotonicClock};
 use wire::nfs3::{
-    COMMIT3args, Res, WRITE3args, WRITE3res, WRITE3resok, nfsstat3, payload3, stable_how,
+    COMMIT3args, Res, WRITE3args, WRITE3res, WRITE3resok, nfsstat3, payload3, stable_how, wcc_data,
 };
 
 use super::dirty::Piece;
@@ -106,15 +107,25 @@ impl Inner {
             data: payload3(piece.data.as_slice()),
         };
         let again = Arc::clone(inner);
+        let sent_ns = MonotonicClock.now_ns();
         let payload = piece.data.clone();
         let kept = piece.clone();
         inner
             .client
             .write_then(inner.caller.as_ref(), arguments, payload, move |result| {
+                again.learn_wcc(sent_ns, result.as_ref().ok().map(wcc_of_write));
                 if let Some(rest) = again.take(key, kept, result) {
                     Inner::send(&again, key, rest, stable);
                 }
             });
+    }
+
+    fn learn_wcc(&self, sent_ns: u64, wcc: Option<&wcc_data>) {
+        if let Some(wcc) = wcc {
+            self.learn(sent_ns, |cache, asked| {
+                cache.update_wcc(&self.handle, wcc, asked);
+            });
+        }
     }
 
     /// Takes the answer to a WRITE; returns what of it the server did not take.
@@ -238,12 +249,19 @@ impl Inner {
             offset: 0,
             count: 0, // RFC 1813 3.3.21: to the file's end
         };
+        let sent_ns = MonotonicClock.now_ns();
         let answer = self
             .client
             .call::<Commit>(self.caller.as_ref(), &arguments)?;
         match answer.decode()? {
-            Res::Ok(committed) => Ok(committed.verf),
-            Res::Fail(status, _) => Err(CallError::Nfs(status)),
+            Res::Ok(committed) => {
+                self.learn_wcc(sent_ns, Some(&committed.file_wcc));
+                Ok(committed.verf)
+            }
+            Res::Fail(status, wcc) => {
+                self.learn_wcc(sent_ns, Some(&wcc));
+                Err(CallError::Nfs(status))
+            }
         }
     }
 }
@@ -251,6 +269,13 @@ impl Inner {
 enum Taken {
     Bytes { count: usize, answer: WRITE3resok },
     Later,
+}
+
+fn wcc_of_write(answer: &WRITE3res) -> &wcc_data {
+    match answer {
+        Res::Ok(taken) => &taken.file_wcc,
+        Res::Fail(_, wcc) => wcc,
+    }
 }
 
 /// What a server says that it took of a piece.

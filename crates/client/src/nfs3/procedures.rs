@@ -41,7 +41,8 @@ procedures! {
     Rename = [NFS, 3, 14], (v3::RENAME3args<'a>) -> (v3::RENAME3res), "RENAME (3.3.14).";
     Link = [NFS, 3, 15], (v3::LINK3args<'a>) -> (v3::LINK3res), "LINK (3.3.15).";
     ReadDir = [NFS, 3, 16], (v3::READDIR3args<'a>) -> (v3::READDIR3res<'a>), "READDIR (3.3.16).";
-    ReadDirPlus = [NFS, 3, 17], (v3::READDIRPLUS3args<'a>) -> (v3::READDIRPLUS3res<'a>), "READDIRPLUS (3.3.17).";
+    ReadDirPlus = [NFS, 3, 17],
+        (v3::READDIRPLUS3args<'a>) -> (v3::READDIRPLUS3res<'a>), "READDIRPLUS (3.3.17).";
     FsStat = [NFS, 3, 18], (v3::FSSTAT3args<'a>) -> (v3::FSSTAT3res), "FSSTAT (3.3.18).";
     FsInfo = [NFS, 3, 19], (v3::FSINFO3args<'a>) -> (v3::FSINFO3res), "FSINFO (3.3.19).";
     PathConf = [NFS, 3, 20], (v3::PATHCONF3args<'a>) -> (v3::PATHCONF3res), "PATHCONF (3.3.20).";

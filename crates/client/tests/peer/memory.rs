@@ -275,12 +275,12 @@ fn nfs_answer(state: &mut State, procedure: u32, arguments: &[u8], out: &mut Vec
 }
 
 /// Owned, as it is built from the state.
-struct ReadAnswer(Vec<u8>, bool);
+struct ReadAnswer(Vec<u8>, bool, v3::fattr3);
 
 impl Encode for ReadAnswer {
     fn encode(&self, out: &mut Vec<u8>) -> wire::Result<()> {
         let result: v3::READ3res<'_> = Res::Ok(v3::READ3resok {
-            file_attributes: None,
+            file_attributes: Some(self.2),
             count: u32::try_from(self.0.len()).unwrap(),
             eof: self.1,
             data: v3::payload3(&self.0),
@@ -297,7 +297,8 @@ fn read(state: &mut State, arguments: &[u8]) -> ReadAnswer {
         .push((nfs::READ, asked.offset, asked.count as usize));
     let start = usize::try_from(asked.offset).unwrap().min(state.view.len());
     let end = (start + length).min(state.view.len());
-    ReadAnswer(state.view[start..end].to_vec(), end == state.view.len())
+    let eof = end == state.view.len();
+    ReadAnswer(state.view[start..end].to_vec(), eof, attributes(state))
 }
 
 fn write(state: &mut State, arguments: &[u8]) -> v3::WRITE3res {
@@ -324,7 +325,10 @@ fn write(state: &mut State, arguments: &[u8]) -> v3::WRITE3res {
         put(&mut state.stable);
     }
     Res::Ok(v3::WRITE3resok {
-        file_wcc: NO_WCC,
+        file_wcc: v3::wcc_data {
+            before: None,
+            after: Some(attributes(state)),
+        },
         count: u32::try_from(taken).unwrap(),
         committed: asked.stable,
         verf: state.verifier.to_be_bytes(),
@@ -344,7 +348,10 @@ fn commit(state: &mut State, arguments: &[u8]) -> v3::COMMIT3res {
     }
     state.stable = state.view.clone();
     Res::Ok(v3::COMMIT3resok {
-        file_wcc: NO_WCC,
+        file_wcc: v3::wcc_data {
+            before: None,
+            after: Some(attributes(state)),
+        },
         verf: state.verifier.to_be_bytes(),
     })
 }
