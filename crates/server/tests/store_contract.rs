@@ -453,3 +453,31 @@ fn permissions_of_other_users() {
         assert!(refused.contains(&gone.unwrap_err().0));
     }
 }
+
+#[test]
+fn ids_that_no_user_has_are_refused() {
+    for tree in stores() {
+        let Some(user) = tree.other_user else {
+            continue;
+        };
+        if tree.folder.is_none() {
+            continue;
+        }
+        // -1 means "leave as it is" to the kernel: it must not become the server's own id.
+        let root = tree.store.root();
+        tree.chmod(&root, 0o777);
+        let how = createhow3::UNCHECKED(sattr3::UNCHANGED);
+        let no_user = Caller::with_ids(user.address, u32::MAX, 5);
+        let no_group = Caller::with_ids(user.address, 5, u32::MAX);
+        for caller in [no_user, no_group] {
+            let store = &tree.store;
+            let refused = std::thread::scope(|scope| {
+                // A thread that has not acted as anyone yet.
+                let fresh = scope.spawn(|| store.create(&caller, &root, b"x", &how).is_err());
+                fresh.join().unwrap()
+            });
+            assert!(refused);
+            assert!(store.lookup(&tree.root_user, &root, b"x").is_err());
+        }
+    }
+}

@@ -13,13 +13,14 @@ use crate::Caller;
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Identity {
     uid: u32,
-    gid: u32,
+    // Unknown until it is set: the process may have been started with any group.
+    gid: Option<u32>,
     groups: Option<Vec<u32>>,
 }
 
 thread_local! {
     static CURRENT: RefCell<Identity> = const {
-        RefCell::new(Identity { uid: 0, gid: 0, groups: None })
+        RefCell::new(Identity { uid: 0, gid: None, groups: None })
     };
 }
 
@@ -67,9 +68,9 @@ pub fn act_as(caller: &Caller) -> Result<(), nfsstat3> {
             }
             current.groups = Some(groups.to_vec());
         }
-        if current.gid != caller.gid {
+        if current.gid != Some(caller.gid) {
             set(libc::SYS_setfsgid, caller.gid)?;
-            current.gid = caller.gid;
+            current.gid = Some(caller.gid);
         }
         if current.uid != caller.uid {
             set(libc::SYS_setfsuid, caller.uid)?;
