@@ -3,7 +3,8 @@
 //! On the wire: magic (4 bytes), export (4), object (8), generation (8), up to 32 bytes that the
 //! store adds (a kernel file handle), checksum (8, SipHash-2-4 with the server's key, over all
 //! before it). A handle with a wrong length, magic or checksum was not made here:
-//! NFS3ERR_BADHANDLE. One that was, but whose object is gone, is the store's to refuse: NFS3ERR_STALE.
+//! NFS3ERR_BADHANDLE. One that was, but whose object is gone, is the store's to refuse:
+//! NFS3ERR_STALE.
 //!
 //! Decisions: the key is made from the machine's identity, so that handles outlive the server
 //! process; whoever can read that identity can forge handles, and then meets the store's own
