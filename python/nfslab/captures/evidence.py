@@ -14,6 +14,7 @@ end of their bin, as those of the collector `system` do.
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 from nfslab.captures.analysis import CaptureAnalysis, is_inner
@@ -120,11 +121,12 @@ def _stalls(capture: CaptureAnalysis, zero_ns: int) -> pa.Table | None:
 
 
 def _all(capture: CaptureAnalysis, zero_ns: int) -> pa.Table:
-    """One row for the JSON, one for each long column; all at the time of the last packet."""
+    """One row for the JSON, one for each long column; all at the time of the last packet (of the
+    analysis, where there was none)."""
     import pyarrow as pa
 
     last_ns = capture.content.get("last_ns")
-    end_ns = 0 if last_ns is None else last_ns - zero_ns
+    end_ns = (time.time_ns() if last_ns is None else last_ns) - zero_ns
     parts = [(CONTENT, "json", json.dumps(capture.content, separators=(",", ":")).encode())]
     parts += [(name, dtype, data) for name, (dtype, data) in capture.blobs.items()]
     names, kinds, data = zip(*parts, strict=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from nfslab.captures.evidence import stored_analysis
+from nfslab.captures.evidence import ANALYSIS_TABLE, stored_analysis
 from nfslab.report.html.capture import capture_sections
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ POINTS = "points"
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A counted run: where it is, and what it is called."""
+    """A counted run with a capture: where it is, and what it is called."""
 
     folder: Path
     point: int
@@ -56,7 +56,7 @@ def read_captures(runs: Sequence[Watched], room_bytes: int) -> RunCaptures:
     chosen: list[tuple[Watched, Markup]] = []
     for run in _spread(runs):
         if len(chosen) >= RUNS_MOST:
-            found.left_out += _has_capture(run)
+            found.left_out += 1
             continue
         capture = stored_analysis(run.folder, run.label)
         if capture is None:
@@ -87,10 +87,9 @@ def _spread(runs: Iterable[Watched]) -> list[Watched]:
     return [run for _, _, run in sorted(ranked, key=lambda entry: entry[:2])]
 
 
-def _has_capture(run: Watched) -> bool:
-    from nfslab.captures.evidence import ANALYSIS_TABLE
-
-    return (run.folder / "evidence" / f"{ANALYSIS_TABLE}.parquet").is_file()
+def has_capture(run: Path) -> bool:
+    """Did the collector store an analysis in this run's folder?"""
+    return (run / "evidence" / f"{ANALYSIS_TABLE}.parquet").is_file()
 
 
 def _without_points(capture: CaptureAnalysis) -> CaptureAnalysis:

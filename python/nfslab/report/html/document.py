@@ -26,7 +26,13 @@ from nfslab import __version__
 from nfslab.errors import NfslabError
 from nfslab.report.analysis import analyse
 from nfslab.report.html import content, published, tables
-from nfslab.report.html.captures import ROOM_SHARE, RunCaptures, Watched, read_captures
+from nfslab.report.html.captures import (
+    ROOM_SHARE,
+    RunCaptures,
+    Watched,
+    has_capture,
+    read_captures,
+)
 from nfslab.report.html.columns import pack
 from nfslab.report.html.evidence import NOTES
 from nfslab.report.html.grid import quantile_grid
@@ -114,7 +120,7 @@ def _watched(analysis: Analysis) -> list[Watched]:
             f"({run.run_id})",
         )
         for run in analysis.runs
-        if run.counted and run.point is not None
+        if run.counted and run.point is not None and has_capture(folder / run.run_id)
     ]
 
 
