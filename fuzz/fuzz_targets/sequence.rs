@@ -79,6 +79,19 @@ impl<'a> Script<'a> {
     }
 }
 
+/// Source and destination: side 0 is the client.
+fn endpoints(flow: usize, side: usize) -> (Endpoint, Endpoint) {
+    let endpoint = |last: u8, port: u16| Endpoint {
+        host: Host::from_v4([10, 0, 0, last]),
+        port,
+    };
+    let (client, server) = (endpoint(2, 700 + flow as u16), endpoint(1, 2049));
+    match side {
+        0 => (client, server),
+        _ => (server, client),
+    }
+}
+
 /// Segments of two TCP connections and one pair of UDP endpoints.
 fn script(data: &[u8], pass: &mut Pass) -> bool {
     let mut script = Script(data);
@@ -109,31 +122,14 @@ fn script(data: &[u8], pass: &mut Pass) -> bool {
         } else {
             payload.len()
         };
-        let host = |end: u64| Host::from_v4([10, 0, 0, end as u8]);
-        let client = Endpoint {
-            host: host(2),
-            port: 700 + flow as u16,
-        };
-        let server = Endpoint {
-            host: host(1),
-            port: 2049,
-        };
-        let (source, destination) = if side == 0 {
-            (client, server)
-        } else {
-            (server, client)
-        };
+        let (source, destination) = endpoints(flow, side);
         let segment = Segment {
             time_ns,
             first_ns: time_ns,
             frame,
             source,
             destination,
-            transport: if flow == 2 {
-                Transport::Udp
-            } else {
-                Transport::Tcp
-            },
+            transport: [Transport::Tcp, Transport::Tcp, Transport::Udp][flow],
             flags: match style & 7 {
                 5 => SYN,
                 6 => ACK | FIN,

@@ -30,10 +30,13 @@ fn numbered(count: u32) -> (Vec<u8>, Vec<usize>) {
     (out, places)
 }
 
-/// Numbers of the packets found.
+/// Numbers of the packets found; `u32::MAX` for one that is cut in front of it.
 fn numbers(bytes: &[u8]) -> (Vec<u32>, Vec<(&'static str, u64)>, u64) {
     let (found, totals) = read_bytes(bytes).expect("a capture");
-    let number = |payload: &[u8]| u32::from_be_bytes(*payload.first_chunk().expect("4 bytes"));
+    let number = |payload: &[u8]| {
+        let first = payload.first_chunk();
+        first.map_or(u32::MAX, |bytes| u32::from_be_bytes(*bytes))
+    };
     let numbers = found.iter().map(|(_, payload)| number(payload)).collect();
     (numbers, odd(&totals), totals.skipped_bytes)
 }
