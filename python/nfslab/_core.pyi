@@ -12,8 +12,10 @@ from typing_extensions import Buffer
 __all__ = [
     "FILES_SCHEMA",
     "CallRows",
+    "Columns",
     "CoreError",
     "Histogram",
+    "RpcRecorder",
     "SystemSampler",
     "Trace",
     "build_info",
@@ -27,7 +29,8 @@ class CoreError(Exception):
     kind: str
     """Stable word for programs: "toml", "histogram", "config", "space", "read_only", "permission",
     "io", "unsupported", "limit", "sampler", "internal"; of captures: "missing", "directory",
-    "empty", "not_a_capture", "link_type", "compression", "interrupted"."""
+    "empty", "not_a_capture", "link_type", "compression", "interrupted"; of the NFS client and
+    server: "closed", "in_use", "portmapper"."""
     what: str
     why: str
     """Empty when unknown."""
@@ -321,3 +324,69 @@ class Trace:
         `lost`, `anomalies`, `operations`, and a key for each further lens; `analysis_cpu_ns` is
         the CPU time of the threads. Long columns: "lens/name" -> (numpy's element type, bytes).
         """
+
+@final
+class Columns:
+    """A table: an Arrow stream of one batch (`pyarrow.table(columns)`). Texts are dictionaries."""
+
+    def __len__(self) -> int:
+        """Rows."""
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The stream; may be asked for again."""
+
+@type_check_only
+class RpcOperation(TypedDict):
+    """Figures of one operation since the client began. Round trips: first send to reply."""
+
+    operation: str
+    calls: int
+    errors: int
+    sends: int
+    bytes_out: int
+    bytes_in: int
+    queue_sum_ns: int
+    round_trip_sum_ns: int
+    p50_ns: int | None
+    p90_ns: int | None
+    p99_ns: int | None
+    p999_ns: int | None
+    max_ns: int | None
+
+@final
+class RpcRecorder:
+    """Watches the calls of one NFS client; its owner (a mount, a load) hands it out.
+
+    CoreError("closed") once the client has ended, except from `calls` and `lost`.
+    """
+
+    def start(
+        self, every_call: bool = True, interval_ns: int = 100_000_000, room: int = 262_144
+    ) -> None:
+        """Begin: a sample every `interval_ns` (0: none), a record of every call if asked.
+
+        At most `room` records wait to be taken; what finds no room is counted in `lost`.
+        """
+    def stop(self) -> None:
+        """End it; what was recorded is still there to be taken."""
+    def calls(self) -> Columns:
+        """The calls that ended since the last time, one row each, in the order of their ends.
+
+        enqueued_ns, sent_first_ns, sent_last_ns, completed_ns (0: did not happen), xid, program,
+        version, procedure, operation, outcome ("answered", "refused", "malformed", "timed out",
+        "dropped"), status (null unless answered), sends, replies, call_bytes, reply_bytes,
+        connection, queue_at_enqueue, outstanding_at_send.
+        """
+    def samples(self) -> dict[str, Columns]:
+        """The samples since the last time.
+
+        "rpc": at_ns and every counter of `counters`. "operations": at_ns, operation, calls,
+        round_trip_sum_ns. "tcp": at_ns, connection, round_trip_us, round_trip_deviation_us,
+        congestion_window, segment_size_bytes, unacknowledged, retransmitted,
+        retransmission_timeout_us. All but gauges are totals since the client began.
+        """
+    def counters(self) -> dict[str, int]:
+        """Totals and gauges (queue, outstanding) by name."""
+    def operations(self) -> list[RpcOperation]:
+        """Operations that were called."""
+    def lost(self) -> dict[str, int]:
+        """"calls" and "samples" that found no room because nobody took them, so far."""

@@ -5,8 +5,10 @@
 //! contract with Python is `python/nfslab/_core.pyi`; `tests/core` checks one against the other.
 
 mod build;
+mod columns;
 mod errors;
 mod histogram;
+mod rpc_records;
 mod run_files;
 mod sampler;
 mod toml;
@@ -20,9 +22,13 @@ mod _core {
     #[pymodule_export]
     use super::build::build_info;
     #[pymodule_export]
+    use super::columns::Columns;
+    #[pymodule_export]
     use super::errors::CoreError;
     #[pymodule_export]
     use super::histogram::Histogram;
+    #[pymodule_export]
+    use super::rpc_records::RpcRecorder;
     #[pymodule_export]
     use super::run_files::run_files;
     #[pymodule_export]

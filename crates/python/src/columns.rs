@@ -1,0 +1,97 @@
+//! `Columns`: a table of the core for Python, through the Arrow C stream interface.
+//!
+//! [`Builder`] gathers columns of equal length; texts become dictionaries, so that a million
+//! procedure names cost a million small numbers. What goes wrong in here (columns of unequal
+//! length) is a defect of the file that builds them, and tests see it.
+
+use std::sync::Arc;
+
+use arrow_array::builder::StringDictionaryBuilder;
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::types::Int32Type;
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchIterator, UInt32Array, UInt64Array};
+use arrow_schema::{ArrowError, Field, Schema};
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use crate::errors::{Parts, core_error};
+
+/// Rows of the core as an Arrow stream of one batch.
+#[pyclass(module = "nfslab._core", frozen)]
+pub struct Columns(RecordBatch);
+
+#[pymethods]
+impl Columns {
+    fn __len__(&self) -> usize {
+        self.0.num_rows()
+    }
+
+    /// The stream; may be asked for again.
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        // The protocol lets a producer that cannot cast give its own schema.
+        drop(requested_schema);
+        let batch: Result<RecordBatch, ArrowError> = Ok(self.0.clone());
+        let reader = RecordBatchIterator::new(std::iter::once(batch), self.0.schema());
+        let stream = FFI_ArrowArrayStream::new(Box::new(reader));
+        PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
+    }
+}
+
+/// Gathers columns.
+#[derive(Default)]
+pub struct Builder {
+    fields: Vec<Field>,
+    arrays: Vec<ArrayRef>,
+}
+
+impl Builder {
+    fn push(mut self, name: &str, array: ArrayRef, nullable: bool) -> Self {
+        let kind = array.data_type().clone();
+        self.fields.push(Field::new(name, kind, nullable));
+        self.arrays.push(array);
+        self
+    }
+
+    /// A column of 64-bit numbers.
+    pub fn u64(self, name: &str, values: impl Iterator<Item = u64>) -> Self {
+        self.push(name, Arc::new(UInt64Array::from_iter_values(values)), false)
+    }
+
+    /// A column of 32-bit numbers.
+    pub fn u32(self, name: &str, values: impl Iterator<Item = u32>) -> Self {
+        self.push(name, Arc::new(UInt32Array::from_iter_values(values)), false)
+    }
+
+    /// A column of 32-bit numbers, some of them unknown.
+    pub fn u32_or_null(self, name: &str, values: impl Iterator<Item = Option<u32>>) -> Self {
+        self.push(name, Arc::new(UInt32Array::from_iter(values)), true)
+    }
+
+    /// A column of texts of which there are few.
+    pub fn text(self, name: &str, values: impl Iterator<Item = impl AsRef<str>>) -> Self {
+        let mut builder = StringDictionaryBuilder::<Int32Type>::new();
+        values.for_each(|value| builder.append_value(value));
+        self.push(name, Arc::new(builder.finish()), false)
+    }
+
+    /// All of them.
+    pub fn finish(self, py: Python<'_>) -> PyResult<Columns> {
+        let schema = Arc::new(Schema::new(self.fields));
+        let batch = RecordBatch::try_new(schema, self.arrays);
+        batch.map(Columns).map_err(|error| {
+            let parts = Parts {
+                kind: "internal",
+                what: "columns do not fit together".to_owned(),
+                why: error.to_string(),
+                fix: "Please report this.".to_owned(),
+                partial: None,
+            };
+            core_error(py, parts)
+        })
+    }
+}
