@@ -218,6 +218,14 @@ impl RunningServer {
         &self.addresses
     }
 
+    /// False once its loop has ended, by `stop` or by a defect.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.thread
+            .as_ref()
+            .is_some_and(|thread| !thread.is_finished())
+    }
+
     /// What it counted so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
