@@ -49,6 +49,7 @@ struct Entry {
     timeout_ns: u64,
     timeout_since_ns: u64,
     expired: bool,
+    version: u64,
 }
 
 /// Attributes by file handle.
@@ -59,6 +60,7 @@ pub struct AttributeCache {
     entries: HashMap<FileHandle, Entry>,
     /// Handles in the order of their arrival; may hold some that were forgotten.
     order: VecDeque<FileHandle>,
+    last_version: u64,
 }
 
 fn ns(duration: Duration) -> u64 {
@@ -73,7 +75,14 @@ impl AttributeCache {
             limit: limit.max(1),
             entries: HashMap::new(),
             order: VecDeque::new(),
+            last_version: 0,
         }
+    }
+
+    /// Another number for an object each time somebody else changed its contents, as far as replies
+    /// have told; `None` if it is not kept. Whoever keeps data remembers the number with them.
+    pub fn data_version(&self, handle: &FileHandle) -> Option<u64> {
+        self.entries.get(handle).map(|entry| entry.version)
     }
 
     fn bounds(&self, type_: ftype3) -> (u64, u64) {
@@ -134,6 +143,10 @@ impl AttributeCache {
             entry.timeout_since_ns = asked.now_ns;
         }
         entry.validate(new, asked);
+        if change.data {
+            self.last_version += 1;
+            entry.version = self.last_version;
+        }
         change
     }
 
@@ -170,7 +183,9 @@ impl AttributeCache {
                 None => break,
             };
         }
+        self.last_version += 1;
         let entry = Entry {
+            version: self.last_version,
             attributes: *new,
             sent_ns: asked.sent_ns,
             validated_ns: asked.now_ns,
@@ -335,11 +350,14 @@ mod tests {
     fn own_changes_keep_data_and_those_of_others_do_not() {
         let (mut cache, handle) = cache("");
         cache.update(&handle, &file(1, 1), at(0));
+        let version = cache.data_version(&handle);
         let own = wcc(Some(&file(1, 1)), Some(file(9, 2)));
         assert_eq!(cache.update_wcc(&handle, &own, at(1)), Change::default());
         assert_eq!(cache.get(&handle, SECOND).map(|a| a.size), Some(9));
+        assert_eq!(cache.data_version(&handle), version);
         let foreign = wcc(Some(&file(5, 3)), Some(file(10, 4)));
         assert!(cache.update_wcc(&handle, &foreign, at(2)).data);
+        assert_ne!(cache.data_version(&handle), version);
         let unsaid = wcc(None, Some(file(11, 5)));
         assert_eq!(cache.update_wcc(&handle, &unsaid, at(3)), Change::default());
         assert_eq!(cache.get(&handle, 3 * SECOND).map(|a| a.size), Some(11));

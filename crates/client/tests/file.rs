@@ -255,8 +255,35 @@ fn waiting_in_the_reactor_is_refused() {
     assert_eq!(refused, Ok((Err(error), Err(error), Err(error))));
 }
 
+#[test]
+fn neighbours_are_gathered_to_one_stable_write() {
+    let Setting { server, file, .. } = open("wsize=8k");
+    let bytes = pattern(6_000, 5);
+    for (index, part) in bytes.chunks(1_000).enumerate() {
+        let full = file.write_behind(index as u64 * 1_000, part, u64::MAX);
+        assert_eq!(full, Ok(false));
+    }
+    assert!(server.calls(procedure::WRITE).is_empty() && !file.is_settled());
+    assert_eq!(file.read(900, 200).unwrap().bytes, &bytes[900..1_100]);
+    file.sync().unwrap();
+    assert_eq!(server.with(|state| state.stable.clone()), bytes);
+    // The read made it go out before, unstable.
+    let calls = |procedure| server.calls(procedure).len();
+    assert_eq!((calls(procedure::WRITE), calls(procedure::COMMIT)), (1, 1));
+    assert!(file.is_settled());
+    file.write_behind(0, b"alone", u64::MAX).unwrap();
+    file.sync().unwrap();
+    assert_eq!((calls(procedure::WRITE), calls(procedure::COMMIT)), (2, 1));
+    // Beyond wsize it goes out by itself, and the sync commits.
+    file.write_behind(0, &pattern(9_000, 6), u64::MAX).unwrap();
+    file.sync().unwrap();
+    assert_eq!(server.with(|state| state.stable.clone()), pattern(9_000, 6));
+    assert_eq!((calls(procedure::WRITE), calls(procedure::COMMIT)), (4, 2));
+}
+
 #[derive(Clone, Debug)]
 enum Act {
+    Behind(u16, u16, u8),
     Write(u16, u16, u8),
     Read(u16, u16),
     Sync,
@@ -266,7 +293,9 @@ enum Act {
 
 fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
-        6 => (0_u16..20_000, 1_u16..9_000, any::<u8>())
+        9 => (0_u16..20_000, 1_u16..9_000, any::<u8>())
+            .prop_map(|(offset, length, seed)| Act::Behind(offset, length, seed)),
+        3 => (0_u16..20_000, 1_u16..9_000, any::<u8>())
             .prop_map(|(offset, length, seed)| Act::Write(offset, length, seed)),
         3 => (0_u16..25_000, 0_u16..9_000).prop_map(|(offset, length)| Act::Read(offset, length)),
         1 => Just(Act::Sync),
@@ -276,7 +305,7 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     /// Against an array of bytes: reads see all writes, and after a sync all of it is stable,
     /// through restarts that lose data, lost connections and short answers.
@@ -290,10 +319,14 @@ proptest! {
         let mut model: Vec<u8> = Vec::new();
         for act in acts {
             match act {
-                Act::Write(offset, length, seed) => {
+                Act::Write(offset, length, seed) | Act::Behind(offset, length, seed) => {
                     let (start, length) = (usize::from(offset), usize::from(length));
                     let bytes = pattern(length, seed);
-                    file.write(u64::from(offset), &shared(&bytes)).unwrap();
+                    if matches!(act, Act::Write(..)) {
+                        file.write(u64::from(offset), &shared(&bytes)).unwrap();
+                    } else {
+                        file.write_behind(u64::from(offset), &bytes, 20_000).unwrap();
+                    }
                     model.resize(model.len().max(start + length), 0);
                     model[start..start + length].copy_from_slice(&bytes);
                 }

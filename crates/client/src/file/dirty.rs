@@ -1,44 +1,20 @@
 //! What of a file's writes is not on the server's stable storage yet.
 //!
-//! A piece of data is in exactly one of three places: *in flight* (a WRITE is under way),
-//! *uncommitted* (the server has it, under a write verifier), or *unsent* (it has to be sent
-//! again). Pieces never overlap: [`Dirty::supersede`] takes out what newer data replace, and newer
-//! data are not sent while an overlapping WRITE is in flight.
+//! A piece of data is in exactly one of four places: *gathered* (it waits for its neighbours),
+//! *unsent* (it has to be sent, or sent again), *in flight* (a WRITE is under way), or
+//! *uncommitted* (the server has it, under a write verifier). Pieces never overlap:
+//! [`Dirty::supersede`] takes out what newer data replace, and newer data are not sent while an
+//! overlapping WRITE is in flight. Pieces are numbered in the order of their writes, so that
+//! whoever waits for what was written before does not wait for what is written after.
 
 use std::collections::BTreeMap;
 
 use wire::nfs3::writeverf3;
 
+use super::pieces::{Overlay, Piece, overlapping};
+use super::settling::Waiter;
 use crate::engine::SharedBytes;
 use crate::error::CallError;
-
-/// Some bytes and their place in the file.
-#[derive(Clone, Debug)]
-pub(super) struct Piece {
-    pub offset: u64,
-    pub data: SharedBytes,
-}
-
-impl Piece {
-    pub fn end(&self) -> u64 {
-        self.offset.saturating_add(self.data.len() as u64)
-    }
-
-    /// What of this piece lies before and behind a range.
-    fn without(&self, from: u64, to: u64) -> [Option<Piece>; 2] {
-        let cut = |start: u64, end: u64| {
-            let length = usize::try_from(end.checked_sub(start)?).ok()?;
-            let skip = usize::try_from(start.checked_sub(self.offset)?).ok()?;
-            (length > 0).then(|| Piece {
-                offset: start,
-                data: self.data.slice(skip, length),
-            })
-        };
-        let before = cut(self.offset, self.end().min(from));
-        let behind = cut(self.offset.max(to), self.end());
-        [before, behind]
-    }
-}
 
 #[derive(Clone, Debug)]
 struct Uncommitted {
@@ -48,9 +24,27 @@ struct Uncommitted {
     covered: bool,
 }
 
-/// The three places, and the error that sticks.
+/// Bytes in a row that wait for more, to be sent as one WRITE.
+#[derive(Debug)]
+struct Gathered {
+    offset: u64,
+    data: Vec<u8>,
+}
+
+/// The four places, the error that sticks, and who waits.
 #[derive(Debug, Default)]
 pub(super) struct Dirty {
+    gathered: Option<Gathered>,
+    next_number: u64,
+    pub waiters: Vec<Waiter>,
+    /// A COMMIT is under way; there is one at a time.
+    pub committing: bool,
+    /// A COMMIT was asked for because much is kept.
+    pub committing_soon: bool,
+    /// COMMITs in a row that found another verifier.
+    pub commit_rounds: usize,
+    /// Somebody looks after what the server wants later.
+    pub patient: bool,
     in_flight: BTreeMap<u64, Piece>,
     uncommitted: BTreeMap<u64, Uncommitted>,
     unsent: BTreeMap<u64, Piece>,
@@ -61,52 +55,123 @@ pub(super) struct Dirty {
     later: bool,
 }
 
-/// Written bytes to be laid over what a server answers to a READ.
-#[derive(Debug)]
-pub(super) struct Overlay {
-    pieces: Vec<Piece>,
-    /// The file is at least so long.
-    end: u64,
-}
-
-impl Overlay {
-    /// Lays them over `bytes`, which the server has at `offset`, up to `wanted` bytes in all; false
-    /// if the file goes on behind them.
-    pub fn apply(&self, offset: u64, wanted: usize, bytes: &mut Vec<u8>) -> bool {
-        let known = usize::try_from(self.end.saturating_sub(offset)).unwrap_or(usize::MAX);
-        let length = known.min(wanted);
-        if bytes.len() < length {
-            bytes.resize(length, 0); // a hole, as far as the server knows
-        }
-        for piece in &self.pieces {
-            let skip = usize::try_from(offset.saturating_sub(piece.offset)).unwrap_or(usize::MAX);
-            let place = usize::try_from(piece.offset.saturating_sub(offset)).unwrap_or(usize::MAX);
-            let source = piece.data.as_slice().get(skip..).unwrap_or_default();
-            let room = bytes.get_mut(place..).unwrap_or_default();
-            room.iter_mut()
-                .zip(source)
-                .for_each(|(to, from)| *to = *from);
-        }
-        self.end <= offset.saturating_add(bytes.len() as u64)
-    }
-}
-
-fn overlapping<'m, T>(
-    map: &'m BTreeMap<u64, T>,
-    from: u64,
-    to: u64,
-    end: impl Fn(&T) -> u64 + 'm,
-) -> impl Iterator<Item = u64> + 'm {
-    // Pieces do not overlap, so of those that begin before the range only the last can reach in.
-    let before = map.range(..from).next_back();
-    let within = map.range(from..to.max(from));
-    let reaching = before.filter(move |(_, value)| end(value) > from);
-    reaching.into_iter().chain(within).map(|(key, _)| *key)
-}
-
 impl Dirty {
     pub fn in_flight_bytes(&self) -> u64 {
         self.in_flight_bytes
+    }
+
+    /// Takes bytes to be sent when there are `limit` in a row, or when somebody waits for them.
+    pub fn gather(&mut self, offset: u64, bytes: &[u8], limit: usize) {
+        let end = offset.saturating_add(bytes.len() as u64);
+        let place = self.gathered.as_mut().and_then(|gathered| {
+            let from = usize::try_from(offset.checked_sub(gathered.offset)?).ok()?;
+            let to = usize::try_from(end.checked_sub(gathered.offset)?).ok()?;
+            (from <= gathered.data.len() && to <= limit).then_some((gathered, from, to))
+        });
+        match place {
+            Some((gathered, from, to)) => {
+                let within = to.min(gathered.data.len());
+                let (over, behind) = bytes
+                    .split_at_checked(within - from)
+                    .unwrap_or((bytes, &[]));
+                if let Some(room) = gathered.data.get_mut(from..within) {
+                    room.copy_from_slice(over);
+                }
+                gathered.data.extend_from_slice(behind);
+                if gathered.data.len() >= limit {
+                    self.end_gathering();
+                }
+            }
+            None => {
+                self.end_gathering();
+                if bytes.len() >= limit {
+                    self.queue(offset, &SharedBytes::new(bytes.to_vec()), limit);
+                } else {
+                    let mut data = Vec::with_capacity(bytes.len());
+                    data.extend_from_slice(bytes);
+                    self.gathered = Some(Gathered { offset, data });
+                }
+            }
+        }
+    }
+
+    /// What was gathered is to be sent; false if nothing was.
+    pub fn end_gathering(&mut self) -> bool {
+        let Some(gathered) = self.gathered.take() else {
+            return false;
+        };
+        let length = gathered.data.len();
+        self.queue(gathered.offset, &SharedBytes::new(gathered.data), length);
+        true
+    }
+
+    /// Bytes to be sent, `step` at a time; they replace older ones.
+    fn queue(&mut self, offset: u64, data: &SharedBytes, step: usize) {
+        let end = offset.saturating_add(data.len() as u64);
+        self.supersede(offset, end);
+        let mut done = 0;
+        while done < data.len() {
+            let part = data.slice(done, step.max(1));
+            let piece = self.piece(offset.saturating_add(done as u64), part);
+            done += piece.data.len();
+            self.keep_unsent(piece);
+        }
+    }
+
+    /// A new piece, numbered.
+    pub fn piece(&mut self, offset: u64, data: SharedBytes) -> Piece {
+        let number = self.next_number;
+        self.next_number += 1;
+        Piece {
+            offset,
+            data,
+            number,
+        }
+    }
+
+    /// The number of the next piece: all before it were written before now.
+    pub fn next_number(&self) -> u64 {
+        self.next_number
+    }
+
+    /// Whether a piece numbered below `before` was not answered yet.
+    pub fn any_unanswered(&self, before: u64) -> bool {
+        let old = |piece: &Piece| piece.number < before;
+        self.in_flight.values().any(old) || self.unsent.values().any(old)
+    }
+
+    /// Whether a piece numbered below `before` is not committed.
+    pub fn any_uncommitted(&self, before: u64) -> bool {
+        let mut kept = self.uncommitted.values();
+        kept.any(|kept| kept.piece.number < before)
+    }
+
+    /// Nothing is kept, and nothing is under way.
+    pub fn is_clean(&self) -> bool {
+        self.kept_bytes == 0 && self.in_flight.is_empty() && self.gathered.is_none()
+    }
+
+    /// Whether the only thing to be done is one WRITE of what is gathered.
+    pub fn only_gathered(&self) -> bool {
+        self.gathered.is_some() && self.kept_bytes == 0 && self.in_flight.is_empty()
+    }
+
+    /// Takes a piece that may be sent now, and marks it as in flight.
+    pub fn next_to_send(&mut self, limit_bytes: u64) -> Option<Piece> {
+        if self.error.is_some() || self.later {
+            return None;
+        }
+        let mut pieces = self.unsent.values();
+        let free = pieces.find(|piece| !self.is_in_flight(piece.offset, piece.end()))?;
+        let crowded = self.in_flight_bytes + free.data.len() as u64 > limit_bytes;
+        if crowded && self.any_in_flight() {
+            return None;
+        }
+        let offset = free.offset;
+        let piece = self.unsent.remove(&offset)?;
+        self.kept_bytes -= piece.data.len() as u64;
+        self.begin(piece.clone());
+        Some(piece)
     }
 
     /// Bytes uncommitted or unsent.
@@ -121,7 +186,8 @@ impl Dirty {
     }
 
     /// All that was written to a range and is not surely on the server; `None` if nothing is.
-    pub fn overlay(&self, from: u64, to: u64) -> Option<Overlay> {
+    pub fn overlay(&mut self, from: u64, to: u64) -> Option<Overlay> {
+        self.end_gathering();
         let ends = [
             self.in_flight.values().next_back().map(Piece::end),
             self.uncommitted.values().next_back().map(|k| k.piece.end()),
@@ -136,8 +202,9 @@ impl Dirty {
         let mut pieces: Vec<Piece> = kept
             .filter_map(|key| self.uncommitted.get(&key).map(|kept| kept.piece.clone()))
             .collect();
-        pieces.extend(find(&self.unsent));
+        // What waits for an overlapping WRITE to be answered is newer than it.
         pieces.extend(find(&self.in_flight));
+        pieces.extend(find(&self.unsent));
         Some(Overlay { pieces, end })
     }
 
@@ -196,6 +263,27 @@ impl Dirty {
         self.uncommitted.insert(kept.piece.offset, kept);
     }
 
+    /// As [`Dirty::keep_uncommitted`], but for what newer data, not sent yet, have replaced.
+    pub fn keep_taken(&mut self, piece: Piece, verifier: writeverf3) {
+        for piece in self.not_replaced(piece) {
+            self.keep_uncommitted(piece, verifier);
+        }
+    }
+
+    /// What of a piece newer data, which wait for its answer, do not replace.
+    fn not_replaced(&self, piece: Piece) -> Vec<Piece> {
+        let keys = overlapping(&self.unsent, piece.offset, piece.end(), Piece::end);
+        let newer: Vec<(u64, u64)> = keys
+            .filter_map(|key| self.unsent.get(&key).map(|new| (new.offset, new.end())))
+            .collect();
+        let mut left = vec![piece];
+        for (from, to) in newer {
+            let cut = left.iter().flat_map(|piece| piece.without(from, to));
+            left = cut.flatten().collect();
+        }
+        left
+    }
+
     /// The piece has to be sent again.
     pub fn keep_unsent(&mut self, piece: Piece) {
         self.kept_bytes += piece.data.len() as u64;
@@ -205,21 +293,35 @@ impl Dirty {
     /// The server asked for patience with the piece.
     pub fn keep_for_later(&mut self, piece: Piece) {
         self.later = true;
-        self.keep_unsent(piece);
+        for piece in self.not_replaced(piece) {
+            self.keep_unsent(piece);
+        }
     }
 
-    /// Whether the server asked for patience since the last time this was asked.
-    pub fn take_later(&mut self) -> bool {
-        std::mem::take(&mut self.later)
+    /// The server asked for patience.
+    pub fn be_later(&mut self) {
+        self.later = true;
+    }
+
+    /// Whether the server asked for patience, and nobody has waited yet.
+    pub fn is_later(&self) -> bool {
+        self.later
+    }
+
+    /// Somebody has waited.
+    pub fn now(&mut self) {
+        self.later = false;
     }
 
     /// Takes a piece that has to be sent again.
+    #[cfg(test)]
     pub fn take_unsent(&mut self) -> Option<Piece> {
         let (_, piece) = self.unsent.pop_first()?;
         self.kept_bytes -= piece.data.len() as u64;
         Some(piece)
     }
 
+    #[cfg(test)]
     pub fn any_unsent(&self) -> bool {
         !self.unsent.is_empty()
     }
@@ -276,107 +378,5 @@ impl Dirty {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn piece(offset: u64, length: usize, value: u8) -> Piece {
-        let data = SharedBytes::new(vec![value; length]);
-        Piece { offset, data }
-    }
-
-    proptest! {
-        /// Against an array of bytes, the plainest model there is.
-        #[test]
-        fn what_is_kept_is_the_newest_of_each_byte(
-            writes in proptest::collection::vec((0_u64..60, 1_usize..30, any::<bool>()), 1..40),
-            committed_after in 0_usize..40,
-        ) {
-            let mut dirty = Dirty::default();
-            let mut model = [None; 100];
-            for (number, (offset, length, lost)) in writes.iter().enumerate() {
-                let value = u8::try_from(number).unwrap();
-                let new = piece(*offset, *length, value);
-                dirty.supersede(new.offset, new.end());
-                if *lost {
-                    dirty.keep_unsent(new);
-                } else {
-                    dirty.keep_uncommitted(new, [1; 8]);
-                }
-                let start = usize::try_from(*offset).unwrap();
-                model[start..start + length].fill(Some(value));
-                if number == committed_after {
-                    dirty.cover();
-                    // Another verifier: all of it has to be sent again, nothing changes.
-                    dirty.committed([2; 8]);
-                }
-            }
-            let kept = model.iter().filter(|byte| byte.is_some()).count() as u64;
-            prop_assert_eq!(dirty.kept_bytes(), kept);
-            dirty.cover();
-            dirty.committed([2; 8]);
-            let mut found = [None; 100];
-            while let Some(piece) = dirty.take_unsent() {
-                for (index, byte) in piece.data.as_slice().iter().enumerate() {
-                    let place = &mut found[usize::try_from(piece.offset).unwrap() + index];
-                    prop_assert_eq!(*place, None, "pieces overlap");
-                    *place = Some(*byte);
-                }
-            }
-            prop_assert_eq!(found, model);
-            prop_assert_eq!(dirty.kept_bytes(), 0);
-        }
-    }
-
-    #[test]
-    fn what_was_written_is_laid_over_what_the_server_has() {
-        let mut dirty = Dirty::default();
-        assert!(dirty.overlay(0, 100).is_none());
-        dirty.keep_uncommitted(piece(4, 4, 1), [1; 8]);
-        dirty.begin(piece(10, 2, 2));
-        let lay = |offset, wanted, mut bytes: Vec<u8>| {
-            let overlay = dirty.overlay(offset, offset + wanted as u64).unwrap();
-            let end = overlay.apply(offset, wanted, &mut bytes);
-            (bytes, end)
-        };
-        let all = vec![9, 9, 9, 9, 1, 1, 1, 1, 0, 0, 2, 2];
-        assert_eq!(lay(0, 50, vec![9; 6]), (all.clone(), true));
-        assert_eq!(lay(6, 3, vec![]), (vec![1, 1, 0], false));
-        assert_eq!(lay(11, 5, vec![]), (vec![2], true));
-        assert_eq!(lay(12, 5, vec![]), (vec![], true));
-        assert_eq!(lay(2, 3, vec![7; 3]), (vec![7, 7, 1], false));
-    }
-
-    #[test]
-    fn a_commit_covers_only_what_was_there_when_it_was_sent() {
-        let mut dirty = Dirty::default();
-        dirty.keep_uncommitted(piece(0, 10, 1), [1; 8]);
-        assert!(dirty.cover());
-        dirty.keep_uncommitted(piece(20, 10, 2), [1; 8]);
-        assert_eq!(dirty.committed([1; 8]), 0);
-        assert_eq!(
-            dirty.kept_bytes(),
-            10,
-            "the later one waits for the next COMMIT"
-        );
-        assert!(dirty.cover());
-        assert_eq!(dirty.committed([9; 8]), 1);
-        assert!(dirty.any_unsent() && !dirty.cover());
-    }
-
-    #[test]
-    fn touching_is_not_overlapping() {
-        let mut dirty = Dirty::default();
-        dirty.begin(piece(10, 10, 1));
-        for (from, to, overlaps) in [
-            (0, 10, false),
-            (20, 30, false),
-            (0, 11, true),
-            (19, 20, true),
-        ] {
-            assert_eq!(dirty.is_in_flight(from, to), overlaps, "{from}..{to}");
-        }
-        dirty.end(10);
-        assert_eq!((dirty.in_flight_bytes(), dirty.any_in_flight()), (0, false));
-    }
-}
+#[path = "dirty_tests.rs"]
+mod tests;

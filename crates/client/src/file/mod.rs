@@ -9,6 +9,10 @@
 //! taken, that they are on stable storage. After a restart of the server the verifier differs:
 //! what it may have lost is sent again, then committed again. No byte is given up before that.
 //!
+//! [`File::write_behind`] and [`File::sync_then`] are for a file system: they never wait, and bytes
+//! in a row are gathered to WRITEs of `wsize`, as a kernel's page cache does. If at a sync one such
+//! WRITE is all there is to do, it is FILE_SYNC and saves the COMMIT (Linux: `FLUSH_COND_STABLE`).
+//!
 //! Decisions:
 //! * Two WRITEs that overlap are never under way at a time: nothing else orders them. A newer one
 //!   takes the overlapped bytes out of what is kept of older ones.
@@ -24,7 +28,9 @@
 //! [`File::sync`].
 
 mod dirty;
+mod pieces;
 mod reading;
+mod settling;
 mod writing;
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -39,7 +45,7 @@ use crate::options::MountOptions;
 
 use dirty::Dirty;
 pub use reading::{MAX_READ_BYTES, ReadData};
-pub use writing::MAX_COMMIT_ROUNDS;
+pub use settling::MAX_COMMIT_ROUNDS;
 
 /// Bytes of WRITEs under way for one file; further writes wait.
 pub const MAX_IN_FLIGHT_BYTES: u64 = 16 << 20;
@@ -63,8 +69,6 @@ struct Inner {
     dirty: Mutex<Dirty>,
     /// Something of `dirty` changed.
     changed: Condvar,
-    /// One COMMIT at a time: its caller looks after what it finds.
-    committing: Mutex<()>,
     /// Told what replies say of the file's attributes.
     attributes: Option<Arc<Mutex<AttributeCache>>>,
 }
@@ -110,7 +114,6 @@ impl File {
             sync: options.sync,
             dirty: Mutex::new(Dirty::default()),
             changed: Condvar::new(),
-            committing: Mutex::new(()),
             attributes,
         };
         File {

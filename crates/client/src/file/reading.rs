@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use measure::{Clock, MonotonicClock};
 use wire::nfs3::{READ3args, READ3res, Res, fattr3};
 
-use super::dirty::Overlay;
+use super::pieces::Overlay;
 use super::{File, Inner};
 use crate::error::CallError;
 use crate::handle::Promise;
@@ -99,6 +99,7 @@ impl File {
             wanted: usize::try_from(end - offset).unwrap_or(usize::MAX),
             overlay: self.inner.lock().overlay(offset, end),
         }));
+        Inner::pump(&self.inner);
         for index in 0..count {
             Inner::ask(&self.inner, &job, index);
         }

@@ -1,21 +1,16 @@
-//! Writing: WRITEs, COMMIT, and sending again what a restarted server may have lost.
+//! Writing: what goes to the server in which WRITE, and what becomes of its answers.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use measure::{Clock, MonotonicClock};
 use wire::nfs3::{
-    COMMIT3args, Res, WRITE3args, WRITE3res, WRITE3resok, nfsstat3, payload3, stable_how, wcc_data,
+    Res, WRITE3args, WRITE3res, WRITE3resok, nfsstat3, payload3, stable_how, wcc_data,
 };
 
-use super::dirty::Piece;
+use super::pieces::Piece;
 use super::{File, Inner, MAX_IN_FLIGHT_BYTES, MAX_UNCOMMITTED_BYTES};
 use crate::engine::SharedBytes;
 use crate::error::CallError;
-use crate::nfs3::Commit;
-
-/// COMMITs in a row that find another verifier (the server restarts faster than it takes data)
-/// before [`File::sync`] gives up with an error.
-pub const MAX_COMMIT_ROUNDS: usize = 64;
 
 impl File {
     /// Writes bytes. With `sync` it returns when they are on stable storage, else when they are on
@@ -28,23 +23,12 @@ impl File {
             return Err(CallError::WouldDeadlock); // it may have to wait
         }
         let step = self.inner.write_size_bytes as usize;
-        let stable = if self.inner.sync {
-            stable_how::FILE_SYNC
-        } else {
-            stable_how::UNSTABLE
-        };
         let mut done = 0;
         while done < data.len() {
             let part = data.slice(done, step);
+            let at = offset.saturating_add(done as u64);
             done += part.len();
-            let at = offset.saturating_add((done - part.len()) as u64);
-            self.write_part(
-                Piece {
-                    offset: at,
-                    data: part,
-                },
-                stable,
-            )?;
+            self.write_part(at, part)?;
         }
         if self.inner.sync {
             return self.sync();
@@ -52,53 +36,97 @@ impl File {
         Ok(())
     }
 
-    fn write_part(&self, piece: Piece, stable: stable_how) -> Result<(), CallError> {
+    fn write_part(&self, offset: u64, data: SharedBytes) -> Result<(), CallError> {
         let inner = &self.inner;
-        let length = piece.data.len() as u64;
+        let length = data.len() as u64;
         let mut dirty = inner.lock();
         loop {
             if let Some(error) = dirty.error() {
                 return Err(error);
             }
             let crowded = dirty.in_flight_bytes() + length > MAX_IN_FLIGHT_BYTES;
-            if dirty.is_in_flight(piece.offset, piece.end()) || (crowded && dirty.any_in_flight()) {
+            if crowded && dirty.any_in_flight() {
                 dirty = inner.wait(dirty);
             } else if dirty.kept_bytes() + length > MAX_UNCOMMITTED_BYTES && dirty.kept_bytes() > 0
             {
                 drop(dirty);
-                inner.settle(false)?;
+                self.settle()?;
                 dirty = inner.lock();
             } else {
                 break;
             }
         }
+        dirty.end_gathering();
+        let piece = dirty.piece(offset, data);
         dirty.supersede(piece.offset, piece.end());
-        dirty.begin(piece.clone());
+        dirty.keep_unsent(piece);
         drop(dirty);
-        Inner::send(inner, piece.offset, piece, stable);
+        Inner::pump(inner);
         Ok(())
     }
 
-    /// fsync(2): all that was written before is on the server's stable storage.
+    /// Takes bytes to be written some time, without waiting: gathered with their neighbours to
+    /// WRITEs of `wsize`, sent when that is full or when somebody asks for it. True if so much is
+    /// kept that the caller should wait ([`File::settle_then`]) before it writes more.
+    ///
+    /// With `sync` nothing is gathered; the caller waits with [`File::sync_then`].
     ///
     /// # Errors
-    /// The first error since the last `sync`; it is reported once. Data that met an error are gone.
-    pub fn sync(&self) -> Result<(), CallError> {
-        self.inner.settle(true)
+    /// One of an earlier write that was not reported yet.
+    pub fn write_behind(&self, offset: u64, bytes: &[u8], most: u64) -> Result<bool, CallError> {
+        let inner = &self.inner;
+        let mut dirty = inner.lock();
+        if let Some(error) = dirty.error() {
+            return Err(error);
+        }
+        let pieces_before = dirty.next_number();
+        dirty.gather(offset, bytes, inner.write_size_bytes as usize);
+        if inner.sync {
+            dirty.end_gathering();
+        }
+        let kept = dirty.in_flight_bytes() + dirty.kept_bytes();
+        let sends = dirty.next_number() != pieces_before;
+        let most = most.min(MAX_UNCOMMITTED_BYTES);
+        let commits = kept > most / 2 && !dirty.committing_soon;
+        dirty.committing_soon |= commits;
+        drop(dirty);
+        if sends {
+            Inner::pump(inner);
+        }
+        if commits {
+            let again = Arc::clone(inner);
+            self.settle_then(move |_| again.lock().committing_soon = false);
+        }
+        Ok(kept > most)
     }
 
-    /// close(2): as [`File::sync`] (close-to-open consistency, nfs(5)).
-    ///
-    /// # Errors
-    /// As [`File::sync`].
-    pub fn close(self) -> Result<(), CallError> {
-        self.sync()
+    /// Sends what was gathered.
+    pub fn push(&self) {
+        if self.inner.lock().end_gathering() {
+            Inner::pump(&self.inner);
+        }
     }
 }
 
 impl Inner {
+    /// Sends what has to be sent and may be sent now.
+    pub(super) fn pump(inner: &Arc<Inner>) {
+        let stable = if inner.sync {
+            stable_how::FILE_SYNC
+        } else {
+            stable_how::UNSTABLE
+        };
+        loop {
+            let next = inner.lock().next_to_send(MAX_IN_FLIGHT_BYTES);
+            match next {
+                Some(piece) => Inner::send(inner, piece.offset, piece, stable),
+                None => return,
+            }
+        }
+    }
+
     /// Sends (what is left of) the piece that is in flight under `key`.
-    fn send(inner: &Arc<Inner>, key: u64, piece: Piece, stable: stable_how) {
+    pub(super) fn send(inner: &Arc<Inner>, key: u64, piece: Piece, stable: stable_how) {
         let arguments = WRITE3args {
             file: inner.handle.as_fh(),
             offset: piece.offset,
@@ -116,11 +144,13 @@ impl Inner {
                 again.learn_wcc(sent_ns, result.as_ref().ok().map(wcc_of_write));
                 if let Some(rest) = again.take(key, kept, result) {
                     Inner::send(&again, key, rest, stable);
+                } else {
+                    Inner::advance(&again);
                 }
             });
     }
 
-    fn learn_wcc(&self, sent_ns: u64, wcc: Option<&wcc_data>) {
+    pub(super) fn learn_wcc(&self, sent_ns: u64, wcc: Option<&wcc_data>) {
         if let Some(wcc) = wcc {
             self.learn(sent_ns, |cache, asked| {
                 cache.update_wcc(&self.handle, wcc, asked);
@@ -138,12 +168,13 @@ impl Inner {
                 None
             }
             Ok(Taken::Bytes { count, answer }) => {
+                let Piece { offset, number, .. } = piece;
                 let front = piece.data.slice(0, count);
                 let left = piece.data.slice(count, piece.data.len() - count);
-                let offset = piece.offset;
                 let rest = (!left.is_empty()).then(|| Piece {
                     offset: offset + count as u64,
                     data: left,
+                    number,
                 });
                 if rest.is_none() {
                     dirty.end(key);
@@ -152,8 +183,9 @@ impl Inner {
                     let front = Piece {
                         offset,
                         data: front,
+                        number,
                     };
-                    dirty.keep_uncommitted(front, answer.verf);
+                    dirty.keep_taken(front, answer.verf);
                 }
                 rest
             }
@@ -166,103 +198,6 @@ impl Inner {
         drop(dirty);
         self.changed.notify_all();
         rest
-    }
-
-    /// Waits until nothing is in flight, then commits until nothing is uncommitted.
-    ///
-    /// `reports`: an error is taken (fsync, close); else it goes on sticking.
-    fn settle(self: &Arc<Self>, reports: bool) -> Result<(), CallError> {
-        if self.client.in_reactor() {
-            return Err(CallError::WouldDeadlock);
-        }
-        let _one = self
-            .committing
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let mut rounds = 0;
-        while rounds < MAX_COMMIT_ROUNDS {
-            self.send_again()?;
-            let mut dirty = self.lock();
-            while dirty.any_in_flight() {
-                dirty = self.wait(dirty);
-            }
-            let error = if reports {
-                dirty.take_error()
-            } else {
-                dirty.error()
-            };
-            if let Some(error) = error {
-                return Err(error);
-            }
-            if dirty.any_unsent() {
-                continue; // "later": as patient as a hard mount
-            }
-            if !dirty.cover() {
-                return Ok(());
-            }
-            drop(dirty);
-            match self.commit() {
-                Ok(verifier) => {
-                    let lost = self.lock().committed(verifier);
-                    rounds += usize::from(lost > 0);
-                }
-                Err(error) => {
-                    let mut dirty = self.lock();
-                    dirty.give_up_covered();
-                    if !reports {
-                        dirty.fail(error);
-                    }
-                    return Err(error);
-                }
-            }
-        }
-        let error = CallError::Protocol("the server's write verifier changes with every COMMIT");
-        let mut dirty = self.lock();
-        if !reports {
-            dirty.fail(error);
-        }
-        Err(error)
-    }
-
-    /// Sends all that has to be sent again, after a wait if the server asked for one.
-    fn send_again(self: &Arc<Self>) -> Result<(), CallError> {
-        if self.lock().take_later() {
-            self.client.wait_out_jukebox()?;
-        }
-        loop {
-            let mut dirty = self.lock();
-            while dirty.in_flight_bytes() >= MAX_IN_FLIGHT_BYTES {
-                dirty = self.wait(dirty);
-            }
-            let Some(piece) = dirty.take_unsent() else {
-                return Ok(());
-            };
-            dirty.begin(piece.clone());
-            drop(dirty);
-            Inner::send(self, piece.offset, piece, stable_how::UNSTABLE);
-        }
-    }
-
-    fn commit(&self) -> Result<wire::nfs3::writeverf3, CallError> {
-        let arguments = COMMIT3args {
-            file: self.handle.as_fh(),
-            offset: 0,
-            count: 0, // RFC 1813 3.3.21: to the file's end
-        };
-        let sent_ns = MonotonicClock.now_ns();
-        let answer = self
-            .client
-            .call::<Commit>(self.caller.as_ref(), &arguments)?;
-        match answer.decode()? {
-            Res::Ok(committed) => {
-                self.learn_wcc(sent_ns, Some(&committed.file_wcc));
-                Ok(committed.verf)
-            }
-            Res::Fail(status, wcc) => {
-                self.learn_wcc(sent_ns, Some(&wcc));
-                Err(CallError::Nfs(status))
-            }
-        }
     }
 }
 

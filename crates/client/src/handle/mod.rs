@@ -342,7 +342,11 @@ impl Client {
         awaited.wait()
     }
 
-    pub(crate) fn wait_out_jukebox(&self) -> Result<(), CallError> {
+    /// Waits as long as NFS3ERR_JUKEBOX asks for.
+    ///
+    /// # Errors
+    /// [`CallError::Closed`].
+    pub fn wait_out_jukebox(&self) -> Result<(), CallError> {
         let inbox = self.shared.lock();
         let (inbox, _) = self
             .shared

@@ -1,0 +1,146 @@
+//! Tests of what is kept: against an array of bytes.
+
+use super::*;
+use proptest::prelude::*;
+
+fn piece(offset: u64, length: usize, value: u8) -> Piece {
+    let data = SharedBytes::new(vec![value; length]);
+    Piece {
+        offset,
+        data,
+        number: 0,
+    }
+}
+
+proptest! {
+    /// Against an array of bytes, the plainest model there is.
+    #[test]
+    fn what_is_kept_is_the_newest_of_each_byte(
+        writes in proptest::collection::vec((0_u64..60, 1_usize..30, any::<bool>()), 1..40),
+        committed_after in 0_usize..40,
+    ) {
+        let mut dirty = Dirty::default();
+        let mut model = [None; 100];
+        for (number, (offset, length, lost)) in writes.iter().enumerate() {
+            let value = u8::try_from(number).unwrap();
+            let new = piece(*offset, *length, value);
+            dirty.supersede(new.offset, new.end());
+            if *lost {
+                dirty.keep_unsent(new);
+            } else {
+                dirty.keep_uncommitted(new, [1; 8]);
+            }
+            let start = usize::try_from(*offset).unwrap();
+            model[start..start + length].fill(Some(value));
+            if number == committed_after {
+                dirty.cover();
+                // Another verifier: all of it has to be sent again, nothing changes.
+                dirty.committed([2; 8]);
+            }
+        }
+        let kept = model.iter().filter(|byte| byte.is_some()).count() as u64;
+        prop_assert_eq!(dirty.kept_bytes(), kept);
+        dirty.cover();
+        dirty.committed([2; 8]);
+        let mut found = [None; 100];
+        while let Some(piece) = dirty.take_unsent() {
+            for (index, byte) in piece.data.as_slice().iter().enumerate() {
+                let place = &mut found[usize::try_from(piece.offset).unwrap() + index];
+                prop_assert_eq!(*place, None, "pieces overlap");
+                *place = Some(*byte);
+            }
+        }
+        prop_assert_eq!(found, model);
+        prop_assert_eq!(dirty.kept_bytes(), 0);
+    }
+}
+
+#[test]
+fn what_was_written_is_laid_over_what_the_server_has() {
+    let mut dirty = Dirty::default();
+    assert!(dirty.overlay(0, 100).is_none());
+    dirty.keep_uncommitted(piece(4, 4, 1), [1; 8]);
+    dirty.begin(piece(10, 2, 2));
+    let mut lay = |offset, wanted, mut bytes: Vec<u8>| {
+        let overlay = dirty.overlay(offset, offset + wanted as u64).unwrap();
+        let end = overlay.apply(offset, wanted, &mut bytes);
+        (bytes, end)
+    };
+    let all = vec![9, 9, 9, 9, 1, 1, 1, 1, 0, 0, 2, 2];
+    assert_eq!(lay(0, 50, vec![9; 6]), (all.clone(), true));
+    assert_eq!(lay(6, 3, vec![]), (vec![1, 1, 0], false));
+    assert_eq!(lay(11, 5, vec![]), (vec![2], true));
+    assert_eq!(lay(12, 5, vec![]), (vec![], true));
+    assert_eq!(lay(2, 3, vec![7; 3]), (vec![7, 7, 1], false));
+}
+
+#[test]
+fn a_commit_covers_only_what_was_there_when_it_was_sent() {
+    let mut dirty = Dirty::default();
+    dirty.keep_uncommitted(piece(0, 10, 1), [1; 8]);
+    assert!(dirty.cover());
+    dirty.keep_uncommitted(piece(20, 10, 2), [1; 8]);
+    assert_eq!(dirty.committed([1; 8]), 0);
+    assert_eq!(
+        dirty.kept_bytes(),
+        10,
+        "the later one waits for the next COMMIT"
+    );
+    assert!(dirty.cover());
+    assert_eq!(dirty.committed([9; 8]), 1);
+    assert!(dirty.any_unsent() && !dirty.cover());
+}
+
+#[test]
+fn what_waits_for_an_answer_is_newer_than_what_was_answered() {
+    let mut dirty = Dirty::default();
+    dirty.gather(0, &[1; 10], 10);
+    let first = dirty.next_to_send(100).unwrap();
+    dirty.gather(4, &[2; 3], 3);
+    assert!(dirty.next_to_send(100).is_none(), "it overlaps");
+    let mut bytes = vec![0; 10];
+    dirty.overlay(0, 10).unwrap().apply(0, 10, &mut bytes);
+    assert_eq!(bytes, [1, 1, 1, 1, 2, 2, 2, 1, 1, 1]);
+    dirty.end(first.offset);
+    dirty.keep_for_later(first.clone());
+    assert_eq!(dirty.kept_bytes(), 10, "each byte is kept once");
+    dirty.now();
+    let sent: Vec<_> = std::iter::from_fn(|| dirty.next_to_send(100)).collect();
+    let places: Vec<_> = sent.iter().map(|p| (p.offset, p.data.len())).collect();
+    assert_eq!(places, [(0, 4), (4, 3), (7, 3)]);
+    assert!(dirty.any_unanswered(1) && !dirty.any_unanswered(0));
+}
+
+#[test]
+fn neighbours_are_gathered_and_others_are_not() {
+    let mut dirty = Dirty::default();
+    for (offset, bytes) in [(10, vec![1; 4]), (14, vec![2; 4]), (12, vec![3; 8])] {
+        dirty.gather(offset, &bytes, 100);
+    }
+    assert!(dirty.only_gathered());
+    dirty.gather(9, &[4], 100);
+    let first = dirty.next_to_send(100).unwrap();
+    assert_eq!((first.offset, first.data.as_slice().len()), (10, 10));
+    assert_eq!(first.data.as_slice(), [1, 1, 3, 3, 3, 3, 3, 3, 3, 3]);
+    dirty.gather(10, &[5; 3], 4);
+    assert!(dirty.next_to_send(100).is_none(), "full, but it overlaps");
+    dirty.end(10);
+    let next = dirty.next_to_send(100).unwrap();
+    assert_eq!((next.offset, next.data.as_slice()), (9, &[4, 5, 5, 5][..]));
+}
+
+#[test]
+fn touching_is_not_overlapping() {
+    let mut dirty = Dirty::default();
+    dirty.begin(piece(10, 10, 1));
+    for (from, to, overlaps) in [
+        (0, 10, false),
+        (20, 30, false),
+        (0, 11, true),
+        (19, 20, true),
+    ] {
+        assert_eq!(dirty.is_in_flight(from, to), overlaps, "{from}..{to}");
+    }
+    dirty.end(10);
+    assert_eq!((dirty.in_flight_bytes(), dirty.any_in_flight()), (0, false));
+}
