@@ -5,7 +5,7 @@ Times are integer nanoseconds of CLOCK_MONOTONIC, the clock of `time.monotonic_n
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, TypedDict, final, type_check_only
+from typing import Any, Final, TypedDict, final, type_check_only
 
 from typing_extensions import Buffer
 
@@ -16,6 +16,7 @@ __all__ = [
     "CoreError",
     "Histogram",
     "RpcRecorder",
+    "Server",
     "SystemSampler",
     "Trace",
     "build_info",
@@ -390,3 +391,70 @@ class RpcRecorder:
         """Operations that were called."""
     def lost(self) -> dict[str, int]:
         """"calls" and "samples" that found no room because nobody took them, so far."""
+
+@final
+class Server:
+    """An embedded NFSv3 server (with MOUNT on the same port) that runs on threads of its own.
+
+    Options (JSON, unknown keys are errors; only `store` is required)::
+
+        store: "directory" | "memory" | "null"
+        path: str                       directory: the folder
+        memory_bytes: int = 2**30       memory: what it may take
+        file_bytes: int = 2**30         null: size of every file
+        export: str = "/export"         what clients mount
+        read_only: bool = false
+        squash: "none" | "root" | "all" = "none"      whose ids are not believed, exports(5)
+        listen: [str] = ["127.0.0.1:0"] addresses; port 0 is any free one
+        udp: bool = false               UDP on the same port
+        allow: [str] = []               addresses and networks; needed beyond loopback
+        workers: int = 0                threads for a store that waits for a device (0: 8)
+        record_room: int = 0            calls recorded until `records` takes them (0: none)
+        register: {socket, address} | null      with the portmapper: {} for the usual one
+        model: {                        null: nothing is planted and nothing costs anything
+          seed: int = 1
+          threads: int | null           workers of the model; null: one for every call
+          service_ns: int = 0, service_by_operation_ns: {"READ": int, ...} = {}
+          spread: "constant" | "exponential" = "constant"
+          disk: {positioning_ns = 0, rate_bytes_per_s = 100000000, order: "fifo" | "elevator",
+                 read_hit_ratio = 0.0, dirty_limit_bytes | null, commit_ns = 0,
+                 metadata_bytes = 4096} | null
+          nvram_bytes, bandwidth_bytes_per_s: int | null
+          delay_ns, jitter_ns: int = 0
+          loss, duplicate: float = 0.0  of datagrams
+          stalls: [[at_ns, for_ns]] = []        from the server's start
+        } | null
+
+    Raises CoreError: "config", "missing", "directory", "permission", "unsupported", "in_use",
+    "portmapper", "io". As a context manager it stops at the end.
+    """
+
+    def __new__(cls, options_json: str) -> Server: ...
+    @property
+    def address(self) -> str:
+        """Host and port of the first address: 127.0.0.1:2049, [::1]:2049."""
+    @property
+    def addresses(self) -> list[str]: ...
+    @property
+    def port(self) -> int: ...
+    def model(self) -> dict[str, Any]:
+        """What is served and how, as it is in effect: the options and `store_settings`."""
+    def registered(self) -> list[tuple[int, int, str, str]]:
+        """(program, version, network id, universal address) that the portmapper was told."""
+    def counters(self) -> dict[str, int]:
+        """calls, replies, connections, duplicates_answered, model_lost, records_lost, ..."""
+    def loop_cpu_ns(self) -> int | None:
+        """CPU time of the thread that serves the sockets; None after the end."""
+    def records(self) -> Columns:
+        """The calls since the last time, one row each, in the order of their replies.
+
+        received_ns (bytes read), started_ns and finished_ns (the procedure), sent_ns (reply taken
+        by the kernel), xid, client, program, procedure, operation, outcome ("answered" or the name
+        of RPC's refusal), status (null if refused). CLOCK_MONOTONIC.
+        """
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait for its end (a `stop` elsewhere, or a defect); False when the time is over first."""
+    def stop(self) -> None:
+        """Stop it: calls in work end, the portmapper forgets it. Harmless when it has ended."""
+    def __enter__(self) -> Server: ...
+    def __exit__(self, _kind: object, _value: object, _traceback: object, /) -> None: ...

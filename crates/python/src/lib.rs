@@ -11,6 +11,8 @@ mod histogram;
 mod rpc_records;
 mod run_files;
 mod sampler;
+mod serve;
+mod serve_options;
 mod toml;
 mod trace;
 
@@ -33,6 +35,8 @@ mod _core {
     use super::run_files::run_files;
     #[pymodule_export]
     use super::sampler::SystemSampler;
+    #[pymodule_export]
+    use super::serve::Server;
     #[pymodule_export]
     use super::toml::toml_lines;
     #[pymodule_export]

@@ -27,6 +27,9 @@ const QUANTILES: [(&str, f64); 4] = [
     ("p999_ns", 0.999),
 ];
 
+// The signature below shows it as a number, for Python's documentation.
+const _: () = assert!(DEFAULT_RING_RECORDS == 262_144);
+
 /// What was lost so far.
 #[derive(Default)]
 struct Lost {
@@ -62,7 +65,7 @@ impl RpcRecorder {
 #[pymethods]
 impl RpcRecorder {
     /// Begins: a sample every `interval_ns` (0: none), a record of every call if asked.
-    #[pyo3(signature = (every_call = true, interval_ns = 100_000_000, room = DEFAULT_RING_RECORDS))]
+    #[pyo3(signature = (every_call = true, interval_ns = 100_000_000, room = 262_144))]
     fn start(
         &self,
         py: Python<'_>,

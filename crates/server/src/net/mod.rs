@@ -100,7 +100,7 @@ pub enum ServerError {
 }
 
 /// Default number of worker threads (`nfsd`'s default of 8).
-const DEFAULT_THREADS: usize = 8;
+pub const DEFAULT_THREADS: usize = 8;
 
 /// A server that runs until it is stopped or dropped.
 #[derive(Debug)]
@@ -260,6 +260,12 @@ impl RunningServer {
     /// Stops: calls in work end, what the sockets take at once is sent, all is closed.
     pub fn stop(mut self) -> Result<(), ServerError> {
         self.end()
+    }
+
+    /// As [`RunningServer::stop`], with what was counted until the very end.
+    pub fn finish(mut self) -> (Result<(), ServerError>, Counts) {
+        let ended = self.end();
+        (ended, self.counts())
     }
 
     fn end(&mut self) -> Result<(), ServerError> {

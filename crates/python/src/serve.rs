@@ -1,0 +1,312 @@
+//! `Server`: an embedded NFS server for Python.
+//!
+//! It has threads of its own; everything here starts, asks or stops them with the GIL released.
+//! What it is to do comes as JSON ([`crate::serve_options`]) and is stated again as it is in effect.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use server::net::{Counts, RunningServer, ServerError};
+use server::protocol::Outcome;
+use server::record::{CallRecord, Recorder};
+use server::registration::{Registration, RegistrationError};
+
+use crate::columns::{Builder, Columns};
+use crate::errors::{Parts, core_error};
+use crate::serve_options::{Asked, Prepared, Problem, prepare};
+
+/// How often a waiting thread looks for signals and for a loop that ended by a defect.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What runs, or what is left of it.
+struct State {
+    running: Option<RunningServer>,
+    registration: Option<Registration>,
+    last: Counts,
+}
+
+/// An NFSv3 server with a store of its own.
+#[pyclass(module = "nfslab._core", frozen)]
+pub struct Server {
+    state: Mutex<State>,
+    ended: Condvar,
+    recorder: Option<Arc<Recorder>>,
+    addresses: Vec<std::net::SocketAddr>,
+    stated: String,
+}
+
+#[pymethods]
+impl Server {
+    #[new]
+    fn new(py: Python<'_>, options_json: &str) -> PyResult<Self> {
+        let asked: Asked = serde_json::from_str(options_json)
+            .map_err(|error| to_python(py, Problem::Options(error.to_string())))?;
+        let started = py.detach(|| start(asked));
+        started.map_err(|problem| to_python(py, problem))
+    }
+
+    /// Host and port of the first address, as clients write it.
+    #[getter]
+    fn address(&self) -> String {
+        self.addresses
+            .first()
+            .map(ToString::to_string)
+            .unwrap_or_default()
+    }
+
+    #[getter]
+    fn addresses(&self) -> Vec<String> {
+        self.addresses.iter().map(ToString::to_string).collect()
+    }
+
+    #[getter]
+    fn port(&self) -> u16 {
+        self.addresses.first().map_or(0, std::net::SocketAddr::port)
+    }
+
+    /// What is served and how, as it is in effect.
+    fn model<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        py.import("json")?
+            .call_method1("loads", (self.stated.as_str(),))
+    }
+
+    /// (program, version, network id, universal address) of what the portmapper knows.
+    fn registered(&self) -> Vec<(u32, u32, &'static str, String)> {
+        let state = self.locked();
+        state
+            .registration
+            .as_ref()
+            .map(Registration::entries)
+            .unwrap_or_default()
+    }
+
+    /// What the loop counted; after the end, its last state.
+    fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let entry = PyDict::new(py);
+        for (name, value) in self.counts().named() {
+            entry.set_item(name, value)?;
+        }
+        let lost = self.recorder.as_ref().map_or(0, |recorder| recorder.lost());
+        entry.set_item("records_lost", lost)?;
+        Ok(entry)
+    }
+
+    /// CPU time of the loop thread; None after the end.
+    fn loop_cpu_ns(&self) -> Option<u64> {
+        self.locked()
+            .running
+            .as_ref()
+            .and_then(RunningServer::loop_cpu_ns)
+    }
+
+    /// The calls since the last time, in the order of their replies.
+    fn records(&self, py: Python<'_>) -> PyResult<Columns> {
+        let records = match &self.recorder {
+            Some(recorder) => py.detach(|| recorder.take()),
+            None => Vec::new(),
+        };
+        record_columns(py, &records)
+    }
+
+    /// Waits for the end; False when the time is over first.
+    #[pyo3(signature = (timeout_s = None))]
+    fn wait(&self, py: Python<'_>, timeout_s: Option<f64>) -> PyResult<bool> {
+        let limit = timeout_s.and_then(|s| Duration::try_from_secs_f64(s).ok());
+        let until = limit.and_then(|limit| Instant::now().checked_add(limit));
+        loop {
+            py.check_signals()?;
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let step = left.map_or(LOOK, |left| left.min(LOOK));
+            if py.detach(|| self.over(step)) {
+                return Ok(true);
+            }
+            if left.is_some_and(|left| left.is_zero()) {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Stops it: calls in work end, the portmapper forgets it. Harmless when it has ended.
+    fn stop(&self, py: Python<'_>) -> PyResult<()> {
+        let ended = py.detach(|| {
+            let (running, registration) = {
+                let mut state = self.locked();
+                (state.running.take(), state.registration.take())
+            };
+            drop(registration);
+            let Some(running) = running else {
+                return Ok(());
+            };
+            let ended = running.finish();
+            self.locked().last = ended.1;
+            self.ended.notify_all();
+            ended.0
+        });
+        ended.map_err(|error| to_python(py, Problem::Server(error)))
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _kind: Py<PyAny>,
+        _value: Py<PyAny>,
+        _traceback: Py<PyAny>,
+    ) -> PyResult<()> {
+        self.stop(py)
+    }
+}
+
+impl Server {
+    fn locked(&self) -> MutexGuard<'_, State> {
+        // What is inside is whole after any panic: it is only ever taken or replaced.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn counts(&self) -> Counts {
+        let mut state = self.locked();
+        if let Some(running) = &state.running {
+            state.last = running.counts();
+        }
+        state.last
+    }
+
+    /// Whether it has ended, after `step` at the latest.
+    fn over(&self, step: Duration) -> bool {
+        let state = self.locked();
+        let runs = |state: &mut State| {
+            state
+                .running
+                .as_ref()
+                .is_some_and(RunningServer::is_running)
+        };
+        let waited = self.ended.wait_timeout_while(state, step, runs);
+        !runs(&mut waited.unwrap_or_else(PoisonError::into_inner).0)
+    }
+}
+
+fn start(asked: Asked) -> Result<Server, Problem> {
+    let register = asked.register.clone();
+    let Prepared {
+        service,
+        options,
+        recorder,
+        mut stated,
+    } = prepare(asked)?;
+    let udp = options.udp;
+    let running = RunningServer::start(service, options).map_err(Problem::Server)?;
+    let addresses = running.addresses().to_vec();
+    let registration = register
+        .map(|portmapper| Registration::make(portmapper.into(), &addresses, udp))
+        .transpose()
+        .map_err(Problem::Registration)?;
+    let listening: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    stated.insert("listen".to_owned(), listening.into());
+    let state = State {
+        running: Some(running),
+        registration,
+        last: Counts::default(),
+    };
+    Ok(Server {
+        state: Mutex::new(state),
+        ended: Condvar::new(),
+        recorder,
+        addresses,
+        stated: serde_json::Value::Object(stated).to_string(),
+    })
+}
+
+/// One row for each call.
+fn record_columns(py: Python<'_>, records: &[CallRecord]) -> PyResult<Columns> {
+    let at = |value: fn(&CallRecord) -> u64| records.iter().map(value);
+    let of = |value: fn(&CallRecord) -> u32| records.iter().map(value);
+    let operation = |record: &CallRecord| {
+        wire::programs::procedure_name(record.program, 3, record.procedure).unwrap_or("unknown")
+    };
+    let outcome = |record: &CallRecord| match record.outcome {
+        Outcome::Done(_) => "answered",
+        Outcome::Refused(status) => status.name(),
+    };
+    let status = |record: &CallRecord| match record.outcome {
+        Outcome::Done(status) => Some(status),
+        Outcome::Refused(_) => None,
+    };
+    Builder::default()
+        .u64("received_ns", at(|r| r.received_ns))
+        .u64("started_ns", at(|r| r.started_ns))
+        .u64("finished_ns", at(|r| r.finished_ns))
+        .u64("sent_ns", at(|r| r.sent_ns))
+        .u32("xid", of(|r| r.xid))
+        .text("client", records.iter().map(|r| r.client.to_string()))
+        .u32("program", of(|r| r.program))
+        .u32("procedure", of(|r| r.procedure))
+        .text("operation", records.iter().map(operation))
+        .text("outcome", records.iter().map(outcome))
+        .u32_or_null("status", records.iter().map(status))
+        .finish(py)
+}
+
+fn to_python(py: Python<'_>, problem: Problem) -> PyErr {
+    let (kind, fix) = kind_and_fix(&problem);
+    let (what, why) = problem.split();
+    core_error(
+        py,
+        Parts {
+            kind,
+            what,
+            why,
+            fix: fix.to_owned(),
+            partial: None,
+        },
+    )
+}
+
+fn kind_and_fix(problem: &Problem) -> (&'static str, &'static str) {
+    use std::io::ErrorKind;
+    match problem {
+        Problem::Options(_) => (
+            "config",
+            "Give the options that nfslab._core.Server documents.",
+        ),
+        Problem::Folder { source, .. } => match source.kind() {
+            ErrorKind::NotFound => ("missing", "Check the name, or make the folder."),
+            ErrorKind::NotADirectory => ("directory", "Serve the folder that it is in."),
+            ErrorKind::PermissionDenied => {
+                ("permission", "Serve a folder that you may read and enter.")
+            }
+            ErrorKind::Unsupported => {
+                ("unsupported", "Serving a folder needs Linux 5.6 and /proc.")
+            }
+            _ => ("io", "Is the storage healthy, and the folder still there?"),
+        },
+        Problem::Server(ServerError::Listen { source, .. }) => match source.kind() {
+            ErrorKind::AddrInUse => ("in_use", "Give another port, or 0 for any free one."),
+            ErrorKind::PermissionDenied => (
+                "permission",
+                "Ports below 1024 belong to root: give a higher one, or 0.",
+            ),
+            ErrorKind::AddrNotAvailable => ("config", "Give an address of this machine."),
+            _ => ("io", "Give another address or port."),
+        },
+        Problem::Server(ServerError::OpenToAll(_)) => (
+            "config",
+            "State who may connect (allow), or listen on 127.0.0.1.",
+        ),
+        Problem::Server(ServerError::System(_)) => ("io", "Check the limits (ulimit -n, -u)."),
+        Problem::Server(ServerError::Defect) => ("internal", "Please report this."),
+        Problem::Server(_) => ("config", "Correct this option."),
+        Problem::Registration(RegistrationError::NoPortmapper { .. }) => (
+            "portmapper",
+            "Start rpcbind, or leave it out: clients can be given the port.",
+        ),
+        Problem::Registration(_) => (
+            "portmapper",
+            "Stop the other server, or leave registration out: clients can be given the port.",
+        ),
+    }
+}

@@ -1,0 +1,407 @@
+//! The options of `Server`: JSON to what crate `server` takes, and back as it is in effect.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use server::model::{DiskDescription, ModelDescription, PROCEDURES, QueueOrder, Spread, Stall};
+use server::net::{AllowedClient, DEFAULT_THREADS, MAX_THREADS, ServerError, ServerOptions};
+use server::protocol::{Export, ExportOptions, Service, Squash};
+use server::record::Recorder;
+use server::registration::{Portmapper, RegistrationError};
+use server::store::Store;
+use server::store::directory::{DirectoryOptions, DirectoryStore};
+use server::store::memory::MemoryStore;
+use server::store::null::NullStore;
+use server::{Caller, HandleKey};
+
+/// Most records that may wait to be taken.
+const MAX_RECORDS: usize = 1 << 24;
+/// Memory that a memory store may take unless said otherwise.
+const MEMORY_BYTES: u64 = 1 << 30;
+/// Size of the null store's files unless said otherwise.
+const NULL_FILE_BYTES: u64 = 1 << 30;
+
+/// What `Server` may be given.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Asked {
+    store: StoreKind,
+    path: Option<PathBuf>,
+    memory_bytes: Option<u64>,
+    file_bytes: Option<u64>,
+    #[serde(default = "export_path")]
+    export: String,
+    #[serde(default)]
+    read_only: bool,
+    #[serde(default)]
+    squash: SquashName,
+    #[serde(default = "loopback")]
+    listen: Vec<SocketAddr>,
+    #[serde(default)]
+    udp: bool,
+    #[serde(default)]
+    allow: Vec<String>,
+    #[serde(default)]
+    workers: usize,
+    #[serde(default)]
+    record_room: usize,
+    model: Option<Model>,
+    pub(crate) register: Option<Registrar>,
+}
+
+/// A portmapper elsewhere than usual, if stated.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Registrar {
+    socket: Option<PathBuf>,
+    address: Option<SocketAddr>,
+}
+
+impl From<Registrar> for Portmapper {
+    fn from(given: Registrar) -> Self {
+        let usual = Portmapper::default();
+        Portmapper {
+            socket: given.socket.unwrap_or(usual.socket),
+            address: given.address.unwrap_or(usual.address),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum StoreKind {
+    Directory,
+    Memory,
+    Null,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum SquashName {
+    #[default]
+    None,
+    Root,
+    All,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum OrderName {
+    #[default]
+    Fifo,
+    Elevator,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum SpreadName {
+    #[default]
+    Constant,
+    Exponential,
+}
+
+/// The service model. As [`ModelDescription`], with names for numbers.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+struct Model {
+    seed: u64,
+    threads: Option<u32>,
+    service_ns: u64,
+    service_by_operation_ns: BTreeMap<String, u64>,
+    spread: SpreadName,
+    disk: Option<Disk>,
+    nvram_bytes: Option<u64>,
+    bandwidth_bytes_per_s: Option<u64>,
+    delay_ns: u64,
+    jitter_ns: u64,
+    loss: f64,
+    duplicate: f64,
+    stalls: Vec<(u64, u64)>,
+}
+
+impl Default for Model {
+    fn default() -> Self {
+        Model {
+            seed: ModelDescription::default().seed,
+            threads: None,
+            service_ns: 0,
+            service_by_operation_ns: BTreeMap::new(),
+            spread: SpreadName::Constant,
+            disk: None,
+            nvram_bytes: None,
+            bandwidth_bytes_per_s: None,
+            delay_ns: 0,
+            jitter_ns: 0,
+            loss: 0.0,
+            duplicate: 0.0,
+            stalls: Vec::new(),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+struct Disk {
+    positioning_ns: u64,
+    rate_bytes_per_s: u64,
+    order: OrderName,
+    read_hit_ratio: f64,
+    dirty_limit_bytes: Option<u64>,
+    commit_ns: u64,
+    metadata_bytes: u64,
+}
+
+impl Default for Disk {
+    fn default() -> Self {
+        let usual = DiskDescription::default();
+        Disk {
+            positioning_ns: usual.positioning_ns,
+            rate_bytes_per_s: usual.rate_bytes_per_s,
+            order: OrderName::Fifo,
+            read_hit_ratio: usual.read_hit_ratio,
+            dirty_limit_bytes: None,
+            commit_ns: usual.commit_ns,
+            metadata_bytes: usual.metadata_bytes,
+        }
+    }
+}
+
+fn export_path() -> String {
+    "/export".to_owned()
+}
+
+fn loopback() -> Vec<SocketAddr> {
+    vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))]
+}
+
+/// Why there is no server.
+#[derive(Debug)]
+pub enum Problem {
+    /// The options do not make sense.
+    Options(String),
+    /// The folder cannot be served.
+    Folder { path: PathBuf, source: io::Error },
+    /// It does not start, or ended badly.
+    Server(ServerError),
+    /// The portmapper does not take it.
+    Registration(RegistrationError),
+}
+
+impl Problem {
+    /// What happened, and why.
+    pub fn split(self) -> (String, String) {
+        match self {
+            Problem::Options(why) => ("the server's options are wrong".to_owned(), why),
+            Problem::Folder { path, source } => {
+                let why = match source.kind() {
+                    io::ErrorKind::NotFound => "there is no such folder".to_owned(),
+                    io::ErrorKind::NotADirectory => "it is not a folder".to_owned(),
+                    _ => source.to_string(),
+                };
+                (format!("cannot serve {}", path.display()), why)
+            }
+            Problem::Server(ServerError::Listen { address, source }) => {
+                (format!("cannot listen on {address}"), source.to_string())
+            }
+            Problem::Server(error) => ("the server cannot run".to_owned(), error.to_string()),
+            Problem::Registration(error) => (
+                "the server cannot be registered".to_owned(),
+                error.to_string(),
+            ),
+        }
+    }
+}
+
+/// Everything for a start.
+pub struct Prepared {
+    pub service: Arc<Service>,
+    pub options: ServerOptions,
+    pub recorder: Option<Arc<Recorder>>,
+    /// What is in effect.
+    pub stated: Map<String, Value>,
+}
+
+/// Opens the store and turns names into values.
+pub fn prepare(asked: Asked) -> Result<Prepared, Problem> {
+    check(&asked)?;
+    let allow: Result<Vec<AllowedClient>, _> =
+        asked.allow.iter().map(|text| text.parse()).collect();
+    let allow = allow.map_err(|error| Problem::Options(error.to_string()))?;
+    let model = asked.model.as_ref().map(Model::description).transpose()?;
+    let store = open(&asked)?;
+    let workers = match asked.workers {
+        0 if store.may_block() => DEFAULT_THREADS,
+        given if store.may_block() => given,
+        _ => 0,
+    };
+    let description = store.description();
+    let settings: Map<String, Value> = description
+        .settings
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value.into()))
+        .collect();
+    let mut stated = Map::new();
+    let mut state = |name: &str, value: Value| stated.insert(name.to_owned(), value);
+    state("store", description.kind.into());
+    state("store_settings", settings.into());
+    state("export", asked.export.clone().into());
+    state("read_only", asked.read_only.into());
+    state("squash", json!(asked.squash));
+    state("udp", asked.udp.into());
+    state("allow", asked.allow.clone().into());
+    state("workers", workers.into());
+    state("model", json!(asked.model));
+    let options = ExportOptions {
+        squash: match asked.squash {
+            SquashName::None => Squash::None,
+            SquashName::Root => Squash::Root,
+            SquashName::All => Squash::All,
+        },
+        read_only: asked.read_only,
+    };
+    let purpose = asked.path.as_ref().map_or_else(
+        || description.kind.as_bytes().to_vec(),
+        |path| {
+            // Whatever way it was written: handles are the same after a restart.
+            let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+            path.into_os_string().into_encoded_bytes()
+        },
+    );
+    let key = HandleKey::of_this_machine(&purpose);
+    let service = Service::new(vec![Export::new(&asked.export, store, options)], key);
+    let recorder = (asked.record_room > 0).then(|| Arc::new(Recorder::new(asked.record_room)));
+    let options = ServerOptions {
+        listen: asked.listen,
+        udp: asked.udp,
+        allow,
+        threads: asked.workers,
+        model,
+        recorder: recorder.clone(),
+    };
+    Ok(Prepared {
+        service: Arc::new(service),
+        options,
+        recorder,
+        stated,
+    })
+}
+
+fn check(asked: &Asked) -> Result<(), Problem> {
+    let wrong = |why: &str| Err(Problem::Options(why.to_owned()));
+    let directory = asked.store == StoreKind::Directory;
+    if directory != asked.path.is_some() {
+        return wrong("path goes with the store directory, and only with it");
+    }
+    if asked.memory_bytes.is_some() && asked.store != StoreKind::Memory {
+        return wrong("memory_bytes goes with the store memory");
+    }
+    if asked.file_bytes.is_some() && asked.store != StoreKind::Null {
+        return wrong("file_bytes goes with the store null");
+    }
+    if !asked.export.starts_with('/') || asked.export.len() > 1024 {
+        return wrong("the export's path has to begin with / and to be 1024 bytes at most");
+    }
+    if asked.workers > MAX_THREADS {
+        return Err(Problem::Options(format!("at most {MAX_THREADS} workers")));
+    }
+    if asked.record_room > MAX_RECORDS {
+        return Err(Problem::Options(format!(
+            "room for at most {MAX_RECORDS} records"
+        )));
+    }
+    Ok(())
+}
+
+fn open(asked: &Asked) -> Result<Arc<dyn Store>, Problem> {
+    let instance = measure::clock::realtime_ns();
+    match (asked.store, &asked.path) {
+        (StoreKind::Directory, Some(path)) => {
+            let options = DirectoryOptions {
+                stable_names: true,
+                kernel_handles: true,
+                instance,
+            };
+            let opened = DirectoryStore::open(path, options);
+            let failed = |source| Problem::Folder {
+                path: path.clone(),
+                source,
+            };
+            Ok(Arc::new(opened.map_err(failed)?))
+        }
+        (StoreKind::Null, _) => {
+            let bytes = asked.file_bytes.unwrap_or(NULL_FILE_BYTES);
+            Ok(Arc::new(NullStore::new(bytes)))
+        }
+        _ => {
+            let here = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+            let owner = Caller::with_ids(here, 0, 0);
+            let bytes = asked.memory_bytes.unwrap_or(MEMORY_BYTES);
+            Ok(Arc::new(MemoryStore::new(bytes, instance, &owner)))
+        }
+    }
+}
+
+impl Model {
+    fn description(&self) -> Result<ModelDescription, Problem> {
+        let mut service_ns = [self.service_ns; PROCEDURES];
+        for (name, time_ns) in &self.service_by_operation_ns {
+            let place = (0..PROCEDURES).find(|number| {
+                let number = u32::try_from(*number).unwrap_or(u32::MAX);
+                wire::programs::procedure_name(wire::programs::NFS, 3, number) == Some(name)
+            });
+            match place.and_then(|place| service_ns.get_mut(place)) {
+                Some(place) => *place = *time_ns,
+                None => {
+                    let why = format!("NFSv3 has no procedure {name:?} (READ, WRITE, COMMIT, ...)");
+                    return Err(Problem::Options(why));
+                }
+            }
+        }
+        let stalls = self
+            .stalls
+            .iter()
+            .map(|&(at_ns, for_ns)| Stall { at_ns, for_ns });
+        let description = ModelDescription {
+            seed: self.seed,
+            threads: self.threads,
+            service_ns,
+            spread: match self.spread {
+                SpreadName::Constant => Spread::Constant,
+                SpreadName::Exponential => Spread::Exponential,
+            },
+            disk: self.disk.map(|disk| disk.description()),
+            nvram_bytes: self.nvram_bytes,
+            bandwidth_bytes_per_s: self.bandwidth_bytes_per_s,
+            delay_ns: self.delay_ns,
+            jitter_ns: self.jitter_ns,
+            loss: self.loss,
+            duplicate: self.duplicate,
+            stalls: stalls.collect(),
+        };
+        let checked = description.check();
+        checked.map_err(|error| Problem::Options(format!("service model: {error}")))?;
+        Ok(description)
+    }
+}
+
+impl Disk {
+    fn description(self) -> DiskDescription {
+        DiskDescription {
+            positioning_ns: self.positioning_ns,
+            rate_bytes_per_s: self.rate_bytes_per_s,
+            order: match self.order {
+                OrderName::Fifo => QueueOrder::Fifo,
+                OrderName::Elevator => QueueOrder::Elevator,
+            },
+            read_hit_ratio: self.read_hit_ratio,
+            dirty_limit_bytes: self.dirty_limit_bytes.unwrap_or(u64::MAX),
+            commit_ns: self.commit_ns,
+            metadata_bytes: self.metadata_bytes,
+        }
+    }
+}
