@@ -15,5 +15,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "query": ("nfslab.cli.query", "Ask SQL of the results (DuckDB)."),
     "files": ("nfslab.cli.files", "Measure file access in a directory, as Bonnie did."),
     "trace": ("nfslab.cli.trace", "Read packet captures: every NFS call, what is slow, why."),
+    "serve": ("nfslab.cli.serve", "Serve a folder or memory over NFSv3, as slow as you want."),
     "doctor": ("nfslab.cli.doctor", "What this machine can do, and what is missing."),
 }

@@ -1,0 +1,317 @@
+"""`nfslab serve`: an NFSv3 server of a folder, of memory or of nothing, with planted causes.
+
+It serves until Ctrl-C, SIGTERM or `kill`: NFSv3 and MOUNT on one port. With `--records` a row
+for each call (server-side times) is written while it runs, under a temporary name that becomes
+the file's own at the end. `--json` prints one line when it is ready and one at the end, for
+programs that start it.
+
+Exit code: 0 stopped by SIGTERM, 1 it could not start or ended by itself, 2 bad usage, 130 Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+
+import click
+
+from nfslab.cli import serve_model as read
+from nfslab.errors import RunFailed, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from nfslab._core import Server
+    from nfslab.cli.serve_records import RecordsFile
+
+NFS_PORT: Final = 2049
+RECORD_ROOM: Final = 1 << 18
+"""Calls that wait to be written: half a second at 500,000 calls a second."""
+LOOK_S: Final = 0.1
+"""How often records are taken, and how soon a signal ends it."""
+USAGE_KINDS: Final = {"config", "missing", "directory"}
+
+Command = TypeVar("Command", bound="Callable[..., Any]")
+
+EPILOG = """\b
+Examples:
+  nfslab serve /srv/data
+  nfslab serve --memory --port 0 --json
+  nfslab serve /srv/data --bind 0.0.0.0 --allow 10.1.0.0/16 --squash root
+  nfslab serve --memory --threads 4 --service-time 200us --service-time WRITE=1ms
+  nfslab serve --memory --disk seek=8ms,rate=20M,commit=2ms --nvram 32M
+  nfslab serve --memory --delay 1ms --stall 10s:500ms --records calls.parquet
+
+\b
+Times: 200us, 5ms, 10s. Sizes and rates: 64M, 20M/s (binary), 1Gbit (as networks count).
+--disk: seek= before a job elsewhere, rate= (default 100000000), order=fifo|elevator, hit= share
+of READs from memory, dirty= unstable bytes kept in memory, commit= added to stable jobs,
+metadata= bytes written for a change of names. docs/server.md says what each means.
+"""
+
+
+def _option(
+    name: str, reader: Callable[[str], Any], help: str, metavar: str = "TIME", **more: Any
+) -> Callable[[Command], Command]:
+    return click.option(name, callback=read.parsed(reader), metavar=metavar, help=help, **more)
+
+
+@click.command("serve", epilog=EPILOG)
+@click.argument("directory", required=False, type=click.Path(path_type=Path), metavar="[DIR]")
+@click.option("--memory", is_flag=True, help="Serve an empty file system in memory instead.")
+@click.option("--null", is_flag=True, help="Any name is a file, writes are swallowed: calibration.")
+@_option("--size", read.size_bytes, "--memory: what it may take. --null: of a file. [1G]", "SIZE")
+@click.option("--export", default="/export", show_default=True, help="The path that clients mount.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=NFS_PORT, show_default=True,
+    help="0: any free one, printed.",
+)  # fmt: skip
+@click.option(
+    "--bind", multiple=True, default=["127.0.0.1"], show_default=True, metavar="ADDRESS",
+    help="Where to listen (again for more). Beyond loopback needs --allow: it opens the export.",
+)  # fmt: skip
+@click.option(
+    "--allow",
+    multiple=True,
+    metavar="NET",
+    help="Who may connect: 10.1.2.3, 10.1.0.0/16, fd00::/8.",
+)
+@click.option("--read-only", is_flag=True, help="Refuse every change.")
+@click.option(
+    "--squash", type=click.Choice(["none", "root", "all"]), default="none", show_default=True,
+    help="Whose ids are not believed, as in exports(5).",
+)  # fmt: skip
+@click.option("--no-udp", is_flag=True, help="TCP only.")
+@click.option("--register", is_flag=True, help="Tell this machine's portmapper (rpcbind).")
+@click.option(
+    "--threads", type=click.IntRange(1, 1024), metavar="N", help="Workers, as nfsd's threads."
+)
+@_option(
+    "--service-time", read.service_time, "Of a call, or of one procedure (again for more).",
+    "[OP=]TIME", multiple=True,
+)  # fmt: skip
+@click.option(
+    "--spread", type=click.Choice(["constant", "exponential"]), help="Of service times. [constant]"
+)
+@_option("--disk", read.disk, "A disk with a queue; see below.", "KEY=VALUE,...")
+@_option("--nvram", read.size_bytes, "Stable at once until full; drains to the disk.", "SIZE")
+@_option("--bandwidth", read.rate_bytes_per_s, "Of the wire, each way.", "RATE")
+@_option("--delay", read.duration_ns, "Added to every reply.")
+@_option("--jitter", read.duration_ns, "Up to this much more, uniformly.")
+@_option("--loss", read.probability, "Of datagrams, both ways (UDP).", "P")
+@_option("--duplicate-replies", read.probability, "Sent twice (UDP).", "P")
+@_option("--stall", read.stall, "Stand still (again for more).", "AT:FOR", multiple=True)
+@click.option("--seed", type=click.IntRange(0, 2**64 - 1), help="Of all randomness. [1]")
+@click.option(
+    "--records", type=click.Path(path_type=Path), metavar="FILE.parquet", help="Write every call."
+)
+@click.option("--json", "as_json", is_flag=True, help="One line when ready, one at the end.")
+def command(directory: Path | None, as_json: bool, **options: Any) -> None:
+    """Serve a folder (or memory, or nothing) over NFSv3, as slow as you want it.
+
+    Only this machine may connect, unless --bind and --allow say otherwise: whoever may connect
+    names any user id, as with every NFS server that takes AUTH_SYS.
+    """
+    asked = _asked(directory, options)
+    records = _records_file(options["records"])
+    failed: Exception | None = None
+    with _Signals() as signals:
+        server = _started(asked)
+        try:
+            if records is not None:
+                records.begin(server.model())
+            _say_ready(server, directory, as_json)
+            _serve(server, records, signals)
+        finally:
+            failed = _end(server, records)
+            _say_ended(server, records, as_json)
+    if failed is not None:
+        raise failed
+    if signals.came == signal.SIGINT:
+        raise KeyboardInterrupt
+    if signals.came is None:
+        raise RunFailed("the server ended by itself", fix="Please report this.")
+
+
+class _Signals:
+    """SIGINT and SIGTERM are noted, so that no row is cut in two; a second one ends at once."""
+
+    def __init__(self) -> None:
+        self.came: int | None = None
+        self._before: dict[int, Any] = {}
+
+    def _note(self, number: int, _frame: object) -> None:
+        self.came = number
+        for one in self._before:
+            signal.signal(one, signal.SIG_DFL)
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)
+
+
+def _asked(directory: Path | None, options: dict[str, Any]) -> dict[str, Any]:
+    """The core's options; which store, and what only makes sense together."""
+    stores = [directory is not None, options["memory"], options["null"]]
+    if sum(stores) != 1:
+        raise UsageError(
+            "say what to serve: one of DIR, --memory, --null",
+            fix="for instance: nfslab serve /srv/data",
+        )
+    listen = [_listen(text, options["port"]) for text in options["bind"]]
+    if not options["allow"] and not all(map(_is_loopback, listen)):
+        raise UsageError(
+            f"--bind {' '.join(options['bind'])} opens the export to other machines",
+            fix="say who may connect: --allow 10.1.0.0/16",
+        )
+    asked: dict[str, Any] = {
+        "export": options["export"],
+        "listen": listen,
+        "allow": list(options["allow"]),
+        "read_only": options["read_only"],
+        "squash": options["squash"],
+        "udp": not options["no_udp"],
+        "model": read.model(options),
+        "record_room": RECORD_ROOM if options["records"] is not None else 0,
+        "register": {} if options["register"] else None,
+    }
+    if directory is not None:
+        if options["size"] is not None:
+            raise UsageError("--size goes with --memory and --null", fix="leave it out")
+        asked |= {"store": "directory", "path": str(directory)}
+        asked["workers"] = options["threads"] or 0
+    elif options["memory"]:
+        asked |= {"store": "memory"} | _given("memory_bytes", options["size"])
+    else:
+        asked |= {"store": "null"} | _given("file_bytes", options["size"])
+    return asked
+
+
+def _given(name: str, value: int | None) -> dict[str, int]:
+    return {} if value is None else {name: value}
+
+
+def _listen(text: str, port: int) -> str:
+    import ipaddress
+
+    try:
+        address = ipaddress.ip_address(text.strip("[]"))
+    except ValueError as error:
+        raise UsageError(
+            f"--bind {text}: this is no IP address",
+            fix="give an address of this machine: 127.0.0.1, ::1, 0.0.0.0 (all)",
+        ) from error
+    return f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"
+
+
+def _records_file(path: Path | None) -> RecordsFile | None:
+    if path is None:
+        return None
+    from nfslab.cli.serve_records import RecordsFile
+
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"there is no folder {path.parent}", fix="make it, or name another file")
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder", fix="name a file with --records FILE.parquet")
+    return RecordsFile(path)
+
+
+def _started(asked: dict[str, Any]) -> Server:
+    from nfslab._core import CoreError, Server
+
+    try:
+        return Server(json.dumps(asked))
+    except CoreError as error:
+        raise _told(error) from error
+
+
+def _told(error: Any) -> UsageError | RunFailed:
+    kind = UsageError if error.kind in USAGE_KINDS else RunFailed
+    return kind(error.what, why=error.why, fix=error.fix)
+
+
+def _serve(server: Server, records: RecordsFile | None, signals: _Signals) -> None:
+    """Until the server or a signal ends it."""
+    while signals.came is None and not server.wait(LOOK_S):
+        if records is not None:
+            records.take(server.records())
+
+
+def _end(server: Server, records: RecordsFile | None) -> RunFailed | UsageError | None:
+    """Stop it and keep the last records; what went wrong, if anything did."""
+    from nfslab._core import CoreError
+
+    failed = None
+    try:
+        server.stop()
+    except CoreError as error:
+        failed = _told(error)
+    if records is not None:
+        records.finish(server.records())
+    return failed
+
+
+def _say_ready(server: Server, directory: Path | None, as_json: bool) -> None:
+    model = server.model()
+    if as_json:
+        ready = {
+            "event": "ready", "pid": os.getpid(), "address": server.address, "port": server.port,
+            "export": model["export"], "model": model, "registered": server.registered(),
+        }  # fmt: skip
+        click.echo(json.dumps(ready))
+        return
+    what = {"memory": "memory", "null": "nothing (null)"}.get(model["store"], str(directory))
+    host = server.address.rpartition(":")[0]
+    port, export = server.port, model["export"]
+    transports = "TCP and UDP" if model["udp"] else "TCP"
+    click.echo(f"serving {what} as {host}:{export}, port {port}, NFSv3 over {transports}")
+    if any(not _is_loopback(address) for address in model["listen"]):
+        allowed = ", ".join(model["allow"])
+        click.echo(f"  warning: open to other machines: {allowed} may use any user id (AUTH_SYS)")
+    for line in _settings(model):
+        click.echo(f"  {line}")
+    if server.registered():
+        click.echo("  registered with the portmapper")
+    click.echo(
+        f"  mount -t nfs -o vers=3,nolock,proto=tcp,port={port},mountport={port} "
+        f"{host}:{export} /mnt"
+    )
+    click.echo("  Ctrl-C ends it")
+
+
+def _is_loopback(address: str) -> bool:
+    import ipaddress
+
+    return ipaddress.ip_address(address.rpartition(":")[0].strip("[]")).is_loopback
+
+
+def _settings(model: dict[str, Any]) -> Iterator[str]:
+    settings = model["store_settings"] | ({"workers": model["workers"]} if model["workers"] else {})
+    yield f"store: {model['store']}, " + ", ".join(f"{k} {v}" for k, v in settings.items())
+    if model["model"] is None:
+        yield "service model: none, as fast as it can"
+        return
+    planted = {k: v for k, v in model["model"].items() if v not in (None, 0, [], {}) or k == "seed"}
+    yield "service model: " + ", ".join(f"{name} {value}" for name, value in planted.items())
+
+
+def _say_ended(server: Server, records: RecordsFile | None, as_json: bool) -> None:
+    counters = server.counters()
+    if as_json:
+        ended: dict[str, Any] = {"event": "ended", "counters": counters}
+        if records is not None:
+            ended["records"] = {"file": str(records.path), "rows": records.rows}
+        click.echo(json.dumps(ended))
+        return
+    shown = {name: value for name, value in counters.items() if value}
+    click.echo("ended: " + (", ".join(f"{v:,} {k}" for k, v in shown.items()) or "no call came"))
+    if records is not None:
+        click.echo(f"records: {records.path} ({records.rows:,} calls)")
