@@ -390,7 +390,7 @@ class RpcRecorder:
     def operations(self) -> list[RpcOperation]:
         """Operations that were called."""
     def lost(self) -> dict[str, int]:
-        """"calls" and "samples" that found no room because nobody took them, so far."""
+        """Numbers of "calls" and "samples" that found no room because nobody took them, so far."""
 
 @final
 class Server:

@@ -1,4 +1,4 @@
-//! `RpcRecorder`: what an NFS client records of itself (crate `client`, module `record`) as columns.
+//! `RpcRecorder`: what an NFS client records of itself (module `record` of `client`) as columns.
 //!
 //! Whoever owns a [`Client`] (a mount, a load) hands out a recorder of it. Calls and samples are
 //! moved out at each question; what was lost because nobody asked is counted. All instants are
