@@ -1,7 +1,7 @@
 //! `Server`: an embedded NFS server for Python.
 //!
 //! It has threads of its own; everything here starts, asks or stops them with the GIL released.
-//! What it is to do comes as JSON ([`crate::serve_options`]); what is in effect is stated the same way.
+//! What it is to do comes as JSON ([`crate::serve_options`]); what is in effect is stated as well.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
