@@ -92,6 +92,11 @@ impl File {
         dirty.is_clean() && dirty.error().is_none()
     }
 
+    /// Whether something that was written is not on stable storage.
+    pub fn is_dirty(&self) -> bool {
+        !self.inner.lock().is_clean()
+    }
+
     fn wait_for(&self, goal: Goal) -> Result<(), CallError> {
         if self.inner.client.in_reactor() {
             return Err(CallError::WouldDeadlock);

@@ -1,0 +1,356 @@
+//! Names: looking them up, and making what they name.
+
+use std::sync::Arc;
+
+use client::nfs3::{FileHandle, Link, Lookup, MkDir, MkNod, Procedure, SymLink};
+use client::{CallError, Caller};
+use fuser::{Errno, FileAttr, Generation, INodeNo, ReplyEntry, Request};
+use measure::{Clock, MonotonicClock};
+use wire::nfs3::{
+    CREATE3args, CREATE3res, LINK3args, LOOKUP3args, MKDIR3args, MKNOD3args, Res, SYMLINK3args,
+    createhow3, diropargs3, fattr3, filename3, mknoddata3, nfspath3, nfsstat3, sattr3,
+    symlinkdata3,
+};
+
+use super::or_reply;
+use crate::inodes::{Inode, Place};
+use crate::shared::{Shared, device_numbers};
+
+/// An object that the server told of.
+pub(super) struct Found {
+    pub handle: FileHandle,
+    pub attributes: fattr3,
+    pub sent_ns: u64,
+}
+
+/// What is done with it, or with the errno.
+pub(super) type WithFound = Box<dyn FnOnce(&Arc<Shared>, Result<Found, Errno>) + Send>;
+
+/// A mode and nothing else.
+pub(super) fn with_mode(mode: u32) -> sattr3 {
+    sattr3 {
+        mode: Some(mode & 0o7777),
+        ..sattr3::UNCHANGED
+    }
+}
+
+/// A name as the protocol has it.
+pub(super) fn named<'a>(directory: &'a Inode, place: &'a Place) -> diropargs3<'a> {
+    diropargs3 {
+        dir: directory.handle.as_fh(),
+        name: filename3(&place.1),
+    }
+}
+
+impl Shared {
+    /// LOOKUP, with GETATTR behind it if the reply has no attributes.
+    pub(super) fn find(
+        self: &Arc<Self>,
+        caller: &Caller,
+        directory: &Arc<Inode>,
+        place: &Place,
+        then: WithFound,
+    ) {
+        let (shared, parent, who) = (Arc::clone(self), Arc::clone(directory), caller.clone());
+        let what = named(directory, place);
+        self.ask::<Lookup>(
+            caller,
+            &LOOKUP3args { what },
+            move |result, sent_ns| match result {
+                Ok(Res::Ok(found)) => {
+                    shared.learn_some(&parent.handle, &found.dir_attributes, sent_ns);
+                    let handle = FileHandle::try_from(found.object);
+                    shared.complete(&who, handle, found.obj_attributes, sent_ns, then);
+                }
+                Ok(Res::Fail(status, attributes)) => {
+                    shared.learn_some(&parent.handle, &attributes, sent_ns);
+                    let errno = shared.errno(&CallError::Nfs(status));
+                    then(&shared, Err(errno));
+                }
+                Err(error) => then(&shared, Err(shared.errno(&error))),
+            },
+        );
+    }
+
+    /// Asks for the attributes that a reply left out.
+    pub(super) fn complete(
+        self: &Arc<Self>,
+        caller: &Caller,
+        handle: Result<FileHandle, CallError>,
+        attributes: Option<fattr3>,
+        sent_ns: u64,
+        then: WithFound,
+    ) {
+        let handle = match handle {
+            Ok(handle) => handle,
+            Err(error) => return then(self, Err(self.errno(&error))),
+        };
+        if let Some(attributes) = attributes {
+            self.learn(&handle, &attributes, sent_ns);
+            let found = Found {
+                handle,
+                attributes,
+                sent_ns,
+            };
+            return then(self, Ok(found));
+        }
+        let arguments = wire::nfs3::GETATTR3args {
+            object: handle.as_fh(),
+        };
+        let shared = Arc::clone(self);
+        self.ask::<client::nfs3::GetAttr>(caller, &arguments, move |result, sent_ns| {
+            let found = match result {
+                Ok(Res::Ok(found)) => {
+                    shared.learn(&handle, &found.obj_attributes, sent_ns);
+                    Ok(Found {
+                        handle,
+                        attributes: found.obj_attributes,
+                        sent_ns,
+                    })
+                }
+                Ok(Res::Fail(status, ())) => Err(shared.errno(&CallError::Nfs(status))),
+                Err(error) => Err(shared.errno(&error)),
+            };
+            then(&shared, found);
+        });
+    }
+
+    /// Counts the object as known to the kernel, and gives what the kernel is told of it.
+    pub(super) fn introduce(&self, place: Place, found: &Found) -> (Arc<Inode>, FileAttr) {
+        let (handle, new) = (found.handle, &found.attributes);
+        let inode = self.inodes().look_up(place, handle, new);
+        // The kernel knows the root by another number than its fileid: it is never looked up.
+        let attr = self.file_attr(&inode, new, found.sent_ns);
+        (inode, attr)
+    }
+
+    fn reply_entry(&self, parent: &Inode, place: Place, found: &Found, reply: ReplyEntry) {
+        let (inode, attr) = self.introduce(place, found);
+        let entry_believed = self.believed(&parent.handle);
+        let attributes_believed = self.attributes_believed(&inode);
+        let generation = Generation(inode.generation);
+        reply.entry_with_ttls(&attributes_believed, &entry_believed, &attr, generation);
+    }
+
+    /// How long the attributes of a reply that names an object hold. Not at all if they say that
+    /// the kernel's pages are void: then the kernel asks again, and that question drops the pages.
+    pub(super) fn attributes_believed(&self, inode: &Inode) -> std::time::Duration {
+        let version = self.cache().data_version(&inode.handle);
+        let state = inode.state();
+        let void = state.pages_version.is_some() && state.pages_version != version;
+        if void && state.writers == 0 {
+            return std::time::Duration::ZERO;
+        }
+        drop(state);
+        self.believed(&inode.handle)
+    }
+
+    pub fn lookup(
+        self: &Arc<Self>,
+        request: &Request,
+        parent: INodeNo,
+        name: &[u8],
+        reply: ReplyEntry,
+    ) {
+        let directory = or_reply!(self.inode(parent), reply);
+        let place = or_reply!(self.place(parent.0, name), reply);
+        let caller = self.caller(request);
+        let known = place.clone();
+        let under = Arc::clone(&directory);
+        let then: WithFound = Box::new(move |shared, found| match found {
+            Ok(found) => shared.reply_entry(&under, known, &found, reply),
+            Err(Errno::ENOENT) => {
+                shared.inodes().remove_name(&known);
+                shared.reply_no_entry(&under, reply);
+            }
+            Err(errno) => reply.error(errno),
+        });
+        self.find(&caller, &directory, &place, then);
+    }
+
+    /// The name does not exist, and will not for as long as the directory's entries are believed.
+    fn reply_no_entry(&self, directory: &Inode, reply: ReplyEntry) {
+        let believed = self.believed(&directory.handle);
+        let kept = self.cache().last_seen(&directory.handle).copied();
+        match kept {
+            Some(any) if !believed.is_zero() => {
+                let mut attr = self.file_attr(directory, &any, MonotonicClock.now_ns());
+                attr.ino = INodeNo(0); // FUSE: there is nothing of this name
+                reply.entry(&believed, &attr, Generation(0));
+            }
+            _ => reply.error(Errno::ENOENT),
+        }
+    }
+
+    /// Takes the answer to CREATE and its like.
+    pub(super) fn made(
+        self: &Arc<Self>,
+        caller: &Caller,
+        directory: &Arc<Inode>,
+        place: &Place,
+        result: Result<CREATE3res<'_>, CallError>,
+        sent_ns: u64,
+        then: WithFound,
+    ) {
+        directory.changed();
+        match result {
+            Ok(Res::Ok(new)) => {
+                self.learn_wcc(&directory.handle, &new.dir_wcc, sent_ns);
+                match new.obj {
+                    Some(handle) => {
+                        let handle = FileHandle::try_from(handle);
+                        self.complete(caller, handle, new.obj_attributes, sent_ns, then);
+                    }
+                    None => self.find(caller, directory, place, then),
+                }
+            }
+            Ok(Res::Fail(status, wcc)) => {
+                self.learn_wcc(&directory.handle, &wcc, sent_ns);
+                then(self, Err(self.errno(&CallError::Nfs(status))));
+            }
+            Err(error) => then(self, Err(self.errno(&error))),
+        }
+    }
+
+    /// A call that makes something, and the reply that tells the kernel of it.
+    fn make<P>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        directory: &Arc<Inode>,
+        place: &Place,
+        arguments: &P::Arguments<'_>,
+        reply: ReplyEntry,
+    ) where
+        P: for<'a> Procedure<Results<'a> = CREATE3res<'a>>,
+    {
+        let (shared, parent, who) = (Arc::clone(self), Arc::clone(directory), caller.clone());
+        let place = place.clone();
+        self.ask::<P>(caller, arguments, move |result, sent_ns| {
+            let (under, known) = (Arc::clone(&parent), place.clone());
+            let then: WithFound = Box::new(move |shared, found| match found {
+                Ok(found) => shared.reply_entry(&under, known, &found, reply),
+                Err(errno) => reply.error(errno),
+            });
+            shared.made(&who, &parent, &place, result, sent_ns, then);
+        });
+    }
+
+    pub fn mkdir(
+        self: &Arc<Self>,
+        request: &Request,
+        parent: INodeNo,
+        name: &[u8],
+        mode: u32,
+        reply: ReplyEntry,
+    ) {
+        let directory = or_reply!(self.inode(parent), reply);
+        let place = or_reply!(self.place(parent.0, name), reply);
+        let arguments = MKDIR3args {
+            where_: named(&directory, &place),
+            attributes: with_mode(mode),
+        };
+        let caller = self.caller(request);
+        self.make::<MkDir>(&caller, &directory, &place, &arguments, reply);
+    }
+
+    pub fn symlink(
+        self: &Arc<Self>,
+        request: &Request,
+        parent: INodeNo,
+        name: &[u8],
+        text: &[u8],
+        reply: ReplyEntry,
+    ) {
+        let directory = or_reply!(self.inode(parent), reply);
+        let place = or_reply!(self.place(parent.0, name), reply);
+        let arguments = SYMLINK3args {
+            where_: named(&directory, &place),
+            symlink: symlinkdata3 {
+                // As Linux's client: what a local file system gives to links.
+                symlink_attributes: with_mode(0o777),
+                symlink_data: nfspath3(text),
+            },
+        };
+        let caller = self.caller(request);
+        self.make::<SymLink>(&caller, &directory, &place, &arguments, reply);
+    }
+
+    pub fn mknod(
+        self: &Arc<Self>,
+        request: &Request,
+        parent: INodeNo,
+        name: &[u8],
+        mode: u32,
+        device: u32,
+        reply: ReplyEntry,
+    ) {
+        let directory = or_reply!(self.inode(parent), reply);
+        let place = or_reply!(self.place(parent.0, name), reply);
+        let caller = self.caller(request);
+        let attributes = with_mode(mode);
+        let what = match mode & libc::S_IFMT {
+            libc::S_IFIFO => mknoddata3::FIFO(attributes),
+            libc::S_IFSOCK => mknoddata3::SOCK(attributes),
+            libc::S_IFCHR => mknoddata3::CHR(attributes, device_numbers(device)),
+            libc::S_IFBLK => mknoddata3::BLK(attributes, device_numbers(device)),
+            libc::S_IFREG | 0 => {
+                let arguments = CREATE3args {
+                    where_: named(&directory, &place),
+                    how: createhow3::GUARDED(attributes),
+                };
+                type P = client::nfs3::Create;
+                return self.make::<P>(&caller, &directory, &place, &arguments, reply);
+            }
+            _ => return reply.error(Errno::EINVAL),
+        };
+        let arguments = MKNOD3args {
+            where_: named(&directory, &place),
+            what,
+        };
+        self.make::<MkNod>(&caller, &directory, &place, &arguments, reply);
+    }
+
+    pub fn link(
+        self: &Arc<Self>,
+        request: &Request,
+        ino: INodeNo,
+        parent: INodeNo,
+        name: &[u8],
+        reply: ReplyEntry,
+    ) {
+        let inode = or_reply!(self.inode(ino), reply);
+        let directory = or_reply!(self.inode(parent), reply);
+        let place = or_reply!(self.place(parent.0, name), reply);
+        let caller = self.caller(request);
+        let arguments = LINK3args {
+            file: inode.handle.as_fh(),
+            link: named(&directory, &place),
+        };
+        let (shared, of, under) = (Arc::clone(self), Arc::clone(&inode), Arc::clone(&directory));
+        let (who, place) = (caller.clone(), place.clone());
+        self.ask::<Link>(&caller, &arguments, move |result, sent_ns| {
+            under.changed();
+            match result {
+                Ok(Res::Ok(linked)) => {
+                    shared.learn_wcc(&under.handle, &linked.linkdir_wcc, sent_ns);
+                    let then: WithFound = Box::new(move |shared, found| match found {
+                        Ok(found) => shared.reply_entry(&under, place, &found, reply),
+                        Err(errno) => reply.error(errno),
+                    });
+                    let handle = Ok(of.handle);
+                    shared.complete(&who, handle, linked.file_attributes, sent_ns, then);
+                }
+                Ok(Res::Fail(status, wcc)) => {
+                    shared.learn_wcc(&under.handle, &wcc.linkdir_wcc, sent_ns);
+                    // Linux: no links at all is EPERM to a program (POSIX has it for link(2)).
+                    let errno = match status {
+                        nfsstat3::NFS3ERR_NOTSUPP => Errno::EPERM,
+                        status => shared.errno(&CallError::Nfs(status)),
+                    };
+                    reply.error(errno);
+                }
+                Err(error) => reply.error(shared.errno(&error)),
+            }
+        });
+    }
+}

@@ -1,0 +1,347 @@
+//! Attributes, links' texts, space.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use client::nfs3::{Access, FsStat, GetAttr, ReadLink, SetAttr};
+use client::{CallError, Caller, File};
+use fuser::{
+    AccessFlags, Errno, FileHandle, INodeNo, ReplyAttr, ReplyData, ReplyEmpty, ReplyStatfs, Request,
+    TimeOrNow,
+};
+use measure::{Clock, MonotonicClock};
+use wire::nfs3::{
+    ACCESS3args, FSSTAT3args, GETATTR3args, READLINK3args, Res, SETATTR3args, access, fattr3,
+    ftype3, nfstime3, sattr3, set_time,
+};
+
+use super::or_reply;
+use crate::inodes::Inode;
+use crate::shared::Shared;
+
+/// Block of statfs(2).
+const BLOCK_BYTES: u32 = 4096;
+
+/// Attributes to be set.
+pub(crate) struct Changes {
+    pub mode: Option<u32>,
+    pub uid: Option<u32>,
+    pub gid: Option<u32>,
+    pub size: Option<u64>,
+    pub atime: Option<TimeOrNow>,
+    pub mtime: Option<TimeOrNow>,
+}
+
+impl Changes {
+    fn as_sattr(&self) -> sattr3 {
+        sattr3 {
+            mode: self.mode.map(|mode| mode & 0o7777),
+            uid: self.uid,
+            gid: self.gid,
+            size: self.size,
+            atime: as_time(self.atime),
+            mtime: as_time(self.mtime),
+        }
+    }
+}
+
+fn as_time(time: Option<TimeOrNow>) -> set_time {
+    match time {
+        None => set_time::DONT_CHANGE,
+        Some(TimeOrNow::Now) => set_time::SET_TO_SERVER_TIME,
+        Some(TimeOrNow::SpecificTime(time)) => set_time::SET_TO_CLIENT_TIME(nfs_time(time)),
+    }
+}
+
+/// NFSv3's times go from 1970 to 2106; others become the nearest (as Linux: `s_time_min`).
+fn nfs_time(time: SystemTime) -> nfstime3 {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => u32::try_from(since.as_secs()).map_or(
+            nfstime3 {
+                seconds: u32::MAX,
+                nseconds: 0,
+            },
+            |seconds| nfstime3 {
+                seconds,
+                nseconds: since.subsec_nanos(),
+            },
+        ),
+        Err(_) => nfstime3 {
+            seconds: 0,
+            nseconds: 0,
+        },
+    }
+}
+
+impl Shared {
+    /// Asks for an object's attributes.
+    pub(super) fn ask_attributes(
+        self: &Arc<Self>,
+        caller: &Caller,
+        inode: &Arc<Inode>,
+        then: impl FnOnce(&Arc<Self>, Result<(fattr3, u64), CallError>) + Send + 'static,
+    ) {
+        let (shared, about) = (Arc::clone(self), Arc::clone(inode));
+        let arguments = GETATTR3args {
+            object: inode.handle.as_fh(),
+        };
+        self.ask::<GetAttr>(caller, &arguments, move |result, sent_ns| {
+            let found = match result {
+                Ok(Res::Ok(found)) => {
+                    shared.learn(&about.handle, &found.obj_attributes, sent_ns);
+                    Ok((found.obj_attributes, sent_ns))
+                }
+                Ok(Res::Fail(status, ())) => Err(CallError::Nfs(status)),
+                Err(error) => Err(error),
+            };
+            then(&shared, found);
+        });
+    }
+
+    /// Goes on when the server has answered all that was written to a file before, so that its
+    /// attributes are those of the written data (as Linux does for stat(2)).
+    fn when_answered(
+        self: &Arc<Self>,
+        mut files: Vec<Arc<File>>,
+        then: Box<dyn FnOnce(&Arc<Self>) + Send>,
+    ) {
+        match files.pop() {
+            None => then(self),
+            Some(file) => {
+                let shared = Arc::clone(self);
+                file.answered_then(move |_| shared.when_answered(files, then));
+            }
+        }
+    }
+
+    pub fn getattr(self: &Arc<Self>, request: &Request, ino: INodeNo, reply: ReplyAttr) {
+        let inode = or_reply!(self.inode(ino), reply);
+        let caller = self.caller(request);
+        let files = inode.files();
+        self.when_answered(
+            files,
+            Box::new(move |shared| {
+                let now_ns = MonotonicClock.now_ns();
+                let kept = shared.cache().get(&inode.handle, now_ns).copied();
+                if let Some(kept) = kept {
+                    return shared.reply_attributes(&inode, &kept, now_ns, reply);
+                }
+                shared.reply_new_attributes(&caller, &inode, reply);
+            }),
+        );
+    }
+
+    /// Replies with attributes; pages that they say are void go first.
+    fn reply_attributes(
+        self: &Arc<Self>,
+        inode: &Arc<Inode>,
+        found: &fattr3,
+        sent_ns: u64,
+        reply: ReplyAttr,
+    ) {
+        let attr = self.file_attr(inode, found, sent_ns);
+        let believed = self.believed(&inode.handle);
+        let is_file = inode.kind == ftype3::NF3REG;
+        if is_file && inode.state().pages_version.is_some() && !self.pages_hold(inode) {
+            self.drop_pages(inode.ino, move || reply.attr(&believed, &attr));
+        } else {
+            reply.attr(&believed, &attr);
+        }
+    }
+
+    pub fn setattr(
+        self: &Arc<Self>,
+        request: &Request,
+        ino: INodeNo,
+        changes: &Changes,
+        open: Option<FileHandle>,
+        reply: ReplyAttr,
+    ) {
+        let inode = or_reply!(self.inode(ino), reply);
+        let limit = self.max_file_bytes;
+        if changes.size.is_some_and(|size| limit != 0 && size > limit) {
+            return reply.error(Errno::EFBIG);
+        }
+        // ftruncate(2) is allowed to whoever opened the file for writing.
+        let opener = open
+            .and_then(|number| self.files.get(number.0))
+            .filter(|file| changes.size.is_some() && file.writes);
+        let caller = opener.map_or_else(|| self.caller(request), |file| file.caller.clone());
+        let new_attributes = changes.as_sattr();
+        // What was written before must not change the times, or the size, afterwards.
+        self.when_settled(inode.files(), move |shared| {
+            shared.set_attributes(&caller, &inode, new_attributes, reply);
+        });
+    }
+
+    /// Goes on when all that was written to these files is on stable storage; an error is left for
+    /// fsync and close.
+    pub(super) fn when_settled(
+        self: &Arc<Self>,
+        mut files: Vec<Arc<File>>,
+        then: impl FnOnce(&Arc<Self>) + Send + 'static,
+    ) {
+        match files.pop() {
+            None => then(self),
+            Some(file) if file.is_settled() => self.when_settled_boxed(files, Box::new(then)),
+            Some(file) => {
+                let shared = Arc::clone(self);
+                file.settle_then(move |_| shared.when_settled_boxed(files, Box::new(then)));
+            }
+        }
+    }
+
+    fn when_settled_boxed(
+        self: &Arc<Self>,
+        files: Vec<Arc<File>>,
+        then: Box<dyn FnOnce(&Arc<Self>) + Send>,
+    ) {
+        if files.is_empty() {
+            then(self);
+        } else {
+            self.when_settled(files, then);
+        }
+    }
+
+    fn set_attributes(
+        self: &Arc<Self>,
+        caller: &Caller,
+        inode: &Arc<Inode>,
+        new_attributes: sattr3,
+        reply: ReplyAttr,
+    ) {
+        let size = new_attributes.size;
+        let arguments = SETATTR3args {
+            object: inode.handle.as_fh(),
+            new_attributes,
+            guard: None,
+        };
+        let (shared, about, who) = (Arc::clone(self), Arc::clone(inode), caller.clone());
+        self.ask::<SetAttr>(caller, &arguments, move |result, sent_ns| match result {
+            Ok(Res::Ok(wcc)) => {
+                shared.learn_wcc(&about.handle, &wcc, sent_ns);
+                if let Some(size) = size {
+                    about.truncated(size);
+                }
+                match wcc.after {
+                    Some(after) => shared.reply_attributes(&about, &after, sent_ns, reply),
+                    None => shared.reply_new_attributes(&who, &about, reply),
+                }
+            }
+            Ok(Res::Fail(status, wcc)) => {
+                shared.learn_wcc(&about.handle, &wcc, sent_ns);
+                reply.error(shared.errno(&CallError::Nfs(status)));
+            }
+            Err(error) => reply.error(shared.errno(&error)),
+        });
+    }
+
+    /// Asks the server, then replies.
+    fn reply_new_attributes(self: &Arc<Self>, caller: &Caller, of: &Arc<Inode>, reply: ReplyAttr) {
+        let about = Arc::clone(of);
+        self.ask_attributes(caller, of, move |shared, found| match found {
+            Ok((found, sent_ns)) => shared.reply_attributes(&about, &found, sent_ns, reply),
+            Err(error) => reply.error(shared.errno(&error)),
+        });
+    }
+
+    pub fn readlink(self: &Arc<Self>, request: &Request, ino: INodeNo, reply: ReplyData) {
+        let inode = or_reply!(self.inode(ino), reply);
+        let shared = Arc::clone(self);
+        let about = Arc::clone(&inode);
+        let arguments = READLINK3args {
+            symlink: inode.handle.as_fh(),
+        };
+        let caller = self.caller(request);
+        self.ask::<ReadLink>(&caller, &arguments, move |result, sent_ns| match result {
+            Ok(Res::Ok(link)) => {
+                shared.learn_some(&about.handle, &link.symlink_attributes, sent_ns);
+                reply.data(link.data.0);
+            }
+            Ok(Res::Fail(status, _)) => reply.error(shared.errno(&CallError::Nfs(status))),
+            Err(error) => reply.error(shared.errno(&error)),
+        });
+    }
+
+    pub fn statfs(self: &Arc<Self>, request: &Request, ino: INodeNo, reply: ReplyStatfs) {
+        let inode = or_reply!(self.inode(ino), reply);
+        let shared = Arc::clone(self);
+        let arguments = FSSTAT3args {
+            fsroot: inode.handle.as_fh(),
+        };
+        let caller = self.caller(request);
+        self.ask::<FsStat>(&caller, &arguments, move |result, _| match result {
+            Ok(Res::Ok(space)) => {
+                let blocks = |bytes: u64| bytes / u64::from(BLOCK_BYTES);
+                reply.statfs(
+                    blocks(space.tbytes),
+                    blocks(space.fbytes),
+                    blocks(space.abytes),
+                    space.tfiles,
+                    space.ffiles,
+                    BLOCK_BYTES,
+                    u32::try_from(shared.name_max).unwrap_or(u32::MAX),
+                    BLOCK_BYTES,
+                );
+            }
+            Ok(Res::Fail(status, _)) => reply.error(shared.errno(&CallError::Nfs(status))),
+            Err(error) => reply.error(shared.errno(&error)),
+        });
+    }
+
+    /// access(2), where the kernel does not decide by itself.
+    pub fn access(
+        self: &Arc<Self>,
+        request: &Request,
+        ino: INodeNo,
+        mask: AccessFlags,
+        reply: ReplyEmpty,
+    ) {
+        let inode = or_reply!(self.inode(ino), reply);
+        let wanted = wanted(mask, inode.kind);
+        let shared = Arc::clone(self);
+        let arguments = ACCESS3args {
+            object: inode.handle.as_fh(),
+            access: wanted,
+        };
+        let caller = self.caller(request);
+        self.ask::<Access>(&caller, &arguments, move |result, _| match result {
+            Ok(Res::Ok(granted)) if granted.access & wanted == wanted => reply.ok(),
+            Ok(Res::Ok(_)) => reply.error(Errno::EACCES),
+            Ok(Res::Fail(status, _)) => reply.error(shared.errno(&CallError::Nfs(status))),
+            Err(error) => reply.error(shared.errno(&error)),
+        });
+    }
+}
+
+/// ACCESS's bits for access(2)'s.
+fn wanted(mask: AccessFlags, kind: ftype3) -> u32 {
+    let bit = |flag, bits| if mask.contains(flag) { bits } else { 0 };
+    let (write, execute) = if kind == ftype3::NF3DIR {
+        (
+            access::MODIFY | access::EXTEND | access::DELETE,
+            access::LOOKUP,
+        )
+    } else {
+        (access::MODIFY | access::EXTEND, access::EXECUTE)
+    };
+    bit(AccessFlags::R_OK, access::READ)
+        | bit(AccessFlags::W_OK, write)
+        | bit(AccessFlags::X_OK, execute)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn times_that_nfs_cannot_say_become_the_nearest() {
+        let at = |seconds, nseconds| nfstime3 { seconds, nseconds };
+        let second = Duration::from_secs(1);
+        assert_eq!(nfs_time(UNIX_EPOCH - second), at(0, 0));
+        assert_eq!(nfs_time(UNIX_EPOCH + Duration::new(5, 7)), at(5, 7));
+        let far = UNIX_EPOCH + Duration::from_secs(1 << 33);
+        assert_eq!(nfs_time(far), at(u32::MAX, 0));
+    }
+}

@@ -1,0 +1,364 @@
+//! Opening, creating and closing of files: close-to-open consistency (nfs(5)).
+//!
+//! An open asks the server, by ACCESS, for permission and attributes in one call. If the attributes
+//! say that somebody else changed the data, the kernel drops its pages; else it keeps them. A close
+//! has all data on stable storage before it returns, and reports their errors.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use client::nfs3::{Access, Create, SetAttr};
+use client::{CallError, Caller, File};
+use fuser::{
+    Errno, FileHandle, FopenFlags, Generation, INodeNo, OpenFlags, ReplyCreate, ReplyEmpty,
+    ReplyOpen, Request,
+};
+use measure::{Clock, MonotonicClock};
+use wire::nfs3::{
+    ACCESS3args, CREATE3args, Res, SETATTR3args, access, createhow3, nfsstat3, sattr3, set_time,
+};
+
+use super::entries::{Found, WithFound, named, with_mode};
+use super::or_reply;
+use crate::inodes::{Inode, Place};
+use crate::open_files::OpenFile;
+use crate::shared::Shared;
+
+/// `__FMODE_EXEC` (linux/fs.h): opened to be run.
+const OPEN_TO_RUN: i32 = 0x20;
+
+/// Whether an open may write.
+fn writes(flags: i32) -> bool {
+    flags & libc::O_ACCMODE != libc::O_RDONLY
+}
+
+/// ACCESS's bits that an open asks for; one of each group is enough.
+fn wanted(flags: i32) -> [u32; 2] {
+    let reads = access::READ | access::EXECUTE;
+    match flags & libc::O_ACCMODE {
+        libc::O_RDONLY if flags & OPEN_TO_RUN != 0 => [reads, 0],
+        libc::O_RDONLY => [access::READ, 0],
+        libc::O_WRONLY => [access::MODIFY | access::EXTEND, 0],
+        _ => [access::READ, access::MODIFY | access::EXTEND],
+    }
+}
+
+fn grants(granted: u32, wanted: [u32; 2]) -> bool {
+    let groups = wanted.iter().filter(|group| **group != 0);
+    groups.into_iter().all(|group| granted & group != 0)
+}
+
+impl Shared {
+    /// The data path of a file for a caller; one more open file uses it.
+    fn data_path(&self, inode: &Inode, caller: &Caller, writes: bool) -> Arc<File> {
+        let mut state = inode.state();
+        state.opens += 1;
+        if writes {
+            state.writers += 1;
+            self.writers.fetch_add(1, Ordering::Relaxed);
+        }
+        let mut paths = state.files.iter_mut();
+        if let Some((_, file, opens)) = paths.find(|(who, ..)| who == caller) {
+            *opens += 1;
+            return Arc::clone(file);
+        }
+        let file = Arc::new(File::new(
+            Arc::clone(&self.client),
+            inode.handle,
+            Some(caller.clone()),
+            &self.options,
+            Some(Arc::clone(&self.attributes)),
+        ));
+        state.files.push((caller.clone(), Arc::clone(&file), 1));
+        file
+    }
+
+    fn opened(&self, inode: &Arc<Inode>, caller: &Caller, flags: i32) -> Option<FileHandle> {
+        let writes = writes(flags);
+        let file = self.data_path(inode, caller, writes);
+        let open = OpenFile {
+            inode: Arc::clone(inode),
+            file: Arc::clone(&file),
+            caller: caller.clone(),
+            writes,
+        };
+        let number = self.files.insert(open);
+        if number.is_none() {
+            self.closed(inode, &file, writes);
+        }
+        number.map(FileHandle)
+    }
+
+    /// An open file less; true if it was the last.
+    fn closed(&self, inode: &Inode, file: &Arc<File>, writes: bool) -> bool {
+        let mut state = inode.state();
+        state.opens = state.opens.saturating_sub(1);
+        if writes {
+            state.writers = state.writers.saturating_sub(1);
+            self.writers.fetch_sub(1, Ordering::Relaxed);
+        }
+        let place = state.files.iter().position(|(_, f, _)| Arc::ptr_eq(f, file));
+        if let Some((_, _, opens)) = place.and_then(|place| state.files.get_mut(place)) {
+            *opens = opens.saturating_sub(1);
+            if *opens == 0
+                && let Some(place) = place
+            {
+                state.files.swap_remove(place);
+            }
+        }
+        state.opens == 0
+    }
+
+    pub fn open(
+        self: &Arc<Self>,
+        request: &Request,
+        ino: INodeNo,
+        flags: OpenFlags,
+        reply: ReplyOpen,
+    ) {
+        let inode = or_reply!(self.inode(ino), reply);
+        let caller = self.caller(request);
+        let flags = flags.0;
+        let now_ns = MonotonicClock.now_ns();
+        if !self.options.close_to_open && self.cache().get(&inode.handle, now_ns).is_some() {
+            return self.reply_open(&inode, &caller, flags, reply);
+        }
+        let wanted = wanted(flags);
+        let arguments = ACCESS3args {
+            object: inode.handle.as_fh(),
+            access: wanted.iter().fold(0, |all, group| all | group),
+        };
+        let (shared, about, who) = (Arc::clone(self), Arc::clone(&inode), caller.clone());
+        self.ask::<Access>(&caller, &arguments, move |result, sent_ns| match result {
+            Ok(Res::Ok(granted)) if grants(granted.access, wanted) => {
+                if let Some(attributes) = &granted.obj_attributes {
+                    shared.learn(&about.handle, attributes, sent_ns);
+                    return shared.reply_open(&about, &who, flags, reply);
+                }
+                shared.open_with_attributes(&about, &who, flags, reply);
+            }
+            Ok(Res::Ok(_)) => reply.error(Errno::EACCES),
+            Ok(Res::Fail(nfsstat3::NFS3ERR_NOTSUPP, _)) => {
+                shared.open_with_attributes(&about, &who, flags, reply);
+            }
+            Ok(Res::Fail(status, _)) => reply.error(shared.errno(&CallError::Nfs(status))),
+            Err(error) => reply.error(shared.errno(&error)),
+        });
+    }
+
+    fn open_with_attributes(
+        self: &Arc<Self>,
+        inode: &Arc<Inode>,
+        caller: &Caller,
+        flags: i32,
+        reply: ReplyOpen,
+    ) {
+        let (about, who) = (Arc::clone(inode), caller.clone());
+        self.ask_attributes(caller, inode, move |shared, found| match found {
+            Ok(_) => shared.reply_open(&about, &who, flags, reply),
+            Err(error) => reply.error(shared.errno(&error)),
+        });
+    }
+
+    fn reply_open(&self, inode: &Arc<Inode>, caller: &Caller, flags: i32, reply: ReplyOpen) {
+        let keeps = self.pages_hold(inode);
+        match self.opened(inode, caller, flags) {
+            Some(number) => reply.opened(number, open_flags(flags, keeps)),
+            None => reply.error(Errno::ENFILE),
+        }
+    }
+
+    pub fn create(
+        self: &Arc<Self>,
+        request: &Request,
+        parent: INodeNo,
+        name: &[u8],
+        mode: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        let directory = or_reply!(self.inode(parent), reply);
+        let place = or_reply!(self.place(parent.0, name), reply);
+        let caller = self.caller(request);
+        let (under, who, known) = (Arc::clone(&directory), caller.clone(), place.clone());
+        let then: WithFound = Box::new(move |shared, found| match found {
+            Ok(found) => shared.reply_created(&under, &who, known, &found, flags, reply),
+            Err(errno) => reply.error(errno),
+        });
+        if flags & libc::O_EXCL != 0 {
+            return self.create_exclusively(&caller, &directory, place, mode, then);
+        }
+        let mut attributes = with_mode(mode);
+        if flags & libc::O_TRUNC != 0 {
+            attributes.size = Some(0);
+        }
+        self.create_how(&caller, &directory, place, createhow3::UNCHECKED(attributes), then);
+    }
+
+    fn create_how(
+        self: &Arc<Self>,
+        caller: &Caller,
+        directory: &Arc<Inode>,
+        place: Place,
+        how: createhow3,
+        then: WithFound,
+    ) {
+        let (shared, parent, who) = (Arc::clone(self), Arc::clone(directory), caller.clone());
+        let known = place.clone();
+        let arguments = CREATE3args {
+            where_: named(directory, &place),
+            how,
+        };
+        self.ask::<Create>(caller, &arguments, move |result, sent_ns| {
+            shared.made(&who, &parent, &known, result, sent_ns, then);
+        });
+    }
+
+    /// EXCLUSIVE survives a reply that was lost, but carries no attributes: they follow by SETATTR
+    /// (RFC 1813 3.3.8; Linux does the same). A server without it gets GUARDED.
+    fn create_exclusively(
+        self: &Arc<Self>,
+        caller: &Caller,
+        directory: &Arc<Inode>,
+        place: Place,
+        mode: u32,
+        then: WithFound,
+    ) {
+        let mut verifier = [0; 8];
+        let flags = rustix::rand::GetRandomFlags::empty();
+        if rustix::rand::getrandom(&mut verifier, flags).is_err() {
+            verifier = MonotonicClock.now_ns().to_be_bytes();
+        }
+        let (shared, parent, who) = (Arc::clone(self), Arc::clone(directory), caller.clone());
+        let known = place.clone();
+        let arguments = CREATE3args {
+            where_: named(directory, &place),
+            how: createhow3::EXCLUSIVE(verifier),
+        };
+        self.ask::<Create>(caller, &arguments, move |result, sent_ns| match result {
+            Ok(Res::Fail(nfsstat3::NFS3ERR_NOTSUPP, _)) => {
+                let how = createhow3::GUARDED(with_mode(mode));
+                shared.create_how(&who, &parent, known, how, then);
+            }
+            result => {
+                let whose = who.clone();
+                let with_mode: WithFound = Box::new(move |shared, found| match found {
+                    Ok(found) => shared.set_first_attributes(&whose, found, mode, then),
+                    Err(errno) => then(shared, Err(errno)),
+                });
+                shared.made(&who, &parent, &known, result, sent_ns, with_mode);
+            }
+        });
+    }
+
+    /// Mode and times of a file made by EXCLUSIVE; servers keep the verifier in the times.
+    fn set_first_attributes(
+        self: &Arc<Self>,
+        caller: &Caller,
+        found: Found,
+        mode: u32,
+        then: WithFound,
+    ) {
+        let new_attributes = sattr3 {
+            atime: set_time::SET_TO_SERVER_TIME,
+            mtime: set_time::SET_TO_SERVER_TIME,
+            ..with_mode(mode)
+        };
+        let arguments = SETATTR3args {
+            object: found.handle.as_fh(),
+            new_attributes,
+            guard: None,
+        };
+        let (shared, handle, who) = (Arc::clone(self), found.handle, caller.clone());
+        self.ask::<SetAttr>(caller, &arguments, move |result, sent_ns| match result {
+            Ok(Res::Ok(wcc)) => {
+                shared.learn_wcc(&handle, &wcc, sent_ns);
+                shared.complete(&who, Ok(handle), wcc.after, sent_ns, then);
+            }
+            Ok(Res::Fail(status, _)) => {
+                then(&shared, Err(shared.errno(&CallError::Nfs(status))));
+            }
+            Err(error) => then(&shared, Err(shared.errno(&error))),
+        });
+    }
+
+    fn reply_created(
+        &self,
+        directory: &Inode,
+        caller: &Caller,
+        place: Place,
+        found: &Found,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        let (inode, attr) = self.introduce(place, found);
+        let keeps = self.pages_hold(&inode);
+        let Some(number) = self.opened(&inode, caller, flags) else {
+            self.inodes().forget(inode.ino, 1);
+            return reply.error(Errno::ENFILE);
+        };
+        let entry = self.believed(&directory.handle);
+        let believed = entry.min(self.attributes_believed(&inode));
+        let generation = Generation(inode.generation);
+        reply.created(&believed, &attr, generation, number, open_flags(flags, keeps));
+    }
+
+    /// The last of an open file: what is left of its data goes out (mapped pages may have come
+    /// after the close), and if it was removed meanwhile, now its last name goes.
+    pub fn release(self: &Arc<Self>, number: FileHandle, reply: ReplyEmpty) {
+        let Some(open) = self.files.remove(number.0) else {
+            return reply.error(Errno::EBADF);
+        };
+        let shared = Arc::clone(self);
+        let (inode, file) = (Arc::clone(&open.inode), Arc::clone(&open.file));
+        self.settle_file(&inode, &file, move |_| {
+            // Errors of data were told at close; nobody hears those of a release.
+            if shared.closed(&open.inode, &open.file, open.writes) {
+                let silly = open.inode.state().silly.take();
+                if let Some((directory, name)) = silly {
+                    shared.remove_silly(&open.caller, &directory, &name);
+                }
+            }
+            reply.ok();
+        });
+    }
+
+    /// Until all that was written is on stable storage; the error is told to `then`.
+    pub(super) fn settle_file(
+        &self,
+        inode: &Arc<Inode>,
+        file: &Arc<File>,
+        then: impl FnOnce(Result<(), CallError>) + Send + 'static,
+    ) {
+        if file.is_settled() {
+            settled(inode);
+            return then(Ok(()));
+        }
+        let about = Arc::clone(inode);
+        file.sync_then(move |result| {
+            settled(&about);
+            then(result);
+        });
+    }
+}
+
+/// Notes that replies to calls from now on have all that was written, if that is so.
+fn settled(inode: &Inode) {
+    let mut state = inode.state();
+    let clean = state.files.iter().all(|(_, file, _)| !file.is_dirty());
+    if clean && state.settled_ns.is_none() {
+        state.settled_ns = Some(MonotonicClock.now_ns());
+    }
+}
+
+/// What the kernel does with the pages, and whether a close has anything to wait for.
+fn open_flags(flags: i32, keeps: bool) -> FopenFlags {
+    let mut answer = FopenFlags::empty();
+    if keeps {
+        answer |= FopenFlags::FOPEN_KEEP_CACHE;
+    }
+    if !writes(flags) {
+        answer |= FopenFlags::FOPEN_NOFLUSH;
+    }
+    answer
+}
