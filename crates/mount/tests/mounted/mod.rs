@@ -1,0 +1,179 @@
+//! A server and a mount of it in one process, and in processes that can be killed.
+#![allow(dead_code)] // each test file uses its part
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use mount::{Mount, Source, Unmount};
+use server::net::{RunningServer, ServerOptions};
+use server::protocol::{Export, ExportOptions, Service};
+use server::store::Store;
+use server::store::memory::MemoryStore;
+use server::{Caller, HandleKey};
+use tempfile::TempDir;
+
+pub const EXPORT: &str = "/export";
+const STORE_BYTES: u64 = 1 << 30;
+
+/// Whether a mount can be made here; if not, the reason is printed and the test is left.
+pub fn possible() -> bool {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: mounting in a test needs root");
+        return false;
+    }
+    match File::options().read(true).write(true).open("/dev/fuse") {
+        Ok(_) => true,
+        Err(error) => {
+            eprintln!("skipped: /dev/fuse: {error}");
+            false
+        }
+    }
+}
+
+/// A server in this process.
+pub struct Server {
+    running: RunningServer,
+    pub port: u16,
+}
+
+impl Server {
+    pub fn memory() -> Self {
+        Self::limited(STORE_BYTES, ExportOptions::default())
+    }
+
+    pub fn limited(bytes: u64, options: ExportOptions) -> Self {
+        let listen: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let instance = measure::clock::realtime_ns();
+        let owner = Caller::with_ids(listen, 0, 0);
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new(bytes, instance, &owner));
+        Self::of(store, options)
+    }
+
+    pub fn of(store: Arc<dyn Store>, options: ExportOptions) -> Self {
+        let export = Export::new(EXPORT, store, options);
+        let service = Service::new(vec![export], HandleKey::of_this_machine(b"mount"));
+        let options = ServerOptions {
+            listen: vec!["127.0.0.1:0".parse().unwrap()],
+            udp: true,
+            ..ServerOptions::default()
+        };
+        let running = RunningServer::start(Arc::new(service), options).unwrap();
+        let port = running.addresses()[0].port();
+        Server { running, port }
+    }
+
+    pub fn mount(&self, options: &str) -> Mounted {
+        Mounted::new(self.port, options)
+    }
+}
+
+/// A mount in this process, and the folder that it lies on.
+pub struct Mounted {
+    pub mount: Mount,
+    pub path: PathBuf,
+    folder: Option<TempDir>,
+}
+
+pub fn source() -> Source {
+    Source::parse(&format!("127.0.0.1:{EXPORT}")).unwrap()
+}
+
+pub fn options_for(port: u16, options: &str) -> String {
+    format!("port={port},mountport={port},{options}")
+}
+
+impl Mounted {
+    pub fn new(port: u16, options: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().to_owned();
+        let mount = Mount::new(&source(), &path, &options_for(port, options)).unwrap();
+        Mounted {
+            mount,
+            path,
+            folder: Some(folder),
+        }
+    }
+
+    /// Calls of a procedure so far, by its number.
+    pub fn calls(&self, procedure: usize) -> u64 {
+        let (_, operations) = self.mount.client().figures().unwrap();
+        operations.get(procedure).unwrap().calls
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if self.mount.unmount(Unmount::Normal).is_err() {
+            let _ = self.mount.unmount(Unmount::Force);
+        }
+        self.mount.wait(None);
+        drop(self.folder.take());
+    }
+}
+
+/// The example programs, which cargo builds beside the tests.
+pub fn example(name: &str) -> Option<PathBuf> {
+    let test = std::env::current_exe().ok()?;
+    let path = test.parent()?.parent()?.join("examples").join(name);
+    if !path.exists() {
+        eprintln!("skipped: {} is not built (cargo build --examples)", path.display());
+        return None;
+    }
+    Some(path)
+}
+
+/// A server that can be killed and started again on the same port.
+pub struct ServerProcess {
+    program: PathBuf,
+    folder: PathBuf,
+    pub port: u16,
+    process: Option<Child>,
+}
+
+impl ServerProcess {
+    pub fn start(program: &Path, folder: &Path) -> Self {
+        let mut server = ServerProcess {
+            program: program.to_owned(),
+            folder: folder.to_owned(),
+            port: 0,
+            process: None,
+        };
+        server.start_again();
+        server
+    }
+
+    pub fn start_again(&mut self) {
+        let mut process = Command::new(&self.program)
+            .arg("directory")
+            .arg(&self.folder)
+            .env("NFSLAB_PORT", self.port.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut output = BufReader::new(process.stdout.take().unwrap());
+        output.read_line(&mut line).unwrap();
+        self.port = line.trim().parse().unwrap();
+        self.process = Some(process);
+    }
+
+    /// SIGKILL.
+    pub fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.kill().unwrap();
+            process.wait().unwrap();
+        }
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
