@@ -1,0 +1,237 @@
+//! A store that loses, when it crashes, exactly what was written UNSTABLE and not committed.
+//!
+//! It stands before a memory store: the old bytes under each UNSTABLE write are kept until a
+//! COMMIT; [`Forgetful::crash`] puts them back, and changes the write verifier.
+
+use std::sync::Mutex;
+
+use server::store::memory::MemoryStore;
+use server::store::{
+    Changed, DirectorySink, Found, LinkWcc, ListFrom, Payload, ReadDone, RenameWcc, Seen, Special,
+    Store, StoreDescription, WriteDone,
+};
+use server::{Caller, Handle};
+use wire::nfs3::{
+    FSSTAT3resok, createhow3, fattr3, nfsstat3, nfstime3, post_op_attr, sattr3, stable_how,
+    writeverf3,
+};
+
+/// The bytes that a write replaced, and the size before it.
+struct Undo {
+    file: Handle,
+    offset: u64,
+    bytes: Vec<u8>,
+    size: u64,
+}
+
+pub struct Forgetful {
+    inner: MemoryStore,
+    undo: Mutex<Vec<Undo>>,
+    instance: Mutex<u64>,
+}
+
+impl Forgetful {
+    pub fn new() -> Self {
+        Forgetful {
+            inner: MemoryStore::new(1 << 28, 1, &Self::admin()),
+            undo: Mutex::default(),
+            instance: Mutex::new(1),
+        }
+    }
+
+    fn admin() -> Caller {
+        Caller::with_ids(crate::trees::ADDRESS, 0, 0)
+    }
+
+    fn verifier(&self) -> writeverf3 {
+        self.instance.lock().unwrap().to_be_bytes()
+    }
+
+    /// Loses what was not committed; returns how many bytes.
+    pub fn crash(&self) -> usize {
+        *self.instance.lock().unwrap() += 1;
+        let mut lost = 0;
+        for old in self.undo.lock().unwrap().drain(..).rev() {
+            lost += old.bytes.len();
+            let admin = Self::admin();
+            let stable = stable_how::FILE_SYNC;
+            self.inner
+                .write(&admin, &old.file, old.offset, &old.bytes, stable)
+                .unwrap();
+            let size = sattr3 {
+                size: Some(old.size),
+                ..sattr3::UNCHANGED
+            };
+            self.inner.setattr(&admin, &old.file, &size, None).unwrap();
+        }
+        lost
+    }
+
+    /// What stands in a file now, lost bytes included.
+    pub fn content(&self, name: &[u8]) -> Vec<u8> {
+        let admin = Self::admin();
+        let found = self
+            .inner
+            .lookup(&admin, &self.inner.root(), name)
+            .unwrap()
+            .0;
+        let mut bytes = Vec::new();
+        while (bytes.len() as u64) < found.attributes.size {
+            let mut payload = Payload::new();
+            let at = bytes.len() as u64;
+            self.inner
+                .read(&admin, &found.handle, at, 1 << 20, &mut payload)
+                .unwrap();
+            bytes.extend(payload.to_vec());
+        }
+        bytes
+    }
+}
+
+impl Store for Forgetful {
+    fn description(&self) -> StoreDescription {
+        self.inner.description()
+    }
+    fn root(&self) -> Handle {
+        self.inner.root()
+    }
+    fn getattr(&self, object: &Handle) -> Result<fattr3, nfsstat3> {
+        self.inner.getattr(object)
+    }
+    fn setattr(
+        &self,
+        caller: &Caller,
+        object: &Handle,
+        new: &sattr3,
+        guard: Option<nfstime3>,
+    ) -> Changed<()> {
+        self.inner.setattr(caller, object, new, guard)
+    }
+    fn lookup(&self, caller: &Caller, dir: &Handle, name: &[u8]) -> Seen<Found> {
+        self.inner.lookup(caller, dir, name)
+    }
+    fn access(&self, caller: &Caller, object: &Handle, asked: u32) -> Seen<u32> {
+        self.inner.access(caller, object, asked)
+    }
+    fn readlink(&self, caller: &Caller, link: &Handle, text: &mut Vec<u8>) -> Seen<()> {
+        self.inner.readlink(caller, link, text)
+    }
+    fn read(
+        &self,
+        caller: &Caller,
+        file: &Handle,
+        offset: u64,
+        count: u32,
+        payload: &mut Payload,
+    ) -> Seen<ReadDone> {
+        self.inner.read(caller, file, offset, count, payload)
+    }
+    fn write(
+        &self,
+        caller: &Caller,
+        file: &Handle,
+        offset: u64,
+        data: &[u8],
+        stable: stable_how,
+    ) -> Changed<WriteDone> {
+        let mut undo = self.undo.lock().unwrap();
+        if stable == stable_how::UNSTABLE {
+            let size = self.inner.getattr(file).unwrap().size;
+            let mut old = Payload::new();
+            let count = data.len() as u32;
+            self.inner
+                .read(caller, file, offset, count, &mut old)
+                .unwrap();
+            undo.push(Undo {
+                file: *file,
+                offset,
+                bytes: old.to_vec(),
+                size,
+            });
+        }
+        let (mut done, wcc) = self.inner.write(caller, file, offset, data, stable)?;
+        done.committed = stable;
+        done.verifier = self.verifier();
+        Ok((done, wcc))
+    }
+    fn create(
+        &self,
+        caller: &Caller,
+        dir: &Handle,
+        name: &[u8],
+        how: &createhow3,
+    ) -> Changed<Found> {
+        self.inner.create(caller, dir, name, how)
+    }
+    fn mkdir(&self, caller: &Caller, dir: &Handle, name: &[u8], new: &sattr3) -> Changed<Found> {
+        self.inner.mkdir(caller, dir, name, new)
+    }
+    fn symlink(
+        &self,
+        caller: &Caller,
+        dir: &Handle,
+        name: &[u8],
+        new: &sattr3,
+        text: &[u8],
+    ) -> Changed<Found> {
+        self.inner.symlink(caller, dir, name, new, text)
+    }
+    fn mknod(
+        &self,
+        caller: &Caller,
+        dir: &Handle,
+        name: &[u8],
+        new: &sattr3,
+        special: Special,
+    ) -> Changed<Found> {
+        self.inner.mknod(caller, dir, name, new, special)
+    }
+    fn remove(&self, caller: &Caller, dir: &Handle, name: &[u8]) -> Changed<()> {
+        self.inner.remove(caller, dir, name)
+    }
+    fn rmdir(&self, caller: &Caller, dir: &Handle, name: &[u8]) -> Changed<()> {
+        self.inner.rmdir(caller, dir, name)
+    }
+    fn rename(
+        &self,
+        caller: &Caller,
+        from: (&Handle, &[u8]),
+        to: (&Handle, &[u8]),
+    ) -> (nfsstat3, RenameWcc) {
+        self.inner.rename(caller, from, to)
+    }
+    fn link(
+        &self,
+        caller: &Caller,
+        file: &Handle,
+        dir: &Handle,
+        name: &[u8],
+    ) -> (nfsstat3, LinkWcc) {
+        self.inner.link(caller, file, dir, name)
+    }
+    fn list(
+        &self,
+        caller: &Caller,
+        dir: &Handle,
+        from: ListFrom,
+        sink: &mut dyn DirectorySink,
+    ) -> Result<bool, (nfsstat3, post_op_attr)> {
+        self.inner.list(caller, dir, from, sink)
+    }
+    fn fsstat(&self, object: &Handle) -> Result<FSSTAT3resok, nfsstat3> {
+        self.inner.fsstat(object)
+    }
+    fn commit(
+        &self,
+        caller: &Caller,
+        file: &Handle,
+        offset: u64,
+        count: u32,
+    ) -> Changed<writeverf3> {
+        // Whole files only, as our client asks: `count` 0 is "to the end".
+        assert_eq!((offset, count), (0, 0));
+        self.undo.lock().unwrap().retain(|undo| undo.file != *file);
+        let (_, wcc) = self.inner.commit(caller, file, offset, count)?;
+        Ok((self.verifier(), wcc))
+    }
+}

@@ -1,0 +1,17 @@
+//! Our client against our server over loopback: every procedure, restarts, planted causes.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::result_large_err
+)]
+
+#[path = "../trees/mod.rs"]
+mod trees;
+
+mod forgetful;
+mod killed;
+mod pair;
+mod planted;
+mod procedures;
+mod restarts;
