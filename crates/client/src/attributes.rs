@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use hashbrown::HashMap;
-use wire::nfs3::{fattr3, ftype3, wcc_data};
+use wire::nfs3::{fattr3, ftype3, wcc_attr, wcc_data};
 
 use crate::nfs3::FileHandle;
 use crate::options::{AttributeTimes, MountOptions};
@@ -100,6 +100,11 @@ impl AttributeCache {
         (!entry.expired && age_ns < entry.timeout_ns).then_some(&entry.attributes)
     }
 
+    /// When the call was sent that the attributes came with.
+    pub fn sent_ns(&self, handle: &FileHandle) -> Option<u64> {
+        self.entries.get(handle).map(|entry| entry.sent_ns)
+    }
+
     /// The attributes as they were last seen, however long ago.
     pub fn last_seen(&self, handle: &FileHandle) -> Option<&fattr3> {
         self.entries.get(handle).map(|entry| &entry.attributes)
@@ -116,18 +121,19 @@ impl AttributeCache {
 
     /// Takes attributes that a reply carried.
     ///
-    /// A reply to a call sent before the last one's, with an older or equal ctime, tells nothing
-    /// new and is ignored: replies overtake each other.
+    /// A reply to a call that was sent before the last attributes came, with an older ctime, is
+    /// ignored: replies overtake each other, on several connections also calls. With the same ctime
+    /// (servers' clocks tick coarsely) it counts only if the file has grown.
     pub fn update(&mut self, handle: &FileHandle, new: &fattr3, asked: Asked) -> Change {
         let (min_ns, max_ns) = self.bounds(new.type_);
         let Some(entry) = self.entries.get_mut(handle) else {
             self.insert(handle, new, asked, min_ns);
             return Change::default();
         };
-        let old = &entry.attributes;
-        if asked.sent_ns < entry.sent_ns && new.ctime <= old.ctime {
+        if entry.knows_better(new, asked) {
             return Change::default();
         }
+        let old = &entry.attributes;
         let change = Change {
             data: old.mtime != new.mtime || old.size != new.size || old.fileid != new.fileid,
             metadata: old.ctime != new.ctime || old.mode != new.mode || old.nlink != new.nlink,
@@ -156,24 +162,15 @@ impl AttributeCache {
             self.expire(handle);
             return Change::default();
         };
-        let ours = match (self.entries.get(handle), &wcc.before) {
-            (Some(entry), Some(before)) => {
-                let old = &entry.attributes;
-                (old.size, old.mtime, old.ctime) == (before.size, before.mtime, before.ctime)
+        match (self.entries.get_mut(handle), &wcc.before) {
+            (Some(entry), Some(before)) if entry.is(before) => entry.validate(after, asked),
+            (Some(entry), None) if !entry.knows_better(after, asked) => {
+                entry.validate(after, asked);
             }
-            (Some(_), None) => true,
-            (None, _) => false,
-        };
-        match self.entries.get_mut(handle) {
-            Some(entry) if ours => {
-                let older = asked.sent_ns < entry.sent_ns && after.ctime <= entry.attributes.ctime;
-                if !older {
-                    entry.validate(after, asked);
-                }
-                Change::default()
-            }
-            _ => self.update(handle, after, asked),
+            (Some(_), None) => {}
+            _ => return self.update(handle, after, asked),
         }
+        Change::default()
     }
 
     fn insert(&mut self, handle: &FileHandle, new: &fattr3, asked: Asked, timeout_ns: u64) {
@@ -221,6 +218,19 @@ impl AttributeCache {
 }
 
 impl Entry {
+    /// Whether these are the attributes before an operation: then those after it follow them.
+    fn is(&self, before: &wcc_attr) -> bool {
+        let old = &self.attributes;
+        (old.size, old.mtime, old.ctime) == (before.size, before.mtime, before.ctime)
+    }
+
+    /// Whether a reply tells of a time before the one that is known.
+    fn knows_better(&self, new: &fattr3, asked: Asked) -> bool {
+        let old = &self.attributes;
+        let older = new.ctime < old.ctime || (new.ctime == old.ctime && new.size <= old.size);
+        asked.sent_ns < self.validated_ns && older
+    }
+
     fn validate(&mut self, new: &fattr3, asked: Asked) {
         self.attributes = *new;
         self.sent_ns = self.sent_ns.max(asked.sent_ns);
@@ -232,7 +242,7 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::nfs3::{nfstime3, specdata3, wcc_attr};
+    use wire::nfs3::{nfstime3, specdata3};
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -378,6 +388,27 @@ mod tests {
         };
         assert_eq!(cache.update(&handle, &file(1, 1), late), Change::default());
         assert_eq!(cache.last_seen(&handle).map(|a| a.size), Some(9));
+    }
+
+    /// Two WRITEs over two connections: the server did the short one first, its reply comes last.
+    #[test]
+    fn a_call_that_was_overtaken_is_ignored_though_it_was_sent_last() {
+        let (mut cache, handle) = cache("");
+        cache.update(&handle, &file(1, 1), at(0));
+        let sent = |sent_ns, now_ns| Asked { sent_ns, now_ns };
+        let long = wcc(Some(&file(5, 2)), Some(file(9, 3)));
+        let short = wcc(Some(&file(1, 1)), Some(file(5, 2)));
+        cache.update_wcc(&handle, &long, sent(10, 20));
+        cache.update_wcc(&handle, &short, sent(11, 21));
+        assert_eq!(cache.last_seen(&handle).map(|a| a.size), Some(9));
+        // Within one tick of the server's clock the larger one is the later one.
+        let same_tick = wcc(Some(&file(7, 3)), Some(file(12, 3)));
+        cache.update_wcc(&handle, &same_tick, sent(12, 22));
+        cache.update_wcc(&handle, &wcc(None, Some(file(11, 3))), sent(13, 23));
+        assert_eq!(cache.last_seen(&handle).map(|a| a.size), Some(12));
+        // What was asked after the last reply is the truth, whatever its clock says.
+        cache.update(&handle, &file(2, 1), sent(23, 24));
+        assert_eq!(cache.last_seen(&handle).map(|a| a.size), Some(2));
     }
 
     #[test]

@@ -62,7 +62,9 @@ pub(crate) fn check_directory(directory: &Path) -> Result<PathBuf, MountError> {
         };
         refused(why)
     })?;
-    let facts = found.metadata().map_err(|error| refused(error.to_string()))?;
+    let facts = found
+        .metadata()
+        .map_err(|error| refused(error.to_string()))?;
     if !facts.is_dir() {
         return Err(refused("is not a folder".to_owned()));
     }
@@ -303,7 +305,6 @@ pub(crate) fn set_read_ahead(connection: Option<u32>, kib: u32) -> Option<u32> {
     let _ = std::fs::write(&path, kib.to_string()); // only root may
     std::fs::read_to_string(&path).ok()?.trim().parse().ok()
 }
-
 
 #[cfg(test)]
 mod tests {

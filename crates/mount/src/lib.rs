@@ -91,7 +91,12 @@ pub struct Mount {
 
 impl std::fmt::Debug for Mount {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "Mount({} on {})", self.source, self.directory().display())
+        write!(
+            out,
+            "Mount({} on {})",
+            self.source,
+            self.directory().display()
+        )
     }
 }
 
@@ -160,9 +165,9 @@ impl Mount {
             .map_err(system("the first words with the kernel"))?;
         let notifier = session.notifier();
         let (sender, queue) = mpsc::channel();
-        let _ = self.shared.invalidator.set(sender);
+        let _ = self.shared.void_pages.set(sender);
         spawn("nfs-void-pages", move || {
-            Shared::serve_invalidations(&notifier, &queue);
+            Shared::drop_void_pages(&notifier, &queue);
         })?;
         let (life, shared) = (Arc::clone(&self.life), Arc::clone(&self.shared));
         spawn("nfs-old-data", move || tend(&life, &shared))?;
@@ -207,7 +212,11 @@ impl Mount {
     /// Objects that the kernel knows, open files, open directories.
     pub fn known(&self) -> (usize, usize, usize) {
         let known = self.shared.inodes().len();
-        (known, self.shared.files.len(), self.shared.directories.len())
+        (
+            known,
+            self.shared.files.len(),
+            self.shared.directories.len(),
+        )
     }
 
     /// Waits until it is unmounted, by whomever; false if that did not happen in time.

@@ -41,14 +41,9 @@ pub(crate) struct Shared {
     /// Writes, syncs and drains that go on in the background.
     pub writers: AtomicU64,
     pub silly_names: AtomicU64,
-    /// Tells the kernel that pages are void, and does what has to come after that.
-    pub invalidator: OnceLock<Sender<Invalidation>>,
-}
-
-/// Pages of an inode that are void, and what is to be done when they are gone.
-pub(crate) struct Invalidation {
-    pub ino: u64,
-    pub then: Box<dyn FnOnce() + Send>,
+    /// Inodes whose pages the kernel has to drop. As many as there are answers to stat(2) that tell
+    /// of a change, which the kernel bounds.
+    pub void_pages: OnceLock<Sender<u64>>,
 }
 
 /// What a call's continuation gets: its results, and when it was sent.
@@ -83,7 +78,7 @@ impl Shared {
             directory_bytes,
             writers: AtomicU64::new(0),
             silly_names: AtomicU64::new(u64::from(std::process::id())),
-            invalidator: OnceLock::new(),
+            void_pages: OnceLock::new(),
         })
     }
 
@@ -247,25 +242,24 @@ impl Shared {
         holds
     }
 
-    /// Has the kernel drop an inode's pages, then goes on. Not in this thread: the kernel may wait
-    /// for an answer that this thread has to give.
-    pub fn drop_pages(&self, ino: u64, then: impl FnOnce() + Send + 'static) {
-        let then = Box::new(then);
-        if let Some(invalidator) = self.invalidator.get() {
+    /// Has the kernel drop an inode's pages. Not in this thread: the kernel may wait for an answer
+    /// that this thread has to give. And not before the reply that told of the change: the kernel
+    /// would take that for older than the dropping, and ignore it.
+    pub fn drop_pages(&self, ino: u64) {
+        if !self.options.attribute_cache {
+            return; // the kernel compares times itself (FUSE_AUTO_INVAL_DATA)
+        }
+        if let Some(void) = self.void_pages.get() {
             // It lives as long as the mount; a mount that ends drops its pages itself.
-            let _ = invalidator.send(Invalidation { ino, then });
+            let _ = void.send(ino);
         }
     }
 
-    /// Takes invalidations one by one until the mount ends.
-    pub fn serve_invalidations(
-        notifier: &Notifier,
-        queue: &std::sync::mpsc::Receiver<Invalidation>,
-    ) {
-        for Invalidation { ino, then } in queue {
+    /// Tells the kernel of void pages until the mount ends.
+    pub fn drop_void_pages(notifier: &Notifier, void: &std::sync::mpsc::Receiver<u64>) {
+        for ino in void {
             // ENOENT: the kernel has forgotten it. ENODEV: the mount is gone.
             let _ = notifier.inval_inode(INodeNo(ino), 0, 0);
-            then();
         }
     }
 

@@ -86,7 +86,10 @@ mod tests {
             ("host:/a:/b", "host", "/a:/b"),
         ] {
             let source = Source::parse(text).unwrap();
-            assert_eq!((source.host.as_str(), source.export.as_str()), (host, export));
+            assert_eq!(
+                (source.host.as_str(), source.export.as_str()),
+                (host, export)
+            );
             assert_eq!(source.to_string(), text);
         }
         for text in ["", "server", ":/data", "server:data", "[::1]/data", "/data"] {

@@ -142,7 +142,10 @@ impl Checker {
         if direct {
             let mut bytes = vec![0; 8192];
             let block = bytes.as_mut_ptr().align_offset(4096);
-            let got = self.file.read_at(&mut bytes[block..block + 4096], 0).unwrap();
+            let got = self
+                .file
+                .read_at(&mut bytes[block..block + 4096], 0)
+                .unwrap();
             self.check("direct read", 0, &bytes[block..block + got]);
             self.file = open(&self.path, 0);
         }
@@ -173,7 +176,12 @@ impl Checker {
             let fd = self.file.as_raw_fd();
             let none = std::ptr::null_mut();
             let place = libc::mmap(none, length, protection, libc::MAP_SHARED, fd, 0);
-            assert_ne!(place, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
+            assert_ne!(
+                place,
+                libc::MAP_FAILED,
+                "{}",
+                std::io::Error::last_os_error()
+            );
             let bytes = std::slice::from_raw_parts_mut(place.cast::<u8>(), length);
             let found = bytes[offset..end].to_vec();
             if writes {

@@ -6,8 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use client::nfs3::{Access, FsStat, GetAttr, ReadLink, SetAttr};
 use client::{CallError, Caller, File};
 use fuser::{
-    AccessFlags, Errno, FileHandle, INodeNo, ReplyAttr, ReplyData, ReplyEmpty, ReplyStatfs, Request,
-    TimeOrNow,
+    AccessFlags, Errno, FileHandle, INodeNo, ReplyAttr, ReplyData, ReplyEmpty, ReplyStatfs,
+    Request, TimeOrNow,
 };
 use measure::{Clock, MonotonicClock};
 use wire::nfs3::{
@@ -18,6 +18,9 @@ use wire::nfs3::{
 use super::or_reply;
 use crate::inodes::Inode;
 use crate::shared::Shared;
+
+/// What comes after something that had to be waited for.
+type Next = Box<dyn FnOnce(&Arc<Shared>) + Send>;
 
 /// Block of statfs(2).
 const BLOCK_BYTES: u32 = 4096;
@@ -100,11 +103,7 @@ impl Shared {
 
     /// Goes on when the server has answered all that was written to a file before, so that its
     /// attributes are those of the written data (as Linux does for stat(2)).
-    fn when_answered(
-        self: &Arc<Self>,
-        mut files: Vec<Arc<File>>,
-        then: Box<dyn FnOnce(&Arc<Self>) + Send>,
-    ) {
+    fn when_answered(self: &Arc<Self>, mut files: Vec<Arc<File>>, then: Next) {
         match files.pop() {
             None => then(self),
             Some(file) => {
@@ -122,30 +121,28 @@ impl Shared {
             files,
             Box::new(move |shared| {
                 let now_ns = MonotonicClock.now_ns();
-                let kept = shared.cache().get(&inode.handle, now_ns).copied();
-                if let Some(kept) = kept {
-                    return shared.reply_attributes(&inode, &kept, now_ns, reply);
+                if let Some((kept, sent_ns)) = shared.kept_attributes(&inode, now_ns) {
+                    return shared.reply_attributes(&inode, &kept, sent_ns, reply);
                 }
                 shared.reply_new_attributes(&caller, &inode, reply);
             }),
         );
     }
 
-    /// Replies with attributes; pages that they say are void go first.
-    fn reply_attributes(
-        self: &Arc<Self>,
-        inode: &Arc<Inode>,
-        found: &fattr3,
-        sent_ns: u64,
-        reply: ReplyAttr,
-    ) {
+    /// Attributes that are still believed, and when the call for them was sent.
+    fn kept_attributes(&self, inode: &Inode, now_ns: u64) -> Option<(fattr3, u64)> {
+        let cache = self.cache();
+        let kept = *cache.get(&inode.handle, now_ns)?;
+        Some((kept, cache.sent_ns(&inode.handle)?))
+    }
+
+    /// Replies with attributes; has pages dropped that they say are void.
+    fn reply_attributes(&self, inode: &Inode, found: &fattr3, sent_ns: u64, reply: ReplyAttr) {
         let attr = self.file_attr(inode, found, sent_ns);
-        let believed = self.believed(&inode.handle);
+        reply.attr(&self.believed(&inode.handle), &attr);
         let is_file = inode.kind == ftype3::NF3REG;
         if is_file && inode.state().pages_version.is_some() && !self.pages_hold(inode) {
-            self.drop_pages(inode.ino, move || reply.attr(&believed, &attr));
-        } else {
-            reply.attr(&believed, &attr);
+            self.drop_pages(inode.ino);
         }
     }
 
@@ -191,11 +188,7 @@ impl Shared {
         }
     }
 
-    fn when_settled_boxed(
-        self: &Arc<Self>,
-        files: Vec<Arc<File>>,
-        then: Box<dyn FnOnce(&Arc<Self>) + Send>,
-    ) {
+    fn when_settled_boxed(self: &Arc<Self>, files: Vec<Arc<File>>, then: Next) {
         if files.is_empty() {
             then(self);
         } else {

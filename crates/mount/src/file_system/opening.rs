@@ -97,7 +97,10 @@ impl Shared {
             state.writers = state.writers.saturating_sub(1);
             self.writers.fetch_sub(1, Ordering::Relaxed);
         }
-        let place = state.files.iter().position(|(_, f, _)| Arc::ptr_eq(f, file));
+        let place = state
+            .files
+            .iter()
+            .position(|(_, f, _)| Arc::ptr_eq(f, file));
         if let Some((_, _, opens)) = place.and_then(|place| state.files.get_mut(place)) {
             *opens = opens.saturating_sub(1);
             if *opens == 0
@@ -192,7 +195,13 @@ impl Shared {
         if flags & libc::O_TRUNC != 0 {
             attributes.size = Some(0);
         }
-        self.create_how(&caller, &directory, place, createhow3::UNCHECKED(attributes), then);
+        self.create_how(
+            &caller,
+            &directory,
+            place,
+            createhow3::UNCHECKED(attributes),
+            then,
+        );
     }
 
     fn create_how(
@@ -300,7 +309,13 @@ impl Shared {
         let entry = self.believed(&directory.handle);
         let believed = entry.min(self.attributes_believed(&inode));
         let generation = Generation(inode.generation);
-        reply.created(&believed, &attr, generation, number, open_flags(flags, keeps));
+        reply.created(
+            &believed,
+            &attr,
+            generation,
+            number,
+            open_flags(flags, keeps),
+        );
     }
 
     /// The last of an open file: what is left of its data goes out (mapped pages may have come

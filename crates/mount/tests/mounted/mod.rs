@@ -120,7 +120,10 @@ pub fn example(name: &str) -> Option<PathBuf> {
     let test = std::env::current_exe().ok()?;
     let path = test.parent()?.parent()?.join("examples").join(name);
     if !path.exists() {
-        eprintln!("skipped: {} is not built (cargo build --examples)", path.display());
+        eprintln!(
+            "skipped: {} is not built (cargo build --examples)",
+            path.display()
+        );
         return None;
     }
     Some(path)

@@ -1,0 +1,320 @@
+//! What one client sees of another's changes (nfs(5): close-to-open), and what an option changes in
+//! the calls that go to the server.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod mounted;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+
+use mounted::{Server, possible};
+use wire::nfs3::procedure;
+
+const GETATTR: usize = procedure::GETATTR as usize;
+const ACCESS: usize = procedure::ACCESS as usize;
+const READ: usize = procedure::READ as usize;
+const WRITE: usize = procedure::WRITE as usize;
+const COMMIT: usize = procedure::COMMIT as usize;
+
+#[test]
+fn an_open_sees_what_another_client_has_closed() {
+    if !possible() {
+        return;
+    }
+    let server = Server::memory();
+    let (one, two) = (server.mount(""), server.mount(""));
+    for round in 0..20 {
+        let text = format!("round {round} {}", "x".repeat(round * 300));
+        fs::write(one.path.join("f"), &text).unwrap();
+        assert_eq!(fs::read_to_string(two.path.join("f")).unwrap(), text);
+        // The same length: only the times tell.
+        let other = text.replace("round", "ROUND");
+        fs::write(two.path.join("f"), &other).unwrap();
+        assert_eq!(fs::read_to_string(one.path.join("f")).unwrap(), other);
+    }
+}
+
+#[test]
+fn pages_are_kept_over_a_close_while_nobody_else_writes() {
+    if !possible() {
+        return;
+    }
+    let server = Server::memory();
+    let mounted = server.mount("");
+    let path = mounted.path.join("f");
+    let data = vec![7; 3 << 20];
+    fs::write(&path, &data).unwrap();
+    assert!(fs::read(&path).unwrap() == data);
+    let before = mounted.calls(READ);
+    for _ in 0..3 {
+        assert!(fs::read(&path).unwrap() == data);
+        let file = OpenOptions::new().append(true).open(&path).unwrap();
+        drop(file);
+    }
+    assert_eq!(mounted.calls(READ), before, "the page cache has it");
+    let other = server.mount("");
+    fs::write(other.path.join("f"), vec![8; 3 << 20]).unwrap();
+    assert_eq!(fs::read(&path).unwrap()[..2], [8, 8]);
+    assert!(mounted.calls(READ) > before);
+}
+
+#[test]
+fn with_noac_an_open_file_is_seen_to_change() {
+    if !possible() {
+        return;
+    }
+    let server = Server::memory();
+    let (one, two) = (server.mount("noac"), server.mount("noac"));
+    fs::write(one.path.join("f"), "0000").unwrap();
+    let reader = File::open(two.path.join("f")).unwrap();
+    let writer = OpenOptions::new()
+        .write(true)
+        .open(one.path.join("f"))
+        .unwrap();
+    for round in 0..50 {
+        let text = format!("{round:04}{}", "y".repeat(round));
+        writer.write_all_at(text.as_bytes(), 0).unwrap();
+        let mut found = vec![0; 100];
+        let length = reader.read_at(&mut found, 0).unwrap();
+        assert_eq!(String::from_utf8_lossy(&found[..length]), text);
+        let size = fs::metadata(two.path.join("f")).unwrap().len();
+        assert_eq!(size, text.len() as u64);
+    }
+}
+
+#[test]
+fn attributes_are_believed_for_their_time_and_not_at_all_with_noac() {
+    if !possible() {
+        return;
+    }
+    let server = Server::memory();
+    for (options, asks) in [
+        ("acregmin=60,acregmax=60,acdirmin=60", false),
+        ("noac", true),
+    ] {
+        let mounted = server.mount(options);
+        let path = mounted.path.join("f");
+        fs::write(&path, "x").unwrap();
+        fs::metadata(&path).unwrap();
+        let before = mounted.calls(GETATTR) + mounted.calls(procedure::LOOKUP as usize);
+        for _ in 0..10 {
+            fs::metadata(&path).unwrap();
+        }
+        let after = mounted.calls(GETATTR) + mounted.calls(procedure::LOOKUP as usize);
+        assert_eq!(after - before >= 10, asks, "{options}: {before} to {after}");
+        assert_eq!(after == before, !asks, "{options}: {before} to {after}");
+    }
+}
+
+#[test]
+fn opens_ask_the_server_and_with_nocto_they_do_not() {
+    if !possible() {
+        return;
+    }
+    let server = Server::memory();
+    for (options, asks) in [("", 10), ("nocto", 0)] {
+        let mounted = server.mount(options);
+        let path = mounted.path.join("f");
+        fs::write(&path, "x").unwrap();
+        fs::read(&path).unwrap();
+        let before = mounted.calls(ACCESS);
+        for _ in 0..10 {
+            drop(File::open(&path).unwrap());
+        }
+        assert_eq!(mounted.calls(ACCESS) - before, asks, "{options}");
+    }
+}
+
+#[test]
+fn small_writes_become_writes_of_wsize_and_are_stable_after_close() {
+    if !possible() {
+        return;
+    }
+    let server = Server::memory();
+    for (options, writes) in [("wsize=64k", 16), ("wsize=1m", 1), ("wsize=8k", 128)] {
+        let mounted = server.mount(options);
+        let mut file = File::create(mounted.path.join("f")).unwrap();
+        for _ in 0..1024 {
+            file.write_all(&[1; 1024]).unwrap();
+        }
+        drop(file);
+        // The last ones may come alone: the file is complete before the gathered one is full.
+        assert_eq!(mounted.calls(WRITE), writes, "{options}");
+        assert!(mounted.calls(COMMIT) <= 1, "{options}");
+    }
+}
+
+#[test]
+fn a_single_small_write_needs_no_commit() {
+    if !possible() {
+        return;
+    }
+    let server = Server::memory();
+    let mounted = server.mount("");
+    let file = File::create(mounted.path.join("f")).unwrap();
+    for round in 1..=5 {
+        file.write_all_at(b"log record", round * 10).unwrap();
+        file.sync_data().unwrap();
+        assert_eq!((mounted.calls(WRITE), mounted.calls(COMMIT)), (round, 0));
+    }
+}
+
+#[test]
+fn sync_and_o_sync_and_o_direct_are_stable_when_they_return() {
+    if !possible() {
+        return;
+    }
+    let server = Server::memory();
+    let synced = server.mount("sync");
+    let file = File::create(synced.path.join("f")).unwrap();
+    file.write_all_at(b"x", 0).unwrap();
+    assert_eq!((synced.calls(WRITE), synced.calls(COMMIT)), (1, 0));
+    for flags in [libc::O_SYNC, libc::O_DSYNC, libc::O_DIRECT] {
+        let mounted = server.mount("");
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        let file = options
+            .custom_flags(flags)
+            .open(mounted.path.join("g"))
+            .unwrap();
+        let bytes = vec![3_u8; 8192];
+        let block = bytes.as_ptr().align_offset(4096);
+        file.write_all_at(&bytes[block..block + 4096], 0).unwrap();
+        let second = server.mount("");
+        let found = fs::read(second.path.join("g")).unwrap();
+        assert_eq!(
+            found.len(),
+            4096,
+            "{flags:#o}: the server has it before the close"
+        );
+        drop(file);
+    }
+}
+
+#[test]
+fn reads_are_as_long_as_rsize_says() {
+    if !possible() {
+        return;
+    }
+    let server = Server::memory();
+    let writer = server.mount("");
+    fs::write(writer.path.join("f"), vec![5; 8 << 20]).unwrap();
+    for (options, most) in [("rsize=1m", 12), ("rsize=64k", 140)] {
+        let mounted = server.mount(options);
+        let mut all = Vec::new();
+        File::open(mounted.path.join("f"))
+            .unwrap()
+            .read_to_end(&mut all)
+            .unwrap();
+        assert_eq!(all.len(), 8 << 20);
+        let reads = mounted.calls(READ);
+        assert!(reads <= most, "{options}: {reads} READs of 8 MiB");
+    }
+}
+
+#[test]
+fn a_size_that_was_written_is_seen_before_the_server_knows_it() {
+    if !possible() {
+        return;
+    }
+    let server = Server::memory();
+    let mounted = server.mount("actimeo=0");
+    let path = mounted.path.join("f");
+    let mut file = File::create(&path).unwrap();
+    for round in 1..=200_u64 {
+        file.write_all(&[1; 333]).unwrap();
+        // Looked up by another name, the attributes come from LOOKUP.
+        let link = mounted.path.join(format!("l{round}"));
+        fs::hard_link(&path, &link).unwrap();
+        assert_eq!(fs::metadata(&link).unwrap().len(), round * 333);
+        let listed = fs::read_dir(&mounted.path).unwrap();
+        assert!(listed.count() > 0);
+        assert_eq!(fs::metadata(&path).unwrap().len(), round * 333);
+        assert_eq!(fs::read(&path).unwrap().len() as u64, round * 333);
+    }
+}
+
+#[test]
+fn two_users_of_a_file_see_each_others_bytes() {
+    if !possible() {
+        return;
+    }
+    let server = Server::memory();
+    let mounted = server.mount("");
+    let path = mounted.path.join("f");
+    fs::write(&path, "").unwrap();
+    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+    let mine = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(&path)
+        .unwrap();
+    // Another user's open file; its data path is another one.
+    let theirs = as_user(4711, || {
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(&path)
+            .unwrap()
+    });
+    for round in 0..100_u64 {
+        mine.write_all_at(&[b'm'; 100], round * 150).unwrap();
+        theirs.write_all_at(&[b't'; 100], round * 150 + 50).unwrap();
+        let mut found = [0; 150];
+        mine.read_exact_at(&mut found, round * 150).unwrap();
+        assert_eq!(
+            (&found[..50], &found[50..]),
+            (&[b'm'; 50][..], &[b't'; 100][..])
+        );
+    }
+    let made = as_user(4711, || {
+        fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600))
+    });
+    assert_eq!(
+        made.unwrap_err().raw_os_error(),
+        Some(libc::EPERM),
+        "it is not theirs"
+    );
+    drop((mine, theirs));
+    assert_eq!(fs::read(&path).unwrap().len(), 99 * 150 + 150);
+}
+
+/// Runs something with another file system user, in this thread.
+fn as_user<T: Send>(user: u32, run: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let inside = scope.spawn(|| {
+            // SAFETY: setfsuid(2) and setfsgid(2) change the calling thread only.
+            unsafe {
+                libc::setfsgid(user);
+                libc::setfsuid(user);
+            }
+            run()
+        });
+        inside.join().unwrap()
+    })
+}
+
+#[test]
+fn files_belong_to_whoever_makes_them() {
+    if !possible() {
+        return;
+    }
+    use std::os::unix::fs::MetadataExt;
+    let server = Server::memory();
+    let mounted = server.mount("");
+    let folder = mounted.path.join("open");
+    fs::create_dir(&folder).unwrap();
+    fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    as_user(4711, || fs::write(folder.join("theirs"), "x")).unwrap();
+    let found = fs::metadata(folder.join("theirs")).unwrap();
+    assert_eq!((found.uid(), found.gid()), (4711, 4711));
+    fs::write(folder.join("mine"), "x").unwrap();
+    fs::set_permissions(
+        folder.join("mine"),
+        std::os::unix::fs::PermissionsExt::from_mode(0o600),
+    )
+    .unwrap();
+    let refused = as_user(4711, || fs::read(folder.join("mine")));
+    assert_eq!(refused.unwrap_err().raw_os_error(), Some(libc::EACCES));
+}
