@@ -24,6 +24,7 @@ impl Loop {
             };
             match received {
                 Ok((length, peer)) => {
+                    self.look_at_the_clock();
                     if !is_allowed(&self.options.allow, peer.ip()) {
                         count(&self.counters.refused_datagrams);
                     } else if self.model.as_mut().is_some_and(Engine::loses) {

@@ -134,6 +134,14 @@ impl Loop {
         Ok(())
     }
 
+    /// Bytes were read. Records want the moment: a turn's own may be many calls ago, before these
+    /// bytes were even sent.
+    fn look_at_the_clock(&mut self) {
+        if self.options.recorder.is_some() {
+            self.now_ns = MonotonicClock.now_ns();
+        }
+    }
+
     fn timeout(&self) -> Option<Timespec> {
         let next_ns = self.model.as_ref()?.next_ns()?;
         let left = next_ns.saturating_sub(MonotonicClock.now_ns());

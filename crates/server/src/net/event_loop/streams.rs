@@ -92,6 +92,7 @@ impl Loop {
             // Half closed: what is in work is still answered (`flush` closes in the end).
             Ok(0) => connection.ending = true,
             Ok(taken) => {
+                self.look_at_the_clock();
                 let bytes = buffer.get(..taken).unwrap_or_default();
                 self.take_bytes(index, bytes);
             }
