@@ -9,7 +9,7 @@ use std::hint::black_box;
 
 use measure::clock::thread_cpu_ns;
 use trace::block::{Endpoint, Host, Transport};
-use trace::call::{Call, Stamp};
+use trace::call::{Brief, Call, Stamp};
 use trace::calls::{Calls, Output};
 use trace::event::Event;
 use trace::lens::{Lens, LensOptions, operations};
@@ -33,8 +33,17 @@ impl Output for Table {
         false
     }
     fn event(&mut self, _: &Event<'_>, _: &Names) {}
+    fn wants_calls(&self) -> bool {
+        false
+    }
+    fn wants_files(&self) -> bool {
+        false
+    }
+    fn brief(&mut self, brief: &Brief, names: &Names) {
+        self.0.brief(brief, names);
+    }
     fn call(&mut self, call: &Call, names: &Names) {
-        self.0.call(call, names);
+        self.0.brief(&call.brief(), names);
     }
 }
 

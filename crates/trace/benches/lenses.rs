@@ -131,7 +131,11 @@ fn pass(name: &str, calls: &[Call], names: &Names) -> u64 {
         drop(black_box(batches.finish()));
         cpu_ns() - begin
     } else if let Some(mut lens) = lens(name) {
+        let briefs = lens.interest().briefs;
         for call in calls {
+            if briefs {
+                lens.brief(&black_box(call).brief(), names);
+            }
             lens.call(black_box(call), names);
         }
         let spent = cpu_ns() - begin;

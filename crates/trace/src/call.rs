@@ -136,7 +136,76 @@ pub struct Call {
     pub marks: u16,
 }
 
+/// What the table per operation counts of a settled call: all that is kept of calls where nothing
+/// else is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Brief {
+    /// First byte of the first send, nanoseconds since 1970.
+    pub call_first_ns: i64,
+    /// [`Call::latency_ns`].
+    pub latency_ns: Option<i64>,
+    /// [`Call::program`].
+    pub program: u32,
+    /// [`Call::version`].
+    pub version: u32,
+    /// [`Call::procedure`].
+    pub procedure: u32,
+    /// [`Call::operation`].
+    pub operation: u32,
+    /// [`Call::minor_version`].
+    pub minor_version: u32,
+    /// [`Call::operations`].
+    pub operations: Option<OperationsId>,
+    /// [`Call::operations_done`].
+    pub operations_done: u16,
+    /// [`Call::outcome`].
+    pub outcome: Outcome,
+    /// [`Call::sends`].
+    pub sends: u16,
+    /// [`Call::replies`].
+    pub replies: u16,
+    /// [`Call::bytes_read`].
+    pub bytes_read: u32,
+    /// [`Call::bytes_written`].
+    pub bytes_written: u32,
+}
+
+impl Brief {
+    /// Sends after the first.
+    #[inline(always)]
+    pub fn retransmissions(&self) -> u16 {
+        self.sends.saturating_sub(1)
+    }
+
+    /// Replies after the first.
+    #[inline(always)]
+    pub fn duplicate_replies(&self) -> u16 {
+        self.replies.saturating_sub(1)
+    }
+}
+
 impl Call {
+    /// What the table per operation counts of it.
+    #[inline]
+    pub fn brief(&self) -> Brief {
+        Brief {
+            call_first_ns: self.call_first.time_ns,
+            latency_ns: self.latency_ns(),
+            program: self.program,
+            version: self.version,
+            procedure: self.procedure,
+            operation: self.operation,
+            minor_version: self.minor_version,
+            operations: self.operations,
+            operations_done: self.operations_done,
+            outcome: self.outcome,
+            sends: self.sends,
+            replies: self.replies,
+            bytes_read: self.bytes_read,
+            bytes_written: self.bytes_written,
+        }
+    }
+
     /// First byte of the first send to first byte of the first reply; may be negative in a
     /// disordered capture (it is kept, and counted as an anomaly).
     #[inline(always)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use arrow_array::RecordBatch;
 
 use super::Options;
-use crate::call::Call;
+use crate::call::{Brief, Call};
 use crate::calls::Output;
 use crate::columns::Batches;
 use crate::error::TraceError;
@@ -41,6 +41,7 @@ pub(super) struct Dispatch {
     columns: Option<Columns>,
     /// Times of calls that count, nanoseconds since 1970; not known before the first frame.
     window_ns: Option<(i64, i64)>,
+    calls: bool,
     messages: bool,
     transport: bool,
     files: bool,
@@ -74,6 +75,7 @@ impl Dispatch {
             });
         }
         Ok(Dispatch {
+            calls: lenses.iter().any(|lens| lens.interest.calls),
             messages: lenses.iter().any(|lens| lens.interest.messages),
             transport: lenses.iter().any(|lens| lens.interest.transport),
             files: lenses.iter().any(|lens| lens.interest.files),
@@ -161,6 +163,10 @@ impl Output for Dispatch {
         self.transport
     }
 
+    fn wants_calls(&self) -> bool {
+        self.calls || self.columns.is_some()
+    }
+
     fn wants_files(&self) -> bool {
         self.files || self.columns.is_some()
     }
@@ -187,12 +193,27 @@ impl Output for Dispatch {
         }
     }
 
+    fn brief(&mut self, brief: &Brief, names: &Names) {
+        self.settled += 1;
+        if !self.counts(brief.call_first_ns) {
+            return;
+        }
+        for running in &mut self.lenses {
+            if running.interest.briefs {
+                running.lens.brief(brief, names);
+            }
+        }
+    }
+
     fn call(&mut self, call: &Call, names: &Names) {
         self.settled += 1;
         if !self.counts(call.call_first.time_ns) {
             return;
         }
         for running in &mut self.lenses {
+            if running.interest.briefs {
+                running.lens.brief(&call.brief(), names);
+            }
             if running.interest.calls {
                 running.lens.call(call, names);
             }

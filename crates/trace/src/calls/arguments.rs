@@ -74,7 +74,7 @@ impl<O: Output> Calls<O> {
         open.operations = list.map_or(NONE, |id| id.0);
         open.bytes_written = u32::try_from(compound.data_bytes).unwrap_or(u32::MAX);
         if let Some(sequence) = &compound.sequence {
-            open.slot = sequence.slot;
+            open.detail.slot = sequence.slot;
             open.has |= has::SLOT;
         }
     }
@@ -83,7 +83,7 @@ impl<O: Output> Calls<O> {
     fn fields(&mut self, server: Host, arguments: &Arguments<'_>, open: &mut Open) {
         if let Some(handle) = arguments.file_handle {
             let file = self.names.file_id(server, handle);
-            open.file = file.map_or(NONE, |FileId(number)| number);
+            open.detail.file = file.map_or(NONE, |FileId(number)| number);
         }
         extent(arguments, open);
     }
@@ -94,7 +94,7 @@ impl<O: Output> Calls<O> {
             NFS => of_procedure(
                 open.version,
                 open.procedure,
-                open.file,
+                open.detail.file,
                 arguments,
                 |handle| names.file_id(server, handle),
             ),
@@ -116,7 +116,9 @@ impl<O: Output> Calls<O> {
 
     fn keep_steps(&mut self, open: &mut Open) {
         match self.pool.add(&self.scratch) {
-            Some((place, length)) => (open.steps_at, open.steps_bytes) = (place, length),
+            Some((place, length)) => {
+                (open.detail.steps_at, open.detail.steps_bytes) = (place, length)
+            }
             None => self.anomalies.count(Anomaly::StepsBeyondLimit),
         }
     }
@@ -136,7 +138,7 @@ impl<O: Output> Calls<O> {
 fn extent(arguments: &Arguments<'_>, open: &mut Open) {
     open.set_offset(arguments.offset);
     open.set_count(arguments.count);
-    open.stable = arguments.stable;
+    open.detail.stable = arguments.stable;
 }
 
 /// The host whose file handles a call carries: callbacks speak of their caller's.

@@ -7,11 +7,11 @@
 use wire::programs::NFS;
 use wire::{Visitor, rpc, summarise_call_with};
 
-use super::open::{Open, Protection};
+use super::open::{Kept, Protection};
 use crate::stream::Keep;
 
 /// Whether the inside of a message is payload that nobody looks at.
-pub(super) fn keep<'a>(head: &[u8], pending: impl FnOnce(u32) -> Option<&'a Open>) -> Keep {
+pub(super) fn keep<'a>(head: &[u8], pending: impl FnOnce(u32) -> Option<&'a Kept>) -> Keep {
     use wire::nfs4::opcode;
     if head.get(4..8) == Some(&[0, 0, 0, 1]) {
         let xid = head

@@ -28,6 +28,7 @@ mod learning;
 mod open;
 mod orphans;
 mod peers;
+mod quick;
 mod reply;
 mod steps;
 mod table;
@@ -38,7 +39,7 @@ use wire::programs::is_callback;
 use wire::rpc::{self, Credential};
 
 use crate::block::Endpoint;
-use crate::call::{Call, marks};
+use crate::call::{Brief, Call, marks};
 use crate::event::{Event, TransportEvent};
 use crate::limits::{MAX_OPEN_CALLS, MAX_SETTLING_CALLS, SETTLING_NS, UNANSWERED_NS};
 use crate::names::Names;
@@ -64,10 +65,23 @@ pub trait Output {
     fn wants_files(&self) -> bool {
         true
     }
+    /// Whether [`Output::call`] is wanted. If not, and neither messages nor files are, settled
+    /// calls are given out as [`Output::brief`] instead.
+    fn wants_calls(&self) -> bool {
+        true
+    }
     /// Something happened.
     fn event(&mut self, event: &Event<'_>, names: &Names);
+    /// A call is settled, of which no more is wanted.
+    fn brief(&mut self, _brief: &Brief, _names: &Names) {}
     /// A call is settled.
     fn call(&mut self, call: &Call, names: &Names);
+}
+
+/// Whether more than briefs is wanted.
+#[inline(always)]
+fn wants_details(output: &impl Output) -> bool {
+    output.wants_calls() | output.wants_messages() | output.wants_files()
 }
 
 /// Matches messages to calls.
@@ -134,6 +148,9 @@ impl<O: Output> Calls<O> {
     }
 
     fn call(&mut self, message: &Message<'_>) {
+        if self.quick_call(message) {
+            return;
+        }
         let Ok(header) = rpc::Call::parse(message.head) else {
             self.anomalies.count(Anomaly::MalformedHeader);
             return;
@@ -146,7 +163,7 @@ impl<O: Output> Calls<O> {
         let place = [header.xid, header.program, header.version, header.procedure];
         let mut open = Open::new(peer, place);
         open.protection = guard;
-        open.call_bytes = message.wire_bytes;
+        open.detail.call_bytes = message.wire_bytes;
         open.checksum = self.checksum_of(message, &header, guard);
         if header.body.is_none() || !message.complete {
             open.mark(marks::TRUNCATED);
@@ -226,12 +243,13 @@ impl<O: Output> Calls<O> {
 
     #[cold]
     fn sent_again(&mut self, number: u64, message: &Message<'_>) {
-        let Some(open) = self.table.get_mut(number) else {
+        let Some(mut open) = self.table.take(number) else {
             return;
         };
         open.sends = open.sends.saturating_add(1);
         open.last_send_ns = message.first.time_ns;
-        open.last_send_frame = open.frame_from(message.first.frame);
+        open.detail.last_send_frame = open.frame_from(message.first.frame);
+        self.table.put(number, &open);
         self.tell_sent(number, message.first.time_ns, true);
     }
 
@@ -251,21 +269,21 @@ impl<O: Output> Calls<O> {
 
     /// A waiting call as others see it.
     fn seen(&self, number: u64) -> Option<Call> {
-        let open = self.table.get(number)?;
+        let open = self.table.take(number)?;
         Some(open.call(number, self.peers.get(open.peer)?))
     }
 
     fn new_call(&mut self, message: &Message<'_>, header: &rpc::Call<'_>, mut open: Open) {
-        open.frame = message.first.frame;
+        open.detail.frame = message.first.frame;
         open.call_first_ns = message.first.time_ns;
-        open.call_last_ns = message.last.time_ns;
+        open.detail.call_last_ns = message.last.time_ns;
         open.last_send_ns = message.first.time_ns;
-        open.call_last_frame = open.frame_from(message.last.frame);
+        open.detail.call_last_frame = open.frame_from(message.last.frame);
         if message.resynchronised {
             open.mark(marks::RESYNCHRONISED);
         }
         if let Some(Credential::Sys(sys)) = &header.credential {
-            open.user = sys.uid;
+            open.detail.user = sys.uid;
             open.has |= has::USER;
         }
         if header.is_tls_probe() {
@@ -282,9 +300,12 @@ impl<O: Output> Calls<O> {
             Inside::Unreadable => self.bad_call(&mut open),
         }
         self.peers.hold(open.peer);
+        if self.calls == 0 {
+            self.table.keep_details(wants_details(&self.output));
+        }
         self.calls += 1;
         let (peer, xid) = (open.peer, open.xid);
-        let number = self.table.push(open);
+        let number = self.table.push(&open);
         self.tell_sent(number, message.first.time_ns, false);
         if !self.orphans.is_empty() {
             self.adopt(number, peer, xid, message.last.time_ns);
@@ -342,17 +363,24 @@ impl<O: Output> Calls<O> {
         let Some((number, open)) = self.table.front() else {
             return;
         };
-        let (peer, steps) = (open.peer, (open.steps_bytes > 0).then_some(open.steps_at));
-        if let Some(pair) = self.peers.get(peer) {
-            self.output.call(&open.call(number, pair), &self.names);
+        let (peer, reconnected) = (open.peer, open.marks & marks::RECONNECTED != 0);
+        match self.table.detail(number) {
+            None => self.output.brief(&open.brief(), &self.names),
+            Some(detail) => {
+                let (kept, detail) = (*open, *detail);
+                if let Some(pair) = self.peers.get(peer) {
+                    let call = Open { kept, detail }.call(number, pair);
+                    self.output.call(&call, &self.names);
+                }
+                if detail.steps_bytes > 0 {
+                    self.pool.release_before(detail.steps_at);
+                }
+            }
         }
-        if open.marks & marks::RECONNECTED != 0 {
+        if reconnected {
             for alias in self.table.aliases_of(number) {
                 self.peers.release(alias);
             }
-        }
-        if let Some(place) = steps {
-            self.pool.release_before(place);
         }
         self.peers.release(peer);
         self.table.release_front();

@@ -3,13 +3,15 @@
 //! Many thousand of them are held at once and each is written when the call comes, written again
 //! when the reply comes and read when it is released. [`Call`] is made for those who read it; this
 //! is the same in three cache lines: endpoints by number, frames relative to the first one,
-//! options as bits.
+//! options as bits. Where only the table per operation is wanted, [`Kept`] alone is held.
+
+use std::ops::{Deref, DerefMut};
 
 use wire::rpc::ReplyStatus;
 use wire::summary::Stability;
 
 use super::peers::Peer;
-use crate::call::{Call, FileId, OperationsId, Outcome, Stamp, marks};
+use crate::call::{Brief, Call, FileId, OperationsId, Outcome, Stamp, marks};
 
 /// Bits of [`Open::has`]: which fields are set.
 pub mod has {
@@ -74,14 +76,38 @@ const REFUSALS: [&str; 7] = [
 /// No file, no operation list.
 pub const NONE: u32 = u32::MAX;
 
-/// The waiting call.
-#[derive(Clone, Copy, Debug)]
-pub struct Open {
+/// What matching and counting need of a waiting call: kept of each.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Kept {
     pub call_first_ns: i64,
-    pub call_last_ns: i64,
     pub last_send_ns: i64,
     pub reply_first_ns: i64,
     pub reply_last_ns: i64,
+    pub peer: u32,
+    pub xid: u32,
+    pub program: u32,
+    pub version: u32,
+    pub procedure: u32,
+    pub operation: u32,
+    pub minor_version: u32,
+    pub operations: u32,
+    pub bytes_read: u32,
+    pub bytes_written: u32,
+    pub checksum: u32,
+    pub status: u32,
+    pub operations_done: u16,
+    pub sends: u16,
+    pub replies: u16,
+    pub marks: u16,
+    pub has: u16,
+    pub answer: Answer,
+    pub protection: Protection,
+}
+
+/// What lenses and columns that look at single calls need beyond it.
+#[derive(Clone, Copy, Debug)]
+pub struct Detail {
+    pub call_last_ns: i64,
     /// Frame of the first byte of the first send; the others count from it.
     pub frame: u64,
     pub call_last_frame: i32,
@@ -94,104 +120,80 @@ pub struct Open {
     /// Where its names wait for the reply, in [`super::steps::Pool`].
     pub steps_at: u64,
     pub steps_bytes: u16,
-    pub operations_done: u16,
-    pub peer: u32,
-    pub xid: u32,
-    pub program: u32,
-    pub version: u32,
-    pub procedure: u32,
-    pub operation: u32,
-    pub minor_version: u32,
-    pub operations: u32,
     pub user: u32,
     pub file: u32,
     pub slot: u32,
-    pub bytes_read: u32,
-    pub bytes_written: u32,
     pub call_bytes: u32,
     pub reply_bytes: u32,
-    pub checksum: u32,
-    pub status: u32,
-    pub sends: u16,
-    pub replies: u16,
-    pub marks: u16,
-    pub has: u16,
-    pub answer: Answer,
-    pub protection: Protection,
     pub stable: Option<Stability>,
     pub committed: Option<Stability>,
 }
 
-// Three cache lines and a few bytes at most: what the module's essay promises.
-const _: () = assert!(size_of::<Open>() <= 200);
+// A cache line and a half each: what the module's essay promises.
+const _: () = assert!(size_of::<Kept>() <= 96 && size_of::<Detail>() <= 112);
 
-impl Open {
-    /// A call that has just been seen; its fields follow.
+/// The waiting call, taken out of its table to be worked on.
+#[derive(Clone, Copy, Debug)]
+pub struct Open {
+    pub kept: Kept,
+    pub detail: Detail,
+}
+
+impl Detail {
+    /// Nothing is known.
+    pub const NOTHING: Detail = Detail {
+        call_last_ns: 0,
+        frame: 0,
+        call_last_frame: 0,
+        last_send_frame: 0,
+        reply_first_frame: 0,
+        reply_last_frame: 0,
+        offset: 0,
+        count: 0,
+        file_size_bytes: 0,
+        steps_at: 0,
+        steps_bytes: 0,
+        user: 0,
+        file: NONE,
+        slot: 0,
+        call_bytes: 0,
+        reply_bytes: 0,
+        stable: None,
+        committed: None,
+    };
+}
+
+impl Deref for Open {
+    type Target = Kept;
+
+    #[inline(always)]
+    fn deref(&self) -> &Kept {
+        &self.kept
+    }
+}
+
+impl DerefMut for Open {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Kept {
+        &mut self.kept
+    }
+}
+
+impl Kept {
+    /// A call that has just been seen; its other fields follow.
+    #[inline(always)]
     pub fn new(peer: u32, [xid, program, version, procedure]: [u32; 4]) -> Self {
-        Open {
-            call_first_ns: 0,
-            call_last_ns: 0,
-            last_send_ns: 0,
-            reply_first_ns: 0,
-            reply_last_ns: 0,
-            frame: 0,
-            call_last_frame: 0,
-            last_send_frame: 0,
-            reply_first_frame: 0,
-            reply_last_frame: 0,
-            offset: 0,
-            count: 0,
-            file_size_bytes: 0,
-            steps_at: 0,
-            steps_bytes: 0,
-            operations_done: 0,
+        Kept {
             peer,
             xid,
             program,
             version,
             procedure,
             operation: procedure,
-            minor_version: 0,
             operations: NONE,
-            user: 0,
-            file: NONE,
-            slot: 0,
-            bytes_read: 0,
-            bytes_written: 0,
-            call_bytes: 0,
-            reply_bytes: 0,
-            checksum: 0,
-            status: 0,
             sends: 1,
-            replies: 0,
-            marks: 0,
-            has: 0,
-            answer: Answer::Awaited,
-            protection: Protection::None,
-            stable: None,
-            committed: None,
+            ..Kept::default()
         }
-    }
-
-    /// Sets a field that may be missing, and its bit.
-    #[inline(always)]
-    pub fn set_offset(&mut self, offset: Option<u64>) {
-        self.offset = offset.unwrap_or(0);
-        self.has |= if offset.is_some() { has::OFFSET } else { 0 };
-    }
-
-    /// Sets a field that may be missing, and its bit.
-    #[inline(always)]
-    pub fn set_count(&mut self, count: Option<u64>) {
-        self.count = count.unwrap_or(0);
-        self.has |= if count.is_some() { has::COUNT } else { 0 };
-    }
-
-    /// The frame's distance from the first one.
-    #[inline(always)]
-    pub fn frame_from(&self, frame: u64) -> i32 {
-        let distance = frame.wrapping_sub(self.frame).cast_signed();
-        i32::try_from(distance).unwrap_or(i32::MAX)
     }
 
     /// Whether no reply came and one still may.
@@ -200,19 +202,16 @@ impl Open {
         self.replies == 0 && self.has & has::SUPERSEDED == 0
     }
 
-    /// What RPC says of the reply.
-    pub fn set_refused(&mut self, status: ReplyStatus) {
-        let name = status.name();
-        let place = REFUSALS.iter().position(|refusal| *refusal == name);
-        self.answer = Answer::Refused;
-        self.status = place.unwrap_or(0) as u32;
+    /// Sets marks.
+    #[inline(always)]
+    pub fn mark(&mut self, mark: u16) {
+        self.marks |= mark;
     }
 
-    fn stamp(&self, time_ns: i64, frame: i32) -> Stamp {
-        Stamp {
-            time_ns,
-            frame: self.frame.wrapping_add_signed(frame.into()),
-        }
+    /// Whether the capture cut it.
+    #[inline(always)]
+    pub fn is_truncated(&self) -> bool {
+        self.marks & marks::TRUNCATED != 0
     }
 
     fn outcome(&self) -> Outcome {
@@ -230,6 +229,74 @@ impl Open {
         }
     }
 
+    /// As the table per operation counts it.
+    #[inline(always)]
+    pub fn brief(&self) -> Brief {
+        let latency_ns = self.reply_first_ns - self.call_first_ns;
+        Brief {
+            call_first_ns: self.call_first_ns,
+            latency_ns: (self.replies > 0).then_some(latency_ns),
+            program: self.program,
+            version: self.version,
+            procedure: self.procedure,
+            operation: self.operation,
+            minor_version: self.minor_version,
+            operations: (self.operations != NONE).then_some(OperationsId(self.operations)),
+            operations_done: self.operations_done,
+            outcome: self.outcome(),
+            sends: self.sends,
+            replies: self.replies,
+            bytes_read: self.bytes_read,
+            bytes_written: self.bytes_written,
+        }
+    }
+}
+
+impl Open {
+    /// A call that has just been seen; its fields follow.
+    pub fn new(peer: u32, place: [u32; 4]) -> Self {
+        Open {
+            kept: Kept::new(peer, place),
+            detail: Detail::NOTHING,
+        }
+    }
+
+    /// Sets a field that may be missing, and its bit.
+    #[inline(always)]
+    pub fn set_offset(&mut self, offset: Option<u64>) {
+        self.detail.offset = offset.unwrap_or(0);
+        self.has |= if offset.is_some() { has::OFFSET } else { 0 };
+    }
+
+    /// Sets a field that may be missing, and its bit.
+    #[inline(always)]
+    pub fn set_count(&mut self, count: Option<u64>) {
+        self.detail.count = count.unwrap_or(0);
+        self.has |= if count.is_some() { has::COUNT } else { 0 };
+    }
+
+    /// The frame's distance from the first one.
+    #[inline(always)]
+    pub fn frame_from(&self, frame: u64) -> i32 {
+        let distance = frame.wrapping_sub(self.detail.frame).cast_signed();
+        i32::try_from(distance).unwrap_or(i32::MAX)
+    }
+
+    /// What RPC says of the reply.
+    pub fn set_refused(&mut self, status: ReplyStatus) {
+        let name = status.name();
+        let place = REFUSALS.iter().position(|refusal| *refusal == name);
+        self.answer = Answer::Refused;
+        self.status = place.unwrap_or(0) as u32;
+    }
+
+    fn stamp(&self, time_ns: i64, frame: i32) -> Stamp {
+        Stamp {
+            time_ns,
+            frame: self.detail.frame.wrapping_add_signed(frame.into()),
+        }
+    }
+
     /// As lenses and columns see it.
     pub fn call(&self, number: u64, peer: &Peer) -> Call {
         let set = |bit| self.has & bit != 0;
@@ -237,10 +304,12 @@ impl Open {
         Call {
             number,
             call_first: self.stamp(self.call_first_ns, 0),
-            call_last: self.stamp(self.call_last_ns, self.call_last_frame),
-            last_send: self.stamp(self.last_send_ns, self.last_send_frame),
-            reply_first: answered.then(|| self.stamp(self.reply_first_ns, self.reply_first_frame)),
-            reply_last: answered.then(|| self.stamp(self.reply_last_ns, self.reply_last_frame)),
+            call_last: self.stamp(self.detail.call_last_ns, self.detail.call_last_frame),
+            last_send: self.stamp(self.last_send_ns, self.detail.last_send_frame),
+            reply_first: answered
+                .then(|| self.stamp(self.reply_first_ns, self.detail.reply_first_frame)),
+            reply_last: answered
+                .then(|| self.stamp(self.reply_last_ns, self.detail.reply_last_frame)),
             client: peer.client,
             server: peer.server,
             transport: peer.transport,
@@ -256,32 +325,20 @@ impl Open {
             outcome: self.outcome(),
             sends: self.sends,
             replies: self.replies,
-            user: set(has::USER).then_some(self.user),
-            file: (self.file != NONE).then_some(FileId(self.file)),
-            offset: set(has::OFFSET).then_some(self.offset),
-            count: set(has::COUNT).then_some(self.count),
-            stable: self.stable,
-            committed: self.committed,
+            user: set(has::USER).then_some(self.detail.user),
+            file: (self.detail.file != NONE).then_some(FileId(self.detail.file)),
+            offset: set(has::OFFSET).then_some(self.detail.offset),
+            count: set(has::COUNT).then_some(self.detail.count),
+            stable: self.detail.stable,
+            committed: self.detail.committed,
             bytes_read: self.bytes_read,
             bytes_written: self.bytes_written,
-            call_bytes: self.call_bytes,
-            reply_bytes: self.reply_bytes,
+            call_bytes: self.detail.call_bytes,
+            reply_bytes: self.detail.reply_bytes,
             end_of_file: set(has::END_OF_FILE),
-            file_size_bytes: set(has::FILE_SIZE).then_some(self.file_size_bytes),
-            slot: set(has::SLOT).then_some(self.slot),
+            file_size_bytes: set(has::FILE_SIZE).then_some(self.detail.file_size_bytes),
+            slot: set(has::SLOT).then_some(self.detail.slot),
             marks: self.marks,
         }
-    }
-
-    /// Sets marks.
-    #[inline(always)]
-    pub fn mark(&mut self, mark: u16) {
-        self.marks |= mark;
-    }
-
-    /// Whether the capture cut it.
-    #[inline(always)]
-    pub fn is_truncated(&self) -> bool {
-        self.marks & marks::TRUNCATED != 0
     }
 }

@@ -132,6 +132,15 @@ impl Peers {
         number
     }
 
+    /// A new call of this pair begins to wait.
+    #[inline(always)]
+    pub fn count_call(&mut self, number: u32) {
+        if let Some(peer) = self.peers.get_mut(number as usize) {
+            peer.seen = peer.seen.saturating_add(1);
+            peer.open += 1;
+        }
+    }
+
     /// A call of this pair begins to wait.
     #[inline(always)]
     pub fn hold(&mut self, number: u32) {

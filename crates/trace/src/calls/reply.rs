@@ -24,6 +24,9 @@ const READDIRPLUS: u32 = 17;
 
 impl<O: Output> Calls<O> {
     pub(super) fn reply(&mut self, message: &Message<'_>) {
+        if self.quick_reply(message) {
+            return;
+        }
         let Ok(header) = rpc::Reply::parse(message.head) else {
             self.anomalies.count(Anomaly::MalformedHeader);
             return;
@@ -69,7 +72,7 @@ impl<O: Output> Calls<O> {
     #[inline(always)]
     fn answered(&mut self, number: u64, message: &Message<'_>, header: &rpc::Reply<'_>) {
         // A copy, so that names can be learned while its fields are set.
-        let Some(mut open) = self.table.get(number).copied() else {
+        let Some(mut open) = self.table.take(number) else {
             return;
         };
         let again = open.replies > 0;
@@ -78,9 +81,7 @@ impl<O: Output> Calls<O> {
             self.table.count_answered();
             self.first_reply(&mut open, message, header);
         }
-        if let Some(place) = self.table.get_mut(number) {
-            *place = open;
-        }
+        self.table.put(number, &open);
         if self.output.wants_messages()
             && let Some(call) = self.seen(number)
         {
@@ -97,9 +98,9 @@ impl<O: Output> Calls<O> {
     fn first_reply(&mut self, open: &mut Open, message: &Message<'_>, header: &rpc::Reply<'_>) {
         open.reply_first_ns = message.first.time_ns;
         open.reply_last_ns = message.last.time_ns;
-        open.reply_first_frame = open.frame_from(message.first.frame);
-        open.reply_last_frame = open.frame_from(message.last.frame);
-        open.reply_bytes = message.wire_bytes;
+        open.detail.reply_first_frame = open.frame_from(message.first.frame);
+        open.detail.reply_last_frame = open.frame_from(message.last.frame);
+        open.detail.reply_bytes = message.wire_bytes;
         if open.reply_first_ns < open.call_first_ns {
             self.anomalies.count(Anomaly::NegativeLatency);
         }
@@ -139,7 +140,7 @@ impl<O: Output> Calls<O> {
     #[inline(always)]
     fn results(&mut self, message: &Message<'_>, body: Body<'_>, open: &mut Open) {
         let lists = open.procedure == READDIRPLUS && self.output.wants_files();
-        let summary = if open.steps_bytes == 0 && !lists {
+        let summary = if open.detail.steps_bytes == 0 && !lists {
             summarise_reply_with(
                 [open.program, open.version, open.procedure],
                 body,
@@ -158,7 +159,7 @@ impl<O: Output> Calls<O> {
             None if ending == Ended::Well => Answer::Accepted,
             None => Answer::Unreadable,
         };
-        open.committed = results.committed;
+        open.detail.committed = results.committed;
         if results.eof == Some(true) {
             open.has |= has::END_OF_FILE;
         }
@@ -206,13 +207,13 @@ impl<O: Output> Calls<O> {
             return;
         }
         if let Some(size) = attributes.size_bytes {
-            open.file_size_bytes = size;
+            open.detail.file_size_bytes = size;
             open.has |= has::FILE_SIZE;
         }
         if let Some(kind) = attributes.file_type
-            && open.file != NONE
+            && open.detail.file != NONE
         {
-            self.names.set_type(FileId(open.file), kind);
+            self.names.set_type(FileId(open.detail.file), kind);
         }
     }
 
@@ -225,21 +226,21 @@ impl<O: Output> Calls<O> {
     ) -> ReplySummary<'a> {
         let place = [open.program, open.version, open.procedure];
         let server = name_space(open, message.to.host, message.from.host);
-        let steps = self.pool.get(open.steps_at, open.steps_bytes);
+        let steps = self.pool.get(open.detail.steps_at, open.detail.steps_bytes);
         let compound = open.program == NFS && open.version == 4;
         if compound {
             let names = &mut self.names;
             let mut walk = Walk::of_compound(names, server, steps, open.operation);
             let summary = summarise_reply_with(place, body, &mut walk);
             if let Some(FileId(number)) = walk.about()
-                && (open.file == NONE || open.operation == OPEN)
+                && (open.detail.file == NONE || open.operation == OPEN)
             {
-                open.file = number;
+                open.detail.file = number;
             }
             return summary;
         }
-        if open.steps_bytes == 0 {
-            let directory = (open.file != NONE).then_some(FileId(open.file));
+        if open.detail.steps_bytes == 0 {
+            let directory = (open.detail.file != NONE).then_some(FileId(open.detail.file));
             let listing = open.program == NFS && open.version == 3;
             let directory = directory.filter(|_| listing);
             let mut walk = Walk::of_directory(&mut self.names, server, directory);

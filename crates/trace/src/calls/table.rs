@@ -3,18 +3,24 @@
 //! Calls enter the ring as they come and leave it in the order of their first bytes: memory is
 //! gone through front to back, not at random. The hash table beside it holds eight bytes a call.
 //! Its hash puts eight neighbouring transaction ids into neighbouring places, since clients count
-//! them up: one cache line then serves eight calls.
+//! them up: one cache line then serves eight calls. It is kept half empty: that spares marks of
+//! what was removed, and clearing them away.
+//!
+//! What only some want to know of a call ([`Detail`]) lies in a ring of its own, or nowhere.
 
 use std::collections::VecDeque;
 
 use hashbrown::{HashMap, HashTable};
 
-use super::open::{Open, has};
+use super::open::{Detail, Kept, Open, has};
 use crate::call::marks;
 
 /// Steps that a call which was overtaken goes back in the order of the calls; bounds the work for
 /// captures out of any order.
 const MAX_STEPS_BACK: usize = 1 << 16;
+
+/// Places that the hash table begins with.
+const LEAST_SLOTS: usize = 64;
 
 /// A call in the hash table.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +33,10 @@ struct Slot {
 /// All waiting calls.
 #[derive(Debug, Default)]
 pub struct Table {
-    ring: VecDeque<Open>,
+    ring: VecDeque<Kept>,
+    /// As long as `ring`, or empty.
+    details: VecDeque<Detail>,
+    keeps_details: bool,
     /// Number of the ring's front.
     base: u64,
     /// Numbers (low bits) of calls not given out, in the order of their first bytes.
@@ -72,16 +81,48 @@ impl Table {
         self.answered += 1;
     }
 
+    /// Whether details of calls are to be kept; to be said before the first one.
+    pub fn keep_details(&mut self, kept: bool) {
+        self.keeps_details = kept;
+    }
+
     /// A waiting call.
     #[inline(always)]
-    pub fn get(&self, number: u64) -> Option<&Open> {
+    pub fn get(&self, number: u64) -> Option<&Kept> {
         self.ring.get(number.wrapping_sub(self.base) as usize)
     }
 
     /// A waiting call.
     #[inline(always)]
-    pub fn get_mut(&mut self, number: u64) -> Option<&mut Open> {
+    pub fn get_mut(&mut self, number: u64) -> Option<&mut Kept> {
         self.ring.get_mut(number.wrapping_sub(self.base) as usize)
+    }
+
+    /// Details of a waiting call, if they are kept.
+    #[inline(always)]
+    pub fn detail(&self, number: u64) -> Option<&Detail> {
+        self.details.get(number.wrapping_sub(self.base) as usize)
+    }
+
+    /// A copy of a waiting call, to be worked on.
+    #[inline(always)]
+    pub fn take(&self, number: u64) -> Option<Open> {
+        Some(Open {
+            kept: *self.get(number)?,
+            detail: self.detail(number).copied().unwrap_or(Detail::NOTHING),
+        })
+    }
+
+    /// Puts it back.
+    #[inline(always)]
+    pub fn put(&mut self, number: u64, open: &Open) {
+        let place = number.wrapping_sub(self.base) as usize;
+        if let Some(kept) = self.ring.get_mut(place) {
+            *kept = open.kept;
+        }
+        if let Some(detail) = self.details.get_mut(place) {
+            *detail = open.detail;
+        }
     }
 
     #[inline(always)]
@@ -120,7 +161,16 @@ impl Table {
     /// Takes a call in; returns its number. Another call of the same pair and transaction id must
     /// have been given up before ([`Table::supersede`]).
     #[inline(always)]
-    pub fn push(&mut self, open: Open) -> u64 {
+    pub fn push(&mut self, open: &Open) -> u64 {
+        if self.keeps_details {
+            self.details.push_back(open.detail);
+        }
+        self.push_kept(open.kept)
+    }
+
+    /// The same of a call without details: they must not be kept.
+    #[inline(always)]
+    pub fn push_kept(&mut self, open: Kept) -> u64 {
         let number = self.base + self.ring.len() as u64;
         let slot = Slot {
             xid: open.xid,
@@ -129,10 +179,14 @@ impl Table {
         let (hash_here, first_ns) = (hash(open.peer, open.xid), open.call_first_ns);
         self.ring.push_back(open);
         let (ring, base) = (&self.ring, self.base as u32);
-        self.slots.insert_unique(hash_here, slot, |slot| {
+        let hash_of = |slot: &Slot| {
             let place = slot.number.wrapping_sub(base) as usize;
             ring.get(place).map_or(0, |open| hash(open.peer, open.xid))
-        });
+        };
+        if self.slots.len() >= self.slots.capacity() / 2 {
+            self.slots.reserve(self.slots.len() + LEAST_SLOTS, hash_of);
+        }
+        self.slots.insert_unique(hash_here, slot, hash_of);
         if first_ns >= self.last_first_ns || self.order.is_empty() {
             self.last_first_ns = first_ns;
             self.order.push_back(number as u32);
@@ -185,7 +239,7 @@ impl Table {
 
     /// The call whose turn it is to be given out.
     #[inline(always)]
-    pub fn front(&self) -> Option<(u64, &Open)> {
+    pub fn front(&self) -> Option<(u64, &Kept)> {
         let number = self.number(*self.order.front()?);
         self.get(number).map(|open| (number, open))
     }
@@ -208,6 +262,7 @@ impl Table {
             && front.has & has::RELEASED != 0
         {
             self.ring.pop_front();
+            self.details.pop_front();
             self.base += 1;
         }
     }

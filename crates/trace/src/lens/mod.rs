@@ -25,14 +25,17 @@ pub mod time_bins;
 
 use serde_json::Value;
 
-use crate::call::Call;
+use crate::call::{Brief, Call};
 use crate::event::Event;
 use crate::names::Names;
 
 /// What a lens wants to see; the rest is not even offered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interest {
-    /// [`Lens::call`].
+    /// [`Lens::brief`].
+    pub briefs: bool,
+    /// [`Lens::call`]. If no lens wants calls or messages, and there are no columns, calls are kept
+    /// as their briefs alone, and much work is spared.
     pub calls: bool,
     /// [`Event::Sent`] and [`Event::Replied`].
     pub messages: bool,
@@ -81,6 +84,8 @@ pub trait Lens: Send {
     fn interest(&self) -> Interest;
     /// Something happened. Times may step back a little where TCP segments were reordered.
     fn event(&mut self, _event: &Event<'_>, _names: &Names) {}
+    /// A call is settled: what is counted of it.
+    fn brief(&mut self, _brief: &Brief, _names: &Names) {}
     /// A call is settled.
     fn call(&mut self, _call: &Call, _names: &Names) {}
     /// The capture ended; all calls were seen.

@@ -21,7 +21,7 @@ use wire::programs::{NFS, is_callback};
 
 use super::latencies::Latencies;
 use super::{Extent, Interest, Lens, LensOptions, Section};
-use crate::call::{Call, OperationsId, Outcome};
+use crate::call::{Brief, OperationsId, Outcome};
 use crate::limits::MAX_OPERATION_LISTS;
 use crate::names::Names;
 
@@ -65,7 +65,7 @@ struct Counts {
 
 impl Counts {
     #[inline(always)]
-    fn count(&mut self, call: &Call) {
+    fn count(&mut self, call: &Brief) {
         self.calls += 1;
         self.answered += u64::from(call.replies > 0);
         self.retransmissions += u64::from(call.retransmissions());
@@ -178,12 +178,12 @@ pub struct Operations {
 impl Lens for Operations {
     fn interest(&self) -> Interest {
         Interest {
-            calls: true,
+            briefs: true,
             ..Interest::default()
         }
     }
 
-    fn call(&mut self, call: &Call, names: &Names) {
+    fn brief(&mut self, call: &Brief, names: &Names) {
         let at = self.protocol(call.program, call.version);
         if self.protocols[at].compounds && call.procedure == COMPOUND {
             self.compound(at, call, names);
@@ -197,7 +197,7 @@ impl Lens for Operations {
         row.counts.bytes_read += u64::from(call.bytes_read);
         row.counts.bytes_written += u64::from(call.bytes_written);
         row.outcome(call.outcome);
-        if let Some(latency_ns) = call.latency_ns().filter(|_| !alien) {
+        if let Some(latency_ns) = call.latency_ns.filter(|_| !alien) {
             row.latencies.record(latency_ns);
         }
     }
@@ -283,7 +283,7 @@ impl Operations {
     }
 
     #[inline(always)]
-    fn compound(&mut self, at: usize, call: &Call, names: &Names) {
+    fn compound(&mut self, at: usize, call: &Brief, names: &Names) {
         let row = self.row(at, COMPOUND);
         row.counts.count(call);
         row.counts.bytes_read += u64::from(call.bytes_read);
@@ -312,15 +312,15 @@ impl Operations {
 
     /// What belongs to the operation that names a COMPOUND alone: latency and payload.
     #[inline(always)]
-    fn named(&mut self, at: usize, call: &Call) {
+    fn named(&mut self, at: usize, call: &Brief) {
         if call.operation == COMPOUND {
-            if let Some(latency_ns) = call.latency_ns() {
+            if let Some(latency_ns) = call.latency_ns {
                 self.row(at, COMPOUND).latencies.record(latency_ns);
             }
             return; // cut before its operations: the COMPOUND row has the payload already
         }
         let row = self.row(at, inside(call.operation));
-        if let Some(latency_ns) = call.latency_ns() {
+        if let Some(latency_ns) = call.latency_ns {
             row.latencies.record(latency_ns);
         }
         row.counts.bytes_read += u64::from(call.bytes_read);
@@ -336,7 +336,7 @@ impl Operations {
 
     /// A COMPOUND that failed, was refused or whose reply cannot be read.
     #[cold]
-    fn stopped(&mut self, at: usize, call: &Call, id: OperationsId, names: &Names) {
+    fn stopped(&mut self, at: usize, call: &Brief, id: OperationsId, names: &Names) {
         let operations = names.operations(id);
         let done = usize::from(call.operations_done).min(operations.len());
         let list = &mut self.protocols[at].lists[id.0 as usize];
@@ -355,7 +355,7 @@ impl Operations {
 
     /// Without its list (cut, or too many different ones) only the naming operation is known.
     #[cold]
-    fn without_list(&mut self, at: usize, call: &Call) {
+    fn without_list(&mut self, at: usize, call: &Brief) {
         self.protocols[at].unlisted += 1;
         if call.operation != COMPOUND {
             self.row(at, inside(call.operation)).counts.count(call);

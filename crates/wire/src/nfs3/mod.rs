@@ -9,6 +9,7 @@
 
 pub mod arguments;
 pub mod directory;
+pub mod quick;
 pub mod results;
 pub(crate) mod summary;
 pub mod types;

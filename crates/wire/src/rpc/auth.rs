@@ -3,7 +3,7 @@
 use super::gss::GssCredential;
 use crate::error::Result;
 use crate::limits::{MAX_AUTH_BYTES, MAX_AUTH_SYS_GIDS, MAX_MACHINE_NAME_BYTES};
-use crate::xdr::{Encode, Reader, put_length, put_opaque};
+use crate::xdr::{Encode, Reader, padding, put_length, put_opaque};
 
 /// `AUTH_NONE` (RFC 5531 section 8.2).
 pub const AUTH_NONE: u32 = 0;
@@ -114,6 +114,13 @@ pub struct AuthSys<'a> {
     gids: &'a [u8],
 }
 
+/// Big-endian words.
+#[inline(always)]
+fn words_of<const BYTES: usize, const WORDS: usize>(bytes: &[u8; BYTES]) -> [u32; WORDS] {
+    let (words, _) = bytes.as_chunks::<4>();
+    std::array::from_fn(|at| words.get(at).map_or(0, |word| u32::from_be_bytes(*word)))
+}
+
 impl<'a> AuthSys<'a> {
     /// Reads a whole credential body.
     #[inline]
@@ -127,6 +134,26 @@ impl<'a> AuthSys<'a> {
         let gids = reader.opaque_fixed(count as usize * 4, "authsys_parms.gids")?;
         reader.finish("authsys_parms")?;
         Ok(AuthSys {
+            stamp,
+            machine_name,
+            uid,
+            gid,
+            gids,
+        })
+    }
+
+    /// The same by lengths alone; `None`: not well-formed, [`AuthSys::decode`] says why.
+    #[inline(always)]
+    pub(super) fn of_plain(body: &'a [u8]) -> Option<Self> {
+        let (front, behind) = body.split_first_chunk::<8>()?;
+        let [stamp, name_bytes] = words_of(front);
+        let name_bytes = (name_bytes <= MAX_MACHINE_NAME_BYTES).then_some(name_bytes as usize)?;
+        let machine_name = behind.get(..name_bytes)?;
+        let behind = behind.get(name_bytes + padding(name_bytes)..)?;
+        let (ids, gids) = behind.split_first_chunk::<12>()?;
+        let [uid, gid, count] = words_of(ids);
+        let whole = count <= MAX_AUTH_SYS_GIDS && gids.len() == count as usize * 4;
+        whole.then_some(AuthSys {
             stamp,
             machine_name,
             uid,

@@ -1,13 +1,17 @@
 //! `call_body` (RFC 5531 section 9): six fixed words, credential, verifier, arguments.
 
-use super::auth::{Credential, OpaqueAuth};
+use super::auth::{AUTH_SYS, AuthSys, Credential, OpaqueAuth};
 use super::gss::Payload;
 use super::{CALL, RPC_VERSION};
 use crate::error::{Error, ErrorKind, Result};
+use crate::limits::MAX_AUTH_BYTES;
 use crate::xdr::{Encode, Reader};
 
 /// The fixed words of a call: xid, msg_type, rpcvers, prog, vers, proc.
 pub const CALL_FIXED_BYTES: usize = 24;
+
+/// The same with flavour and length of the credential.
+const PLAIN_FIXED_BYTES: usize = 32;
 
 /// A call's header, read from bytes that may be cut behind the fixed words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +39,56 @@ impl<'a> Call<'a> {
     /// credential are errors; a message that ends inside credential or verifier is not.
     #[inline]
     pub fn parse(message: &'a [u8]) -> Result<Self> {
+        match Self::parse_plain(message) {
+            Some(call) => Ok(call),
+            None => Self::parse_in_full(message),
+        }
+    }
+
+    /// The call that nearly all are: AUTH_SYS that is well-formed, an empty verifier, nothing cut.
+    /// `None` says nothing of the message: [`Call::parse`] takes it from there.
+    #[inline(always)]
+    pub fn parse_plain(message: &'a [u8]) -> Option<Self> {
+        let head: &[u8; PLAIN_FIXED_BYTES] = message.first_chunk()?;
+        let (words, _) = head.as_chunks::<4>();
+        let [
+            xid,
+            kind,
+            rpc_version,
+            program,
+            version,
+            procedure,
+            flavor,
+            length,
+        ] = std::array::from_fn(|at| words.get(at).map_or(0, |word| u32::from_be_bytes(*word)));
+        let plain = (kind == CALL)
+            & (rpc_version == RPC_VERSION)
+            & (flavor == AUTH_SYS)
+            & (length <= MAX_AUTH_BYTES)
+            & (length % 4 == 0);
+        if !plain {
+            return None;
+        }
+        let behind = message.get(PLAIN_FIXED_BYTES..)?;
+        let (credential, behind) = behind.split_at_checked(length as usize)?;
+        let (verifier, body) = behind.split_first_chunk::<8>()?;
+        if *verifier != [0; 8] {
+            return None;
+        }
+        Some(Call {
+            xid,
+            program,
+            version,
+            procedure,
+            credential: Some(Credential::Sys(AuthSys::of_plain(credential)?)),
+            verifier: Some(OpaqueAuth::NONE),
+            body: Some(body),
+            body_offset: PLAIN_FIXED_BYTES + length as usize + 8,
+        })
+    }
+
+    #[inline(never)]
+    fn parse_in_full(message: &'a [u8]) -> Result<Self> {
         let mut reader = Reader::new(message);
         let words: &[u8; CALL_FIXED_BYTES] = reader.array("rpc_msg.call_body")?;
         let [xid, kind, rpc_version, program, version, procedure] = words_of(words);
@@ -115,4 +169,55 @@ pub fn encode_call(
     }
     credential.encode(out)?;
     verifier.encode(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Calls with a credential of some words behind the fixed ones, whole, odd or cut.
+        #[test]
+        fn the_plain_way_agrees_with_the_full_one(
+            fixed in prop::sample::select(vec![[CALL, 2], [1, 2], [CALL, 3]]),
+            flavor in prop_oneof![6 => Just(1u32), 1 => 0u32..8],
+            words in prop::collection::vec(prop_oneof![6 => 0u32..6, 1 => any::<u32>()], 0..12),
+            verifier in prop_oneof![6 => Just([0u32, 0]), 1 => Just([0, 4]), 1 => Just([6, 4])],
+            arguments in 0usize..12,
+            odd in -1i32..2,
+            kept in 0usize..120,
+        ) {
+            let bytes = (words.len() as i32 * 4 + odd.min(words.len() as i32)) as u32;
+            let mut message = vec![9, fixed[0], fixed[1], 100_003, 3, 1, flavor, bytes];
+            message.extend(&words);
+            message.extend(verifier);
+            let mut message: Vec<u8> =
+                message.iter().flat_map(|word: &u32| word.to_be_bytes()).collect();
+            message.resize(message.len() + arguments, 5);
+            message.truncate(kept.max(24));
+            if let Some(plain) = Call::parse_plain(&message) {
+                prop_assert_eq!(Ok(plain), Call::parse_in_full(&message));
+            }
+        }
+    }
+
+    #[test]
+    fn a_usual_call_is_plain() {
+        let mut message = Vec::new();
+        let parms = crate::rpc::AuthSysParms {
+            stamp: 7,
+            machine_name: b"client",
+            uid: 1000,
+            gid: 100,
+            gids: &[100, 4],
+        };
+        let place = [100_003, 3, 1];
+        assert!(encode_call(&mut message, 3, place, &parms, &OpaqueAuth::NONE).is_ok());
+        message.extend([1, 2, 3, 4]);
+        let plain = Call::parse_plain(&message);
+        assert_eq!(plain.map(Ok), Some(Call::parse_in_full(&message)));
+        assert_eq!(plain.and_then(|call| call.body), Some(&[1, 2, 3, 4][..]));
+    }
 }

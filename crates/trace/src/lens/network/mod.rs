@@ -130,10 +130,9 @@ struct Network {
 impl Lens for Network {
     fn interest(&self) -> Interest {
         Interest {
-            calls: false,
             messages: true,
             transport: true,
-            files: false,
+            ..Interest::default()
         }
     }
 

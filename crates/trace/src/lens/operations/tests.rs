@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::Stamp;
+use crate::{Call, Stamp};
 
 const MOUNT: u32 = 100_005;
 
@@ -32,7 +32,7 @@ fn call(version: u32, operation: u32, latency_ns: Option<i64>, outcome: Outcome)
 fn table(calls: &[Call], names: &Names) -> Vec<Value> {
     let mut lens = Operations::default();
     for call in calls {
-        lens.call(call, names);
+        lens.brief(&call.brief(), names);
     }
     match lens.finish(names, &Extent::default()).json {
         Value::Array(rows) => rows,

@@ -96,7 +96,7 @@ impl Lens for RpcStat {
             calls: true,
             messages: true,
             transport: true,
-            files: false,
+            ..Interest::default()
         }
     }
 

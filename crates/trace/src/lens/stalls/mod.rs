@@ -152,10 +152,9 @@ impl Default for Stalls {
 impl Lens for Stalls {
     fn interest(&self) -> Interest {
         Interest {
-            calls: false,
             messages: true,
             transport: true,
-            files: false,
+            ..Interest::default()
         }
     }
 
