@@ -29,11 +29,11 @@ impl Sink for Check {
         }
         assert!(message.first.frame > 0 && message.last.frame > 0);
     }
-    fn keep(&mut self, _: u32, _: Endpoint, _: Endpoint, head: &[u8]) -> Keep {
+    fn keep(&mut self, _: u32, _: &Endpoint, _: &Endpoint, head: &[u8]) -> Keep {
         assert!(head.len() >= HEAD_BYTES);
         self.keep
     }
-    fn expects(&self, _: u32, _: Endpoint, _: Endpoint, _: u32) -> bool {
+    fn expects(&self, _: u32, _: &Endpoint, _: &Endpoint, _: u32) -> bool {
         self.expects
     }
     fn wants_transport(&self) -> bool {
@@ -121,7 +121,7 @@ fn segment(input: &mut Input<'_>, next: &mut [[u32; 2]; 4], frame: u64) -> (Segm
         0
     };
     let ends = [0, 1].map(|end| Endpoint {
-        host: Host(end),
+        host: Host::from_bits(end),
         port: [700 + flow as u16, 2049][end as usize],
     });
     let flags = match style >> 4 & 7 {

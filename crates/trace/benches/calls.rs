@@ -121,7 +121,13 @@ fn pairs() -> Vec<Pair> {
     ]
 }
 
-fn message(from: Endpoint, to: Endpoint, client: u32, bytes: &[u8], at: u64) -> Message<'_> {
+fn message<'a>(
+    from: &'a Endpoint,
+    to: &'a Endpoint,
+    client: u32,
+    bytes: &'a [u8],
+    at: u64,
+) -> Message<'a> {
     let stamp = Stamp {
         time_ns: at as i64 * 1000,
         frame: at,
@@ -166,14 +172,14 @@ fn run(pair: &mut Pair, count: u32) -> u64 {
             pair.call[pair.handle..pair.handle + 4].copy_from_slice(&file.to_be_bytes());
             at += 1;
             let from = client(number % CLIENTS);
-            calls.message(&message(from, server, number % CLIENTS, &pair.call, at));
+            calls.message(&message(&from, &server, number % CLIENTS, &pair.call, at));
         }
         for number in 0..CLIENTS * 4 {
             let xid = (number % CLIENTS) << 24 | (burst * 4 + number / CLIENTS);
             pair.reply[..4].copy_from_slice(&xid.to_be_bytes());
             at += 1;
             let to = client(number % CLIENTS);
-            calls.message(&message(server, to, number % CLIENTS, &pair.reply, at));
+            calls.message(&message(&server, &to, number % CLIENTS, &pair.reply, at));
         }
     }
     calls.finish();

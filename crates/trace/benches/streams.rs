@@ -31,10 +31,10 @@ impl Sink for Count {
         self.messages += 1;
         self.bytes += u64::from(message.wire_bytes) + message.head.len() as u64;
     }
-    fn keep(&mut self, _: u32, _: Endpoint, _: Endpoint, _: &[u8]) -> Keep {
+    fn keep(&mut self, _: u32, _: &Endpoint, _: &Endpoint, _: &[u8]) -> Keep {
         Keep::Ends
     }
-    fn expects(&self, _: u32, _: Endpoint, _: Endpoint, _: u32) -> bool {
+    fn expects(&self, _: u32, _: &Endpoint, _: &Endpoint, _: u32) -> bool {
         true
     }
     fn wants_transport(&self) -> bool {
@@ -90,7 +90,7 @@ impl Capture {
 
     fn segment(&mut self, flow: usize, side: usize, payload: &[u8], flags: u8) {
         let end = |host: u128, port: u16| Endpoint {
-            host: Host(0xffff_0a00_0000 + host),
+            host: Host::from_bits(0xffff_0a00_0000 + host),
             port,
         };
         let ends = [end(1, 700 + flow as u16), end(2, 2049)];

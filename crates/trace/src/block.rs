@@ -3,31 +3,59 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// An IP address; IPv4 as its mapped IPv6 form, so that both compare and hash alike.
+/// An IP address; IPv4 as its mapped IPv6 form, so that both compare and hash alike. Two words, not
+/// one of 128 bits, whose alignment would make an [`Endpoint`] a third larger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Host(pub u128);
+pub struct Host {
+    high: u64,
+    low: u64,
+}
 
 impl Host {
-    const MAPPED: u128 = 0xffff << 32;
+    const MAPPED: u64 = 0xffff << 32;
+
+    /// From the number that its sixteen bytes are.
+    #[inline(always)]
+    pub const fn from_bits(bits: u128) -> Self {
+        Host {
+            high: (bits >> 64) as u64,
+            low: bits as u64,
+        }
+    }
+
+    /// The number that its sixteen bytes are.
+    #[inline(always)]
+    pub fn bits(self) -> u128 {
+        u128::from(self.high) << 64 | u128::from(self.low)
+    }
+
+    /// Its last eight bytes: those that differ between the hosts of one network.
+    #[inline(always)]
+    pub fn low_bits(self) -> u64 {
+        self.low
+    }
 
     /// From the four bytes of an IPv4 header.
     #[inline(always)]
     pub fn from_v4(bytes: [u8; 4]) -> Self {
-        Host(Self::MAPPED | u128::from(u32::from_be_bytes(bytes)))
+        Host {
+            high: 0,
+            low: Self::MAPPED | u64::from(u32::from_be_bytes(bytes)),
+        }
     }
 
     /// From the sixteen bytes of an IPv6 header.
     #[inline(always)]
     pub fn from_v6(bytes: [u8; 16]) -> Self {
-        Host(u128::from_be_bytes(bytes))
+        Self::from_bits(u128::from_be_bytes(bytes))
     }
 
     /// As the standard library's type.
     pub fn address(self) -> IpAddr {
-        if self.0 >> 32 == 0xffff {
-            IpAddr::V4(Ipv4Addr::from((self.0 & 0xffff_ffff) as u32))
+        if self.high == 0 && self.low >> 32 == 0xffff {
+            IpAddr::V4(Ipv4Addr::from(self.low as u32))
         } else {
-            IpAddr::V6(Ipv6Addr::from(self.0))
+            IpAddr::V6(Ipv6Addr::from(self.bits()))
         }
     }
 }

@@ -30,6 +30,7 @@ mod orphans;
 mod peers;
 mod quick;
 mod reply;
+mod ring;
 mod steps;
 mod table;
 #[cfg(test)]
@@ -397,7 +398,7 @@ impl<O: Output> Sink for Calls<O> {
         }
     }
 
-    fn keep(&mut self, connection: u32, from: Endpoint, to: Endpoint, head: &[u8]) -> Keep {
+    fn keep(&mut self, connection: u32, from: &Endpoint, to: &Endpoint, head: &[u8]) -> Keep {
         let pending = |xid| {
             let peer = self.peers.find(connection, to, from)?;
             self.table.get(self.table.find(peer, xid)?)
@@ -405,7 +406,7 @@ impl<O: Output> Sink for Calls<O> {
         keep(head, pending)
     }
 
-    fn expects(&self, connection: u32, from: Endpoint, to: Endpoint, xid: u32) -> bool {
+    fn expects(&self, connection: u32, from: &Endpoint, to: &Endpoint, xid: u32) -> bool {
         self.peers
             .find(connection, to, from)
             .is_some_and(|peer| self.table.find(peer, xid).is_some())

@@ -163,6 +163,12 @@ impl Detail {
     };
 }
 
+impl Default for Detail {
+    fn default() -> Self {
+        Self::NOTHING
+    }
+}
+
 impl Deref for Open {
     type Target = Kept;
 

@@ -6,7 +6,8 @@
 
 use std::collections::VecDeque;
 
-use crate::block::Endpoint;
+use crate::block::{Endpoint, Transport};
+use crate::call::Stamp;
 use crate::stream::Message;
 
 /// Replies kept.
@@ -22,9 +23,36 @@ const MAX_ORPHAN_BYTES: usize = 16 << 10;
 pub struct Orphan {
     xid: u32,
     /// Its bytes.
-    pub head: Vec<u8>,
-    /// All but its bytes.
-    pub envelope: Message<'static>,
+    head: Vec<u8>,
+    from: Endpoint,
+    to: Endpoint,
+    connection: u32,
+    transport: Transport,
+    complete: bool,
+    wire_bytes: u32,
+    first: Stamp,
+    last: Stamp,
+}
+
+impl Orphan {
+    /// As it came.
+    pub fn message(&self) -> Message<'_> {
+        Message {
+            connection: self.connection,
+            from: &self.from,
+            to: &self.to,
+            transport: self.transport,
+            head: &self.head,
+            missing: 0,
+            tail: &[],
+            complete: self.complete,
+            wire_bytes: self.wire_bytes,
+            first: self.first,
+            last: self.last,
+            resynchronised: false,
+            ip_id: 0,
+        }
+    }
 }
 
 /// The last few of them.
@@ -50,13 +78,14 @@ impl Orphans {
         self.replies.push_back(Orphan {
             xid,
             head: kept.to_vec(),
-            envelope: Message {
-                head: &[],
-                tail: &[],
-                missing: 0,
-                complete: message.complete && whole,
-                ..*message
-            },
+            from: *message.from,
+            to: *message.to,
+            connection: message.connection,
+            transport: message.transport,
+            complete: message.complete && whole,
+            wire_bytes: message.wire_bytes,
+            first: message.first,
+            last: message.last,
         });
     }
 
@@ -69,14 +98,12 @@ impl Orphans {
         now_ns: i64,
     ) -> Option<Orphan> {
         while let Some(front) = self.replies.front()
-            && now_ns.saturating_sub(front.envelope.last.time_ns) > EARLY_NS
+            && now_ns.saturating_sub(front.last.time_ns) > EARLY_NS
         {
             self.replies.pop_front();
         }
         let place = self.replies.iter().position(|orphan| {
-            orphan.xid == xid
-                && orphan.envelope.connection == connection
-                && orphan.envelope.from == server
+            orphan.xid == xid && orphan.connection == connection && orphan.from == server
         })?;
         self.replies.remove(place)
     }

@@ -43,7 +43,7 @@ fn hosts(peer: &Peer) -> Hosts {
 
 /// Connection and direction: which of the two ends calls.
 #[inline(always)]
-fn key(connection: u32, caller: Endpoint, called: Endpoint) -> u64 {
+fn key(connection: u32, caller: &Endpoint, called: &Endpoint) -> u64 {
     u64::from(connection) << 1 | u64::from(caller < called)
 }
 
@@ -80,7 +80,7 @@ impl Peers {
 
     /// The pair's number, if calls of it wait.
     #[inline(always)]
-    pub fn find(&self, connection: u32, caller: Endpoint, called: Endpoint) -> Option<u32> {
+    pub fn find(&self, connection: u32, caller: &Endpoint, called: &Endpoint) -> Option<u32> {
         let key = key(connection, caller, called);
         match self.cache.get(key as usize % CACHED) {
             Some((cached, number)) if *cached == key => Some(*number),
@@ -115,8 +115,8 @@ impl Peers {
             return *number;
         }
         let peer = Peer {
-            client: message.from,
-            server: message.to,
+            client: *message.from,
+            server: *message.to,
             transport: message.transport,
             connection: message.connection,
             open: 0,
@@ -165,7 +165,7 @@ impl Peers {
         let Some(peer) = self.peers.get(number as usize).copied() else {
             return;
         };
-        let key = key(peer.connection, peer.client, peer.server);
+        let key = key(peer.connection, &peer.client, &peer.server);
         self.by_key.remove(&key);
         let hosts = hosts(&peer);
         if let Some(numbers) = self.by_hosts.get_mut(&hosts) {

@@ -12,7 +12,6 @@ use super::arguments::name_space;
 use super::body::{Ended, Inside, ended, inside};
 use super::learning::{Walk, learn};
 use super::open::{Answer, NONE, Open, has};
-use super::orphans::Orphan;
 use super::steps::Steps;
 use super::{Calls, Output};
 use crate::call::{FileId, OperationsId, marks};
@@ -267,17 +266,5 @@ fn attributes_are_of_file(open: &Open) -> bool {
             CREATE | LINK | LOOKUP | LOOKUPP | REMOVE | RENAME
         ),
         (program, ..) => is_callback(program),
-    }
-}
-
-impl Orphan {
-    /// As it came.
-    fn message(&self) -> Message<'_> {
-        Message {
-            head: &self.head,
-            tail: &[],
-            missing: 0,
-            ..self.envelope
-        }
     }
 }

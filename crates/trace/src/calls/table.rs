@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use hashbrown::{HashMap, HashTable};
 
 use super::open::{Detail, Kept, Open, has};
+use super::ring::Ring;
 use crate::call::marks;
 
 /// Steps that a call which was overtaken goes back in the order of the calls; bounds the work for
@@ -33,13 +34,12 @@ struct Slot {
 /// All waiting calls.
 #[derive(Debug, Default)]
 pub struct Table {
-    ring: VecDeque<Kept>,
+    ring: Ring<Kept>,
     /// As long as `ring`, or empty.
-    details: VecDeque<Detail>,
+    details: Ring<Detail>,
     keeps_details: bool,
-    /// Number of the ring's front.
-    base: u64,
-    /// Numbers (low bits) of calls not given out, in the order of their first bytes.
+    /// Numbers (low bits) of calls not given out, in the order of their first bytes. Empty while
+    /// that is the order of the ring.
     order: VecDeque<u32>,
     /// First byte of the last call of `order`.
     last_first_ns: i64,
@@ -60,7 +60,7 @@ fn hash(peer: u32, xid: u32) -> u64 {
 impl Table {
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
-        self.order.is_empty()
+        self.ring.len() == 0
     }
 
     /// Places of the ring in use.
@@ -89,19 +89,19 @@ impl Table {
     /// A waiting call.
     #[inline(always)]
     pub fn get(&self, number: u64) -> Option<&Kept> {
-        self.ring.get(number.wrapping_sub(self.base) as usize)
+        self.ring.get(number)
     }
 
     /// A waiting call.
     #[inline(always)]
     pub fn get_mut(&mut self, number: u64) -> Option<&mut Kept> {
-        self.ring.get_mut(number.wrapping_sub(self.base) as usize)
+        self.ring.get_mut(number)
     }
 
     /// Details of a waiting call, if they are kept.
     #[inline(always)]
     pub fn detail(&self, number: u64) -> Option<&Detail> {
-        self.details.get(number.wrapping_sub(self.base) as usize)
+        self.details.get(number)
     }
 
     /// A copy of a waiting call, to be worked on.
@@ -116,18 +116,18 @@ impl Table {
     /// Puts it back.
     #[inline(always)]
     pub fn put(&mut self, number: u64, open: &Open) {
-        let place = number.wrapping_sub(self.base) as usize;
-        if let Some(kept) = self.ring.get_mut(place) {
+        if let Some(kept) = self.ring.get_mut(number) {
             *kept = open.kept;
         }
-        if let Some(detail) = self.details.get_mut(place) {
+        if let Some(detail) = self.details.get_mut(number) {
             *detail = open.detail;
         }
     }
 
     #[inline(always)]
     fn number(&self, low: u32) -> u64 {
-        self.base + u64::from(low.wrapping_sub(self.base as u32))
+        let base = self.ring.base();
+        base + u64::from(low.wrapping_sub(base as u32))
     }
 
     /// The number of the call of this pair with this transaction id.
@@ -163,7 +163,7 @@ impl Table {
     #[inline(always)]
     pub fn push(&mut self, open: &Open) -> u64 {
         if self.keeps_details {
-            self.details.push_back(open.detail);
+            self.details.push(open.detail);
         }
         self.push_kept(open.kept)
     }
@@ -171,34 +171,40 @@ impl Table {
     /// The same of a call without details: they must not be kept.
     #[inline(always)]
     pub fn push_kept(&mut self, open: Kept) -> u64 {
-        let number = self.base + self.ring.len() as u64;
+        let was_empty = self.is_empty();
+        let (hash_here, first_ns) = (hash(open.peer, open.xid), open.call_first_ns);
+        let number = self.ring.push(open);
         let slot = Slot {
             xid: open.xid,
             number: number as u32,
         };
-        let (hash_here, first_ns) = (hash(open.peer, open.xid), open.call_first_ns);
-        self.ring.push_back(open);
-        let (ring, base) = (&self.ring, self.base as u32);
+        let (ring, base) = (&self.ring, self.ring.base());
         let hash_of = |slot: &Slot| {
-            let place = slot.number.wrapping_sub(base) as usize;
-            ring.get(place).map_or(0, |open| hash(open.peer, open.xid))
+            let number = base + u64::from(slot.number.wrapping_sub(base as u32));
+            ring.get(number).map_or(0, |open| hash(open.peer, open.xid))
         };
         if self.slots.len() >= self.slots.capacity() / 2 {
             self.slots.reserve(self.slots.len() + LEAST_SLOTS, hash_of);
         }
         self.slots.insert_unique(hash_here, slot, hash_of);
-        if first_ns >= self.last_first_ns || self.order.is_empty() {
+        if first_ns >= self.last_first_ns || was_empty {
             self.last_first_ns = first_ns;
-            self.order.push_back(number as u32);
+            if !self.order.is_empty() {
+                self.order.push_back(number as u32);
+            }
         } else {
-            self.insert_in_order(number as u32, first_ns);
+            self.insert_in_order(number, first_ns);
         }
         number
     }
 
     /// A call whose first byte came before that of calls that were whole earlier.
     #[cold]
-    fn insert_in_order(&mut self, low: u32, first_ns: i64) {
+    fn insert_in_order(&mut self, number: u64, first_ns: i64) {
+        if self.order.is_empty() {
+            let before = self.ring.base()..number;
+            self.order.extend(before.map(|number| number as u32));
+        }
         let mut place = self.order.len();
         let lowest = place.saturating_sub(MAX_STEPS_BACK);
         while place > lowest {
@@ -210,7 +216,7 @@ impl Table {
                 _ => break,
             }
         }
-        self.order.insert(place, low);
+        self.order.insert(place, number as u32);
     }
 
     /// Another call took this one's transaction id.
@@ -240,30 +246,33 @@ impl Table {
     /// The call whose turn it is to be given out.
     #[inline(always)]
     pub fn front(&self) -> Option<(u64, &Kept)> {
-        let number = self.number(*self.order.front()?);
+        let number = match self.order.front() {
+            Some(low) => self.number(*low),
+            None => self.ring.base(),
+        };
         self.get(number).map(|open| (number, open))
     }
 
     /// Takes that call out.
     #[inline(always)]
     pub fn release_front(&mut self) {
-        let Some(low) = self.order.pop_front() else {
+        let number = match self.order.pop_front() {
+            Some(low) => self.number(low),
+            None => self.ring.base(),
+        };
+        self.forget_xid(number);
+        let Some(open) = self.ring.get_mut(number) else {
             return;
         };
-        let number = self.number(low);
-        self.forget_xid(number);
-        if let Some(open) = self.get_mut(number) {
-            open.has |= has::RELEASED;
-            if open.replies > 0 {
-                self.answered -= 1;
-            }
+        open.has |= has::RELEASED;
+        if open.replies > 0 {
+            self.answered -= 1;
         }
-        while let Some(front) = self.ring.front()
+        while let Some(front) = self.ring.get(self.ring.base())
             && front.has & has::RELEASED != 0
         {
             self.ring.pop_front();
             self.details.pop_front();
-            self.base += 1;
         }
     }
 }

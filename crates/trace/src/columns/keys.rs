@@ -93,7 +93,7 @@ impl Keys {
         } else {
             (&mut self.servers, &mut self.dictionaries.server)
         };
-        let bits = host.0 as u32;
+        let bits = host.low_bits() as u32;
         memo.get(bits, host).unwrap_or_else(|| {
             let key = dictionary.key(Cow::Owned(host.to_string()));
             memo.put(bits, host, key);

@@ -107,7 +107,7 @@ impl Clients {
     #[inline(always)]
     fn pair(&mut self, call: &Call) -> usize {
         let hosts = (call.client.host, call.server.host);
-        let slot = (hosts.0.0 ^ (hosts.1.0 << 3)) as usize % SLOTS;
+        let slot = (hosts.0.low_bits() ^ (hosts.1.low_bits() << 3)) as usize % SLOTS;
         let (known, place) = self.recent[slot];
         if place != UNUSED && known == hosts {
             return place as usize;

@@ -37,9 +37,11 @@ enum Protocol {
 pub(super) struct Connection {
     pub(super) number: u32,
     protocol: Protocol,
+    /// By side: whether its next segment may go the quick way ([`super::in_step`]).
+    pub(super) in_step: [bool; 2],
     /// Payload bytes passed over since the protocol was decided.
     passed_over: u64,
-    last_ns: i64,
+    pub(super) last_ns: i64,
     pub(super) sides: [Direction; 2],
     /// Segments that wait for bytes in front of them.
     pub(super) waiting: Option<Box<Patience>>,
@@ -50,6 +52,7 @@ impl Connection {
         Connection {
             number,
             protocol: Protocol::Unknown,
+            in_step: [false; 2],
             passed_over: 0,
             last_ns: 0,
             sides: [Direction::new(), Direction::new()],
@@ -67,11 +70,17 @@ impl Connection {
         shared: &mut Shared,
         sink: &mut S,
     ) {
+        if self.one_record_in_step(side, segment, payload, sink) {
+            return;
+        }
         let [one, other] = &self.sides;
         if one.has_hole() || other.has_hole() || self.waiting.is_some() {
             self.segment_in_turn(side, segment, payload, shared, sink);
         } else {
             self.take(side, segment, payload, shared, sink);
+        }
+        if segment.payload_bytes > 0 || segment.flags & (SYN | FIN | RST) != 0 {
+            self.find_step();
         }
     }
 
@@ -130,8 +139,8 @@ impl Connection {
         let (ours, theirs) = pick(&mut self.sides, side);
         let mut scene = Scene {
             connection: self.number,
-            from: segment.destination,
-            to: segment.source,
+            from: &segment.destination,
+            to: &segment.source,
             calls_known: ours.role() != Role::Unknown,
             shared,
             sink,
@@ -169,8 +178,8 @@ impl Connection {
         }
         let mut scene = Scene {
             connection: self.number,
-            from: segment.source,
-            to: segment.destination,
+            from: &segment.source,
+            to: &segment.destination,
             calls_known: theirs.role() != Role::Unknown,
             shared,
             sink,
@@ -193,8 +202,8 @@ impl Connection {
         let (ours, _) = pick(&mut self.sides, side);
         let mut scene = Scene {
             connection: self.number,
-            from: segment.source,
-            to: segment.destination,
+            from: &segment.source,
+            to: &segment.destination,
             calls_known: false,
             shared,
             sink,
@@ -301,8 +310,8 @@ impl Connection {
         }
         let mut scene = Scene {
             connection: number,
-            from: segment.source,
-            to: segment.destination,
+            from: &segment.source,
+            to: &segment.destination,
             calls_known: false,
             shared,
             sink,
@@ -331,8 +340,8 @@ impl Connection {
         if !before {
             let mut scene = Scene {
                 connection: self.number,
-                from: segment.source,
-                to: segment.destination,
+                from: &segment.source,
+                to: &segment.destination,
                 calls_known: false,
                 shared,
                 sink,
@@ -377,8 +386,8 @@ impl Connection {
         for (direction, from, to, from_client) in flows {
             let mut scene = Scene {
                 connection: self.number,
-                from,
-                to,
+                from: &from,
+                to: &to,
                 calls_known,
                 shared: &mut *shared,
                 sink: &mut *sink,
@@ -423,6 +432,12 @@ impl Connection {
         for side in &mut self.sides {
             side.discard(shared);
         }
+    }
+
+    /// Whether it is known to be of RPC, and no segment of it waits.
+    #[inline(always)]
+    pub(super) fn is_settled_rpc(&self) -> bool {
+        self.protocol == Protocol::Rpc && self.waiting.is_none()
     }
 
     /// Whether this side sends the calls of forward programs.

@@ -223,7 +223,7 @@ impl Direction {
     }
 
     #[inline(always)]
-    fn remember(&mut self, segment: &Segment) {
+    pub(super) fn remember(&mut self, segment: &Segment) {
         let place = self.remembered_at % REMEMBERED;
         if let Some(packet) = self.remembered.get_mut(place) {
             *packet = (segment.sequence, segment.ip_id);

@@ -79,7 +79,7 @@ pub(super) struct Framer {
     passed: u32,
     fragments: u32,
     kept: Kept,
-    first: Stamp,
+    pub(super) first: Stamp,
     seen: Stamp,
     /// Captured bytes passed over by the search under way.
     pub(super) skipped: u64,
@@ -113,6 +113,12 @@ impl Framer {
             lost_step: false,
             carry: None,
         }
+    }
+
+    /// Whether no record is under way, nor its mark.
+    #[inline(always)]
+    pub(super) fn is_at_record(&self) -> bool {
+        self.fragments == 0 && self.mark_bytes == 0
     }
 
     /// Takes captured bytes, the next of the stream.

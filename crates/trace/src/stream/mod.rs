@@ -11,6 +11,7 @@
 //! * `direction`: segments in the order of the capture to bytes in the order of the stream;
 //!   `holes` and `held` keep what came early, `patience` what must not come out before it;
 //!   `flight` sees windows and round trips.
+//! * `in_step`: the quick way of a segment that is one whole record, where nothing is amiss.
 //! * `framing`: bytes to records, payloads passed by arithmetic; `record` keeps the one under way;
 //!   `belief` doubts it; `search` finds the next one behind a hole.
 //!
@@ -32,6 +33,7 @@ mod flight;
 mod framing;
 mod held;
 mod holes;
+mod in_step;
 mod patience;
 mod record;
 mod search;
@@ -59,9 +61,9 @@ pub struct Message<'a> {
     /// The connection's number, counted from 0 in the order of first sight.
     pub connection: u32,
     /// Who sent it.
-    pub from: Endpoint,
+    pub from: &'a Endpoint,
     /// To whom.
-    pub to: Endpoint,
+    pub to: &'a Endpoint,
     /// How.
     pub transport: Transport,
     /// Bytes from its front (RPC header first, without record marks).
@@ -99,10 +101,10 @@ pub trait Sink {
     fn message(&mut self, message: &Message<'_>);
     /// Asked once for a message longer than its head: what of it is wanted. `head` holds at least
     /// the first [`HEAD_BYTES`] of the message.
-    fn keep(&mut self, connection: u32, from: Endpoint, to: Endpoint, head: &[u8]) -> Keep;
+    fn keep(&mut self, connection: u32, from: &Endpoint, to: &Endpoint, head: &[u8]) -> Keep;
     /// Whether a reply with this xid from here is awaited (or was there already): what makes a
     /// reply believable that was found by searching behind a hole.
-    fn expects(&self, connection: u32, from: Endpoint, to: Endpoint, xid: u32) -> bool;
+    fn expects(&self, connection: u32, from: &Endpoint, to: &Endpoint, xid: u32) -> bool;
     /// Whether [`Sink::transport`] is to be called at all.
     fn wants_transport(&self) -> bool;
     /// Something below RPC.

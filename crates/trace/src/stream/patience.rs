@@ -194,8 +194,8 @@ impl Connection {
             let (ours, theirs) = pick(&mut self.sides, side);
             let mut scene = Scene {
                 connection: self.number,
-                from,
-                to,
+                from: &from,
+                to: &to,
                 calls_known: theirs.role() != Role::Unknown,
                 shared: &mut *shared,
                 sink: &mut *sink,

@@ -103,8 +103,8 @@ impl Shared {
 /// Where bytes travel, and who is told.
 pub(super) struct Scene<'a, S: Sink> {
     pub(super) connection: u32,
-    pub(super) from: Endpoint,
-    pub(super) to: Endpoint,
+    pub(super) from: &'a Endpoint,
+    pub(super) to: &'a Endpoint,
     /// Calls were seen in the other direction: its replies can be told by their xids.
     pub(super) calls_known: bool,
     pub(super) shared: &'a mut Shared,

@@ -1,9 +1,12 @@
 //! Connections by their two endpoints, bounded: the one idle longest makes room for a new one.
 //!
 //! A segment finds its connection through a small direct-mapped cache first (one compare, no
-//! hashing), so that a few interleaved flows stay cheap. Entries lie in a slab and are linked in
-//! the order of their last use; a segment of the newest one changes no link.
+//! hashing), so that some interleaved flows stay cheap. Each use is stamped on its entry and no
+//! more; the heap that finds the oldest one learns of uses when it comes to them, and has to come
+//! to none before the table is full.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
@@ -21,8 +24,8 @@ pub(super) type Side = usize;
 #[derive(Debug)]
 struct Slot<V> {
     ends: [Endpoint; 2],
-    older: u32,
-    newer: u32,
+    /// When it was last used.
+    used: u64,
     value: V,
 }
 
@@ -33,17 +36,20 @@ pub(super) struct Table<V> {
     index: HashTable<u32>,
     hasher: DefaultHashBuilder,
     recent: Box<[u32; RECENT]>,
-    oldest: u32,
-    newest: u32,
+    /// Uses so far.
+    uses: u64,
+    /// Each slot with a use of it, the last one or an earlier one.
+    oldest: BinaryHeap<Reverse<(u64, u32)>>,
     limit: usize,
 }
 
 /// Place in the cache: the same for both directions.
 #[inline(always)]
 fn recent_slot(source: &Endpoint, destination: &Endpoint) -> usize {
-    let hosts = (source.host.0 as u32) ^ (destination.host.0 as u32);
-    let mixed = u32::from(source.port ^ destination.port) ^ hosts ^ (hosts >> 8);
-    ((mixed ^ (mixed >> 8)) as usize) % RECENT
+    let hosts = source.host.low_bits() ^ destination.host.low_bits();
+    let ports = u64::from(source.port ^ destination.port);
+    let mixed = (hosts ^ ports << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 48) as usize % RECENT
 }
 
 fn hash_of(hasher: &DefaultHashBuilder, ends: &[Endpoint; 2]) -> u64 {
@@ -62,8 +68,8 @@ impl<V> Table<V> {
             index: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
             recent: Box::new([NONE; RECENT]),
-            oldest: NONE,
-            newest: NONE,
+            uses: 0,
+            oldest: BinaryHeap::new(),
             limit: limit.clamp(1, NONE as usize - 1),
         }
     }
@@ -78,9 +84,7 @@ impl<V> Table<V> {
         let place = recent_slot(source, destination);
         let cached = self.recent.get(place).copied().unwrap_or(NONE);
         if let Some(side) = self.side(cached as usize, source, destination) {
-            if self.newest != cached {
-                self.touch(cached);
-            }
+            self.touch(cached);
             return Some((cached as usize, side));
         }
         self.find_hashed(place, source, destination)
@@ -112,9 +116,7 @@ impl<V> Table<V> {
         if let Some(cached) = self.recent.get_mut(place) {
             *cached = slot;
         }
-        if self.newest != slot {
-            self.touch(slot);
-        }
+        self.touch(slot);
         let side = self.side(slot as usize, source, destination)?;
         Some((slot as usize, side))
     }
@@ -128,8 +130,7 @@ impl<V> Table<V> {
     ) -> (usize, Option<([Endpoint; 2], V)>) {
         let slot = Slot {
             ends,
-            older: NONE,
-            newer: NONE,
+            used: self.uses,
             value,
         };
         let (place, gone) = if self.slots.len() < self.limit {
@@ -146,7 +147,8 @@ impl<V> Table<V> {
                     .get(slot as usize)
                     .map_or(0, |slot| hash_of(hasher, &slot.ends))
             });
-        self.link_newest(place);
+        self.oldest.push(Reverse((self.uses, place)));
+        self.touch(place);
         if let Some(cached) = self.recent.get_mut(recent_slot(&ends[0], &ends[1])) {
             *cached = place;
         }
@@ -155,8 +157,7 @@ impl<V> Table<V> {
 
     #[cold]
     fn replace_oldest(&mut self, slot: Slot<V>) -> (u32, Option<([Endpoint; 2], V)>) {
-        let place = self.oldest;
-        self.unlink(place);
+        let place = self.take_oldest();
         let Some(room) = self.slots.get_mut(place as usize) else {
             return (place, None);
         };
@@ -178,43 +179,30 @@ impl<V> Table<V> {
     pub(super) fn drain(&mut self) -> impl Iterator<Item = ([Endpoint; 2], V)> + use<V> {
         self.index.clear();
         self.recent.fill(NONE);
-        self.oldest = NONE;
-        self.newest = NONE;
+        self.oldest.clear();
         std::mem::take(&mut self.slots)
             .into_iter()
             .map(|slot| (slot.ends, slot.value))
     }
 
-    fn touch(&mut self, slot: u32) {
-        self.unlink(slot);
-        self.link_newest(slot);
+    #[inline(always)]
+    fn touch(&mut self, place: u32) {
+        self.uses += 1;
+        if let Some(slot) = self.slots.get_mut(place as usize) {
+            slot.used = self.uses;
+        }
     }
 
-    fn link_newest(&mut self, slot: u32) {
-        let before = self.newest;
-        if let Some(linked) = self.slots.get_mut(slot as usize) {
-            linked.older = before;
-            linked.newer = NONE;
+    /// The slot whose last use is the oldest. What was used since the heap learned of it goes back
+    /// with that use: once for each use at most.
+    fn take_oldest(&mut self) -> u32 {
+        while let Some(Reverse((known, place))) = self.oldest.pop() {
+            let used = self.slots.get(place as usize).map_or(0, |slot| slot.used);
+            if used <= known {
+                return place;
+            }
+            self.oldest.push(Reverse((used, place)));
         }
-        match self.slots.get_mut(before as usize) {
-            Some(linked) => linked.newer = slot,
-            None => self.oldest = slot,
-        }
-        self.newest = slot;
-    }
-
-    fn unlink(&mut self, slot: u32) {
-        let Some(linked) = self.slots.get(slot as usize) else {
-            return;
-        };
-        let (older, newer) = (linked.older, linked.newer);
-        match self.slots.get_mut(older as usize) {
-            Some(linked) => linked.newer = newer,
-            None => self.oldest = newer,
-        }
-        match self.slots.get_mut(newer as usize) {
-            Some(linked) => linked.older = older,
-            None => self.newest = older,
-        }
+        NONE
     }
 }

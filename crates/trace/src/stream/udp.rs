@@ -73,8 +73,8 @@ impl Udp {
         }
         sink.message(&Message {
             connection,
-            from: segment.source,
-            to: segment.destination,
+            from: &segment.source,
+            to: &segment.destination,
             transport: Transport::Udp,
             head: payload,
             missing: (segment.payload_bytes as usize).saturating_sub(payload.len()),

@@ -327,8 +327,8 @@ fn calls_are_given_out_in_the_order_of_their_first_bytes() {
     };
     capture.calls.message(&Message {
         connection: 9,
-        from: Endpoint { port: 9, ..client },
-        to: server,
+        from: &Endpoint { port: 9, ..client },
+        to: &server,
         transport: Transport::Tcp,
         head: &bytes,
         missing: 0,
@@ -360,7 +360,7 @@ fn only_payloads_are_not_kept() {
         } else {
             (server, client)
         };
-        capture.calls.keep(0, from, to, head)
+        capture.calls.keep(0, &from, &to, head)
     };
     let write = call(1, [NFS, 3, 7], Xdr::default().opaque(HANDLE).long(0));
     assert_eq!(keep(&mut capture, true, &write), Keep::Ends);
@@ -391,9 +391,9 @@ fn only_payloads_are_not_kept() {
     capture.message(true, &call(6, [NFS, 3, 17], Xdr::default()));
     assert_eq!(keep(&mut capture, false, &getattr_reply(5)), Keep::Ends);
     assert_eq!(keep(&mut capture, false, &getattr_reply(6)), Keep::Whole);
-    assert!(capture.calls.expects(0, server, client, 5));
-    assert!(!capture.calls.expects(0, server, client, 7));
-    assert!(!capture.calls.expects(0, client, server, 5));
+    assert!(capture.calls.expects(0, &server, &client, 5));
+    assert!(!capture.calls.expects(0, &server, &client, 7));
+    assert!(!capture.calls.expects(0, &client, &server, 5));
 }
 
 #[test]

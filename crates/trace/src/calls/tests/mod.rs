@@ -188,8 +188,8 @@ impl Capture {
         };
         self.calls.message(&Message {
             connection: self.connection,
-            from: if to_server { client } else { server },
-            to: if to_server { server } else { client },
+            from: if to_server { &client } else { &server },
+            to: if to_server { &server } else { &client },
             transport: self.transport,
             head,
             missing,

@@ -101,6 +101,6 @@ impl Attributes {
 
 /// Tells clients apart well enough: all of an IPv4 address, a mix of an IPv6 one.
 fn client_of(call: &Call) -> u32 {
-    let host = call.client.host.0;
+    let host = call.client.host.bits();
     (host ^ (host >> 32) ^ (host >> 64) ^ (host >> 96)) as u32
 }

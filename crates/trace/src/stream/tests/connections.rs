@@ -1,7 +1,7 @@
 //! Connections: opening, closing, reuse, streams that are no RPC, and what lies below RPC.
 
 use super::kit::{CLIENT, SERVER, Stream, Wire, call, filler, reply};
-use crate::block::{ACK, Endpoint, FIN, RST, SYN, Segment};
+use crate::block::{ACK, Endpoint, FIN, Host, RST, SYN, Segment};
 use crate::event::TransportKind;
 use crate::limits::MAX_CONNECTIONS;
 use crate::stream::{Anomaly, Lost};
@@ -186,7 +186,7 @@ fn the_connection_idle_longest_makes_room() {
     let bytes = calls(0..1).bytes;
     let open = |wire: &mut Wire, number: usize, sequence: u32| {
         let mut source = CLIENT;
-        source.host.0 += number as u128;
+        source.host = Host::from_bits(source.host.bits() + number as u128);
         let segment = Segment {
             source,
             sequence,

@@ -10,11 +10,11 @@ use crate::event::TransportEvent;
 use crate::stream::{Anomaly, Keep, Message, Sink, Streams};
 
 pub(super) const CLIENT: Endpoint = Endpoint {
-    host: Host(0xffff_0a00_0001),
+    host: Host::from_bits(0xffff_0a00_0001),
     port: 705,
 };
 pub(super) const SERVER: Endpoint = Endpoint {
-    host: Host(0xffff_0a00_0002),
+    host: Host::from_bits(0xffff_0a00_0002),
     port: 2049,
 };
 
@@ -53,7 +53,7 @@ impl Sink for Recorder {
             .map_or(0, |x| u32::from_be_bytes(*x));
         self.messages.push(Got {
             connection: message.connection,
-            from: message.from,
+            from: *message.from,
             xid,
             head: message.head.to_vec(),
             missing: message.missing,
@@ -65,12 +65,12 @@ impl Sink for Recorder {
             resynchronised: message.resynchronised,
         });
     }
-    fn keep(&mut self, _: u32, _: Endpoint, _: Endpoint, head: &[u8]) -> Keep {
+    fn keep(&mut self, _: u32, _: &Endpoint, _: &Endpoint, head: &[u8]) -> Keep {
         assert!(head.len() >= crate::stream::HEAD_BYTES);
         self.asked += 1;
         if self.ends { Keep::Ends } else { Keep::Whole }
     }
-    fn expects(&self, _: u32, _: Endpoint, _: Endpoint, xid: u32) -> bool {
+    fn expects(&self, _: u32, _: &Endpoint, _: &Endpoint, xid: u32) -> bool {
         self.awaited.contains(&xid)
     }
     fn wants_transport(&self) -> bool {

@@ -80,8 +80,8 @@ fn clients_and_servers_without_end_stay_bounded() {
         let mut call = read(i64::from(step) * 1000, Some(i64::from(step) * 1000 + 500));
         call.number = u64::from(step);
         call.connection = step;
-        call.client.host = Host(0xffff_0a00_0000 + u128::from(step));
-        call.server.host = Host(u128::from(step % 200) + 7);
+        call.client.host = Host::from_bits(0xffff_0a00_0000 + u128::from(step));
+        call.server.host = Host::from_bits(u128::from(step % 200) + 7);
         let time_ns = call.call_first.time_ns;
         lens.event(
             &Event::Sent {
