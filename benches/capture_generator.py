@@ -16,6 +16,8 @@ of 50 sets of file handles. All of that is written by numpy over many blocks at 
 from __future__ import annotations
 
 import argparse
+import collections
+import itertools
 import json
 import random
 import struct
@@ -85,7 +87,9 @@ class Block:
     duration_ns: int
     times: np.ndarray
     time_at: np.ndarray
+    #: Positions of transaction ids, and how far each advances per block.
     xid_at: np.ndarray
+    xid_step: np.ndarray
     #: Positions of sequence and acknowledgement numbers, and how far each advances per block.
     number_at: np.ndarray
     number_step: np.ndarray
@@ -110,9 +114,14 @@ def plan(kind: str, seed: int) -> tuple[capture.Capture, list[Packet], body.Node
         rng, root, 2048 if kind == "small" else 128
     )
     depth = 4 if kind == "small" else 1
+    # Each client counts its transaction ids up from a random start, as Linux does.
+    xids = [itertools.count(rng.getrandbits(31)) for _ in flows]
     for at in range(0, len(bodies), clients * depth):
         groups = [
-            [made.exchange(flow, one) for one in bodies[at + i * depth : at + (i + 1) * depth]]
+            [
+                made.exchange(flow, one, xid=next(xids[i]))
+                for one in bodies[at + i * depth : at + (i + 1) * depth]
+            ]
             for i, flow in enumerate(flows)
         ]
         for replies in (False, True):
@@ -144,13 +153,17 @@ def block(kind: str, seed: int = 1) -> Block:
     times = np.array([packet.time_ns for packet in frames], np.int64)
     return Block(
         raw, len(made.exchanges), len(frames), made.now_ns - capture.START_NS + 1000,
-        times - capture.START_NS, np.array(record_at), xid_positions(made, frames, record_at),
+        times - capture.START_NS, np.array(record_at), *xid_positions(made, frames, record_at),
         np.array(numbers), np.array(steps, np.uint64), handle_positions(data, handles),
     )  # fmt: skip
 
 
-def xid_positions(made: capture.Capture, frames: list[Packet], record_at: list[int]) -> np.ndarray:
-    """Where each message's xid stands: behind the record mark at the start of its segment."""
+def xid_positions(
+    made: capture.Capture, frames: list[Packet], record_at: list[int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where each message's xid stands (behind the record mark at the start of its segment), and
+    how many calls its client makes."""
+    calls = collections.Counter(planned.client for planned in made.exchanges)
     starts: dict[tuple[Connection, bool, int], int] = {}
     for start, packet in zip(record_at, frames, strict=True):
         assert packet.stream is not None
@@ -158,12 +171,13 @@ def xid_positions(made: capture.Capture, frames: list[Packet], record_at: list[i
             payload = start + RECORD_BYTES + LINK_BYTES + packet.payload_at
             starts[packet.stream[:3]] = payload + 4
     found = [
-        starts[(place.flow, place.from_client, place.start)]
+        (starts[(place.flow, place.from_client, place.start)], calls[planned.client])
         for planned in made.exchanges
         for place in (*planned.sends, *planned.replies)
         if isinstance(place, capture.Span)
     ]
-    return np.array(found)
+    positions, steps = zip(*found, strict=True)
+    return np.array(positions), np.array(steps, np.uint64)
 
 
 def handle_positions(data: bytes, handles: list[bytes]) -> np.ndarray:
@@ -210,7 +224,7 @@ def chunks(made: Block, total_bytes: int, seed: int = 1) -> Iterator[bytes]:
         put_words(blocks, made.time_at, times // 10**9, "<")
         put_words(blocks, made.time_at + 4, times % 10**9, "<")
         column = number[:, None]
-        put_words(blocks, made.xid_at, (xids + column * made.calls) & 0xFFFFFFFF, ">")
+        put_words(blocks, made.xid_at, (xids + column * made.xid_step) & 0xFFFFFFFF, ">")
         advance = (numbers + column * made.number_step) & 0xFFFFFFFF
         put_words(blocks, made.number_at, advance, ">")
         put_words(blocks, made.handle_at, handles ^ (column % HANDLE_SETS), ">")
