@@ -23,7 +23,7 @@ mod transport;
 #[cfg(test)]
 mod tests;
 
-use crate::block::{Host, NO_SCALE, SYN, Segment, Transport};
+use crate::block::{Endpoint, Host, NO_SCALE, SYN, Segment, Transport};
 use fragments::{Assembled, Fragments};
 
 pub use anomaly::{Anomalies, Anomaly};
@@ -139,11 +139,7 @@ impl Packets {
     /// Appends the frame's segment, if there is one. `block` holds the frame at `frame.at`.
     #[inline(always)]
     pub fn frame(&mut self, block: &[u8], frame: &Frame, link: Link, out: &mut Vec<Segment>) {
-        if link == Link::Ethernet
-            && let Some(segment) = plain_tcp(block, frame)
-        {
-            out.push(segment);
-        } else {
+        if link != Link::Ethernet || !plain_tcp(block, frame, out) {
             self.layers(block, frame, link, out);
         }
     }
@@ -237,10 +233,14 @@ impl Packets {
 }
 
 /// Ethernet, IPv4 of 20 bytes, not fragmented, TCP, no SYN, lengths that agree: the fast path.
-/// All conditions are gathered into one branch.
+/// All conditions are gathered into one branch, and the segment is written where it will lie.
+/// False: the frame is anything else.
 #[inline(always)]
-fn plain_tcp(block: &[u8], frame: &Frame) -> Option<Segment> {
-    let head: &[u8; 54] = block.get(frame.at..)?.first_chunk()?;
+fn plain_tcp(block: &[u8], frame: &Frame, out: &mut Vec<Segment>) -> bool {
+    let head = block.get(frame.at..).and_then(|bytes| bytes.first_chunk());
+    let Some(head): Option<&[u8; 54]> = head else {
+        return false;
+    };
     let u16_at = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
     let u32_at =
         |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
@@ -257,13 +257,22 @@ fn plain_tcp(block: &[u8], frame: &Frame) -> Option<Segment> {
         & (frame.captured >= 54)
         & (flags & SYN == 0);
     if !plain {
-        return None;
+        return false;
     }
     let payload_bytes = total - headers;
     let header_end = (14 + headers).min(frame.captured);
-    let mut segment = Segment {
+    out.push(Segment {
         time_ns: frame.time_ns,
         frame: frame.number,
+        source: Endpoint {
+            host: Host::from_v4([head[26], head[27], head[28], head[29]]),
+            port: u16_at(34),
+        },
+        destination: Endpoint {
+            host: Host::from_v4([head[30], head[31], head[32], head[33]]),
+            port: u16_at(36),
+        },
+        transport: Transport::Tcp,
         flags,
         window_scale: NO_SCALE,
         ip_id: u32::from(u16_at(18)),
@@ -274,11 +283,6 @@ fn plain_tcp(block: &[u8], frame: &Frame) -> Option<Segment> {
         captured_bytes: payload_bytes.min(frame.captured - header_end) as u32,
         payload_bytes: payload_bytes as u32,
         first_ns: frame.time_ns,
-        ..Segment::default()
-    };
-    segment.source.host = Host::from_v4([head[26], head[27], head[28], head[29]]);
-    segment.destination.host = Host::from_v4([head[30], head[31], head[32], head[33]]);
-    segment.source.port = u16_at(34);
-    segment.destination.port = u16_at(36);
-    Some(segment)
+    });
+    true
 }
