@@ -13,8 +13,8 @@
 //!
 //! A *retransmission* has the endpoints, transaction id, program, version, procedure and arguments
 //! (a checksum of their front) of a call that waits or settles. While a connection is young,
-//! calls of other connections between the same hosts are looked at as well: TCP clients send again
-//! over a new one. The same transaction id with other arguments is a new call.
+//! calls of other connections between the same hosts that have ended, or are silent, are looked at
+//! as well: TCP clients send again over a new one. The same transaction id with other arguments is a new call.
 //!
 //! Decisions: each body is decoded once. A reply with no call cannot be decoded, and is counted;
 //! one that was found by searching behind a hole is taken for a false find. A call that is captured
@@ -84,6 +84,11 @@ pub trait Output {
 fn wants_details(output: &impl Output) -> bool {
     output.wants_calls() | output.wants_messages() | output.wants_files()
 }
+
+/// How long a call has to wait for its reply before the same call on another connection is taken
+/// for it, if the end of its own was not seen: above any reply's time, below a client's timeouts
+/// (Linux: 60 s over TCP).
+const RECONNECT_NS: i64 = 5_000_000_000;
 
 /// Matches messages to calls.
 #[derive(Debug)]
@@ -179,7 +184,8 @@ impl<O: Output> Calls<O> {
                 self.anomalies.count(Anomaly::XidReused);
             }
             None => {
-                if let Some(number) = self.sent_elsewhere(peer, &open) {
+                let now_ns = message.first.time_ns;
+                if let Some(number) = self.sent_elsewhere(peer, &open, now_ns) {
                     self.reconnected(number, peer);
                     return self.sent_again(number, message);
                 }
@@ -219,16 +225,21 @@ impl<O: Output> Calls<O> {
         })
     }
 
-    /// The same call on an earlier connection of the same hosts.
+    /// The same call on an earlier connection of the same hosts, if that one has ended or is silent:
+    /// connections side by side may use the same transaction ids.
     #[inline(always)]
-    fn sent_elsewhere(&self, peer: u32, new: &Open) -> Option<u64> {
+    fn sent_elsewhere(&self, peer: u32, new: &Open, now_ns: i64) -> Option<u64> {
         let others = self.peers.before(peer);
         others.iter().rev().copied().find_map(|other| {
             if other == peer {
                 return None;
             }
             let number = self.table.find(other, new.xid)?;
-            self.is_again(number, new).then_some(number)
+            let old = self.table.get(number)?;
+            let waited_ns = now_ns.saturating_sub(old.last_send_ns);
+            let silent = old.replies == 0 && waited_ns >= RECONNECT_NS;
+            let over = silent || self.peers.has_ended(other);
+            (over && self.is_again(number, new)).then_some(number)
         })
     }
 
@@ -410,6 +421,10 @@ impl<O: Output> Sink for Calls<O> {
         self.peers
             .find(connection, to, from)
             .is_some_and(|peer| self.table.find(peer, xid).is_some())
+    }
+
+    fn closed(&mut self, connection: u32) {
+        self.peers.end(connection);
     }
 
     fn wants_transport(&self) -> bool {

@@ -31,6 +31,8 @@ pub struct Peer {
     open: u32,
     /// Calls seen while it was remembered.
     seen: u32,
+    /// The connection's end was seen.
+    ended: bool,
 }
 
 /// Caller and called, and how: a client that changes from UDP to TCP or back mounts anew, with new
@@ -121,6 +123,7 @@ impl Peers {
             connection: message.connection,
             open: 0,
             seen: 0,
+            ended: false,
         };
         let number = self.free.pop().unwrap_or(self.peers.len() as u32);
         match self.peers.get_mut(number as usize) {
@@ -130,6 +133,22 @@ impl Peers {
         self.by_key.insert(key, number);
         self.by_hosts.entry(hosts(&peer)).or_default().push(number);
         number
+    }
+
+    /// A connection ended: its pairs, in both directions.
+    pub fn end(&mut self, connection: u32) {
+        for direction in 0..2 {
+            let number = self.by_key.get(&(u64::from(connection) << 1 | direction));
+            if let Some(peer) = number.and_then(|number| self.peers.get_mut(*number as usize)) {
+                peer.ended = true;
+            }
+        }
+    }
+
+    /// Whether the connection's end was seen.
+    #[inline(always)]
+    pub fn has_ended(&self, number: u32) -> bool {
+        self.get(number).is_some_and(|peer| peer.ended)
     }
 
     /// A new call of this pair begins to wait.

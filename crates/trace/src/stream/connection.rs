@@ -338,6 +338,7 @@ impl Connection {
         ours.closed = true;
         theirs.closed |= reset;
         if !before {
+            sink.closed(self.number);
             let mut scene = Scene {
                 connection: self.number,
                 from: &segment.source,
@@ -405,6 +406,7 @@ impl Connection {
         sink: &mut S,
     ) {
         self.hurry(shared, sink);
+        sink.closed(self.number);
         if matches!(self.protocol, Protocol::Rpc | Protocol::Unknown) {
             self.flush(ends, side, shared, sink);
         }

@@ -105,6 +105,9 @@ pub trait Sink {
     /// Whether a reply with this xid from here is awaited (or was there already): what makes a
     /// reply believable that was found by searching behind a hole.
     fn expects(&self, connection: u32, from: &Endpoint, to: &Endpoint, xid: u32) -> bool;
+    /// A connection ends: one side closed or reset it, its ports are used anew, or it was given up.
+    /// Messages may still follow.
+    fn closed(&mut self, _connection: u32) {}
     /// Whether [`Sink::transport`] is to be called at all.
     fn wants_transport(&self) -> bool;
     /// Something below RPC.

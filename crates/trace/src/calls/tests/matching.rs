@@ -77,11 +77,16 @@ fn the_same_xid_with_other_arguments_is_another_call() {
 
 #[test]
 fn a_call_sent_again_over_a_new_connection_is_one_call() {
-    for port in [700, 701] {
+    for (port, closed) in [(700, true), (701, true), (701, false)] {
         let mut capture = Capture::new();
         capture.message(true, &getattr(1, HANDLE));
         capture.message(true, &getattr(2, b"answered on the old one"));
         capture.message(false, &getattr_reply(2));
+        if closed {
+            capture.calls.closed(0);
+        } else {
+            capture.now_ns += 60_000 * MS;
+        }
         capture.connection = 1;
         capture.client_port = port;
         capture.message(true, &getattr(1, HANDLE));
@@ -96,6 +101,32 @@ fn a_call_sent_again_over_a_new_connection_is_one_call() {
         assert!(first.has(marks::RECONNECTED) && !last.has(marks::RECONNECTED));
         assert_eq!((first.client.port, last.client.port), (700, port));
     }
+}
+
+#[test]
+fn equal_calls_of_connections_side_by_side_are_different_calls() {
+    let mut capture = Capture::new();
+    for xid in 1..=3 {
+        for to_server in [true, false] {
+            for connection in 0..4 {
+                capture.connection = connection;
+                capture.client_port = 700 + connection as u16;
+                let message = match to_server {
+                    true => getattr(xid, HANDLE),
+                    false => getattr_reply(xid),
+                };
+                capture.message(to_server, &message);
+            }
+        }
+    }
+    let (seen, anomalies) = capture.end();
+    assert_eq!(anomalies, []);
+    assert_eq!(seen.calls.len(), 12);
+    assert!(
+        seen.calls
+            .iter()
+            .all(|call| (call.sends, call.replies) == (1, 1))
+    );
 }
 
 #[test]
