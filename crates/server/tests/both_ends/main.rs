@@ -10,6 +10,7 @@
 mod trees;
 
 mod forgetful;
+mod ganesha;
 mod killed;
 mod pair;
 mod planted;
