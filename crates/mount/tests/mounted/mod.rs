@@ -6,7 +6,8 @@ use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use mount::{Mount, Source, Unmount};
 use server::net::{RunningServer, ServerOptions};
@@ -76,6 +77,26 @@ pub struct Mounted {
     pub mount: Mount,
     pub path: PathBuf,
     folder: Option<TempDir>,
+    /// Dropped: the test is over.
+    _over: mpsc::Sender<()>,
+}
+
+/// A test that hangs in its own mount could not even be killed: its mount is ended by force.
+fn most() -> Duration {
+    // Runs of a million operations may take their time.
+    let long = std::env::var_os("NFSLAB_RANDOM_OPERATIONS").is_some();
+    Duration::from_secs(if long { 7_200 } else { 60 })
+}
+
+fn end_by_force_when_late(path: PathBuf, most: Duration) -> mpsc::Sender<()> {
+    let (sender, receiver) = mpsc::channel::<()>();
+    std::thread::spawn(move || {
+        if receiver.recv_timeout(most) == Err(mpsc::RecvTimeoutError::Timeout) {
+            eprintln!("{}: late; ended by force", path.display());
+            let _ = mount::unmount(&path, Unmount::Force);
+        }
+    });
+    sender
 }
 
 pub fn source() -> Source {
@@ -93,8 +114,9 @@ impl Mounted {
         let mount = Mount::new(&source(), &path, &options_for(port, options)).unwrap();
         Mounted {
             mount,
-            path,
             folder: Some(folder),
+            _over: end_by_force_when_late(path.clone(), most()),
+            path,
         }
     }
 
