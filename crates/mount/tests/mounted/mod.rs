@@ -2,7 +2,7 @@
 #![allow(dead_code)] // each test file uses its part
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -151,54 +151,71 @@ pub fn example(name: &str) -> Option<PathBuf> {
     Some(path)
 }
 
+/// Starts and kills the server at a word. A process of its own, begun before there is a mount: one
+/// that this process forks would, before it runs the server, close its copies of files that are
+/// open on the mount, and so wait for the server that it is to start.
+const STARTER: &str = r#"
+mkfifo "$3/in" "$3/out"; exec 7<>"$3/in"; port=0
+while read -r word; do
+  case $word in
+  start) NFSLAB_PORT=$port "$1" directory "$2" <&7 >"$3/out" 2>/dev/null & server=$!
+    read -r port <"$3/out"; echo "$port";;
+  kill) kill -9 $server; wait $server; echo killed;;
+  esac
+done 2>/dev/null
+kill -9 $server
+"#;
+
 /// A server that can be killed and started again on the same port.
 pub struct ServerProcess {
-    program: PathBuf,
-    folder: PathBuf,
+    starter: Child,
+    answers: BufReader<std::process::ChildStdout>,
     pub port: u16,
-    process: Option<Child>,
+    _pipes: TempDir,
 }
 
 impl ServerProcess {
     pub fn start(program: &Path, folder: &Path) -> Self {
+        let pipes = tempfile::tempdir().unwrap();
+        let mut starter = Command::new("sh")
+            .args(["-c", STARTER, "sh"])
+            .args([program, folder, pipes.path()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let answers = BufReader::new(starter.stdout.take().unwrap());
         let mut server = ServerProcess {
-            program: program.to_owned(),
-            folder: folder.to_owned(),
+            starter,
+            answers,
             port: 0,
-            process: None,
+            _pipes: pipes,
         };
         server.start_again();
         server
     }
 
-    pub fn start_again(&mut self) {
-        let mut process = Command::new(&self.program)
-            .arg("directory")
-            .arg(&self.folder)
-            .env("NFSLAB_PORT", self.port.to_string())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+    fn say(&mut self, word: &str) -> String {
+        let stdin = self.starter.stdin.as_mut().unwrap();
+        writeln!(stdin, "{word}").unwrap();
         let mut line = String::new();
-        let mut output = BufReader::new(process.stdout.take().unwrap());
-        output.read_line(&mut line).unwrap();
-        self.port = line.trim().parse().unwrap();
-        self.process = Some(process);
+        self.answers.read_line(&mut line).unwrap();
+        line.trim().to_owned()
+    }
+
+    pub fn start_again(&mut self) {
+        self.port = self.say("start").parse().unwrap();
     }
 
     /// SIGKILL.
     pub fn kill(&mut self) {
-        if let Some(mut process) = self.process.take() {
-            process.kill().unwrap();
-            process.wait().unwrap();
-        }
+        assert_eq!(self.say("kill"), "killed");
     }
 }
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        self.kill();
+        drop(self.starter.stdin.take());
+        self.starter.wait().unwrap();
     }
 }
