@@ -27,3 +27,19 @@ def test_files_vs_fio_prints_a_whole_table(tmp_path: Path) -> None:
     assert {row.count("|") for row in rows} == {9}
     assert "fio-" in done.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+def test_nfs_ends_prints_a_whole_table() -> None:
+    if shutil.which("cargo") is None:
+        pytest.skip("cargo is not installed")
+    bench = BENCH.with_name("nfs_ends.py")
+    done = subprocess.run(
+        [sys.executable, str(bench), "--small", "--profile", "dev"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = [line for line in done.stdout.splitlines() if line.startswith("|")]
+    assert len(rows) == 2 + 4 + 8
+    assert {row.count("|") for row in rows} == {9}
