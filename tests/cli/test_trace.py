@@ -115,6 +115,24 @@ def test_json_is_one_object_of_the_contract(capsys: pytest.CaptureFixture[str]) 
     assert sum(row["retransmissions"] for row in content["operations"]) == 36
 
 
+def test_quick_gives_the_same_table_and_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+    whole = json.loads(nfslab(capsys, "trace", "--json", STALLS).out)
+    quick = json.loads(nfslab(capsys, "trace", "--json", "--quick", STALLS).out)
+    for other in ("clients", "files", "rpcstat", "stalls", "access", "network"):
+        assert whole.pop(other)
+    for found in (whole, quick):
+        assert found.pop("analysis_cpu_ns") > 0
+    assert (whole.pop("files_named") > 0, quick.pop("files_named")) == (True, 0)
+    assert quick == whole
+    said = nfslab(capsys, "trace", "--quick", STALLS)
+    assert (said.code, said.err) == (0, "")
+    assert "NFSv3 GETATTR" in said.out
+    for option in (["--by", "file"], ["--compare", STALLS], ["--html", "page.html"]):
+        refused = nfslab(capsys, "trace", "--quick", *option, STALLS)
+        assert refused.code == 2
+        assert f"leave --quick or {option[0]} out" in refused.err
+
+
 def test_standard_input_and_several_files_are_one_capture(
     plain: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -38,6 +38,7 @@ EPILOG = """\b
 Examples:
   nfslab trace nfs.pcap
   nfslab trace nfs.pcapng.gz --html nfs.html --calls nfs.parquet
+  nfslab trace --quick --json ring_*.pcap
   timeout 60 tcpdump -i any -s 512 -w - port 2049 | nfslab trace -
   nfslab trace ring_*.pcap --from 12 --to 14.5 --by file
   nfslab trace --compare before.pcap after.pcap
@@ -107,6 +108,7 @@ def _classes(
     "--classes", type=click.Path(path_type=Path), metavar="FILE",
     help="Classes of files (TOML) instead of those that come with nfslab.",
 )  # fmt: skip
+@click.option("--quick", is_flag=True, help="Only the table per operation: a fraction of the work.")
 @click.option("--compare", is_flag=True, help="Compare each CAPTURE with the first.")
 @click.option(
     "--top", type=click.IntRange(1), default=TOP, show_default=True, help="Rows of a table."
@@ -177,6 +179,12 @@ def _check(sides: list[list[Source]], options: dict[str, Any]) -> None:
     from_ns, to_ns = options["from_ns"], options["to_ns"]
     if to_ns is not None and to_ns <= (from_ns or 0):
         raise UsageError("--to is not behind --from", fix="give seconds from the first packet")
+    for option, given in (("--html", "html"), ("--by", "by"), ("--compare", "compare")):
+        if options["quick"] and options[given]:
+            raise UsageError(
+                f"--quick makes the table per operation only, {option} needs more",
+                fix=f"leave --quick or {option} out",
+            )
     if options["as_json"] and options["by"]:
         raise UsageError("--by is for the text; --json has all tables", fix="leave --by out")
 
@@ -212,7 +220,7 @@ def _asked(options: dict[str, Any]) -> Asked:
     if options["from_ns"] is not None or options["to_ns"] is not None:
         to_ns = options["to_ns"]
         window = (options["from_ns"] or 0, to_ns if to_ns is not None else LATEST_NS)
-    lenses = list(LENSES_OF_REPORT)
+    lenses = ["operations"] if options["quick"] else list(LENSES_OF_REPORT)
     if options["html"] is not None:
         lenses.append("points")
     if options["compare"]:
