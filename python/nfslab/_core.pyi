@@ -15,6 +15,7 @@ __all__ = [
     "Columns",
     "CoreError",
     "Histogram",
+    "Mount",
     "RpcRecorder",
     "Server",
     "SystemSampler",
@@ -22,6 +23,7 @@ __all__ = [
     "build_info",
     "run_files",
     "toml_lines",
+    "unmount",
 ]
 
 class CoreError(Exception):
@@ -48,6 +50,9 @@ def build_info() -> dict[str, str]:
     `commit` is "unknown" without git at build time and ends in "-dirty" when the Rust sources
     differed from it.
     """
+
+def unmount(directory: Path | str, how: str = "normal") -> None:
+    """Unmount what lies on a folder: "normal", "lazy" or "force"; as root, or by fusermount3."""
 
 def toml_lines(text: str) -> list[tuple[list[str | int], int, int]]:
     """Place of every entry of a TOML text: (path, line of its key, line of its value), 1-based.
@@ -352,6 +357,32 @@ class RpcOperation(TypedDict):
     p99_ns: int | None
     p999_ns: int | None
     max_ns: int | None
+
+@final
+class Mount:
+    """An NFS export mounted on a folder through FUSE, for as long as this object lives.
+
+    `source` is HOST:/EXPORT; `options` are those of nfs(5) and mount(8), see docs/mount.md.
+    Raises CoreError: "option", "source", "connect", "directory", "fuse", "busy", "io".
+    """
+
+    def __new__(cls, source: str, directory: Path | str, options: str = "") -> Mount: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def directory(self) -> Path: ...
+    def effective_options(self) -> list[tuple[str, str]]:
+        """Every option in effect, defaults included; "" for one that is a word by itself."""
+    def adjustments(self) -> list[str]:
+        """What of the options was replaced or rounded, a sentence each."""
+    def wait(self, timeout: float | None = None) -> bool:
+        """True once it is unmounted, by whomever; False after `timeout` seconds."""
+    def unmount(self, how: str = "normal") -> None:
+        """Unmount: "normal" (CoreError "busy" while it is used), "lazy" or "force"."""
+    def counters(self) -> dict[str, int]:
+        """Totals as `RpcRecorder.counters`, and known_objects, open_files, open_directories."""
+    def recorder(self) -> RpcRecorder:
+        """What its NFS client records of itself."""
 
 @final
 class RpcRecorder:

@@ -52,19 +52,13 @@ pub(crate) fn check_directory(directory: &Path) -> Result<PathBuf, MountError> {
         directory: directory.to_owned(),
         why,
     };
-    let found = directory.canonicalize().map_err(|error| {
-        let why = match error.kind() {
-            io::ErrorKind::NotFound => "there is no such folder".to_owned(),
-            _ => match error.raw_os_error() {
-                Some(libc::ENOTCONN) => "a mount whose process is gone lies on it".to_owned(),
-                _ => error.to_string(),
-            },
-        };
-        refused(why)
-    })?;
-    let facts = found
-        .metadata()
-        .map_err(|error| refused(error.to_string()))?;
+    let why = |error: io::Error| match error.raw_os_error() {
+        Some(libc::ENOENT) => refused("there is no such folder".to_owned()),
+        Some(libc::ENOTCONN) => refused("a mount whose process is gone lies on it".to_owned()),
+        _ => refused(error.to_string()),
+    };
+    let found = directory.canonicalize().map_err(why)?;
+    let facts = found.metadata().map_err(why)?;
     if !facts.is_dir() {
         return Err(refused("is not a folder".to_owned()));
     }

@@ -8,6 +8,7 @@ mod build;
 mod columns;
 mod errors;
 mod histogram;
+mod mount;
 mod rpc_records;
 mod run_files;
 mod sampler;
@@ -29,6 +30,8 @@ mod _core {
     use super::errors::CoreError;
     #[pymodule_export]
     use super::histogram::Histogram;
+    #[pymodule_export]
+    use super::mount::{Mount, unmount};
     #[pymodule_export]
     use super::rpc_records::RpcRecorder;
     #[pymodule_export]

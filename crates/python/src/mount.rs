@@ -1,0 +1,217 @@
+//! `Mount`: an NFS export mounted through FUSE, for Python.
+//!
+//! It has threads of its own; everything here starts, asks or ends them with the GIL released. The
+//! mount lives as long as the object, and no longer than the process.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use mount::{MountError, Source, Unmount};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::errors::{Parts, core_error};
+use crate::rpc_records::{RpcRecorder, counter_dict};
+
+/// How often a waiting thread looks for signals.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// An export mounted on a folder.
+#[pyclass(module = "nfslab._core", frozen)]
+pub struct Mount {
+    mounted: Mutex<Option<mount::Mount>>,
+    source: String,
+    directory: PathBuf,
+    effective: Vec<(&'static str, String)>,
+    adjustments: Vec<String>,
+}
+
+#[pymethods]
+impl Mount {
+    #[new]
+    #[pyo3(signature = (source, directory, options = ""))]
+    fn new(py: Python<'_>, source: &str, directory: PathBuf, options: &str) -> PyResult<Self> {
+        let mounted = py.detach(|| {
+            let source = Source::parse(source)?;
+            mount::Mount::new(&source, &directory, options)
+        });
+        let mounted = mounted.map_err(|error| to_python(py, &error))?;
+        Ok(Mount {
+            source: mounted.source().to_string(),
+            directory: mounted.directory().to_owned(),
+            effective: mounted.effective_options(),
+            adjustments: mounted.options().adjustments().to_vec(),
+            mounted: Mutex::new(Some(mounted)),
+        })
+    }
+
+    #[getter]
+    fn source(&self) -> &str {
+        &self.source
+    }
+
+    #[getter]
+    fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Every option in effect: (name, value), "" for one that is a word by itself.
+    fn effective_options(&self) -> Vec<(&'static str, String)> {
+        self.effective.clone()
+    }
+
+    /// What was replaced or rounded on the way, a sentence each.
+    fn adjustments(&self) -> Vec<String> {
+        self.adjustments.clone()
+    }
+
+    /// True once it is unmounted; False after `timeout` seconds (None: never).
+    #[pyo3(signature = (timeout = None))]
+    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+        let until = timeout
+            .and_then(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).ok())
+            .map(|timeout| Instant::now() + timeout);
+        loop {
+            let left = until.map_or(LOOK, |until| {
+                until.saturating_duration_since(Instant::now()).min(LOOK)
+            });
+            let ended = py.detach(|| match &*self.locked() {
+                Some(mounted) => mounted.wait(Some(left)),
+                None => true,
+            });
+            if ended {
+                return Ok(true);
+            }
+            py.check_signals()?;
+            if until.is_some_and(|until| Instant::now() >= until) {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Unmounts: "normal" (an error while it is used), "lazy" or "force"; waits for the end of a
+    /// normal or forced one, and tells the server.
+    #[pyo3(signature = (how = "normal"))]
+    fn unmount(&self, py: Python<'_>, how: &str) -> PyResult<()> {
+        let way = way(py, how)?;
+        let done = py.detach(|| {
+            let mut mounted = self.locked();
+            let Some(inner) = &*mounted else {
+                return Ok(());
+            };
+            inner.unmount(way)?;
+            if way != Unmount::Lazy {
+                inner.wait(Some(Duration::from_secs(10)));
+                inner.tell_server();
+                *mounted = None;
+            }
+            Ok(())
+        });
+        done.map_err(|error| to_python(py, &error))
+    }
+
+    /// Totals of the client's calls, and what the kernel knows: objects, open files and folders.
+    fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let taken = py.detach(|| {
+            let mounted = self.locked();
+            let inner = mounted.as_ref()?;
+            let (counters, _) = inner.client().figures().ok()?;
+            Some((counters, inner.known()))
+        });
+        let (counters, (objects, files, folders)) = taken.ok_or_else(|| gone(py))?;
+        let entry = counter_dict(py, &counters)?;
+        entry.set_item("known_objects", objects)?;
+        entry.set_item("open_files", files)?;
+        entry.set_item("open_directories", folders)?;
+        Ok(entry)
+    }
+
+    /// What its client records of itself.
+    fn recorder(&self, py: Python<'_>) -> PyResult<RpcRecorder> {
+        let client = py.detach(|| self.locked().as_ref().map(|m| m.client().clone()));
+        client.map(RpcRecorder::new).ok_or_else(|| gone(py))
+    }
+}
+
+impl Mount {
+    fn locked(&self) -> MutexGuard<'_, Option<mount::Mount>> {
+        self.mounted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Unmounts whatever lies on a folder (of this user): "normal", "lazy" or "force".
+#[pyfunction]
+#[pyo3(signature = (directory, how = "normal"))]
+pub fn unmount(py: Python<'_>, directory: PathBuf, how: &str) -> PyResult<()> {
+    let way = way(py, how)?;
+    py.detach(|| mount::unmount(&directory, way))
+        .map_err(|source| {
+            let error = MountError::System {
+                what: format!("unmounting {}", directory.display()),
+                source,
+            };
+            to_python(py, &error)
+        })
+}
+
+fn way(py: Python<'_>, how: &str) -> PyResult<Unmount> {
+    match how {
+        "normal" => Ok(Unmount::Normal),
+        "lazy" => Ok(Unmount::Lazy),
+        "force" => Ok(Unmount::Force),
+        other => Err(core_error(
+            py,
+            Parts {
+                kind: "config",
+                what: format!("there is no way to unmount called {other:?}"),
+                why: String::new(),
+                fix: "Say normal, lazy or force.".to_owned(),
+                partial: None,
+            },
+        )),
+    }
+}
+
+fn gone(py: Python<'_>) -> PyErr {
+    core_error(
+        py,
+        Parts {
+            kind: "closed",
+            what: "the mount is gone".to_owned(),
+            why: "it was unmounted".to_owned(),
+            fix: "Ask before it is unmounted.".to_owned(),
+            partial: None,
+        },
+    )
+}
+
+fn to_python(py: Python<'_>, error: &MountError) -> PyErr {
+    let busy = matches!(error, MountError::System { source, .. }
+        if source.kind() == std::io::ErrorKind::ResourceBusy);
+    let fix = match error {
+        MountError::Option(_) => "See docs/mount.md for the options.",
+        MountError::Source { .. } => "Name it as in 127.0.0.1:/export or [::1]:/export.",
+        MountError::Connect(_) => {
+            "Check server, export and ports (-o port=,mountport= where there is no portmapper)."
+        }
+        MountError::Directory { .. } => {
+            "Name a folder that exists and is yours; `nfslab umount --stale` removes dead mounts."
+        }
+        MountError::Fuse { .. } => {
+            "Needs /dev/fuse (modprobe fuse), and root or fusermount3 (package fuse3)."
+        }
+        MountError::System { .. } if busy => "Leave the folder, or add --lazy or --force.",
+        MountError::System { .. } => "",
+    };
+    core_error(
+        py,
+        Parts {
+            kind: if busy { "busy" } else { error.kind() },
+            what: error.to_string(),
+            why: String::new(),
+            fix: fix.to_owned(),
+            partial: None,
+        },
+    )
+}
