@@ -16,5 +16,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "files": ("nfslab.cli.files", "Measure file access in a directory, as Bonnie did."),
     "trace": ("nfslab.cli.trace", "Read packet captures: every NFS call, what is slow, why."),
     "serve": ("nfslab.cli.serve", "Serve a folder or memory over NFSv3, as slow as you want."),
+    "mount": ("nfslab.cli.mount", "Mount an NFS export without the kernel's NFS (FUSE)."),
+    "umount": ("nfslab.cli.umount", "Take such a mount away, or what a dead one left."),
     "doctor": ("nfslab.cli.doctor", "What this machine can do, and what is missing."),
 }

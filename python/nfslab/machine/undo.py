@@ -116,6 +116,14 @@ def undo_mount(what: dict[str, Any], scope: Scope) -> str:
     raise RunFailed(f"{point} is mounted again and again")
 
 
+def undo_fuse(what: dict[str, Any], scope: Scope) -> str:
+    """A mount of `nfslab mount`: lazily, if its process is dead (the journal's runner was it)."""
+    from nfslab.machine.fuse_mounts import is_dead, is_mounted, take_away
+
+    place = str(what["mount_point"])
+    return take_away(place) if is_mounted(Path(place)) and is_dead(place) else ""
+
+
 def unmount(point: Path) -> bool:
     """Unmount what is mounted at `point`; True when it had to be done lazily. OSError."""
     libc = ctypes.CDLL(None, use_errno=True)
@@ -307,6 +315,7 @@ def _checked(argv: list[str]) -> None:
 UNDO: dict[str, Callable[[dict[str, Any], Scope], str]] = {
     "process": undo_process,
     "mount": undo_mount,
+    "fuse": undo_fuse,
     "loop": undo_loop,
     "cgroup": undo_cgroup,
     "directory": undo_directory,

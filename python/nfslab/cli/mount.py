@@ -1,0 +1,195 @@
+"""`nfslab mount`: an NFS export on a folder, without the kernel's NFS.
+
+As with mount(8), the command returns when the mount is usable and a process stays behind; with
+--foreground it is that process. Which mounts there are is written into the machine's journal
+before they are made, so that the next start finds and removes what a killed process left.
+
+The process in the background is this command again, with a pipe over which it says that it is
+ready, or why not; a fork of a process with threads would be no sound base for one.
+
+Exit code: 0 mounted (--foreground: and unmounted again), 1 failed, 2 bad usage, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nfslab.errors import NfslabError, RunFailed, UsageError
+
+if TYPE_CHECKING:
+    from nfslab._core import Mount
+
+EPILOG = """\b
+Examples:
+  nfslab mount server:/data /mnt/data
+  nfslab mount 127.0.0.1:/export /mnt/e -o port=2049,mountport=2049,rsize=64k,noac
+  nfslab mount '[::1]:/export' ~/e -o soft,timeo=50 --foreground
+
+\b
+Options are those of nfs(5) and of mount(8) (ro, noexec, ...); docs/mount.md says what they do
+here. Without a portmapper on the server give port= and mountport=.
+"""
+
+USAGE_KINDS = {"option", "source", "config"}
+"""Kinds of CoreError that are bad usage, not a failure."""
+
+
+@click.command("mount", epilog=EPILOG)
+@click.argument("source", metavar="HOST:/EXPORT")
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option("-o", "options", multiple=True, metavar="OPTIONS", help="Comma-separated.")
+@click.option("--foreground", is_flag=True, help="Stay until it is unmounted; Ctrl-C unmounts.")
+@click.option("--json", "as_json", is_flag=True, help="Print what is in effect as JSON.")
+@click.option("--ready-to", type=int, hidden=True)
+def command(
+    source: str,
+    directory: Path,
+    options: tuple[str, ...],
+    foreground: bool,
+    as_json: bool,
+    ready_to: int | None,
+) -> None:
+    """Mount an NFS export on a folder, without the kernel's NFS."""
+    text = ",".join(options)
+    if foreground:
+        _serve(source, directory, text, as_json, ready_to)
+        return
+    _print(_start_behind(source, directory, text), as_json)
+
+
+def _serve(source: str, directory: Path, options: str, as_json: bool, ready_to: int | None) -> None:
+    """Mount, say so, and stay until the end."""
+    from nfslab._core import CoreError, Mount
+    from nfslab.machine.fuse_mounts import journalled, remove_stale
+
+    for sentence in remove_stale():
+        print(f"nfslab: {sentence}", file=sys.stderr)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with journalled(directory, f"nfslab mount {source} {directory}"):
+            try:
+                mount = Mount(source, directory, options)
+            except CoreError as error:
+                kind = UsageError if error.kind in USAGE_KINDS else RunFailed
+                raise kind(error.what, why=error.why, fix=error.fix) from error
+            said = _effective(mount)
+            if ready_to is None:
+                _print(said, as_json)
+                sys.stdout.flush()
+            else:
+                _tell(ready_to, {"mounted": said})
+                _be_quiet()
+            _stay(mount)
+    except NfslabError as error:
+        if ready_to is None:
+            raise
+        _tell(ready_to, {"lines": error.lines(), "exit_code": error.exit_code})
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _stay(mount: Mount) -> None:
+    """Until it is unmounted; a signal unmounts, lazily if it is in use."""
+    from nfslab._core import CoreError
+
+    try:
+        mount.wait()
+    except KeyboardInterrupt:
+        try:
+            mount.unmount()
+        except CoreError:
+            mount.unmount("lazy")
+            raise RunFailed(
+                f"{mount.directory} was in use: it is out of sight, and its users get errors",
+                fix="leave the folder before the mount is ended",
+            ) from None
+        raise
+
+
+def _be_quiet() -> None:
+    """Nobody reads what this process says any more."""
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, sys.stderr.fileno())
+    os.close(null)
+
+
+def _tell(descriptor: int, message: dict[str, Any]) -> None:
+    with os.fdopen(descriptor, "w", encoding="utf-8") as pipe:
+        json.dump(message, pipe)
+
+
+def _start_behind(source: str, directory: Path, options: str) -> dict[str, Any]:
+    """The same command as a process of its own; what it says when it is ready."""
+    reader, writer = os.pipe()
+    os.set_inheritable(writer, True)
+    code = "from nfslab.cli import main; main()"
+    argv = [sys.executable, "-c", code, "mount", source, str(directory.absolute()), "--foreground"]
+    argv += [f"--ready-to={writer}"] + (["-o", options] if options else [])
+    process = subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        pass_fds=[writer],
+        start_new_session=True,
+        cwd="/",
+    )
+    os.close(writer)
+    with os.fdopen(reader, encoding="utf-8") as pipe:
+        try:
+            text = pipe.read()
+        except KeyboardInterrupt:
+            process.terminate()
+            raise
+    message = json.loads(text) if text else {}
+    if "mounted" in message:
+        mounted: dict[str, Any] = message["mounted"]
+        return mounted | {"pid": process.pid}
+    if "lines" in message:
+        process.wait()
+        raise _SaidBehind(message["lines"], message["exit_code"])
+    stderr = process.stderr.read().decode(errors="replace") if process.stderr else ""
+    process.wait()
+    last = stderr.strip().splitlines()[-1:] or [f"exit code {process.returncode}"]
+    raise RunFailed("the process behind the mount ended before it was ready", why=last[0])
+
+
+class _SaidBehind(RunFailed):
+    """An error of the process in the background, with its exit code."""
+
+    def __init__(self, lines: list[str], exit_code: int) -> None:
+        super().__init__(lines[0])
+        self._said = lines
+        self.exit_code = exit_code  # type: ignore[misc]
+
+    def lines(self) -> list[str]:
+        return self._said
+
+
+def _effective(mount: Mount) -> dict[str, Any]:
+    return {
+        "source": mount.source,
+        "directory": str(mount.directory),
+        "pid": os.getpid(),
+        "options": dict(mount.effective_options()),
+        "notes": mount.adjustments(),
+    }
+
+
+def _print(said: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(said))
+        return
+    words = [name if value == "" else f"{name}={value}" for name, value in said["options"].items()]
+    click.echo(f"{said['source']} on {said['directory']} (process {said['pid']})")
+    click.echo(f"  {','.join(words)}")
+    for note in said["notes"]:
+        click.echo(f"  note: {note}")
