@@ -1,0 +1,162 @@
+"""`nfslab mount` and `nfslab umount` as users have them: in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from nfslab._core import CoreError, Mount, Server, unmount
+
+PATIENCE_S = 60
+
+
+def possible() -> str:
+    """Why no mount can be made here; empty where it can."""
+    if os.geteuid() != 0:
+        return "mounting in a test needs root"
+    try:
+        os.close(os.open("/dev/fuse", os.O_RDWR))
+    except OSError as error:
+        return f"/dev/fuse: {error.strerror}"
+    return ""
+
+
+pytestmark = pytest.mark.skipif(bool(possible()), reason=possible() or "usable")
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server(json.dumps({"store": "memory"})) as running:
+        yield running
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "a place"
+    folder.mkdir()
+    yield folder
+    if subprocess.run(["mountpoint", "-q", folder], check=False).returncode != 1:
+        subprocess.run(["umount", "-l", folder], capture_output=True, check=False)
+
+
+def run(*arguments: object, state: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "nfslab", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+        env=os.environ | {"NFSLAB_STATE": str(state)},
+    )
+
+
+def ports(server: Server, *more: str) -> str:
+    return ",".join([f"port={server.port},mountport={server.port}", *more])
+
+
+def test_a_mount_stays_behind_until_it_is_unmounted(
+    server: Server, place: Path, tmp_path: Path
+) -> None:
+    options = ports(server, "rsize=64k", "soft")
+    state = tmp_path / "state"
+    made = run("mount", "127.0.0.1:/export", place, "-o", options, "--json", state=state)
+    assert made.returncode == 0, made.stderr
+    said = json.loads(made.stdout)
+    assert said["options"]["rsize"] == "65536"
+    assert "soft" in said["options"]
+    assert said["options"]["read_ahead_kb"] == "1024"
+    (place / "file").write_text("text")
+    assert (place / "file").read_text() == "text"
+    with (place / "file").open():
+        busy = run("umount", place, state=state)
+        assert busy.returncode == 1
+        assert "--lazy" in busy.stderr
+    done = run("umount", place, state=state)
+    assert done.returncode == 0, done.stderr
+    assert not (place / "file").exists()
+    again = run("umount", place, state=state)
+    assert again.returncode == 1
+    assert "no mount of nfslab" in again.stderr
+
+
+def test_what_a_killed_mount_leaves_is_removed(server: Server, place: Path, tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    asked = ["mount", "127.0.0.1:/export", place, "-o", ports(server), "--json"]
+    for clean in (["umount", "--stale"], asked):
+        made = run(*asked, state=state)
+        assert made.returncode == 0, made.stderr
+        os.kill(json.loads(made.stdout)["pid"], signal.SIGKILL)
+        # The process is nobody's child here: the mount says when it is gone.
+        while _answers(place):
+            pass
+        cleaned = run(*clean, state=state)
+        assert cleaned.returncode == 0, cleaned.stderr
+    assert run("umount", place, state=state).returncode == 0
+    assert not list((state / "journals").glob("*.jsonl"))
+
+
+def _answers(place: Path) -> bool:
+    try:
+        os.statvfs(place)
+    except OSError:
+        return False
+    return True
+
+
+def test_errors_are_told_in_the_foreground_and_from_behind(
+    server: Server, place: Path, tmp_path: Path
+) -> None:
+    state = tmp_path / "state"
+    for arguments, code, words in [
+        (["127.0.0.1:/none", place, "-o", ports(server)], 1, "MNT3ERR_"),
+        (["127.0.0.1:/export", place, "-o", "rsise=8k"], 2, "rsize"),
+        (["nowhere", place], 2, "HOST:/EXPORT"),
+        (["127.0.0.1:/export", place / "none", "-o", ports(server)], 1, "no such folder"),
+    ]:
+        for where in ([], ["--foreground"]):
+            said = run("mount", *arguments, *where, state=state)
+            assert (said.returncode, said.stdout) == (code, ""), said.stderr
+            assert words in said.stderr
+    assert run("umount", state=state).returncode == 2
+
+
+def test_the_foreground_ends_with_the_mount(server: Server, place: Path, tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "nfslab", "mount", "127.0.0.1:/export", str(place)]
+    argv += ["-o", ports(server), "--foreground"]
+    environment = os.environ | {"NFSLAB_STATE": str(tmp_path / "state")}
+    for ends, code in ((lambda _: unmount(place), 0), (lambda p: p.terminate(), 130)):
+        with subprocess.Popen(
+            argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        ) as process:
+            assert process.stdout is not None
+            assert str(place) in process.stdout.readline()
+            ends(process)
+            process.communicate(timeout=PATIENCE_S)
+            assert process.returncode == code
+        assert not os.path.ismount(place)
+
+
+def test_the_object_mounts_counts_and_records(server: Server, place: Path) -> None:
+    mount = Mount("127.0.0.1:/export", place, ports(server))
+    try:
+        recorder = mount.recorder()
+        recorder.start(interval_ns=0)
+        (place / "f").write_bytes(b"x" * 100)
+        assert len(recorder.calls()) >= 2
+        assert mount.counters()["open_files"] == 0
+        assert dict(mount.effective_options())["vers"] == "3"
+        assert mount.wait(0.0) is False
+        with (place / "f").open("rb"), pytest.raises(CoreError) as busy:
+            mount.unmount()
+        assert busy.value.kind == "busy"
+    finally:
+        mount.unmount("force")
+    assert mount.wait() is True
+    with pytest.raises(CoreError, match="gone"):
+        mount.counters()
