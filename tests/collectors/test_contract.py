@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from nfslab.collectors import rpc
 from nfslab.collectors.base import Collector, CollectorParameters
 from nfslab.collectors.registry import COLLECTORS, collector_class
 from nfslab.errors import RunFailed
@@ -19,6 +20,7 @@ from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.workload import PgbenchWorkload
 from pydantic import ValidationError
 
+from tests.collectors.planted_rpc import Live
 from tests.workloads.run_context import Run, run_of, scratch_folder
 
 every_collector = pytest.mark.parametrize("kind", list(COLLECTORS))
@@ -39,6 +41,8 @@ def loaded(root: Path) -> Iterator[tuple[PgbenchWorkload, Run]]:
     name = f"watched-{uuid.uuid4().hex[:8]}"
     with run_of(work, root, name=name, places={"data": root / f"{name}-data"}) as run:
         work.prepare(run.context)
+        # What a target that mounts with nfslab's own client leaves there.
+        run.context.facts[rpc.FACT] = {"data": Live()}
         yield work, run
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 COLLECTORS: dict[str, str] = {
     "capture": "nfslab.collectors.capture:CaptureCollector",
     "postgres": "nfslab.collectors.postgres:PostgresCollector",
+    "rpc": "nfslab.collectors.rpc:RpcCollector",
     "system": "nfslab.collectors.system:SystemCollector",
 }
 

@@ -1,0 +1,66 @@
+"""The collector `rpc`: planted totals come back as exact rates, losses are told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from nfslab.collectors import rpc
+from nfslab.collectors.rpc import RpcCollector, RpcCollectorParameters
+from nfslab.errors import RunFailed
+from nfslab.workloads.command import CommandParameters, CommandWorkload
+
+from tests.collectors.planted_rpc import SECOND, Planted
+from tests.workloads.run_context import Run, run_of
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    workload = CommandWorkload(CommandParameters(data="disk", argv=["true"]))
+    with run_of(workload, tmp_path) as made:
+        made.context.facts["timed_start_ns"] = 10 * SECOND
+        yield made
+
+
+def test_rates_are_exact_differences(run: Run) -> None:
+    planted = Planted(lost=4)
+    collector = RpcCollector(RpcCollectorParameters(calls=True, interval=0.5))
+    run.context.facts[rpc.FACT] = {"remote": planted}
+    collector.start(run.context)
+    evidence = collector.stop()
+    assert planted.began == (True, SECOND // 2)
+    assert planted.ended
+    rows = evidence.tables["rpc_series"].to_pylist()
+    assert [row["t_ns"] for row in rows] == [SECOND // 2, 3 * SECOND // 2, 5 * SECOND // 2]
+    assert [row["answered_per_s"] for row in rows] == [100.0, 10.0, 0.0]
+    # 100 ms over 50 calls, 100 ms over 10, and no call at all.
+    assert [row["round_trip_ms"] for row in rows] == [2.0, 10.0, None]
+    assert [row["queue"] for row in rows] == [8, 9, 0]
+    assert {row["target"] for row in rows} == {"remote"}
+    calls = evidence.tables["rpc_calls"].to_pylist()
+    assert [(row["t_ns"], row["xid"]) for row in calls] == [(SECOND, 1), (2 * SECOND, 2)]
+    assert evidence.tables["rpc_tcp"].num_rows == 4
+    summary = evidence.summary["clients"]["remote"]
+    assert summary["counters"] == {"answered": 60}
+    assert summary["operations"][0]["operation"] == "READ"
+    assert evidence.summary["notes"] == ["remote: 4 calls were lost: they came too fast"]
+    assert evidence.cpu_s is not None
+    assert evidence.cpu_s >= 0
+
+
+def test_two_clients_are_told_apart(run: Run) -> None:
+    collector = RpcCollector(RpcCollectorParameters())
+    run.context.facts[rpc.FACT] = {"data": Planted(), "log": Planted()}
+    collector.start(run.context)
+    table = collector.stop().tables["rpc_series"]
+    assert table.num_rows == 6
+    assert sorted(set(table["target"].to_pylist())) == ["data", "log"]
+
+
+def test_without_a_client_of_ours_it_says_so(run: Run) -> None:
+    collector = RpcCollector(RpcCollectorParameters())
+    assert not collector.applies(run.context).ok
+    with pytest.raises(RunFailed, match="cannot be watched"):
+        collector.start(run.context)
+    assert collector.stop().summary == {"incomplete": "it was never started"}
