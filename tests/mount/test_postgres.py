@@ -1,0 +1,144 @@
+"""PostgreSQL on the mount, over the directory store: load, the TPC-B invariant, a kill, recovery.
+
+`NFSLAB_PGBENCH_S` is the length of the load (10 s unless given).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from nfslab._core import Mount, Server
+
+USER = 65534
+"""PostgreSQL refuses to run as root."""
+LOAD_S = int(os.environ.get("NFSLAB_PGBENCH_S", "10"))
+PATIENCE_S = 120
+BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+
+
+def missing() -> str:
+    """Why this cannot run here; empty where it can."""
+    if os.geteuid() != 0:
+        return "needs root, to mount and to become another user"
+    if not os.path.exists("/dev/fuse"):
+        return "/dev/fuse is not there"
+    if not BINARIES:
+        return "PostgreSQL is not installed (Debian: postgresql)"
+    return "" if shutil.which("setpriv") else "setpriv is not there (util-linux)"
+
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "usable")
+
+
+class Postgres:
+    """A cluster in a folder of the mount, asked over a socket beside it."""
+
+    def __init__(self, data: Path, sockets: Path) -> None:
+        self.data, self.sockets = data, sockets
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def run(self, program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            self._argv(program, *arguments),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S + LOAD_S,
+            check=False,
+            cwd="/",
+        )
+        assert done.returncode == 0, f"{program}: {done.stdout}\n{done.stderr}"
+        return done
+
+    def _argv(self, program: str, *arguments: object) -> list[str]:
+        become = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"]
+        return [*become, str(BINARIES[-1] / program), *map(str, arguments)]
+
+    def start(self) -> None:
+        log = (self.sockets / "log").open("ab")
+        arguments = ["-D", self.data, "-k", self.sockets, "-c", "listen_addresses="]
+        self.process = subprocess.Popen(
+            self._argv("postgres", *arguments), stdout=log, stderr=log, cwd="/"
+        )
+        deadline = time.monotonic() + PATIENCE_S
+        asked = self._argv("pg_isready", "-q", "-h", self.sockets)
+        while subprocess.run(asked, check=False, cwd="/").returncode != 0:
+            assert self.process.poll() is None, (self.sockets / "log").read_text()
+            assert time.monotonic() < deadline, (self.sockets / "log").read_text()
+
+    def end(self, number: int) -> None:
+        assert self.process is not None
+        if number == signal.SIGKILL:
+            # All of its processes: the children of a killed postmaster go on for a moment.
+            children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+            for child in children.read_text().split():
+                os.kill(int(child), signal.SIGKILL)
+        self.process.send_signal(number)
+        self.process.wait(timeout=PATIENCE_S)
+        self.process = None
+
+    def ask(self, sql: str) -> str:
+        where = ["-h", self.sockets, "-d", "postgres", "-U", "postgres"]
+        return self.run("psql", *where, "-XAtc", sql).stdout.strip()
+
+
+@pytest.fixture
+def postgres(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Postgres]:
+    for folder in tmp_path, *tmp_path.parents[:2]:
+        folder.chmod(0o755)
+    store, place, sockets = tmp_path / "store", tmp_path / "mnt", tmp_path / "run"
+    for folder in store, place, sockets:
+        folder.mkdir()
+    os.chown(sockets, USER, USER)
+    with Server(json.dumps({"store": "directory", "path": str(store)})) as server:
+        options = f"port={server.port},mountport={server.port},{request.param}"
+        mount = Mount("127.0.0.1:/export", place, options)
+        cluster = Postgres(place / "data", sockets)
+        try:
+            cluster.data.mkdir(mode=0o700)
+            os.chown(cluster.data, USER, USER)
+            yield cluster
+        finally:
+            if cluster.process is not None:
+                cluster.end(signal.SIGKILL)
+            mount.unmount("force")
+
+
+@pytest.mark.parametrize("postgres", ["", "rsize=32k,wsize=32k,nconnect=2"], indirect=True)
+def test_load_kill_and_recovery(postgres: Postgres) -> None:
+    postgres.run("initdb", "-D", postgres.data, "-U", "postgres", "-A", "trust")
+    postgres.start()
+    where = ["-h", postgres.sockets, "-U", "postgres"]
+    postgres.run("pgbench", *where, "-i", "-q", "-s", 2, "postgres")
+    load = postgres.run("pgbench", *where, "-n", "-c", 4, "-T", LOAD_S, "postgres").stdout
+    assert "number of failed transactions: 0" in load
+    check_invariant(postgres)
+    count = int(postgres.ask("select count(*) from pgbench_history"))
+    assert count > 0
+    postgres.end(signal.SIGKILL)
+    postgres.start()
+    check_invariant(postgres)
+    # Each transaction that was confirmed before the kill is there.
+    assert int(postgres.ask("select count(*) from pgbench_history")) == count
+    if (BINARIES[-1] / "pg_amcheck").exists():
+        postgres.ask("create extension if not exists amcheck")
+        postgres.run("pg_amcheck", *where, "-d", "postgres", "--heapallindexed")
+    postgres.end(signal.SIGINT)
+
+
+def check_invariant(postgres: Postgres) -> None:
+    """TPC-B: tellers, branches, accounts and history agree."""
+    sums = postgres.ask(
+        "select (select sum(abalance) from pgbench_accounts),"
+        " (select sum(tbalance) from pgbench_tellers),"
+        " (select sum(bbalance) from pgbench_branches),"
+        " (select coalesce(sum(delta), 0) from pgbench_history)"
+    )
+    assert len(set(sums.split("|"))) == 1, sums
