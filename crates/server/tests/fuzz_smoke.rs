@@ -100,7 +100,7 @@ fn seeds() -> Vec<Vec<u8>> {
         let behind = &piece[piece.len().min(100)..];
         let name = [0, 0, 0, 1, b'x', 0, 0, 0];
         let made = [&[8, 36][..], &name, &[0; 28], &[9, 32], &name, &[0; 24]].concat();
-        let asked = [number % 22 | (number & 1) << 5, behind.len() as u8];
+        let asked = [(number % 22) | ((number & 1) << 5), behind.len() as u8];
         found.push([&made[..], &asked, behind].concat());
         found.push(message);
     }
