@@ -101,8 +101,8 @@ impl std::fmt::Debug for Mount {
 }
 
 impl Mount {
-    /// Mounts `source` on `directory` with options of nfs(5) and mount(8), and serves it until it is
-    /// unmounted.
+    /// Mounts `source` on `directory` with options of nfs(5) and mount(8), and serves it until it
+    /// is unmounted.
     ///
     /// # Errors
     /// [`MountError`], with the step that failed; then nothing is mounted.
