@@ -117,6 +117,11 @@ fn tree_operations(root: &Path, said: &mut Vec<String>) {
         fs::rename(at("h2"), at("d/f")),
     ));
     note(came_to("still there", facts(&at("h2"))));
+}
+
+fn naming_operations(root: &Path, said: &mut Vec<String>) {
+    let at = |name: &str| root.join(name);
+    let mut note = |text: String| said.push(text);
     note(came_to(
         "fifo",
         make_node(&at("p"), libc::S_IFIFO | 0o640, 0),
@@ -299,7 +304,10 @@ fn compare(options: &str, operations: impl Fn(&Path, &mut Vec<String>)) {
 #[test]
 fn trees_are_those_of_a_local_folder() {
     for options in ["", "nordirplus", "noac"] {
-        compare(options, tree_operations);
+        compare(options, |root, said| {
+            tree_operations(root, said);
+            naming_operations(root, said);
+        });
     }
 }
 
