@@ -148,6 +148,7 @@ def test_the_object_mounts_counts_and_records(server: Server, place: Path) -> No
         recorder = mount.recorder()
         recorder.start(interval_ns=0)
         (place / "f").write_bytes(b"x" * 100)
+        recorder.stop()  # what was gathered is handed over
         assert len(recorder.calls()) >= 2
         assert mount.counters()["open_files"] == 0
         assert dict(mount.effective_options())["vers"] == "3"
