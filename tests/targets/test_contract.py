@@ -25,6 +25,7 @@ from pydantic import ValidationError
 
 EXAMPLES: dict[str, Callable[[Path], dict[str, Any]]] = {
     "local": lambda scratch: {"path": str(scratch)},
+    "nfs": lambda scratch: {"directory": str(scratch)},
     "path": lambda scratch: {"path": "/dev/shm"},
     "stripe": lambda scratch: {"directory": str(scratch), "size": "128M", "count": 2},
 }

@@ -54,7 +54,9 @@ MADE_FOR_A_RUN = re.compile(r"(loop|md|dm-|zram)\d+")
 PLACE_FACTS = ("backend", "number_of_devices", "chunk_bytes", "loop_files", "profiles")
 """Facts of a place that were read back and are the same for every run there."""
 
-NFS_FACTS = ("transports", "transport_protocols", "sec", "options_reported")
+NFS_FACTS = (
+    "transports", "transport_protocols", "sec", "options_reported", "client", "server", "served",
+)  # fmt: skip
 POSTGRESQL_FACTS = ("version", "source", "settings")
 
 

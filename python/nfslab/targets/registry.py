@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 TARGETS: dict[str, str] = {
     "local": "nfslab.targets.local:LocalTarget",
+    "nfs": "nfslab.targets.nfs:NfsTarget",
     "path": "nfslab.targets.path:PathTarget",
     "stripe": "nfslab.targets.stripe:StripeTarget",
 }

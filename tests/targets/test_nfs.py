@@ -1,0 +1,172 @@
+"""The NFS target: what is asked for is in effect, what is modelled is felt, nothing stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from nfslab.errors import NfslabError, RunFailed, UsageError
+from nfslab.machine.resources import Resources
+from nfslab.targets.nfs import NfsParameters, NfsTarget
+from pydantic import ValidationError
+
+Make = Callable[..., NfsTarget]
+
+
+@pytest.fixture
+def make(scratch: Path) -> Make:
+    usable = NfsTarget.available()
+    if not usable.ok:
+        pytest.skip(usable.reason)
+
+    def made(**parameters: object) -> NfsTarget:
+        return NfsTarget("share", NfsParameters(directory=str(scratch), **parameters))  # type: ignore[arg-type]
+
+    return made
+
+
+def test_options_in_effect_are_read_back(make: Make, resources: Resources) -> None:
+    target = make(rsize="16k", wsize="8k", ac=False, nconnect=2, mount_options=["nocto"])
+    place = target.up(resources)
+    nfs = place.facts["nfs"]
+    in_effect = nfs["options"]
+    assert (in_effect["rsize"], in_effect["wsize"], in_effect["nconnect"]) == ("16384", "8192", "2")
+    assert {"noac", "nocto", "hard"} <= set(in_effect)
+    assert (nfs["transports"], nfs["transport_protocols"]) == (2, ["tcp"])
+    assert "rsize=16384" in nfs["options_reported"]
+    assert "port=" not in nfs["options_reported"].replace("resvport", "")
+    assert nfs["server"] == "embedded"
+    (place.path / "file").write_bytes(bytes(100_000))
+    with (place.path / "file").open("rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        assert file.read() == bytes(100_000)
+    client = target.client_of(place)
+    assert client is not None
+    writes = [row for row in client.recorder().operations() if row["operation"] == "WRITE"]
+    # 100,000 bytes in pieces of at most 8 KiB.
+    assert writes[0]["calls"] >= 13
+    target.down(place)
+    assert target.client_of(place) is None
+
+
+def test_the_model_is_recorded_and_felt(make: Make, resources: Resources) -> None:
+    target = make(store="memory", size="64M", service_time=["GETATTR=30ms"], delay="5ms", ac=False)
+    place = target.up(resources)
+    served = place.facts["nfs"]["served"]
+    assert served["store"] == "memory"
+    assert served["model"]["service_by_operation_ns"] == {"GETATTR": 30_000_000}
+    assert served["model"]["delay_ns"] == 5_000_000
+    assert "listen" not in served
+    assert target.free_bytes() == 64 << 20
+    began = time.monotonic()
+    os.stat(place.path)
+    assert time.monotonic() - began >= 0.030, "asks the server, without an attribute cache"
+    target.down(place)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "level", "reason"),
+    [
+        ({"store": "memory"}, "volatile", "memory"),
+        ({"nvram": "1M", "disk": "seek=1ms"}, "volatile", "NVRAM"),
+    ],
+)
+def test_durability_is_that_of_the_servers_store(
+    make: Make, resources: Resources, parameters: dict[str, object], level: str, reason: str
+) -> None:
+    target = make(**parameters)
+    place = target.up(resources)
+    assert place.durability.level == level
+    assert any(reason in told for told in place.durability.reasons)
+    target.down(place)
+
+
+def test_a_folder_is_as_durable_as_its_disk(
+    make: Make, resources: Resources, scratch: Path
+) -> None:
+    from nfslab.machine.durability import durability_of
+    from nfslab.machine.mounts import block_devices_of, mount_of
+
+    target = make()
+    place = target.up(resources)
+    mount = mount_of(scratch)
+    assert place.durability == durability_of(mount, block_devices_of(mount))
+    target.down(place)
+
+
+@pytest.fixture
+def export() -> Iterator[str]:
+    """A server that is there already: (HOST, port, export)."""
+    argv = [sys.executable, "-m", "nfslab", "serve", "--memory", "--port", "0", "--json"]
+    server = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    ready = json.loads(server.stdout.readline())
+    yield f"{ready['port']}"
+    server.terminate()
+    server.communicate()
+
+
+def test_an_export_that_is_there_gets_a_folder_of_its_own(
+    make: Make, resources: Resources, export: str
+) -> None:
+    options = [f"port={export}", f"mountport={export}"]
+    target = make(server="127.0.0.1:/export", mount_options=options, server_durability="volatile")
+    place = target.up(resources)
+    other = target.up(resources)
+    assert place.path.name != other.path.name
+    assert place.durability.level == "volatile"
+    assert "stated by the user" in place.durability.reasons[0]
+    assert (target.free_bytes(), target.server_of(place)) == (None, None)
+    (place.path / "file").write_text("x")
+    target.down(other)
+    assert (place.path / "file").read_text() == "x"
+    target.down(place)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "words"),
+    [
+        ({"mount_options": ["rszie=4k"]}, UsageError, "rsize"),
+        ({"server": "127.0.0.1:/export", "mount_options": ["port=1", "mountport=1"]},
+         RunFailed, "refused"),
+        ({"disk": "seke=8ms"}, RunFailed, "seek"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_a_sentence_and_leaves_nothing(
+    make: Make,
+    resources: Resources,
+    scratch: Path,
+    parameters: dict[str, object],
+    error: type[NfslabError],
+    words: str,
+) -> None:
+    target = make(**parameters)
+    with pytest.raises(error) as told:
+        target.up(resources)
+    assert words in f"{told.value} {told.value.why} {told.value.fix}"
+    assert list(scratch.iterdir()) == []
+    assert resources.close() == []
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"server": "elsewhere"},
+        {"server": "host:/export", "nvram": "1M"},
+        {"server": "host:/export", "store": "memory"},
+        {"server_durability": "stable"},
+        {"size": "1G"},
+        {"client": "kernel"},
+        {"store": "null"},
+        {"threads": 0},
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(parameters: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        NfsParameters(**parameters)  # type: ignore[arg-type]
