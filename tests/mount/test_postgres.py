@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -90,15 +91,21 @@ class Postgres:
 
 
 @pytest.fixture
-def postgres(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Postgres]:
-    for folder in tmp_path, *tmp_path.parents[:2]:
-        folder.chmod(0o755)
-    store, place, sockets = tmp_path / "store", tmp_path / "mnt", tmp_path / "run"
+def postgres(request: pytest.FixtureRequest) -> Iterator[Postgres]:
+    # Not pytest's own folder: each session takes it from other users again.
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        yield from cluster_in(Path(folder), request.param)
+
+
+def cluster_in(root: Path, more: str) -> Iterator[Postgres]:
+    """A server, a mount of it, and a cluster on that."""
+    store, place, sockets = root / "store", root / "mnt", root / "run"
     for folder in store, place, sockets:
         folder.mkdir()
     os.chown(sockets, USER, USER)
     with Server(json.dumps({"store": "directory", "path": str(store)})) as server:
-        options = f"port={server.port},mountport={server.port},{request.param}"
+        options = f"port={server.port},mountport={server.port},{more}"
         mount = Mount("127.0.0.1:/export", place, options)
         cluster = Postgres(place / "data", sockets)
         try:
