@@ -63,11 +63,11 @@ class Postgres:
         return [*become, str(BINARIES[-1] / program), *map(str, arguments)]
 
     def start(self) -> None:
-        log = (self.sockets / "log").open("ab")
         arguments = ["-D", self.data, "-k", self.sockets, "-c", "listen_addresses="]
-        self.process = subprocess.Popen(
-            self._argv("postgres", *arguments), stdout=log, stderr=log, cwd="/"
-        )
+        with (self.sockets / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                self._argv("postgres", *arguments), stdout=log, stderr=log, cwd="/"
+            )
         deadline = time.monotonic() + PATIENCE_S
         asked = self._argv("pg_isready", "-q", "-h", self.sockets)
         while subprocess.run(asked, check=False, cwd="/").returncode != 0:
