@@ -214,6 +214,9 @@ class RunExecution:
         if self._cgroup is not None:
             host = LimitedHost(host, self._cgroup)
             facts["memory_cgroup"] = self._cgroup
+        for target, place in self._up:
+            for name, source in target.sources(place).items():
+                facts.setdefault(name, {})[target.name] = source
         return RunContext(
             # Whole: programs are started in other folders than ours.
             folder=partial.path.absolute(),

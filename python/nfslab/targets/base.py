@@ -105,6 +105,10 @@ class Target(ABC):
         does not run as root). Raises `RunFailed` or `Unavailable`.
         """
 
+    def sources(self, place: Place) -> dict[str, Any]:
+        """What collectors may ask while the place is up, by the collector's name of it."""
+        return {}
+
     @abstractmethod
     def down(self, place: Place) -> None:
         """Remove what `up` made. Must work on a place that has failed half way."""

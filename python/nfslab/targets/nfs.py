@@ -252,6 +252,11 @@ class NfsTarget(Target):
         made = self._up.get(place.path)
         return None if made is None or made.mounted is None else made.mounted[1]
 
+    def sources(self, place: Place) -> dict[str, Any]:
+        """The recorder of the mount's client, for the collector `rpc`."""
+        mount = self.client_of(place)
+        return {} if mount is None else {"rpc_recorders": mount.recorder()}
+
     def server_of(self, place: Place) -> EmbeddedServer | None:
         """The embedded server behind a place that is up."""
         made = self._up.get(place.path)

@@ -225,8 +225,8 @@ impl<O: Output> Calls<O> {
         })
     }
 
-    /// The same call on an earlier connection of the same hosts, if that one has ended or is silent:
-    /// connections side by side may use the same transaction ids.
+    /// The same call on an earlier connection of the same hosts, if that one has ended or is
+    /// silent: connections side by side may use the same transaction ids.
     #[inline(always)]
     fn sent_elsewhere(&self, peer: u32, new: &Open, now_ns: i64) -> Option<u64> {
         let others = self.peers.before(peer);
