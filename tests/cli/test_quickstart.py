@@ -36,8 +36,8 @@ def test_one_repetition_ends_with_a_report(tmp_path: Path) -> None:
     record = json.loads((folder / "experiment.json").read_text())
     runs = [json.loads(p.read_text()) for p in folder.glob("runs/*/run.json")]
     assert len(runs) == len(record["points"])
-    # Without a large memory file system its points are left out, and the record says so.
-    assert len(runs) + len(record["skipped"]) == 8
+    # Without FUSE or a large memory file system points are left out, and the record says so.
+    assert len(runs) + len(record["skipped"]) == 10
     for run in runs:
         assert run["metrics"]["tps"]["value"] > 0
         assert {check["name"] for check in run["checks"]} >= {
@@ -51,6 +51,12 @@ def test_one_repetition_ends_with_a_report(tmp_path: Path) -> None:
         levels = {role: place["durability"]["level"] for role, place in run["places"].items()}
         if "memory" in run["factors"]["placement"]:
             assert "volatile" in levels.values()
+        evidence = {one["collector"]: one for one in run["collectors"]}
+        assert (evidence["rpc"]["status"] == "ok") == ("NFS" in run["factors"]["placement"])
+        if "NFS" in run["factors"]["placement"]:
+            counters = evidence["rpc"]["summary"]["clients"]["nfs"]["counters"]
+            assert counters["answered"] > 0
+            assert counters["failed"] == 0
         assert run["durability"]["level"] == min(
             levels.values(), key=["volatile", "unknown", "stable"].index
         )

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
 EMBEDDED = "embedded"
 FUSE_DEVICE = Path("/dev/fuse")
+FUSE_HELPER = "fusermount3"
 OPTIONS = ("proto", "rsize", "wsize", "nconnect", "timeo", "retrans")
 FLAGS = (("ac", "noac"), ("sync", "async"), ("hard", "soft"))
 """Parameters that are options of nfs(5): by value, and by word."""
@@ -195,9 +197,9 @@ class NfsTarget(Target):
             return Availability(
                 False, "this machine has no FUSE (/dev/fuse)", "modprobe fuse, or another kernel"
             )
-        if os.geteuid() != 0:
+        if os.geteuid() != 0 and shutil.which(FUSE_HELPER) is None:
             return Availability(
-                False, "files would belong to other users than the workload's", "run as root"
+                False, f"without root FUSE needs {FUSE_HELPER}", "apt install fuse3, or run as root"
             )
         if not os.access(FUSE_DEVICE, os.R_OK | os.W_OK):
             return Availability(
