@@ -118,6 +118,7 @@ class RpcCollector(Collector):
                 False,
                 "no place of this run is mounted by nfslab's own NFS client",
                 "mount a target with it, or use the collector capture",
+                moot=True,
             )
         return self.available()
 

@@ -50,7 +50,7 @@ class Watching:
                         collector.start(context)
                     else:
                         reason = f"{answer.reason} ({answer.fix})" if answer.fix else answer.reason
-                        self._note(name, "unavailable", reason)
+                        self._note(name, "moot" if answer.moot else "unavailable", reason)
                 except (Interrupted, KeyboardInterrupt):
                     raise
                 except Exception as error:

@@ -12,3 +12,5 @@ class Availability:
     ok: bool
     reason: str = ""
     fix: str = ""
+    moot: bool = False
+    """It could be done, but there is nothing here to do it on: no fault of the machine's."""

@@ -131,6 +131,7 @@ def collectors(records: Iterable[RunRecord]) -> dict[str, dict[str, Any]]:
                     "ok": 0,
                     "unavailable": 0,
                     "failed": 0,
+                    "moot": 0,
                     "reasons": [],
                     "cpu_s": 0.0,
                     "wall_s": 0.0,

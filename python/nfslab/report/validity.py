@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 MAX_CHANGES = 20
 """Changed facts of the machine that are spelled out in one warning."""
+BROKEN = ("unavailable", "failed")
+"""A collector's status in a run that it should have watched and did not."""
 MAX_MESSAGES = 3
 """Different messages of one check that are quoted."""
 COSTLY_CPU_SHARE = 0.05
@@ -261,13 +263,17 @@ def _collectors(counted: Sequence[RunRecord]) -> list[Warning]:
     found = []
     for name, entry in collectors(counted).items():
         bad = entry["unavailable"] + entry["failed"]
+        if not bad and not entry["ok"]:
+            why = "; ".join(entry["reasons"][:MAX_MESSAGES])
+            text = f"collector {name} had nothing to watch in any run: {why}"
+            found.append(Warning("note", "collector", text))
         if bad:
             why = "; ".join(entry["reasons"][:MAX_MESSAGES]) or "no reason recorded"
             text = f"collector {name} did not work in {bad} of {count(len(counted), 'run')}: {why}"
             runs = [
                 record.run_id
                 for record in counted
-                if any(e.collector == name and e.status != "ok" for e in record.evidence)
+                if any(e.collector == name and e.status in BROKEN for e in record.evidence)
             ]
             severity: Severity = "warning" if entry["failed"] else "note"
             found.append(Warning(severity, "collector", text, runs))

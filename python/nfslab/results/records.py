@@ -98,7 +98,7 @@ class EvidenceRecord(Record):
     """What a collector left behind, and what its watching cost."""
 
     collector: str
-    status: Literal["ok", "unavailable", "failed"] = "ok"
+    status: Literal["ok", "unavailable", "failed", "moot"] = "ok"
     reason: str = ""
     tables: list[str] = Field(default_factory=list)
     """Paths of its Parquet files, relative to the run's folder."""

@@ -40,6 +40,8 @@ NOTES = {
     "ones are left out.",
     "device_bytes": "Devices: those of the run's places, then the busiest, at most "
     f"{DEVICES_MOST}.",
+    "rpc_round_trip": "NFS: round trips are means over each interval, from the first send to the "
+    "reply, as the client's own records have them.",
     "network": f"Network interfaces: the busiest, at most {DEVICES_MOST}.",
 }
 """Panel -> what its choice was."""
@@ -211,6 +213,22 @@ def _network(path: Path) -> dict[str, FrameData]:
     return _by_name(path, "interface", {"network": ("rx_bytes_per_s", "tx_bytes_per_s")})
 
 
+RPC_PANELS: dict[str, tuple[str, ...]] = {
+    "rpc_rates": ("enqueued_per_s", "answered_per_s"),
+    "rpc_queue": ("outstanding", "queue"),
+    "rpc_round_trip": ("round_trip_ms",),
+    "rpc_again": ("retransmissions_per_s", "major_timeouts_per_s"),
+}
+
+
+def _rpc(path: Path) -> dict[str, FrameData]:
+    return _by_name(path, "target", RPC_PANELS)
+
+
+def _rpc_tcp(path: Path) -> dict[str, FrameData]:
+    return _by_name(path, "connection", {"rpc_window": ("congestion_window",)})
+
+
 def _pressure(path: Path) -> dict[str, FrameData]:
     return _by_name(path, "resource", {"pressure": ("some_share", "full_share")})
 
@@ -279,4 +297,6 @@ _READERS = {
     "system_pressure": _pressure,
     "system_network": _network,
     "postgres_waits": _waits,
+    "rpc_series": _rpc,
+    "rpc_tcp": _rpc_tcp,
 }
