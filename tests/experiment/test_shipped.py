@@ -42,6 +42,10 @@ def test_the_experiments_that_were_promised_are_there() -> None:
         "bonnie-2001",
         "files-sweep-2004",
         "variants-2003",
+        "placement-nfs-2001",
+        "mount-options-2001",
+        "rpcstat-2001",
+        "nfs-sweep-2004",
     }
     from nfslab.cli.run import EPILOG
 

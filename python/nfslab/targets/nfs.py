@@ -103,7 +103,7 @@ class NfsParameters(TargetParameters):
     disk: str | None = None
     """A disk with a queue: "seek=8ms,rate=20M,commit=2ms"."""
     nvram: Size | None = None
-    """Stable at once until full."""
+    """Stable at once until full; 0 is none."""
     bandwidth: str | None = None
     """Of the wire: "1Gbit"."""
     delay: str | None = None
@@ -147,7 +147,7 @@ class NfsParameters(TargetParameters):
         """Arguments of `nfslab serve`."""
         arguments = [str(folder)] if self.store == "directory" else [f"--{self.store}"]
         for name in ("size", *MODEL):
-            if (value := getattr(self, name)) is not None:
+            if (value := getattr(self, name)) is not None and (name, value) != ("nvram", 0):
                 arguments += [f"--{name}", str(value)]
         for option, values in (("--service-time", self.service_time), ("--stall", self.stall)):
             for value in values:
@@ -168,9 +168,12 @@ class _Up:
         if self.mounted is not None:
             entry, mount = self.mounted
             self.mounted = None
-            # What keeps it busy (a stray process) is no reason to keep it: the entry insists.
-            with contextlib.suppress(Exception):
+            try:
                 mount.unmount()
+            except Exception:
+                # Kept busy by a stray process, or a dead server holds its users: they get errors.
+                with contextlib.suppress(Exception):
+                    mount.unmount("force")
             entry.undo()
         if self.server is not None:
             self.server.stop()
@@ -328,7 +331,7 @@ class NfsTarget(Target):
             return DurabilityRecord(level="volatile", reasons=[reason])
         mount = mount_of(base)
         found = durability_of(mount, block_devices_of(mount))
-        if wanted.nvram is None:
+        if not wanted.nvram:
             return found
         reason = "the modelled NVRAM confirms before the disk has it"
         return weakest([found, DurabilityRecord(level="volatile", reasons=[reason])])
