@@ -100,6 +100,27 @@ def test_a_folder_is_as_durable_as_its_disk(
     target.down(place)
 
 
+def test_ganesha_is_started_and_ended_for_a_run(
+    make: Make, resources: Resources, scratch: Path
+) -> None:
+    target = make(server="ganesha", threads=4, wsize="32k", server_durability="stable")
+    usable = target.check()
+    if not usable.ok:
+        pytest.skip(usable.reason)
+    place = target.up(resources)
+    nfs = place.facts["nfs"]
+    assert (nfs["server"], nfs["served"]["threads"]) == ("ganesha", 4)
+    assert place.durability.level == "stable"
+    (place.path / "file").write_bytes(bytes(range(256)) * 1000)
+    (stored,) = scratch.glob("*/export/data/file")
+    assert stored.read_bytes() == bytes(range(256)) * 1000
+    (base,) = scratch.iterdir()
+    configuration = (base / "ganesha.conf").read_text()
+    assert "RPC_Ioq_ThrdMax = 4;" in configuration
+    target.down(place)
+    assert list(scratch.iterdir()) == []
+
+
 @pytest.fixture
 def export() -> Iterator[str]:
     """A server that is there already: (HOST, port, export)."""
@@ -164,6 +185,7 @@ def test_what_cannot_be_is_a_sentence_and_leaves_nothing(
         {"size": "1G"},
         {"client": "kernel"},
         {"store": "null"},
+        {"server": "ganesha", "nvram": "1M"},
         {"threads": 0},
     ],
 )

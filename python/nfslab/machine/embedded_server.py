@@ -43,6 +43,11 @@ class EmbeddedServer:
     """Store and service model in effect, without where it listens."""
 
     @property
+    def mount_port(self) -> int:
+        """MOUNT is served on the same port."""
+        return self.port
+
+    @property
     def host(self) -> str:
         """The address without the port; IPv6 in brackets."""
         return self.address.rpartition(":")[0]

@@ -1,18 +1,18 @@
 """An NFS export, mounted without the kernel's NFS client: works wherever FUSE does.
 
-    `nfslab serve` (or HOST:/EXPORT)  <──NFSv3──  our client in FUSE  <──  the workload
+    nfslab serve | Ganesha | HOST:/EXPORT  <──NFSv3──  our client in FUSE  <──  the workload
 
-The embedded server is started, given its store and service model, and ended for each run;
-a server elsewhere is only mounted. The mount lives in this process (its threads need no
-Python), so that its client can be watched from here (`client_of`); it goes with the process,
-and the journal finds its place in the tree after a kill.
+The embedded server is started, given its store and service model, and ended for each run,
+NFS-Ganesha likewise; a server elsewhere is only mounted. The mount lives in this process
+(its threads need no Python), so that its client can be watched from here (`client_of`); it
+goes with the process, and the journal finds its place in the tree after a kill.
 
 The mount options in effect are read back and recorded, with what was rounded on the way.
 Server settings and mount options are parameters, hence axes.
 
 Durability: the embedded server on a folder is as durable as that folder (it answers a COMMIT
 after fsync); memory is volatile, and so is what a modelled NVRAM confirmed. Of
-another server only its owner knows: `server_durability`.
+another server (Ganesha too) only its owner knows: `server_durability`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, model_validator
 
 from nfslab.errors import RunFailed, UsageError
-from nfslab.machine import embedded_server
+from nfslab.machine import embedded_server, ganesha
 from nfslab.machine.availability import Availability
 from nfslab.machine.durability import durability_of, weakest
 from nfslab.machine.mounts import block_devices_of, mount_of
@@ -45,9 +45,12 @@ from nfslab.targets.base import (
 if TYPE_CHECKING:
     from nfslab._core import Mount
     from nfslab.machine.embedded_server import EmbeddedServer
+    from nfslab.machine.ganesha import GaneshaServer
     from nfslab.machine.resources import Entry, Resources
 
-EMBEDDED = "embedded"
+EMBEDDED, GANESHA = "embedded", "ganesha"
+OURS = (EMBEDDED, GANESHA)
+"""Servers that are started for a run."""
 FUSE_DEVICE = Path("/dev/fuse")
 FUSE_HELPER = "fusermount3"
 OPTIONS = ("proto", "rsize", "wsize", "nconnect", "timeo", "retrans")
@@ -61,7 +64,7 @@ class NfsParameters(TargetParameters):
     """The server, its store and service model; the client's mount options."""
 
     server: str = EMBEDDED
-    """"embedded", or an export that is there: HOST:/EXPORT."""
+    """"embedded", "ganesha" (NFS-Ganesha on a folder), or an export that is there: HOST:/EXPORT."""
     client: Literal["user"] = "user"
     """Ours, in user space. (A mount by the kernel is a target of kind "path".)"""
     directory: str = "/var/tmp"
@@ -71,7 +74,7 @@ class NfsParameters(TargetParameters):
     size: Size | None = None
     """Embedded, memory: what it may take (1G)."""
     server_durability: Literal["stable", "volatile"] | None = None
-    """Of HOST:/EXPORT: does it keep what it confirmed?"""
+    """Of another server than the embedded one: does it keep what it confirmed?"""
 
     proto: Literal["tcp", "udp", "tcp6", "udp6"] | None = None
     """Transport, as nfs(5)."""
@@ -95,7 +98,7 @@ class NfsParameters(TargetParameters):
     """Further options of nfs(5), one an entry: ["acregmin=1", "nocto"]."""
 
     threads: int | None = Field(default=None, ge=1, le=1024)
-    """Embedded: workers, as nfsd's threads. This and what follows: see docs/server.md."""
+    """Workers, as nfsd's threads. Embedded: this and what follows, see docs/server.md."""
     service_time: list[str] = Field(default_factory=list, max_length=32)
     """Of a call ("200us"), or of one procedure ("WRITE=1ms")."""
     spread: Literal["constant", "exponential"] | None = None
@@ -126,9 +129,11 @@ class NfsParameters(TargetParameters):
             if self.size is not None and self.store == "directory":
                 raise ValueError('size goes with store = "memory"')
             return self
-        if ":/" not in self.server:
-            raise ValueError(f'server is "embedded" or HOST:/EXPORT, not {self.server!r}')
-        given = [name for name in (*MODEL, "service_time", "stall", "size") if getattr(self, name)]
+        if self.server != GANESHA and ":/" not in self.server:
+            known = '"embedded", "ganesha" or HOST:/EXPORT'
+            raise ValueError(f"server is {known}, not {self.server!r}")
+        names = [name for name in MODEL if name != "threads" or self.server != GANESHA]
+        given = [name for name in (*names, "service_time", "stall", "size") if getattr(self, name)]
         if self.store != "directory":
             given.append("store")
         if given:
@@ -160,7 +165,7 @@ class _Up:
 
     def __init__(self, folder: Entry) -> None:
         self.folder = folder
-        self.server: EmbeddedServer | None = None
+        self.server: EmbeddedServer | GaneshaServer | None = None
         self.mounted: tuple[Entry, Mount] | None = None
 
     def undo(self) -> None:
@@ -213,6 +218,8 @@ class NfsTarget(Target):
     def check(self) -> Availability:
         """FUSE, and room for folders; options are read when it is mounted."""
         usable = self.available()
+        if usable.ok and self.parameters.server == GANESHA:
+            usable = ganesha.available()
         return usable_folder(self._directory) if usable.ok else usable
 
     @property
@@ -221,7 +228,7 @@ class NfsTarget(Target):
 
     def free_bytes(self) -> int | None:
         """Of the embedded server's store; None of another's."""
-        if self.parameters.server != EMBEDDED:
+        if self.parameters.server not in OURS:
             return None
         if self.parameters.store == "memory":
             return self.parameters.size or 1 << 30
@@ -262,25 +269,24 @@ class NfsTarget(Target):
         mount = self.client_of(place)
         return {} if mount is None else {"rpc_recorders": mount.recorder()}
 
-    def server_of(self, place: Place) -> EmbeddedServer | None:
-        """The embedded server behind a place that is up."""
+    def server_of(self, place: Place) -> EmbeddedServer | GaneshaServer | None:
+        """The server of ours behind a place that is up."""
         made = self._up.get(place.path)
         return None if made is None else made.server
 
     def _made(self, made: _Up, resources: Resources, owner: int | None) -> Place:
         wanted, base = self.parameters, made.folder.path
         options, source = wanted.options(), wanted.server
-        if wanted.server == EMBEDDED:
+        if wanted.server in OURS:
             export = base / "export"
             export.mkdir(mode=0o755)
-            arguments = wanted.serve_arguments(export)
-            made.server = embedded_server.start(arguments, base, resources)
-            source, port = made.server.source, made.server.port
-            options = [f"port={port}", f"mountport={port}", *options]
+            made.server = server = self._serve(export, base, resources)
+            ports = [f"port={server.port}", f"mountport={server.mount_port}"]
+            source, options = server.source, [*ports, *options]
         point = base / "mount"
         point.mkdir(mode=0o755)
         mount = self._mount(made, resources, source, point, options)
-        if wanted.server == EMBEDDED:
+        if made.server is not None:
             path = point / "data"
             path.mkdir(mode=0o700)
             if owner is not None and owner != os.geteuid():
@@ -291,7 +297,7 @@ class NfsTarget(Target):
         facts: dict[str, Any] = {
             "nfs": {
                 "client": wanted.client,
-                "server": "embedded" if made.server is not None else wanted.server,
+                "server": wanted.server,
                 "options": effective,
                 "options_reported": _in_effect(mount),
                 "adjustments": mount.adjustments(),
@@ -305,6 +311,15 @@ class NfsTarget(Target):
         if wanted.server == EMBEDDED:
             place.durability = self._durability(base)
         return place
+
+    def _serve(
+        self, export: Path, base: Path, resources: Resources
+    ) -> EmbeddedServer | GaneshaServer:
+        """The server of this run, serving `export`."""
+        wanted = self.parameters
+        if wanted.server == GANESHA:
+            return ganesha.start(export, base, resources, wanted.threads)
+        return embedded_server.start(wanted.serve_arguments(export), base, resources)
 
     def _mount(
         self, made: _Up, resources: Resources, source: str, point: Path, options: list[str]
