@@ -1,0 +1,78 @@
+"""The mount made by a user who is not root, through fusermount3."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import nfslab
+import pytest
+from nfslab._core import Server
+from nfslab.machine.users import as_user, reachable_by, unprivileged_user
+
+USER_S_WORK = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from nfslab._core import Mount
+point, ports = sys.argv[2:4]
+mount = Mount("127.0.0.1:/export", point, ports)
+with open(point + "/file", "wb") as file:
+    file.write(b"x" * 3_000_000)
+with open(point + "/file", "rb") as file:
+    assert file.read() == b"x" * 3_000_000
+assert os.stat(point + "/file").st_uid == os.getuid()
+os.rename(point + "/file", point + "/other")
+assert os.listdir(point) == ["other"]
+mount.unmount()
+assert os.listdir(point) == []
+print("done")
+"""
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder of the user's own that the user can reach."""
+    user = unprivileged_user()
+    if user is None:
+        pytest.skip("only root can become another user")
+    if shutil.which("fusermount3") is None:
+        pytest.skip("no fusermount3 (Debian: apt-get install fuse3)")
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        pytest.skip("/dev/fuse may not be opened")
+    folder = Path(tempfile.mkdtemp(prefix="nfslab-test-", dir="/var/tmp"))
+    os.chown(folder, user, pwd.getpwuid(user).pw_gid)
+    yield folder
+    subprocess.run(["umount", "-l", folder], capture_output=True, check=False)
+    shutil.rmtree(folder)
+
+
+def interpreter(user: int, package: Path) -> str:
+    """A Python that the user may run, and the package for it."""
+    if not reachable_by(package, user).ok:
+        pytest.skip("another user cannot reach this folder")
+    for program in (sys.executable, "/usr/bin/python3"):
+        argv = [*as_user(user), program, "-c", "import sys; assert sys.version_info >= (3, 11)"]
+        if subprocess.run(argv, capture_output=True, check=False).returncode == 0:
+            return program
+    pytest.skip("no Python 3.11 that another user may run")
+
+
+def test_an_ordinary_user_mounts_writes_reads_and_unmounts(place: Path) -> None:
+    user = place.stat().st_uid
+    package = Path(nfslab.__file__).parents[1]
+    program = interpreter(user, package)
+    with Server(json.dumps({"store": "memory"})) as server:
+        # The export's root belongs to root.
+        given = f"port={server.port},mountport={server.port}"
+        done = subprocess.run(
+            [*as_user(user), program, "-c", USER_S_WORK, str(package), str(place), given],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+    assert (done.stdout, done.returncode) == ("done\n", 0), done.stderr
