@@ -1,6 +1,7 @@
 """PostgreSQL on the mount, over the directory store: load, the TPC-B invariant, a kill, recovery.
 
-`NFSLAB_PGBENCH_S` is the length of the load (10 s unless given).
+`NFSLAB_PGBENCH_S` is the length of the load (10 s unless given). `NFSLAB_KILLS_S` is that of the
+load under which the server is killed and started again every `NFSLAB_KILL_EVERY_S` (12 and 4 s).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -21,6 +23,8 @@ from nfslab._core import Mount, Server
 USER = 65534
 """PostgreSQL refuses to run as root."""
 LOAD_S = int(os.environ.get("NFSLAB_PGBENCH_S", "10"))
+KILLS_S = int(os.environ.get("NFSLAB_KILLS_S", "12"))
+KILL_EVERY_S = int(os.environ.get("NFSLAB_KILL_EVERY_S", "4"))
 PATIENCE_S = 120
 BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 
@@ -48,7 +52,7 @@ class Postgres:
 
     def run(self, program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            self._argv(program, *arguments),
+            self.argv(program, *arguments),
             capture_output=True,
             text=True,
             timeout=PATIENCE_S + LOAD_S,
@@ -58,7 +62,13 @@ class Postgres:
         assert done.returncode == 0, f"{program}: {done.stdout}\n{done.stderr}"
         return done
 
-    def _argv(self, program: str, *arguments: object) -> list[str]:
+    def spawn(self, program: str, *arguments: object) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self.argv(program, *arguments),
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd="/",
+        )  # fmt: skip
+
+    def argv(self, program: str, *arguments: object) -> list[str]:
         become = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"]
         return [*become, str(BINARIES[-1] / program), *map(str, arguments)]
 
@@ -66,10 +76,10 @@ class Postgres:
         arguments = ["-D", self.data, "-k", self.sockets, "-c", "listen_addresses="]
         with (self.sockets / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                self._argv("postgres", *arguments), stdout=log, stderr=log, cwd="/"
+                self.argv("postgres", *arguments), stdout=log, stderr=log, cwd="/"
             )
         deadline = time.monotonic() + PATIENCE_S
-        asked = self._argv("pg_isready", "-q", "-h", self.sockets)
+        asked = self.argv("pg_isready", "-q", "-h", self.sockets)
         while subprocess.run(asked, check=False, cwd="/").returncode != 0:
             assert self.process.poll() is None, (self.sockets / "log").read_text()
             assert time.monotonic() < deadline, (self.sockets / "log").read_text()
@@ -105,17 +115,65 @@ def cluster_in(root: Path, more: str) -> Iterator[Postgres]:
         folder.mkdir()
     os.chown(sockets, USER, USER)
     with Server(json.dumps({"store": "directory", "path": str(store)})) as server:
-        options = f"port={server.port},mountport={server.port},{more}"
-        mount = Mount("127.0.0.1:/export", place, options)
-        cluster = Postgres(place / "data", sockets)
+        yield from cluster_on(server.port, place, sockets, more)
+
+
+def cluster_on(port: int, place: Path, sockets: Path, more: str = "") -> Iterator[Postgres]:
+    """A mount of the server on this port, and a cluster on that."""
+    mount = Mount("127.0.0.1:/export", place, f"port={port},mountport={port},{more}")
+    cluster = Postgres(place / "data", sockets)
+    try:
+        cluster.data.mkdir(mode=0o700)
+        os.chown(cluster.data, USER, USER)
+        yield cluster
+    finally:
+        if cluster.process is not None:
+            cluster.end(signal.SIGKILL)
+        mount.unmount("force")
+
+
+class Served:
+    """`nfslab serve` on a folder, killed and started again on the same port."""
+
+    def __init__(self, store: Path) -> None:
+        self.store = store
+        self.port = 0
+        self.kills = 0
+        self.start()
+
+    def start(self) -> None:
+        argv = [sys.executable, "-m", "nfslab", "serve", str(self.store), "--json"]
+        self.process = subprocess.Popen(
+            [*argv, "--port", str(self.port)], stdout=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout is not None
+        self.port = json.loads(self.process.stdout.readline())["port"]
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def kill_and_start(self) -> None:
+        self.end()
+        self.kills += 1
+        self.start()
+
+
+@pytest.fixture
+def killed() -> Iterator[tuple[Served, Postgres]]:
+    """A server in a process of its own, and a cluster on a mount of it."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        store, place, sockets = (Path(folder) / name for name in ("store", "mnt", "run"))
+        for made in store, place, sockets:
+            made.mkdir()
+        os.chown(sockets, USER, USER)
+        served = Served(store)
         try:
-            cluster.data.mkdir(mode=0o700)
-            os.chown(cluster.data, USER, USER)
-            yield cluster
+            for cluster in cluster_on(served.port, place, sockets, "timeo=10"):
+                yield served, cluster
         finally:
-            if cluster.process is not None:
-                cluster.end(signal.SIGKILL)
-            mount.unmount("force")
+            served.end()
 
 
 @pytest.mark.parametrize("postgres", ["", "rsize=32k,wsize=32k,nconnect=2"], indirect=True)
@@ -134,6 +192,32 @@ def test_load_kill_and_recovery(postgres: Postgres) -> None:
     check_invariant(postgres)
     # Each transaction that was confirmed before the kill is there.
     assert int(postgres.ask("select count(*) from pgbench_history")) == count
+    if (BINARIES[-1] / "pg_amcheck").exists():
+        postgres.ask("create extension if not exists amcheck")
+        postgres.run("pg_amcheck", *where, "-d", "postgres", "--heapallindexed")
+    postgres.end(signal.SIGINT)
+
+
+@pytest.mark.timeout(KILLS_S + 4 * PATIENCE_S)
+def test_a_server_killed_again_and_again_loses_nothing(killed: tuple[Served, Postgres]) -> None:
+    served, postgres = killed
+    postgres.run("initdb", "-D", postgres.data, "-U", "postgres", "-A", "trust")
+    postgres.start()
+    where = ["-h", postgres.sockets, "-U", "postgres"]
+    postgres.run("pgbench", *where, "-i", "-q", "-s", 2, "postgres")
+    load = postgres.spawn("pgbench", *where, "-n", "-c", 4, "-T", KILLS_S, "postgres")
+    while True:
+        try:
+            said, _ = load.communicate(timeout=KILL_EVERY_S)
+            break
+        except subprocess.TimeoutExpired:
+            served.kill_and_start()
+    assert served.kills >= KILLS_S // KILL_EVERY_S - 1
+    assert load.returncode == 0, said
+    assert "number of failed transactions: 0" in said, said
+    done = int(said.split("number of transactions actually processed: ")[1].split()[0])
+    assert int(postgres.ask("select count(*) from pgbench_history")) == done
+    check_invariant(postgres)
     if (BINARIES[-1] / "pg_amcheck").exists():
         postgres.ask("create extension if not exists amcheck")
         postgres.run("pg_amcheck", *where, "-d", "postgres", "--heapallindexed")
