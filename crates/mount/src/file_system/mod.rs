@@ -50,6 +50,9 @@ impl Filesystem for FileSystem {
     fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> io::Result<()> {
         let options = &self.0.options;
         let mut wanted = InitFlags::FUSE_PARALLEL_DIROPS | InitFlags::FUSE_ASYNC_DIO;
+        // Set-user-id bits of a file that is written are the server's to clear. The kernel would
+        // ask for it as the writer, who may not change modes, and refuse the write.
+        wanted |= InitFlags::FUSE_HANDLE_KILLPRIV;
         if options.readdirplus {
             wanted |= InitFlags::FUSE_DO_READDIRPLUS | InitFlags::FUSE_READDIRPLUS_AUTO;
         }

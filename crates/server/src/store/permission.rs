@@ -47,6 +47,21 @@ pub fn may_write(attributes: &fattr3, caller: &Caller) -> bool {
     caller.uid == attributes.uid || granted(attributes, caller) & WRITE != 0
 }
 
+/// The mode that a file has after this caller wrote to it, if that is another one: anybody but root
+/// takes the set-user-id bit away, and the set-group-id bit where it is not mandatory locking's (as
+/// Linux does, `setattr_should_drop_suidgid`).
+#[must_use]
+pub fn mode_after_write(mode: u32, caller: &Caller) -> Option<u32> {
+    const SET_USER_ID: u32 = 0o4000;
+    const SET_GROUP_ID: u32 = 0o2000;
+    const GROUP_EXECUTE: u32 = 0o010;
+    let mut dropped = mode & SET_USER_ID;
+    if mode & GROUP_EXECUTE != 0 {
+        dropped |= mode & SET_GROUP_ID;
+    }
+    (dropped != 0 && caller.uid != 0).then_some(mode & 0o7777 & !dropped)
+}
+
 /// True if the caller may remove the object `victim` from the directory `dir`, given that it may
 /// write to the directory (sticky directories: only one's own).
 #[must_use]

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use hashbrown::HashMap;
+use rustix::fs::{Mode, fchmod};
 use rustix::io::Errno;
 use wire::nfs3::{ftype3, nfsstat3, stable_how};
 
@@ -16,7 +17,7 @@ use super::DirectoryStore;
 use super::identity::{act_as, act_as_server};
 use super::kernel::{may_access, proc_path, status_of};
 use super::locate::{Object, attributes};
-use crate::store::permission::{may_read, may_write};
+use crate::store::permission::{may_read, may_write, mode_after_write};
 use crate::store::{Chunk, FILE_BYTES_MAX, Payload, READ_BYTES_MAX, ReadDone};
 use crate::{Caller, Handle};
 
@@ -147,6 +148,19 @@ impl DirectoryStore {
             count: count as u32,
             eof: offset.saturating_add(count as u64) >= size,
         })
+    }
+
+    /// Takes set-id bits away that a writer other than root takes away.
+    pub(super) fn drop_set_ids(
+        &self,
+        caller: &Caller,
+        object: &Object,
+        file: &File,
+    ) -> Result<(), nfsstat3> {
+        match mode_after_write(attributes(&object.stat).mode, caller) {
+            Some(mode) => fchmod(file, Mode::from_raw_mode(mode)).map_err(status_of),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn write_file(&self, file: &File, offset: u64, data: &[u8]) -> Result<(), nfsstat3> {

@@ -329,6 +329,7 @@ impl Store for DirectoryStore {
         let (open, wcc) = self.change(file, |object| {
             let open = self.open_file(file, object)?;
             self.check_data(caller, object, true)?;
+            self.drop_set_ids(caller, object, &open)?;
             self.write_file(&open, offset, data)?;
             Ok(open)
         })?;

@@ -5,7 +5,7 @@ use wire::nfs3::nfsstat3;
 use super::inode::Kind;
 use super::{State, now};
 use crate::Caller;
-use crate::store::permission::{may_read, may_write};
+use crate::store::permission::{may_read, may_write, mode_after_write};
 use crate::store::{FILE_BYTES_MAX, Payload, READ_BYTES_MAX, ReadDone};
 
 impl State {
@@ -65,6 +65,7 @@ impl State {
         // A file that was used is no longer the fresh one of an exclusive CREATE.
         *verifier = None;
         content.write(offset, data);
+        inode.mode = mode_after_write(inode.mode, caller).unwrap_or(inode.mode);
         inode.size = inode.size.max(end);
         inode.mtime = now();
         inode.ctime = inode.mtime;
