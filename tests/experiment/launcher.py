@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from pathlib import Path
 
@@ -13,7 +12,5 @@ from nfslab.cli import main
 from tests.experiment import fakes
 
 if __name__ == "__main__":
-    # Tests that run under nohup ignore it; what is ignored at the start stays so.
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     fakes.register()
     main()

@@ -90,7 +90,12 @@ def test_a_request_to_stop_keeps_what_is_finished(
     name: str,
 ) -> None:
     path = experiment_file(('data = "one"', 'data = "one"\nmeasure_s = 0.5\nchild = true'))
-    process = start("run", str(path))
+    # Tests may run under nohup, and what is ignored at the start stays so.
+    before = signal.signal(number, signal.SIG_DFL)
+    try:
+        process = start("run", str(path))
+    finally:
+        signal.signal(number, before)
     wait_until(phase_reached(tmp_path, 1), process)
     process.send_signal(number)
     _, errors = process.communicate(timeout=DEADLINE_S)
