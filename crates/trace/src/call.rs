@@ -185,27 +185,6 @@ impl Brief {
 }
 
 impl Call {
-    /// What the table per operation counts of it.
-    #[inline]
-    pub fn brief(&self) -> Brief {
-        Brief {
-            call_first_ns: self.call_first.time_ns,
-            latency_ns: self.latency_ns(),
-            program: self.program,
-            version: self.version,
-            procedure: self.procedure,
-            operation: self.operation,
-            minor_version: self.minor_version,
-            operations: self.operations,
-            operations_done: self.operations_done,
-            outcome: self.outcome,
-            sends: self.sends,
-            replies: self.replies,
-            bytes_read: self.bytes_read,
-            bytes_written: self.bytes_written,
-        }
-    }
-
     /// First byte of the first send to first byte of the first reply; may be negative in a
     /// disordered capture (it is kept, and counted as an anomaly).
     #[inline(always)]

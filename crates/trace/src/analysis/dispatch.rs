@@ -206,14 +206,10 @@ impl Output for Dispatch {
     }
 
     fn call(&mut self, call: &Call, names: &Names) {
-        self.settled += 1;
         if !self.counts(call.call_first.time_ns) {
             return;
         }
         for running in &mut self.lenses {
-            if running.interest.briefs {
-                running.lens.brief(&call.brief(), names);
-            }
             if running.interest.calls {
                 running.lens.call(call, names);
             }

@@ -67,16 +67,16 @@ pub trait Output {
     fn wants_files(&self) -> bool {
         true
     }
-    /// Whether [`Output::call`] is wanted. If not, and neither messages nor files are, settled
-    /// calls are given out as [`Output::brief`] instead.
+    /// Whether [`Output::call`] is wanted. If not, and neither messages nor files are, no more is
+    /// kept of a call than its brief.
     fn wants_calls(&self) -> bool {
         true
     }
     /// Something happened.
     fn event(&mut self, event: &Event<'_>, names: &Names);
-    /// A call is settled, of which no more is wanted.
-    fn brief(&mut self, _brief: &Brief, _names: &Names) {}
-    /// A call is settled.
+    /// A call is settled: what is counted of it.
+    fn brief(&mut self, brief: &Brief, names: &Names);
+    /// The same call with all that is known of it, if details are kept.
     fn call(&mut self, call: &Call, names: &Names);
 }
 
@@ -377,17 +377,15 @@ impl<O: Output> Calls<O> {
             return;
         };
         let (peer, reconnected) = (open.peer, open.marks & marks::RECONNECTED != 0);
-        match self.table.detail(number) {
-            None => self.output.brief(&open.brief(), &self.names),
-            Some(detail) => {
-                let (kept, detail) = (*open, *detail);
-                if let Some(pair) = self.peers.get(peer) {
-                    let call = Open { kept, detail }.call(number, pair);
-                    self.output.call(&call, &self.names);
-                }
-                if detail.steps_bytes > 0 {
-                    self.pool.release_before(detail.steps_at);
-                }
+        self.output.brief(&open.brief(), &self.names);
+        if let Some(detail) = self.table.detail(number) {
+            let (kept, detail) = (*open, *detail);
+            if let Some(pair) = self.peers.get(peer) {
+                let call = Open { kept, detail }.call(number, pair);
+                self.output.call(&call, &self.names);
+            }
+            if detail.steps_bytes > 0 {
+                self.pool.release_before(detail.steps_at);
             }
         }
         if reconnected {

@@ -238,10 +238,9 @@ impl Kept {
     /// As the table per operation counts it.
     #[inline(always)]
     pub fn brief(&self) -> Brief {
-        let latency_ns = self.reply_first_ns - self.call_first_ns;
         Brief {
             call_first_ns: self.call_first_ns,
-            latency_ns: (self.replies > 0).then_some(latency_ns),
+            latency_ns: (self.replies > 0).then(|| self.reply_first_ns - self.call_first_ns),
             program: self.program,
             version: self.version,
             procedure: self.procedure,

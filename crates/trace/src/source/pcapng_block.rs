@@ -12,6 +12,9 @@ const OPTION_SYSTEM_DROPS: u16 = 7;
 /// `drops_count` of an obsolete packet block that does not know.
 const DROPS_UNKNOWN: u16 = u16::MAX;
 const NS_PER_S: i64 = 1_000_000_000;
+/// Furthest time from 1970: 146 years, which is more than a pcap file can state. The distance of any
+/// two times then fits into 64 bits with its sign.
+const MAX_TIME_NS: u64 = 1 << 62;
 
 /// Byte order of a section.
 #[derive(Clone, Copy, Debug)]
@@ -150,12 +153,13 @@ impl Interface {
         })
     }
 
-    /// Nanoseconds since 1970 of a time in this interface's units; `None` if it has none (beyond
-    /// the year 2262).
+    /// Nanoseconds since 1970 of a time in this interface's units; `None` if it has none that is
+    /// believed ([`MAX_TIME_NS`]).
     #[inline(always)]
     pub(super) fn time_ns(&self, units: u64) -> Option<i64> {
         let ns = i64::try_from(self.scale.to_ns(units)).ok()?;
-        ns.checked_add(self.offset_ns)
+        let time_ns = ns.checked_add(self.offset_ns)?;
+        (time_ns.unsigned_abs() <= MAX_TIME_NS).then_some(time_ns)
     }
 
     pub(super) fn dropped_before(&mut self, drops: u64) {

@@ -13,7 +13,7 @@ use super::direction::Direction;
 use super::framing::{Role, Step};
 use super::table::Side;
 use super::{Message, Sink};
-use crate::block::{ACK, FIN, RST, SYN, Segment, Transport};
+use crate::block::{ACK, FIN, RST, SYN, Segment};
 use crate::call::Stamp;
 
 /// The bit of a record mark that ends a record.
@@ -79,21 +79,8 @@ impl Connection {
             frame: segment.frame,
         };
         ours.framer.first = stamp;
-        sink.message(&Message {
-            connection: number,
-            from: &segment.source,
-            to: &segment.destination,
-            transport: Transport::Tcp,
-            head: message,
-            missing: 0,
-            tail: &[],
-            complete: true,
-            wire_bytes: message.len() as u32,
-            first: stamp,
-            last: stamp,
-            resynchronised: false,
-            ip_id: 0,
-        });
+        let ends = [&segment.source, &segment.destination];
+        sink.message(&Message::whole(number, ends, message, stamp, false));
         true
     }
 }

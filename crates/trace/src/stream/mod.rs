@@ -86,6 +86,34 @@ pub struct Message<'a> {
     pub ip_id: u32,
 }
 
+impl<'a> Message<'a> {
+    /// A record of one fragment that lies whole in one segment, as most do.
+    #[inline(always)]
+    fn whole(
+        connection: u32,
+        [from, to]: [&'a Endpoint; 2],
+        head: &'a [u8],
+        stamp: Stamp,
+        resynchronised: bool,
+    ) -> Self {
+        Message {
+            connection,
+            from,
+            to,
+            transport: Transport::Tcp,
+            head,
+            missing: 0,
+            tail: &[],
+            complete: true,
+            wire_bytes: head.len() as u32,
+            first: stamp,
+            last: stamp,
+            resynchronised,
+            ip_id: 0,
+        }
+    }
+}
+
 /// How much of a long message is of use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {

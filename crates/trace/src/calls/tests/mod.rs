@@ -8,7 +8,7 @@ mod naming;
 
 use super::{Calls, Output};
 use crate::block::{Endpoint, Host, Transport};
-use crate::call::{Call, Stamp};
+use crate::call::{Brief, Call, Stamp};
 use crate::event::Event;
 use crate::names::Names;
 use crate::stream::{Message, Sink};
@@ -99,6 +99,8 @@ pub(super) fn getattr_reply(xid: u32) -> Vec<u8> {
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) calls: Vec<Call>,
+    /// What was counted of each, told before it.
+    pub(super) briefs: Vec<Brief>,
     /// Path of each call's file when it was given out.
     pub(super) paths: Vec<Option<String>>,
     /// `s` sent, `S` sent again, `r` replied, `R` duplicate; with the call's number.
@@ -123,7 +125,14 @@ impl Output for Seen {
         self.events.push((kind, call.number));
     }
 
+    fn brief(&mut self, brief: &Brief, _: &Names) {
+        self.briefs.push(*brief);
+    }
+
     fn call(&mut self, call: &Call, names: &Names) {
+        let brief = self.briefs.last();
+        assert_eq!(brief.map(|brief| brief.latency_ns), Some(call.latency_ns()));
+        assert_eq!(brief.map(|brief| brief.outcome), Some(call.outcome));
         self.paths.push(call.file.and_then(|file| names.path(file)));
         self.calls.push(*call);
     }

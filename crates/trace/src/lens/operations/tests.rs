@@ -3,21 +3,13 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{Call, Stamp};
 
 const MOUNT: u32 = 100_005;
 
-fn call(version: u32, operation: u32, latency_ns: Option<i64>, outcome: Outcome) -> Call {
-    let first = Stamp {
-        time_ns: 1_000_000_000,
-        frame: 1,
-    };
-    Call {
-        call_first: first,
-        reply_first: latency_ns.map(|latency_ns| Stamp {
-            time_ns: first.time_ns + latency_ns,
-            frame: 2,
-        }),
+fn call(version: u32, operation: u32, latency_ns: Option<i64>, outcome: Outcome) -> Brief {
+    Brief {
+        call_first_ns: 1_000_000_000,
+        latency_ns,
         program: NFS,
         version,
         procedure: if version == 4 { COMPOUND } else { operation },
@@ -25,14 +17,14 @@ fn call(version: u32, operation: u32, latency_ns: Option<i64>, outcome: Outcome)
         outcome,
         sends: 1,
         replies: u16::from(latency_ns.is_some()),
-        ..Call::default()
+        ..Brief::default()
     }
 }
 
-fn table(calls: &[Call], names: &Names) -> Vec<Value> {
+fn table(calls: &[Brief], names: &Names) -> Vec<Value> {
     let mut lens = Operations::default();
     for call in calls {
-        lens.brief(&call.brief(), names);
+        lens.brief(call, names);
     }
     match lens.finish(names, &Extent::default()).json {
         Value::Array(rows) => rows,
@@ -118,7 +110,7 @@ fn quantiles_stay_within_the_stated_error() {
             10f64.powf(exponent) as i64
         })
         .collect();
-    let calls: Vec<Call> = latencies
+    let calls: Vec<Brief> = latencies
         .iter()
         .map(|latency_ns| call(3, 6, Some(*latency_ns), Outcome::Status(0)))
         .collect();
@@ -152,7 +144,7 @@ fn quantiles_stay_within_the_stated_error() {
 #[test]
 fn zero_is_a_latency_and_negative_ones_are_kept_apart() {
     let latencies = [-500, 0, 0, 10, 20, 4_000_000_000_000];
-    let calls: Vec<Call> = latencies
+    let calls: Vec<Brief> = latencies
         .iter()
         .map(|latency_ns| call(3, 6, Some(*latency_ns), Outcome::Status(0)))
         .collect();
@@ -188,7 +180,7 @@ fn compounds_and_the_operations_inside() {
     let mut names = Names::default();
     let up = list(&mut names, &[PUTROOTFH, LOOKUPP, GETFH]);
     let handle = list(&mut names, &[PUTROOTFH, SAVEFH, GETFH, GETFH]);
-    let compound = |id, operation, latency_ns, outcome, done| Call {
+    let compound = |id, operation, latency_ns, outcome, done| Brief {
         operations: Some(id),
         operations_done: done,
         ..call(4, operation, latency_ns, outcome)
@@ -251,7 +243,7 @@ fn a_procedure_that_nfsv4_lacks_is_no_operation() {
     let mut names = Names::default();
     let mut compound = call(4, GETATTR, Some(1000), Outcome::Status(0));
     compound.operations = Some(list(&mut names, &[GETATTR]));
-    let alien = Call {
+    let alien = Brief {
         procedure: GETATTR,
         ..call(4, GETATTR, Some(9_000_000), Outcome::Status(0))
     };
@@ -286,8 +278,8 @@ fn payload_belongs_to_the_operation_that_moves_it() {
 #[test]
 fn what_does_not_fit_is_counted_together() {
     let calls = 2_000_000 / 50;
-    let strange: Vec<Call> = (0..calls)
-        .map(|number| Call {
+    let strange: Vec<Brief> = (0..calls)
+        .map(|number| Brief {
             program: 200_000 + number / 400,
             version: number % 2,
             procedure: number % 400,

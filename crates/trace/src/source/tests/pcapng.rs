@@ -55,6 +55,31 @@ fn resolutions_and_offsets() {
 }
 
 #[test]
+fn times_whose_distance_would_not_fit_are_damage() {
+    let frame = udp_frame(b"abcd");
+    // 2^62 ns are 4,611,686,018.4 s; the packet's own second comes on top.
+    for (offset_s, believed) in [
+        (4_611_686_016, true),
+        (4_611_686_018, false),
+        (-4_611_686_019, true),
+        (-4_611_686_020, false),
+        (i64::MAX / 1_000_000_000, false),
+        (i64::MIN / 1_000_000_000, false),
+    ] {
+        let options = option(14, &i64::to_le_bytes(offset_s), false);
+        let file = [
+            section(false),
+            interface(ETHERNET, 0, &options, false),
+            enhanced(0, 1_000_000, &frame, &[], false),
+        ];
+        let (found, totals) = read_bytes(&file.concat()).expect("a capture");
+        assert_eq!(found.len(), usize::from(believed), "{offset_s}");
+        let damaged: &[_] = &[("damaged_packet_header", 1)];
+        assert_eq!(odd(&totals), if believed { &[] } else { damaged });
+    }
+}
+
+#[test]
 fn sections_of_both_byte_orders_begin_anew() {
     let mut file = Vec::new();
     for (number, big) in [false, true, false].into_iter().enumerate() {

@@ -12,7 +12,6 @@ use super::super::belief::{Belief, Trust, believable_in_step, believe};
 use super::super::shared::Scene;
 use super::super::{Message, Sink};
 use super::{Framer, Role, role_of};
-use crate::block::Transport;
 use crate::call::Stamp;
 
 /// Shortest whole reply: a denied one.
@@ -50,21 +49,10 @@ impl Framer {
         if self.role == Role::Unknown && message.get(7) == Some(&0) {
             self.role = role_of(message);
         }
-        scene.sink.message(&Message {
-            connection: scene.connection,
-            from: scene.from,
-            to: scene.to,
-            transport: Transport::Tcp,
-            head: message,
-            missing: 0,
-            tail: &[],
-            complete: true,
-            wire_bytes: message.len() as u32,
-            first: self.first,
-            last: stamp,
-            resynchronised: self.resynchronised,
-            ip_id: 0,
-        });
+        let ends = [scene.from, scene.to];
+        let resynchronised = self.resynchronised;
+        let whole = Message::whole(scene.connection, ends, message, stamp, resynchronised);
+        scene.sink.message(&whole);
     }
 
     #[inline(never)]
