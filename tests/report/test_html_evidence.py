@@ -10,8 +10,6 @@ import pytest
 from nfslab.report.html.evidence import read_evidence
 from nfslab.report.html.grid import Grid
 from nfslab.report.html.panels import arrange
-from nfslab.report.validity import _collectors
-from nfslab.results.records import EvidenceRecord, RunRecord
 
 MS = 1_000_000
 
@@ -57,27 +55,3 @@ def test_what_an_nfs_client_recorded_is_drawn(tmp_path: Path, again: float, show
     labels = [series["label"] for series in panels["rpc_rates"]["series"]]
     assert labels == ["data entering", "data answered", "wal entering", "wal answered"]
     assert ("rpc_again" in panels) == shown, "nothing sent again: no panel of it"
-
-
-def ran(number: int, status: str) -> RunRecord:
-    reason = "no NFS here" if status != "ok" else ""
-    entry = EvidenceRecord.model_validate({"collector": "rpc", "status": status, "reason": reason})
-    return RunRecord(
-        run_id=f"b{number:03}", experiment="x", identity="x", point_id="p", point_index=0,
-        block=number, position=number, factors={}, settings={}, parameters={}, status="ok",
-        started_unix_ns=0, duration_ns=0, evidence=[entry],
-    )  # fmt: skip
-
-
-def told(*statuses: str) -> list[tuple[str, str]]:
-    found = _collectors([ran(number, status) for number, status in enumerate(statuses)])
-    return [(warning.severity, warning.text) for warning in found]
-
-
-def test_a_collector_with_nothing_to_watch_is_no_fault() -> None:
-    assert told("ok", "moot") == []
-    nothing = "collector rpc had nothing to watch in any run: no NFS here"
-    assert told("moot", "moot") == [("note", nothing)]
-    ((severity, text),) = told("ok", "moot", "failed")
-    assert severity == "warning"
-    assert "did not work in 1 of 3 runs" in text

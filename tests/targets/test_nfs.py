@@ -192,3 +192,11 @@ def test_what_cannot_be_is_a_sentence_and_leaves_nothing(
 def test_settings_that_do_not_go_together_are_refused(parameters: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         NfsParameters(**parameters)  # type: ignore[arg-type]
+
+
+def test_zero_is_a_value_too() -> None:
+    assert NfsParameters(retrans=0).options() == ["retrans=0"]
+    # Given to a server that is not ours, even a zero is a setting it does not have.
+    for setting in ({"seed": 0}, {"nvram": 0}, {"loss": 0.0}):
+        with pytest.raises(ValidationError, match="settings of the embedded server only"):
+            NfsParameters.model_validate({"server": "filer:/export", **setting})

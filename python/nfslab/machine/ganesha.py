@@ -4,8 +4,8 @@ Ganesha insists on a portmapper for NFSv3. It gets one of its own, in namespaces
 else is: rpcbind runs without a network that anybody sees, and both have a /run of their own,
 through whose socket they meet. Clients are given the ports. Needs root.
 
-Source: the options of nfs-ganesha(8) and its configuration manuals (ganesha-core-config,
-ganesha-rados-config are not needed); FSAL VFS exports a local folder.
+Source: ganesha.nfsd(8), ganesha-core-config(8), ganesha-export-config(8); FSAL VFS exports a
+local folder.
 """
 
 from __future__ import annotations

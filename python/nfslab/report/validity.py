@@ -56,7 +56,7 @@ def warnings_of(
         *_build(machines),
         *_places(outcomes),
         *_page_cache(counted),
-        *_collectors(counted),
+        *collector_warnings(counted),
         *_odd_values(outcomes),
         *_attempts(outcomes),
         *_order(outcomes),
@@ -258,7 +258,7 @@ def _page_cache(counted: Sequence[RunRecord]) -> list[Warning]:
     return []
 
 
-def _collectors(counted: Sequence[RunRecord]) -> list[Warning]:
+def collector_warnings(counted: Sequence[RunRecord]) -> list[Warning]:
     """Collectors that did not work, or that cost enough to disturb."""
     found = []
     for name, entry in collectors(counted).items():

@@ -93,6 +93,12 @@ class Target(ABC):
         """Can *this* target be made, with its parameters? Called before the first run."""
         return self.available()
 
+    def require(self) -> None:
+        """`check`, where going on makes no sense without; RunFailed."""
+        usable = self.check()
+        if not usable.ok:
+            raise RunFailed(f"target {self.name!r}: {usable.reason}", fix=usable.fix)
+
     @abstractmethod
     def free_bytes(self) -> int | None:
         """Space that a run can use, for the plan's estimate; None when not known yet."""
@@ -173,17 +179,11 @@ class FolderTarget(Target):
 
     def free_bytes(self) -> int | None:
         """Space for an unprivileged user in the folder; None when it cannot be asked."""
-        try:
-            space = os.statvfs(self.parent)
-        except OSError:
-            return None
-        return space.f_bavail * space.f_frsize
+        return free_bytes_of(self.parent)
 
     def up(self, resources: Resources, *, owner: int | None = None) -> Place:
         """A folder `nfslab-<token>-<target>` of our own; RunFailed."""
-        usable = self.check()
-        if not usable.ok:
-            raise RunFailed(f"target {self.name!r}: {usable.reason}", fix=usable.fix)
+        self.require()
         entry = own_folder(self, self.parent, resources, owner)
         try:
             place = describe(self, entry.path, stated=self.stated_durability)
@@ -197,6 +197,15 @@ class FolderTarget(Target):
         """Remove the folder with all in it."""
         if (entry := self._entries.pop(place.path, None)) is not None:
             entry.undo()
+
+
+def free_bytes_of(folder: Path) -> int | None:
+    """Space for an unprivileged user in a folder; None when it cannot be asked."""
+    try:
+        space = os.statvfs(folder)
+    except OSError:
+        return None
+    return space.f_bavail * space.f_frsize
 
 
 def usable_folder(folder: Path, minimum_free_bytes: int = 0) -> Availability:

@@ -38,6 +38,7 @@ from nfslab.targets.base import (
     Target,
     TargetParameters,
     describe,
+    free_bytes_of,
     own_folder,
     usable_folder,
 )
@@ -133,7 +134,8 @@ class NfsParameters(TargetParameters):
             known = '"embedded", "ganesha" or HOST:/EXPORT'
             raise ValueError(f"server is {known}, not {self.server!r}")
         names = [name for name in MODEL if name != "threads" or self.server != GANESHA]
-        given = [name for name in (*names, "service_time", "stall", "size") if getattr(self, name)]
+        given = [name for name in (*names, "size") if getattr(self, name) is not None]
+        given += [name for name in ("service_time", "stall") if getattr(self, name)]
         if self.store != "directory":
             given.append("store")
         if given:
@@ -142,7 +144,8 @@ class NfsParameters(TargetParameters):
 
     def options(self) -> list[str]:
         """The mount options asked for, one an entry."""
-        asked = [f"{name}={value}" for name in OPTIONS if (value := getattr(self, name))]
+        named = ((name, getattr(self, name)) for name in OPTIONS)
+        asked = [f"{name}={value}" for name, value in named if value is not None]
         for yes, no in FLAGS:
             if (flag := getattr(self, yes)) is not None:
                 asked.append(yes if flag else no)
@@ -232,17 +235,11 @@ class NfsTarget(Target):
             return None
         if self.parameters.store == "memory":
             return self.parameters.size or 1 << 30
-        try:
-            space = os.statvfs(self._directory)
-        except OSError:
-            return None
-        return space.f_bavail * space.f_frsize
+        return free_bytes_of(self._directory)
 
     def up(self, resources: Resources, *, owner: int | None = None) -> Place:
         """Start the server, mount its export, make an empty folder on it; RunFailed."""
-        usable = self.check()
-        if not usable.ok:
-            raise RunFailed(f"target {self.name!r}: {usable.reason}", fix=usable.fix)
+        self.require()
         made = _Up(own_folder(self, self._directory, resources, owner))
         try:
             place = self._made(made, resources, owner)

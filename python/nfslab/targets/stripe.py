@@ -170,9 +170,7 @@ class StripeTarget(Target):
 
     def up(self, resources: Resources, *, owner: int | None = None) -> Place:
         """Make the stripe, mount it, make an empty folder on it; RunFailed, Unavailable."""
-        usable = self.check()
-        if not usable.ok:
-            raise RunFailed(f"target {self.name!r}: {usable.reason}", fix=usable.fix)
+        self.require()
         striping = Striping(self._plan(), resources)
         try:
             place = self._made(striping, owner)

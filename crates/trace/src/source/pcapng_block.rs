@@ -12,8 +12,8 @@ const OPTION_SYSTEM_DROPS: u16 = 7;
 /// `drops_count` of an obsolete packet block that does not know.
 const DROPS_UNKNOWN: u16 = u16::MAX;
 const NS_PER_S: i64 = 1_000_000_000;
-/// Furthest time from 1970: 146 years, which is more than a pcap file can state. The distance of any
-/// two times then fits into 64 bits with its sign.
+/// Furthest time from 1970: 146 years, more than a pcap file can state. The distance of any two
+/// times then fits into 64 bits with its sign.
 const MAX_TIME_NS: u64 = 1 << 62;
 
 /// Byte order of a section.
