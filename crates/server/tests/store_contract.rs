@@ -63,31 +63,6 @@ fn read_all(store: &dyn Store, caller: &Caller, file: &Handle) -> Vec<u8> {
 const GONE: nfsstat3 = nfsstat3::NFS3ERR_STALE;
 
 #[test]
-fn a_write_takes_set_ids_away_unless_it_is_roots() {
-    for tree in stores() {
-        let root = &tree.root_user;
-        let Some(other) = &tree.other_user else {
-            continue;
-        };
-        for (mode, writer, wanted) in [
-            (0o6777, other, 0o777),
-            (0o4755, root, 0o4755),
-            // Without group execution the bit means mandatory locking: it stays.
-            (0o2766, other, 0o2766),
-            (0o1666, other, 0o1666),
-        ] {
-            let file = tree.file(format!("{mode:o}").as_bytes());
-            tree.chmod(&file, mode);
-            tree.store
-                .write(writer, &file, 0, b"x", stable_how::UNSTABLE)
-                .unwrap();
-            let seen = tree.store.getattr(&file).unwrap().mode;
-            assert_eq!(seen & 0o7777, wanted, "{mode:o}");
-        }
-    }
-}
-
-#[test]
 fn data_comes_back_with_wcc_around_it() {
     for tree in stores() {
         let file = tree.file(b"f");

@@ -16,6 +16,10 @@ pub const WRITE: u32 = 2;
 pub const EXECUTE: u32 = 1;
 /// The sticky bit of a directory.
 pub const STICKY: u32 = 0o1000;
+const SET_USER_ID: u32 = 0o4000;
+const SET_GROUP_ID: u32 = 0o2000;
+/// What chown(2) takes for "leave it as it is": nobody's id.
+const NO_ID: u32 = u32::MAX;
 
 /// Permission bits (rwx as 4, 2, 1) that the caller has.
 #[must_use]
@@ -47,19 +51,41 @@ pub fn may_write(attributes: &fattr3, caller: &Caller) -> bool {
     caller.uid == attributes.uid || granted(attributes, caller) & WRITE != 0
 }
 
-/// The mode that a file has after this caller wrote to it, if that is another one: anybody but root
-/// takes the set-user-id bit away, and the set-group-id bit where it is not mandatory locking's (as
-/// Linux does, `setattr_should_drop_suidgid`).
+fn may_keep_group_id(gid: u32, caller: &Caller) -> bool {
+    caller.uid == 0 || caller.is_in_group(gid)
+}
+
+/// The mode of an object of group `gid`, no directory, after this caller changed its owner or
+/// group: without the set-user-id bit, whoever it was, and without the set-group-id bit where that
+/// is not mandatory locking's and the caller's to keep (Linux: `setattr_should_drop_sgid`).
 #[must_use]
-pub fn mode_after_write(mode: u32, caller: &Caller) -> Option<u32> {
-    const SET_USER_ID: u32 = 0o4000;
-    const SET_GROUP_ID: u32 = 0o2000;
+pub fn mode_after_chown(mode: u32, gid: u32, caller: &Caller) -> u32 {
     const GROUP_EXECUTE: u32 = 0o010;
-    let mut dropped = mode & SET_USER_ID;
-    if mode & GROUP_EXECUTE != 0 {
-        dropped |= mode & SET_GROUP_ID;
+    let mut dropped = SET_USER_ID;
+    if mode & GROUP_EXECUTE != 0 || !may_keep_group_id(gid, caller) {
+        dropped |= SET_GROUP_ID;
     }
-    (dropped != 0 && caller.uid != 0).then_some(mode & 0o7777 & !dropped)
+    mode & 0o7777 & !dropped
+}
+
+/// The mode of a file after this caller wrote to it or cut it, if that is another one: as
+/// [`mode_after_chown`], but root takes nothing away (Linux: `setattr_should_drop_suidgid`).
+#[must_use]
+pub fn mode_after_write(mode: u32, gid: u32, caller: &Caller) -> Option<u32> {
+    let after = mode_after_chown(mode, gid, caller);
+    (caller.uid != 0 && after != mode & 0o7777).then_some(after)
+}
+
+/// The mode that an object of group `gid` gets when this caller asks for `mode` (chmod(2)): the
+/// set-group-id bit is not for those outside the group.
+#[must_use]
+pub fn mode_as_set(mode: u32, gid: u32, caller: &Caller) -> u32 {
+    let dropped = if may_keep_group_id(gid, caller) {
+        0
+    } else {
+        SET_GROUP_ID
+    };
+    mode & 0o7777 & !dropped
 }
 
 /// True if the caller may remove the object `victim` from the directory `dir`, given that it may
@@ -101,8 +127,17 @@ pub fn access_from(is_directory: bool, granted: u32) -> u32 {
     bits
 }
 
-/// Who may set what (chmod(2), chown(2), utimensat(2), truncate(2)).
-pub fn check_setattr(caller: &Caller, seen: &fattr3, new: &sattr3) -> Result<(), nfsstat3> {
+/// Who may set what (chmod(2), chown(2), utimensat(2), truncate(2)); `may_write` tells whether the
+/// caller may write the data, where it is not the owner.
+pub fn check_setattr(
+    caller: &Caller,
+    seen: &fattr3,
+    new: &sattr3,
+    may_write: impl FnOnce() -> bool,
+) -> Result<(), nfsstat3> {
+    if [new.uid, new.gid].contains(&Some(NO_ID)) {
+        return Err(nfsstat3::NFS3ERR_INVAL);
+    }
     let owns = caller.uid == 0 || caller.uid == seen.uid;
     let client_times = [new.atime, new.mtime]
         .iter()
@@ -112,13 +147,14 @@ pub fn check_setattr(caller: &Caller, seen: &fattr3, new: &sattr3) -> Result<(),
     let regroups = new
         .gid
         .is_some_and(|gid| gid != seen.gid && !caller.is_in_group(gid));
-    if (new.mode.is_some() || client_times || new.gid.is_some()) && !owns {
+    let changes_ids = new.uid.is_some() || new.gid.is_some();
+    if (new.mode.is_some() || client_times || changes_ids) && !owns {
         return Err(nfsstat3::NFS3ERR_PERM);
     }
     if (gives_away || regroups) && caller.uid != 0 {
         return Err(nfsstat3::NFS3ERR_PERM);
     }
-    if (server_times || new.size.is_some()) && !owns && !may_write(seen, caller) {
+    if (server_times || new.size.is_some()) && !owns && !may_write() {
         return Err(nfsstat3::NFS3ERR_ACCES);
     }
     let bad_time =

@@ -2,6 +2,8 @@
 //!
 //! Descriptors stay open between calls, so that an error of write-back reaches the fsync of the
 //! same descriptor (fsync(2)). At most [`MAX_OPEN`]; the one unused longest is closed first.
+//! A file that was made here stays open for both directions whatever its mode becomes: without
+//! root nothing else lets its maker write to a file of mode 0444 (open(2) does).
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -24,29 +26,60 @@ use crate::{Caller, Handle};
 /// Files held open.
 pub const MAX_OPEN: usize = 256;
 
+/// What a descriptor is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// READ.
+    Reading,
+    /// WRITE and truncation.
+    Writing,
+    /// fsync, which any descriptor does.
+    Syncing,
+}
+
+#[derive(Debug)]
+struct Open {
+    file: Arc<File>,
+    reads: bool,
+    writes: bool,
+    used: u64,
+}
+
 /// Open files by handle.
 #[derive(Debug, Default)]
 pub struct OpenFiles {
-    files: HashMap<Handle, (Arc<File>, u64)>,
+    files: HashMap<Handle, Open>,
     uses: u64,
 }
 
 impl OpenFiles {
-    fn get(&mut self, handle: &Handle) -> Option<Arc<File>> {
+    fn get(&mut self, handle: &Handle, wanted: Use) -> Option<Arc<File>> {
         self.uses += 1;
-        let (file, used) = self.files.get_mut(handle)?;
-        *used = self.uses;
-        Some(Arc::clone(file))
+        let open = self.files.get_mut(handle)?;
+        let serves = match wanted {
+            Use::Reading => open.reads,
+            Use::Writing => open.writes,
+            Use::Syncing => true,
+        };
+        open.used = self.uses;
+        serves.then(|| Arc::clone(&open.file))
     }
 
-    fn put(&mut self, handle: Handle, file: Arc<File>) {
-        if self.files.len() >= MAX_OPEN {
-            let oldest = self.files.iter().min_by_key(|(_, (_, used))| *used);
+    fn put(&mut self, handle: Handle, file: Arc<File>, [reads, writes]: [bool; 2]) {
+        if self.files.len() >= MAX_OPEN && !self.files.contains_key(&handle) {
+            let oldest = self.files.iter().min_by_key(|(_, open)| open.used);
             if let Some(oldest) = oldest.map(|(handle, _)| *handle) {
                 self.files.remove(&oldest);
             }
         }
-        self.files.insert(handle, (file, self.uses));
+        let used = self.uses;
+        let open = Open {
+            file,
+            reads,
+            writes,
+            used,
+        };
+        self.files.insert(handle, open);
     }
 
     /// Closes a file that loses its last name, so that its room is freed.
@@ -60,11 +93,12 @@ pub(super) fn errno(error: &std::io::Error) -> nfsstat3 {
 }
 
 impl DirectoryStore {
-    /// The file behind an object, open for reading and, if the file system lets, writing.
+    /// The file behind an object, open for reading and writing or, if the file system does not
+    /// let, for what it is wanted.
     pub(super) fn open_file(
         &self,
-        handle: &Handle,
-        object: &Object,
+        (handle, object): (&Handle, &Object),
+        wanted: Use,
     ) -> Result<Arc<File>, nfsstat3> {
         if !object.is_file() {
             return Err(match attributes(&object.stat).type_ {
@@ -73,20 +107,32 @@ impl DirectoryStore {
             });
         }
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(file) = open.get(handle) {
+        if let Some(file) = open.get(handle, wanted) {
             return Ok(file);
         }
         drop(open);
+        let ways: &[[bool; 2]] = match wanted {
+            Use::Reading => &[[true, true], [true, false]],
+            Use::Writing => &[[true, true], [false, true]],
+            Use::Syncing => &[[true, true], [true, false], [false, true]],
+        };
         let path = proc_path(&object.fd);
-        let both = File::options().read(true).write(true).open(&path);
-        let file = both
-            .or_else(|_| File::open(&path))
-            .or_else(|_| File::options().write(true).open(&path))
-            .map_err(|error| errno(&error))?;
+        let mut refused = nfsstat3::NFS3ERR_IO;
+        for way @ [reads, writes] in ways {
+            match File::options().read(*reads).write(*writes).open(&path) {
+                Ok(file) => return Ok(self.keep_open(*handle, file, *way)),
+                Err(error) => refused = errno(&error),
+            }
+        }
+        Err(refused)
+    }
+
+    /// Keeps a descriptor for the calls to come.
+    pub(super) fn keep_open(&self, handle: Handle, file: File, way: [bool; 2]) -> Arc<File> {
         let file = Arc::new(file);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.put(*handle, Arc::clone(&file));
-        Ok(file)
+        open.put(handle, Arc::clone(&file), way);
+        file
     }
 
     /// Checks the caller's right to the data; the owner always has it.
@@ -127,7 +173,7 @@ impl DirectoryStore {
         (offset, count): (u64, u32),
         payload: &mut Payload,
     ) -> Result<ReadDone, nfsstat3> {
-        let file = self.open_file(handle, object)?;
+        let file = self.open_file((handle, object), Use::Reading)?;
         self.check_data(caller, object, false)?;
         let wanted = count.min(READ_BYTES_MAX) as usize;
         let mut data: Vec<u8> = Vec::with_capacity(wanted);
@@ -150,14 +196,16 @@ impl DirectoryStore {
         })
     }
 
-    /// Takes set-id bits away that a writer other than root takes away.
+    /// Takes set-id bits away that a writer other than root takes away, be it of data or of the
+    /// size.
     pub(super) fn drop_set_ids(
         &self,
         caller: &Caller,
         object: &Object,
         file: &File,
     ) -> Result<(), nfsstat3> {
-        match mode_after_write(attributes(&object.stat).mode, caller) {
+        let seen = attributes(&object.stat);
+        match mode_after_write(seen.mode, seen.gid, caller) {
             Some(mode) => fchmod(file, Mode::from_raw_mode(mode)).map_err(status_of),
             None => Ok(()),
         }

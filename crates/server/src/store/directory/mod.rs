@@ -32,7 +32,7 @@ use wire::nfs3::{
     wcc_data, writeverf3,
 };
 
-use self::data::OpenFiles;
+use self::data::{OpenFiles, Use};
 use self::kernel::{kernel_handle, may_access, open_kernel_handle, proc_path, status_of};
 use self::known::Known;
 use self::locate::{Object, attributes};
@@ -327,7 +327,7 @@ impl Store for DirectoryStore {
         // Taken before: a failure while this runs is told by a verifier that differs.
         let verifier = self.verifier();
         let (open, wcc) = self.change(file, |object| {
-            let open = self.open_file(file, object)?;
+            let open = self.open_file((file, object), Use::Writing)?;
             self.check_data(caller, object, true)?;
             self.drop_set_ids(caller, object, &open)?;
             self.write_file(&open, offset, data)?;
@@ -360,7 +360,7 @@ impl Store for DirectoryStore {
             self.act_in(caller, dir, WRITE | EXECUTE)?;
             rustix::fs::mkdirat(&dir.fd, name, Mode::RWXU).map_err(status_of)?;
             let mode = new.mode.or(Some(0o755));
-            self.finish_new(caller, dir, name, &sattr3 { mode, ..*new })
+            self.finish_new(caller, (dir, name), None, &sattr3 { mode, ..*new })
         })
     }
     fn symlink(
@@ -374,7 +374,8 @@ impl Store for DirectoryStore {
         self.change(dir, |dir| {
             self.act_in(caller, dir, WRITE | EXECUTE)?;
             rustix::fs::symlinkat(text, &dir.fd, name).map_err(status_of)?;
-            self.finish_new(caller, dir, name, &sattr3 { size: None, ..*new })
+            let new = sattr3 { size: None, ..*new };
+            self.finish_new(caller, (dir, name), None, &new)
         })
     }
     fn mknod(
@@ -390,7 +391,7 @@ impl Store for DirectoryStore {
             let (kind, device) = special(kind);
             let mode = Mode::RUSR | Mode::WUSR;
             rustix::fs::mknodat(&dir.fd, name, kind, mode, device).map_err(status_of)?;
-            self.finish_new(caller, dir, name, new)
+            self.finish_new(caller, (dir, name), None, new)
         })
     }
     fn remove(&self, caller: &Caller, dir: &Handle, name: &[u8]) -> Changed<()> {
@@ -478,7 +479,8 @@ impl Store for DirectoryStore {
     }
     fn commit(&self, _: &Caller, file: &Handle, _: u64, _: u32) -> Changed<writeverf3> {
         let verifier = self.verifier();
-        let (open, wcc) = self.change(file, |object| self.open_file(file, object))?;
+        let (open, wcc) =
+            self.change(file, |object| self.open_file((file, object), Use::Syncing))?;
         match self.make_stable(&open, stable_how::FILE_SYNC) {
             Ok(()) => Ok((verifier, wcc)),
             Err(status) => Err((status, wcc)),

@@ -1,6 +1,7 @@
 //! Names of the directory store: making, removing, renaming, and setting attributes.
 
 use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::sync::PoisonError;
 
 use rustix::fs::{
@@ -11,11 +12,13 @@ use rustix::io::Errno;
 use wire::nfs3::{createhow3, createverf3, ftype3, nfsstat3, sattr3, set_time};
 
 use super::DirectoryStore;
-use super::data::errno;
+use super::data::{Use, errno};
 use super::identity::{act_as, act_as_server};
 use super::kernel::{proc_path, status_of};
 use super::locate::{Object, attributes};
-use crate::store::permission::{EXECUTE, STICKY, WRITE, check_setattr, granted, may_unlink};
+use crate::store::permission::{
+    EXECUTE, STICKY, WRITE, check_setattr, granted, may_unlink, mode_after_chown,
+};
 use crate::store::{FILE_BYTES_MAX, Found};
 use crate::{Caller, Handle};
 
@@ -79,40 +82,53 @@ impl DirectoryStore {
         (handle, object): (&Handle, &Object),
         new: &sattr3,
     ) -> Result<(), nfsstat3> {
-        check_setattr(caller, &attributes(&object.stat), new)?;
+        let may_write = || self.check_data(caller, object, true).is_ok();
+        check_setattr(caller, &attributes(&object.stat), new, may_write)?;
         if let Some(size) = new.size {
-            let file = self.open_file(handle, object)?;
+            let file = self.open_file((handle, object), Use::Writing)?;
             if size > FILE_BYTES_MAX {
                 return Err(nfsstat3::NFS3ERR_FBIG);
             }
+            self.drop_set_ids(caller, object, &file)?;
             file.set_len(size).map_err(|error| errno(&error))?;
         }
+        let settles = self.stable_names && object.is_file();
+        // Now, where the new mode may forbid it; later, where the old one does.
+        let file = settles.then(|| self.open_file((handle, object), Use::Syncing));
         if self.acts_as_caller {
             act_as(caller)?;
         }
-        let result = self.set_rest(object, new);
+        let result = self.set_rest(caller, object, new);
         self.act_as_server()?;
         result?;
-        if self.stable_names && object.is_file() {
-            let file = self.open_file(handle, object)?;
-            self.make_stable(&file, wire::nfs3::stable_how::FILE_SYNC)?;
+        if let Some(file) = file {
+            match file.or_else(|_| self.open_file((handle, object), Use::Syncing)) {
+                Ok(file) => self.make_stable(&file, wire::nfs3::stable_how::FILE_SYNC)?,
+                // A file that its mode closes to the server's user goes with all the others.
+                Err(_) => rustix::fs::syncfs(&self.mount).map_err(status_of)?,
+            }
         }
         Ok(())
     }
 
-    fn set_rest(&self, object: &Object, new: &sattr3) -> Result<(), nfsstat3> {
+    fn set_rest(&self, caller: &Caller, object: &Object, new: &sattr3) -> Result<(), nfsstat3> {
         let fd = &object.fd;
-        let uid = new.uid.filter(|uid| *uid != object.stat.st_uid);
-        let gid = new.gid.filter(|gid| *gid != object.stat.st_gid);
-        if uid.is_some() || gid.is_some() {
-            let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
+        let changes_ids = new.uid.is_some() || new.gid.is_some();
+        if changes_ids {
+            let (uid, gid) = (new.uid.map(Uid::from_raw), new.gid.map(Gid::from_raw));
             chownat(fd, c"", uid, gid, AtFlags::EMPTY_PATH).map_err(status_of)?;
         }
         // Links have no mode of their own.
         if let Some(mode) = new.mode
             && attributes(&object.stat).type_ != ftype3::NF3LNK
         {
-            let mode = Mode::from_raw_mode(mode & 0o7777);
+            // What chownat has taken away does not come back with the mode of the same call.
+            let mode = if changes_ids && !object.is_directory() {
+                mode_after_chown(mode, object.stat.st_gid, caller)
+            } else {
+                mode & 0o7777
+            };
+            let mode = Mode::from_raw_mode(mode);
             rustix::fs::chmod(proc_path(fd), mode).map_err(status_of)?;
         }
         if (new.atime, new.mtime) != (set_time::DONT_CHANGE, set_time::DONT_CHANGE) {
@@ -135,17 +151,21 @@ impl DirectoryStore {
         self.make_stable(&dir, wire::nfs3::stable_how::FILE_SYNC)
     }
 
-    /// Finishes a new object: attributes, stability, handle. What cannot be finished goes again.
+    /// Finishes a new object: attributes, stability, handle; `made` is a new file's descriptor for
+    /// both directions. What cannot be finished goes again.
     pub(super) fn finish_new(
         &self,
         caller: &Caller,
-        dir: &Object,
-        name: &[u8],
+        (dir, name): (&Object, &[u8]),
+        made: Option<OwnedFd>,
         new: &sattr3,
     ) -> Result<Found, nfsstat3> {
         self.act_as_server()?;
         let object = self.child(dir, name)?;
         let found = self.found(&object, Some((dir, name)))?;
+        if let Some(made) = made {
+            self.keep_open(found.handle, File::from(made), [true, true]);
+        }
         let mut new = *new;
         new.mode = Some(new.mode.unwrap_or(MODE_UNSTATED));
         // Where all belongs to the server's user, that user is who sets what the caller asked for.
@@ -159,6 +179,7 @@ impl DirectoryStore {
             };
             // The refusal is what the caller hears; an object that stays is no more than untidy.
             let _ = unlinkat(&dir.fd, name, flags);
+            self.forget(dir, name, &object);
             return Err(status);
         }
         self.settle(dir)?;
@@ -177,7 +198,11 @@ impl DirectoryStore {
         name: &[u8],
         how: &createhow3,
     ) -> Result<Found, nfsstat3> {
-        self.act_in(caller, dir, WRITE | EXECUTE)?;
+        self.act_in(caller, dir, EXECUTE)?;
+        if !self.acts_as_caller && self.child(dir, name).is_err() {
+            // The kernel knows that only new names need the right to write; here it is said.
+            self.act_in(caller, dir, WRITE | EXECUTE)?;
+        }
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW;
         let made = openat2(
             &dir.fd,
@@ -187,10 +212,10 @@ impl DirectoryStore {
             ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS,
         );
         match (made, how) {
-            (Ok(_), createhow3::UNCHECKED(new) | createhow3::GUARDED(new)) => {
-                self.finish_new(caller, dir, name, new)
+            (Ok(made), createhow3::UNCHECKED(new) | createhow3::GUARDED(new)) => {
+                self.finish_new(caller, (dir, name), Some(made), new)
             }
-            (Ok(_), createhow3::EXCLUSIVE(verifier)) => {
+            (Ok(made), createhow3::EXCLUSIVE(verifier)) => {
                 let (modified, read) = verifier_times(*verifier);
                 let at = |seconds| {
                     set_time::SET_TO_CLIENT_TIME(wire::nfs3::nfstime3 {
@@ -204,7 +229,7 @@ impl DirectoryStore {
                     mtime: at(modified),
                     ..sattr3::UNCHANGED
                 };
-                self.finish_new(caller, dir, name, &new)
+                self.finish_new(caller, (dir, name), Some(made), &new)
             }
             (Err(Errno::EXIST), _) => self.create_over(caller, dir, name, how),
             (Err(error), _) => Err(status_of(error)),

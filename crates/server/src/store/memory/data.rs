@@ -65,7 +65,7 @@ impl State {
         // A file that was used is no longer the fresh one of an exclusive CREATE.
         *verifier = None;
         content.write(offset, data);
-        inode.mode = mode_after_write(inode.mode, caller).unwrap_or(inode.mode);
+        inode.mode = mode_after_write(inode.mode, inode.gid, caller).unwrap_or(inode.mode);
         inode.size = inode.size.max(end);
         inode.mtime = now();
         inode.ctime = inode.mtime;

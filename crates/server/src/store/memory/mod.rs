@@ -23,7 +23,10 @@ use wire::nfs3::{
 };
 
 use self::inode::{Entries, Inode, Kind, Table};
-use super::permission::{EXECUTE, READ, access_bits, check_setattr, granted};
+use super::permission::{
+    EXECUTE, READ, access_bits, check_setattr, granted, may_write, mode_after_chown,
+    mode_after_write, mode_as_set,
+};
 use super::{
     Changed, DirectorySink, Entry, Found, LinkWcc, ListFrom, NO_WCC, Payload, ReadDone, RenameWcc,
     Seen, Special, Store, StoreDescription, StoreKind, WriteDone, wcc_before,
@@ -165,20 +168,26 @@ impl State {
         new: &sattr3,
     ) -> Result<(), nfsstat3> {
         let seen = self.table.get(number)?.attributes(number);
-        check_setattr(caller, &seen, new)?;
+        check_setattr(caller, &seen, new, || may_write(&seen, caller))?;
         let now = now();
         if let Some(size) = new.size {
             self.resize(number, size)?;
         }
         let inode = self.table.get_mut(number)?;
-        if let Some(mode) = new.mode {
-            inode.mode = mode & 0o7777;
-        }
-        inode.uid = new.uid.unwrap_or(inode.uid);
-        inode.gid = new.gid.unwrap_or(inode.gid);
+        let gid = new.gid.unwrap_or(inode.gid);
         if new.size.is_some() {
             inode.mtime = now;
+            inode.mode = mode_after_write(inode.mode, inode.gid, caller).unwrap_or(inode.mode);
         }
+        if let Some(mode) = new.mode {
+            inode.mode = mode_as_set(mode, gid, caller);
+        }
+        let changes_ids = new.uid.is_some() || new.gid.is_some();
+        if changes_ids && !matches!(inode.kind, Kind::Directory(_)) {
+            inode.mode = mode_after_chown(inode.mode, inode.gid, caller);
+        }
+        inode.uid = new.uid.unwrap_or(inode.uid);
+        inode.gid = gid;
         set(&mut inode.atime, new.atime, now);
         set(&mut inode.mtime, new.mtime, now);
         inode.ctime = now;
@@ -367,12 +376,14 @@ impl Store for MemoryStore {
                 return Err(nfsstat3::NFS3ERR_BAD_COOKIE);
             }
             sink.begin(Some(*seen), verifier);
+            // Without search permission there are names, and no way to what they name.
+            let with_objects = from.with_objects && granted(seen, caller) & EXECUTE != 0;
             let own: [(u64, &[u8], u64); 2] = [(1, b".", number), (2, b"..", entries.parent)];
             let own = own
                 .into_iter()
                 .filter(|(cookie, _, _)| *cookie > from.cookie);
             for (cookie, name, fileid) in own.chain(entries.behind(from.cookie)) {
-                let found = if from.with_objects {
+                let found = if with_objects {
                     state.found(fileid).ok()
                 } else {
                     None

@@ -5,7 +5,7 @@ use wire::nfs3::{createhow3, fattr3, ftype3, nfsstat3, sattr3, specdata3, wcc_da
 use super::content::Content;
 use super::inode::{INODE_COST_BYTES, Inode, Kind, name_cost};
 use super::{LINKS_MAX, State, now};
-use crate::store::permission::{EXECUTE, WRITE, granted, may_unlink};
+use crate::store::permission::{EXECUTE, WRITE, granted, may_unlink, mode_as_set};
 use crate::store::{Found, LinkWcc, NO_WCC, RenameWcc, Special, wcc_before};
 use crate::{Caller, Handle};
 
@@ -80,7 +80,11 @@ impl State {
         if seen.mode & 0o2000 != 0 {
             // Group of the directory (set-group-ID, inode(7)).
             inode.gid = seen.gid;
-            inode.mode |= if is_directory { 0o2000 } else { 0 };
+            if is_directory {
+                inode.mode |= 0o2000;
+            } else {
+                inode.mode = mode_as_set(inode.mode, inode.gid, caller);
+            }
         }
         let made = self.table.insert(inode);
         // The owner of a new object may not set all: what is refused leaves nothing behind.
@@ -257,6 +261,10 @@ impl State {
         }
         if is_directory && self.is_below(to, moved) {
             return Err(nfsstat3::NFS3ERR_INVAL);
+        }
+        if is_directory && from != to && granted(&moved_seen, caller) & WRITE == 0 {
+            // Its `..` changes (rename(2): EACCES).
+            return Err(nfsstat3::NFS3ERR_ACCES);
         }
         if let Some(replaced) = replaced {
             if self.is_below(from, replaced) {
