@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use wire::nfs3::writeverf3;
 
+use super::gathering::{Gathering, Run};
 use super::pieces::{Overlay, Piece, overlapping};
 use super::settling::Waiter;
 use crate::engine::SharedBytes;
@@ -24,17 +25,10 @@ struct Uncommitted {
     covered: bool,
 }
 
-/// Bytes in a row that wait for more, to be sent as one WRITE.
-#[derive(Debug)]
-struct Gathered {
-    offset: u64,
-    data: Vec<u8>,
-}
-
 /// The four places, the error that sticks, and who waits.
 #[derive(Debug, Default)]
 pub(super) struct Dirty {
-    gathered: Option<Gathered>,
+    gathered: Gathering,
     next_number: u64,
     pub waiters: Vec<Waiter>,
     /// A COMMIT is under way; there is one at a time.
@@ -62,59 +56,31 @@ impl Dirty {
 
     /// Takes bytes to be sent when there are `limit` in a row, or when somebody waits for them.
     pub fn gather(&mut self, offset: u64, bytes: &[u8], limit: usize) {
-        let end = offset.saturating_add(bytes.len() as u64);
-        let place = self.gathered.as_mut().and_then(|gathered| {
-            let from = usize::try_from(offset.checked_sub(gathered.offset)?).ok()?;
-            let to = usize::try_from(end.checked_sub(gathered.offset)?).ok()?;
-            (from <= gathered.data.len() && to <= limit).then_some((gathered, from, to))
-        });
-        match place {
-            Some((gathered, from, to)) => {
-                let within = to.min(gathered.data.len());
-                let (over, behind) = bytes
-                    .split_at_checked(within - from)
-                    .unwrap_or((bytes, &[]));
-                if let Some(room) = gathered.data.get_mut(from..within) {
-                    room.copy_from_slice(over);
-                }
-                gathered.data.extend_from_slice(behind);
-                if gathered.data.len() >= limit {
-                    self.end_gathering();
-                }
-            }
-            None => {
-                self.end_gathering();
-                if bytes.len() >= limit {
-                    self.queue(offset, &SharedBytes::new(bytes.to_vec()), limit);
-                } else {
-                    let mut data = Vec::with_capacity(bytes.len());
-                    data.extend_from_slice(bytes);
-                    self.gathered = Some(Gathered { offset, data });
-                }
-            }
-        }
+        let ended = self.gathered.take(offset, bytes, limit);
+        self.queue(ended, limit);
     }
 
     /// What was gathered is to be sent; false if nothing was.
     pub fn end_gathering(&mut self) -> bool {
-        let Some(gathered) = self.gathered.take() else {
-            return false;
-        };
-        let length = gathered.data.len();
-        self.queue(gathered.offset, &SharedBytes::new(gathered.data), length);
-        true
+        let ended = self.gathered.end_all();
+        let any = !ended.is_empty();
+        self.queue(ended, usize::MAX);
+        any
     }
 
-    /// Bytes to be sent, `step` at a time; they replace older ones.
-    fn queue(&mut self, offset: u64, data: &SharedBytes, step: usize) {
-        let end = offset.saturating_add(data.len() as u64);
-        self.supersede(offset, end);
-        let mut done = 0;
-        while done < data.len() {
-            let part = data.slice(done, step.max(1));
-            let piece = self.piece(offset.saturating_add(done as u64), part);
-            done += piece.data.len();
-            self.keep_unsent(piece);
+    /// Runs to be sent, `step` at a time; they replace older bytes.
+    fn queue(&mut self, runs: Vec<Run>, step: usize) {
+        for run in runs {
+            let data = SharedBytes::new(run.data);
+            let end = run.offset.saturating_add(data.len() as u64);
+            self.supersede(run.offset, end);
+            let mut done = 0;
+            while done < data.len() {
+                let part = data.slice(done, step.max(1));
+                let piece = self.piece(run.offset.saturating_add(done as u64), part);
+                done += piece.data.len();
+                self.keep_unsent(piece);
+            }
         }
     }
 
@@ -148,12 +114,12 @@ impl Dirty {
 
     /// Nothing is kept, and nothing is under way.
     pub fn is_clean(&self) -> bool {
-        self.kept_bytes == 0 && self.in_flight.is_empty() && self.gathered.is_none()
+        self.kept_bytes == 0 && self.in_flight.is_empty() && self.gathered.is_empty()
     }
 
     /// Whether the only thing to be done is one WRITE of what is gathered.
     pub fn only_gathered(&self) -> bool {
-        self.gathered.is_some() && self.kept_bytes == 0 && self.in_flight.is_empty()
+        self.gathered.is_one() && self.kept_bytes == 0 && self.in_flight.is_empty()
     }
 
     /// Takes a piece that may be sent now, and marks it as in flight.
@@ -179,6 +145,11 @@ impl Dirty {
         self.kept_bytes
     }
 
+    /// Bytes that wait for their neighbours.
+    pub fn gathered_bytes(&self) -> u64 {
+        self.gathered.bytes()
+    }
+
     pub fn is_in_flight(&self, from: u64, to: u64) -> bool {
         overlapping(&self.in_flight, from, to, Piece::end)
             .next()
@@ -187,8 +158,10 @@ impl Dirty {
 
     /// All that was written to a range and is not surely on the server; `None` if nothing is.
     pub fn overlay(&mut self, from: u64, to: u64) -> Option<Overlay> {
-        self.end_gathering();
+        let reached = self.gathered.end_within(from, to);
+        self.queue(reached, usize::MAX);
         let ends = [
+            self.gathered.end(),
             self.in_flight.values().next_back().map(Piece::end),
             self.uncommitted.values().next_back().map(|k| k.piece.end()),
             self.unsent.values().next_back().map(Piece::end),

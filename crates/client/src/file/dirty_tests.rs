@@ -119,14 +119,76 @@ fn neighbours_are_gathered_and_others_are_not() {
     }
     assert!(dirty.only_gathered());
     dirty.gather(9, &[4], 100);
+    assert!(!dirty.only_gathered() && dirty.next_to_send(100).is_none());
+    // Into the second run, which leaves the first no room to grow.
+    dirty.gather(10, &[5; 3], 100);
     let first = dirty.next_to_send(100).unwrap();
-    assert_eq!((first.offset, first.data.as_slice().len()), (10, 10));
-    assert_eq!(first.data.as_slice(), [1, 1, 3, 3, 3, 3, 3, 3, 3, 3]);
-    dirty.gather(10, &[5; 3], 4);
-    assert!(dirty.next_to_send(100).is_none(), "full, but it overlaps");
-    dirty.end(10);
-    let next = dirty.next_to_send(100).unwrap();
-    assert_eq!((next.offset, next.data.as_slice()), (9, &[4, 5, 5, 5][..]));
+    assert_eq!((first.offset, first.data.as_slice()), (9, &[4][..]));
+    assert!(dirty.next_to_send(100).is_none());
+    dirty.end_gathering();
+    let second = dirty.next_to_send(100).unwrap();
+    assert_eq!(second.offset, 10);
+    assert_eq!(second.data.as_slice(), [5, 5, 5, 3, 3, 3, 3, 3, 3, 3]);
+}
+
+/// PostgreSQL 15 extends a table by a page of zeroes and fills it later, while others come behind.
+#[test]
+fn two_places_written_in_turn_are_gathered_each() {
+    let mut dirty = Dirty::default();
+    for page in 0..40_u64 {
+        dirty.gather(page * 8, &[0; 8], 64);
+        if let Some(behind) = page.checked_sub(20) {
+            dirty.gather(behind * 8, &[1; 8], 64);
+        }
+    }
+    dirty.end_gathering();
+    let sent = std::iter::from_fn(|| dirty.next_to_send(u64::MAX));
+    let sent: Vec<_> = sent.map(|piece| (piece.offset, piece.data.len())).collect();
+    // The first 20 pages filled: two full runs and a half; then zeroes, the first half cut off.
+    let filled = [(0, 64), (64, 64), (128, 32)];
+    let zeroes = [(160, 32), (192, 64), (256, 64)];
+    assert_eq!(sent, [filled, zeroes].concat());
+}
+
+proptest! {
+    /// However writes fall, what is sent in order and what still waits make up the newest bytes.
+    #[test]
+    fn gathered_bytes_are_the_newest(
+        writes in proptest::collection::vec((0_u64..200, 1_usize..30), 1..120),
+        limit in 1_usize..40,
+        read_at in proptest::option::of(0_u64..200),
+    ) {
+        let mut dirty = Dirty::default();
+        let (mut model, mut server) = ([0; 240], [0; 240]);
+        for (number, (offset, length)) in writes.iter().enumerate() {
+            let value = u8::try_from(number + 1).unwrap();
+            dirty.gather(*offset, &vec![value; *length], limit);
+            let start = usize::try_from(*offset).unwrap();
+            model[start..start + length].fill(value);
+            prop_assert!(dirty.gathered_bytes() <= 16 * limit.max(30) as u64);
+            if let Some(at) = read_at {
+                let start = usize::try_from(at).unwrap();
+                let mut seen = server[start..start + 20].to_vec();
+                if let Some(overlay) = dirty.overlay(at, at + 20) {
+                    overlay.apply(at, 20, &mut seen);
+                }
+                prop_assert_eq!(&seen, &model[start..start + 20]);
+            }
+            send_all(&mut dirty, &mut server);
+        }
+        dirty.end_gathering();
+        send_all(&mut dirty, &mut server);
+        prop_assert_eq!(server, model);
+        prop_assert!(dirty.is_clean());
+    }
+}
+
+fn send_all(dirty: &mut Dirty, server: &mut [u8]) {
+    while let Some(piece) = dirty.next_to_send(u64::MAX) {
+        let start = usize::try_from(piece.offset).unwrap();
+        server[start..start + piece.data.len()].copy_from_slice(piece.data.as_slice());
+        dirty.end(piece.offset);
+    }
 }
 
 #[test]

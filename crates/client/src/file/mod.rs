@@ -10,7 +10,8 @@
 //! what it may have lost is sent again, then committed again. No byte is given up before that.
 //!
 //! [`File::write_behind`] and [`File::sync_then`] are for a file system: they never wait, and bytes
-//! in a row are gathered to WRITEs of `wsize`, as a kernel's page cache does. If at a sync one such
+//! in a row are gathered ([`gathering`], at several places at once) to WRITEs of `wsize`, as a
+//! kernel's page cache does. If at a sync one such
 //! WRITE is all there is to do, it is FILE_SYNC and saves the COMMIT (Linux: `FLUSH_COND_STABLE`).
 //!
 //! Decisions:
@@ -28,6 +29,7 @@
 //! [`File::sync`].
 
 mod dirty;
+mod gathering;
 mod pieces;
 mod reading;
 mod settling;

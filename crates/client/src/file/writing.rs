@@ -84,7 +84,7 @@ impl File {
         if inner.sync {
             dirty.end_gathering();
         }
-        let kept = dirty.in_flight_bytes() + dirty.kept_bytes();
+        let kept = dirty.in_flight_bytes() + dirty.kept_bytes() + dirty.gathered_bytes();
         let sends = dirty.next_number() != pieces_before;
         let most = most.min(MAX_UNCOMMITTED_BYTES);
         let commits = kept > most / 2 && !dirty.committing_soon;
