@@ -37,11 +37,13 @@ pub struct Connection {
     pub dirty: bool,
     /// True once the other end sends no more: replies still go out, then it is closed.
     pub ending: bool,
+    /// When bytes were last read.
+    pub heard_ns: u64,
 }
 
 impl Connection {
     /// A new connection.
-    pub fn new(stream: TcpStream, peer: SocketAddr, serial: u64) -> Self {
+    pub fn new(stream: TcpStream, peer: SocketAddr, serial: u64, now_ns: u64) -> Self {
         Connection {
             stream,
             peer,
@@ -55,6 +57,7 @@ impl Connection {
             interest: EventFlags::IN,
             dirty: false,
             ending: false,
+            heard_ns: now_ns,
         }
     }
 
@@ -65,10 +68,15 @@ impl Connection {
             || self.outstanding_bytes > MAX_OUTSTANDING_BYTES
     }
 
+    /// True if no call of it is in work and no reply waits: what it may have begun to send is no
+    /// call yet.
+    pub fn is_idle(&self) -> bool {
+        self.outgoing.queued_bytes() + self.outstanding + self.held.len() == 0
+    }
+
     /// True if it has ended and nothing is left to be sent.
     pub fn is_over(&self) -> bool {
-        let in_work = self.outgoing.queued_bytes() + self.outstanding + self.held.len();
-        self.ending && in_work == 0
+        self.ending && self.is_idle()
     }
 
     /// What epoll should watch for now.

@@ -34,7 +34,8 @@ pub use counters::{Counters, Counts};
 use event_loop::Loop;
 pub use pool::MAX_THREADS;
 
-/// Connections at a time; more are closed at once (a client comes back).
+/// Connections at a time, with those closed ones whose calls are still in work; one more ends the
+/// one that was silent longest or, if all have calls in work, is closed (a client comes back).
 pub const MAX_CONNECTIONS: usize = 1024;
 /// Largest request: a WRITE of the largest size with its surroundings.
 pub const MAX_REQUEST_BYTES: u32 = crate::store::WRITE_BYTES_MAX + wire::limits::MAX_HEADER_BYTES;

@@ -44,6 +44,9 @@ pub(super) struct Loop {
     counters: Arc<Counters>,
     connections: Vec<Option<Connection>>,
     connected: usize,
+    /// Calls in work of connections that are closed, by serial number.
+    orphans: HashMap<u64, usize>,
+    spare: Option<OwnedFd>,
     next_serial: u64,
     dirty: Vec<usize>,
     cache: ReplyCache,
@@ -90,6 +93,8 @@ impl Loop {
             counters,
             connections: Vec::new(),
             connected: 0,
+            orphans: HashMap::new(),
+            spare: streams::spare_descriptor(),
             next_serial: 0,
             dirty: Vec::new(),
             cache: ReplyCache::default(),
@@ -289,12 +294,10 @@ impl Loop {
                 }
             }
             Origin::Connection(index, serial) => {
-                let Some(Some(connection)) = self.connections.get_mut(index) else {
-                    return;
+                let slot = self.connections.get_mut(index).and_then(Option::as_mut);
+                let Some(connection) = slot.filter(|found| found.serial == serial) else {
+                    return self.orphan_ended(serial);
                 };
-                if connection.serial != serial {
-                    return;
-                }
                 connection.outstanding -= 1;
                 connection.outstanding_bytes -= pending.cost_bytes;
                 let head = &done.head;
@@ -306,6 +309,18 @@ impl Loop {
                     connection.unsent.push_back((end, record));
                 }
                 mark_dirty(&mut self.dirty, connection, index);
+            }
+        }
+    }
+}
+
+impl Loop {
+    /// A call has ended whose connection is closed.
+    fn orphan_ended(&mut self, serial: u64) {
+        if let Some(left) = self.orphans.get_mut(&serial) {
+            *left -= 1;
+            if *left == 0 {
+                self.orphans.remove(&serial);
             }
         }
     }

@@ -2,9 +2,11 @@
 
 use std::io::{self, ErrorKind, Read};
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 
 use measure::clock::{Clock, MonotonicClock};
 use rustix::event::epoll;
+use rustix::io::Errno;
 
 use super::super::connection::Connection;
 use super::super::counters::count;
@@ -14,6 +16,18 @@ use super::{Loop, TAKEN_PER_TURN, TOKEN_CONNECTION, mark_dirty};
 use crate::protocol::{Received, receive, refuse, runs_once};
 use crate::record::CallRecord;
 use crate::reply_cache::{CallKey, Seen};
+
+/// Open for nothing, to be closed when there is no other descriptor left.
+pub(super) fn spare_descriptor() -> Option<OwnedFd> {
+    std::fs::File::open("/dev/null").ok().map(OwnedFd::from)
+}
+
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::MFILE | Errno::NFILE)
+    )
+}
 
 impl Loop {
     pub(super) fn accept(&mut self, index: usize) {
@@ -25,16 +39,49 @@ impl Loop {
                 Ok((stream, peer)) => {
                     if !is_allowed(&self.options.allow, peer.ip()) {
                         count(&self.counters.refused_connections);
-                    } else if self.connected >= MAX_CONNECTIONS {
+                    } else if self.connected() >= MAX_CONNECTIONS && !self.end_the_most_silent() {
                         count(&self.counters.surplus_connections);
                     } else if self.welcome(stream, peer).is_err() {
                         count(&self.counters.broken_connections);
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if is_out_of_descriptors(&error) && self.turn_away(index) => {}
                 Err(_) => return,
             }
         }
+    }
+
+    /// Connections and, of those that are closed, what still runs for them.
+    fn connected(&self) -> usize {
+        self.connected + self.orphans.len()
+    }
+
+    /// Ends the connection that was silent longest, of those for which nothing is in work; its
+    /// client will connect anew when it has something to ask. False if there is none.
+    fn end_the_most_silent(&mut self) -> bool {
+        let open = self.connections.iter().enumerate();
+        let idle = open
+            .filter_map(|(index, slot)| slot.as_ref().map(|connection| (index, connection)))
+            .filter(|(_, connection)| connection.is_idle());
+        let silent = idle.min_by_key(|(_, connection)| connection.heard_ns);
+        let Some(index) = silent.map(|(index, _)| index) else {
+            return false;
+        };
+        count(&self.counters.surplus_connections);
+        self.close(index);
+        true
+    }
+
+    /// No descriptor is left for the connection that waits: takes it with the spare one and closes
+    /// it, rather than find it waiting again and again.
+    fn turn_away(&mut self, index: usize) -> bool {
+        drop(self.spare.take());
+        if let Some(Ok(_)) = self.listeners.get(index).map(TcpListener::accept) {
+            count(&self.counters.surplus_connections);
+        }
+        self.spare = spare_descriptor();
+        self.spare.is_some()
     }
 
     fn welcome(&mut self, stream: std::net::TcpStream, peer: SocketAddr) -> io::Result<()> {
@@ -45,7 +92,7 @@ impl Loop {
         let data = epoll::EventData::new_u64(TOKEN_CONNECTION + index as u64);
         epoll::add(&self.epoll, &stream, data, epoll::EventFlags::IN)?;
         self.next_serial += 1;
-        let connection = Some(Connection::new(stream, peer, self.next_serial));
+        let connection = Some(Connection::new(stream, peer, self.next_serial, self.now_ns));
         match self.connections.get_mut(index) {
             Some(slot) => *slot = connection,
             None => self.connections.push(connection),
@@ -56,14 +103,18 @@ impl Loop {
     }
 
     fn close(&mut self, index: usize) {
-        if self
-            .connections
-            .get_mut(index)
-            .and_then(Option::take)
-            .is_some()
-        {
+        if let Some(closed) = self.connections.get_mut(index).and_then(Option::take) {
             // Closing the socket takes it out of epoll.
-            self.connected -= 1;
+            self.forget(&closed);
+        }
+    }
+
+    /// A connection is no more. Its calls in work count on: else a peer that comes and goes could
+    /// have any number of them.
+    fn forget(&mut self, closed: &Connection) {
+        self.connected -= 1;
+        if closed.outstanding > 0 {
+            self.orphans.insert(closed.serial, closed.outstanding);
         }
     }
 
@@ -92,6 +143,7 @@ impl Loop {
             // Half closed: what is in work is still answered (`flush` closes in the end).
             Ok(0) => connection.ending = true,
             Ok(taken) => {
+                connection.heard_ns = self.now_ns;
                 self.look_at_the_clock();
                 let bytes = buffer.get(..taken).unwrap_or_default();
                 self.take_bytes(index, bytes);
@@ -138,7 +190,7 @@ impl Loop {
             // The stream cannot be followed any more: what was answered still goes out.
             count(&self.counters.broken_connections);
             let _ = connection.outgoing.send(&connection.stream);
-            self.connected -= 1;
+            self.forget(&connection);
             return;
         }
         if let Some(slot) = self.connections.get_mut(index) {
