@@ -3,48 +3,34 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::result_large_err)]
 
 mod calls;
+mod process;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 use std::time::Duration;
 
 use calls::{MOUNT3, NFS3, at, call, decoded};
+use process::{Process, program};
 use wire::mount::{dirpath, mountres3};
 use wire::nfs3::*;
 
-/// The example `serve`, which cargo builds beside the tests.
-fn program() -> Option<PathBuf> {
-    let test = std::env::current_exe().ok()?;
-    let path = test.parent()?.parent()?.join("examples/serve");
-    path.exists().then_some(path)
-}
-
 struct Server {
-    process: Child,
+    _process: Process,
     stream: TcpStream,
 }
 
 impl Server {
     fn start(program: &Path, folder: &Path) -> Self {
-        let mut process = Command::new(program)
-            .arg("directory")
-            .arg(folder)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let mut output = BufReader::new(process.stdout.take().unwrap());
-        output.read_line(&mut line).unwrap();
-        let port: u16 = line.trim().parse().unwrap();
+        let (process, port) = Process::start(program, folder, 0);
         let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         stream
             .set_read_timeout(Some(Duration::from_secs(20)))
             .unwrap();
-        Server { process, stream }
+        Server {
+            _process: process,
+            stream,
+        }
     }
 
     fn ask(&mut self, message: &[u8]) -> Vec<u8> {
@@ -88,18 +74,11 @@ impl Server {
             Res::Fail(status, _) => panic!("{status:?}"),
         }
     }
-
-    fn kill(mut self) {
-        // Child::kill is SIGKILL.
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-    }
 }
 
 #[test]
 fn nothing_committed_is_lost() {
     let Some(program) = program() else {
-        eprintln!("skipped: the example `serve` is not built (cargo test --all-targets builds it)");
         return;
     };
     let folder = tempfile::tempdir().unwrap();
@@ -121,7 +100,7 @@ fn nothing_committed_is_lost() {
         made.obj.unwrap().0.to_vec()
     };
     let file = create(&mut server, 2);
-    server.kill();
+    drop(server);
     // The reply was lost with the server: the same CREATE again finds its own file.
     let mut server = Server::start(&program, folder.path());
     assert_eq!(create(&mut server, 2), file);
@@ -138,7 +117,7 @@ fn nothing_committed_is_lost() {
             verifier
         );
         verifiers.push(verifier);
-        server.kill();
+        drop(server);
         let kept = std::fs::read(folder.path().join("f")).unwrap();
         for (block, bytes) in kept.chunks(4096).enumerate() {
             assert!(bytes.iter().all(|byte| *byte == block as u8 + 1));
@@ -146,7 +125,7 @@ fn nothing_committed_is_lost() {
         assert_eq!(kept.len() as u64, (round * 3 + 3) * 4096);
         server = Server::start(&program, folder.path());
     }
-    server.kill();
+    drop(server);
     verifiers.sort_unstable();
     verifiers.dedup();
     assert_eq!(verifiers.len(), 5, "each instance has its own verifier");

@@ -88,44 +88,41 @@ impl Forgetful {
     }
 }
 
+/// Methods that the memory store answers.
+macro_rules! answered_behind {
+    ($($name:ident($($given:ident: $type:ty),*) -> $result:ty;)*) => {
+        $(fn $name(&self, $($given: $type),*) -> $result {
+            self.inner.$name($($given),*)
+        })*
+    };
+}
+
+type Place<'a> = (&'a Handle, &'a [u8]);
+type Listed = Result<bool, (nfsstat3, post_op_attr)>;
+
+#[rustfmt::skip]
 impl Store for Forgetful {
-    fn description(&self) -> StoreDescription {
-        self.inner.description()
+    answered_behind! {
+        description() -> StoreDescription;
+        root() -> Handle;
+        getattr(o: &Handle) -> Result<fattr3, nfsstat3>;
+        setattr(c: &Caller, o: &Handle, new: &sattr3, guard: Option<nfstime3>) -> Changed<()>;
+        lookup(c: &Caller, dir: &Handle, name: &[u8]) -> Seen<Found>;
+        access(c: &Caller, o: &Handle, asked: u32) -> Seen<u32>;
+        readlink(c: &Caller, link: &Handle, text: &mut Vec<u8>) -> Seen<()>;
+        read(c: &Caller, o: &Handle, at: u64, count: u32, to: &mut Payload) -> Seen<ReadDone>;
+        create(c: &Caller, dir: &Handle, name: &[u8], how: &createhow3) -> Changed<Found>;
+        mkdir(c: &Caller, dir: &Handle, name: &[u8], new: &sattr3) -> Changed<Found>;
+        symlink(c: &Caller, d: &Handle, n: &[u8], new: &sattr3, text: &[u8]) -> Changed<Found>;
+        mknod(c: &Caller, d: &Handle, n: &[u8], new: &sattr3, kind: Special) -> Changed<Found>;
+        remove(c: &Caller, dir: &Handle, name: &[u8]) -> Changed<()>;
+        rmdir(c: &Caller, dir: &Handle, name: &[u8]) -> Changed<()>;
+        rename(c: &Caller, from: Place<'_>, to: Place<'_>) -> (nfsstat3, RenameWcc);
+        link(c: &Caller, file: &Handle, dir: &Handle, name: &[u8]) -> (nfsstat3, LinkWcc);
+        list(c: &Caller, dir: &Handle, from: ListFrom, to: &mut dyn DirectorySink) -> Listed;
+        fsstat(o: &Handle) -> Result<FSSTAT3resok, nfsstat3>;
     }
-    fn root(&self) -> Handle {
-        self.inner.root()
-    }
-    fn getattr(&self, object: &Handle) -> Result<fattr3, nfsstat3> {
-        self.inner.getattr(object)
-    }
-    fn setattr(
-        &self,
-        caller: &Caller,
-        object: &Handle,
-        new: &sattr3,
-        guard: Option<nfstime3>,
-    ) -> Changed<()> {
-        self.inner.setattr(caller, object, new, guard)
-    }
-    fn lookup(&self, caller: &Caller, dir: &Handle, name: &[u8]) -> Seen<Found> {
-        self.inner.lookup(caller, dir, name)
-    }
-    fn access(&self, caller: &Caller, object: &Handle, asked: u32) -> Seen<u32> {
-        self.inner.access(caller, object, asked)
-    }
-    fn readlink(&self, caller: &Caller, link: &Handle, text: &mut Vec<u8>) -> Seen<()> {
-        self.inner.readlink(caller, link, text)
-    }
-    fn read(
-        &self,
-        caller: &Caller,
-        file: &Handle,
-        offset: u64,
-        count: u32,
-        payload: &mut Payload,
-    ) -> Seen<ReadDone> {
-        self.inner.read(caller, file, offset, count, payload)
-    }
+
     fn write(
         &self,
         caller: &Caller,
@@ -154,73 +151,7 @@ impl Store for Forgetful {
         done.verifier = self.verifier();
         Ok((done, wcc))
     }
-    fn create(
-        &self,
-        caller: &Caller,
-        dir: &Handle,
-        name: &[u8],
-        how: &createhow3,
-    ) -> Changed<Found> {
-        self.inner.create(caller, dir, name, how)
-    }
-    fn mkdir(&self, caller: &Caller, dir: &Handle, name: &[u8], new: &sattr3) -> Changed<Found> {
-        self.inner.mkdir(caller, dir, name, new)
-    }
-    fn symlink(
-        &self,
-        caller: &Caller,
-        dir: &Handle,
-        name: &[u8],
-        new: &sattr3,
-        text: &[u8],
-    ) -> Changed<Found> {
-        self.inner.symlink(caller, dir, name, new, text)
-    }
-    fn mknod(
-        &self,
-        caller: &Caller,
-        dir: &Handle,
-        name: &[u8],
-        new: &sattr3,
-        special: Special,
-    ) -> Changed<Found> {
-        self.inner.mknod(caller, dir, name, new, special)
-    }
-    fn remove(&self, caller: &Caller, dir: &Handle, name: &[u8]) -> Changed<()> {
-        self.inner.remove(caller, dir, name)
-    }
-    fn rmdir(&self, caller: &Caller, dir: &Handle, name: &[u8]) -> Changed<()> {
-        self.inner.rmdir(caller, dir, name)
-    }
-    fn rename(
-        &self,
-        caller: &Caller,
-        from: (&Handle, &[u8]),
-        to: (&Handle, &[u8]),
-    ) -> (nfsstat3, RenameWcc) {
-        self.inner.rename(caller, from, to)
-    }
-    fn link(
-        &self,
-        caller: &Caller,
-        file: &Handle,
-        dir: &Handle,
-        name: &[u8],
-    ) -> (nfsstat3, LinkWcc) {
-        self.inner.link(caller, file, dir, name)
-    }
-    fn list(
-        &self,
-        caller: &Caller,
-        dir: &Handle,
-        from: ListFrom,
-        sink: &mut dyn DirectorySink,
-    ) -> Result<bool, (nfsstat3, post_op_attr)> {
-        self.inner.list(caller, dir, from, sink)
-    }
-    fn fsstat(&self, object: &Handle) -> Result<FSSTAT3resok, nfsstat3> {
-        self.inner.fsstat(object)
-    }
+
     fn commit(
         &self,
         caller: &Caller,

@@ -1,10 +1,7 @@
 //! The server as a process of its own, killed with SIGKILL under load and started again on its
 //! port: a client on a hard mount notices nothing but time.
 
-use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use client::nfs3::{Create, Export as Mounted, Lookup, Remove};
@@ -12,45 +9,10 @@ use client::{File, SharedBytes};
 use wire::nfs3::{CREATE3args, LOOKUP3args, REMOVE3args, Res, createhow3, nfsstat3};
 
 use crate::pair::{NEW, ask, at, create, mount, open};
+use crate::process::{Process, program};
 
 const KILLS: usize = 6;
 const BLOCK: usize = 8192;
-
-/// The example `serve`, which cargo builds beside the tests.
-fn program() -> Option<PathBuf> {
-    let test = std::env::current_exe().ok()?;
-    let path = test.parent()?.parent()?.join("examples/serve");
-    path.exists().then_some(path)
-}
-
-struct Process(Child);
-
-impl Process {
-    fn start(program: &Path, folder: &Path, port: u16) -> (Self, u16) {
-        let mut process = Command::new(program)
-            .arg("directory")
-            .arg(folder)
-            .env("NFSLAB_PORT", port.to_string())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let mut output = BufReader::new(process.stdout.take().unwrap());
-        output.read_line(&mut line).unwrap();
-        let port = line.trim().parse().unwrap();
-        (Process(process), port)
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // Child::kill is SIGKILL.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 fn block(number: u64) -> Vec<u8> {
     (0..BLOCK as u64 / 8)
@@ -69,7 +31,6 @@ struct Progress {
 #[test]
 fn a_hard_mount_survives_sigkill_of_the_server() {
     let Some(program) = program() else {
-        eprintln!("skipped: the example `serve` is not built (cargo test builds it)");
         return;
     };
     let folder = tempfile::tempdir().unwrap();

@@ -6,6 +6,8 @@
     clippy::result_large_err
 )]
 
+#[path = "../process/mod.rs"]
+mod process;
 #[path = "../trees/mod.rs"]
 mod trees;
 
