@@ -9,7 +9,9 @@ use std::sync::Arc;
 use arrow_array::builder::StringDictionaryBuilder;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::types::Int32Type;
-use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchIterator, UInt32Array, UInt64Array};
+use arrow_array::{
+    Array, ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchReader, UInt32Array, UInt64Array,
+};
 use arrow_schema::{ArrowError, Field, Schema};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -37,9 +39,17 @@ impl Columns {
         drop(requested_schema);
         let batch: Result<RecordBatch, ArrowError> = Ok(self.0.clone());
         let reader = RecordBatchIterator::new(std::iter::once(batch), self.0.schema());
-        let stream = FFI_ArrowArrayStream::new(Box::new(reader));
-        PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
+        stream(py, reader)
     }
+}
+
+/// What `__arrow_c_stream__` returns: the batches of `reader`.
+pub fn stream(
+    py: Python<'_>,
+    reader: impl RecordBatchReader + Send + 'static,
+) -> PyResult<Bound<'_, PyCapsule>> {
+    let stream = FFI_ArrowArrayStream::new(Box::new(reader));
+    PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
 }
 
 /// Gathers columns.
@@ -84,13 +94,12 @@ impl Builder {
         let schema = Arc::new(Schema::new(self.fields));
         let batch = RecordBatch::try_new(schema, self.arrays);
         batch.map(Columns).map_err(|error| {
-            let parts = Parts {
-                kind: "internal",
-                what: "columns do not fit together".to_owned(),
-                why: error.to_string(),
-                fix: "Please report this.".to_owned(),
-                partial: None,
-            };
+            let parts = Parts::new(
+                "internal",
+                "columns do not fit together",
+                error.to_string(),
+                "Please report this.",
+            );
             core_error(py, parts)
         })
     }

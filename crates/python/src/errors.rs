@@ -24,6 +24,24 @@ pub struct Parts {
     pub partial: Option<String>,
 }
 
+impl Parts {
+    /// Of an error before anything was measured.
+    pub fn new(
+        kind: &'static str,
+        what: impl Into<String>,
+        why: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
+        Parts {
+            kind,
+            what: what.into(),
+            why: why.into(),
+            fix: fix.into(),
+            partial: None,
+        }
+    }
+}
+
 /// Makes the exception. Its `str` is `what: why`, as a traceback shows it.
 pub fn core_error(py: Python<'_>, parts: Parts) -> PyErr {
     let text = match parts.why.as_str() {

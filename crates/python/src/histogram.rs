@@ -148,14 +148,5 @@ fn to_python(py: Python<'_>, error: &HistogramError) -> PyErr {
         HistogramError::Quantile { .. } => "no such quantile",
         _ => "not an HdrHistogram",
     };
-    core_error(
-        py,
-        Parts {
-            kind: "histogram",
-            what: what.to_owned(),
-            why: error.to_string(),
-            fix: fix.to_owned(),
-            partial: None,
-        },
-    )
+    core_error(py, Parts::new("histogram", what, error.to_string(), fix))
 }

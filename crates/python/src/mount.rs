@@ -3,8 +3,9 @@
 //! It has threads of its own; everything here starts, asks or ends them with the GIL released. The
 //! mount lives as long as the object, and no longer than the process.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use mount::{MountError, Source, Unmount};
@@ -20,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// An export mounted on a folder.
 #[pyclass(module = "nfslab._core", frozen)]
 pub struct Mount {
-    mounted: Mutex<Option<mount::Mount>>,
+    mounted: Mutex<Option<Arc<mount::Mount>>>,
     source: String,
     directory: PathBuf,
     effective: Vec<(&'static str, String)>,
@@ -42,7 +43,7 @@ impl Mount {
             directory: mounted.directory().to_owned(),
             effective: mounted.effective_options(),
             adjustments: mounted.options().adjustments().to_vec(),
-            mounted: Mutex::new(Some(mounted)),
+            mounted: Mutex::new(Some(Arc::new(mounted))),
         })
     }
 
@@ -71,12 +72,12 @@ impl Mount {
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         let until = timeout
             .and_then(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).ok())
-            .map(|timeout| Instant::now() + timeout);
+            .and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
             let left = until.map_or(LOOK, |until| {
                 until.saturating_duration_since(Instant::now()).min(LOOK)
             });
-            let ended = py.detach(|| match &*self.locked() {
+            let ended = py.detach(|| match self.current() {
                 Some(mounted) => mounted.wait(Some(left)),
                 None => true,
             });
@@ -96,15 +97,14 @@ impl Mount {
     fn unmount(&self, py: Python<'_>, how: &str) -> PyResult<()> {
         let way = way(py, how)?;
         let done = py.detach(|| {
-            let mut mounted = self.locked();
-            let Some(inner) = &*mounted else {
+            let Some(inner) = self.current() else {
                 return Ok(());
             };
             inner.unmount(way)?;
             if way != Unmount::Lazy {
                 inner.wait(Some(Duration::from_secs(10)));
                 inner.tell_server();
-                *mounted = None;
+                *self.locked() = None;
             }
             Ok(())
         });
@@ -114,8 +114,7 @@ impl Mount {
     /// Totals of the client's calls, and what the kernel knows: objects, open files and folders.
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let taken = py.detach(|| {
-            let mounted = self.locked();
-            let inner = mounted.as_ref()?;
+            let inner = self.current()?;
             let (counters, _) = inner.client().figures().ok()?;
             Some((counters, inner.known()))
         });
@@ -129,14 +128,19 @@ impl Mount {
 
     /// What its client records of itself.
     fn recorder(&self, py: Python<'_>) -> PyResult<RpcRecorder> {
-        let client = py.detach(|| self.locked().as_ref().map(|m| m.client().clone()));
+        let client = py.detach(|| self.current().map(|m| m.client().clone()));
         client.map(RpcRecorder::new).ok_or_else(|| gone(py))
     }
 }
 
 impl Mount {
-    fn locked(&self) -> MutexGuard<'_, Option<mount::Mount>> {
+    fn locked(&self) -> MutexGuard<'_, Option<Arc<mount::Mount>>> {
         self.mounted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The mount itself: whoever waits for it must not keep the others out.
+    fn current(&self) -> Option<Arc<mount::Mount>> {
+        self.locked().clone()
     }
 }
 
@@ -162,13 +166,12 @@ fn way(py: Python<'_>, how: &str) -> PyResult<Unmount> {
         "force" => Ok(Unmount::Force),
         other => Err(core_error(
             py,
-            Parts {
-                kind: "config",
-                what: format!("there is no way to unmount called {other:?}"),
-                why: String::new(),
-                fix: "Say normal, lazy or force.".to_owned(),
-                partial: None,
-            },
+            Parts::new(
+                "config",
+                format!("there is no way to unmount called {other:?}"),
+                "",
+                "Say normal, lazy or force.",
+            ),
         )),
     }
 }
@@ -176,19 +179,21 @@ fn way(py: Python<'_>, how: &str) -> PyResult<Unmount> {
 fn gone(py: Python<'_>) -> PyErr {
     core_error(
         py,
-        Parts {
-            kind: "closed",
-            what: "the mount is gone".to_owned(),
-            why: "it was unmounted".to_owned(),
-            fix: "Ask before it is unmounted.".to_owned(),
-            partial: None,
-        },
+        Parts::new(
+            "closed",
+            "the mount is gone",
+            "it was unmounted",
+            "Ask before it is unmounted.",
+        ),
     )
 }
 
 fn to_python(py: Python<'_>, error: &MountError) -> PyErr {
-    let busy = matches!(error, MountError::System { source, .. }
-        if source.kind() == std::io::ErrorKind::ResourceBusy);
+    let of_system = match error {
+        MountError::System { source, .. } => Some(source.kind()),
+        _ => None,
+    };
+    let busy = of_system == Some(ErrorKind::ResourceBusy);
     let fix = match error {
         MountError::Option(_) => "See docs/mount.md for the options.",
         MountError::Source { .. } => "Name it as in 127.0.0.1:/export or [::1]:/export.",
@@ -202,16 +207,21 @@ fn to_python(py: Python<'_>, error: &MountError) -> PyErr {
             "Needs /dev/fuse (modprobe fuse), and root or fusermount3 (package fuse3)."
         }
         MountError::System { .. } if busy => "Leave the folder, or add --lazy or --force.",
-        MountError::System { .. } => "",
+        MountError::System { source, .. } => match source.kind() {
+            ErrorKind::PermissionDenied => "Only root and whoever mounted it can do this.",
+            ErrorKind::InvalidInput | ErrorKind::NotFound => {
+                "Is anything mounted there? findmnt shows what is."
+            }
+            _ => "Check the limits (ulimit -n, -u).",
+        },
     };
     core_error(
         py,
-        Parts {
-            kind: if busy { "busy" } else { error.kind() },
-            what: error.to_string(),
-            why: String::new(),
-            fix: fix.to_owned(),
-            partial: None,
-        },
+        Parts::new(
+            if busy { "busy" } else { error.kind() },
+            error.to_string(),
+            "",
+            fix,
+        ),
     )
 }

@@ -4,7 +4,7 @@
 //! moved out at each question; what was lost because nobody asked is counted. All instants are
 //! CLOCK_MONOTONIC, the clock of `time.monotonic_ns()`.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use client::record::ring::DEFAULT_RING_RECORDS;
@@ -47,7 +47,6 @@ pub struct RpcRecorder {
 
 impl RpcRecorder {
     /// Of this client. Nothing is recorded before `start`.
-    #[allow(dead_code)] // the owner of a client makes one
     pub fn new(client: Arc<Client>) -> Self {
         RpcRecorder {
             client,
@@ -59,6 +58,10 @@ impl RpcRecorder {
     fn reader(&self) -> Option<RecordReader> {
         let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         reader.clone()
+    }
+
+    fn losses(&self) -> MutexGuard<'_, Lost> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -100,10 +103,7 @@ impl RpcRecorder {
         let mut records = Vec::new();
         if let Some(reader) = self.reader() {
             let lost = py.detach(|| reader.drain(&mut records));
-            self.lost
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .calls = lost;
+            self.losses().calls = lost;
         }
         call_columns(py, &records)
     }
@@ -112,10 +112,7 @@ impl RpcRecorder {
     fn samples<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let taken = py.detach(|| self.client.samples());
         let (samples, lost) = taken.map_err(|error| closed(py, error))?;
-        self.lost
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .samples = lost;
+        self.losses().samples = lost;
         sample_columns(py, &samples)
     }
 
@@ -135,7 +132,7 @@ impl RpcRecorder {
 
     /// Calls and samples that found no room because nobody took them, so far.
     fn lost<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        let lost = self.losses();
         let entry = PyDict::new(py);
         entry.set_item("calls", lost.calls)?;
         entry.set_item("samples", lost.samples)?;
@@ -146,13 +143,12 @@ impl RpcRecorder {
 fn closed(py: Python<'_>, error: CallError) -> PyErr {
     core_error(
         py,
-        Parts {
-            kind: "closed",
-            what: "the NFS client cannot be asked".to_owned(),
-            why: error.to_string(),
-            fix: "Ask before its mount is taken away.".to_owned(),
-            partial: None,
-        },
+        Parts::new(
+            "closed",
+            "the NFS client cannot be asked",
+            error.to_string(),
+            "Ask before its mount is taken away.",
+        ),
     )
 }
 

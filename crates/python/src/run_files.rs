@@ -84,16 +84,7 @@ fn to_json(py: Python<'_>, outcome: &Outcome) -> PyResult<String> {
     serde_json::to_string(&document).map_err(|error| {
         let what = "the result cannot be written as JSON".to_owned();
         let fix = "Please report this.".to_owned();
-        core_error(
-            py,
-            Parts {
-                kind: "internal",
-                what,
-                why: error.to_string(),
-                fix,
-                partial: None,
-            },
-        )
+        core_error(py, Parts::new("internal", what, error.to_string(), fix))
     })
 }
 
@@ -124,12 +115,11 @@ fn to_python(py: Python<'_>, failure: &Failure) -> PyErr {
 fn bad_json(py: Python<'_>, error: &serde_json::Error) -> PyErr {
     core_error(
         py,
-        Parts {
-            kind: "config",
-            what: "files: the configuration cannot be read".to_owned(),
-            why: error.to_string(),
-            fix: "Give JSON with the fields that nfslab._core.run_files documents.".to_owned(),
-            partial: None,
-        },
+        Parts::new(
+            "config",
+            "files: the configuration cannot be read",
+            error.to_string(),
+            "Give JSON with the fields that nfslab._core.run_files documents.",
+        ),
     )
 }

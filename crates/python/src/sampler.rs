@@ -130,16 +130,7 @@ fn cost_dict<'py>(py: Python<'py>, recording: &Recording) -> PyResult<Bound<'py,
 fn misuse(py: Python<'_>, why: &str, fix: &str) -> PyErr {
     let what = "the system sampler cannot do this".to_owned();
     let (why, fix) = (why.to_owned(), fix.to_owned());
-    core_error(
-        py,
-        Parts {
-            kind: "sampler",
-            what,
-            why,
-            fix,
-            partial: None,
-        },
-    )
+    core_error(py, Parts::new("sampler", what, why, fix))
 }
 
 fn to_python(py: Python<'_>, error: &SamplerError) -> PyErr {
@@ -150,14 +141,5 @@ fn to_python(py: Python<'_>, error: &SamplerError) -> PyErr {
     };
     let what = "the system sampler cannot run".to_owned();
     let (why, fix) = (error.to_string(), fix.to_owned());
-    core_error(
-        py,
-        Parts {
-            kind,
-            what,
-            why,
-            fix,
-            partial: None,
-        },
-    )
+    core_error(py, Parts::new(kind, what, why, fix))
 }

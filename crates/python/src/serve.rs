@@ -113,7 +113,7 @@ impl Server {
     /// Waits for the end; False when the time is over first.
     #[pyo3(signature = (timeout_s = None))]
     fn wait(&self, py: Python<'_>, timeout_s: Option<f64>) -> PyResult<bool> {
-        let limit = timeout_s.and_then(|s| Duration::try_from_secs_f64(s).ok());
+        let limit = timeout_s.and_then(|s| Duration::try_from_secs_f64(s.max(0.0)).ok());
         let until = limit.and_then(|limit| Instant::now().checked_add(limit));
         loop {
             py.check_signals()?;
@@ -254,16 +254,7 @@ fn record_columns(py: Python<'_>, records: &[CallRecord]) -> PyResult<Columns> {
 fn to_python(py: Python<'_>, problem: Problem) -> PyErr {
     let (kind, fix) = kind_and_fix(&problem);
     let (what, why) = problem.split();
-    core_error(
-        py,
-        Parts {
-            kind,
-            what,
-            why,
-            fix: fix.to_owned(),
-            partial: None,
-        },
-    )
+    core_error(py, Parts::new(kind, what, why, fix))
 }
 
 fn kind_and_fix(problem: &Problem) -> (&'static str, &'static str) {
@@ -306,7 +297,8 @@ fn kind_and_fix(problem: &Problem) -> (&'static str, &'static str) {
         ),
         Problem::Registration(_) => (
             "portmapper",
-            "Stop the other server, or leave registration out: clients can be given the port.",
+            "Register as root and stop the other server, or leave registration out: clients can \
+             be given the port.",
         ),
     }
 }

@@ -48,13 +48,7 @@ fn to_python(py: Python<'_>, error: &PlacesError) -> PyErr {
             "An experiment file is some kilobytes: is this the right file?",
         ),
     };
-    let parts = Parts {
-        kind: "toml",
-        what,
-        why,
-        fix: fix.to_owned(),
-        partial: None,
-    };
+    let parts = Parts::new("toml", what, why, fix);
     let failed = core_error(py, parts);
     let (line, column) = match error {
         PlacesError::Invalid { line, column, .. } => (Some(*line), Some(*column)),

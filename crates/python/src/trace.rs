@@ -11,7 +11,6 @@ use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 use pyo3::prelude::*;
@@ -23,6 +22,7 @@ use trace::analysis::{Analysis, Findings, Options, Progress};
 use trace::lens::LensOptions;
 use trace::source::Input;
 
+use crate::columns::stream;
 use crate::errors::{Parts, core_error};
 
 /// A capture as Python names it: a path, or (name, descriptor).
@@ -162,8 +162,7 @@ impl CallRows {
             ));
         };
         let reader = py.detach(|| Rows::new(rows));
-        let stream = FFI_ArrowArrayStream::new(Box::new(reader));
-        PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
+        stream(py, reader)
     }
 }
 
@@ -247,26 +246,19 @@ fn handed_over(py: Python<'_>, findings: Findings) -> PyResult<(String, Bound<'_
 fn misuse(py: Python<'_>, why: &str, fix: &str) -> PyErr {
     core_error(
         py,
-        Parts {
-            kind: "config",
-            what: "this trace cannot be asked again".to_owned(),
-            why: why.to_owned(),
-            fix: fix.to_owned(),
-            partial: None,
-        },
+        Parts::new("config", "this trace cannot be asked again", why, fix),
     )
 }
 
 fn bad_json(py: Python<'_>, error: &serde_json::Error) -> PyErr {
     core_error(
         py,
-        Parts {
-            kind: "config",
-            what: "the options of the trace cannot be read".to_owned(),
-            why: error.to_string(),
-            fix: "Give JSON with the fields that nfslab._core.Trace documents.".to_owned(),
-            partial: None,
-        },
+        Parts::new(
+            "config",
+            "the options of the trace cannot be read",
+            error.to_string(),
+            "Give JSON with the fields that nfslab._core.Trace documents.",
+        ),
     )
 }
 
@@ -309,16 +301,7 @@ fn to_python(py: Python<'_>, error: &TraceError) -> PyErr {
         TraceError::Interrupted => ("interrupted", ""),
         _ => ("internal", "Please report this."),
     };
-    core_error(
-        py,
-        Parts {
-            kind,
-            what,
-            why,
-            fix: fix.to_owned(),
-            partial: None,
-        },
-    )
+    core_error(py, Parts::new(kind, what, why, fix))
 }
 
 /// What happened, and why as far as it is told apart.
