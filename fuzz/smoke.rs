@@ -1,0 +1,230 @@
+//! What the short runs of fuzz targets on stable Rust share (`crates/*/tests/fuzz_smoke.rs`): seeds
+//! changed at random go through the very files of this folder.
+//!
+//! The targets name `libfuzzer_sys`; there that is the test's own crate, with a macro that makes a
+//! function of a target. The allocator counts: no execution may hold more than the test allows
+//! beyond what was held before it. Inputs come from a fixed seed; a failure says target, origin of
+//! the input and round.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// Makes a function of a target.
+#[macro_export]
+macro_rules! fuzz_target {
+    (|$data:ident: &[u8]| $body:expr) => {
+        pub fn entry($data: &[u8]) {
+            $body
+        }
+    };
+}
+
+/// The targets of a test, each with how many changed inputs it gets.
+macro_rules! targets {
+    ($($name:ident = $path:literal, $rounds:expr;)+) => {
+        $(
+            #[allow(unused, missing_docs, unreachable_pub, clippy::all, clippy::unwrap_used)]
+            #[path = $path]
+            mod $name;
+        )+
+        const TARGETS: &[$crate::smoke::Target] = &[$($crate::smoke::Target {
+            name: stringify!($name),
+            entry: $name::entry,
+            rounds: $rounds,
+        },)+];
+    };
+}
+
+pub struct Target {
+    pub name: &'static str,
+    pub entry: fn(&[u8]),
+    pub rounds: usize,
+}
+
+/// Longest input, and most that one execution may hold.
+#[derive(Clone, Copy)]
+pub struct Limits {
+    pub input_bytes: usize,
+    pub held_bytes: usize,
+}
+
+static HELD: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+struct Counting;
+
+// SAFETY: every call is handed on to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let held = HELD.fetch_add(layout.size(), Relaxed) + layout.size();
+        MOST.fetch_max(held, Relaxed);
+        // SAFETY: as our own caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: as our own caller promises.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// xorshift64*: enough to change bytes by.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() >> 33) as usize % bound.max(1)
+    }
+}
+
+/// Numbers that break careless readers.
+const WORDS: [u32; 12] = [
+    0,
+    1,
+    2,
+    3,
+    0x7f,
+    0xff,
+    0xffff,
+    0x7fff_ffff,
+    0x8000_0000,
+    0x8000_0064,
+    0xffff_fffc,
+    u32::MAX,
+];
+
+fn change(seed: &[u8], other: &[u8], random: &mut Random, input_bytes: usize) -> Vec<u8> {
+    let from = random.below(seed.len());
+    // Most keep their front, where a format or a procedure is told.
+    let from = if random.below(4) == 0 { from } else { 0 };
+    let mut data: Vec<u8> = seed[from..].iter().copied().take(input_bytes).collect();
+    for _ in 0..=random.below(6) {
+        let at = random.below(data.len());
+        match random.below(6) {
+            0 => data.truncate(at),
+            1 if !data.is_empty() => data[at] ^= 1 << random.below(8),
+            2 if !data.is_empty() => data[at] = random.next() as u8,
+            3 if at + 4 <= data.len() => {
+                let word = WORDS[random.below(WORDS.len())];
+                let bytes = if random.below(2) == 0 {
+                    word.to_be_bytes()
+                } else {
+                    word.to_le_bytes()
+                };
+                data[at..at + 4].copy_from_slice(&bytes);
+            }
+            4 if !other.is_empty() => {
+                let begin = random.below(other.len());
+                let end = (begin + random.below(256)).min(other.len());
+                data.splice(at..at, other[begin..end].iter().copied());
+            }
+            _ => {
+                let end = (at + random.below(64)).min(data.len());
+                data.drain(at..end);
+            }
+        }
+    }
+    data.truncate(input_bytes);
+    data
+}
+
+/// The repository, from a crate of it.
+pub fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Messages of the codec's tests, with where they stand.
+pub fn messages() -> Vec<(String, Vec<u8>)> {
+    let path = repository().join("crates/wire/tests/data/captured_messages.txt");
+    let text = std::fs::read_to_string(path).unwrap();
+    let hexadecimal = |word: &&str| word.len() > 40 && word.bytes().all(|b| b.is_ascii_hexdigit());
+    let mut found = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        for word in line.split_whitespace().filter(hexadecimal) {
+            let digit = |at| u8::from_str_radix(&word[at..at + 2], 16).unwrap();
+            let bytes = (0..word.len() / 2).map(|n| digit(n * 2)).collect();
+            found.push((format!("message {number}"), bytes));
+        }
+    }
+    assert!(found.len() > 10, "the codec's messages are seeds");
+    found
+}
+
+fn hex(data: &[u8]) -> String {
+    data.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether an execution ended well, and the most bytes that it held.
+fn held_by(entry: fn(&[u8]), data: &[u8]) -> (bool, usize) {
+    let before = HELD.load(Relaxed);
+    MOST.store(before, Relaxed);
+    let ended = catch_unwind(AssertUnwindSafe(|| entry(data)));
+    (ended.is_ok(), MOST.load(Relaxed).saturating_sub(before))
+}
+
+fn run(target: &Target, limits: Limits, data: &[u8], origin: &str) {
+    let (well, most) = held_by(target.entry, data);
+    let name = target.name;
+    assert!(well, "{name}: panic on {origin}: {}", hex(data));
+    assert!(
+        most <= limits.held_bytes,
+        "{name}: {most} bytes held on {origin}: {}",
+        hex(data)
+    );
+}
+
+/// Runs every target on the seeds, and on seeds that were changed.
+pub fn run_all(targets: &[Target], seeds: &[(String, Vec<u8>)], limits: Limits) {
+    let greedy = |data: &[u8]| drop(std::hint::black_box(vec![1u8; data.len()]));
+    assert!(
+        held_by(greedy, &vec![0; limits.held_bytes + 1]).1 > limits.held_bytes,
+        "too much is noticed"
+    );
+    for target in targets {
+        let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ target.name.len() as u64);
+        run(target, limits, &[], "nothing");
+        for (origin, seed) in seeds {
+            let data = &seed[..seed.len().min(limits.input_bytes)];
+            run(target, limits, data, origin);
+        }
+        for round in 0..target.rounds {
+            let (origin, seed) = &seeds[random.below(seeds.len())];
+            let (_, other) = &seeds[random.below(seeds.len())];
+            let data = change(seed, other, &mut random, limits.input_bytes);
+            run(target, limits, &data, &format!("{origin}, round {round}"));
+        }
+    }
+}
+
+/// Whether these are all the targets of a folder, and the fuzzer's own build has them.
+pub fn check_that_none_is_left_out(targets: &[Target], folder: &str) {
+    let files: BTreeSet<String> = std::fs::read_dir(repository().join(folder))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|suffix| suffix == "rs"))
+        .map(|path| path.file_stem().unwrap().to_string_lossy().into_owned())
+        .collect();
+    let here = targets.iter().map(|t| t.name.to_owned()).collect();
+    assert_eq!(files, here);
+    let manifest = std::fs::read_to_string(repository().join("fuzz/Cargo.toml")).unwrap();
+    for name in &files {
+        assert!(
+            manifest.contains(&format!("name = \"{name}\"")),
+            "{name} is built"
+        );
+    }
+}
