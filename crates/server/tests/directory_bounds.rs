@@ -4,7 +4,7 @@
 mod trees;
 
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use server::store::directory::{DirectoryOptions, DirectoryStore};
@@ -52,11 +52,37 @@ fn scene() -> tempfile::TempDir {
     base
 }
 
+/// The scene served, with the handles of `dir` and `dir/deep`.
+struct Served {
+    base: tempfile::TempDir,
+    export: PathBuf,
+    store: DirectoryStore,
+    dir: Handle,
+    deep: Handle,
+}
+
+/// By kernel handles and by names.
+fn both_ways() -> impl Iterator<Item = (bool, Served)> {
+    [true, false].into_iter().map(|kernel_handles| {
+        let base = scene();
+        let export = base.path().join("export");
+        let store = open(&export, kernel_handles);
+        let dir = lookup(&store, &store.root(), b"dir").unwrap();
+        let deep = lookup(&store, &dir, b"deep").unwrap();
+        let served = Served {
+            base,
+            export,
+            store,
+            dir,
+            deep,
+        };
+        (kernel_handles, served)
+    })
+}
+
 #[test]
 fn links_are_never_followed() {
-    for kernel_handles in [true, false] {
-        let base = scene();
-        let store = open(&base.path().join("export"), kernel_handles);
+    for (_, Served { base, store, .. }) in both_ways() {
         let root = store.root();
         for name in [&b"absolute"[..], b"relative", b"secret"] {
             let link = lookup(&store, &root, name).unwrap();
@@ -81,12 +107,14 @@ fn links_are_never_followed() {
 
 #[test]
 fn directories_moved_out_are_stale_with_all_their_names() {
-    for kernel_handles in [true, false] {
-        let base = scene();
-        let export = base.path().join("export");
-        let store = open(&export, kernel_handles);
-        let dir = lookup(&store, &store.root(), b"dir").unwrap();
-        let deep = lookup(&store, &dir, b"deep").unwrap();
+    for (_, served) in both_ways() {
+        let Served {
+            base,
+            export,
+            store,
+            dir,
+            deep,
+        } = served;
         assert_eq!(lookup(&store, &deep, b"..").unwrap(), dir);
         std::fs::rename(export.join("dir"), base.path().join("outside/dir")).unwrap();
         for gone in [&dir, &deep] {
@@ -136,12 +164,14 @@ fn a_name_that_changes_into_a_link_meanwhile_never_shows_the_outside() {
 
 #[test]
 fn handles_outlive_the_server() {
-    for kernel_handles in [true, false] {
-        let base = scene();
-        let export = base.path().join("export");
-        let store = open(&export, kernel_handles);
-        let dir = lookup(&store, &store.root(), b"dir").unwrap();
-        let deep = lookup(&store, &dir, b"deep").unwrap();
+    for (kernel_handles, served) in both_ways() {
+        let Served {
+            base: _base,
+            export,
+            store,
+            dir,
+            deep,
+        } = served;
         let file = lookup(&store, &deep, b"file").unwrap();
         drop(store);
         // Meanwhile it moves within the export, and its old name becomes another file's.

@@ -29,6 +29,15 @@ const MODE_AT_FIRST: u32 = 0o600;
 const UTIME_NOW: i64 = libc::UTIME_NOW;
 const UTIME_OMIT: i64 = libc::UTIME_OMIT;
 
+/// How a name of a directory, or of something else, is removed.
+fn removing(directory: bool) -> AtFlags {
+    if directory {
+        AtFlags::REMOVEDIR
+    } else {
+        AtFlags::empty()
+    }
+}
+
 fn timespec(how: set_time) -> Timespec {
     let (tv_sec, tv_nsec) = match how {
         set_time::DONT_CHANGE => (0, UTIME_OMIT),
@@ -172,13 +181,8 @@ impl DirectoryStore {
         let owner = Caller::with_ids(caller.address, object.stat.st_uid, object.stat.st_gid);
         let setter = if self.acts_as_caller { caller } else { &owner };
         if let Err(status) = self.set_attributes(setter, (&found.handle, &object), &new) {
-            let flags = if object.is_directory() {
-                AtFlags::REMOVEDIR
-            } else {
-                AtFlags::empty()
-            };
             // The refusal is what the caller hears; an object that stays is no more than untidy.
-            let _ = unlinkat(&dir.fd, name, flags);
+            let _ = unlinkat(&dir.fd, name, removing(object.is_directory()));
             self.forget(dir, name, &object);
             return Err(status);
         }
@@ -288,12 +292,7 @@ impl DirectoryStore {
         self.act_in(caller, dir, WRITE | EXECUTE)?;
         let victim = self.child(dir, name)?;
         self.check_sticky(caller, dir, &victim)?;
-        let flags = if directory {
-            AtFlags::REMOVEDIR
-        } else {
-            AtFlags::empty()
-        };
-        unlinkat(&dir.fd, name, flags).map_err(|error| match error {
+        unlinkat(&dir.fd, name, removing(directory)).map_err(|error| match error {
             // Some file systems say EEXIST, POSIX allows both.
             Errno::EXIST => nfsstat3::NFS3ERR_NOTEMPTY,
             error => status_of(error),
