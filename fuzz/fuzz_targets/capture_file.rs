@@ -15,6 +15,7 @@ const BOUNDS: Bounds = Bounds {
     block_bytes: 0,
     frame_bytes: 2048,
     fragment_bytes: 1 << 14,
+    window_bytes: 0,
 };
 /// Packets that a capture can hold at most in so many bytes.
 const RECORD_BYTES: u64 = 16;

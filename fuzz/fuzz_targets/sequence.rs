@@ -17,6 +17,7 @@ const BOUNDS: Bounds = Bounds {
     block_bytes: 16 << 10,
     frame_bytes: 8 << 10,
     fragment_bytes: 1 << 16,
+    window_bytes: 0,
 };
 /// Programs and versions that are spoken.
 const PLACES: [[u32; 2]; 12] = [
@@ -150,6 +151,7 @@ fn script(data: &[u8], pass: &mut Pass) -> bool {
             frames: 1,
             wire_bytes: 100,
             times_ns: Some((time_ns, time_ns)),
+            mapped: None,
         };
         if pass.block(&block).is_err() {
             return false;

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::error::TraceError;
+use crate::source::Stretch;
+
 /// An IP address; IPv4 as its mapped IPv6 form, so that both compare and hash alike. Two words, not
 /// one of 128 bits, whose alignment would make an [`Endpoint`] a third larger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -141,7 +144,7 @@ pub struct Segment {
     pub sequence: u32,
     /// TCP acknowledgement number; meaningless without `ACK`.
     pub acknowledgement: u32,
-    /// Where the payload begins in [`Block::bytes`].
+    /// Where the payload begins: see [`Block::payload`].
     pub payload_at: u32,
     /// Payload bytes that were captured.
     pub captured_bytes: u32,
@@ -157,8 +160,11 @@ pub const NO_SCALE: u8 = u8::MAX;
 /// A stretch of a capture: its bytes and what was found in them.
 #[derive(Debug, Default)]
 pub struct Block {
-    /// Bytes of the packets (and of datagrams put together from fragments).
+    /// Bytes of the packets, unless they lie in `mapped`, and of datagrams put together from
+    /// fragments.
     pub bytes: Vec<u8>,
+    /// Where packets lie in a mapped file.
+    pub mapped: Option<Stretch>,
     /// Segments in the order of the capture.
     pub segments: Vec<Segment>,
     /// Frames in this block, those without a segment included.
@@ -173,9 +179,21 @@ impl Block {
     /// The captured payload of one of its segments.
     #[inline(always)]
     pub fn payload(&self, segment: &Segment) -> &[u8] {
-        let at = segment.payload_at as usize;
-        self.bytes
-            .get(at..at + segment.captured_bytes as usize)
-            .unwrap_or_default()
+        let (mut at, length) = (segment.payload_at as usize, segment.captured_bytes as usize);
+        if let Some(mapped) = &self.mapped {
+            match mapped.get(at, length) {
+                Ok(bytes) => return bytes,
+                Err(own) => at = own,
+            }
+        }
+        self.bytes.get(at..at + length).unwrap_or_default()
+    }
+
+    /// Whether the bytes that were seen are what was captured: to be asked when they were used.
+    ///
+    /// # Errors
+    /// The file was cut short meanwhile: what was made of the block is wrong.
+    pub fn verify(&self) -> Result<(), TraceError> {
+        self.mapped.as_ref().map_or(Ok(()), Stretch::verify)
     }
 }

@@ -16,8 +16,8 @@
 //! * [`columns`] makes Arrow batches of the settled calls.
 //!
 //! Decisions: every table and queue has a bound in [`limits`], and reaching one is counted as an
-//! anomaly; nothing is dropped silently; no byte of a capture can make this crate panic; files are
-//! read, not mapped, since a mapped file that is cut short kills its reader.
+//! anomaly; nothing is dropped silently; no byte of a capture can make this crate panic; plain
+//! files are mapped, and one that is cut short meanwhile is an error, not a signal.
 
 pub mod analysis;
 pub mod block;
@@ -30,6 +30,7 @@ pub mod lens;
 pub mod limits;
 pub mod names;
 pub mod packet;
+mod prefetch;
 pub mod source;
 pub mod stream;
 

@@ -31,8 +31,10 @@ struct Running {
 
 /// Where batches of columns go.
 pub(super) struct Columns {
-    pub(super) batches: Batches,
-    pub(super) sender: SyncSender<RecordBatch>,
+    batches: Batches,
+    sender: SyncSender<RecordBatch>,
+    /// Made of the present block, which was not verified yet.
+    ready: Vec<RecordBatch>,
 }
 
 /// Lenses and columns of one analysis.
@@ -93,6 +95,7 @@ impl Dispatch {
         self.columns = Some(Columns {
             batches: Batches::new(),
             sender,
+            ready: Vec::new(),
         });
     }
 
@@ -117,6 +120,7 @@ impl Dispatch {
         names: &Names,
         extent: &Extent,
     ) -> Result<Vec<(String, Section)>, TraceError> {
+        self.hand_over();
         if let Some(mut columns) = self.columns.take()
             && let Some(batch) = columns.batches.finish()?
         {
@@ -142,11 +146,24 @@ impl Dispatch {
         let Some(columns) = &mut self.columns else {
             return;
         };
-        let sent = match columns.batches.push(call, names) {
-            Ok(Some(batch)) => send(&columns.sender, batch, &self.stop),
-            Ok(None) => return,
-            Err(error) => Err(error),
+        match columns.batches.push(call, names) {
+            Ok(None) => {}
+            Ok(Some(batch)) => columns.ready.push(batch),
+            Err(error) => {
+                self.failed = Some(error);
+                self.columns = None;
+            }
+        }
+    }
+
+    /// All blocks so far were good: batches may go.
+    pub(super) fn hand_over(&mut self) {
+        let Some(columns) = &mut self.columns else {
+            return;
         };
+        let mut ready = columns.ready.drain(..);
+        let sent = ready.try_for_each(|batch| send(&columns.sender, batch, &self.stop));
+        drop(ready);
         if let Err(error) = sent {
             self.failed = Some(error);
             self.columns = None;

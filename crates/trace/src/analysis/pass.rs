@@ -13,8 +13,12 @@ use crate::block::Block;
 use crate::calls::Calls;
 use crate::error::TraceError;
 use crate::lens::Extent;
+use crate::prefetch::prefetch;
 use crate::source::Totals;
 use crate::stream::{Lost, Streams};
+
+/// Segments between the one that is looked at and the one whose bytes are asked for.
+const AHEAD: usize = 4;
 
 /// The analysing half of an analysis.
 pub struct Pass {
@@ -58,7 +62,7 @@ impl Pass {
     /// Takes a block in.
     ///
     /// # Errors
-    /// Columns cannot be handed over any more.
+    /// Columns cannot be handed over any more, or the block's file was cut short.
     pub fn block(&mut self, block: &Block) -> Result<(), TraceError> {
         self.packets += block.frames;
         self.bytes += block.wire_bytes;
@@ -69,13 +73,18 @@ impl Pass {
             };
             self.times_ns = Some((so_far_first.min(first_ns), so_far_last.max(last_ns)));
         }
-        for segment in &block.segments {
+        for (place, segment) in block.segments.iter().enumerate() {
+            if let Some(later) = block.segments.get(place + AHEAD) {
+                prefetch(block.payload(later));
+            }
             let payload = block.payload(segment);
             self.streams.segment(segment, payload, &mut self.calls);
         }
         if self.calls.calls() == 0 {
             self.ports.block(block);
         }
+        block.verify()?;
+        self.calls.output_mut().hand_over();
         match self.calls.output_mut().take_failure() {
             Some(failure) => Err(failure),
             None => Ok(()),

@@ -3,13 +3,15 @@
 //! ```text
 //! raw ──> compression ──> pcap | pcapng ──> sink ──> packet ──> Block
 //! read(2)  gzip, zstd      Record                    Segment
+//! mapped ───────────────────┘
 //! ```
 //!
-//! [`Reader`] reads several inputs as one capture: bytes go from read(2) straight into a recycled
-//! [`crate::Block`], packets are looked at where they lie, and a packet cut at a block's end is
-//! carried to the front of the next one. Frame numbers go on from file to file; files given in
-//! another order than their first packets' times are put in order, which is counted. Files that
-//! were captured side by side are not merged by time; that they overlap is counted.
+//! [`Reader`] reads several inputs as one capture. A file that is not compressed is mapped, and a
+//! [`crate::Block`] points into it; other bytes go from read(2) straight into a recycled block.
+//! Packets are looked at where they lie; one cut at a block's end begins the next one, or is
+//! carried to its front. Frame numbers go on from file to file; files given in another order than
+//! their first packets' times are put in order, which is counted. Files that were captured side by
+//! side are not merged by time; that they overlap is counted.
 //! [`spawn`] runs a reader on a thread; blocks come and go through bounded channels.
 //!
 //! What cannot be read at all is a [`crate::TraceError`]; a regular file tells so when it is
@@ -18,8 +20,10 @@
 //!
 //! Limits: one capture file is read by one thread, decompression included.
 
+mod bounds;
 mod compression;
 mod magic;
+mod mapped;
 mod order;
 mod pcap;
 mod pcapng;
@@ -30,6 +34,7 @@ mod reader;
 mod sink;
 mod start;
 mod thread;
+mod window;
 
 #[cfg(test)]
 mod tests;
@@ -37,8 +42,10 @@ mod tests;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
+pub use bounds::Bounds;
+pub use mapped::Stretch;
 pub use progress::Watcher;
-pub use reader::{Bounds, Reader, Totals};
+pub use reader::{Reader, Totals};
 pub use thread::{Blocks, spawn};
 
 /// Where captured bytes come from.

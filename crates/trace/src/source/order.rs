@@ -48,6 +48,10 @@ pub(super) fn in_time_order(
 fn first_ns(path: &Path, bounds: Bounds, block: &mut Block) -> Result<Option<i64>, TraceError> {
     let shared = Arc::new(Shared::default());
     let raw = Raw::open(path, &shared)?;
+    let bounds = Bounds {
+        window_bytes: 0,
+        ..bounds
+    };
     let started = start(path.display().to_string(), raw, bounds.frame_bytes, &shared)?;
     let mut reader = Reader::of_started(started, bounds, shared);
     reader.read(block)?;

@@ -1,7 +1,7 @@
 //! Bytes from the operating system: files and streams, as they are stored.
 //!
-//! Regular files are read with read(2), told to the kernel as sequential, in pieces that end on
-//! page bounds. They are not mapped: a mapped file that is cut short kills its reader (SIGBUS).
+//! Regular files that are not mapped (`mapped.rs`) are read with read(2), told to the kernel as
+//! sequential, in pieces that end on page bounds.
 //! Pipes, sockets and terminals are polled first, so that a slow writer (live tcpdump) never holds
 //! back packets that are already here, and a stop is noticed.
 
@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Input;
+use super::mapped::{Mapped, Shrank};
 use super::progress::Shared;
 use crate::error::TraceError;
 
@@ -95,6 +96,12 @@ impl Raw {
         })
     }
 
+    /// Whether the end that was met is none but of a file that was cut short.
+    fn shrank(&self, buffer: &[u8]) -> bool {
+        let now = self.file.metadata();
+        !buffer.is_empty() && !self.polled && now.is_ok_and(|now| now.len() < self.opened_bytes)
+    }
+
     /// Waits a little for bytes (or the end); false if none came.
     fn wait(&self) -> io::Result<bool> {
         let mut poll = libc::pollfd {
@@ -127,6 +134,7 @@ impl Read for Raw {
         }
         loop {
             match self.file.read(&mut buffer[..room]) {
+                Ok(0) if self.shrank(buffer) => return Err(io::Error::other(Shrank)),
                 Ok(count) => {
                     self.read_bytes += count as u64;
                     self.shared.add_read(count as u64);
@@ -150,5 +158,11 @@ impl Watch {
     pub(super) fn grew(&self) -> bool {
         let now = self.file.metadata();
         now.is_ok_and(|now| now.len() > self.opened_bytes)
+    }
+
+    /// Maps the file, of this name, of which so many bytes were read, if that can be.
+    pub(super) fn map(&self, name: &str, read: usize, window_bytes: usize) -> Option<Mapped> {
+        let file = self.file.try_clone().ok()?;
+        Mapped::begin(file, name, [self.opened_bytes, read as u64], window_bytes)
     }
 }

@@ -7,15 +7,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Input;
+use super::bounds::Bounds;
 use super::compression::{Bytes, Trailing};
+use super::mapped::{Mapped, Shrank};
 use super::order::in_time_order;
 use super::progress::{Shared, Watcher};
 use super::raw::Raw;
 use super::sink::{Sink, Tally};
 use super::start::{Started, start, start_bytes};
+use super::window::page_bytes;
 use crate::block::Block;
 use crate::error::TraceError;
-use crate::limits::{BLOCK_BYTES, MAX_FRAGMENT_BYTES, MAX_FRAME_BYTES};
 use crate::packet::{Anomalies, Anomaly, Packets};
 
 /// Packets of a live stream wait no longer than this for a block to fill.
@@ -25,29 +27,6 @@ const HOLD: Duration = Duration::from_millis(100);
 const OVERLAP_NS: i64 = 100_000_000;
 /// A block with less room than this is full: reading files in small pieces costs more.
 const SMALL_ROOM_BYTES: usize = 8192;
-/// Room of a block beyond the longest packet: headers, options, [`SMALL_ROOM_BYTES`].
-const MARGIN_BYTES: usize = 16 << 10;
-
-/// Sizes that a reader keeps to; smaller ones are for tests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
-    /// Bytes of a block; raised to what the longest frame needs.
-    pub block_bytes: usize,
-    /// Longest captured frame that is believed.
-    pub frame_bytes: u32,
-    /// Bytes of IP fragments that may wait for others.
-    pub fragment_bytes: usize,
-}
-
-impl Default for Bounds {
-    fn default() -> Self {
-        Bounds {
-            block_bytes: BLOCK_BYTES,
-            frame_bytes: MAX_FRAME_BYTES,
-            fragment_bytes: MAX_FRAGMENT_BYTES,
-        }
-    }
-}
 
 /// What a reader has seen so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -76,6 +55,8 @@ pub struct Totals {
 
 struct Current {
     started: Started,
+    /// Looked at where it lies; else read.
+    mapped: Option<Mapped>,
     /// Its end was told already: compressed data that is cut or damaged.
     broken: bool,
     /// No frame of it was seen yet.
@@ -176,8 +157,7 @@ impl Reader {
     }
 
     fn empty(mut bounds: Bounds, shared: Arc<Shared>) -> Self {
-        let least_bytes = bounds.frame_bytes as usize + MARGIN_BYTES;
-        bounds.block_bytes = bounds.block_bytes.max(least_bytes);
+        bounds.block_bytes = bounds.block_bytes.max(bounds.least_bytes());
         Reader {
             bounds,
             shared,
@@ -197,6 +177,13 @@ impl Reader {
     /// A handle to watch and stop the reader from any thread.
     pub fn watcher(&self) -> Watcher {
         Watcher(Arc::clone(&self.shared))
+    }
+
+    /// Whether the present input is a file that is looked at where it lies.
+    #[cfg(test)]
+    pub(super) fn is_mapped(&self) -> bool {
+        let current = self.current.as_ref();
+        current.is_some_and(|current| current.mapped.is_some())
     }
 
     /// What it has seen so far.
@@ -225,7 +212,7 @@ impl Reader {
     /// An input cannot be read (any more), or [`Watcher::stop`] was called. What was good before
     /// was handed over already.
     pub fn read(&mut self, block: &mut Block) -> Result<bool, TraceError> {
-        block.bytes.resize(self.bounds.block_bytes, 0);
+        block.mapped = None;
         block.segments.clear();
         let before = self.tally;
         self.tally.earliest_ns = i64::MAX;
@@ -272,9 +259,20 @@ impl Reader {
             return Ok(false);
         };
         let name = input.name();
+        let is_file = matches!(input, Input::File(_));
         let raw = Raw::of_input(input, &self.shared)?;
         let started = start(name, raw, self.bounds.frame_bytes, &self.shared)?;
+        let can_be_mapped = is_file && started.plain;
         self.begin(started);
+        if let Some(current) = self.current.as_mut().filter(|_| can_be_mapped) {
+            let Started { watch, name, .. } = &current.started;
+            let window_bytes = self.bounds.window_bytes;
+            let watch = watch.as_ref().filter(|_| window_bytes > 0);
+            // A page more: the first packet may begin anywhere in its own.
+            let least_bytes = self.bounds.least_bytes() + page_bytes();
+            current.mapped = watch
+                .and_then(|it| it.map(name, self.carried.len(), window_bytes.max(least_bytes)));
+        }
         Ok(true)
     }
 
@@ -284,6 +282,7 @@ impl Reader {
         self.current = Some(Current {
             broken: false,
             fresh: true,
+            mapped: None,
             started,
         });
     }
@@ -294,8 +293,12 @@ impl Reader {
         let Some(mut current) = self.current.take() else {
             return Ok(());
         };
+        if let Some(mapped) = current.mapped.take() {
+            return self.look_at(block, current, mapped);
+        }
         let frames = self.tally.frames;
         let begun = Instant::now();
+        block.bytes.resize(self.bounds.block_bytes, 0);
         // A packet cut by the last block goes to the front of this one.
         let (mut at, mut filled) = (0, self.carried.len());
         block.bytes[..filled].copy_from_slice(&self.carried);
@@ -337,6 +340,56 @@ impl Reader {
             self.current = Some(current);
         }
         Ok(())
+    }
+
+    /// [`Reader::read_input`] of one that is mapped.
+    fn look_at(
+        &mut self,
+        block: &mut Block,
+        mut current: Current,
+        mut mapped: Mapped,
+    ) -> Result<(), TraceError> {
+        block.bytes.clear();
+        let frames = self.tally.frames;
+        let (least_bytes, most_bytes) = (self.bounds.least_bytes(), self.bounds.block_bytes);
+        while !self.shared.stopped() {
+            let Some((stretch, ended)) = mapped.next(least_bytes, most_bytes) else {
+                if mapped.hand_back()? {
+                    self.carried.clear();
+                }
+                self.current = Some(current);
+                return Ok(());
+            };
+            let mut sink = Sink {
+                packets: &mut self.packets,
+                segments: &mut block.segments,
+                tally: self.tally,
+            };
+            let held = stretch.bytes();
+            let walked = current.started.format.walk(held, 0, ended, &mut sink);
+            self.tally = sink.tally;
+            stretch.verify()?;
+            self.check_begin(&mut current);
+            let place = walked.unwrap_or_else(|refused| {
+                self.failed = Some(refused.of_file(&current.started.name));
+                held.len()
+            });
+            let left_bytes = held.len() - place;
+            self.shared.add_read(mapped.advance(place));
+            if ended || self.failed.is_some() {
+                self.shared.add_read(mapped.advance(left_bytes));
+                self.end_input(&current, left_bytes);
+                block.mapped = Some(stretch);
+                return Ok(());
+            }
+            if self.tally.frames > frames {
+                block.mapped = Some(stretch);
+                current.mapped = Some(mapped);
+                self.current = Some(current);
+                return Ok(());
+            }
+        }
+        Err(TraceError::Interrupted)
     }
 
     /// Tells when an input begins before the one in front of it ended.
@@ -382,7 +435,8 @@ impl Reader {
 
     /// An error of the system is one; compressed data that is cut or damaged is read up to there.
     fn broken(&mut self, current: &mut Current, error: io::Error) {
-        if error.raw_os_error().is_some() {
+        let shrank = error.get_ref().is_some_and(|inner| inner.is::<Shrank>());
+        if error.raw_os_error().is_some() || shrank {
             self.failed = Some(TraceError::Io {
                 name: current.started.name.clone(),
                 source: error,

@@ -95,6 +95,8 @@ pub(super) struct Started {
     /// Whether reading may have to wait for a writer.
     pub live: bool,
     pub watch: Option<Watch>,
+    /// Not compressed: `begin` is what the file begins with.
+    pub plain: bool,
 }
 
 /// Starts on a file or stream.
@@ -152,6 +154,7 @@ pub(super) fn start_bytes(
         _ => return Err(opening.not_a_capture()),
     };
     Ok(Started {
+        plain: opening.layers.is_empty(),
         name: opening.name,
         bytes: opening.bytes,
         begin: opening.begin,

@@ -58,7 +58,11 @@ fn run(mut reader: Reader, send: &SyncSender<Said>, recycled: &Receiver<Block>) 
     let mut made = 0;
     let failed = loop {
         let mut block = match recycled.try_recv() {
-            Ok(block) => block,
+            // A window that it was the last one to point into goes here: this thread has time.
+            Ok(block) => Block {
+                mapped: None,
+                ..block
+            },
             Err(TryRecvError::Empty) if made < BLOCKS => {
                 made += 1;
                 Block::default()

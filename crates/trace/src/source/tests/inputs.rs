@@ -12,7 +12,7 @@ use crate::error::TraceError;
 use crate::source::{Bounds, Input, Reader};
 
 /// A capture of `count` packets, a second apart.
-fn capture(first_s: u32, count: u32) -> Vec<u8> {
+pub(super) fn capture(first_s: u32, count: u32) -> Vec<u8> {
     let mut out = pcap_header(0xa1b2_c3d4, 1, false);
     for number in 0..count {
         let frame = udp_frame(&number.to_be_bytes().repeat(50));
@@ -65,20 +65,29 @@ fn nothing_to_read_is_a_capture_without_packets() {
 
 #[test]
 fn a_file_that_grows_is_read_to_its_end_and_told() {
+    // Read from the start; mapped in one window; mapped in several.
+    for (window_bytes, first_bytes) in [(0, 5000), (1, 5000), (1, 50_000), (1 << 20, 50_000)] {
+        grows(window_bytes, first_bytes);
+    }
+}
+
+fn grows(window_bytes: usize, first_bytes: usize) {
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("growing.pcap");
     let whole = capture(10, 400);
-    fs::write(&path, &whole[..5000]).expect("write");
+    fs::write(&path, &whole[..first_bytes]).expect("write");
     let bounds = Bounds {
         block_bytes: 0,
         frame_bytes: 2048,
         fragment_bytes: 0,
+        window_bytes,
     };
     let inputs = vec![Input::File(path.clone())];
     let mut reader = Reader::open_within(inputs, bounds).expect("a capture");
-    assert_eq!(reader.watcher().total_bytes(), Some(5000));
+    assert_eq!(reader.is_mapped(), window_bytes > 0);
+    assert_eq!(reader.watcher().total_bytes(), Some(first_bytes as u64));
     let mut file = OpenOptions::new().append(true).open(&path).expect("open");
-    file.write_all(&whole[5000..60_000]).expect("write");
+    file.write_all(&whole[first_bytes..60_000]).expect("write");
     let (found, totals) = drain(&mut reader).expect("readable");
     // Packets of 16 + 242 bytes behind a header of 24, the last of them cut.
     assert_eq!(found.len(), (60_000 - 24) / 258);

@@ -3,6 +3,7 @@
 mod captures;
 mod inputs;
 mod made;
+mod mapped;
 mod pcap;
 mod pcapng;
 mod pieces;
@@ -34,6 +35,7 @@ pub(super) fn drain(reader: &mut Reader) -> Result<(Vec<Found>, Totals), TraceEr
             };
             found.push((segment, payload));
         }
+        block.verify()?;
     }
     let totals = reader.totals();
     assert_eq!((frames, wire_bytes), (totals.frames, totals.wire_bytes));
@@ -52,6 +54,7 @@ pub(super) fn small() -> Bounds {
         block_bytes: 0,
         frame_bytes: 4096,
         fragment_bytes: 1 << 20,
+        window_bytes: 0,
     }
 }
 

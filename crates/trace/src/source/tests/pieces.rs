@@ -52,6 +52,7 @@ fn in_pieces(bytes: &[u8], lengths: &[usize], block_bytes: usize) -> Vec<Found> 
         block_bytes,
         frame_bytes: 2048,
         fragment_bytes: 1 << 16,
+        window_bytes: 0,
     };
     let mut reader = Reader::of_bytes("pieces", pieces, bounds).expect("a capture");
     drain(&mut reader).expect("readable").0
