@@ -149,6 +149,7 @@ fn a_name_that_changes_into_a_link_meanwhile_never_shows_the_outside() {
                 renameat_with(CWD, &a, CWD, &b, RenameFlags::EXCHANGE).unwrap();
             }
         });
+        let stops = Stops(&stop);
         let mut seen = 0;
         for _ in 0..3000 {
             let found = lookup(&store, &root, b"a").and_then(|dir| lookup(&store, &dir, b"secret"));
@@ -157,7 +158,7 @@ fn a_name_that_changes_into_a_link_meanwhile_never_shows_the_outside() {
                 seen += 1;
             }
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(stops);
         assert!(seen > 0, "the race was never run");
     });
 }
@@ -203,4 +204,45 @@ fn kernel_handles_of_other_places_are_refused() {
     assert!(other.getattr(&stolen).is_ok());
     let store = open(&export, true);
     assert_eq!(store.getattr(&stolen), Err(nfsstat3::NFS3ERR_STALE));
+}
+
+/// Stops other threads, also when a test fails.
+struct Stops<'a>(&'a AtomicBool);
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// An inode number that another file is just getting is not found, and not for want of memory, as
+/// the kernel has it then (`iget_locked`): a client would wait for seconds and ask again.
+#[test]
+fn a_handle_whose_number_is_taken_anew_is_stale_at_once() {
+    let base = scene();
+    let export = base.path().join("export");
+    let store = open(&export, true);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let stops = Stops(&stop);
+        for name in ["x", "y"] {
+            let (path, stop) = (export.join(name), &stop);
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    std::fs::write(&path, "").unwrap();
+                    std::fs::remove_file(&path).unwrap();
+                }
+            });
+        }
+        let mut others = 0;
+        for _ in 0..4000 {
+            std::fs::write(export.join("f"), "").unwrap();
+            let file = lookup(&store, &store.root(), b"f").unwrap();
+            std::fs::remove_file(export.join("f")).unwrap();
+            for _ in 0..4 {
+                others += usize::from(store.getattr(&file) != Err(nfsstat3::NFS3ERR_STALE));
+            }
+        }
+        drop(stops);
+        assert_eq!(others, 0);
+    });
 }

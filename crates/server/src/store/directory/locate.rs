@@ -33,6 +33,8 @@ const BENEATH: ResolveFlags = ResolveFlags::BENEATH
 const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// Deepest directory.
 const MAX_DEPTH: usize = 512;
+/// Tries to open by kernel handle while the kernel is out of memory, or says so.
+const MAX_TRIES: usize = 1000;
 const STALE: nfsstat3 = nfsstat3::NFS3ERR_STALE;
 
 /// An object of the export, held open.
@@ -115,11 +117,7 @@ impl DirectoryStore {
         let object = if handle.extra().is_empty() {
             self.locate_by_name(handle)?
         } else {
-            let fd =
-                open_kernel_handle(&self.mount, handle.extra()).map_err(|error| match error {
-                    Errno::PERM | Errno::NOENT | Errno::INVAL => STALE,
-                    error => status_of(error),
-                })?;
+            let fd = self.locate_by_kernel_handle(handle)?;
             let stat = fstat(&fd).map_err(status_of)?;
             Object { fd, stat }
         };
@@ -227,6 +225,22 @@ impl DirectoryStore {
         }
         // Never 0: that is the root's.
         Ok(Handle::new(inode, birth_ns(&object.fd).max(1)))
+    }
+
+    fn locate_by_kernel_handle(&self, handle: &Handle) -> Result<OwnedFd, nfsstat3> {
+        let mut tries = 0;
+        loop {
+            match open_kernel_handle(&self.mount, handle.extra()) {
+                // The kernel says so, too, while another file is getting this inode number (its
+                // `iget_locked` has one answer for both). "Later" would cost the client seconds.
+                Err(Errno::NOMEM) if tries < MAX_TRIES => {
+                    tries += 1;
+                    std::thread::yield_now();
+                }
+                Err(Errno::PERM | Errno::NOENT | Errno::INVAL) => return Err(STALE),
+                other => return other.map_err(status_of),
+            }
+        }
     }
 
     fn locate_by_name(&self, handle: &Handle) -> Result<Object, nfsstat3> {
