@@ -20,7 +20,7 @@ use measure::MonotonicClock;
 use measure::clock::thread_cpu_ns;
 use rustix::event::epoll;
 use wire::Encode;
-use wire::nfs3::{GETATTR3args, GETATTR3resok, Res, fattr3, ftype3, nfs_fh3, nfstime3, specdata3};
+use wire::nfs3::{GETATTR3args, GETATTR3resok, Res, fattr3, nfs_fh3, nfstime3};
 use wire::rpc::{OpaqueAuth, ReplyStatus, encode_call, encode_reply};
 
 const HANDLE: [u8; 28] = [0x5a; 28];
@@ -43,24 +43,7 @@ fn attributes(out: &mut Vec<u8>) -> wire::Result<()> {
         seconds: 1,
         nseconds: 2,
     };
-    let obj_attributes = fattr3 {
-        type_: ftype3::NF3REG,
-        mode: 0o644,
-        nlink: 1,
-        uid: 1000,
-        gid: 100,
-        size: 1 << 20,
-        used: 1 << 20,
-        rdev: specdata3 {
-            specdata1: 0,
-            specdata2: 0,
-        },
-        fsid: 1,
-        fileid: 2,
-        atime: time,
-        mtime: time,
-        ctime: time,
-    };
+    let obj_attributes = fattr3::plain_file(1 << 20, time);
     let result: wire::nfs3::GETATTR3res = Res::Ok(GETATTR3resok { obj_attributes });
     result.encode(out)
 }

@@ -242,7 +242,7 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::nfs3::{nfstime3, specdata3};
+    use wire::nfs3::nfstime3;
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -258,24 +258,7 @@ mod tests {
             seconds: changed_s,
             nseconds: 0,
         };
-        fattr3 {
-            type_: ftype3::NF3REG,
-            mode: 0o644,
-            nlink: 1,
-            uid: 0,
-            gid: 0,
-            size,
-            used: size,
-            rdev: specdata3 {
-                specdata1: 0,
-                specdata2: 0,
-            },
-            fsid: 1,
-            fileid: 7,
-            atime: time,
-            mtime: time,
-            ctime: time,
-        }
+        fattr3::plain_file(size, time)
     }
 
     fn cache(options: &str) -> (AttributeCache, FileHandle) {

@@ -195,24 +195,7 @@ fn attributes(state: &State) -> v3::fattr3 {
         seconds: 1,
         nseconds: 2,
     };
-    v3::fattr3 {
-        type_: v3::ftype3::NF3REG,
-        mode: 0o644,
-        nlink: 1,
-        uid: 0,
-        gid: 0,
-        size: state.view.len() as u64,
-        used: 0,
-        rdev: v3::specdata3 {
-            specdata1: 0,
-            specdata2: 0,
-        },
-        fsid: 1,
-        fileid: 2,
-        atime: time,
-        mtime: time,
-        ctime: time,
-    }
+    v3::fattr3::plain_file(state.view.len() as u64, time)
 }
 
 const NO_WCC: v3::wcc_data = v3::wcc_data {

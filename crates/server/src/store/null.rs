@@ -58,10 +58,7 @@ impl NullStore {
             gid: 0,
             size,
             used: size,
-            rdev: specdata3 {
-                specdata1: 0,
-                specdata2: 0,
-            },
+            rdev: specdata3::NONE,
             fsid: 1,
             fileid: handle.object,
             atime: self.started,

@@ -70,6 +70,13 @@ xdr_struct! {
     /// `specdata3`: device numbers.
     specdata3 { specdata1: u32, specdata2: u32 }
 }
+impl specdata3 {
+    /// Of what is no device.
+    pub const NONE: specdata3 = specdata3 {
+        specdata1: 0,
+        specdata2: 0,
+    };
+}
 xdr_struct! {
     /// `nfstime3`.
     #[derive(PartialOrd, Ord, Hash)]
@@ -91,6 +98,27 @@ xdr_struct! {
         atime: nfstime3,
         mtime: nfstime3,
         ctime: nfstime3,
+    }
+}
+impl fattr3 {
+    /// Root's regular file with mode 0644, one name and all times the same: what tests and
+    /// measurements begin with.
+    pub const fn plain_file(size: u64, time: nfstime3) -> fattr3 {
+        fattr3 {
+            type_: ftype3::NF3REG,
+            mode: 0o644,
+            nlink: 1,
+            uid: 0,
+            gid: 0,
+            size,
+            used: size,
+            rdev: specdata3::NONE,
+            fsid: 1,
+            fileid: 2,
+            atime: time,
+            mtime: time,
+            ctime: time,
+        }
     }
 }
 /// Bytes of an encoded `fattr3`.

@@ -136,10 +136,7 @@ impl Inode {
     /// Attributes on the wire.
     #[inline]
     pub fn attributes(&self, fileid: u64) -> fattr3 {
-        let none = specdata3 {
-            specdata1: 0,
-            specdata2: 0,
-        };
+        let none = specdata3::NONE;
         let (type_, used, rdev) = match &self.kind {
             Kind::File(content, _) => (ftype3::NF3REG, content.used_bytes(), none),
             Kind::Directory(_) => (ftype3::NF3DIR, BLOCK_BYTES, none),

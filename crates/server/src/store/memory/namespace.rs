@@ -19,15 +19,11 @@ const MODE_UNSTATED: u32 = 0o644;
 
 /// The kind of a device, socket or pipe; devices are for uid 0 (mknod(2)).
 pub fn special_kind(caller: &Caller, special: Special) -> Result<Kind, nfsstat3> {
-    let none = specdata3 {
-        specdata1: 0,
-        specdata2: 0,
-    };
     let (type_, rdev) = match special {
         Special::CharacterDevice(rdev) => (ftype3::NF3CHR, rdev),
         Special::BlockDevice(rdev) => (ftype3::NF3BLK, rdev),
-        Special::Socket => (ftype3::NF3SOCK, none),
-        Special::Fifo => (ftype3::NF3FIFO, none),
+        Special::Socket => (ftype3::NF3SOCK, specdata3::NONE),
+        Special::Fifo => (ftype3::NF3FIFO, specdata3::NONE),
     };
     if caller.uid != 0 && matches!(type_, ftype3::NF3CHR | ftype3::NF3BLK) {
         return Err(nfsstat3::NFS3ERR_PERM);
