@@ -32,6 +32,7 @@ mod request;
 mod socket;
 mod tending;
 mod timers;
+mod turn;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -51,6 +52,8 @@ use self::calls::Entry;
 use self::core::{Core, End, queue_length};
 use self::link::{Link, LinkState};
 use self::timers::Expiry;
+use self::turn::WAKER;
+pub(crate) use self::turn::Waits;
 use crate::error::{CallError, ConnectError};
 use crate::options::{Family, MountOptions, Transport};
 use crate::record::{
@@ -63,9 +66,6 @@ pub const MAX_PENDING: usize = 1 << 14;
 pub const MAX_CALL_BYTES: usize = (1 << 20) + wire::limits::MAX_HEADER_BYTES as usize;
 /// Longest wait for the first connection.
 const FIRST_CONNECT: Duration = Duration::from_secs(15);
-/// Events taken from one epoll_wait: a connection each, and the waker.
-const MAX_EVENTS: usize = 17;
-const WAKER: u64 = u64::MAX;
 
 /// A reactor for one server address. See the module's text.
 #[derive(Debug)]
@@ -78,6 +78,8 @@ pub struct Engine<C: Clock = MonotonicClock> {
     epoll: rustix::fd::OwnedFd,
     waker: Waker,
     due: Vec<(Entry, Expiry)>,
+    /// Whoever waits wakes then by itself; 0 while nobody waits.
+    waits_until_ns: u64,
 }
 
 impl<C: Clock> Engine<C> {
@@ -120,6 +122,7 @@ impl<C: Clock> Engine<C> {
             epoll,
             waker,
             due: Vec::new(),
+            waits_until_ns: 0,
         };
         engine
             .connect_all()
@@ -278,46 +281,6 @@ impl<C: Clock> Engine<C> {
         counters.enqueued += 1;
         counters.queue = queue + 1;
         counters.queue_max = counters.queue_max.max(queue + 1);
-        Ok(())
-    }
-
-    /// Sends, waits up to `timeout` (`None`: until something happens) and hands out ended calls.
-    ///
-    /// Returns early as soon as at least one call ended, or the waker was used. Calls that the
-    /// sink's owner submits in answer go out with the next `poll`.
-    ///
-    /// # Errors
-    /// epoll itself failed, which no server can cause.
-    pub fn poll(
-        &mut self,
-        timeout: Option<Duration>,
-        sink: &mut impl FnMut(Completion<'_>),
-    ) -> Result<(), Errno> {
-        self.core.delivered = 0;
-        let now_ns = self.clock.now_ns();
-        self.dispatch(now_ns);
-        self.flush(now_ns, sink);
-        let timeout = self.wait_time(timeout);
-        let mut events = [epoll::Event {
-            flags: epoll::EventFlags::empty(),
-            data: epoll::EventData::new_u64(0),
-        }; MAX_EVENTS];
-        let count = match epoll::wait(&self.epoll, &mut events, timeout.as_ref()) {
-            Ok(ready) => ready,
-            Err(Errno::INTR) => return Ok(()),
-            Err(error) => return Err(error),
-        };
-        for event in events.get(..count).unwrap_or_default() {
-            let data = event.data;
-            if data.u64() == WAKER {
-                self.waker.reset();
-            } else if let Ok(index) = usize::try_from(data.u64()) {
-                self.on_event(index, event.flags, sink);
-            }
-        }
-        // Timers last: a reply that is there already is an answer in time, however late we look.
-        let now_ns = self.clock.now_ns();
-        self.tend(now_ns, sink);
         Ok(())
     }
 

@@ -1,16 +1,14 @@
 //! The engine's inner turns: which connection a call goes to, timers, connections lost and found.
 
-use std::time::Duration;
-
 use measure::Clock;
-use rustix::event::{Timespec, epoll};
+use rustix::event::epoll;
 
+use super::Engine;
 use super::calls::{Entry, State};
 use super::core::{Due, End};
 use super::link::LinkState;
 use super::request::Completion;
 use super::timers::Expiry;
-use super::{Engine, timespec};
 use crate::options::Transport;
 
 impl<C: Clock> Engine<C> {
@@ -60,32 +58,6 @@ impl<C: Clock> Engine<C> {
                 Ok(()) => self.watch(index),
                 Err(_) => self.lose(index, now_ns),
             }
-        }
-    }
-
-    /// How long to wait: until the next timer at most, not at all if there was something already.
-    pub(super) fn wait_time(&self, timeout: Option<Duration>) -> Option<Timespec> {
-        if self.core.delivered > 0 {
-            return Some(timespec(Duration::ZERO));
-        }
-        let mut due_ns = self.core.next_due_ns;
-        if let Some(sample_ns) = self.core.recorder.samples.next_ns() {
-            due_ns = due_ns.min(sample_ns);
-        }
-        let wanted = self.in_flight() > 0;
-        for link in &self.links {
-            match link.state {
-                LinkState::Connecting { until_ns } => due_ns = due_ns.min(until_ns),
-                LinkState::Down { retry_at_ns } if wanted => due_ns = due_ns.min(retry_at_ns),
-                _ => {}
-            }
-        }
-        let due = (due_ns != u64::MAX)
-            .then(|| Duration::from_nanos(due_ns.saturating_sub(self.clock.now_ns())));
-        match (timeout, due) {
-            (Some(timeout), Some(due)) => Some(timespec(timeout.min(due))),
-            (Some(only), None) | (None, Some(only)) => Some(timespec(only)),
-            (None, None) => None,
         }
     }
 

@@ -11,8 +11,8 @@
 //!
 //! [`File::write_behind`] and [`File::sync_then`] are for a file system: they never wait, and bytes
 //! in a row are gathered ([`gathering`], at several places at once) to WRITEs of `wsize`, as a
-//! kernel's page cache does. If at a sync one such
-//! WRITE is all there is to do, it is FILE_SYNC and saves the COMMIT (Linux: `FLUSH_COND_STABLE`).
+//! kernel's page cache does. If at a sync one such WRITE is all there is to do, it is FILE_SYNC and
+//! saves the COMMIT (Linux: `FLUSH_COND_STABLE`).
 //!
 //! Decisions:
 //! * Two WRITEs that overlap are never under way at a time: nothing else orders them. A newer one

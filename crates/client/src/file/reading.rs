@@ -54,7 +54,7 @@ impl File {
     /// # Errors
     /// The first error of any part.
     pub fn read(&self, offset: u64, length: usize) -> Result<ReadData, CallError> {
-        if self.inner.client.in_reactor() {
+        if self.inner.client.would_deadlock() {
             return Err(CallError::WouldDeadlock);
         }
         let (promise, awaited) = Promise::pair();

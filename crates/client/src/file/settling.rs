@@ -98,7 +98,7 @@ impl File {
     }
 
     fn wait_for(&self, goal: Goal) -> Result<(), CallError> {
-        if self.inner.client.in_reactor() {
+        if self.inner.client.would_deadlock() {
             return Err(CallError::WouldDeadlock);
         }
         let (promise, awaited) = Promise::pair();

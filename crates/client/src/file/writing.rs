@@ -19,7 +19,7 @@ impl File {
     /// # Errors
     /// An error of this write (with `sync`), or one of an earlier write that was not reported yet.
     pub fn write(&self, offset: u64, data: &SharedBytes) -> Result<(), CallError> {
-        if self.inner.client.in_reactor() {
+        if self.inner.client.would_deadlock() {
             return Err(CallError::WouldDeadlock); // it may have to wait
         }
         let step = self.inner.write_size_bytes as usize;

@@ -1,8 +1,9 @@
 //! The threaded front: one [`Client`] for many threads, an engine in a thread of its own.
 //!
-//! Flow: a call is encoded by its caller's thread, put into an inbox, and the reactor is woken if
-//! the inbox was empty; the reactor submits what it finds, polls, and runs each call's continuation
-//! on the reply where it lies. [`Client::call`] waits for it; [`Client::call_then`] does not.
+//! Flow: a call is encoded and sent by its caller's thread, while the reactor's thread waits for
+//! replies and runs each call's continuation on the reply where it lies. [`Client::call`] waits for
+//! it; [`Client::call_then`] does not. Where somebody else is at the engine, or calls wait for room
+//! in it, the call is put into an inbox, and the reactor sends it.
 //!
 //! Decisions: continuations run in the reactor's thread, so they have to be short, and must not
 //! wait for another call (that is noticed and refused). Each is run exactly once: with its answer,
@@ -13,10 +14,11 @@
 
 mod reactor;
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::{self, JoinHandle, ThreadId};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use measure::MonotonicClock;
@@ -27,6 +29,8 @@ use crate::engine::{Caller, Engine, Reply, SharedBytes, Waker};
 use crate::error::{CallError, ConnectError};
 use crate::nfs3::{Procedure, Write, WriteHead};
 use crate::record::{Counters, Operations, RecordReader, Sample};
+
+use self::reactor::Working;
 
 /// Calls that wait to be taken by the reactor.
 pub const MAX_INBOX: usize = 1 << 16;
@@ -44,28 +48,71 @@ struct Submission {
     continuation: Continuation,
 }
 
-enum Command {
-    Submit(Submission),
-    Control(Box<dyn FnOnce(&mut Engine) + Send>),
-}
-
 #[derive(Default)]
 struct Inbox {
-    commands: VecDeque<Command>,
+    calls: VecDeque<Submission>,
+    /// The reactor will look here before it waits.
+    awake: bool,
     stopped: bool,
 }
 
+/// Who has both locks took `working` first.
 struct Shared {
+    /// Nobody holds it for long, and the reactor not while it waits. None at the end.
+    working: Mutex<Option<Working>>,
     inbox: Mutex<Inbox>,
     /// Room in the inbox, or the end.
     changed: Condvar,
     waker: Waker,
-    reactor: OnceLock<ThreadId>,
 }
 
 impl Shared {
+    fn working(&self) -> AtEngine<'_> {
+        AtEngine::new(
+            self,
+            self.working.lock().unwrap_or_else(PoisonError::into_inner),
+        )
+    }
+
+    /// As [`Shared::working`], if nobody else is there.
+    fn working_now(&self) -> Option<AtEngine<'_>> {
+        self.working
+            .try_lock()
+            .ok()
+            .map(|working| AtEngine::new(self, working))
+    }
+
+    /// Whether this thread is at the engine: it must not wait for it then.
+    fn is_held_here(&self) -> bool {
+        AT_ENGINE.get() == std::ptr::from_ref(self).addr()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inbox> {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+thread_local! {
+    /// Whose engine this thread is at.
+    static AT_ENGINE: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The engine, with a mark on the thread that has it.
+struct AtEngine<'a> {
+    working: MutexGuard<'a, Option<Working>>,
+    before: usize,
+}
+
+impl<'a> AtEngine<'a> {
+    fn new(shared: &Shared, working: MutexGuard<'a, Option<Working>>) -> Self {
+        let before = AT_ENGINE.replace(std::ptr::from_ref(shared).addr());
+        AtEngine { working, before }
+    }
+}
+
+impl Drop for AtEngine<'_> {
+    fn drop(&mut self) {
+        AT_ENGINE.set(self.before);
     }
 }
 
@@ -166,21 +213,21 @@ impl Client {
         engine: Engine<MonotonicClock>,
         jukebox_wait: Duration,
     ) -> Result<Arc<Self>, ConnectError> {
+        let failed = |what| move |source: std::io::Error| ConnectError::System { what, source };
+        let waits = engine
+            .waits()
+            .map_err(|error| failed("epoll")(error.into()))?;
         let shared = Arc::new(Shared {
             inbox: Mutex::new(Inbox::default()),
             changed: Condvar::new(),
             waker: engine.waker(),
-            reactor: OnceLock::new(),
+            working: Mutex::new(Some(Working::new(engine))),
         });
         let inside = Arc::clone(&shared);
         let thread = thread::Builder::new()
             .name("nfs-client".to_owned())
-            .spawn(move || reactor::run(engine, &inside))
-            .map_err(|source| ConnectError::System {
-                what: "a thread for the client",
-                source,
-            })?;
-        let _ = shared.reactor.set(thread.thread().id());
+            .spawn(move || reactor::run(&waits, &inside))
+            .map_err(failed("a thread for the client"))?;
         Ok(Arc::new(Client {
             shared,
             thread: Mutex::new(Some(thread)),
@@ -188,15 +235,19 @@ impl Client {
         }))
     }
 
-    pub(crate) fn in_reactor(&self) -> bool {
-        self.shared.reactor.get() == Some(&thread::current().id())
+    pub(crate) fn would_deadlock(&self) -> bool {
+        self.shared.is_held_here()
     }
 
-    /// Puts the command into the inbox; `waits` for room if there is none. On an error it is still
-    /// there.
-    fn put(&self, command: &mut Option<Command>, waits: bool) -> Result<(), CallError> {
+    /// Sends the call, or leaves it to the reactor; `waits` for room in the inbox if there is none.
+    /// On an error it is still there.
+    fn put(&self, call: &mut Option<Submission>, waits: bool) -> Result<(), CallError> {
+        self.send_at_once(call);
+        if call.is_none() {
+            return Ok(());
+        }
         let mut inbox = self.shared.lock();
-        while inbox.commands.len() >= MAX_INBOX && !inbox.stopped {
+        while inbox.calls.len() >= MAX_INBOX && !inbox.stopped {
             if !waits {
                 return Err(CallError::Full);
             }
@@ -209,13 +260,38 @@ impl Client {
         if inbox.stopped {
             return Err(CallError::Closed);
         }
-        let was_empty = inbox.commands.is_empty();
-        inbox.commands.extend(command.take());
+        let was_awake = std::mem::replace(&mut inbox.awake, true);
+        inbox.calls.extend(call.take());
         drop(inbox);
-        if was_empty {
+        if !was_awake {
             self.shared.waker.wake();
         }
         Ok(())
+    }
+
+    /// Takes the call and sends it, if nobody is at the engine and none came before it.
+    fn send_at_once(&self, call: &mut Option<Submission>) {
+        let Some(mut at_engine) = self.shared.working_now() else {
+            return;
+        };
+        let Some(working) = at_engine
+            .working
+            .as_mut()
+            .filter(|working| working.is_free())
+        else {
+            return;
+        };
+        let inbox = self.shared.lock();
+        if inbox.stopped || !inbox.calls.is_empty() {
+            return;
+        }
+        drop(inbox);
+        if let Some(call) = call.take() {
+            working.send(call);
+        }
+        if working.engine.is_due_sooner() {
+            self.shared.waker.wake();
+        }
     }
 
     /// Makes a call with encoded arguments; `continuation` is run once, in the reactor's thread (or
@@ -235,9 +311,9 @@ impl Client {
             payload,
             continuation,
         };
-        let mut command = Some(Command::Submit(submission));
-        if let Err(error) = self.put(&mut command, false)
-            && let Some(Command::Submit(refused)) = command
+        let mut call = Some(submission);
+        if let Err(error) = self.put(&mut call, false)
+            && let Some(refused) = call
         {
             (refused.continuation)(Err(error));
         }
@@ -298,7 +374,7 @@ impl Client {
         caller: Option<&Caller>,
         arguments: &P::Arguments<'_>,
     ) -> Result<Answer<P>, CallError> {
-        if self.in_reactor() {
+        if self.would_deadlock() {
             return Err(CallError::WouldDeadlock);
         }
         let mut bytes = Vec::new();
@@ -338,7 +414,7 @@ impl Client {
                 promise.give(result.map(|reply| reply.body.to_vec()));
             }),
         };
-        self.put(&mut Some(Command::Submit(submission)), true)?;
+        self.put(&mut Some(submission), true)?;
         awaited.wait()
     }
 
@@ -359,21 +435,25 @@ impl Client {
         Ok(())
     }
 
-    /// Runs something on the engine, in the reactor's thread, and waits for it.
+    /// Runs something short on the engine, between its turns.
     ///
     /// # Errors
     /// [`CallError::Closed`], or [`CallError::WouldDeadlock`] from a continuation.
-    pub fn with_engine<T: Send + 'static>(
-        &self,
-        run: impl FnOnce(&mut Engine) -> T + Send + 'static,
-    ) -> Result<T, CallError> {
-        if self.in_reactor() {
+    pub fn with_engine<T>(&self, run: impl FnOnce(&mut Engine) -> T) -> Result<T, CallError> {
+        if self.would_deadlock() {
             return Err(CallError::WouldDeadlock);
         }
-        let (promise, awaited) = Promise::pair();
-        let control = Box::new(move |engine: &mut Engine| promise.give(Ok(run(engine))));
-        self.put(&mut Some(Command::Control(control)), true)?;
-        awaited.wait()
+        let mut at_engine = self.shared.working();
+        let engine = at_engine
+            .working
+            .as_mut()
+            .map(|working| &mut working.engine);
+        let engine = engine.ok_or(CallError::Closed)?;
+        let value = run(engine);
+        if engine.is_due_sooner() {
+            self.shared.waker.wake();
+        }
+        Ok(value)
     }
 
     /// Totals, gauges and figures by operation.
@@ -418,7 +498,7 @@ impl Client {
         self.shared.lock().stopped = true;
         self.shared.changed.notify_all();
         self.shared.waker.wake();
-        if self.in_reactor() {
+        if self.would_deadlock() {
             return;
         }
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,9 +1,9 @@
-//! The reactor's thread.
+//! The engine among threads: who submits sends by himself if he can; the reactor's thread waits.
 
 use std::collections::VecDeque;
 
-use super::{Command, Continuation, Shared, Submission};
-use crate::engine::{Completion, Encoded, Engine, Request};
+use super::{Continuation, Shared, Submission};
+use crate::engine::{Completion, Encoded, Engine, Request, Waits};
 use crate::error::CallError;
 
 /// Continuations of the calls that the engine has, by token.
@@ -45,6 +45,91 @@ fn usize_of(token: u64) -> usize {
     usize::try_from(token).unwrap_or(usize::MAX)
 }
 
+/// The engine, who waits for its calls, and calls that it has no room for yet.
+pub(super) struct Working {
+    pub engine: Engine,
+    waiting: Waiting,
+    taken: VecDeque<Submission>,
+}
+
+impl Working {
+    pub fn new(engine: Engine) -> Self {
+        Working {
+            engine,
+            waiting: Waiting::default(),
+            taken: VecDeque::new(),
+        }
+    }
+
+    /// Whether a call may go to the engine without overtaking one that came before it.
+    pub fn is_free(&self) -> bool {
+        self.taken.is_empty() && !self.engine.is_full()
+    }
+
+    /// Sends a call in the thread of who makes it.
+    pub fn send(&mut self, call: Submission) {
+        self.submit(call);
+        let waiting = &mut self.waiting;
+        self.engine.push(&mut |end| waiting.end(end));
+    }
+
+    fn submit(&mut self, call: Submission) {
+        let token = self.waiting.put(call.continuation);
+        let request = Request {
+            target: call.target,
+            caller: call.caller.as_ref(),
+            arguments: &Encoded(&call.arguments),
+            payload: call.payload,
+        };
+        if let Err(error) = self.engine.submit(request, token)
+            && let Some(continuation) = self.waiting.take(token)
+        {
+            continuation(Err(error));
+        }
+    }
+
+    /// Gives the engine what lies in the inbox, as much as it has room for; false at the end.
+    fn take_in(&mut self, shared: &Shared) -> bool {
+        loop {
+            let mut inbox = shared.lock();
+            if inbox.stopped {
+                return false;
+            }
+            if self.taken.is_empty() {
+                let was_full = inbox.calls.len() >= super::MAX_INBOX;
+                std::mem::swap(&mut inbox.calls, &mut self.taken);
+                inbox.awake = !self.taken.is_empty();
+                drop(inbox);
+                if was_full {
+                    shared.changed.notify_all();
+                }
+                if self.taken.is_empty() {
+                    return true;
+                }
+            } else {
+                drop(inbox);
+            }
+            while !self.engine.is_full() {
+                match self.taken.pop_front() {
+                    Some(call) => self.submit(call),
+                    None => break,
+                }
+            }
+            if !self.taken.is_empty() {
+                return true; // answers first
+            }
+        }
+    }
+
+    fn close(mut self) {
+        let waiting = &mut self.waiting;
+        self.engine.close(&mut |end| waiting.end(end));
+        for call in self.taken {
+            (call.continuation)(Err(CallError::Closed));
+        }
+    }
+}
+
 /// Tells all who come later that the thread has ended, however it did.
 struct EndOfThread<'a>(&'a Shared);
 
@@ -52,76 +137,46 @@ impl Drop for EndOfThread<'_> {
     fn drop(&mut self) {
         let mut inbox = self.0.lock();
         inbox.stopped = true;
-        let left = std::mem::take(&mut inbox.commands);
+        let left = std::mem::take(&mut inbox.calls);
         drop(inbox);
+        let working = self.0.working().working.take();
+        drop(working);
         self.0.changed.notify_all();
-        for command in left {
-            if let Command::Submit(submission) = command {
-                (submission.continuation)(Err(CallError::Closed));
-            }
+        for call in left {
+            (call.continuation)(Err(CallError::Closed));
         }
     }
 }
 
-pub(super) fn run(mut engine: Engine, shared: &Shared) {
+/// The reactor's thread, until the client is shut down.
+pub(super) fn run(waits: &Waits, shared: &Shared) {
     measure::thread::leave_signals_to_others();
     let _end = EndOfThread(shared);
-    let mut waiting = Waiting::default();
-    let mut taken = VecDeque::new();
     loop {
-        if taken.is_empty() {
-            let mut inbox = shared.lock();
-            if inbox.stopped {
+        let timeout = {
+            let mut at_engine = shared.working();
+            let Some(working) = at_engine.working.as_mut() else {
+                return;
+            };
+            if !working.take_in(shared) {
                 break;
             }
-            let was_full = inbox.commands.len() >= super::MAX_INBOX;
-            std::mem::swap(&mut inbox.commands, &mut taken);
-            drop(inbox);
-            if was_full {
-                shared.changed.notify_all();
-            }
-        } else if shared.lock().stopped {
+            // A call that another thread sends meanwhile is then not due before this wait ends.
+            let patience = Some(working.engine.patience());
+            let waiting = &mut working.waiting;
+            working.engine.begin(patience, &mut |end| waiting.end(end))
+        };
+        let Ok(events) = waits.wait(timeout) else {
             break;
-        }
-        while let Some(command) = taken.pop_front() {
-            match command {
-                Command::Control(run) => run(&mut engine),
-                Command::Submit(submission) => {
-                    if let Some(refused) = submit(&mut engine, &mut waiting, submission) {
-                        taken.push_front(Command::Submit(refused));
-                        break; // the engine is full: answers first
-                    }
-                }
-            }
-        }
-        if engine.poll(None, &mut |end| waiting.end(end)).is_err() {
-            break;
+        };
+        shared.lock().awake = true;
+        if let Some(working) = shared.working().working.as_mut() {
+            let waiting = &mut working.waiting;
+            working.engine.finish(&events, &mut |end| waiting.end(end));
         }
     }
-    engine.close(&mut |end| waiting.end(end));
-    for command in taken {
-        if let Command::Submit(submission) = command {
-            (submission.continuation)(Err(CallError::Closed));
-        }
+    let working = shared.working().working.take();
+    if let Some(working) = working {
+        working.close();
     }
-}
-
-/// Gives a call to the engine; gives it back if the engine is full.
-fn submit(engine: &mut Engine, waiting: &mut Waiting, call: Submission) -> Option<Submission> {
-    if engine.is_full() {
-        return Some(call);
-    }
-    let token = waiting.put(call.continuation);
-    let request = Request {
-        target: call.target,
-        caller: call.caller.as_ref(),
-        arguments: &Encoded(&call.arguments),
-        payload: call.payload,
-    };
-    if let Err(error) = engine.submit(request, token)
-        && let Some(continuation) = waiting.take(token)
-    {
-        continuation(Err(error));
-    }
-    None
 }
