@@ -243,6 +243,25 @@ fn later_is_waited_out() {
 }
 
 #[test]
+fn nothing_is_written_behind_the_largest_offset() {
+    let Setting { server, file, .. } = open("");
+    let too_large = Err(client::CallError::Nfs(nfsstat3::NFS3ERR_FBIG));
+    for offset in [i64::MAX as u64 - 3, u64::MAX - 3] {
+        assert_eq!(file.write(offset, &shared(b"data")), too_large);
+        assert_eq!(
+            file.write_behind(offset, b"data", 1 << 20).map(drop),
+            too_large
+        );
+    }
+    // It was refused, not met by an earlier write: nothing sticks, nothing was sent.
+    file.write(0, &shared(b"data")).unwrap();
+    file.sync().unwrap();
+    assert_eq!(server.calls(procedure::WRITE).len(), 1);
+    let read = file.read(u64::MAX - 3, 100).unwrap();
+    assert!(read.bytes.is_empty() && read.end_of_file);
+}
+
+#[test]
 fn waiting_in_the_reactor_is_refused() {
     let Setting { file, client, .. } = open("");
     let file = Arc::new(file);

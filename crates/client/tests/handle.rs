@@ -9,11 +9,14 @@ use std::time::Duration;
 
 use client::nfs3::{Export, GetAttr, Lookup, MountService, Null, PortQuery, find_port};
 use client::options::Transport;
-use client::{CallError, Client, Engine, MountOptions};
+use client::{CallError, Client, Engine, MountOptions, SharedBytes};
 use measure::MonotonicClock;
 use peer::Peer;
 use peer::memory::{FILE, MemoryServer, ROOT};
-use wire::nfs3::{GETATTR3args, LOOKUP3args, Res, diropargs3, filename3, nfs_fh3};
+use wire::nfs3::{
+    GETATTR3args, LOOKUP3args, Res, WRITE3args, diropargs3, filename3, nfs_fh3, payload3,
+    stable_how,
+};
 
 fn start(server: &MemoryServer, text: &str) -> Arc<Client> {
     let options = MountOptions::parse(text).unwrap();
@@ -126,6 +129,36 @@ fn the_last_handle_may_be_dropped_in_a_continuation() {
     drop(client);
     go.send(()).unwrap();
     receiver.recv().unwrap();
+}
+
+#[test]
+fn the_last_handle_may_be_dropped_while_the_reactor_ends() {
+    let server = MemoryServer::start("127.0.0.1:0");
+    server.with(|state| state.holds_writes = true);
+    let client = start(&server, "");
+    let (ended, end) = mpsc::channel();
+    let last = Arc::clone(&client);
+    let write = WRITE3args {
+        file: nfs_fh3(FILE),
+        offset: 0,
+        count: 4,
+        stable: stable_how::UNSTABLE,
+        data: payload3(b"data"),
+    };
+    // Not answered: it ends with the reactor.
+    client.write_then(None, write, SharedBytes::new(*b"data"), move |result| {
+        drop(last);
+        ended.send(result.map(drop)).unwrap();
+    });
+    let other = Arc::clone(&client);
+    let (go, wait) = mpsc::channel::<()>();
+    client.call_then::<Null>(None, &(), move |_| {
+        wait.recv().unwrap();
+        other.shutdown();
+    });
+    drop(client);
+    go.send(()).unwrap();
+    assert_eq!(end.recv().unwrap(), Err(CallError::Closed));
 }
 
 #[test]

@@ -17,11 +17,13 @@ impl File {
     /// their way.
     ///
     /// # Errors
-    /// An error of this write (with `sync`), or one of an earlier write that was not reported yet.
+    /// NFS3ERR_FBIG behind the largest offset, an error of this write (with `sync`), or one of an
+    /// earlier write that was not reported yet.
     pub fn write(&self, offset: u64, data: &SharedBytes) -> Result<(), CallError> {
         if self.inner.client.would_deadlock() {
             return Err(CallError::WouldDeadlock); // it may have to wait
         }
+        check_end(offset, data.len())?;
         let step = self.inner.write_size_bytes as usize;
         let mut done = 0;
         while done < data.len() {
@@ -72,8 +74,10 @@ impl File {
     /// With `sync` nothing is gathered; the caller waits with [`File::sync_then`].
     ///
     /// # Errors
-    /// One of an earlier write that was not reported yet.
+    /// NFS3ERR_FBIG behind the largest offset, or an error of an earlier write that was not reported
+    /// yet.
     pub fn write_behind(&self, offset: u64, bytes: &[u8], most: u64) -> Result<bool, CallError> {
+        check_end(offset, bytes.len())?;
         let inner = &self.inner;
         let mut dirty = inner.lock();
         if let Some(error) = dirty.error() {
@@ -199,6 +203,15 @@ impl Inner {
         self.changed.notify_all();
         rest
     }
+}
+
+/// No file goes beyond the largest offset (`off_t`); offsets of its pieces can be added to then.
+fn check_end(offset: u64, length: usize) -> Result<(), CallError> {
+    let end = offset.checked_add(length as u64);
+    if end.is_none_or(|end| end > i64::MAX as u64) {
+        return Err(CallError::Nfs(nfsstat3::NFS3ERR_FBIG));
+    }
+    Ok(())
 }
 
 enum Taken {

@@ -12,6 +12,7 @@
 //! Limits: [`MAX_INBOX`] calls wait in the inbox; threads that wait for their answer wait for room
 //! too, others get [`CallError::Full`].
 
+mod promise;
 mod reactor;
 
 use std::cell::Cell;
@@ -30,6 +31,7 @@ use crate::error::{CallError, ConnectError};
 use crate::nfs3::{Procedure, Write, WriteHead};
 use crate::record::{Counters, Operations, RecordReader, Sample};
 
+pub(crate) use self::promise::Promise;
 use self::reactor::Working;
 
 /// Calls that wait to be taken by the reactor.
@@ -126,56 +128,6 @@ pub struct Client {
 impl fmt::Debug for Client {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Client").finish_non_exhaustive()
-    }
-}
-
-/// A value that another thread will give, exactly once; giving up gives [`CallError::Closed`].
-pub(crate) struct Promise<T>(Option<Arc<Awaited<T>>>);
-
-pub(crate) struct Awaited<T> {
-    value: Mutex<Option<Result<T, CallError>>>,
-    given: Condvar,
-}
-
-impl<T> Promise<T> {
-    pub(crate) fn pair() -> (Self, Arc<Awaited<T>>) {
-        let awaited = Arc::new(Awaited {
-            value: Mutex::new(None),
-            given: Condvar::new(),
-        });
-        (Promise(Some(Arc::clone(&awaited))), awaited)
-    }
-
-    pub(crate) fn give(mut self, value: Result<T, CallError>) {
-        self.put(value);
-    }
-
-    fn put(&mut self, value: Result<T, CallError>) {
-        if let Some(awaited) = self.0.take() {
-            *awaited.value.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
-            awaited.given.notify_one();
-        }
-    }
-}
-
-impl<T> Drop for Promise<T> {
-    fn drop(&mut self) {
-        self.put(Err(CallError::Closed));
-    }
-}
-
-impl<T> Awaited<T> {
-    pub(crate) fn wait(&self) -> Result<T, CallError> {
-        let mut value = self.value.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            if let Some(value) = value.take() {
-                return value;
-            }
-            value = self
-                .given
-                .wait(value)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
     }
 }
 
@@ -502,7 +454,11 @@ impl Client {
             return;
         }
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(thread) = thread.take() {
+        // At its end the reactor's thread is at no engine, and may drop the last handle.
+        let other = thread
+            .take()
+            .filter(|thread| thread.thread().id() != thread::current().id());
+        if let Some(thread) = other {
             // It ends by itself; had a continuation panicked, the waiting were told by its promise.
             let _ = thread.join();
         }

@@ -175,6 +175,8 @@ pub(super) fn run(waits: &Waits, shared: &Shared) {
             working.engine.finish(&events, &mut |end| waiting.end(end));
         }
     }
+    // Also where the wait failed: a continuation that calls on is told, and does not wait for us.
+    shared.lock().stopped = true;
     let working = shared.working().working.take();
     if let Some(working) = working {
         working.close();

@@ -1,0 +1,55 @@
+//! Waiting for what another thread will give.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use crate::error::CallError;
+
+/// A value that another thread will give, exactly once; giving up gives [`CallError::Closed`].
+pub(crate) struct Promise<T>(Option<Arc<Awaited<T>>>);
+
+pub(crate) struct Awaited<T> {
+    value: Mutex<Option<Result<T, CallError>>>,
+    given: Condvar,
+}
+
+impl<T> Promise<T> {
+    pub(crate) fn pair() -> (Self, Arc<Awaited<T>>) {
+        let awaited = Arc::new(Awaited {
+            value: Mutex::new(None),
+            given: Condvar::new(),
+        });
+        (Promise(Some(Arc::clone(&awaited))), awaited)
+    }
+
+    pub(crate) fn give(mut self, value: Result<T, CallError>) {
+        self.put(value);
+    }
+
+    fn put(&mut self, value: Result<T, CallError>) {
+        if let Some(awaited) = self.0.take() {
+            *awaited.value.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+            awaited.given.notify_one();
+        }
+    }
+}
+
+impl<T> Drop for Promise<T> {
+    fn drop(&mut self) {
+        self.put(Err(CallError::Closed));
+    }
+}
+
+impl<T> Awaited<T> {
+    pub(crate) fn wait(&self) -> Result<T, CallError> {
+        let mut value = self.value.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(value) = value.take() {
+                return value;
+            }
+            value = self
+                .given
+                .wait(value)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
