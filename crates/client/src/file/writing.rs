@@ -74,8 +74,8 @@ impl File {
     /// With `sync` nothing is gathered; the caller waits with [`File::sync_then`].
     ///
     /// # Errors
-    /// NFS3ERR_FBIG behind the largest offset, or an error of an earlier write that was not reported
-    /// yet.
+    /// NFS3ERR_FBIG behind the largest offset, or an error of an earlier write that was not
+    /// reported yet.
     pub fn write_behind(&self, offset: u64, bytes: &[u8], most: u64) -> Result<bool, CallError> {
         check_end(offset, bytes.len())?;
         let inner = &self.inner;
