@@ -77,6 +77,9 @@ pub struct Names {
 /// Handles that are compared before anything is hashed: most calls are about one of the last few.
 const RECENT: usize = 4;
 
+/// Directories of nearly all paths.
+const USUAL_PATH_DEPTH: usize = 12;
+
 /// Where handles differ most: their last eight bytes (0 of a shorter one).
 #[inline(always)]
 fn last_word(handle: &[u8]) -> u64 {
@@ -122,7 +125,15 @@ impl Names {
 
     /// [`Names::path`] appended to `out`; false (and nothing appended) if it is not known.
     pub fn write_path(&self, id: FileId, out: &mut String) -> bool {
-        let mut names: [&[u8]; MAX_PATH_DEPTH] = [&[]; MAX_PATH_DEPTH];
+        let near = self.write_path_within::<USUAL_PATH_DEPTH>(id, out);
+        near.or_else(|| self.write_path_within::<MAX_PATH_DEPTH>(id, out))
+            .unwrap_or(false)
+    }
+
+    /// The same for paths of at most `DEPTH` names; `None` (and nothing appended) if it has more.
+    #[inline]
+    fn write_path_within<const DEPTH: usize>(&self, id: FileId, out: &mut String) -> Option<bool> {
+        let mut names: [&[u8]; DEPTH] = [&[]; DEPTH];
         let mut depth = 0;
         let mut next = Some(id);
         let mut root: Option<&[u8]> = None;
@@ -131,10 +142,14 @@ impl Names {
                 root = Some(file.name.as_deref().unwrap_or_default());
                 break;
             }
-            let (Some(name), Some(place)) = (file.name.as_deref(), names.get_mut(depth)) else {
+            let Some(name) = file.name.as_deref() else {
                 break;
             };
-            *place = name;
+            match names.get_mut(depth) {
+                Some(place) => *place = name,
+                None if DEPTH < MAX_PATH_DEPTH => return None,
+                None => break,
+            }
             depth += 1;
             next = file.parent;
         }
@@ -146,14 +161,14 @@ impl Names {
                     out.push('/');
                 }
             }
-            None if depth == 0 => return false,
+            None if depth == 0 => return Some(false),
             None => out.push_str("..."),
         }
         for name in names.iter().take(depth).rev() {
             out.push('/');
             out.push_str(&String::from_utf8_lossy(name));
         }
-        true
+        Some(true)
     }
 
     /// The number of a handle; `None` (and counted) if it is new and the table is full.

@@ -54,6 +54,8 @@ pub(super) struct Keys {
     files: Vec<FileKeys>,
     /// Number of the batch, from 1.
     pub(super) number: u64,
+    /// A handle or path on its way.
+    text: String,
 }
 
 impl Keys {
@@ -70,6 +72,7 @@ impl Keys {
             lists: Vec::new(),
             files: Vec::new(),
             number: 1,
+            text: String::new(),
         }
     }
 
@@ -95,7 +98,7 @@ impl Keys {
         };
         let bits = host.low_bits() as u32;
         memo.get(bits, host).unwrap_or_else(|| {
-            let key = dictionary.key(Cow::Owned(host.to_string()));
+            let key = dictionary.key(&host.to_string());
             memo.put(bits, host, key);
             key
         })
@@ -105,8 +108,7 @@ impl Keys {
     pub(super) fn transport(&mut self, transport: Transport) -> i32 {
         let key = &mut self.transports[usize::from(transport == Transport::Udp)];
         if *key < 0 {
-            let text = Cow::Borrowed(transport.name());
-            *key = self.dictionaries.transport.key(text);
+            *key = self.dictionaries.transport.key(transport.name());
         }
         *key
     }
@@ -120,8 +122,8 @@ impl Keys {
                 .map_or_else(|| Cow::Owned(call.program.to_string()), Cow::Borrowed);
             let operation = operation_text(call.program, call.version, call.operation);
             let keys = (
-                self.dictionaries.program.key(program),
-                self.dictionaries.operation.key(operation),
+                self.dictionaries.program.key(&program),
+                self.dictionaries.operation.key(&operation),
             );
             self.operation.put(bits, key, keys);
             keys
@@ -155,7 +157,7 @@ impl Keys {
         let texts: Vec<_> = listed
             .map(|operation| operation_text(call.program, call.version, *operation))
             .collect();
-        let key = self.dictionaries.operations.key(texts.join(" ").into());
+        let key = self.dictionaries.operations.key(&texts.join(" "));
         if place < 2 * MAX_OPERATION_LISTS {
             if place >= self.lists.len() {
                 self.lists.resize(place + 1, NONE);
@@ -182,7 +184,7 @@ impl Keys {
                 Outcome::Refused(name) => Cow::Borrowed(name),
                 _ => Cow::Borrowed("SUCCESS"), // of RPC; the protocol has no status here
             };
-            let value = self.dictionaries.status.key(text);
+            let value = self.dictionaries.status.key(&text);
             self.status.put(bits, key, value);
             value
         })
@@ -215,13 +217,15 @@ impl Keys {
             Some(known) if known.batch == self.number => keys.handle = known.handle,
             _ => {
                 if let Some(file) = names.file(id).filter(|file| !file.handle.is_empty()) {
-                    let text = hexadecimal(&file.handle);
-                    keys.handle = self.dictionaries.file_handle.key(Cow::Owned(text));
+                    self.text.clear();
+                    write_hexadecimal(&file.handle, &mut self.text);
+                    keys.handle = self.dictionaries.file_handle.key(&self.text);
                 }
             }
         }
-        if let Some(path) = names.path(id) {
-            keys.path = self.dictionaries.path.key(Cow::Owned(path));
+        self.text.clear();
+        if names.write_path(id, &mut self.text) {
+            keys.path = self.dictionaries.path.key(&self.text);
         }
         if place < MAX_FILES {
             if place >= self.files.len() {
@@ -240,11 +244,11 @@ impl Keys {
         };
         let key = &mut self.stabilities[column][stability as usize];
         if *key < 0 {
-            let text = Cow::Borrowed(match stability {
+            let text = match stability {
                 Stability::Unstable => "UNSTABLE",
                 Stability::DataSync => "DATA_SYNC",
                 Stability::FileSync => "FILE_SYNC",
-            });
+            };
             *key = match column {
                 0 => self.dictionaries.stable.key(text),
                 _ => self.dictionaries.committed.key(text),
@@ -260,19 +264,33 @@ impl Keys {
         }
         let slot = u32::from(bits) ^ u32::from(bits >> 6);
         self.marks.get(slot, bits).unwrap_or_else(|| {
-            let key = self.dictionaries.marks.key(Cow::Owned(marks_text(bits)));
+            let key = self.dictionaries.marks.key(&marks_text(bits));
             self.marks.put(slot, bits, key);
             key
         })
     }
 }
 
+/// Bytes as hexadecimal digits.
 pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
-    const DIGITS: [char; 16] = [
-        '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f',
-    ];
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.map(|digit| DIGITS[usize::from(digit)]).collect()
+    let mut text = String::new();
+    write_hexadecimal(bytes, &mut text);
+    text
+}
+
+fn write_hexadecimal(bytes: &[u8], out: &mut String) {
+    const DIGITS: [u8; 16] = *b"0123456789abcdef";
+    /// A file handle of NFSv4 has no more.
+    const PIECE: usize = 128;
+    for piece in bytes.chunks(PIECE) {
+        let mut digits = [0; 2 * PIECE];
+        for (pair, byte) in digits.chunks_exact_mut(2).zip(piece) {
+            pair[0] = DIGITS[usize::from(byte >> 4)];
+            pair[1] = DIGITS[usize::from(byte & 15)];
+        }
+        let digits = digits.get(..2 * piece.len()).unwrap_or_default();
+        out.push_str(str::from_utf8(digits).unwrap_or_default());
+    }
 }
 
 /// The marks' names with spaces between them.

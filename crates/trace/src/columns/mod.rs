@@ -31,7 +31,7 @@ use crate::limits::BATCH_ROWS;
 use crate::names::Names;
 use keys::Keys;
 pub(crate) use keys::hexadecimal;
-use rows::Rows;
+use rows::{Row, Rows};
 use schema::has;
 pub use schema::{SCHEMA_VERSION, schema};
 
@@ -103,7 +103,6 @@ impl Batches {
         let stable = keys.stability(call.stable, 0);
         let committed = keys.stability(call.committed, 1);
         let marks = keys.marks(call.marks);
-        let rows = &mut self.rows;
         let mut note = |bit: u32, is: bool| present |= if is { bit } else { 0 };
 
         note(has::REPLY_FIRST, call.reply_first.is_some());
@@ -121,44 +120,45 @@ impl Batches {
         note(has::COMMITTED, committed >= 0);
         note(has::LAST_SEND, call.sends > 1);
         note(has::MARKS, marks >= 0);
-        rows.present.push(present);
 
         let (reply_first, reply_last) = (
             call.reply_first.unwrap_or_default(),
             call.reply_last.unwrap_or_default(),
         );
-        rows.call_first_ns.push(call.call_first.time_ns);
-        rows.call_last_ns.push(call.call_last.time_ns);
-        rows.reply_first_ns.push(reply_first.time_ns);
-        rows.reply_last_ns.push(reply_last.time_ns);
-        rows.client.push(client);
-        rows.server.push(server);
-        rows.transport.push(transport);
-        rows.xid.push(call.xid);
-        rows.program.push(program);
-        rows.version.push(call.version);
-        rows.operation.push(operation);
-        rows.operations.push(operations);
-        rows.status.push(status);
-        rows.sends.push(call.sends);
-        rows.replies.push(call.replies);
-        rows.user.push(call.user.unwrap_or_default());
-        rows.file_handle.push(file.handle);
-        rows.path.push(file.path);
-        rows.offset.push(call.offset.unwrap_or_default());
-        rows.count.push(call.count.unwrap_or_default());
-        rows.bytes
-            .push(i64::from(call.bytes_read) + i64::from(call.bytes_written));
-        rows.frame_call.push(call.call_first.frame as i64);
-        rows.frame_reply.push(reply_first.frame as i64);
-        rows.connection.push(call.connection);
-        rows.client_port.push(call.client.port);
-        rows.server_port.push(call.server.port);
-        rows.minor_version.push(call.minor_version);
-        rows.slot.push(call.slot.unwrap_or_default());
-        rows.stable.push(stable);
-        rows.committed.push(committed);
-        rows.last_send_ns.push(call.last_send.time_ns);
-        rows.marks.push(marks);
+        self.rows.push(&Row {
+            present,
+            call_first_ns: call.call_first.time_ns,
+            call_last_ns: call.call_last.time_ns,
+            reply_first_ns: reply_first.time_ns,
+            reply_last_ns: reply_last.time_ns,
+            client,
+            server,
+            transport,
+            xid: call.xid,
+            program,
+            version: call.version,
+            operation,
+            operations,
+            status,
+            sends: call.sends,
+            replies: call.replies,
+            user: call.user.unwrap_or_default(),
+            file_handle: file.handle,
+            path: file.path,
+            offset: call.offset.unwrap_or_default(),
+            count: call.count.unwrap_or_default(),
+            bytes: i64::from(call.bytes_read) + i64::from(call.bytes_written),
+            frame_call: call.call_first.frame as i64,
+            frame_reply: reply_first.frame as i64,
+            connection: call.connection,
+            client_port: call.client.port,
+            server_port: call.server.port,
+            minor_version: call.minor_version,
+            slot: call.slot.unwrap_or_default(),
+            stable,
+            committed,
+            last_send_ns: call.last_send.time_ns,
+            marks,
+        });
     }
 }

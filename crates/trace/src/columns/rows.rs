@@ -14,17 +14,39 @@ use super::schema::has;
 use super::texts::Dictionary;
 use crate::limits::BATCH_ROWS;
 
+/// The values of one column: room for a whole batch, so that a row's number is checked once.
+type Column<T> = Box<[T; BATCH_ROWS]>;
+
+fn column<T: Copy + Default>() -> Column<T> {
+    let room = vec![T::default(); BATCH_ROWS].into_boxed_slice();
+    // It has just this length; the array is never made.
+    room.try_into()
+        .unwrap_or_else(|_| Box::new([T::default(); BATCH_ROWS]))
+}
+
 macro_rules! rows {
     ($($name:ident: $kind:ty),* $(,)?) => {
-        /// One vector a column; `present` tells which values count ([`has`]).
+        /// A row; `present` tells which of its values count ([`has`]).
         #[derive(Debug)]
-        pub(super) struct Rows { pub(super) present: Vec<u32>, $(pub(super) $name: Vec<$kind>,)* }
+        pub(super) struct Row { pub(super) present: u32, $(pub(super) $name: $kind,)* }
+
+        /// The columns of the rows so far.
+        #[derive(Debug)]
+        pub(super) struct Rows { length: usize, present: Column<u32>, $($name: Column<$kind>,)* }
 
         impl Rows {
             pub(super) fn new() -> Self {
-                Rows {
-                    present: Vec::with_capacity(BATCH_ROWS),
-                    $($name: Vec::with_capacity(BATCH_ROWS),)*
+                Rows { length: 0, present: column(), $($name: column(),)* }
+            }
+
+            /// Adds a row, unless the batch is full.
+            #[inline(always)]
+            pub(super) fn push(&mut self, row: &Row) {
+                let at = self.length;
+                if at < BATCH_ROWS {
+                    self.present[at] = row.present;
+                    $(self.$name[at] = row.$name;)*
+                    self.length = at + 1;
                 }
             }
         }
@@ -39,25 +61,50 @@ rows! {
     slot: u32, stable: i32, committed: i32, last_send_ns: i64, marks: i32,
 }
 
+/// Rows whose bits are turned into words at once.
+const TURNED: usize = 32;
+
 /// Takes full columns apart: values, with the null bits of all of them.
 struct Taker {
-    present: Vec<u32>,
+    count: usize,
+    /// Bits that all rows have.
+    every: u32,
+    /// For each 32 rows, the word of each bit: row `n` is its bit `n`.
+    turned: Vec<[u32; TURNED]>,
 }
 
 impl Taker {
+    fn of(present: &[u32]) -> Self {
+        let turned = present.chunks(TURNED).map(|words| {
+            let mut square = [0; TURNED];
+            for (place, word) in square.iter_mut().zip(words) {
+                *place = *word;
+            }
+            turn(&mut square);
+            square
+        });
+        Taker {
+            count: present.len(),
+            every: present.iter().fold(u32::MAX, |every, word| every & word),
+            turned: turned.collect(),
+        }
+    }
+
     fn numbers<T: ArrowPrimitiveType>(
         &self,
-        values: &mut Vec<T::Native>,
+        values: &mut Column<T::Native>,
         bit: u32,
     ) -> Result<PrimitiveArray<T>, ArrowError> {
-        let full = std::mem::replace(values, Vec::with_capacity(BATCH_ROWS));
+        let full = std::mem::replace(values, column());
+        let mut full = Vec::from(full as Box<[T::Native]>);
+        full.truncate(self.count);
         let nulls = self.nulls(bit).map(|mut bits| bits.finish().into());
         PrimitiveArray::try_new(full.into(), nulls)
     }
 
     fn column<T: ArrowPrimitiveType>(
         &self,
-        values: &mut Vec<T::Native>,
+        values: &mut Column<T::Native>,
         bit: u32,
     ) -> Result<ArrayRef, ArrowError> {
         Ok(Arc::new(self.numbers::<T>(values, bit)?))
@@ -65,7 +112,7 @@ impl Taker {
 
     fn texts(
         &self,
-        keys: &mut Vec<i32>,
+        keys: &mut Column<i32>,
         bit: u32,
         dictionary: &mut Dictionary,
     ) -> Result<ArrayRef, ArrowError> {
@@ -75,34 +122,45 @@ impl Taker {
 
     /// The bitmap of one bit of the rows' words; `None` if all rows have it (`bit` 0: always).
     fn nulls(&self, bit: u32) -> Option<BooleanBufferBuilder> {
-        if self.present.iter().all(|word| word & bit == bit) {
+        if self.every & bit == bit {
             return None;
         }
-        let mut bits = BooleanBufferBuilder::new(self.present.len());
-        for words in self.present.chunks(64) {
-            let each = words.iter().enumerate();
-            let packed = each.fold(0u64, |packed, (place, word)| {
-                packed | u64::from(word & bit != 0) << place
-            });
-            bits.append_packed_range(0..words.len(), &packed.to_le_bytes());
-        }
+        let place = bit.trailing_zeros() as usize;
+        let words = self.turned.iter().filter_map(|square| square.get(place));
+        let bytes: Vec<u8> = words.flat_map(|word| word.to_le_bytes()).collect();
+        let mut bits = BooleanBufferBuilder::new(self.count);
+        bits.append_packed_range(0..self.count, &bytes);
         Some(bits)
+    }
+}
+
+/// Turns a square of bits: bit `c` of word `r` becomes bit `r` of word `c` (Warren, Hacker's
+/// Delight, 7-3): halves are swapped, then quarters, and so on.
+fn turn(square: &mut [u32; TURNED]) {
+    let mut mask = u32::MAX;
+    for step in [16, 8, 4, 2, 1] {
+        mask ^= mask << step;
+        for pair in square.chunks_exact_mut(2 * step) {
+            let (upper, lower) = pair.split_at_mut(step);
+            for (upper, lower) in upper.iter_mut().zip(lower) {
+                let swapped = (*upper >> step ^ *lower) & mask;
+                *lower ^= swapped;
+                *upper ^= swapped << step;
+            }
+        }
     }
 }
 
 impl Rows {
     pub(super) fn len(&self) -> usize {
-        self.present.len()
+        self.length
     }
 
     /// All columns in the order of the schema; no row is left.
     pub(super) fn take(&mut self, of: &mut Dictionaries) -> Result<Vec<ArrayRef>, ArrowError> {
-        let present = std::mem::take(&mut self.present);
-        let mut taker = Taker { present };
-        let columns = self.columns(&taker, of);
-        taker.present.clear();
-        self.present = taker.present;
-        columns
+        let count = std::mem::take(&mut self.length);
+        let taker = Taker::of(self.present.get(..count).unwrap_or_default());
+        self.columns(&taker, of)
     }
 
     fn columns(
@@ -144,5 +202,45 @@ impl Rows {
             take.column::<Int64Type>(&mut self.last_send_ns, has::LAST_SEND)?,
             take.texts(&mut self.marks, has::MARKS, &mut of.marks)?,
         ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turned_square_has_rows_as_columns() {
+        let square: [u32; TURNED] =
+            std::array::from_fn(|row| (row as u32 + 1).wrapping_mul(0x9e37_79b9));
+        let mut turned = square;
+        turn(&mut turned);
+        for (row, word) in square.iter().enumerate() {
+            for (column, other) in turned.iter().enumerate() {
+                assert_eq!(word >> column & 1, other >> row & 1, "{row} {column}");
+            }
+        }
+    }
+
+    #[test]
+    fn nulls_are_those_of_the_words() {
+        for count in [1, 31, 32, 33, 64, 1000] {
+            let word = |row: usize| (row as u32).wrapping_mul(0x85eb_ca6b) >> 9 | 1 << 30;
+            let present: Vec<u32> = (0..count).map(word).collect();
+            let taker = Taker::of(&present);
+            assert!(taker.nulls(0).is_none() && taker.nulls(1 << 30).is_none());
+            for bit in (0..20).map(|place| 1 << place) {
+                let every = present.iter().all(|word| word & bit != 0);
+                let Some(mut bits) = taker.nulls(bit) else {
+                    assert!(every);
+                    continue;
+                };
+                let bits = bits.finish();
+                assert_eq!(bits.len(), count);
+                for (row, word) in present.iter().enumerate() {
+                    assert_eq!(bits.value(row), word & bit != 0);
+                }
+            }
+        }
     }
 }

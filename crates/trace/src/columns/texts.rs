@@ -1,36 +1,58 @@
 //! Texts as numbers: the dictionaries of a batch, and short ways to them.
 
-use std::borrow::Cow;
-use std::collections::HashMap;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, StringArray};
+use arrow_array::ArrayRef;
+use arrow_array::builder::StringBuilder;
+use hashbrown::hash_table::Entry;
+use hashbrown::{DefaultHashBuilder, HashTable};
 
 /// The different texts of one column in one batch, in the order of their first row. Never more than
-/// the batch has rows.
+/// the batch has rows. They are put together where Arrow takes them, and found there again.
 #[derive(Debug, Default)]
 pub(super) struct Dictionary {
-    keys: HashMap<String, i32>,
-    texts: Vec<String>,
+    keys: HashTable<i32>,
+    texts: StringBuilder,
+    hashing: DefaultHashBuilder,
+}
+
+/// The text of a key.
+fn text(texts: &StringBuilder, key: i32) -> &[u8] {
+    let (bounds, place) = (texts.offsets_slice(), key as usize);
+    match bounds.get(place..place + 2) {
+        Some(&[from, to]) => {
+            let bytes = texts.values_slice().get(from as usize..to as usize);
+            bytes.unwrap_or_default()
+        }
+        _ => &[],
+    }
 }
 
 impl Dictionary {
     /// The text's key; equal texts have equal keys (data frames insist on it).
-    pub(super) fn key(&mut self, text: Cow<'_, str>) -> i32 {
-        if let Some(key) = self.keys.get(text.as_ref()) {
-            return *key;
+    pub(super) fn key(&mut self, wanted: &str) -> i32 {
+        let (texts, hashing) = (&self.texts, &self.hashing);
+        let entry = self.keys.entry(
+            hashing.hash_one(wanted.as_bytes()),
+            |key| text(texts, *key) == wanted.as_bytes(),
+            |key| hashing.hash_one(text(texts, *key)),
+        );
+        match entry {
+            Entry::Occupied(found) => *found.get(),
+            Entry::Vacant(place) => {
+                let key = i32::try_from(texts.offsets_slice().len() - 1).unwrap_or(i32::MAX);
+                place.insert(key);
+                self.texts.append_value(wanted);
+                key
+            }
         }
-        let key = i32::try_from(self.texts.len()).unwrap_or(i32::MAX);
-        self.texts.push(text.clone().into_owned());
-        self.keys.insert(text.into_owned(), key);
-        key
     }
 
     /// The dictionary as Arrow wants it; it is empty afterwards.
     pub(super) fn take(&mut self) -> ArrayRef {
         self.keys.clear();
-        let texts = std::mem::take(&mut self.texts);
-        Arc::new(StringArray::from_iter_values(texts))
+        Arc::new(self.texts.finish())
     }
 }
 
