@@ -5,7 +5,7 @@
 mod mounted;
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
 use mounted::{Server, possible};
@@ -33,6 +33,34 @@ fn an_open_sees_what_another_client_has_closed() {
         fs::write(two.path.join("f"), &other).unwrap();
         assert_eq!(fs::read_to_string(one.path.join("f")).unwrap(), other);
     }
+}
+
+/// A database asks for a table's end each time it extends it.
+#[test]
+fn the_end_of_a_file_is_known_without_sending_what_was_written() {
+    if !possible() {
+        return;
+    }
+    let server = Server::memory();
+    let mounted = server.mount("");
+    let path = mounted.path.join("f");
+    let mut file = File::create(&path).unwrap();
+    file.write_all(b"so that it has attributes").unwrap();
+    file.sync_all().unwrap();
+    let before = file.metadata().unwrap().modified().unwrap();
+    let sent = mounted.calls(WRITE);
+    for page in 0..50_u64 {
+        assert_eq!(file.seek(SeekFrom::End(0)).unwrap(), (page * 8192).max(25));
+        file.write_all_at(&[1; 8192], page * 8192).unwrap();
+    }
+    assert_eq!(mounted.calls(WRITE), sent, "all of it is less than wsize");
+    // stat(2) tells of what was written, hence it is sent (as Linux does in nfs_getattr).
+    let found = fs::metadata(&path).unwrap();
+    assert!(mounted.calls(WRITE) > sent);
+    assert!(found.modified().unwrap() > before && found.len() == 50 * 8192);
+    let seen = server.mount("");
+    let there = fs::metadata(seen.path.join("f")).unwrap();
+    assert_eq!(there.modified().unwrap(), found.modified().unwrap());
 }
 
 #[test]

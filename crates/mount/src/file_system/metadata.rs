@@ -1,7 +1,7 @@
 //! Attributes, links' texts, space.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use client::nfs3::{Access, FsStat, GetAttr, ReadLink, SetAttr};
 use client::{CallError, Caller, File};
@@ -113,8 +113,24 @@ impl Shared {
         }
     }
 
-    pub fn getattr(self: &Arc<Self>, request: &Request, ino: INodeNo, reply: ReplyAttr) {
+    pub fn getattr(
+        self: &Arc<Self>,
+        request: &Request,
+        ino: INodeNo,
+        open: Option<FileHandle>,
+        reply: ReplyAttr,
+    ) {
         let inode = or_reply!(self.inode(ino), reply);
+        // For an open file the kernel wants the size alone (fuse_file_llseek, SEEK_END), which is
+        // known here, as Linux knows it (nfs_revalidate_file_size): nothing has to be sent first.
+        // The times are those before the writes, so the kernel is to keep nothing of it.
+        let now_ns = MonotonicClock.now_ns();
+        if open.is_some()
+            && inode.files().iter().any(|file| file.is_dirty())
+            && let Some((kept, sent_ns)) = self.kept_attributes(&inode, now_ns)
+        {
+            return reply.attr(&Duration::ZERO, &self.file_attr(&inode, &kept, sent_ns));
+        }
         let caller = self.caller(request);
         let files = inode.files();
         self.when_answered(

@@ -75,8 +75,8 @@ impl Filesystem for FileSystem {
         self.0.inodes().forget(ino.0, nlookup);
     }
 
-    fn getattr(&self, req: &Request, ino: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
-        self.0.getattr(req, ino, reply);
+    fn getattr(&self, req: &Request, ino: INodeNo, fh: Option<FileHandle>, reply: ReplyAttr) {
+        self.0.getattr(req, ino, fh, reply);
     }
 
     fn setattr(
