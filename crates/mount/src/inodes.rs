@@ -46,10 +46,10 @@ pub(crate) struct Inode {
 pub(crate) struct State {
     /// Open files.
     pub opens: u32,
-    /// Of these, those that may write.
-    pub writers: u32,
     /// [`client::attributes::AttributeCache::data_version`] that the kernel's pages belong to.
     pub pages_version: Option<u64>,
+    /// Something was written here since then, or is on its way.
+    pub wrote: bool,
     /// End of what was written here and may not be in the attributes of a reply.
     pub written_end: u64,
     /// Replies to calls sent after this instant have all that was written.
@@ -59,6 +59,13 @@ pub(crate) struct State {
     /// Data paths by caller, with the number of their open files.
     pub files: Vec<(Caller, Arc<File>, u32)>,
     names: Vec<Place>,
+}
+
+impl State {
+    /// Whether data written here are not on stable storage.
+    pub fn is_dirty(&self) -> bool {
+        self.files.iter().any(|(_, file, _)| file.is_dirty())
+    }
 }
 
 impl Inode {
@@ -92,6 +99,7 @@ impl Inode {
             (state.written_end, state.settled_ns) = (0, None);
         }
         state.written_end = state.written_end.max(end);
+        state.wrote = true;
     }
 
     /// The server has been told another size; nothing written is under way.

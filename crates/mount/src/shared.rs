@@ -232,14 +232,32 @@ impl Shared {
     }
 
     /// Whether the kernel's pages of a file are those of the contents that replies have told of;
-    /// from now on they are taken to be. While a file is open for writing here, changes of its
-    /// times are taken for our own (as Linux does: `have_writers`).
+    /// from now on they are taken to be. What changes while data written here are on their way is
+    /// taken for our own doing: replies to WRITEs side by side overtake each other. (Linux does so
+    /// as long as a file is open for writing: `have_writers`.)
     pub fn pages_hold(&self, inode: &Inode) -> bool {
         let version = self.cache().data_version(&inode.handle);
         let mut state = inode.state();
-        let holds = state.pages_version == version || state.writers > 0;
+        let holds = state.pages_version == version || state.wrote;
         state.pages_version = version;
+        state.wrote &= state.is_dirty();
         holds
+    }
+
+    /// What was written to a file is on stable storage: its pages are those of the contents.
+    pub fn settled(&self, inode: &Inode) {
+        let version = self.cache().data_version(&inode.handle);
+        let mut state = inode.state();
+        if state.is_dirty() {
+            return;
+        }
+        if std::mem::take(&mut state.wrote) && state.pages_version.is_some() {
+            state.pages_version = version;
+        }
+        // Replies to calls from now on have all that was written.
+        if state.settled_ns.is_none() {
+            state.settled_ns = Some(MonotonicClock.now_ns());
+        }
     }
 
     /// Has the kernel drop an inode's pages. Not in this thread: the kernel may wait for an answer

@@ -87,6 +87,35 @@ fn pages_are_kept_over_a_close_while_nobody_else_writes() {
     assert!(mounted.calls(READ) > before);
 }
 
+/// WRITEs side by side: what each reply says of the file before it is not what the last one said.
+#[test]
+fn own_writes_side_by_side_are_not_taken_for_anothers() {
+    if !possible() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::directory(folder.path());
+    let mounted = server.mount("wsize=64k,nconnect=4");
+    let path = mounted.path.join("f");
+    let mut file = File::create(&path).unwrap();
+    for page in 0..1024_u64 {
+        file.write_all_at(&[2; 16 << 10], page << 14).unwrap();
+        // Looked at while WRITEs are on their way.
+        assert_eq!(file.seek(SeekFrom::End(0)).unwrap(), (page + 1) << 14);
+    }
+    drop(file);
+    let sent = mounted.calls(WRITE);
+    assert!(sent >= 256, "{sent}");
+    assert!(fs::read(&path).unwrap().iter().all(|byte| *byte == 2));
+    assert_eq!(mounted.calls(READ), 0, "the page cache has it");
+    // Somebody else's writes are seen, also while the file is open for writing here.
+    let file = OpenOptions::new().append(true).open(&path).unwrap();
+    let other = server.mount("");
+    fs::write(other.path.join("f"), vec![3; 16 << 20]).unwrap();
+    assert!(fs::read(&path).unwrap().iter().all(|byte| *byte == 3));
+    drop(file);
+}
+
 #[test]
 fn with_noac_an_open_file_is_seen_to_change() {
     if !possible() {

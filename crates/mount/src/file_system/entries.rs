@@ -138,7 +138,7 @@ impl Shared {
         let version = self.cache().data_version(&inode.handle);
         let state = inode.state();
         let void = state.pages_version.is_some() && state.pages_version != version;
-        if void && state.writers == 0 {
+        if void && !state.wrote {
             return std::time::Duration::ZERO;
         }
         drop(state);

@@ -54,7 +54,6 @@ impl Shared {
         let mut state = inode.state();
         state.opens += 1;
         if writes {
-            state.writers += 1;
             self.writers.fetch_add(1, Ordering::Relaxed);
         }
         let mut paths = state.files.iter_mut();
@@ -94,7 +93,6 @@ impl Shared {
         let mut state = inode.state();
         state.opens = state.opens.saturating_sub(1);
         if writes {
-            state.writers = state.writers.saturating_sub(1);
             self.writers.fetch_sub(1, Ordering::Relaxed);
         }
         let place = state
@@ -340,29 +338,20 @@ impl Shared {
 
     /// Until all that was written is on stable storage; the error is told to `then`.
     pub(super) fn settle_file(
-        &self,
+        self: &Arc<Self>,
         inode: &Arc<Inode>,
         file: &Arc<File>,
         then: impl FnOnce(Result<(), CallError>) + Send + 'static,
     ) {
         if file.is_settled() {
-            settled(inode);
+            self.settled(inode);
             return then(Ok(()));
         }
-        let about = Arc::clone(inode);
+        let (shared, about) = (Arc::clone(self), Arc::clone(inode));
         file.sync_then(move |result| {
-            settled(&about);
+            shared.settled(&about);
             then(result);
         });
-    }
-}
-
-/// Notes that replies to calls from now on have all that was written, if that is so.
-fn settled(inode: &Inode) {
-    let mut state = inode.state();
-    let clean = state.files.iter().all(|(_, file, _)| !file.is_dirty());
-    if clean && state.settled_ns.is_none() {
-        state.settled_ns = Some(MonotonicClock.now_ns());
     }
 }
 

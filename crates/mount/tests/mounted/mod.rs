@@ -13,6 +13,7 @@ use mount::{Mount, Source, Unmount};
 use server::net::{RunningServer, ServerOptions};
 use server::protocol::{Export, ExportOptions, Service};
 use server::store::Store;
+use server::store::directory::{DirectoryOptions, DirectoryStore};
 use server::store::memory::MemoryStore;
 use server::{Caller, HandleKey};
 use tempfile::TempDir;
@@ -52,6 +53,17 @@ impl Server {
         let owner = Caller::with_ids(listen, 0, 0);
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new(bytes, instance, &owner));
         Self::of(store, options)
+    }
+
+    /// On a folder: its calls are made by workers side by side.
+    pub fn directory(path: &Path) -> Self {
+        let options = DirectoryOptions {
+            stable_names: true,
+            kernel_handles: true,
+            instance: measure::clock::realtime_ns(),
+        };
+        let store = DirectoryStore::open(path, options).unwrap();
+        Self::of(Arc::new(store), ExportOptions::default())
     }
 
     pub fn of(store: Arc<dyn Store>, options: ExportOptions) -> Self {
