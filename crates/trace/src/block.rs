@@ -189,6 +189,12 @@ impl Block {
         self.bytes.get(at..at + length).unwrap_or_default()
     }
 
+    /// The bytes that all packets lie in, but those put together from fragments.
+    #[inline(always)]
+    pub(crate) fn front(&self) -> &[u8] {
+        self.mapped.as_ref().map_or(&self.bytes, Stretch::bytes)
+    }
+
     /// Whether the bytes that were seen are what was captured: to be asked when they were used.
     ///
     /// # Errors

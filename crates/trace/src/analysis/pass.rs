@@ -54,6 +54,11 @@ impl Pass {
         self.calls.output_mut().set_columns(sender);
     }
 
+    /// All messages are to go the full way: see [`Calls::leave_quick_way`].
+    pub fn leave_quick_way(&mut self) {
+        self.calls.leave_quick_way();
+    }
+
     /// Calls given out so far.
     pub fn settled(&mut self) -> u64 {
         self.calls.output_mut().settled()
@@ -73,9 +78,12 @@ impl Pass {
             };
             self.times_ns = Some((so_far_first.min(first_ns), so_far_last.max(last_ns)));
         }
-        for (place, segment) in block.segments.iter().enumerate() {
-            if let Some(later) = block.segments.get(place + AHEAD) {
-                prefetch(block.payload(later));
+        let front = block.front();
+        let later = block.segments.get(AHEAD..).unwrap_or_default();
+        let mut later = later.iter();
+        for segment in &block.segments {
+            if let Some(later) = later.next() {
+                prefetch(front, later.payload_at as usize);
             }
             let payload = block.payload(segment);
             self.streams.segment(segment, payload, &mut self.calls);

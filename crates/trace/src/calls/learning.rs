@@ -18,7 +18,7 @@ use crate::call::FileId;
 use crate::names::Names;
 
 /// `NFSERR_NOENT`, `NFS3ERR_NOENT`, `NFS4ERR_NOENT`.
-const NOENT: u32 = 2;
+pub const NOENT: u32 = 2;
 
 fn known(number: u32) -> Option<FileId> {
     (number != NONE).then_some(FileId(number))

@@ -104,6 +104,8 @@ pub struct Calls<O> {
     /// Steps of the call being read.
     scratch: Vec<u8>,
     calls: u64,
+    /// Whether usual calls may go the quick way.
+    quick: bool,
 }
 
 impl<O: Output> Calls<O> {
@@ -119,7 +121,13 @@ impl<O: Output> Calls<O> {
             anomalies: Anomalies::default(),
             scratch: Vec::new(),
             calls: 0,
+            quick: true,
         }
+    }
+
+    /// From now on all messages go the full way: to check the quick one by it.
+    pub fn leave_quick_way(&mut self) {
+        self.quick = false;
     }
 
     /// The capture ended: gives out all that waits.

@@ -161,6 +161,13 @@ impl Detail {
         stable: None,
         committed: None,
     };
+
+    /// The frame's distance from the first one.
+    #[inline(always)]
+    pub fn frame_from(&self, frame: u64) -> i32 {
+        let distance = frame.wrapping_sub(self.frame).cast_signed();
+        i32::try_from(distance).unwrap_or(i32::MAX)
+    }
 }
 
 impl Default for Detail {
@@ -283,8 +290,7 @@ impl Open {
     /// The frame's distance from the first one.
     #[inline(always)]
     pub fn frame_from(&self, frame: u64) -> i32 {
-        let distance = frame.wrapping_sub(self.detail.frame).cast_signed();
-        i32::try_from(distance).unwrap_or(i32::MAX)
+        self.detail.frame_from(frame)
     }
 
     /// What RPC says of the reply.

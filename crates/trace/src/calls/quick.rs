@@ -1,19 +1,26 @@
-//! The quick way of calls that only have to be counted.
+//! The quick way of usual calls.
 //!
-//! Where nothing but the table per operation is wanted, and a message is what nearly all are (a
-//! whole, well-formed NFSv3 call with AUTH_SYS, or the first reply to one), it takes a fraction of
-//! the work: no names, no attributes, no detail. Each step that finds something unusual gives up
-//! before anything was changed; the full way then takes the message, and what it keeps of calls is
-//! the same.
+//! What nearly all messages are (a whole, well-formed NFSv3 call of a frequent procedure with
+//! AUTH_SYS, or the first reply to one) takes a fraction of the work here. Where nothing but the
+//! table per operation is wanted, it is only counted: no names, no attributes, no detail. Else its
+//! details are written where they stay, instead of being put together from summaries. Each step
+//! that finds something unusual gives up before anything was changed; the full way then takes the
+//! message, and what it keeps of calls is the same (tests/quick_way.rs).
 
-use wire::nfs3::quick;
+use wire::nfs3::procedure;
+use wire::nfs3::quick::{self, QuickCall, QuickReply};
+use wire::nfs4::opcode::LOOKUP;
 use wire::programs::NFS;
-use wire::rpc;
+use wire::rpc::{self, Credential};
 
+use super::anomaly::Anomaly;
 use super::body::checksum;
-use super::open::{Answer, Kept, Protection};
+use super::learning::NOENT;
+use super::open::{Answer, Detail, Kept, NONE, Protection, has};
+use super::steps::{Step, Steps};
 use super::{Calls, Output, wants_details};
-use crate::call::marks;
+use crate::call::{FileId, marks};
+use crate::event::Event;
 use crate::stream::Message;
 
 /// The version whose shapes are known.
@@ -25,7 +32,21 @@ impl<O: Output> Calls<O> {
     /// Takes a new call in, if it is a usual one.
     #[inline(always)]
     pub(super) fn quick_call(&mut self, message: &Message<'_>) -> bool {
-        if wants_details(&self.output) || !is_plain(message) || !self.orphans.is_empty() {
+        match wants_details(&self.output) {
+            true => self.quick_call_with_details(message),
+            false => self.quick_call_as::<false>(message),
+        }
+    }
+
+    /// Apart, so that the way without them is not burdened.
+    #[inline(never)]
+    fn quick_call_with_details(&mut self, message: &Message<'_>) -> bool {
+        self.quick_call_as::<true>(message)
+    }
+
+    #[inline(always)]
+    fn quick_call_as<const DETAILS: bool>(&mut self, message: &Message<'_>) -> bool {
+        if !is_plain(message) || !self.orphans.is_empty() || !self.quick {
             return false;
         }
         let Some(header) = rpc::Call::parse_plain(message.head) else {
@@ -35,7 +56,7 @@ impl<O: Output> Calls<O> {
         if header.program != NFS || header.version != VERSION || self.calls == 0 {
             return false;
         }
-        let Some(bytes_written) = quick::call_data_bytes(header.procedure, body) else {
+        let Some(call) = quick::call(header.procedure, body) else {
             return false;
         };
         let peer = self
@@ -52,21 +73,95 @@ impl<O: Output> Calls<O> {
         let length = message.wire_bytes.wrapping_sub(header.body_offset as u32);
         let place = [header.xid, NFS, VERSION, header.procedure];
         self.calls += 1;
-        self.table.push_kept(Kept {
+        let kept = Kept {
             call_first_ns: message.first.time_ns,
             last_send_ns: message.first.time_ns,
             checksum: checksum(body, length),
-            bytes_written,
+            bytes_written: call.data_bytes,
             ..Kept::new(peer, place)
-        });
+        };
+        if DETAILS {
+            self.push_detailed(message, &header, &call, kept);
+        } else {
+            self.table.push_kept(kept);
+        }
         self.settle(message.last.time_ns);
         true
+    }
+
+    /// Takes a call in with its details.
+    #[inline(always)]
+    fn push_detailed(
+        &mut self,
+        message: &Message<'_>,
+        header: &rpc::Call<'_>,
+        call: &QuickCall<'_>,
+        mut kept: Kept,
+    ) {
+        let mut detail = Detail {
+            call_last_ns: message.last.time_ns,
+            frame: message.first.frame,
+            call_bytes: message.wire_bytes,
+            stable: call.stable,
+            ..Detail::NOTHING
+        };
+        detail.call_last_frame = detail.frame_from(message.last.frame);
+        if let Some(Credential::Sys(sys)) = &header.credential {
+            detail.user = sys.uid;
+            kept.has |= has::USER;
+        }
+        if let Some((offset, count)) = call.extent {
+            (detail.offset, detail.count) = (offset, count.into());
+            kept.has |= has::OFFSET | has::COUNT;
+        }
+        if self.output.wants_files() {
+            let server = message.to.host;
+            let file = self.names.file_id(server, call.file_handle);
+            detail.file = file.map_or(NONE, |FileId(number)| number);
+            if let Some(name) = call.name {
+                self.keep_lookup(name, &mut detail);
+            }
+        }
+        let number = self.table.push_detailed(kept, detail);
+        self.tell_sent(number, message.first.time_ns, false);
+    }
+
+    /// What a LOOKUP may teach waits for its reply.
+    #[inline(always)]
+    fn keep_lookup(&mut self, name: &[u8], detail: &mut Detail) {
+        self.scratch.clear();
+        let step = Step {
+            opcode: LOOKUP as u8,
+            file: detail.file,
+            target: NONE,
+            name,
+            ..Step::default()
+        };
+        step.write(&mut self.scratch);
+        match self.pool.add(&self.scratch) {
+            Some(place) => (detail.steps_at, detail.steps_bytes) = place,
+            None => self.anomalies.count(Anomaly::StepsBeyondLimit),
+        }
     }
 
     /// Takes the first reply to a call, if both are usual ones.
     #[inline(always)]
     pub(super) fn quick_reply(&mut self, message: &Message<'_>) -> bool {
-        if wants_details(&self.output) || !is_plain(message) {
+        match wants_details(&self.output) {
+            true => self.quick_reply_with_details(message),
+            false => self.quick_reply_as::<false>(message),
+        }
+    }
+
+    /// Apart, as with calls.
+    #[inline(never)]
+    fn quick_reply_with_details(&mut self, message: &Message<'_>) -> bool {
+        self.quick_reply_as::<true>(message)
+    }
+
+    #[inline(always)]
+    fn quick_reply_as<const DETAILS: bool>(&mut self, message: &Message<'_>) -> bool {
+        if !is_plain(message) || !self.quick {
             return false;
         }
         let Some(header) = rpc::Reply::parse_plain(message.head) else {
@@ -76,7 +171,10 @@ impl<O: Output> Calls<O> {
             .peers
             .find(message.connection, message.to, message.from);
         let number = peer.and_then(|peer| self.table.find(peer, header.xid));
-        let Some(open) = number.and_then(|number| self.table.get_mut(number)) else {
+        let Some(number) = number else {
+            return false;
+        };
+        let Some(open) = self.table.get_mut(number) else {
             return false;
         };
         let usual = (open.replies == 0)
@@ -98,8 +196,90 @@ impl<O: Output> Calls<O> {
         open.answer = Answer::Status;
         open.status = reply.status;
         open.bytes_read = reply.data_bytes;
+        if DETAILS {
+            let is_lookup = open.procedure == procedure::LOOKUP;
+            open.has |= if reply.eof { has::END_OF_FILE } else { 0 };
+            if reply.attributes.is_some() && !is_lookup {
+                open.has |= has::FILE_SIZE;
+            }
+            self.answer_detailed(number, message, &reply, is_lookup);
+        }
         self.table.count_answered();
+        if DETAILS && self.output.wants_messages() {
+            self.tell_replied(number, message.first.time_ns);
+        }
         true
+    }
+
+    /// Writes the details of a first reply.
+    #[inline(always)]
+    fn answer_detailed(
+        &mut self,
+        number: u64,
+        message: &Message<'_>,
+        reply: &QuickReply<'_>,
+        is_lookup: bool,
+    ) {
+        let Some(detail) = self.table.detail_mut(number) else {
+            return;
+        };
+        detail.reply_first_frame = detail.frame_from(message.first.frame);
+        detail.reply_last_frame = detail.frame_from(message.last.frame);
+        detail.reply_bytes = message.wire_bytes;
+        detail.committed = reply.committed;
+        if !is_lookup {
+            if let Some((kind, size_bytes)) = reply.attributes {
+                detail.file_size_bytes = size_bytes;
+                if detail.file != NONE {
+                    self.names.set_type(FileId(detail.file), kind);
+                }
+            }
+        } else if detail.steps_bytes > 0 {
+            let (at, length) = (detail.steps_at, detail.steps_bytes);
+            self.learn_lookup(at, length, message, reply);
+        }
+    }
+
+    /// What [`super::learning::learn`] does for a LOOKUP.
+    #[inline(always)]
+    fn learn_lookup(
+        &mut self,
+        at: u64,
+        length: u16,
+        message: &Message<'_>,
+        reply: &QuickReply<'_>,
+    ) {
+        let names = &mut self.names;
+        for step in Steps(self.pool.get(at, length)) {
+            if step.file == NONE {
+                continue;
+            }
+            let directory = FileId(step.file);
+            match (reply.status, reply.file_handle) {
+                (0, Some(handle)) => {
+                    let Some(id) = names.file_id(message.from.host, handle) else {
+                        continue;
+                    };
+                    if let Some((kind, _)) = reply.attributes {
+                        names.set_type(id, kind);
+                    }
+                    names.set_name(directory, step.name, id);
+                }
+                (NOENT, _) => names.remove(directory, step.name),
+                _ => {}
+            }
+        }
+    }
+
+    fn tell_replied(&mut self, number: u64, time_ns: i64) {
+        if let Some(call) = self.seen(number) {
+            let event = Event::Replied {
+                time_ns,
+                call: &call,
+                again: false,
+            };
+            self.output.event(&event, &self.names);
+        }
     }
 }
 

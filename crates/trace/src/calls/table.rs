@@ -104,6 +104,12 @@ impl Table {
         self.details.get(number)
     }
 
+    /// Details of a waiting call, if they are kept.
+    #[inline(always)]
+    pub fn detail_mut(&mut self, number: u64) -> Option<&mut Detail> {
+        self.details.get_mut(number)
+    }
+
     /// A copy of a waiting call, to be worked on.
     #[inline(always)]
     pub fn take(&self, number: u64) -> Option<Open> {
@@ -162,10 +168,16 @@ impl Table {
     /// have been given up before ([`Table::supersede`]).
     #[inline(always)]
     pub fn push(&mut self, open: &Open) -> u64 {
+        self.push_detailed(open.kept, open.detail)
+    }
+
+    /// A call in its two parts; [`Table::keep_details`] tells whether the second one stays.
+    #[inline(always)]
+    pub fn push_detailed(&mut self, kept: Kept, detail: Detail) -> u64 {
         if self.keeps_details {
-            self.details.push(open.detail);
+            self.details.push(detail);
         }
-        self.push_kept(open.kept)
+        self.push_kept(kept)
     }
 
     /// The same of a call without details: they must not be kept.

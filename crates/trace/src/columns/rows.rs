@@ -14,14 +14,36 @@ use super::schema::has;
 use super::texts::Dictionary;
 use crate::limits::BATCH_ROWS;
 
-/// The values of one column: room for a whole batch, so that a row's number is checked once.
-type Column<T> = Box<[T; BATCH_ROWS]>;
+/// Rows that are gathered before they go to their columns.
+const GATHERED: usize = 64;
 
-fn column<T: Copy + Default>() -> Column<T> {
-    let room = vec![T::default(); BATCH_ROWS].into_boxed_slice();
-    // It has just this length; the array is never made.
-    room.try_into()
-        .unwrap_or_else(|_| Box::new([T::default(); BATCH_ROWS]))
+/// The values of one column. The last rows lie in a small place of their own: to write there costs
+/// a store, where a vector looks for room each time.
+#[derive(Debug)]
+struct Column<T> {
+    last: [T; GATHERED],
+    values: Vec<T>,
+}
+
+impl<T: Copy + Default> Column<T> {
+    fn new() -> Self {
+        Column {
+            last: [T::default(); GATHERED],
+            values: Vec::with_capacity(BATCH_ROWS),
+        }
+    }
+
+    /// So many of the last rows are complete.
+    #[inline]
+    fn keep(&mut self, count: usize) {
+        let rows = self.last.get(..count).unwrap_or_default();
+        self.values.extend_from_slice(rows);
+    }
+
+    /// All values; none is left.
+    fn take(&mut self) -> Vec<T> {
+        std::mem::replace(&mut self.values, Vec::with_capacity(BATCH_ROWS))
+    }
 }
 
 macro_rules! rows {
@@ -36,18 +58,26 @@ macro_rules! rows {
 
         impl Rows {
             pub(super) fn new() -> Self {
-                Rows { length: 0, present: column(), $($name: column(),)* }
+                Rows { length: 0, present: Column::new(), $($name: Column::new(),)* }
             }
 
-            /// Adds a row, unless the batch is full.
+            /// Adds a row.
             #[inline(always)]
             pub(super) fn push(&mut self, row: &Row) {
-                let at = self.length;
-                if at < BATCH_ROWS {
-                    self.present[at] = row.present;
-                    $(self.$name[at] = row.$name;)*
-                    self.length = at + 1;
+                let at = self.length % GATHERED;
+                self.present.last[at] = row.present;
+                $(self.$name.last[at] = row.$name;)*
+                self.length += 1;
+                if at + 1 == GATHERED {
+                    self.keep(GATHERED);
                 }
+            }
+
+            /// So many of the last rows go to their columns.
+            #[inline(never)]
+            fn keep(&mut self, count: usize) {
+                self.present.keep(count);
+                $(self.$name.keep(count);)*
             }
         }
     };
@@ -95,11 +125,8 @@ impl Taker {
         values: &mut Column<T::Native>,
         bit: u32,
     ) -> Result<PrimitiveArray<T>, ArrowError> {
-        let full = std::mem::replace(values, column());
-        let mut full = Vec::from(full as Box<[T::Native]>);
-        full.truncate(self.count);
         let nulls = self.nulls(bit).map(|mut bits| bits.finish().into());
-        PrimitiveArray::try_new(full.into(), nulls)
+        PrimitiveArray::try_new(values.take().into(), nulls)
     }
 
     fn column<T: ArrowPrimitiveType>(
@@ -158,8 +185,10 @@ impl Rows {
 
     /// All columns in the order of the schema; no row is left.
     pub(super) fn take(&mut self, of: &mut Dictionaries) -> Result<Vec<ArrayRef>, ArrowError> {
-        let count = std::mem::take(&mut self.length);
-        let taker = Taker::of(self.present.get(..count).unwrap_or_default());
+        self.keep(self.length % GATHERED);
+        self.length = 0;
+        let taker = Taker::of(&self.present.values);
+        self.present.values.clear();
         self.columns(&taker, of)
     }
 

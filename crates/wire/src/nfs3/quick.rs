@@ -1,14 +1,16 @@
-//! Well-formed NFSv3 bodies told by their lengths: the fast way for analyses that only count.
+//! Well-formed NFSv3 bodies told by their lengths: the fast way for analyses.
 //!
 //! Most of a capture is a handful of procedures whose calls and replies have one shape. Given a
 //! whole body, these functions compare its length and its discriminants with that shape and take
-//! out status and payload length; `None` sends the caller to [`crate::summarise_call`] and
-//! [`crate::summarise_reply`], for errors as for whatever is rarer. Where they say something, the
-//! summaries say the same, and that the body is complete (a property of the tests).
+//! out what analyses look at; what a caller does not use costs nothing. `None` sends it to
+//! [`crate::summarise_call`] and [`crate::summarise_reply`], for errors as for whatever is rarer.
+//! Where they say something, the summaries say the same, and that the body is complete (a property
+//! of the tests).
 
 use super::procedure::{ACCESS, COMMIT, GETATTR, LOOKUP, READ, WRITE};
 use super::types::FATTR3_BYTES;
 use crate::limits::{MAX_DATA_BYTES, MAX_NAME_BYTES, NFS3_FHSIZE};
+use crate::summary::Stability;
 use crate::xdr::padding;
 
 /// `wcc_attr`: size, mtime, ctime.
@@ -16,13 +18,36 @@ const WCC_ATTR_BYTES: usize = 24;
 /// `writeverf3`.
 const VERIFIER_BYTES: usize = 8;
 
-/// What counts of a reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QuickReply {
+/// What is looked at of a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QuickCall<'a> {
+    /// The object, or the directory of a LOOKUP.
+    pub file_handle: &'a [u8],
+    /// LOOKUP's name.
+    pub name: Option<&'a [u8]>,
+    /// First byte and count of READ, WRITE, COMMIT.
+    pub extent: Option<(u64, u32)>,
+    /// Stability that a WRITE asks for.
+    pub stable: Option<Stability>,
+    /// Payload of a WRITE, bytes.
+    pub data_bytes: u32,
+}
+
+/// What is looked at of a reply.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QuickReply<'a> {
     /// `nfsstat3`.
     pub status: u32,
     /// Payload of a READ, bytes.
     pub data_bytes: u32,
+    /// READ: end of file.
+    pub eof: bool,
+    /// Stability that a WRITE reached.
+    pub committed: Option<Stability>,
+    /// The object that a LOOKUP found.
+    pub file_handle: Option<&'a [u8]>,
+    /// `ftype3` and size of the object (LOOKUP: of the one that was found).
+    pub attributes: Option<(u32, u64)>,
 }
 
 #[inline(always)]
@@ -48,55 +73,119 @@ fn behind_optional(body: &[u8], at: usize, bytes: usize) -> Option<usize> {
     }
 }
 
-/// Payload bytes (WRITE; else 0) of a whole, well-formed call of a frequent procedure.
+/// The `opaque<limit>` at `at`, and the end of its padding.
 #[inline(always)]
-pub fn call_data_bytes(procedure: u32, body: &[u8]) -> Option<u32> {
-    let at = behind_opaque(body, 0, NFS3_FHSIZE)?;
-    let (end, data_bytes) = match procedure {
-        GETATTR => (at, 0),
-        ACCESS => (at + 4, 0),
-        READ | COMMIT => (at + 12, 0),
-        LOOKUP => (behind_opaque(body, at, MAX_NAME_BYTES)?, 0),
-        WRITE => {
-            // Offset, count, stable_how, data.
-            word(body, at + 12).filter(|stable| *stable <= 2)?;
-            let data_bytes = word(body, at + 16)?;
-            (behind_opaque(body, at + 16, MAX_DATA_BYTES)?, data_bytes)
+fn opaque(body: &[u8], at: usize, limit: u32) -> Option<(&[u8], usize)> {
+    let length = word(body, at).filter(|length| *length <= limit)? as usize;
+    let bytes = body.get(at + 4..at + 4 + length)?;
+    Some((bytes, at + 4 + length + padding(length)))
+}
+
+/// Type and size in the `post_op_attr` at `at`, and its end.
+#[inline(always)]
+fn post_op(body: &[u8], at: usize) -> Option<(Option<(u32, u64)>, usize)> {
+    match word(body, at)? {
+        0 => Some((None, at + 4)),
+        1 => Some((Some(attributes(body, at + 4)?), at + 4 + FATTR3_BYTES)),
+        _ => None,
+    }
+}
+
+/// Type and size of the `fattr3` at `at`.
+#[inline(always)]
+fn attributes(body: &[u8], at: usize) -> Option<(u32, u64)> {
+    let size = body.get(at + 20..)?.first_chunk()?;
+    Some((word(body, at)?, u64::from_be_bytes(*size)))
+}
+
+#[inline(always)]
+fn stability(body: &[u8], at: usize) -> Option<Stability> {
+    match word(body, at)? {
+        0 => Some(Stability::Unstable),
+        1 => Some(Stability::DataSync),
+        2 => Some(Stability::FileSync),
+        _ => None,
+    }
+}
+
+/// A whole, well-formed call of a frequent procedure.
+#[inline(always)]
+pub fn call(procedure: u32, body: &[u8]) -> Option<QuickCall<'_>> {
+    let (file_handle, at) = opaque(body, 0, NFS3_FHSIZE)?;
+    let mut call = QuickCall {
+        file_handle,
+        ..QuickCall::default()
+    };
+    let end = match procedure {
+        GETATTR => at,
+        ACCESS => at + 4,
+        LOOKUP => {
+            let (name, end) = opaque(body, at, MAX_NAME_BYTES)?;
+            call.name = Some(name);
+            end
+        }
+        READ | COMMIT | WRITE => {
+            let offset = body.get(at..)?.first_chunk()?;
+            call.extent = Some((u64::from_be_bytes(*offset), word(body, at + 8)?));
+            match procedure {
+                WRITE => {
+                    // Offset, count, stable_how, data.
+                    call.stable = Some(stability(body, at + 12)?);
+                    call.data_bytes = word(body, at + 16)?;
+                    behind_opaque(body, at + 16, MAX_DATA_BYTES)?
+                }
+                _ => at + 12,
+            }
         }
         _ => return None,
     };
-    (end == body.len()).then_some(data_bytes)
+    (end == body.len()).then_some(call)
 }
 
-/// What counts of a whole, well-formed reply of a frequent procedure.
+/// A whole, well-formed reply of a frequent procedure.
 #[inline(always)]
-pub fn reply(procedure: u32, body: &[u8]) -> Option<QuickReply> {
+pub fn reply(procedure: u32, body: &[u8]) -> Option<QuickReply<'_>> {
     let status = word(body, 0)?;
-    let mut data_bytes = 0;
+    let mut reply = QuickReply {
+        status,
+        ..QuickReply::default()
+    };
     let end = match (procedure, status) {
-        (GETATTR, 0) => 4 + FATTR3_BYTES,
+        (GETATTR, 0) => {
+            reply.attributes = Some(attributes(body, 4)?);
+            4 + FATTR3_BYTES
+        }
         (GETATTR, _) => 4,
         (READ, 0) => {
             // Attributes, count, eof, data.
-            let at = behind_optional(body, 4, FATTR3_BYTES)?;
-            word(body, at + 4).filter(|eof| *eof <= 1)?;
-            data_bytes = word(body, at + 8)?;
+            let (attributes, at) = post_op(body, 4)?;
+            reply.attributes = attributes;
+            reply.eof = word(body, at + 4).filter(|eof| *eof <= 1)? == 1;
+            reply.data_bytes = word(body, at + 8)?;
             behind_opaque(body, at + 8, MAX_DATA_BYTES)?
         }
         (LOOKUP, 0) => {
-            let at = behind_opaque(body, 4, NFS3_FHSIZE)?;
-            let at = behind_optional(body, at, FATTR3_BYTES)?;
+            let (file_handle, at) = opaque(body, 4, NFS3_FHSIZE)?;
+            reply.file_handle = Some(file_handle);
+            let (attributes, at) = post_op(body, at)?;
+            reply.attributes = attributes;
             behind_optional(body, at, FATTR3_BYTES)?
         }
-        (ACCESS, 0) => behind_optional(body, 4, FATTR3_BYTES)? + 4,
-        (READ | LOOKUP | ACCESS, _) => behind_optional(body, 4, FATTR3_BYTES)?,
+        // The directory's attributes.
+        (LOOKUP, _) => behind_optional(body, 4, FATTR3_BYTES)?,
+        (READ | ACCESS, _) => {
+            let (attributes, at) = post_op(body, 4)?;
+            reply.attributes = attributes;
+            at + if status == 0 { 4 } else { 0 }
+        }
         (WRITE | COMMIT, _) => {
             let at = behind_optional(body, 4, WCC_ATTR_BYTES)?;
-            let at = behind_optional(body, at, FATTR3_BYTES)?;
+            let (attributes, at) = post_op(body, at)?;
+            reply.attributes = attributes;
             match (procedure, status) {
                 (WRITE, 0) => {
                     // Count, committed.
-                    word(body, at + 4).filter(|stable| *stable <= 2)?;
+                    reply.committed = Some(stability(body, at + 4)?);
                     at + 8 + VERIFIER_BYTES
                 }
                 (_, 0) => at + VERIFIER_BYTES,
@@ -105,7 +194,7 @@ pub fn reply(procedure: u32, body: &[u8]) -> Option<QuickReply> {
         }
         _ => return None,
     };
-    (end == body.len()).then_some(QuickReply { status, data_bytes })
+    (end == body.len()).then_some(reply)
 }
 
 #[cfg(test)]
@@ -149,16 +238,36 @@ mod tests {
     }
 
     fn agrees_with_summaries(procedure: u32, body: &[u8]) {
-        if let Some(data_bytes) = call_data_bytes(procedure, body) {
+        if let Some(quick) = call(procedure, body) {
             let full = summarise_call(NFS, 3, procedure, body, true);
             assert_eq!(full.end, End::Complete);
-            assert_eq!(full.arguments.data_bytes.unwrap_or(0), data_bytes);
+            let arguments = &full.arguments;
+            let extent = arguments.offset.zip(arguments.count);
+            assert_eq!(arguments.offset.is_some(), arguments.count.is_some());
+            let expected = QuickCall {
+                file_handle: arguments.file_handle.unwrap(),
+                name: arguments.name,
+                extent: extent.map(|(offset, count)| (offset, count.try_into().unwrap())),
+                stable: arguments.stable,
+                data_bytes: arguments.data_bytes.unwrap_or(0),
+            };
+            assert_eq!(quick, expected);
+            assert!(arguments.target_handle.is_none() && arguments.target_name.is_none());
         }
         if let Some(quick) = reply(procedure, body) {
             let full = summarise_reply(NFS, 3, procedure, body, true);
             assert_eq!(full.end, End::Complete);
-            assert_eq!(full.results.status, Some(quick.status));
-            assert_eq!(full.results.data_bytes.unwrap_or(0), quick.data_bytes);
+            let results = &full.results;
+            let attributes = results.attributes.as_ref();
+            let expected = QuickReply {
+                status: results.status.unwrap(),
+                data_bytes: results.data_bytes.unwrap_or(0),
+                eof: results.eof == Some(true),
+                committed: results.committed,
+                file_handle: results.file_handle,
+                attributes: attributes.map(|it| (it.file_type.unwrap(), it.size_bytes.unwrap())),
+            };
+            assert_eq!(quick, expected);
         }
     }
 
@@ -175,7 +284,7 @@ mod tests {
     }
 
     /// A handle of 28 bytes, then words.
-    fn call(words: &[u32]) -> Vec<u8> {
+    fn arguments(words: &[u32]) -> Vec<u8> {
         let mut body = 28u32.to_be_bytes().to_vec();
         body.extend_from_slice(&[7; 28]);
         body.extend(words.iter().flat_map(|word| word.to_be_bytes()));
@@ -184,51 +293,77 @@ mod tests {
 
     #[test]
     fn calls_of_rfc_1813_are_taken() {
-        assert_eq!(call_data_bytes(GETATTR, &call(&[])), Some(0));
-        assert_eq!(call_data_bytes(ACCESS, &call(&[0x3f])), Some(0));
-        assert_eq!(call_data_bytes(READ, &call(&[0, 4096, 4096])), Some(0));
-        assert_eq!(call_data_bytes(COMMIT, &call(&[0, 0, 0])), Some(0));
-        assert_eq!(call_data_bytes(LOOKUP, &call(&[3, 0x6162_6300])), Some(0));
-        let write = [0, 0, 6, 2, 6, 0x6162_6364, 0x6566_0000];
-        assert_eq!(call_data_bytes(WRITE, &call(&write)), Some(6));
-        assert_eq!(call_data_bytes(WRITE, &call(&[0, 0, 6, 3, 0])), None);
-        assert_eq!(call_data_bytes(GETATTR, &call(&[0])), None);
-        assert_eq!(call_data_bytes(READ, &call(&[0, 4096])), None);
+        let usual = QuickCall {
+            file_handle: &[7; 28],
+            ..QuickCall::default()
+        };
+        assert_eq!(call(GETATTR, &arguments(&[])), Some(usual));
+        assert_eq!(call(ACCESS, &arguments(&[0x3f])), Some(usual));
+        let read = QuickCall {
+            extent: Some((1 << 32 | 4096, 512)),
+            ..usual
+        };
+        assert_eq!(call(READ, &arguments(&[1, 4096, 512])), Some(read));
+        assert_eq!(call(COMMIT, &arguments(&[1, 4096, 512])), Some(read));
+        let lookup = QuickCall {
+            name: Some(b"abc"),
+            ..usual
+        };
+        assert_eq!(call(LOOKUP, &arguments(&[3, 0x6162_6300])), Some(lookup));
+        let write = QuickCall {
+            extent: Some((0, 6)),
+            stable: Some(Stability::FileSync),
+            data_bytes: 6,
+            ..usual
+        };
+        let words = [0, 0, 6, 2, 6, 0x6162_6364, 0x6566_0000];
+        assert_eq!(call(WRITE, &arguments(&words)), Some(write));
+        assert_eq!(call(WRITE, &arguments(&[0, 0, 6, 3, 0])), None);
+        assert_eq!(call(GETATTR, &arguments(&[0])), None);
+        assert_eq!(call(READ, &arguments(&[0, 4096])), None);
     }
 
     #[test]
     fn replies_of_rfc_1813_are_taken() {
         let of =
             |words: &[u32]| -> Vec<u8> { words.iter().flat_map(|w| w.to_be_bytes()).collect() };
-        let ok = |data_bytes| QuickReply {
-            status: 0,
-            data_bytes,
+        let ok = QuickReply::default();
+        let mut words = [0; 22];
+        (words[1], words[6], words[7]) = (2, 1, 5);
+        let with_size = QuickReply {
+            attributes: Some((2, 1 << 32 | 5)),
+            ..ok
         };
-        assert_eq!(reply(GETATTR, &of(&[0; 22])), Some(ok(0)));
-        assert_eq!(
-            reply(GETATTR, &of(&[70])),
-            Some(QuickReply {
-                status: 70,
-                data_bytes: 0
-            })
-        );
+        assert_eq!(reply(GETATTR, &of(&words)), Some(with_size));
+        let stale = QuickReply { status: 70, ..ok };
+        assert_eq!(reply(GETATTR, &of(&[70])), Some(stale));
         let mut read = vec![0, 1];
         read.extend([0; 21]);
         read.extend([5, 1, 5, 0x6162_6364, 0x6500_0000]);
-        assert_eq!(reply(READ, &of(&read)), Some(ok(5)));
+        let five = QuickReply {
+            data_bytes: 5,
+            eof: true,
+            attributes: Some((0, 0)),
+            ..ok
+        };
+        assert_eq!(reply(READ, &of(&read)), Some(five));
         let mut write = vec![0, 1, 0, 0, 0, 0, 0, 0, 1];
         write.extend([0; 21]);
         write.extend([4096, 2, 1, 2]);
-        assert_eq!(reply(WRITE, &of(&write)), Some(ok(0)));
-        assert_eq!(reply(COMMIT, &of(&[0, 0, 0, 9, 9])), Some(ok(0)));
-        assert_eq!(
-            reply(LOOKUP, &of(&[2, 0])),
-            Some(QuickReply {
-                status: 2,
-                data_bytes: 0
-            })
-        );
-        assert_eq!(reply(LOOKUP, &of(&[0, 4, 1, 0, 0])), Some(ok(0)));
+        let safe = QuickReply {
+            committed: Some(Stability::FileSync),
+            attributes: Some((0, 0)),
+            ..ok
+        };
+        assert_eq!(reply(WRITE, &of(&write)), Some(safe));
+        assert_eq!(reply(COMMIT, &of(&[0, 0, 0, 9, 9])), Some(ok));
+        let none = QuickReply { status: 2, ..ok };
+        assert_eq!(reply(LOOKUP, &of(&[2, 0])), Some(none));
+        let found = QuickReply {
+            file_handle: Some(&[0, 0, 0, 1]),
+            ..ok
+        };
+        assert_eq!(reply(LOOKUP, &of(&[0, 4, 1, 0, 0])), Some(found));
         assert_eq!(reply(READ, &of(&[0, 0, 5, 2, 0])), None);
         assert_eq!(reply(READ, &of(&[0, 0, 5, 1, 5, 0])), None);
     }
