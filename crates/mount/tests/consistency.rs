@@ -93,9 +93,8 @@ fn own_writes_side_by_side_are_not_taken_for_anothers() {
     if !possible() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let server = Server::directory(folder.path());
-    let mounted = server.mount("wsize=64k,nconnect=4");
+    let server = Server::unordered();
+    let mounted = server.mount("wsize=64k");
     let path = mounted.path.join("f");
     let mut file = File::create(&path).unwrap();
     for page in 0..1024_u64 {

@@ -10,10 +10,10 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use mount::{Mount, Source, Unmount};
+use server::model::ModelDescription;
 use server::net::{RunningServer, ServerOptions};
 use server::protocol::{Export, ExportOptions, Service};
 use server::store::Store;
-use server::store::directory::{DirectoryOptions, DirectoryStore};
 use server::store::memory::MemoryStore;
 use server::{Caller, HandleKey};
 use tempfile::TempDir;
@@ -48,30 +48,34 @@ impl Server {
     }
 
     pub fn limited(bytes: u64, options: ExportOptions) -> Self {
-        let listen: SocketAddr = "127.0.0.1:0".parse().unwrap();
-        let instance = measure::clock::realtime_ns();
-        let owner = Caller::with_ids(listen, 0, 0);
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new(bytes, instance, &owner));
-        Self::of(store, options)
+        Self::of(memory_store(bytes), options)
     }
 
-    /// On a folder: its calls are made by workers side by side.
-    pub fn directory(path: &Path) -> Self {
-        let options = DirectoryOptions {
-            stable_names: true,
-            kernel_handles: true,
-            instance: measure::clock::realtime_ns(),
+    /// In memory; its replies overtake each other.
+    pub fn unordered() -> Self {
+        let model = ModelDescription {
+            jitter_ns: 2_000_000,
+            ..ModelDescription::default()
         };
-        let store = DirectoryStore::open(path, options).unwrap();
-        Self::of(Arc::new(store), ExportOptions::default())
+        let (store, options) = (memory_store(STORE_BYTES), ExportOptions::default());
+        Self::modelled(store, options, Some(model))
     }
 
     pub fn of(store: Arc<dyn Store>, options: ExportOptions) -> Self {
+        Self::modelled(store, options, None)
+    }
+
+    fn modelled(
+        store: Arc<dyn Store>,
+        options: ExportOptions,
+        model: Option<ModelDescription>,
+    ) -> Self {
         let export = Export::new(EXPORT, store, options);
         let service = Service::new(vec![export], HandleKey::of_this_machine(b"mount"));
         let options = ServerOptions {
             listen: vec!["127.0.0.1:0".parse().unwrap()],
             udp: true,
+            model,
             ..ServerOptions::default()
         };
         let running = RunningServer::start(Arc::new(service), options).unwrap();
@@ -82,6 +86,16 @@ impl Server {
     pub fn mount(&self, options: &str) -> Mounted {
         Mounted::new(self.port, options)
     }
+}
+
+fn memory_store(bytes: u64) -> Arc<dyn Store> {
+    let listen: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    let owner = Caller::with_ids(listen, 0, 0);
+    Arc::new(MemoryStore::new(
+        bytes,
+        measure::clock::realtime_ns(),
+        &owner,
+    ))
 }
 
 /// A mount in this process, and the folder that it lies on.
