@@ -1,15 +1,16 @@
 //! The network: one loop thread with epoll over TCP and UDP, and how to start and stop it.
 //!
 //! The loop takes many calls from one read and sends many replies with one `writev`. Stores that
-//! do not block run in it; the others on worker threads ([`pool`]). Back-pressure: a connection
-//! whose replies are not taken, or that has too much in work, is not read any more until it is;
-//! bytes already read stay in its buffer. A thread waits in epoll for sockets, an eventfd (stop,
-//! finished work) and the model's next instant.
+//! do not block run in it; the others on worker threads ([`pool`]), but for calls that are quick
+//! ([`at_once`]). Back-pressure: a connection whose replies are not taken, or that has too much in
+//! work, is not read any more until it is; bytes already read stay in its buffer. A thread waits in
+//! epoll for sockets, an eventfd (stop, finished work) and the model's next instant.
 //!
 //! Decisions: nothing but loopback may connect unless addresses are allowed, and a server that
 //! listens elsewhere without an allow list refuses to start. Bounds: the constants below.
 
 mod access;
+mod at_once;
 mod connection;
 mod counters;
 mod event_loop;

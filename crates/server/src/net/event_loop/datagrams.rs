@@ -54,7 +54,7 @@ impl Loop {
             Received::Ignored => return count(&self.counters.ignored_messages),
         };
         count(&self.counters.calls);
-        let in_work = self.model.is_some() || self.pool.is_some();
+        let in_work = self.goes_to_work(&call, true);
         if in_work && self.datagrams_in_work >= MAX_DATAGRAMS {
             return count(&self.counters.surplus_datagrams);
         }
@@ -83,6 +83,7 @@ impl Loop {
             self.cache.finish(key, &reply, self.now_ns);
         }
         let finished_ns = MonotonicClock.now_ns();
+        self.at_once.took(finished_ns - started_ns);
         for chunk in payload.drain() {
             reply.extend_from_slice(chunk.as_bytes());
         }

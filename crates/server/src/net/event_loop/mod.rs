@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hashbrown::HashMap;
 use measure::clock::{Clock, MonotonicClock};
 use rustix::event::{Timespec, epoll};
+use wire::rpc::Call;
 
+use super::at_once::AtOnce;
 use super::connection::Connection;
 use super::counters::{Counters, count};
 use super::pending::{Origin, Pending, shape_of};
@@ -40,6 +42,7 @@ pub(super) struct Loop {
     epoll: OwnedFd,
     wake: Arc<OwnedFd>,
     pool: Option<Pool>,
+    at_once: AtOnce,
     model: Option<Engine>,
     counters: Arc<Counters>,
     connections: Vec<Option<Connection>>,
@@ -89,6 +92,7 @@ impl Loop {
             epoll,
             wake,
             pool,
+            at_once: AtOnce::default(),
             model,
             counters,
             connections: Vec::new(),
@@ -154,6 +158,16 @@ impl Loop {
             tv_sec: i64::try_from(left / 1_000_000_000).unwrap_or(i64::MAX),
             tv_nsec: (left % 1_000_000_000) as _,
         })
+    }
+
+    /// Whether a call is put in work, rather than answered where it was read. `alone`: no other
+    /// came behind it.
+    fn goes_to_work(&mut self, call: &Call<'_>, alone: bool) -> bool {
+        if self.model.is_some() {
+            return true;
+        }
+        let idle = alone && self.pending.is_empty();
+        self.pool.is_some() && !(idle && self.at_once.may(call))
     }
 
     /// Hands a call to the model, or to the workers; returns its cost in bytes.

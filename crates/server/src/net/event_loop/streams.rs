@@ -174,10 +174,10 @@ impl Loop {
             }
             match decoder.feed(rest) {
                 Ok(fed) => {
-                    if let Some(message) = fed.record {
-                        self.take_call(index, &mut connection, message);
-                    }
                     rest = rest.get(fed.consumed..).unwrap_or_default();
+                    if let Some(message) = fed.record {
+                        self.take_call(index, &mut connection, message, rest.is_empty());
+                    }
                 }
                 Err(_) => {
                     broken = true;
@@ -199,7 +199,13 @@ impl Loop {
     }
 
     /// A call from a connection: answered here, from the cache, or put in work.
-    fn take_call(&mut self, index: usize, connection: &mut Connection, message: &[u8]) {
+    fn take_call(
+        &mut self,
+        index: usize,
+        connection: &mut Connection,
+        message: &[u8],
+        alone: bool,
+    ) {
         let call = match receive(message) {
             Received::Call(call) => call,
             Received::Refused(xid, status) => {
@@ -226,7 +232,7 @@ impl Loop {
                 }
             }
         }
-        if self.model.is_some() || self.pool.is_some() {
+        if self.goes_to_work(&call, alone) {
             let origin = Origin::Connection(index, connection.serial);
             let cost = self.put_in_work(origin, connection.peer, message, key);
             connection.outstanding += 1;
@@ -234,11 +240,8 @@ impl Loop {
             return;
         }
         let recording = self.options.recorder.is_some();
-        let started_ns = if recording {
-            MonotonicClock.now_ns()
-        } else {
-            0
-        };
+        let timed = recording || self.pool.is_some();
+        let started_ns = if timed { MonotonicClock.now_ns() } else { 0 };
         let (service, cache, now_ns) = (&self.service, &mut self.cache, self.now_ns);
         let peer = connection.peer;
         let outcome = connection
@@ -252,11 +255,13 @@ impl Loop {
                 outcome
             });
         count(&self.counters.replies);
+        let finished_ns = if timed { MonotonicClock.now_ns() } else { 0 };
+        self.at_once.took(finished_ns - started_ns);
         if recording {
             let record = CallRecord {
                 received_ns: self.now_ns,
                 started_ns,
-                finished_ns: MonotonicClock.now_ns(),
+                finished_ns,
                 sent_ns: 0,
                 xid: call.xid,
                 client: peer,
