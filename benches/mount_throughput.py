@@ -3,11 +3,13 @@
     python benches/mount_throughput.py [--size 1G] [--repetitions 5] [--small]
 
 The server is the embedded one with its memory store, in this process as the mount is: CPUs are
-shared, as they are on one machine. Writes are of 1 MiB and end with fsync inside the time; reads
-begin without the file's pages in the cache. Cases are interleaved; the table shows medians.
+shared, as they are on one machine. A file is written, removed, written again and read: the first
+time the server's memory is new to it, and half of the time goes to the kernel's clearing of pages;
+what the mount can do is shown by the second time. Writes are of 1 MiB and end with fsync inside the
+time; reads begin without the file's pages in the cache. Cases are interleaved; medians are shown.
 
 What FUSE itself costs on this kernel is shown by bindfs (apt install bindfs), which hands a folder
-in memory (/dev/shm) through. Aim: 1 GB/s, or 0.7 of that, whichever is less.
+in memory (/dev/shm) through, in requests of 128 KiB when it writes. Aim: 1 GB/s.
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ from nfslab.quantities import format_size, parse_size_bytes
 
 BLOCK_BYTES = 1 << 20
 LOCAL, PASSTHROUGH = "local folder", "FUSE passthrough (bindfs)"
-WAYS = ("write", "read")
-AIM_BYTES_PER_S, AIM_SHARE = 1e9, 0.7
+FIRST_WRITE, WRITE, READ = WAYS = ("first write", "write", "read")
+AIM_BYTES_PER_S = 1e9
 
 
 def write(path: Path, size_bytes: int) -> float:
@@ -117,26 +119,27 @@ def measure(
     rates: dict[tuple[str, str], list[float]], name: str, folder: Path, size_bytes: int
 ) -> None:
     path = folder / "file"
-    rates.setdefault((name, "write"), []).append(size_bytes / write(path, size_bytes))
-    rates.setdefault((name, "read"), []).append(size_bytes / read(path))
+    for way in WAYS:
+        took_s = read(path) if way == READ else write(path, size_bytes)
+        rates.setdefault((name, way), []).append(size_bytes / took_s)
+        if way == FIRST_WRITE:
+            path.unlink()
     path.unlink()
 
 
 def show(rates: dict[tuple[str, str], list[float]], size_bytes: int, repetitions: int) -> None:
     info = build_info()
     print(f"{format_size(size_bytes)}, {repetitions} repetitions, core built {info['profile']}\n")
-    print("| place | write MB/s | read MB/s |\n|---|---|---|")
+    print("| place |", " | ".join(f"{way} MB/s" for way in WAYS), "|\n|---|---:|---:|---:|")
     for name in dict.fromkeys(name for name, _ in rates):
         shown = [statistics.median(rates[name, way]) / 1e6 for way in WAYS]
-        print(f"| {name} | {shown[0]:,.0f} | {shown[1]:,.0f} |")
+        print(f"| {name} |", " | ".join(f"{rate:,.0f}" for rate in shown), "|")
     print("\n| aim | MB/s | |\n|---|---:|---|")
-    for way in WAYS:
-        aim = AIM_BYTES_PER_S
-        if through := rates.get((PASSTHROUGH, way)):
-            aim = min(aim, AIM_SHARE * statistics.median(through))
+    for way in (WRITE, READ):
         found = statistics.median(rates["mount", way])
-        verdict = "kept" if found >= aim else "missed"
-        print(f"| mount, {way}: at least {aim / 1e6:,.0f} | {found / 1e6:,.0f} | {verdict} |")
+        verdict = "kept" if found >= AIM_BYTES_PER_S else "missed"
+        aim = f"mount, {way}: at least {AIM_BYTES_PER_S / 1e6:,.0f}"
+        print(f"| {aim} | {found / 1e6:,.0f} | {verdict} |")
 
 
 if __name__ == "__main__":
