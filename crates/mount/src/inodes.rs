@@ -48,6 +48,8 @@ pub(crate) struct State {
     pub opens: u32,
     /// [`client::attributes::AttributeCache::data_version`] that the kernel's pages belong to.
     pub pages_version: Option<u64>,
+    /// The same of the attributes that the kernel was told last.
+    pub told_version: Option<u64>,
     /// Something was written here since then, or is on its way.
     pub wrote: bool,
     /// End of what was written here and may not be in the attributes of a reply.

@@ -41,9 +41,15 @@ pub(crate) struct Shared {
     /// Writes, syncs and drains that go on in the background.
     pub writers: AtomicU64,
     pub silly_names: AtomicU64,
-    /// Inodes whose pages the kernel has to drop. As many as there are answers to stat(2) that tell
-    /// of a change, which the kernel bounds.
-    pub void_pages: OnceLock<Sender<u64>>,
+    /// Inodes whose pages the kernel has to drop. As many as there are answers to stat(2) and
+    /// open(2) that tell of a change, which the kernel bounds.
+    pub void_pages: OnceLock<Sender<Void>>,
+}
+
+/// An inode whose pages and attributes are void in the kernel, and what is done when they are gone.
+pub(crate) struct Void {
+    ino: u64,
+    then: Box<dyn FnOnce() + Send>,
 }
 
 /// What a call's continuation gets: its results, and when it was sent.
@@ -195,7 +201,9 @@ impl Shared {
     pub fn file_attr(&self, inode: &Inode, attributes: &fattr3, sent_ns: u64) -> FileAttr {
         let mut size = attributes.size;
         if attributes.type_ == ftype3::NF3REG {
-            let state = inode.state();
+            let version = self.cache().data_version(&inode.handle);
+            let mut state = inode.state();
+            state.told_version = version;
             if state.settled_ns.is_none_or(|settled| sent_ns < settled) {
                 size = size.max(state.written_end);
             }
@@ -251,8 +259,9 @@ impl Shared {
         if state.is_dirty() {
             return;
         }
-        if std::mem::take(&mut state.wrote) && state.pages_version.is_some() {
-            state.pages_version = version;
+        if std::mem::take(&mut state.wrote) {
+            state.pages_version = state.pages_version.and(version);
+            state.told_version = state.told_version.and(version);
         }
         // Replies to calls from now on have all that was written.
         if state.settled_ns.is_none() {
@@ -260,24 +269,42 @@ impl Shared {
         }
     }
 
-    /// Has the kernel drop an inode's pages. Not in this thread: the kernel may wait for an answer
-    /// that this thread has to give. And not before the reply that told of the change: the kernel
-    /// would take that for older than the dropping, and ignore it.
-    pub fn drop_pages(&self, ino: u64) {
-        if !self.options.attribute_cache {
-            return; // the kernel compares times itself (FUSE_AUTO_INVAL_DATA)
-        }
-        if let Some(void) = self.void_pages.get() {
+    /// Whether the kernel was told attributes of a file that another client has changed since.
+    pub fn told_old(&self, inode: &Inode) -> bool {
+        let version = self.cache().data_version(&inode.handle);
+        let state = inode.state();
+        state.told_version.is_some() && state.told_version != version && !state.wrote
+    }
+
+    /// Has the kernel drop an inode's pages and attributes, then goes on. Not in this thread: the
+    /// kernel may wait for an answer that this thread has to give. And not before a reply that
+    /// brings attributes: the kernel would take that for older than the dropping, and ignore it.
+    pub fn drop_pages(&self, ino: u64, then: impl FnOnce() + Send + 'static) {
+        let void = Void {
+            ino,
+            then: Box::new(then),
+        };
+        // With `noac` the kernel compares times itself (FUSE_AUTO_INVAL_DATA).
+        let queue = self
+            .void_pages
+            .get()
+            .filter(|_| self.options.attribute_cache);
+        let refused = match queue {
             // It lives as long as the mount; a mount that ends drops its pages itself.
-            let _ = void.send(ino);
+            Some(queue) => queue.send(void).map_err(|refused| refused.0).err(),
+            None => Some(void),
+        };
+        if let Some(void) = refused {
+            (void.then)();
         }
     }
 
     /// Tells the kernel of void pages until the mount ends.
-    pub fn drop_void_pages(notifier: &Notifier, void: &std::sync::mpsc::Receiver<u64>) {
-        for ino in void {
+    pub fn drop_void_pages(notifier: &Notifier, queue: &std::sync::mpsc::Receiver<Void>) {
+        for void in queue {
             // ENOENT: the kernel has forgotten it. ENODEV: the mount is gone.
-            let _ = notifier.inval_inode(INodeNo(ino), 0, 0);
+            let _ = notifier.inval_inode(INodeNo(void.ino), 0, 0);
+            (void.then)();
         }
     }
 

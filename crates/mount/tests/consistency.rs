@@ -63,6 +63,37 @@ fn the_end_of_a_file_is_known_without_sending_what_was_written() {
     assert_eq!(there.modified().unwrap(), found.modified().unwrap());
 }
 
+/// The name and the attributes are still believed: the open alone tells.
+#[test]
+fn an_open_sees_where_a_file_ends_now() {
+    if !possible() {
+        return;
+    }
+    let server = Server::memory();
+    let one = server.mount("acregmin=60,acregmax=60,acdirmin=60,acdirmax=60");
+    let two = server.mount("");
+    fs::write(two.path.join("f"), "short").unwrap();
+    assert_eq!(fs::read(one.path.join("f")).unwrap(), b"short");
+    for length in [9, 3, 100_000, 0, 5000] {
+        // In place, so that nothing of the directory changes.
+        let file = OpenOptions::new()
+            .write(true)
+            .open(two.path.join("f"))
+            .unwrap();
+        file.set_len(0).unwrap();
+        file.write_all_at(&vec![b'x'; length], 0).unwrap();
+        drop(file);
+        let (stats, file) = (one.calls(GETATTR), File::open(one.path.join("f")).unwrap());
+        assert_eq!(file.metadata().unwrap().len(), length as u64);
+        assert_eq!(
+            one.calls(GETATTR),
+            stats,
+            "the open brought the attributes along"
+        );
+        assert_eq!(fs::read(one.path.join("f")).unwrap(), vec![b'x'; length]);
+    }
+}
+
 #[test]
 fn pages_are_kept_over_a_close_while_nobody_else_writes() {
     if !possible() {

@@ -158,7 +158,7 @@ impl Shared {
         reply.attr(&self.believed(&inode.handle), &attr);
         let is_file = inode.kind == ftype3::NF3REG;
         if is_file && inode.state().pages_version.is_some() && !self.pages_hold(inode) {
-            self.drop_pages(inode.ino);
+            self.drop_pages(inode.ino, || {});
         }
     }
 

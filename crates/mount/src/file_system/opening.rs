@@ -162,11 +162,16 @@ impl Shared {
     }
 
     fn reply_open(&self, inode: &Arc<Inode>, caller: &Caller, flags: i32, reply: ReplyOpen) {
-        let keeps = self.pages_hold(inode);
-        match self.opened(inode, caller, flags) {
-            Some(number) => reply.opened(number, open_flags(flags, keeps)),
-            None => reply.error(Errno::ENFILE),
+        let (keeps, told_old) = (self.pages_hold(inode), self.told_old(inode));
+        let Some(number) = self.opened(inode, caller, flags) else {
+            return reply.error(Errno::ENFILE);
+        };
+        let answer = open_flags(flags, keeps);
+        if told_old {
+            // The answer to an open brings no attributes: where the file ends would stay as it was.
+            return self.drop_pages(inode.ino, move || reply.opened(number, answer));
         }
+        reply.opened(number, answer);
     }
 
     pub fn create(

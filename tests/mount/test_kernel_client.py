@@ -1,0 +1,132 @@
+"""The Linux kernel's NFS client on the embedded server, where the kernel has one.
+
+The kernel does the MOUNT call itself (`mount -i`: no mount.nfs is needed), over TCP and, where it
+is compiled in, UDP. What one client wrote the other one (our mount) has to see, byte by byte.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from nfslab._core import Mount, Server
+
+PATIENCE_S = 120
+NAMES = 1500
+"""Entries of a directory: many READDIRPLUS replies."""
+OPTIONS = ("vers=3,proto=tcp", "vers=3,proto=tcp,rsize=8192,wsize=4096,noac,sync")
+
+
+def missing() -> str:
+    """Why this cannot run here; empty where it can."""
+    if os.geteuid() != 0 or not os.path.exists("/dev/fuse"):
+        return "mounting in a test needs root and /dev/fuse"
+    if shutil.which("modprobe"):
+        subprocess.run(["modprobe", "nfsv3"], capture_output=True, check=False)
+    kinds = Path("/proc/filesystems").read_text().split()
+    return "" if "nfs" in kinds else "this kernel has no NFS client"
+
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "usable")
+
+
+@pytest.fixture(params=("memory", "directory"))
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
+    (tmp_path / "store").mkdir()
+    store = {"store": request.param}
+    if request.param == "directory":
+        store["path"] = str(tmp_path / "store")
+    with Server(json.dumps(store)) as running:
+        yield running
+
+
+@pytest.fixture(params=OPTIONS)
+def places(
+    request: pytest.FixtureRequest, server: Server, tmp_path: Path
+) -> Iterator[tuple[Path, Path]]:
+    """The export by the kernel's client, and by ours."""
+    kernel, ours = tmp_path / "kernel", tmp_path / "ours"
+    kernel.mkdir()
+    ours.mkdir()
+    ports = f"port={server.port},mountport={server.port}"
+    options = f"{request.param},{ports},mountproto=tcp,nolock,addr=127.0.0.1"
+    command = ["mount", "-i", "-t", "nfs", "-o", options, "127.0.0.1:/export", str(kernel)]
+    subprocess.run(command, check=True, timeout=PATIENCE_S)
+    try:
+        mount = Mount("127.0.0.1:/export", ours, f"{ports},noac")
+        try:
+            yield kernel, ours
+        finally:
+            mount.unmount("force")
+    finally:
+        subprocess.run(["umount", "-f", str(kernel)], check=True, timeout=PATIENCE_S)
+
+
+def tree(root: Path) -> dict[str, object]:
+    """All that two clients have to agree on."""
+    found: dict[str, object] = {}
+    for path in sorted(root.rglob("*")):
+        facts = path.lstat()
+        name = str(path.relative_to(root))
+        seen: list[object] = [facts.st_mode, facts.st_nlink, facts.st_uid, facts.st_mtime_ns]
+        if path.is_symlink():
+            seen.append(os.readlink(path))
+        elif path.is_file():
+            seen += [facts.st_size, hashlib.sha256(path.read_bytes()).hexdigest()]
+        found[name] = seen
+    return found
+
+
+def test_both_clients_see_the_same(places: tuple[Path, Path]) -> None:
+    kernel, ours = places
+    order = random.Random(3)
+    big = order.randbytes(5_000_011)
+    (kernel / "big").write_bytes(big)
+    with (kernel / "big").open("r+b") as file:
+        for _ in range(50):
+            file.seek(order.randrange(len(big)))
+            file.write(order.randbytes(3000))
+        file.truncate(4_500_001)
+        os.fsync(file.fileno())
+    (kernel / "many").mkdir()
+    for number in range(NAMES):
+        (kernel / "many" / f"{number:05} {'n' * (number % 200)}").touch()
+    os.link(kernel / "big", kernel / "again")
+    (kernel / "text").symlink_to("a text that leads nowhere")
+    (kernel / "many").rename(kernel / "renamed")
+    os.chmod(kernel / "again", 0o640)
+    os.chown(kernel / "again", 12, 34)
+    os.utime(kernel / "big", ns=(1_000_000_007, 2_000_000_009))
+    assert tree(ours) == tree(kernel)
+    assert len(os.listdir(ours / "renamed")) == NAMES
+    # And the other way: what ours removes and writes is gone and there.
+    for number, name in enumerate(sorted(os.listdir(ours / "renamed"))):
+        if number % 2:
+            (ours / "renamed" / name).unlink()
+    (ours / "big").write_bytes(big[::-1])
+    os.utime(kernel)  # a change of the directory by itself: its names are asked for anew
+    assert (kernel / "big").read_bytes() == big[::-1]
+    assert len(os.listdir(kernel / "renamed")) == NAMES - NAMES // 2
+
+
+def test_errors_are_those_of_posix(places: tuple[Path, Path]) -> None:
+    kernel, _ = places
+    (kernel / "folder").mkdir()
+    (kernel / "folder" / "file").touch()
+    with pytest.raises(FileNotFoundError):
+        (kernel / "none").read_bytes()
+    with pytest.raises(FileExistsError):
+        (kernel / "folder").mkdir()
+    with pytest.raises(OSError, match="Directory not empty"):
+        (kernel / "folder").rmdir()
+    with pytest.raises(OSError, match="File name too long"):
+        (kernel / ("x" * 256)).touch()
+    with pytest.raises(NotADirectoryError):
+        (kernel / "folder" / "file" / "below").touch()
