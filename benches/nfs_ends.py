@@ -8,6 +8,9 @@ exchange of RPC NULLs over epoll (the floor), 64 calls outstanding and one; medi
 This program builds and runs them and prints one table. Aims, CPU us: client GETATTR at depth 64
 at most 1.5; server at depth 64 at most 3 for GETATTR and 4 for READ of 4 KiB; depth 1 within 1.5
 times the bare exchange.
+
+As root and where it is installed, NFS-Ganesha (FSAL VFS, a folder) is measured behind them, under
+the same load: the CPU of its process (crates/server/benches/another.rs).
 """
 
 from __future__ import annotations
@@ -16,7 +19,11 @@ import argparse
 import platform
 import re
 import subprocess
+import tempfile
 from pathlib import Path
+
+from nfslab.machine import ganesha
+from nfslab.machine.resources import Resources
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL_CALLS = 6400
@@ -24,6 +31,7 @@ CLIENT_ROW = re.compile(r"depth +(\d+) +(.+?) +([\d.]+) \(([\d.]+) to ([\d.]+)\)
 SERVER_ROW = re.compile(
     r"(\w+) +(GETATTR|READ_4K) +(\d+) +(\d+) +(\d+) +([\d.]+) +(\d+) +(\d+) +([\d.]+)"
 )
+ANOTHER_ROW = re.compile(r"ganesha +(GETATTR|READ_4K) +(\d+) +(\d+) +(\d+)")
 AIMS_US = {
     ("client", "GETATTR, counters"): 1.5,
     ("server", "GETATTR"): 3.0,
@@ -31,10 +39,10 @@ AIMS_US = {
 }
 
 
-def benchmark(package: str, name: str, calls: int, profile: str) -> str:
+def benchmark(package: str, name: str, profile: str, *arguments: object) -> str:
     """What the Rust benchmark prints."""
     command = ["cargo", "bench", "--quiet", "--locked", "--profile", profile]
-    command += ["-p", package, "--bench", name, "--", str(calls)]
+    command += ["-p", package, "--bench", name, "--", *map(str, arguments)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(command)}:\n{done.stderr}")
@@ -69,6 +77,33 @@ def server_rows(text: str) -> list[str]:
     return rows
 
 
+def ganesha_rows(calls: int, profile: str) -> list[str]:
+    """NFS-Ganesha under the same load; none, and why, where it cannot be had."""
+    usable = ganesha.available()
+    if not usable.ok:
+        print(f"NFS-Ganesha left out: {usable.reason}\n")
+        return []
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name, Resources("bench") as resources:
+        folder = Path(name)
+        export = folder / "export"
+        export.mkdir()
+        (export / "f").write_bytes(bytes(1 << 20))
+        server = ganesha.start(export, folder, resources, None)
+        try:
+            address = f"127.0.0.1:{server.port}"
+            text = benchmark(
+                "nfslab-server", "another", profile,
+                "ganesha", address, server.mount_port, ganesha.EXPORT, server.process.pid, calls,
+            )  # fmt: skip
+        finally:
+            server.stop()
+    return [
+        f"| NFS-Ganesha | {operation.replace('_4K', ' 4 KiB')} | {depth} | {int(cpu) / 1e3:.2f} "
+        f"| - | - | {int(wall) / 1e3:.2f} | - |"
+        for operation, depth, cpu, wall in ANOTHER_ROW.findall(text)
+    ]
+
+
 def verdict(cpu_us: float, aim_us: float | None) -> str:
     if aim_us is None:
         return "-"
@@ -82,13 +117,14 @@ def main() -> int:
     parser.add_argument("--small", action="store_true", help="a few calls: does it still run?")
     options = parser.parse_args()
     calls = SMALL_CALLS if options.small else options.calls
-    client = benchmark("nfslab-client", "getattr", calls, options.profile)
-    server = benchmark("nfslab-server", "operations", calls, options.profile)
+    client = benchmark("nfslab-client", "getattr", options.profile, calls)
+    server = benchmark("nfslab-server", "operations", options.profile, calls)
+    others = ganesha_rows(calls, options.profile)
     print(f"Linux {platform.release()}, profile {options.profile}, {calls:,} calls a round\n")
     print("| end | operation | depth | CPU us/op | bare | ratio | wall us/op | aim (us) |")
     print("|---|---|---:|---:|---:|---:|---:|---|")
     rows = client_rows(client) + server_rows(server)
-    print("\n".join(rows))
+    print("\n".join(rows + others))
     return 0 if len(rows) == 2 * 2 + 2 * 2 * 2 else 1
 
 

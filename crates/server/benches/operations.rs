@@ -5,13 +5,13 @@
 //! main thread. CPU is CLOCK_THREAD_CPUTIME_ID of the server's thread over the timed part alone;
 //! rounds of echo and server alternate, the median of each is printed. A debug build says so.
 
-use std::error::Error;
+mod load;
+
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use rustix::event::epoll;
 use server::net::{RunningServer, ServerOptions};
@@ -22,57 +22,12 @@ use server::store::{Payload, Store};
 use server::{Caller, HandleKey};
 use wire::Encode;
 use wire::nfs3::{GETATTR3args, READ3args, createhow3, nfs_fh3, nfsstat3, sattr3, stable_how};
-use wire::rpc::{AuthSysParms, OpaqueAuth, encode_call};
+use wire::rpc::{OpaqueAuth, encode_call};
 
-type Outcome<T> = Result<T, Box<dyn Error>>;
+use load::{BLOCK, CALLS, Outcome, ROUNDS, call_bytes, measured, median};
 
-const ROUNDS: usize = 7;
-/// Calls of a round at depth 64, unless an argument says otherwise; a tenth at depth 1.
-const CALLS: usize = 200_000;
-const BLOCK: u32 = 4096;
 /// The reply to a NULL: a mark and 24 bytes.
 const ECHO_REPLY_BYTES: usize = 28;
-
-/// Runs `count` copies of one call, `depth` outstanding; every reply has `reply_bytes` with mark.
-fn drive(
-    stream: &mut TcpStream,
-    (call, reply_bytes): (&[u8], usize),
-    (depth, count): (usize, usize),
-) -> Outcome<()> {
-    let window = call.repeat(depth);
-    let mut buffer = vec![0; 1 << 20];
-    let (mut sent, mut replied, mut partial) = (depth.min(count), 0, 0);
-    stream.write_all(&window[..sent * call.len()])?;
-    while replied < count {
-        let taken = stream.read(&mut buffer)?;
-        assert!(taken > 0, "the server closed the connection");
-        partial += taken;
-        let whole = partial / reply_bytes;
-        partial %= reply_bytes;
-        replied += whole;
-        let more = whole.min(count - sent);
-        stream.write_all(&window[..more * call.len()])?;
-        sent += more;
-    }
-    Ok(())
-}
-
-fn call_bytes(procedure: u32, args: &impl Encode) -> Outcome<Vec<u8>> {
-    let credential = AuthSysParms {
-        stamp: 1,
-        machine_name: b"bench",
-        uid: 0,
-        gid: 0,
-        gids: &[],
-    };
-    let mut call = vec![0; 4];
-    let none = OpaqueAuth::NONE;
-    encode_call(&mut call, 1, [100_003, 3, procedure], &credential, &none)?;
-    args.encode(&mut call)?;
-    let mark = 0x8000_0000 | (call.len() as u32 - 4);
-    call[..4].copy_from_slice(&mark.to_be_bytes());
-    Ok(call)
-}
 
 /// An epoll loop that answers each call of `call_bytes` with `reply_bytes` bytes.
 fn echo(
@@ -103,32 +58,6 @@ fn echo(
         stream.write_all(&replies[..whole * reply_bytes])?;
         cpu.store(measure::clock::thread_cpu_ns(), Ordering::Release);
     }
-}
-
-/// (CPU ns per operation of the other side, wall ns per operation).
-fn measured(
-    address: SocketAddr,
-    cpu: impl Fn() -> Option<u64>,
-    (call, reply_bytes): (&[u8], usize),
-    (depth, count): (usize, usize),
-) -> Outcome<(f64, f64)> {
-    let mut stream = TcpStream::connect(address)?;
-    stream.set_nodelay(true)?;
-    drive(&mut stream, (call, reply_bytes), (depth, count / 10))?;
-    let gone = "the server's loop has ended";
-    let (before, start) = (cpu().ok_or(gone)?, Instant::now());
-    drive(&mut stream, (call, reply_bytes), (depth, count))?;
-    let wall = start.elapsed().as_nanos() as f64;
-    let used = cpu().ok_or(gone)? - before;
-    Ok((used as f64 / count as f64, wall / count as f64))
-}
-
-fn median(mut values: Vec<(f64, f64)>) -> (f64, f64) {
-    let mut pick = |key: fn(&(f64, f64)) -> f64| {
-        values.sort_by(|a, b| key(a).total_cmp(&key(b)));
-        key(&values[values.len() / 2])
-    };
-    (pick(|v| v.0), pick(|v| v.1))
 }
 
 fn main() -> Outcome<()> {
