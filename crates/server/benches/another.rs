@@ -1,8 +1,8 @@
 //! CPU of another server's process per operation, under the load of the benchmark `operations`.
 //!
-//! `another NAME HOST:PORT MOUNT_PORT EXPORT PID [CALLS]`: GETATTR and READ of 4 KiB of the file `f`
-//! in its export, 64 calls outstanding and one. CPU is user and system time of the whole process
-//! (/proc/PID/stat, in ticks of 10 ms), since such servers have many threads.
+//! `another NAME HOST:PORT MOUNT_PORT EXPORT PID [CALLS]`: GETATTR and READ of 4 KiB of the file
+//! `f` in its export, 64 calls outstanding and one. CPU is user and system time of the whole
+//! process (/proc/PID/stat, in ticks of 10 ms), since such servers have many threads.
 #![allow(clippy::unwrap_used)] // ends with a message if it is called wrongly
 
 mod load;
