@@ -101,7 +101,8 @@ impl Inode {
             (state.written_end, state.settled_ns) = (0, None);
         }
         state.written_end = state.written_end.max(end);
-        state.wrote = true;
+        // If somebody's fsync has had it committed meanwhile, nothing more of ours will come.
+        state.wrote |= state.is_dirty();
     }
 
     /// The server has been told another size; nothing written is under way.
