@@ -6,6 +6,7 @@ load under which the server is killed and started again every `NFSLAB_KILL_EVERY
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -90,7 +91,8 @@ class Postgres:
             # All of its processes: the children of a killed postmaster go on for a moment.
             children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
             for child in children.read_text().split():
-                os.kill(int(child), signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # it has ended by itself
+                    os.kill(int(child), signal.SIGKILL)
         self.process.send_signal(number)
         self.process.wait(timeout=PATIENCE_S)
         self.process = None
