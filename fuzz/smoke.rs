@@ -12,6 +12,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use fastrand::Rng;
+
 /// Makes a function of a target.
 #[macro_export]
 macro_rules! fuzz_target {
@@ -75,22 +77,6 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// xorshift64*: enough to change bytes by.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() >> 33) as usize % bound.max(1)
-    }
-}
-
 /// Numbers that break careless readers.
 const WORDS: [u32; 12] = [
     0,
@@ -107,20 +93,20 @@ const WORDS: [u32; 12] = [
     u32::MAX,
 ];
 
-fn change(seed: &[u8], other: &[u8], random: &mut Random, input_bytes: usize) -> Vec<u8> {
-    let from = random.below(seed.len());
+fn change(seed: &[u8], other: &[u8], random: &mut Rng, input_bytes: usize) -> Vec<u8> {
+    let from = random.usize(..seed.len().max(1));
     // Most keep their front, where a format or a procedure is told.
-    let from = if random.below(4) == 0 { from } else { 0 };
+    let from = if random.usize(..4) == 0 { from } else { 0 };
     let mut data: Vec<u8> = seed[from..].iter().copied().take(input_bytes).collect();
-    for _ in 0..=random.below(6) {
-        let at = random.below(data.len());
-        match random.below(6) {
+    for _ in 0..=random.usize(..6) {
+        let at = random.usize(..data.len().max(1));
+        match random.usize(..6) {
             0 => data.truncate(at),
-            1 if !data.is_empty() => data[at] ^= 1 << random.below(8),
-            2 if !data.is_empty() => data[at] = random.next() as u8,
+            1 if !data.is_empty() => data[at] ^= 1 << random.usize(..8),
+            2 if !data.is_empty() => data[at] = random.u8(..),
             3 if at + 4 <= data.len() => {
-                let word = WORDS[random.below(WORDS.len())];
-                let bytes = if random.below(2) == 0 {
+                let word = WORDS[random.usize(..WORDS.len())];
+                let bytes = if random.usize(..2) == 0 {
                     word.to_be_bytes()
                 } else {
                     word.to_le_bytes()
@@ -128,12 +114,12 @@ fn change(seed: &[u8], other: &[u8], random: &mut Random, input_bytes: usize) ->
                 data[at..at + 4].copy_from_slice(&bytes);
             }
             4 if !other.is_empty() => {
-                let begin = random.below(other.len());
-                let end = (begin + random.below(256)).min(other.len());
+                let begin = random.usize(..other.len().max(1));
+                let end = (begin + random.usize(..256)).min(other.len());
                 data.splice(at..at, other[begin..end].iter().copied());
             }
             _ => {
-                let end = (at + random.below(64)).min(data.len());
+                let end = (at + random.usize(..64)).min(data.len());
                 data.drain(at..end);
             }
         }
@@ -195,15 +181,15 @@ pub fn run_all(targets: &[Target], seeds: &[(String, Vec<u8>)], limits: Limits) 
         "too much is noticed"
     );
     for target in targets {
-        let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ target.name.len() as u64);
+        let mut random = Rng::with_seed(target.name.len() as u64);
         run(target, limits, &[], "nothing");
         for (origin, seed) in seeds {
             let data = &seed[..seed.len().min(limits.input_bytes)];
             run(target, limits, data, origin);
         }
         for round in 0..target.rounds {
-            let (origin, seed) = &seeds[random.below(seeds.len())];
-            let (_, other) = &seeds[random.below(seeds.len())];
+            let (origin, seed) = &seeds[random.usize(..seeds.len().max(1))];
+            let (_, other) = &seeds[random.usize(..seeds.len().max(1))];
             let data = change(seed, other, &mut random, limits.input_bytes);
             run(target, limits, &data, &format!("{origin}, round {round}"));
         }

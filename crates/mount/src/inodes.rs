@@ -248,7 +248,7 @@ impl Inodes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::nfs3::{nfstime3, specdata3};
+    use wire::nfs3::nfstime3;
 
     fn attributes(fileid: u64) -> fattr3 {
         let time = nfstime3 {
@@ -256,22 +256,8 @@ mod tests {
             nseconds: 0,
         };
         fattr3 {
-            type_: ftype3::NF3REG,
-            mode: 0o644,
-            nlink: 1,
-            uid: 0,
-            gid: 0,
-            size: 0,
-            used: 0,
-            rdev: specdata3 {
-                specdata1: 0,
-                specdata2: 0,
-            },
-            fsid: 1,
             fileid,
-            atime: time,
-            mtime: time,
-            ctime: time,
+            ..fattr3::plain_file(0, time)
         }
     }
 

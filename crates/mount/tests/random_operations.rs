@@ -12,6 +12,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 
+use fastrand::Rng;
 use mounted::{Server, possible};
 
 const DEFAULT_OPERATIONS: u64 = 4_000;
@@ -19,29 +20,13 @@ const DEFAULT_OPERATIONS: u64 = 4_000;
 const MAX_BYTES: u64 = 256 << 10;
 const MAX_OPERATION_BYTES: u64 = 64 << 10;
 
-/// xorshift64*: the same everywhere.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 8
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit.max(1)
-    }
-}
-
 struct Checker {
     path: PathBuf,
     file: File,
     /// A second descriptor, as programs have them.
     other: File,
     shadow: Vec<u8>,
-    random: Random,
+    random: Rng,
     number: u64,
     log: Vec<String>,
 }
@@ -55,7 +40,7 @@ impl Checker {
             file,
             other,
             shadow: Vec::new(),
-            random: Random(seed | 1),
+            random: Rng::with_seed(seed),
             number: 0,
             log: Vec::new(),
         }
@@ -85,15 +70,15 @@ impl Checker {
     }
 
     fn write(&mut self) {
-        let offset = self.random.below(MAX_BYTES - 1);
+        let offset = self.random.u64(..MAX_BYTES - 1);
         let limit = (MAX_BYTES - offset).min(MAX_OPERATION_BYTES);
-        let limit = [limit, limit.min(100), limit.min(8192)][self.random.below(3) as usize];
-        let length = 1 + self.random.below(limit) as usize;
+        let limit = [limit, limit.min(100), limit.min(8192)][self.random.u64(..3) as usize];
+        let length = 1 + self.random.u64(..limit) as usize;
         let bytes: Vec<u8> = (0..length)
             .map(|index| (self.number as usize ^ (index * 7)).to_le_bytes()[0])
             .collect();
         self.note(format!("write {offset} +{length}"));
-        let which = self.random.below(4) == 0;
+        let which = self.random.u64(..4) == 0;
         let file = if which { &self.other } else { &self.file };
         file.write_all_at(&bytes, offset).unwrap();
         self.shadow_write(offset as usize, &bytes);
@@ -108,8 +93,8 @@ impl Checker {
     }
 
     fn read(&mut self) {
-        let offset = self.random.below(MAX_BYTES);
-        let length = 1 + self.random.below(MAX_OPERATION_BYTES);
+        let offset = self.random.u64(..MAX_BYTES);
+        let length = 1 + self.random.u64(..MAX_OPERATION_BYTES);
         self.note(format!("read {offset} +{length}"));
         let mut bytes = vec![0; length as usize];
         let mut got = 0;
@@ -126,7 +111,7 @@ impl Checker {
     }
 
     fn truncate(&mut self) {
-        let size = self.random.below(MAX_BYTES);
+        let size = self.random.u64(..MAX_BYTES);
         self.note(format!("truncate {size}"));
         self.file.set_len(size).unwrap();
         self.shadow.resize(size as usize, 0);
@@ -136,7 +121,7 @@ impl Checker {
 
     /// Close and open: the pages may be dropped, the data may not.
     fn reopen(&mut self) {
-        let direct = self.random.below(8) == 0;
+        let direct = self.random.u64(..8) == 0;
         self.note(format!("reopen direct={direct}"));
         self.file = open(&self.path, if direct { libc::O_DIRECT } else { 0 });
         if direct {
@@ -165,9 +150,9 @@ impl Checker {
         if length == 0 {
             return;
         }
-        let offset = self.random.below(length as u64) as usize;
-        let end = (offset + 1 + self.random.below(9000) as usize).min(length);
-        let writes = self.random.below(2) == 0;
+        let offset = self.random.u64(..length as u64) as usize;
+        let end = (offset + 1 + self.random.u64(..9000) as usize).min(length);
+        let writes = self.random.u64(..2) == 0;
         self.note(format!("map {offset}..{end} writes={writes}"));
         // SAFETY: a mapping of the whole file, which nobody truncates meanwhile, used within its
         // length and unmapped before the slice goes.
@@ -200,7 +185,7 @@ impl Checker {
 
     fn step(&mut self) {
         self.number += 1;
-        match self.random.below(100) {
+        match self.random.u64(..100) {
             0..=39 => self.write(),
             40..=74 => self.read(),
             75..=81 => self.truncate(),

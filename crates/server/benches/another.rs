@@ -3,7 +3,6 @@
 //! `another NAME HOST:PORT MOUNT_PORT EXPORT PID [CALLS]`: GETATTR and READ of 4 KiB of the file
 //! `f` in its export, 64 calls outstanding and one. CPU is user and system time of the whole
 //! process (/proc/PID/stat, in ticks of 10 ms), since such servers have many threads.
-#![allow(clippy::unwrap_used)] // ends with a message if it is called wrongly
 
 mod load;
 
@@ -13,9 +12,9 @@ use std::net::{SocketAddr, TcpStream};
 use client::Caller;
 use client::nfs3::{Export, Lookup};
 use client::options::MountOptions;
-use wire::nfs3::{GETATTR3args, LOOKUP3args, READ3args, Res, diropargs3, filename3, nfs_fh3};
+use wire::nfs3::{LOOKUP3args, Res, diropargs3, filename3};
 
-use load::{BLOCK, CALLS, Outcome, ROUNDS, call_bytes, measured, median};
+use load::{CALLS, Outcome, ROUNDS, measured, median, operations};
 
 /// Nanoseconds of a tick (USER_HZ is 100 on all that Linux runs on).
 const TICK_NS: u64 = 10_000_000;
@@ -73,18 +72,8 @@ fn main() -> Outcome<()> {
         None => CALLS,
     };
     let handle = file_handle(address, mount_port, export)?;
-    let object = nfs_fh3(&handle);
-    let read = READ3args {
-        file: object,
-        offset: 8192,
-        count: BLOCK,
-    };
-    let operations = [
-        ("GETATTR", call_bytes(1, &GETATTR3args { object })?),
-        ("READ_4K", call_bytes(6, &read)?),
-    ];
     println!("server  operation  depth  process_ns  wall_ns");
-    for (operation, call) in operations {
+    for (operation, call) in operations(&handle)? {
         let kind = (call.as_slice(), reply_length(address, &call)?);
         for (depth, count) in [(64, calls), (1, calls / 10)] {
             let mut rounds = Vec::new();

@@ -21,10 +21,10 @@ use server::store::null::NullStore;
 use server::store::{Payload, Store};
 use server::{Caller, HandleKey};
 use wire::Encode;
-use wire::nfs3::{GETATTR3args, READ3args, createhow3, nfs_fh3, nfsstat3, sattr3, stable_how};
+use wire::nfs3::{createhow3, nfsstat3, sattr3, stable_how};
 use wire::rpc::{OpaqueAuth, encode_call};
 
-use load::{BLOCK, CALLS, Outcome, ROUNDS, call_bytes, measured, median};
+use load::{CALLS, Outcome, ROUNDS, measured, median, operations};
 
 /// The reply to a NULL: a mark and 24 bytes.
 const ECHO_REPLY_BYTES: usize = 28;
@@ -92,17 +92,7 @@ fn main() -> Outcome<()> {
         let service = Arc::new(Service::new(vec![export], key));
         // The export's number is the service's own: a handle comes from MNT as for any client.
         let sealed = sealed_like(&service, &key, &handle)?;
-        let object = nfs_fh3(&sealed);
-        let read = READ3args {
-            file: object,
-            offset: 8192,
-            count: BLOCK,
-        };
-        let operations = [
-            ("GETATTR", call_bytes(1, &GETATTR3args { object })?),
-            ("READ_4K", call_bytes(6, &read)?),
-        ];
-        for (operation, call) in operations {
+        for (operation, call) in operations(&sealed)? {
             for run in [(64, calls), (1, calls / 10)] {
                 println!(
                     "{name:<7} {operation:<10} {}",

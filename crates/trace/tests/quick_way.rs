@@ -97,19 +97,6 @@ fn shared_captures_are_counted_alike() {
     }
 }
 
-/// A small generator of random numbers (splitmix64): the same captures in each run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ mixed >> 31) % bound as u64) as usize
-    }
-}
-
 /// Packets with their record headers.
 fn packets(capture: &[u8]) -> Vec<&[u8]> {
     let mut found = Vec::new();
@@ -125,20 +112,20 @@ fn packets(capture: &[u8]) -> Vec<&[u8]> {
 
 /// About one packet of fifty is spoilt.
 fn spoilt(capture: &[u8], seed: u64) -> Vec<u8> {
-    let mut random = Random(seed);
+    let mut random = fastrand::Rng::with_seed(seed);
     let mut packets: Vec<Vec<u8>> = packets(capture).iter().map(|it| it.to_vec()).collect();
     for at in 0..packets.len() {
-        if random.below(50) > 0 {
+        if random.usize(..50) > 0 {
             continue;
         }
-        match random.below(5) {
+        match random.usize(..5) {
             0 => packets[at].clear(),
             1 => packets[at] = packets[at].repeat(2),
             2 if at > 0 => packets.swap(at, at - 1),
             3 => {
                 let length = packets[at].len();
                 if length > 120 {
-                    let kept = 100 + random.below(length - 100);
+                    let kept = 100 + random.usize(..length - 100);
                     packets[at].truncate(kept);
                     packets[at][8..12].copy_from_slice(&(kept as u32 - 16).to_le_bytes());
                 }
@@ -146,8 +133,8 @@ fn spoilt(capture: &[u8], seed: u64) -> Vec<u8> {
             _ => {
                 let length = packets[at].len();
                 if length > 100 {
-                    let place = 70 + random.below(length - 70);
-                    packets[at][place] ^= 1 << random.below(8);
+                    let place = 70 + random.usize(..length - 70);
+                    packets[at][place] ^= 1 << random.usize(..8);
                 }
             }
         }

@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use wire::Encode;
+use wire::nfs3::{GETATTR3args, READ3args, nfs_fh3};
 use wire::rpc::{AuthSysParms, OpaqueAuth, encode_call};
 
 pub type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -16,7 +17,7 @@ pub const ROUNDS: usize = 7;
 /// Calls of a round at depth 64, unless an argument says otherwise; a tenth at depth 1.
 pub const CALLS: usize = 200_000;
 /// Bytes of a READ.
-pub const BLOCK: u32 = 4096;
+const BLOCK: u32 = 4096;
 /// Where the id of a call is, behind the record mark.
 const XID: Range<usize> = 4..8;
 
@@ -69,7 +70,7 @@ fn drive(
 }
 
 /// A call as it goes over TCP.
-pub fn call_bytes(procedure: u32, args: &impl Encode) -> Outcome<Vec<u8>> {
+fn call_bytes(procedure: u32, args: &impl Encode) -> Outcome<Vec<u8>> {
     let credential = AuthSysParms {
         stamp: 1,
         machine_name: b"bench",
@@ -84,6 +85,20 @@ pub fn call_bytes(procedure: u32, args: &impl Encode) -> Outcome<Vec<u8>> {
     let mark = 0x8000_0000 | (call.len() as u32 - 4);
     call[..4].copy_from_slice(&mark.to_be_bytes());
     Ok(call)
+}
+
+/// GETATTR and READ of a file, by name, as they go over TCP.
+pub fn operations(file: &[u8]) -> Outcome<[(&'static str, Vec<u8>); 2]> {
+    let object = nfs_fh3(file);
+    let read = READ3args {
+        file: object,
+        offset: 8192,
+        count: BLOCK,
+    };
+    Ok([
+        ("GETATTR", call_bytes(1, &GETATTR3args { object })?),
+        ("READ_4K", call_bytes(6, &read)?),
+    ])
 }
 
 /// (CPU ns per operation of the other side, wall ns per operation).

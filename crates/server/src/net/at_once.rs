@@ -56,8 +56,6 @@ impl AtOnce {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use wire::Encode;
     use wire::nfs3::{READ3args, nfs_fh3};
     use wire::rpc::{OpaqueAuth, encode_call};

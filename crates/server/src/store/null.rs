@@ -8,8 +8,8 @@ use std::hash::Hasher;
 
 use siphasher::sip::SipHasher24;
 use wire::nfs3::{
-    FSSTAT3resok, createhow3, fattr3, ftype3, nfsstat3, nfstime3, sattr3, specdata3, stable_how,
-    wcc_data, writeverf3,
+    FSSTAT3resok, createhow3, fattr3, ftype3, nfsstat3, nfstime3, sattr3, stable_how, wcc_data,
+    writeverf3,
 };
 
 use super::{
@@ -45,25 +45,16 @@ impl NullStore {
 
     fn attributes(&self, handle: &Handle) -> fattr3 {
         let is_root = handle.object == ROOT;
-        let size = if is_root { 4096 } else { self.file_bytes };
+        let (type_, mode, nlink, size) = match is_root {
+            true => (ftype3::NF3DIR, 0o777, 2, 4096),
+            false => (ftype3::NF3REG, 0o666, 1, self.file_bytes),
+        };
         fattr3 {
-            type_: if is_root {
-                ftype3::NF3DIR
-            } else {
-                ftype3::NF3REG
-            },
-            mode: if is_root { 0o777 } else { 0o666 },
-            nlink: if is_root { 2 } else { 1 },
-            uid: 0,
-            gid: 0,
-            size,
-            used: size,
-            rdev: specdata3::NONE,
-            fsid: 1,
+            type_,
+            mode,
+            nlink,
             fileid: handle.object,
-            atime: self.started,
-            mtime: self.started,
-            ctime: self.started,
+            ..fattr3::plain_file(size, self.started)
         }
     }
 

@@ -101,8 +101,8 @@ xdr_struct! {
     }
 }
 impl fattr3 {
-    /// Root's regular file with mode 0644, one name and all times the same: what tests and
-    /// measurements begin with.
+    /// Root's regular file with mode 0644, one name and all times the same: what servers that make
+    /// their files up, measurements and tests begin with.
     pub const fn plain_file(size: u64, time: nfstime3) -> fattr3 {
         fattr3 {
             type_: ftype3::NF3REG,

@@ -14,18 +14,6 @@ const FIRST_NS: i64 = 1_700_000_000_123_456_789;
 /// READ, WRITE, COMMIT, GETATTR, LOOKUP of NFSv3.
 const OPERATIONS: [u32; 5] = [6, 7, 21, 1, 3];
 
-/// xorshift64*: numbers without a pattern, the same each time.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % limit
-    }
-}
-
 fn call(number: u64, time_ns: i64, latency_ns: Option<i64>, operation: u32) -> Call {
     let frame = number * 2 + 1;
     Call {
@@ -47,18 +35,18 @@ fn call(number: u64, time_ns: i64, latency_ns: Option<i64>, operation: u32) -> C
 }
 
 fn calls(n: u64) -> Vec<Call> {
-    let mut random = Random(42);
+    let mut random = fastrand::Rng::with_seed(42);
     let mut time_ns = FIRST_NS;
     (0..n)
         .map(|number| {
-            time_ns += random.below(400_000) as i64;
-            let swapped = time_ns - random.below(30_000) as i64;
-            let most_ns = 1 << random.below(30);
-            let latency_ns = 20_000 + random.below(most_ns) as i64;
-            let answered = random.below(200) != 0;
-            let operation = OPERATIONS[random.below(5) as usize];
+            time_ns += random.u64(..400_000) as i64;
+            let swapped = time_ns - random.u64(..30_000) as i64;
+            let most_ns = 1 << random.u64(..30);
+            let latency_ns = 20_000 + random.u64(..most_ns) as i64;
+            let answered = random.u64(..200) != 0;
+            let operation = OPERATIONS[random.u64(..5) as usize];
             let mut call = call(number, swapped, answered.then_some(latency_ns), operation);
-            call.sends = 1 + u16::from(random.below(100) == 0);
+            call.sends = 1 + u16::from(random.u64(..100) == 0);
             call
         })
         .collect()

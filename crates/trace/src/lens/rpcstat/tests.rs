@@ -28,24 +28,14 @@ fn the_queue_of_three_calls_by_hand() {
     assert_eq!(section.json["queue"]["mean"], 1.3);
 }
 
-/// A cheap reproducible source of numbers (xorshift64).
-fn numbers(mut state: u64) -> impl FnMut(i64) -> i64 {
-    move |below| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state % below.unsigned_abs()) as i64
-    }
-}
-
 #[test]
 fn littles_law_holds_exactly_however_calls_overlap() {
-    let mut random = numbers(7);
+    let mut random = fastrand::Rng::with_seed(7);
     for span in [50 * MS, 5_000 * MS, 40_000 * MS] {
         let mut capture = Capture::default();
         let mut latencies = 0;
         for _ in 0..2000 {
-            let (send, latency) = (random(span), random(20 * MS));
+            let (send, latency) = (random.i64(0..span), random.i64(0..20 * MS));
             latencies += latency;
             capture.call(read(send, Some(send + latency)), &[], &[]);
         }
@@ -76,12 +66,12 @@ fn littles_law_holds_exactly_however_calls_overlap() {
 
 #[test]
 fn the_largest_queue_is_that_of_a_count_at_every_instant() {
-    let mut random = numbers(99);
+    let mut random = fastrand::Rng::with_seed(99);
     let mut capture = Capture::default();
     let mut changes = Vec::new();
     for _ in 0..500 {
-        let send = random(100 * MS);
-        let reply = send + 1 + random(30 * MS);
+        let send = random.i64(0..100 * MS);
+        let reply = send + 1 + random.i64(0..30 * MS);
         changes.extend([(send, 1), (reply, -1)]);
         capture.call(read(send, Some(reply)), &[], &[]);
     }
