@@ -214,7 +214,6 @@ def _same(one: Path, other: Path | None) -> bool:
 
 def _asked(options: dict[str, Any]) -> Asked:
     from nfslab.captures.analysis import LENSES_OF_REPORT, Asked
-    from nfslab.captures.file_classes import read_file_classes
 
     window = None
     if options["from_ns"] is not None or options["to_ns"] is not None:
@@ -225,7 +224,12 @@ def _asked(options: dict[str, Any]) -> Asked:
         lenses.append("points")
     if options["compare"]:
         lenses.append("blocks")
-    classes = [*options["file_classes"], *read_file_classes(options["classes"])]
+    classes = list(options["file_classes"])
+    if not options["quick"] or options["classes"] is not None:
+        # Nothing of the table per operation needs classes: only a file that was given is read.
+        from nfslab.captures.file_classes import read_file_classes
+
+        classes += read_file_classes(options["classes"])
     return Asked(lenses, classes, window, options["calls"])
 
 
