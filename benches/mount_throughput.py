@@ -8,8 +8,14 @@ time the server's memory is new to it, and half of the time goes to the kernel's
 what the mount can do is shown by the second time. Writes are of 1 MiB and end with fsync inside the
 time; reads begin without the file's pages in the cache. Cases are interleaved; medians are shown.
 
-What FUSE itself costs on this kernel is shown by bindfs (apt install bindfs), which hands a folder
-in memory (/dev/shm) through, in requests of 128 KiB when it writes. Aim: 1 GB/s.
+What FUSE itself costs on this kernel is shown by file systems that hand a folder in memory
+(/dev/shm) through: bindfs (apt install bindfs), in requests of 128 KiB when it writes, and the
+example passthrough_ll of libfuse, in requests of 1 MiB, with the kernel's write-back cache and
+without. Debian does not package that: build it from libfuse's sources of the version installed,
+
+    gcc -O2 example/passthrough_ll.c $(pkg-config fuse3 --cflags --libs) -o passthrough_ll
+
+and name it with --passthrough-ll. Aim: 1 GB/s, or 0.7 of the passthrough if that is less.
 """
 
 from __future__ import annotations
@@ -24,16 +30,19 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from nfslab._core import Mount, Server, build_info
 from nfslab.quantities import format_size, parse_size_bytes
 
 BLOCK_BYTES = 1 << 20
-LOCAL, PASSTHROUGH = "local folder", "FUSE passthrough (bindfs)"
+LOCAL = "local folder"
+BINDFS = "FUSE passthrough (bindfs)"
 FIRST_WRITE, WRITE, READ = WAYS = ("first write", "write", "read")
 AIM_BYTES_PER_S = 1e9
+AIM_SHARE = 0.7
+"""Of the passthrough, where that is slower than the aim asks."""
 
 
 def write(path: Path, size_bytes: int) -> float:
@@ -65,6 +74,7 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--directory", default=tempfile.gettempdir(), help="of the local file")
     parser.add_argument("--memory", default="/dev/shm", help="of the passthrough's file")
+    parser.add_argument("--passthrough-ll", metavar="PROGRAM", help="libfuse's example, built")
     parser.add_argument("--seed", type=int, default=1, help="of the order")
     parser.add_argument("--small", action="store_true")
     asked = parser.parse_args()
@@ -75,8 +85,8 @@ def main() -> None:
     repetitions = 2 if asked.small else asked.repetitions
     rates: dict[tuple[str, str], list[float]] = {}
     cases = ("", "rsize=64k,wsize=64k", "nconnect=4")
-    there = shutil.which("bindfs") is not None
-    places = [LOCAL, *([PASSTHROUGH] if there else []), *cases]
+    through = passthroughs(asked.passthrough_ll)
+    places = [LOCAL, *through, *cases]
     order = random.Random(asked.seed)
     with tempfile.TemporaryDirectory(dir=asked.directory) as folder:
         local, place = Path(folder) / "local", Path(folder) / "mnt"
@@ -87,9 +97,9 @@ def main() -> None:
                 if options == LOCAL:
                     measure(rates, LOCAL, local, size_bytes)
                     continue
-                if options == PASSTHROUGH:
-                    with passthrough(place, asked.memory) as through:
-                        measure(rates, PASSTHROUGH, through, size_bytes)
+                if options in through:
+                    with passthrough(through[options], place, asked.memory):
+                        measure(rates, options, place, size_bytes)
                     continue
                 with Server(json.dumps({"store": "memory", "memory_bytes": 2 << 30})) as server:
                     ports = f"port={server.port},mountport={server.port}"
@@ -98,19 +108,33 @@ def main() -> None:
                         measure(rates, f"mount {options}".strip(), place, size_bytes)
                     finally:
                         mount.unmount("force")
-    show(rates, size_bytes, repetitions)
-    if not there:
-        print("\nThe passthrough was left out: bindfs is not installed.")
+    show(rates, size_bytes, repetitions, through)
+
+
+def passthroughs(passthrough_ll: str | None) -> dict[str, list[str]]:
+    """What hands a folder through: name -> command; SOURCE and PLACE stand for the folders."""
+    found = {}
+    if shutil.which("bindfs") is None:
+        print("bindfs is not installed: left out\n")
+    else:
+        found[BINDFS] = ["bindfs", "SOURCE", "PLACE"]
+    if passthrough_ll is not None:
+        for cache, option in (("", "no_writeback"), (", write-back", "writeback")):
+            options = f"source=SOURCE,cache=auto,{option}"
+            name = f"FUSE passthrough (passthrough_ll{cache})"
+            found[name] = [passthrough_ll, "-o", options, "PLACE"]
+    return found
 
 
 @contextlib.contextmanager
-def passthrough(place: Path, memory: str) -> Iterator[Path]:
+def passthrough(command: list[str], place: Path, memory: str) -> Iterator[None]:
     """A folder in memory, handed through by FUSE."""
     with tempfile.TemporaryDirectory(dir=memory) as source:
+        argv = [part.replace("SOURCE", source).replace("PLACE", str(place)) for part in command]
         # It goes on by itself once it is mounted.
-        subprocess.run(["bindfs", source, str(place)], check=True)
+        subprocess.run(argv, check=True)
         try:
-            yield place
+            yield
         finally:
             subprocess.run(["umount", str(place)], check=True)
 
@@ -127,19 +151,26 @@ def measure(
     path.unlink()
 
 
-def show(rates: dict[tuple[str, str], list[float]], size_bytes: int, repetitions: int) -> None:
+def show(
+    rates: dict[tuple[str, str], list[float]],
+    size_bytes: int,
+    repetitions: int,
+    through: Iterable[str],
+) -> None:
     info = build_info()
     print(f"{format_size(size_bytes)}, {repetitions} repetitions, core built {info['profile']}\n")
     print("| place |", " | ".join(f"{way} MB/s" for way in WAYS), "|\n|---|---:|---:|---:|")
     for name in dict.fromkeys(name for name, _ in rates):
         shown = [statistics.median(rates[name, way]) / 1e6 for way in WAYS]
         print(f"| {name} |", " | ".join(f"{rate:,.0f}" for rate in shown), "|")
-    print("\n| aim | MB/s | |\n|---|---:|---|")
+    print("\n| aim | least MB/s | found MB/s | |\n|---|---:|---:|---|")
     for way in (WRITE, READ):
+        fastest = [AIM_SHARE * statistics.median(rates[name, way]) for name in through]
+        least = min([AIM_BYTES_PER_S, max(fastest, default=AIM_BYTES_PER_S)])
         found = statistics.median(rates["mount", way])
-        verdict = "kept" if found >= AIM_BYTES_PER_S else "missed"
-        aim = f"mount, {way}: at least {AIM_BYTES_PER_S / 1e6:,.0f}"
-        print(f"| {aim} | {found / 1e6:,.0f} | {verdict} |")
+        verdict = "kept" if found >= least else "missed"
+        aim = f"mount, {way}: 1 GB/s, or {AIM_SHARE:g} of the fastest passthrough"
+        print(f"| {aim} | {least / 1e6:,.0f} | {found / 1e6:,.0f} | {verdict} |")
 
 
 if __name__ == "__main__":
