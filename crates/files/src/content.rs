@@ -11,8 +11,8 @@
 //! time. Each thread stamps and writes its own copy of the pool; nothing is copied in user space.
 
 use crate::buffer::AlignedBuffer;
-use crate::random::Random;
 use crate::syscalls::Called;
+use measure::Random;
 
 /// Least length of the pool. Half a MiB stays in the L2 cache of servers; fio keeps one hot block.
 pub const POOL_BYTES: usize = 512 << 10;

@@ -25,7 +25,6 @@ pub mod layout;
 mod loops;
 mod meter;
 pub mod phase;
-mod random;
 pub mod report;
 mod run;
 mod step;

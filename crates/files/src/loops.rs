@@ -7,9 +7,9 @@ use crate::content::{Identity, Mismatch, next_generation};
 use crate::error::FilesError;
 use crate::meter::Stop;
 use crate::phase::SyncKind;
-use crate::random::Random;
 use crate::syscalls::{Called, Descriptor, Errno, SyncCall};
 use crate::worker::{Handle, Run, Step, Worker, blame};
+use measure::Random;
 
 impl Worker<'_> {
     pub fn fill(&mut self) -> Run<Stop> {

@@ -1,4 +1,4 @@
-//! What a timed loop needs: a clock, a latency histogram, a throughput series.
+//! What a timed loop needs: a clock, a latency histogram, a throughput series, random numbers.
 //!
 //! Purpose: one place for measuring, so that every workload reads the same clock and reports
 //! latencies with the same error bound.
@@ -17,6 +17,7 @@
 pub mod clock;
 pub mod hdr_v2;
 pub mod histogram;
+pub mod random;
 pub mod series;
 mod summary;
 pub mod thread;
@@ -24,5 +25,6 @@ pub mod thread;
 pub use clock::{Clock, ManualClock, MonotonicClock, ThreadUsage};
 pub use hdr_v2::HistogramError;
 pub use histogram::{HIGHEST_NS, LOWEST_NS, LatencyHistogram};
+pub use random::Random;
 pub use series::Series;
 pub use summary::HistogramSummary;

@@ -130,7 +130,22 @@ pub struct Export {
     pub info: FSINFO3resok,
 }
 
-impl Export {
+/// A mounted export whose engine belongs to the caller: a load generator runs it in its own loop.
+#[derive(Debug)]
+pub struct MountedEngine {
+    /// Connected, nothing outstanding.
+    pub engine: Engine,
+    /// Address of NFS.
+    pub address: SocketAddr,
+    /// Root handle.
+    pub root: FileHandle,
+    /// Options in effect, sizes negotiated.
+    pub options: MountOptions,
+    /// What FSINFO said.
+    pub info: FSINFO3resok,
+}
+
+impl MountedEngine {
     /// Mounts `path` of `host`: ports, MNT, a connection to NFS, FSINFO.
     ///
     /// # Errors
@@ -160,11 +175,28 @@ impl Export {
         })?;
         options.negotiate(&info);
         options.port = port; // what was found, for the results
-        Ok(Export {
-            client: Client::start(engine)?,
+        Ok(MountedEngine {
+            engine,
+            address,
             root,
             options,
             info,
+        })
+    }
+}
+
+impl Export {
+    /// As [`MountedEngine::mount`], with a thread that runs the engine.
+    ///
+    /// # Errors
+    /// [`ConnectError`], with the step that failed.
+    pub fn mount(host: IpAddr, path: &str, options: MountOptions) -> Result<Self, ConnectError> {
+        let mounted = MountedEngine::mount(host, path, options)?;
+        Ok(Export {
+            client: Client::start(mounted.engine)?,
+            root: mounted.root,
+            options: mounted.options,
+            info: mounted.info,
         })
     }
 }

@@ -10,7 +10,7 @@ mod once;
 mod portmap;
 mod procedures;
 
-pub use export::{Export, MountService};
+pub use export::{Export, MountService, MountedEngine};
 pub use once::call_once;
 pub use portmap::{PortQuery, find_port};
 pub use procedures::*;

@@ -35,12 +35,23 @@ impl Random {
         ((self.next_u64() as u128 * bound as u128) >> 64) as u64
     }
 
-    /// True with probability `share`.
+    /// Uniform in [0, 1): 53 bits.
     #[inline]
     #[allow(clippy::cast_precision_loss)]
+    pub fn unit(&mut self) -> f64 {
+        ((self.next_u64() >> 11) as f64) * 2.0_f64.powi(-53)
+    }
+
+    /// True with probability `share`.
+    #[inline]
     pub fn chance(&mut self, share: f64) -> bool {
-        // 53 bits make a float in [0, 1).
-        ((self.next_u64() >> 11) as f64) * 2.0_f64.powi(-53) < share
+        self.unit() < share
+    }
+
+    /// Exponential with mean 1: the gaps of a Poisson process of rate 1.
+    #[inline]
+    pub fn exponential(&mut self) -> f64 {
+        -(1.0 - self.unit()).ln() // 1 - u is never 0
     }
 
     /// Fills `bytes`.
@@ -109,6 +120,17 @@ mod tests {
         assert!(hits.abs_diff(10_000) < 475, "{hits}");
         assert!(!(0..1000).any(|_| random.chance(0.0)));
         assert!((0..1000).all(|_| random.chance(1.0)));
+    }
+
+    #[test]
+    fn exponential_gaps_have_mean_and_variance_one() {
+        let mut random = Random::new(3, &[]);
+        let gaps: Vec<f64> = (0..200_000).map(|_| random.exponential()).collect();
+        let mean = gaps.iter().sum::<f64>() / 200_000.0;
+        let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / 200_000.0;
+        // Standard errors: 1/sqrt(n) = 0.0022 and sqrt(8/n) = 0.0063; five of them.
+        assert!((mean - 1.0).abs() < 0.011, "{mean}");
+        assert!((variance - 1.0).abs() < 0.032, "{variance}");
     }
 
     #[test]
