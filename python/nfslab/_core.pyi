@@ -440,7 +440,7 @@ class Server:
         udp: bool = false               UDP on the same port
         allow: [str] = []               addresses and networks; needed beyond loopback
         workers: int = 0                threads for a store that waits for a device (0: 8)
-        record_room: int = 0            calls recorded until `records` takes them (0: none)
+        record_room: int = 0            as `begin_records` at the start (0: not recording)
         register: {socket, address} | null      with the portmapper: {} for the usual one
         model: {                        null: nothing is planted and nothing costs anything
           seed: int = 1
@@ -473,15 +473,28 @@ class Server:
     def registered(self) -> list[tuple[int, int, str, str]]:
         """(program, version, network id, universal address) that the portmapper was told."""
     def counters(self) -> dict[str, int]:
-        """calls, replies, connections, duplicates_answered, model_lost, records_lost, ..."""
+        """calls, replies, connections, duplicates_answered, model_lost, records_lost, ...
+
+        records_lost is of the recording that lasts or was the last.
+        """
     def loop_cpu_ns(self) -> int | None:
         """CPU time of the thread that serves the sockets; None after the end."""
+    def begin_records(self, room: int) -> None:
+        """Record every call from now on; what was left of an earlier recording goes.
+
+        `room`: calls kept until `records` takes them, 1 to 2**24; others are counted as lost.
+        Calls that were read before are left out. CoreError "config".
+        """
+    def end_records(self) -> None:
+        """Record no more; calls in work are left out, what was recorded can be taken."""
     def records(self) -> Columns:
         """The calls since the last time, one row each, in the order of their replies.
 
-        received_ns (bytes read), started_ns and finished_ns (the procedure), sent_ns (reply taken
-        by the kernel), xid, client, program, procedure, operation, outcome ("answered" or the name
-        of RPC's refusal), status (null if refused). CLOCK_MONOTONIC.
+        received_ns (its last byte was read), started_ns and finished_ns (the procedure, or the
+        model's worker with it), sent_ns (the kernel was about to be given the reply's last byte),
+        xid, client, program, procedure, call_bytes, reply_bytes (without record marks), operation,
+        outcome ("answered" or the name of RPC's refusal), status (null if refused).
+        CLOCK_MONOTONIC.
         """
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait for its end (a `stop` elsewhere, or a defect); False when the time is over first."""

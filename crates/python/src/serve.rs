@@ -3,6 +3,8 @@
 //! It has threads of its own; everything here starts, asks or stops them with the GIL released.
 //! What it is to do comes as JSON ([`crate::serve_options`]); what is in effect is stated as well.
 
+use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,7 +17,7 @@ use server::registration::{Registration, RegistrationError};
 
 use crate::columns::{Builder, Columns};
 use crate::errors::{Parts, core_error};
-use crate::serve_options::{Asked, Prepared, Problem, prepare};
+use crate::serve_options::{Asked, MAX_RECORDS, Prepared, Problem, prepare};
 
 /// How often a waiting thread looks for signals and for a loop that ended by a defect.
 const LOOK: Duration = Duration::from_millis(100);
@@ -32,8 +34,8 @@ struct State {
 pub struct Server {
     state: Mutex<State>,
     ended: Condvar,
-    recorder: Option<Arc<Recorder>>,
-    addresses: Vec<std::net::SocketAddr>,
+    recorder: Arc<Recorder>,
+    addresses: Vec<SocketAddr>,
     stated: String,
 }
 
@@ -63,7 +65,7 @@ impl Server {
 
     #[getter]
     fn port(&self) -> u16 {
-        self.addresses.first().map_or(0, std::net::SocketAddr::port)
+        self.addresses.first().map_or(0, SocketAddr::port)
     }
 
     /// What is served and how, as it is in effect.
@@ -88,8 +90,7 @@ impl Server {
         for (name, value) in self.counts().named() {
             entry.set_item(name, value)?;
         }
-        let lost = self.recorder.as_ref().map_or(0, |recorder| recorder.lost());
-        entry.set_item("records_lost", lost)?;
+        entry.set_item("records_lost", self.recorder.lost())?;
         Ok(entry)
     }
 
@@ -101,12 +102,24 @@ impl Server {
             .and_then(RunningServer::loop_cpu_ns)
     }
 
+    /// Switches recording on, with room for so many calls until `records` takes them.
+    fn begin_records(&self, py: Python<'_>, room: usize) -> PyResult<()> {
+        if room == 0 || room > MAX_RECORDS {
+            let why = format!("room for 1 to {MAX_RECORDS} records, not {room}");
+            return Err(to_python(py, Problem::Options(why)));
+        }
+        py.detach(|| self.recorder.begin(room));
+        Ok(())
+    }
+
+    /// Switches it off; what was recorded can still be taken.
+    fn end_records(&self) {
+        self.recorder.end();
+    }
+
     /// The calls since the last time, in the order of their replies.
     fn records(&self, py: Python<'_>) -> PyResult<Columns> {
-        let records = match &self.recorder {
-            Some(recorder) => py.detach(|| recorder.take()),
-            None => Vec::new(),
-        };
+        let records = py.detach(|| self.recorder.take());
         record_columns(py, &records)
     }
 
@@ -221,6 +234,20 @@ fn start(asked: Asked) -> Result<Server, Problem> {
     })
 }
 
+/// Who sent each call: one text for calls in a row of the same client.
+fn clients(records: &[CallRecord]) -> Vec<Rc<str>> {
+    let mut last: Option<(SocketAddr, Rc<str>)> = None;
+    let name = |record: &CallRecord| match &last {
+        Some((client, name)) if *client == record.client => Rc::clone(name),
+        _ => {
+            let name: Rc<str> = record.client.to_string().into();
+            last = Some((record.client, Rc::clone(&name)));
+            name
+        }
+    };
+    records.iter().map(name).collect()
+}
+
 /// One row for each call.
 fn record_columns(py: Python<'_>, records: &[CallRecord]) -> PyResult<Columns> {
     let at = |value: fn(&CallRecord) -> u64| records.iter().map(value);
@@ -242,9 +269,11 @@ fn record_columns(py: Python<'_>, records: &[CallRecord]) -> PyResult<Columns> {
         .u64("finished_ns", at(|r| r.finished_ns))
         .u64("sent_ns", at(|r| r.sent_ns))
         .u32("xid", of(|r| r.xid))
-        .text("client", records.iter().map(|r| r.client.to_string()))
+        .text("client", clients(records).iter())
         .u32("program", of(|r| r.program))
         .u32("procedure", of(|r| r.procedure))
+        .u32("call_bytes", of(|r| r.call_bytes))
+        .u32("reply_bytes", of(|r| r.reply_bytes))
         .text("operation", records.iter().map(operation))
         .text("outcome", records.iter().map(outcome))
         .u32_or_null("status", records.iter().map(status))

@@ -20,7 +20,7 @@ use server::store::null::NullStore;
 use server::{Caller, HandleKey};
 
 /// Most records that may wait to be taken.
-const MAX_RECORDS: usize = 1 << 24;
+pub const MAX_RECORDS: usize = 1 << 24;
 /// Memory that a memory store may take unless said otherwise.
 const MEMORY_BYTES: u64 = 1 << 30;
 /// Size of the null store's files unless said otherwise.
@@ -221,7 +221,7 @@ impl Problem {
 pub struct Prepared {
     pub service: Arc<Service>,
     pub options: ServerOptions,
-    pub recorder: Option<Arc<Recorder>>,
+    pub recorder: Arc<Recorder>,
     /// What is in effect.
     pub stated: Map<String, Value>,
 }
@@ -274,14 +274,17 @@ pub fn prepare(asked: Asked) -> Result<Prepared, Problem> {
     );
     let key = HandleKey::of_this_machine(&purpose);
     let service = Service::new(vec![Export::new(&asked.export, store, options)], key);
-    let recorder = (asked.record_room > 0).then(|| Arc::new(Recorder::new(asked.record_room)));
+    let recorder = Arc::new(Recorder::default());
+    if asked.record_room > 0 {
+        recorder.begin(asked.record_room);
+    }
     let options = ServerOptions {
         listen: asked.listen,
         udp: asked.udp,
         allow,
         threads: asked.workers,
         model,
-        recorder: recorder.clone(),
+        recorder: Arc::clone(&recorder),
     };
     Ok(Prepared {
         service: Arc::new(service),

@@ -2,64 +2,21 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::result_large_err)]
 
 mod calls;
+mod sockets;
 
 use std::collections::HashSet;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::time::Duration;
 
 use calls::{NFS3, at, call, create, decoded, memory_service, root_handle};
 use server::model::ModelDescription;
 use server::net::{RunningServer, ServerError, ServerOptions};
-use server::protocol::{ExportOptions, Service};
+use server::protocol::ExportOptions;
 use server::record::Recorder;
+use sockets::{PATIENCE, connect, getattr, marked, next_reply, start};
 use wire::nfs3::*;
 use wire::rpc::Reply;
-
-/// Long enough that only a hang reaches it.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-fn start(service: Arc<Service>, options: ServerOptions) -> RunningServer {
-    let listen = if options.listen.is_empty() {
-        vec!["127.0.0.1:0".parse().unwrap()]
-    } else {
-        options.listen.clone()
-    };
-    RunningServer::start(service, ServerOptions { listen, ..options }).unwrap()
-}
-
-fn connect(server: &RunningServer) -> TcpStream {
-    let stream = TcpStream::connect(server.addresses()[0]).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.set_write_timeout(Some(PATIENCE)).unwrap();
-    stream
-}
-
-fn marked(message: &[u8]) -> Vec<u8> {
-    let mut record = (0x8000_0000 | message.len() as u32).to_be_bytes().to_vec();
-    record.extend_from_slice(message);
-    record
-}
-
-fn next_reply(stream: &mut TcpStream) -> Vec<u8> {
-    let mut mark = [0; 4];
-    stream.read_exact(&mut mark).unwrap();
-    let mut reply = vec![0; (u32::from_be_bytes(mark) & 0x7fff_ffff) as usize];
-    stream.read_exact(&mut reply).unwrap();
-    reply
-}
-
-fn getattr(xid: u32, handle: &[u8]) -> Vec<u8> {
-    call(
-        xid,
-        NFS3,
-        1,
-        &GETATTR3args {
-            object: nfs_fh3(handle),
-        },
-    )
-}
 
 #[test]
 fn many_calls_in_pieces_of_any_size() {
@@ -207,7 +164,8 @@ fn hostile_streams_end_and_others_go_on() {
 fn a_model_delays_and_loses_nothing_over_tcp() {
     let service = Arc::new(memory_service(ExportOptions::default()));
     let root = root_handle(&service);
-    let recorder = Arc::new(Recorder::new(1000));
+    let recorder = Arc::new(Recorder::default());
+    recorder.begin(1000);
     let model = ModelDescription {
         threads: Some(2),
         service_ns: [200_000; 22],
@@ -216,7 +174,7 @@ fn a_model_delays_and_loses_nothing_over_tcp() {
     };
     let options = ServerOptions {
         model: Some(model),
-        recorder: Some(Arc::clone(&recorder)),
+        recorder: Arc::clone(&recorder),
         ..ServerOptions::default()
     };
     let server = start(service, options);

@@ -32,8 +32,10 @@ fn run(description: &ModelDescription, calls: &[(u64, Shape)], step: u64) -> Vec
             assert!(at <= now);
             match action {
                 Action::Start(id) => times[id as usize].0 = at,
-                Action::Finish(id) => {
+                Action::Finish(id, stages) => {
                     times[id as usize].1 = at;
+                    assert_eq!(stages.started_ns, times[id as usize].0);
+                    assert!(stages.started_ns <= stages.served_ns && stages.served_ns <= at);
                     done += 1;
                 }
             }
@@ -375,4 +377,41 @@ fn descriptions_that_cannot_work_are_refused() {
         ..usual()
     });
     assert_eq!(alone, ModelError::NvramWithoutDisk);
+}
+
+#[test]
+fn stages_say_where_each_planted_time_lies() {
+    let description = ModelDescription {
+        bandwidth_bytes_per_s: Some(1_000_000),
+        delay_ns: 5000 * US,
+        disk: Some(DiskDescription {
+            rate_bytes_per_s: 1_000_000,
+            ..DiskDescription::default()
+        }),
+        ..service(1, 300 * US)
+    };
+    let mut engine = Engine::new(description, 0);
+    for id in [0, 1] {
+        let request = Shape {
+            request_bytes: 100,
+            reply_bytes: 50,
+            ..shape(READ, id * 1000, 1000)
+        };
+        engine.arrive(id, request, 0);
+    }
+    let mut found = Vec::new();
+    while let Some((at, action)) = engine.act(u64::MAX) {
+        if let Action::Finish(_, stages) = action {
+            found.push((stages.way_in_ns, stages.started_ns, stages.served_ns, at));
+        }
+    }
+    // In: 100 us each, one behind the other. The one worker keeps a call through 300 us of service
+    // and 1 ms of disk. Out: 50 us, and the delay.
+    let wanted = [
+        [100, 100, 1400, 1400 + 50 + 5000],
+        [200, 1400, 2700, 2700 + 50 + 5000],
+    ];
+    let wanted =
+        wanted.map(|[way, start, served, at]| (way * US, start * US, served * US, at * US));
+    assert_eq!(found, wanted);
 }

@@ -37,8 +37,19 @@ pub struct Shape {
 pub enum Action {
     /// Run the call.
     Start(u64),
-    /// Send its reply.
-    Finish(u64),
+    /// Send its reply; what it went through.
+    Finish(u64, Stages),
+}
+
+/// Where a call was when, by the model's own clock: exact, however late the loop looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stages {
+    /// Time that the request took to come in, nanoseconds.
+    pub way_in_ns: u64,
+    /// When a worker took it.
+    pub started_ns: u64,
+    /// When the worker was done with it: service, disk and stalls are over.
+    pub served_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,7 +69,7 @@ pub struct Engine {
     random: Random,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     sequence: u64,
-    calls: HashMap<u64, Shape>,
+    calls: HashMap<u64, (Shape, Stages)>,
     busy_workers: u32,
     waiting: VecDeque<u64>,
     disk: Option<Disk>,
@@ -125,7 +136,11 @@ impl Engine {
             at_ns = self.way_in_free_ns.max(now_ns).saturating_add(way);
             self.way_in_free_ns = at_ns;
         }
-        self.calls.insert(call, shape);
+        let stages = Stages {
+            way_in_ns: at_ns - now_ns,
+            ..Stages::default()
+        };
+        self.calls.insert(call, (shape, stages));
         self.schedule(at_ns, Event::Arrived(call));
     }
 
@@ -160,8 +175,8 @@ impl Engine {
                     }
                 }
                 Event::Depart(call) => {
-                    self.calls.remove(&call);
-                    return Some((at_ns, Action::Finish(call)));
+                    let (_, stages) = self.calls.remove(&call).unwrap_or_default();
+                    return Some((at_ns, Action::Finish(call, stages)));
                 }
             }
         }
@@ -180,11 +195,14 @@ impl Engine {
     }
 
     fn shape(&self, call: u64) -> Shape {
-        self.calls.get(&call).copied().unwrap_or_default()
+        self.calls.get(&call).copied().unwrap_or_default().0
     }
 
     fn start(&mut self, call: u64, at_ns: u64) -> Action {
         self.busy_workers += 1;
+        if let Some((_, stages)) = self.calls.get_mut(&call) {
+            stages.started_ns = at_ns;
+        }
         let number = self.shape(call).procedure as usize % PROCEDURES;
         let mean = self.description.service_ns.get(number).copied();
         let mean = mean.unwrap_or_default();
@@ -306,6 +324,9 @@ impl Engine {
     }
 
     fn send(&mut self, call: u64, at_ns: u64) {
+        if let Some((_, stages)) = self.calls.get_mut(&call) {
+            stages.served_ns = at_ns;
+        }
         let mut leaves = at_ns;
         if let Some(rate) = self.description.bandwidth_bytes_per_s {
             let way = transfer_ns(self.shape(call).reply_bytes, rate);

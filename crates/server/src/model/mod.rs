@@ -20,7 +20,7 @@ mod nvram;
 mod random;
 
 pub use disk::{DiskDescription, QueueOrder};
-pub use engine::{Action, Engine, Shape};
+pub use engine::{Action, Engine, Shape, Stages};
 pub use random::Random;
 
 /// NFSv3 procedures.

@@ -1,14 +1,16 @@
 //! One TCP connection: its socket, what was read of it, what is to be written.
 
 use std::collections::VecDeque;
+use std::io;
 use std::net::{SocketAddr, TcpStream};
 
+use measure::clock::{Clock, MonotonicClock};
 use rustix::event::epoll::EventFlags;
 use wire::record::RecordDecoder;
 
 use super::outgoing::Outgoing;
 use super::{MAX_OUTSTANDING, MAX_OUTSTANDING_BYTES, MAX_QUEUED_BYTES, MAX_REQUEST_BYTES};
-use crate::record::CallRecord;
+use crate::record::{CallRecord, Reading, Recorder, Session};
 
 /// A connection.
 #[derive(Debug)]
@@ -21,8 +23,10 @@ pub struct Connection {
     pub serial: u64,
     /// Takes records out of the stream.
     pub decoder: RecordDecoder,
-    /// Bytes read but not looked at, because of back-pressure.
+    /// Bytes read but not looked at, because of back-pressure; they are of one read.
     pub held: Vec<u8>,
+    /// When that was, if it is to be recorded.
+    pub held_reading: Option<Reading>,
     /// Replies on their way.
     pub outgoing: Outgoing,
     /// Calls in work elsewhere.
@@ -30,7 +34,7 @@ pub struct Connection {
     /// What they cost, bytes.
     pub outstanding_bytes: usize,
     /// Records of replies that are not sent whole, with the end of each in the stream.
-    pub unsent: VecDeque<(u64, CallRecord)>,
+    pub unsent: VecDeque<(u64, (Session, CallRecord))>,
     /// What epoll watches for.
     pub interest: EventFlags,
     /// True if it waits to be flushed in this turn.
@@ -50,6 +54,7 @@ impl Connection {
             serial,
             decoder: RecordDecoder::new(MAX_REQUEST_BYTES),
             held: Vec::new(),
+            held_reading: None,
             outgoing: Outgoing::default(),
             outstanding: 0,
             outstanding_bytes: 0,
@@ -59,6 +64,28 @@ impl Connection {
             ending: false,
             heard_ns: now_ns,
         }
+    }
+
+    /// Sends what the socket takes; replies that are sent whole go to the recorder.
+    pub fn send(&mut self, recorder: &Recorder) -> io::Result<()> {
+        if self.unsent.is_empty() {
+            return self.outgoing.send(&self.stream).map(drop);
+        }
+        while self.outgoing.queued_bytes() > 0 {
+            // Before the kernel has it: the client may read it before we come back.
+            let sent_ns = MonotonicClock.now_ns();
+            let more = self.outgoing.write(&self.stream)?;
+            let sent = self.outgoing.stream_sent;
+            let whole = self.unsent.partition_point(|(end, _)| *end <= sent);
+            recorder.add(self.unsent.drain(..whole).map(|(_, (session, record))| {
+                let record = CallRecord { sent_ns, ..record };
+                (session, record)
+            }));
+            if !more {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// True if no more calls are to be taken from it for now.

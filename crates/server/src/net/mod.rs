@@ -66,8 +66,8 @@ pub struct ServerOptions {
     pub threads: usize,
     /// Causes to plant; `None` costs nothing.
     pub model: Option<ModelDescription>,
-    /// Where to keep a record of every call; `None` costs nothing.
-    pub recorder: Option<Arc<Recorder>>,
+    /// Where records of calls are kept while it is on.
+    pub recorder: Arc<Recorder>,
 }
 
 /// Why a server does not start or ended badly.

@@ -72,36 +72,46 @@ impl Outgoing {
     /// Writes as much as the socket takes; true if nothing is left.
     pub fn send(&mut self, mut socket: impl Write) -> io::Result<bool> {
         while self.queued_bytes > 0 {
-            let mut pieces = [IoSlice::new(&[]); MAX_PIECES];
-            let mut count = 0;
-            let mut at = self.heads_sent;
-            let mut skip = self.data_sent;
-            for (piece, segment) in pieces.iter_mut().zip(&self.segments) {
-                let bytes = match segment {
-                    Segment::Heads(length) => {
-                        let run = self.heads.get(at..at + length);
-                        at += length;
-                        run
-                    }
-                    Segment::Data(chunk) => chunk.as_bytes().get(skip..),
-                };
-                skip = 0;
-                *piece = IoSlice::new(bytes.unwrap_or_default());
-                count += 1;
-            }
-            let sent = match pieces.get(..count).unwrap_or_default() {
-                [only] => socket.write(only),
-                many => socket.write_vectored(many),
-            };
-            match sent {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(sent) => self.advance(sent),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-                Err(error) => return Err(error),
+            if !self.write(&mut socket)? {
+                return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    /// Writes once; false if the socket takes no more for now.
+    pub fn write(&mut self, mut socket: impl Write) -> io::Result<bool> {
+        let mut pieces = [IoSlice::new(&[]); MAX_PIECES];
+        let mut count = 0;
+        let mut at = self.heads_sent;
+        let mut skip = self.data_sent;
+        for (piece, segment) in pieces.iter_mut().zip(&self.segments) {
+            let bytes = match segment {
+                Segment::Heads(length) => {
+                    let run = self.heads.get(at..at + length);
+                    at += length;
+                    run
+                }
+                Segment::Data(chunk) => chunk.as_bytes().get(skip..),
+            };
+            skip = 0;
+            *piece = IoSlice::new(bytes.unwrap_or_default());
+            count += 1;
+        }
+        let sent = match pieces.get(..count).unwrap_or_default() {
+            [only] => socket.write(only),
+            many => socket.write_vectored(many),
+        };
+        match sent {
+            Ok(0) => Err(io::ErrorKind::WriteZero.into()),
+            Ok(sent) => {
+                self.advance(sent);
+                Ok(true)
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     fn advance(&mut self, mut sent: usize) {

@@ -7,7 +7,8 @@ use wire::rpc::Call;
 use wire::{Decode, Reader, programs};
 
 use super::pool::Finished;
-use crate::model::Shape;
+use crate::model::{Shape, Stages};
+use crate::record::Reading;
 use crate::reply_cache::CallKey;
 use crate::store::READ_BYTES_MAX;
 
@@ -33,14 +34,18 @@ pub struct Pending {
     pub key: Option<CallKey>,
     /// xid, program, procedure for the record.
     pub numbers: [u32; 3],
-    /// When its bytes were read.
-    pub received_ns: u64,
+    /// When its bytes were read, if it is to be recorded.
+    pub reading: Option<Reading>,
+    /// Size of its message, bytes.
+    pub message_bytes: usize,
     /// What it counts against the connection's limit, bytes.
     pub cost_bytes: usize,
     /// The reply, once there.
     pub finished: Option<Finished>,
     /// True once the model lets the reply go (always without a model).
     pub released: bool,
+    /// What the model made of it, once it lets the reply go.
+    pub stages: Option<Stages>,
 }
 
 /// Room for a reply besides READ data and directory pages, bytes.

@@ -26,6 +26,8 @@ pub struct Work {
     pub peer: SocketAddr,
     /// The whole message.
     pub message: Vec<u8>,
+    /// Whether the instants are wanted.
+    pub timed: bool,
 }
 
 /// What a worker made of a call.
@@ -39,9 +41,9 @@ pub struct Finished {
     pub payload: Payload,
     /// How it ended.
     pub outcome: Outcome,
-    /// When the procedure began.
+    /// When the procedure began; 0 if nobody wanted to know.
     pub started_ns: u64,
-    /// When the procedure ended.
+    /// When the procedure ended; 0 likewise.
     pub finished_ns: u64,
 }
 
@@ -67,13 +69,17 @@ pub struct Pool {
     threads: Vec<JoinHandle<()>>,
 }
 
+fn now_if(timed: bool) -> u64 {
+    if timed { MonotonicClock.now_ns() } else { 0 }
+}
+
 /// Runs a call here and now. `None` if the message is no call.
 pub fn execute(service: &Service, work: &Work) -> Option<Finished> {
     let Received::Call(call) = receive(&work.message) else {
         return None;
     };
     let (mut head, mut payload) = (Vec::with_capacity(256), Payload::new());
-    let started_ns = MonotonicClock.now_ns();
+    let started_ns = now_if(work.timed);
     let outcome = service.answer(work.peer, &call, &mut head, &mut payload);
     Some(Finished {
         call: work.call,
@@ -81,13 +87,13 @@ pub fn execute(service: &Service, work: &Work) -> Option<Finished> {
         payload,
         outcome,
         started_ns,
-        finished_ns: MonotonicClock.now_ns(),
+        finished_ns: now_if(work.timed),
     })
 }
 
 /// The answer to a call whose procedure panicked (its message is on standard error).
 fn failed(work: &Work) -> Finished {
-    let now_ns = MonotonicClock.now_ns();
+    let now_ns = now_if(work.timed);
     let xid = work
         .message
         .first_chunk()

@@ -39,10 +39,11 @@ impl World {
         let plain = start(&service, any, ServerOptions::default());
         let file = create(&mount(plain.addresses()[0], ""), b"f");
         plain.stop().unwrap();
-        let recorder = Arc::new(Recorder::new(1 << 16));
+        let recorder = Arc::new(Recorder::default());
+        recorder.begin(1 << 16);
         let options = ServerOptions {
             model: Some(model),
-            recorder: Some(Arc::clone(&recorder)),
+            recorder: Arc::clone(&recorder),
             ..ServerOptions::default()
         };
         let server = start(&service, any, options);

@@ -8,12 +8,12 @@ use measure::clock::{Clock, MonotonicClock};
 use super::super::counters::count;
 use super::super::pending::Origin;
 use super::super::{MAX_DATAGRAM_BYTES, MAX_DATAGRAMS, is_allowed};
-use super::{Loop, TAKEN_PER_TURN};
+use super::{Loop, TAKEN_PER_TURN, record_at_once};
 use wire::rpc::ReplyStatus;
 
 use crate::model::Engine;
 use crate::protocol::{Received, receive, refuse, runs_once};
-use crate::record::CallRecord;
+use crate::record::{CallRecord, Session};
 use crate::reply_cache::{CallKey, Seen};
 
 impl Loop {
@@ -48,7 +48,7 @@ impl Loop {
             Received::Call(call) => call,
             Received::Refused(xid, status) => {
                 refuse(xid, status, &mut reply);
-                self.send_datagram(socket, peer, &reply);
+                self.send_datagram(socket, peer, &reply, None);
                 return;
             }
             Received::Ignored => return count(&self.counters.ignored_messages),
@@ -66,7 +66,7 @@ impl Loop {
                 Seen::Answered(kept) => {
                     count(&self.counters.duplicates_answered);
                     reply.extend_from_slice(kept);
-                    self.send_datagram(socket, peer, &reply);
+                    self.send_datagram(socket, peer, &reply, None);
                     return;
                 }
             }
@@ -76,37 +76,42 @@ impl Loop {
             self.put_in_work(Origin::Datagram(socket), peer, message, key);
             return;
         }
-        let started_ns = MonotonicClock.now_ns();
+        let timed = self.reading.is_some() || self.pool.is_some();
+        let started_ns = if timed { MonotonicClock.now_ns() } else { 0 };
         let mut payload = std::mem::take(&mut self.payload);
         let outcome = self.service.answer(peer, &call, &mut reply, &mut payload);
         if let Some(key) = key {
             self.cache.finish(key, &reply, self.now_ns);
         }
-        let finished_ns = MonotonicClock.now_ns();
+        let finished_ns = if timed { MonotonicClock.now_ns() } else { 0 };
         self.at_once.took(finished_ns - started_ns);
         for chunk in payload.drain() {
             reply.extend_from_slice(chunk.as_bytes());
         }
         self.payload = payload;
         count(&self.counters.replies);
-        self.send_datagram(socket, peer, &reply);
-        if let Some(recorder) = &self.options.recorder {
-            recorder.add(CallRecord {
-                received_ns: self.now_ns,
-                started_ns,
-                finished_ns,
-                sent_ns: MonotonicClock.now_ns(),
-                xid: call.xid,
-                client: peer,
-                program: call.program,
-                procedure: call.procedure,
-                outcome,
-            });
-        }
+        let record = self.reading.map(|reading| {
+            let sizes = [message.len(), reply.len()];
+            let work = ([started_ns, finished_ns], outcome);
+            record_at_once(reading, peer, &call, sizes, work)
+        });
+        self.send_datagram(socket, peer, &reply, record);
         self.datagram = reply;
     }
 
-    pub(super) fn send_datagram(&mut self, socket: usize, peer: SocketAddr, reply: &[u8]) {
+    /// Sends a reply (one that the model loses has left, too); its record is then whole.
+    pub(super) fn send_datagram(
+        &mut self,
+        socket: usize,
+        peer: SocketAddr,
+        reply: &[u8],
+        record: Option<(Session, CallRecord)>,
+    ) {
+        if let Some((session, record)) = record {
+            let sent_ns = MonotonicClock.now_ns();
+            let whole = CallRecord { sent_ns, ..record };
+            self.options.recorder.add([(session, whole)]);
+        }
         let mut copies = 1;
         if let Some(model) = &mut self.model {
             if model.loses() {

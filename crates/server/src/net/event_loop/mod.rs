@@ -21,8 +21,8 @@ use super::pending::{Origin, Pending, shape_of};
 use super::pool::{Finished, Pool, Work, execute};
 use super::{READ_BUFFER_BYTES, ServerOptions, Sockets};
 use crate::model::{Action, Engine};
-use crate::protocol::{Received, Service, receive};
-use crate::record::CallRecord;
+use crate::protocol::{Outcome, Received, Service, receive};
+use crate::record::{CallRecord, Reading, Session};
 use crate::reply_cache::{CallKey, ReplyCache};
 use crate::store::Payload;
 
@@ -59,6 +59,8 @@ pub(super) struct Loop {
     payload: Payload,
     datagram: Vec<u8>,
     now_ns: u64,
+    /// When the bytes in hand were read, if they are to be recorded.
+    reading: Option<Reading>,
 }
 
 impl Loop {
@@ -108,6 +110,7 @@ impl Loop {
             payload: Payload::new(),
             datagram: Vec::new(),
             now_ns,
+            reading: None,
         })
     }
 
@@ -143,12 +146,22 @@ impl Loop {
         Ok(())
     }
 
-    /// Bytes were read. Records want the moment: a turn's own may be many calls ago, before these
-    /// bytes were even sent.
+    /// Bytes were read. Records want the moment, and so does the model (whether or not there are
+    /// records): a turn's own may be many calls ago, before these bytes were even sent.
     fn look_at_the_clock(&mut self) {
-        if self.options.recorder.is_some() {
-            self.now_ns = MonotonicClock.now_ns();
+        let session = self.options.recorder.session();
+        if session.is_none() && self.model.is_none() {
+            self.reading = None;
+            return;
         }
+        let now_ns = MonotonicClock.now_ns();
+        if self.model.is_some() {
+            self.now_ns = now_ns;
+        }
+        self.reading = session.map(|session| Reading {
+            session,
+            received_ns: now_ns,
+        });
     }
 
     fn timeout(&self) -> Option<Timespec> {
@@ -191,10 +204,12 @@ impl Loop {
             message: message.to_vec(),
             key,
             numbers: [call.xid, call.program, call.procedure],
-            received_ns: self.now_ns,
+            reading: self.reading,
+            message_bytes: message.len(),
             cost_bytes,
             finished: None,
             released: self.model.is_none(),
+            stages: None,
         };
         self.pending.insert(number, pending);
         match &mut self.model {
@@ -212,6 +227,7 @@ impl Loop {
             call: number,
             peer: pending.peer,
             message: std::mem::take(&mut pending.message),
+            timed: pending.reading.is_some(),
         };
         match &self.pool {
             Some(pool) => pool.submit(work),
@@ -230,9 +246,10 @@ impl Loop {
         } {
             match action {
                 Action::Start(number) => self.start(number),
-                Action::Finish(number) => {
+                Action::Finish(number, stages) => {
                     if let Some(pending) = self.pending.get_mut(&number) {
                         pending.released = true;
+                        pending.stages = Some(stages);
                     }
                     self.reply_if_ready(number);
                 }
@@ -285,27 +302,12 @@ impl Loop {
             return;
         };
         count(&self.counters.replies);
-        let [xid, program, procedure] = pending.numbers;
-        let mut record = CallRecord {
-            received_ns: pending.received_ns,
-            started_ns: done.started_ns,
-            finished_ns: done.finished_ns,
-            sent_ns: 0,
-            xid,
-            client: pending.peer,
-            program,
-            procedure,
-            outcome: done.outcome,
-        };
+        let record = record_of(&pending, &done);
         match pending.origin {
             Origin::Datagram(socket) => {
                 self.datagrams_in_work -= 1;
                 done.head.extend(done.payload.to_vec());
-                self.send_datagram(socket, pending.peer, &done.head);
-                if let Some(recorder) = &self.options.recorder {
-                    record.sent_ns = MonotonicClock.now_ns();
-                    recorder.add(record);
-                }
+                self.send_datagram(socket, pending.peer, &done.head, record);
             }
             Origin::Connection(index, serial) => {
                 let slot = self.connections.get_mut(index).and_then(Option::as_mut);
@@ -318,7 +320,7 @@ impl Loop {
                 connection
                     .outgoing
                     .record(&mut done.payload, |out, _| out.extend_from_slice(head));
-                if self.options.recorder.is_some() {
+                if let Some(record) = record {
                     let end = connection.outgoing.stream_queued;
                     connection.unsent.push_back((end, record));
                 }
@@ -345,4 +347,58 @@ fn mark_dirty(dirty: &mut Vec<usize>, connection: &mut Connection, index: usize)
         connection.dirty = true;
         dirty.push(index);
     }
+}
+
+/// What is known of a call before its reply is sent, if it is to be recorded. A model's instants
+/// are its own: what it was told to take lies where it was planted. The real procedure may take
+/// longer than the modelled one, never shorter.
+fn record_of(pending: &Pending, done: &Finished) -> Option<(Session, CallRecord)> {
+    let reading = pending.reading?;
+    let [xid, program, procedure] = pending.numbers;
+    let stages = pending.stages;
+    let served_ns = stages.map_or(0, |stages| stages.served_ns);
+    let record = CallRecord {
+        received_ns: reading.received_ns + stages.map_or(0, |stages| stages.way_in_ns),
+        started_ns: stages.map_or(done.started_ns, |stages| stages.started_ns),
+        finished_ns: done.finished_ns.max(served_ns),
+        sent_ns: 0,
+        xid,
+        client: pending.peer,
+        program,
+        procedure,
+        call_bytes: record_bytes(pending.message_bytes),
+        reply_bytes: record_bytes(done.head.len() + done.payload.len()),
+        outcome: done.outcome,
+    };
+    Some((reading.session, record))
+}
+
+/// The same of a call that was answered where it was read: sizes of call and reply, when the
+/// procedure began and ended, and how.
+fn record_at_once(
+    reading: Reading,
+    client: SocketAddr,
+    call: &Call<'_>,
+    [call_bytes, reply_bytes]: [usize; 2],
+    ([started_ns, finished_ns], outcome): ([u64; 2], Outcome),
+) -> (Session, CallRecord) {
+    let record = CallRecord {
+        received_ns: reading.received_ns,
+        started_ns,
+        finished_ns,
+        sent_ns: 0,
+        xid: call.xid,
+        client,
+        program: call.program,
+        procedure: call.procedure,
+        call_bytes: record_bytes(call_bytes),
+        reply_bytes: record_bytes(reply_bytes),
+        outcome,
+    };
+    (reading.session, record)
+}
+
+/// Size of a message for its record: all are far below 4 GiB.
+fn record_bytes(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
 }

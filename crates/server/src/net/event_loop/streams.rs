@@ -7,14 +7,14 @@ use std::os::fd::OwnedFd;
 use measure::clock::{Clock, MonotonicClock};
 use rustix::event::epoll;
 use rustix::io::Errno;
+use wire::record::MARK_BYTES;
 
 use super::super::connection::Connection;
 use super::super::counters::count;
 use super::super::pending::Origin;
 use super::super::{MAX_CONNECTIONS, is_allowed};
-use super::{Loop, TAKEN_PER_TURN, TOKEN_CONNECTION, mark_dirty};
+use super::{Loop, TAKEN_PER_TURN, TOKEN_CONNECTION, mark_dirty, record_at_once};
 use crate::protocol::{Received, receive, refuse, runs_once};
-use crate::record::CallRecord;
 use crate::reply_cache::{CallKey, Seen};
 
 /// Open for nothing, to be closed when there is no other descriptor left.
@@ -170,6 +170,7 @@ impl Loop {
             if connection.is_blocked() {
                 count(&self.counters.back_pressure);
                 connection.held.extend_from_slice(rest);
+                connection.held_reading = self.reading;
                 break;
             }
             match decoder.feed(rest) {
@@ -239,8 +240,8 @@ impl Loop {
             connection.outstanding_bytes += cost;
             return;
         }
-        let recording = self.options.recorder.is_some();
-        let timed = recording || self.pool.is_some();
+        let timed = self.reading.is_some() || self.pool.is_some();
+        let queued_before = connection.outgoing.stream_queued;
         let started_ns = if timed { MonotonicClock.now_ns() } else { 0 };
         let (service, cache, now_ns) = (&self.service, &mut self.cache, self.now_ns);
         let peer = connection.peer;
@@ -257,19 +258,12 @@ impl Loop {
         count(&self.counters.replies);
         let finished_ns = if timed { MonotonicClock.now_ns() } else { 0 };
         self.at_once.took(finished_ns - started_ns);
-        if recording {
-            let record = CallRecord {
-                received_ns: self.now_ns,
-                started_ns,
-                finished_ns,
-                sent_ns: 0,
-                xid: call.xid,
-                client: peer,
-                program: call.program,
-                procedure: call.procedure,
-                outcome,
-            };
+        if let Some(reading) = self.reading {
             let end = connection.outgoing.stream_queued;
+            let framed_bytes = usize::try_from(end - queued_before).unwrap_or(usize::MAX);
+            let sizes = [message.len(), framed_bytes.saturating_sub(MARK_BYTES)];
+            let work = ([started_ns, finished_ns], outcome);
+            let record = record_at_once(reading, peer, &call, sizes, work);
             connection.unsent.push_back((end, record));
         }
     }
@@ -281,24 +275,14 @@ impl Loop {
                 continue;
             };
             connection.dirty = false;
-            if connection.outgoing.send(&connection.stream).is_err() {
+            if connection.send(&self.options.recorder).is_err() {
                 count(&self.counters.broken_connections);
                 self.close(index);
                 continue;
             }
-            if let Some(recorder) = &self.options.recorder {
-                let sent = connection.outgoing.stream_sent;
-                let sent_ns = MonotonicClock.now_ns();
-                while let Some(&(end, record)) = connection.unsent.front() {
-                    if end > sent {
-                        break;
-                    }
-                    connection.unsent.pop_front();
-                    recorder.add(CallRecord { sent_ns, ..record });
-                }
-            }
             if !connection.held.is_empty() && !connection.is_blocked() {
                 let held = std::mem::take(&mut connection.held);
+                self.reading = connection.held_reading.take();
                 mark_dirty(&mut self.dirty, connection, index);
                 self.take_bytes(index, &held);
                 continue;
