@@ -84,7 +84,7 @@ def main() -> None:
     size_bytes = parse_size_bytes("64M" if asked.small else asked.size)
     repetitions = 2 if asked.small else asked.repetitions
     rates: dict[tuple[str, str], list[float]] = {}
-    cases = ("", "rsize=64k,wsize=64k", "nconnect=4")
+    cases = ("", "rsize=64k,wsize=64k", "rsize=4k,wsize=4k", "nconnect=4")
     through = passthroughs(asked.passthrough_ll)
     places = [LOCAL, *through, *cases]
     order = random.Random(asked.seed)

@@ -7,12 +7,11 @@
 //! overlapping WRITE is in flight. Pieces are numbered in the order of their writes, so that
 //! whoever waits for what was written before does not wait for what is written after.
 
-use std::collections::BTreeMap;
-
 use wire::nfs3::writeverf3;
 
 use super::gathering::{Gathering, Run};
-use super::pieces::{Overlay, Piece, overlapping};
+use super::pieces::{Overlay, Piece};
+use super::place::{Holds, Place};
 use super::settling::Waiter;
 use crate::engine::SharedBytes;
 use crate::error::CallError;
@@ -23,6 +22,12 @@ struct Uncommitted {
     verifier: writeverf3,
     /// The COMMIT under way was sent after this piece's WRITE was answered.
     covered: bool,
+}
+
+impl Holds for Uncommitted {
+    fn piece(&self) -> &Piece {
+        &self.piece
+    }
 }
 
 /// The four places, the error that sticks, and who waits.
@@ -39,11 +44,9 @@ pub(super) struct Dirty {
     pub commit_rounds: usize,
     /// Somebody looks after what the server wants later.
     pub patient: bool,
-    in_flight: BTreeMap<u64, Piece>,
-    uncommitted: BTreeMap<u64, Uncommitted>,
-    unsent: BTreeMap<u64, Piece>,
-    in_flight_bytes: u64,
-    kept_bytes: u64,
+    in_flight: Place<Piece>,
+    uncommitted: Place<Uncommitted>,
+    unsent: Place<Piece>,
     error: Option<CallError>,
     /// The server said "later" (NFS3ERR_JUKEBOX) to something unsent.
     later: bool,
@@ -51,7 +54,7 @@ pub(super) struct Dirty {
 
 impl Dirty {
     pub fn in_flight_bytes(&self) -> u64 {
-        self.in_flight_bytes
+        self.in_flight.bytes()
     }
 
     /// Takes bytes to be sent when there are `limit` in a row, or when somebody waits for them.
@@ -102,24 +105,22 @@ impl Dirty {
 
     /// Whether a piece numbered below `before` was not answered yet.
     pub fn any_unanswered(&self, before: u64) -> bool {
-        let old = |piece: &Piece| piece.number < before;
-        self.in_flight.values().any(old) || self.unsent.values().any(old)
+        self.in_flight.any_before(before) || self.unsent.any_before(before)
     }
 
     /// Whether a piece numbered below `before` is not committed.
     pub fn any_uncommitted(&self, before: u64) -> bool {
-        let mut kept = self.uncommitted.values();
-        kept.any(|kept| kept.piece.number < before)
+        self.uncommitted.any_before(before)
     }
 
     /// Nothing is kept, and nothing is under way.
     pub fn is_clean(&self) -> bool {
-        self.kept_bytes == 0 && self.in_flight.is_empty() && self.gathered.is_empty()
+        self.kept_bytes() == 0 && self.in_flight.is_empty() && self.gathered.is_empty()
     }
 
     /// Whether the only thing to be done is one WRITE of what is gathered.
     pub fn only_gathered(&self) -> bool {
-        self.gathered.is_one() && self.kept_bytes == 0 && self.in_flight.is_empty()
+        self.gathered.is_one() && self.kept_bytes() == 0 && self.in_flight.is_empty()
     }
 
     /// Takes a piece that may be sent now, and marks it as in flight.
@@ -127,22 +128,27 @@ impl Dirty {
         if self.error.is_some() || self.later {
             return None;
         }
-        let mut pieces = self.unsent.values();
-        let free = pieces.find(|piece| !self.is_in_flight(piece.offset, piece.end()))?;
-        let crowded = self.in_flight_bytes + free.data.len() as u64 > limit_bytes;
-        if crowded && self.any_in_flight() {
+        let crowded = |piece: &Piece| {
+            self.any_in_flight() && self.in_flight_bytes() + piece.data.len() as u64 > limit_bytes
+        };
+        // Asked of the first before one is looked for: most pieces may wait for WRITEs in flight.
+        if self.unsent.values().next().is_some_and(crowded) {
+            return None;
+        }
+        let may = |piece: &&Piece| !self.is_in_flight(piece.offset, piece.end());
+        let free = self.unsent.values().find(may)?;
+        if crowded(free) {
             return None;
         }
         let offset = free.offset;
-        let piece = self.unsent.remove(&offset)?;
-        self.kept_bytes -= piece.data.len() as u64;
+        let piece = self.unsent.remove(offset)?;
         self.begin(piece.clone());
         Some(piece)
     }
 
     /// Bytes uncommitted or unsent.
     pub fn kept_bytes(&self) -> u64 {
-        self.kept_bytes
+        self.uncommitted.bytes() + self.unsent.bytes()
     }
 
     /// Bytes that wait for their neighbours.
@@ -151,9 +157,7 @@ impl Dirty {
     }
 
     pub fn is_in_flight(&self, from: u64, to: u64) -> bool {
-        overlapping(&self.in_flight, from, to, Piece::end)
-            .next()
-            .is_some()
+        self.in_flight.overlapping(from, to).next().is_some()
     }
 
     /// All that was written to a range and is not surely on the server; `None` if nothing is.
@@ -162,22 +166,15 @@ impl Dirty {
         self.queue(reached, usize::MAX);
         let ends = [
             self.gathered.end(),
-            self.in_flight.values().next_back().map(Piece::end),
-            self.uncommitted.values().next_back().map(|k| k.piece.end()),
-            self.unsent.values().next_back().map(Piece::end),
+            self.in_flight.end(),
+            self.uncommitted.end(),
+            self.unsent.end(),
         ];
         let end = ends.into_iter().flatten().max()?;
-        let find = |map: &BTreeMap<u64, Piece>| -> Vec<Piece> {
-            let keys = overlapping(map, from, to, Piece::end);
-            keys.filter_map(|key| map.get(&key).cloned()).collect()
-        };
-        let kept = overlapping(&self.uncommitted, from, to, |kept| kept.piece.end());
-        let mut pieces: Vec<Piece> = kept
-            .filter_map(|key| self.uncommitted.get(&key).map(|kept| kept.piece.clone()))
-            .collect();
+        let mut pieces: Vec<Piece> = found(&self.uncommitted, from, to);
         // What waits for an overlapping WRITE to be answered is newer than it.
-        pieces.extend(find(&self.in_flight));
-        pieces.extend(find(&self.unsent));
+        pieces.extend(found(&self.in_flight, from, to));
+        pieces.extend(found(&self.unsent, from, to));
         Some(Overlay { pieces, end })
     }
 
@@ -187,25 +184,20 @@ impl Dirty {
 
     /// Newer data replace this range in all that is kept.
     pub fn supersede(&mut self, from: u64, to: u64) {
-        let keys: Vec<u64> =
-            overlapping(&self.uncommitted, from, to, |kept| kept.piece.end()).collect();
+        let keys: Vec<u64> = self.uncommitted.overlapping(from, to).collect();
         for key in keys {
-            let Some(old) = self.uncommitted.remove(&key) else {
+            let Some(old) = self.uncommitted.remove(key) else {
                 continue;
             };
-            self.kept_bytes -= old.piece.data.len() as u64;
             for piece in old.piece.without(from, to).into_iter().flatten() {
-                self.kept_bytes += piece.data.len() as u64;
-                let kept = Uncommitted { piece, ..old };
-                self.uncommitted.insert(kept.piece.offset, kept);
+                self.uncommitted.insert(Uncommitted { piece, ..old });
             }
         }
-        let keys: Vec<u64> = overlapping(&self.unsent, from, to, Piece::end).collect();
+        let keys: Vec<u64> = self.unsent.overlapping(from, to).collect();
         for key in keys {
-            let Some(old) = self.unsent.remove(&key) else {
+            let Some(old) = self.unsent.remove(key) else {
                 continue;
             };
-            self.kept_bytes -= old.data.len() as u64;
             for piece in old.without(from, to).into_iter().flatten() {
                 self.keep_unsent(piece);
             }
@@ -214,26 +206,21 @@ impl Dirty {
 
     /// A WRITE of the piece is on its way.
     pub fn begin(&mut self, piece: Piece) {
-        self.in_flight_bytes += piece.data.len() as u64;
-        self.in_flight.insert(piece.offset, piece);
+        self.in_flight.insert(piece);
     }
 
     /// The WRITE of the piece at `offset` has ended.
     pub fn end(&mut self, offset: u64) {
-        if let Some(piece) = self.in_flight.remove(&offset) {
-            self.in_flight_bytes -= piece.data.len() as u64;
-        }
+        self.in_flight.remove(offset);
     }
 
     /// The server has the piece, not yet on stable storage.
     pub fn keep_uncommitted(&mut self, piece: Piece, verifier: writeverf3) {
-        self.kept_bytes += piece.data.len() as u64;
-        let kept = Uncommitted {
+        self.uncommitted.insert(Uncommitted {
             piece,
             verifier,
             covered: false,
-        };
-        self.uncommitted.insert(kept.piece.offset, kept);
+        });
     }
 
     /// As [`Dirty::keep_uncommitted`], but for what newer data, not sent yet, have replaced.
@@ -245,9 +232,9 @@ impl Dirty {
 
     /// What of a piece newer data, which wait for its answer, do not replace.
     fn not_replaced(&self, piece: Piece) -> Vec<Piece> {
-        let keys = overlapping(&self.unsent, piece.offset, piece.end(), Piece::end);
+        let keys = self.unsent.overlapping(piece.offset, piece.end());
         let newer: Vec<(u64, u64)> = keys
-            .filter_map(|key| self.unsent.get(&key).map(|new| (new.offset, new.end())))
+            .filter_map(|key| self.unsent.get(key).map(|new| (new.offset, new.end())))
             .collect();
         let mut left = vec![piece];
         for (from, to) in newer {
@@ -259,8 +246,7 @@ impl Dirty {
 
     /// The piece has to be sent again.
     pub fn keep_unsent(&mut self, piece: Piece) {
-        self.kept_bytes += piece.data.len() as u64;
-        self.unsent.insert(piece.offset, piece);
+        self.unsent.insert(piece);
     }
 
     /// The server asked for patience with the piece.
@@ -289,9 +275,8 @@ impl Dirty {
     /// Takes a piece that has to be sent again.
     #[cfg(test)]
     pub fn take_unsent(&mut self) -> Option<Piece> {
-        let (_, piece) = self.unsent.pop_first()?;
-        self.kept_bytes -= piece.data.len() as u64;
-        Some(piece)
+        let offset = self.unsent.values().next()?.offset;
+        self.unsent.remove(offset)
     }
 
     #[cfg(test)]
@@ -326,13 +311,14 @@ impl Dirty {
     }
 
     fn take_covered(&mut self) -> Vec<Uncommitted> {
-        let all = std::mem::take(&mut self.uncommitted);
-        let (covered, rest): (BTreeMap<_, _>, _) =
-            all.into_iter().partition(|(_, kept)| kept.covered);
-        self.uncommitted = rest;
-        let covered: Vec<_> = covered.into_values().collect();
-        let bytes: u64 = covered.iter().map(|k| k.piece.data.len() as u64).sum();
-        self.kept_bytes -= bytes;
+        let mut covered = Vec::new();
+        for kept in std::mem::take(&mut self.uncommitted) {
+            if kept.covered {
+                covered.push(kept);
+            } else {
+                self.uncommitted.insert(kept);
+            }
+        }
         covered
     }
 
@@ -348,6 +334,13 @@ impl Dirty {
     pub fn take_error(&mut self) -> Option<CallError> {
         self.error.take()
     }
+}
+
+/// The pieces of a place that reach into a range.
+fn found<T: Holds>(place: &Place<T>, from: u64, to: u64) -> Vec<Piece> {
+    let keys = place.overlapping(from, to);
+    keys.filter_map(|key| place.get(key).map(|held| held.piece().clone()))
+        .collect()
 }
 
 #[cfg(test)]

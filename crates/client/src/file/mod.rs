@@ -31,6 +31,7 @@
 mod dirty;
 mod gathering;
 mod pieces;
+mod place;
 mod reading;
 mod settling;
 mod writing;
