@@ -1,0 +1,136 @@
+//! The verdict on a point: may its figures be taken for the server's?
+//!
+//! Two kinds of reasons. The server's answers were not what they ought to be, or it went away: then
+//! the point did not do the work it names. Or the generator was itself the limit: then its figures
+//! are the generator's. An overloaded *server* is no reason: its point shows what it shows.
+
+use serde::Serialize;
+
+use crate::report::Report;
+
+/// Lateness (p99) that is always allowed, ns: twice the pacing error that the generator is made
+/// for (100 us at 50,000 operations a second on an idle core).
+pub const LATE_ALLOWED_NS: u64 = 200_000;
+/// Lateness (p99) that is allowed as a share of the responses' p99: lateness is part of a response,
+/// and more than a quarter of the tail would be the generator's own.
+pub const LATE_SHARE: f64 = 0.25;
+/// CPU (without spinning) of a thread in its window: above it, the thread waits for its core, and
+/// a faster server would not show.
+pub const CPU_SHARE: f64 = 0.9;
+/// Share of operations that found nothing free: above it the mix is no longer the one asked for.
+pub const NOT_DRAWN_SHARE: f64 = 0.01;
+
+/// Why a point does not count.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Reason {
+    /// Stable word: `unexpected`, `unsupported`, `server_gone`, `server_restarted`, `stopped`,
+    /// `nothing_answered`, `generator_late`, `generator_cpu`, `generator_queue`, `not_drawn`,
+    /// `accounting`.
+    pub kind: &'static str,
+    /// The same in a sentence, with its figures.
+    pub text: String,
+}
+
+/// All reasons against a report; none if its figures are the server's.
+pub fn reasons(report: &Report) -> Vec<Reason> {
+    let mut all = Vec::new();
+    let mut add = |kind, text| all.push(Reason { kind, text });
+    answers(report, &mut add);
+    generator(report, &mut add);
+    if report.little.residual_ns != 0 {
+        let text = format!(
+            "Little's law is broken by {} ns: an operation was lost or counted twice \
+             (please report this)",
+            report.little.residual_ns
+        );
+        add("accounting", text);
+    }
+    all
+}
+
+fn answers(report: &Report, add: &mut impl FnMut(&'static str, String)) {
+    match report.ended {
+        "silent" => {
+            let text = format!(
+                "the server answered nothing for {} s and counts as gone",
+                report.plan.silence_limit_s
+            );
+            add("server_gone", text);
+        }
+        "stopped" => add("stopped", "the point was stopped before its end".to_owned()),
+        _ => {}
+    }
+    for fault in report.unexpected.iter().filter(|fault| fault.unsupported) {
+        let text = format!(
+            "the server does not support {} ({}, {} times): take it out of the mix",
+            fault.operation, fault.what, fault.count
+        );
+        add("unsupported", text);
+    }
+    let others = report.unexpected.iter().filter(|fault| !fault.unsupported);
+    let others: Vec<String> = others
+        .map(|fault| format!("{} {} {}", fault.count, fault.operation, fault.what))
+        .collect();
+    if !others.is_empty() {
+        let first = report.first_unexpected.as_deref().unwrap_or("unknown");
+        let text = format!(
+            "unexpected answers: {}; the first: {first}",
+            others.join(", ")
+        );
+        add("unexpected", text);
+    }
+    if report.verifier_changes > 0 {
+        let text = format!(
+            "the server was restarted (its write verifier changed {} times): what was written \
+             unstable before may be lost",
+            report.verifier_changes
+        );
+        add("server_restarted", text);
+    }
+    if report.answered == 0 {
+        add(
+            "nothing_answered",
+            "nothing was answered in the measured window".to_owned(),
+        );
+    }
+}
+
+fn generator(report: &Report, add: &mut impl FnMut(&'static str, String)) {
+    let late_ns = report.late.p99_ns.unwrap_or(0);
+    let tail_ns = report.response.p99_ns.unwrap_or(0);
+    let allowed_ns = LATE_ALLOWED_NS.max((tail_ns as f64 * LATE_SHARE) as u64);
+    if late_ns > allowed_ns {
+        let text = format!(
+            "the generator was late: 1 % of the operations were handed over more than {} us after \
+             they could have been (allowed: {} us)",
+            late_ns / 1000,
+            allowed_ns / 1000
+        );
+        add("generator_late", text);
+    }
+    for (index, thread) in report.threads.iter().enumerate() {
+        if thread.cpu_share > CPU_SHARE {
+            let text = format!(
+                "generator thread {index} used {:.0} % of a core (allowed: {:.0} %): use more \
+                 threads, or several processes",
+                thread.cpu_share * 100.0,
+                CPU_SHARE * 100.0
+            );
+            add("generator_cpu", text);
+        }
+    }
+    if report.not_sent_with_free_slots > 0 {
+        let text = format!(
+            "{} operations were not sent although the server had room for them",
+            report.not_sent_with_free_slots
+        );
+        add("generator_queue", text);
+    }
+    if report.not_drawn as f64 > report.arrivals as f64 * NOT_DRAWN_SHARE {
+        let text = format!(
+            "{} of {} operations found no file that was free: take a larger file set",
+            report.not_drawn, report.arrivals
+        );
+        add("not_drawn", text);
+    }
+}

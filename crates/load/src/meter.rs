@@ -1,0 +1,309 @@
+//! What one thread measures: responses, lateness, series, and the integral of what is under way.
+//!
+//! An operation is *in the system* from its planned instant to the end of its reply. Two sums are
+//! kept apart: the integral of the number in the system over the window (changed at each arrival
+//! and each end), and the responses of those that ended in the window. By Little's law they are
+//! equal but for what lies over the window's edges, which is kept too: so the law holds exactly,
+//! in whole nanoseconds, or something was lost.
+
+use measure::{HistogramError, LatencyHistogram, Series};
+
+use crate::exchange::Moved;
+use crate::fault::Faults;
+use crate::operation::{OPERATIONS, Operation};
+use crate::targets::Call;
+
+/// When a point begins, is measured, and ends; nanoseconds of the monotonic clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Times {
+    pub start_ns: u64,
+    pub window_start_ns: u64,
+    pub window_end_ns: u64,
+    pub end_ns: u64,
+}
+
+impl Times {
+    /// Nanoseconds of [from, to) within the window.
+    fn overlap(&self, from_ns: u64, to_ns: u64) -> u64 {
+        let from = from_ns.max(self.window_start_ns);
+        to_ns.min(self.window_end_ns).saturating_sub(from)
+    }
+
+    fn in_window(&self, at_ns: u64) -> bool {
+        (self.window_start_ns..self.window_end_ns).contains(&at_ns)
+    }
+}
+
+/// Figures of one operation.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct OperationFigures {
+    /// Calls made, the whole time.
+    pub calls: u64,
+    /// Calls that ended, the whole time, and those of them that ended as they ought to.
+    pub ended: u64,
+    pub expected: u64,
+    /// Ended as they ought to, within the window.
+    pub measured: u64,
+    pub not_drawn: u64,
+    pub responses: Option<Box<LatencyHistogram>>,
+}
+
+/// The number in the system, and Little's sums.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Population {
+    pub level: u64,
+    since_ns: u64,
+    /// Integral of the level over the window.
+    pub area_ns: i128,
+    /// Responses that ended in the window.
+    pub responses_ns: i128,
+    /// Parts of these before the window.
+    pub before_ns: i128,
+    /// Parts within the window of those that ended behind it, or never.
+    pub after_ns: i128,
+}
+
+impl Population {
+    fn advance(&mut self, times: &Times, now_ns: u64) {
+        if now_ns > self.since_ns {
+            self.area_ns += i128::from(times.overlap(self.since_ns, now_ns)) * self.level as i128;
+            self.since_ns = now_ns;
+        }
+    }
+
+    /// One more, since `planned_ns`, as it is noticed now.
+    pub fn arrive(&mut self, times: &Times, planned_ns: u64, now_ns: u64) {
+        self.advance(times, now_ns);
+        self.area_ns += i128::from(times.overlap(planned_ns, now_ns));
+        self.level += 1;
+    }
+
+    /// One less.
+    pub fn leave(&mut self, times: &Times, planned_ns: u64, ended_ns: u64) {
+        self.advance(times, ended_ns);
+        // Noticed late: it was counted as here for too long.
+        self.area_ns -= i128::from(times.overlap(ended_ns, self.since_ns));
+        self.level = self.level.saturating_sub(1);
+        if times.in_window(ended_ns) {
+            self.responses_ns += i128::from(ended_ns) - i128::from(planned_ns);
+            let before = i128::from(times.window_start_ns) - i128::from(planned_ns);
+            self.before_ns += before.max(0);
+        } else {
+            self.censored(times, planned_ns, ended_ns);
+        }
+    }
+
+    /// One that is still there when nothing is counted any more.
+    pub fn remain(&mut self, times: &Times, planned_ns: u64) {
+        self.advance(times, times.window_end_ns);
+        self.censored(times, planned_ns, u64::MAX);
+    }
+
+    fn censored(&mut self, times: &Times, planned_ns: u64, ended_ns: u64) {
+        if ended_ns >= times.window_end_ns {
+            self.after_ns += i128::from(times.overlap(planned_ns, times.window_end_ns));
+        }
+    }
+
+    pub fn add(&mut self, other: &Self) {
+        self.area_ns += other.area_ns;
+        self.responses_ns += other.responses_ns;
+        self.before_ns += other.before_ns;
+        self.after_ns += other.after_ns;
+    }
+
+    /// 0, or Little's law does not hold.
+    pub fn residual_ns(&self) -> i128 {
+        self.area_ns - (self.responses_ns - self.before_ns + self.after_ns)
+    }
+}
+
+/// Everything that one thread measures.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    pub times: Times,
+    pub operations: Vec<OperationFigures>,
+    pub population: Population,
+    /// Planned (or slot free) to handed over, within the window.
+    pub late: LatencyHistogram,
+    pub faults: Faults,
+    pub answered: Series,
+    /// Responses as bytes: their sum in each interval.
+    pub responses: Series,
+    pub planned: Series,
+    /// Arrivals within the window.
+    pub arrivals: u64,
+    pub not_sent: u64,
+    /// Not sent though fewer than the most were under way.
+    pub not_sent_free: u64,
+    pub read_bytes: u64,
+    pub written_bytes: u64,
+    pub verified_bytes: u64,
+    /// Never answered, or never handed over, when the point ended.
+    pub unanswered: u64,
+    pub unsent: u64,
+    /// Under way, or waiting for a slot, when the window ended; and the oldest planned instant.
+    pub left_at_window_end: u64,
+    pub oldest_at_window_end_ns: Option<u64>,
+}
+
+impl Meter {
+    pub fn new(times: Times, interval_ns: u64) -> Result<Self, HistogramError> {
+        let series = || Series::new(times.start_ns, interval_ns);
+        Ok(Meter {
+            times,
+            operations: vec![OperationFigures::default(); OPERATIONS],
+            population: Population::default(),
+            late: LatencyHistogram::new()?,
+            faults: Faults::default(),
+            answered: series(),
+            responses: series(),
+            planned: series(),
+            arrivals: 0,
+            not_sent: 0,
+            not_sent_free: 0,
+            read_bytes: 0,
+            written_bytes: 0,
+            verified_bytes: 0,
+            unanswered: 0,
+            unsent: 0,
+            left_at_window_end: 0,
+            oldest_at_window_end_ns: None,
+        })
+    }
+
+    pub fn figures(&mut self, operation: Operation) -> Option<&mut OperationFigures> {
+        self.operations.get_mut(operation.index())
+    }
+
+    /// An arrival, whether it will be sent or not.
+    #[inline]
+    pub fn arrive(&mut self, planned_ns: u64) {
+        self.planned.record(planned_ns, 0);
+        self.arrivals += u64::from(self.times.in_window(planned_ns));
+    }
+
+    /// An arrival that found no place to wait.
+    #[cold]
+    pub fn refuse(&mut self, planned_ns: u64, slots_free: bool) {
+        if self.times.in_window(planned_ns) {
+            self.not_sent += 1;
+            self.not_sent_free += u64::from(slots_free);
+        }
+    }
+
+    /// An operation was handed over `late_ns` after it could have been.
+    #[inline]
+    pub fn handed(&mut self, at_ns: u64, due_ns: u64) {
+        if self.times.in_window(at_ns) {
+            self.late.record(at_ns.saturating_sub(due_ns).max(1)); // the histogram begins at 1
+        }
+    }
+
+    /// An operation's reply was as it ought to be.
+    #[inline]
+    pub fn expected(
+        &mut self,
+        call: &Call,
+        ended_ns: u64,
+        moved: &Moved,
+    ) -> Result<(), HistogramError> {
+        let measured = self.times.in_window(ended_ns);
+        let response_ns = ended_ns.saturating_sub(call.planned_ns);
+        let bytes = u64::from(moved.read) + u64::from(moved.written);
+        self.answered.record(ended_ns, bytes);
+        self.responses.record(ended_ns, response_ns);
+        let Some(figures) = self.operations.get_mut(call.operation.index()) else {
+            return Ok(());
+        };
+        figures.expected += 1;
+        if !measured {
+            return Ok(());
+        }
+        figures.measured += 1;
+        let histogram = match &mut figures.responses {
+            Some(histogram) => histogram,
+            none => none.insert(Box::new(LatencyHistogram::new()?)),
+        };
+        histogram.record(response_ns);
+        self.read_bytes += u64::from(moved.read);
+        self.written_bytes += u64::from(moved.written);
+        self.verified_bytes += u64::from(moved.verified);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMES: Times = Times {
+        start_ns: 0,
+        window_start_ns: 1000,
+        window_end_ns: 5000,
+        end_ns: 6000,
+    };
+
+    /// Random stays, told in the order and with the delays of a loop; all sums by brute force.
+    #[test]
+    fn littles_law_holds_exactly_however_late_things_are_noticed() {
+        let mut random = fastrand::Rng::with_seed(4);
+        for _ in 0..300 {
+            let mut events = Vec::new(); // (noticed, planned, end or none)
+            let mut stays = Vec::new();
+            for _ in 0..random.usize(0..40) {
+                let planned = random.u64(0..6000);
+                let end = planned + random.u64(1..3000);
+                let answered = random.u8(..) < 200;
+                events.push((planned + random.u64(0..50), planned, None));
+                if answered {
+                    // Its arrival was noticed first.
+                    let (noticed, ..) = events[events.len() - 1];
+                    let end = end.max(noticed);
+                    events.push((end + random.u64(0..50), planned, Some(end)));
+                    stays.push((planned, Some(end)));
+                } else {
+                    stays.push((planned, None));
+                }
+            }
+            events.sort_by_key(|(noticed, _, end)| (*noticed, end.is_some()));
+            let mut population = Population::default();
+            for (noticed, planned, end) in events {
+                match end {
+                    None => population.arrive(&TIMES, planned, noticed),
+                    Some(end) => population.leave(&TIMES, planned, end),
+                }
+            }
+            for (planned, _) in stays.iter().filter(|(_, end)| end.is_none()) {
+                population.remain(&TIMES, *planned);
+            }
+            population.advance(&TIMES, 20_000);
+            let area: i128 = stays
+                .iter()
+                .map(|(planned, end)| {
+                    let end = end.unwrap_or(u64::MAX);
+                    (1000..5000).filter(|t| (*planned..end).contains(t)).count() as i128
+                })
+                .sum();
+            assert_eq!(population.area_ns, area);
+            let inside = |end: &Option<u64>| end.is_some_and(|end| (1000..5000).contains(&end));
+            let ended: i128 = stays
+                .iter()
+                .filter(|(_, end)| inside(end))
+                .map(|(planned, end)| i128::from(end.unwrap() - planned))
+                .sum();
+            assert_eq!(population.responses_ns, ended);
+            assert_eq!(population.residual_ns(), 0);
+        }
+    }
+
+    #[test]
+    fn a_lost_end_breaks_the_law() {
+        let mut population = Population::default();
+        population.arrive(&TIMES, 1000, 1000);
+        population.arrive(&TIMES, 2000, 2000);
+        population.leave(&TIMES, 1000, 3000);
+        population.advance(&TIMES, 6000);
+        assert_eq!(population.residual_ns(), 3000, "2000 to 5000 is nobody's");
+    }
+}

@@ -1,0 +1,91 @@
+//! The procedures that a mix may hold, and how they stand in tables.
+
+use wire::nfs3::procedure;
+
+/// Places of a table by operation: the procedures' numbers (RFC 1813 section 3.3).
+pub const OPERATIONS: usize = 22;
+
+macro_rules! operations {
+    ($($name:ident = $number:ident, $text:literal;)*) => {
+        /// An NFSv3 procedure that the generator can make.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Operation {
+            $(#[doc = $text] $name,)*
+        }
+
+        impl Operation {
+            /// All of them, by number.
+            pub const ALL: &'static [Operation] = &[$(Operation::$name,)*];
+
+            /// Number on the wire.
+            #[inline]
+            pub const fn procedure(self) -> u32 {
+                match self { $(Operation::$name => procedure::$number,)* }
+            }
+
+            /// The RFC's name.
+            pub const fn name(self) -> &'static str {
+                match self { $(Operation::$name => stringify!($number),)* }
+            }
+        }
+    };
+}
+
+operations! {
+    Null = NULL, "Nothing.";
+    GetAttr = GETATTR, "Attributes of a file.";
+    SetAttr = SETATTR, "Size of a file that grew, else mode and time of any.";
+    Lookup = LOOKUP, "A file's name, or one that is not there.";
+    Access = ACCESS, "Rights on a file.";
+    ReadLink = READLINK, "Text of a symbolic link.";
+    Read = READ, "Bytes of a file.";
+    Write = WRITE, "Bytes of a file, or behind its end.";
+    Create = CREATE, "An empty file of the scratch directories.";
+    Remove = REMOVE, "An empty file of the scratch directories.";
+    ReadDir = READDIR, "First names of a directory.";
+    ReadDirPlus = READDIRPLUS, "First names of a directory, with attributes and handles.";
+    FsStat = FSSTAT, "Space of the file system.";
+    FsInfo = FSINFO, "Limits of the server.";
+    PathConf = PATHCONF, "Limits of names.";
+    Commit = COMMIT, "Makes a file's unstable bytes safe.";
+}
+
+impl Operation {
+    /// Place in a table of [`OPERATIONS`].
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.procedure() as usize
+    }
+
+    /// The operation of a name, in any case.
+    pub fn parse(name: &str) -> Option<Self> {
+        let same = |operation: &&Self| operation.name().eq_ignore_ascii_case(name);
+        Self::ALL.iter().find(same).copied()
+    }
+
+    /// All names, for an error's text.
+    pub fn names() -> String {
+        let names: Vec<&str> = Self::ALL.iter().map(|operation| operation.name()).collect();
+        names.join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_numbers() {
+        for operation in Operation::ALL {
+            let number = operation.procedure();
+            let name = wire::programs::procedure_name(wire::programs::NFS, 3, number);
+            assert_eq!(name, Some(operation.name()));
+            assert_eq!(
+                Operation::parse(&operation.name().to_lowercase()),
+                Some(*operation)
+            );
+            assert!(operation.index() < OPERATIONS);
+        }
+        assert_eq!(Operation::parse("MKNOD"), None);
+    }
+}

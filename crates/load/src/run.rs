@@ -1,0 +1,315 @@
+//! One point: threads up, load on, watched, threads down, added up.
+
+use std::num::NonZeroU64;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use client::Engine;
+use client::record::{RecordReader, RpcRecord};
+use measure::clock::realtime_ns;
+use measure::{Clock, Random};
+
+use crate::error::LoadError;
+use crate::exchange::World;
+use crate::meter::{Meter, Times};
+use crate::plan::{Checked, LoadPlan, Stability};
+use crate::prepare::{Prepared, PreparedMount, caller};
+use crate::progress::{Observer, Progress, TICK_NS};
+use crate::report::{Report, Sums};
+use crate::source::{Processes, Schedule, Share, Source};
+use crate::targets::{Habits, Targets};
+use crate::worker::{Board, Done, Ending, State, Worker};
+
+/// Between the threads' start and the load's: all of them wait for the same instant.
+const START_NS: u64 = 20_000_000;
+
+/// Where records of single calls can be taken, also while a point runs.
+#[derive(Debug, Default)]
+pub struct Records(Mutex<Vec<RecordReader>>);
+
+impl Records {
+    /// Moves what is there to `out`; returns how many were lost so far because nobody took them.
+    pub fn drain(&self, out: &mut Vec<RpcRecord>) -> u64 {
+        let readers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        readers.iter().map(|reader| reader.drain(out)).sum()
+    }
+
+    fn add(&self, reader: RecordReader) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(reader);
+    }
+
+    fn clear(&self) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
+    }
+}
+
+/// Measures one point. The file set is used up: prepare it again before the next one, which cuts
+/// what has grown.
+///
+/// # Errors
+/// [`LoadError`] if it could not be begun; what servers do while it runs is in the report.
+pub fn run<C: Clock + Clone>(
+    prepared: Prepared,
+    clock: &C,
+    records: &Records,
+    observer: &mut dyn Observer,
+) -> Result<Report, LoadError> {
+    records.clear();
+    let plan = &prepared.checked.plan;
+    let board = Board::default();
+    let engines = connect(&prepared, clock, records)?;
+    let seconds = |seconds: f64| (seconds * 1e9) as u64;
+    let realtime_ns = realtime_ns() + START_NS;
+    let start_ns = clock.now_ns() + START_NS;
+    let window_start_ns = start_ns + seconds(plan.warm_up_s);
+    let window_end_ns = window_start_ns + seconds(plan.measure_s);
+    let times = Times {
+        start_ns,
+        window_start_ns,
+        window_end_ns,
+        end_ns: window_end_ns + seconds(plan.cool_down_s),
+    };
+    let interval_ns = seconds(plan.series_interval_s);
+    let mut workers = Vec::new();
+    for (index, engine) in engines.into_iter().enumerate() {
+        let meter = Meter::new(times, interval_ns)?;
+        workers.push(worker(&prepared, index, engine, meter, &board)?);
+    }
+    let done = watch(workers, (&board, times), clock, observer)?;
+    let mut sums = Sums::new(times, interval_ns)?;
+    for done in done {
+        if let Some(why) = done.system_error {
+            let what = "a generator thread failed";
+            return Err(LoadError::System { what, why });
+        }
+        sums.add(done)?;
+    }
+    Ok(sums.report(&prepared, realtime_ns)?)
+}
+
+/// The mount of a thread.
+fn mount_of(prepared: &Prepared, thread: usize) -> Result<(usize, &PreparedMount), LoadError> {
+    let index = thread % prepared.mounts.len().max(1);
+    let mount = prepared.mounts.get(index).ok_or(LoadError::System {
+        what: "no mount",
+        why: "the plan has no servers".to_owned(),
+    })?;
+    Ok((index, mount))
+}
+
+/// Operations under way at once in one thread.
+fn outstanding_of(checked: &Checked, thread: usize) -> u32 {
+    let plan = &checked.plan;
+    let index = u32::try_from(thread).unwrap_or(u32::MAX);
+    match &plan.load {
+        LoadPlan::Open {
+            outstanding_max, ..
+        } => {
+            let of = plan.threads;
+            Share { index, of }.part(*outstanding_max)
+        }
+        LoadPlan::Closed {
+            clients, processes, ..
+        } => share(checked, thread).part(clients.saturating_mul(*processes)),
+    }
+}
+
+/// A thread among those of all parts.
+fn share(checked: &Checked, thread: usize) -> Share {
+    let plan = &checked.plan;
+    let index = u32::try_from(thread).unwrap_or(u32::MAX);
+    Share {
+        index: plan.part.index * plan.threads + index,
+        of: plan.part.of * plan.threads,
+    }
+}
+
+fn connect<C: Clock + Clone>(
+    prepared: &Prepared,
+    clock: &C,
+    records: &Records,
+) -> Result<Vec<Engine<C>>, LoadError> {
+    let checked = &prepared.checked;
+    let threads = checked.plan.threads as usize;
+    let mut engines = Vec::new();
+    for thread in 0..threads {
+        let (_, mount) = mount_of(prepared, thread)?;
+        let mut options = mount.options.clone();
+        // What waits, waits here, where it is counted; never in the engine's queue.
+        options.max_requests = outstanding_of(checked, thread).max(1);
+        let engine = Engine::connect(mount.address, &options, clock.clone());
+        let mut engine = engine.map_err(|source| LoadError::Connect {
+            server: mount.server.clone(),
+            source,
+        })?;
+        engine.set_caller(caller(checked));
+        if checked.plan.record_calls > 0 {
+            let room = checked.plan.record_calls.div_ceil(threads);
+            records.add(engine.record_every_call(room));
+        }
+        engines.push(engine);
+    }
+    Ok(engines)
+}
+
+fn worker<'w, C: Clock>(
+    prepared: &'w Prepared,
+    thread: usize,
+    engine: Engine<C>,
+    meter: Meter,
+    board: &'w Board,
+) -> Result<Worker<'w, C>, LoadError> {
+    let checked = &prepared.checked;
+    let plan = &checked.plan;
+    let (mount_index, mount) = mount_of(prepared, thread)?;
+    let share = share(checked, thread);
+    let mut random = Random::new(plan.seed, &[1, u64::from(share.index)]);
+    let outstanding_max = outstanding_of(checked, thread);
+    let start_ns = meter.times.start_ns;
+    let rate = plan.load.rate_ops_per_s();
+    let source = match &plan.load {
+        LoadPlan::Open { arrivals, .. } => Source::Open(Schedule::new(
+            (start_ns, rate),
+            *arrivals,
+            share,
+            &mut random,
+        )),
+        LoadPlan::Closed {
+            clients,
+            processes,
+            think,
+            ..
+        } => {
+            let all = f64::from(clients.saturating_mul(*processes));
+            let cycle_ns = all / rate * 1e9;
+            Source::Closed(Processes::new(
+                (start_ns, cycle_ns),
+                outstanding_max,
+                *think,
+                &mut random,
+            ))
+        }
+    };
+    let habits = Habits {
+        append_share: plan.append_share,
+        missing_share: plan.lookup_missing_share,
+        verify_share: plan.verify_share,
+        growth_share: plan.file_set.growth_share,
+        unstable: plan.stability == Stability::Unstable,
+    };
+    let servers = u32::try_from(prepared.mounts.len()).unwrap_or(1).max(1);
+    let of_server = plan.threads / servers;
+    let index = u32::try_from(thread).unwrap_or(0) / servers + plan.part.index * of_server;
+    let targets = Targets::new(
+        mount,
+        (mount_index, &checked.layout),
+        (index, checked.workers_of_server()),
+        (checked.reads.as_ref(), checked.writes.as_ref()),
+        habits,
+    );
+    if targets.files.is_empty() {
+        return Err(LoadError::plan(
+            "file_set",
+            checked.layout.accessed_files,
+            "one of the threads has no file to work on",
+            "Take a larger file set, a larger accessed_share, or fewer threads.",
+        ));
+    }
+    Ok(Worker {
+        engine,
+        world: World {
+            mount,
+            layout: &checked.layout,
+            content: &prepared.content,
+            stability: plan.stability,
+            calibration: plan.file_set.calibration,
+        },
+        targets,
+        mix: &checked.mix,
+        source,
+        random,
+        meter,
+        board,
+        outstanding_max,
+        silence_ns: (plan.silence_limit_s * 1e9) as u64,
+        state: State::default(),
+    })
+}
+
+/// Runs the threads to their end, telling the observer and obeying it.
+fn watch<C: Clock>(
+    workers: Vec<Worker<'_, C>>,
+    (board, times): (&Board, Times),
+    clock: &C,
+    observer: &mut dyn Observer,
+) -> Result<Vec<Done>, LoadError> {
+    std::thread::scope(|scope| {
+        let watcher = std::thread::current();
+        let mut threads = Vec::new();
+        for (index, worker) in workers.into_iter().enumerate() {
+            let watcher = watcher.clone();
+            let body = move || {
+                measure::thread::leave_signals_to_others();
+                // Waits end when they are due, not up to 50 us later; refused, it only paces worse.
+                let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+                let done = worker.run();
+                if done.ending != Ending::Complete {
+                    board.stop.store(true, Ordering::Relaxed);
+                }
+                watcher.unpark();
+                done
+            };
+            let named = std::thread::Builder::new().name(format!("load-{index}"));
+            match named.spawn_scoped(scope, body) {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    board.stop.store(true, Ordering::Relaxed);
+                    return Err(LoadError::System {
+                        what: "a generator thread cannot be started",
+                        why: error.to_string(),
+                    });
+                }
+            }
+        }
+        while !threads
+            .iter()
+            .all(std::thread::ScopedJoinHandle::is_finished)
+        {
+            if !observer.tick(&progress(board, times, clock.now_ns())) {
+                board.stop.store(true, Ordering::Relaxed);
+            }
+            std::thread::park_timeout(Duration::from_nanos(TICK_NS));
+        }
+        let join = |thread: std::thread::ScopedJoinHandle<'_, Done>| {
+            thread.join().map_err(|_| LoadError::System {
+                what: "a generator thread ended by a defect",
+                why: "its message is on standard error".to_owned(),
+            })
+        };
+        threads.into_iter().map(join).collect()
+    })
+}
+
+fn progress(board: &Board, times: Times, now_ns: u64) -> Progress {
+    let phase = match now_ns {
+        now if now < times.window_start_ns => "warm_up",
+        now if now < times.window_end_ns => "measure",
+        now if now < times.end_ns => "cool_down",
+        _ => "drain",
+    };
+    Progress::Run {
+        phase,
+        elapsed_ns: now_ns.saturating_sub(times.start_ns),
+        total_ns: times.end_ns - times.start_ns,
+        answered: board.answered.load(Ordering::Relaxed),
+        unexpected: board.unexpected.load(Ordering::Relaxed),
+        outstanding: board.outstanding.load(Ordering::Relaxed),
+    }
+}

@@ -1,0 +1,464 @@
+//! One generator thread: an engine, its files, and a loop that never waits for an answer it does
+//! not need.
+//!
+//! A turn: arrivals that are due join a queue; while slots are free they are drawn, encoded and
+//! handed to the engine; one `poll` sends them all, waits until the next instant of interest, and
+//! takes the replies, each of which is checked where it lies.
+//!
+//! Pacing: the thread's timer slack is 1 ns, the wait ends [`SPIN_NS`] early, and the rest is
+//! spent looking at sockets without waiting. That costs up to [`SPIN_NS`] of CPU for each gap
+//! between operations (all of a core above some 30,000 operations a second); how much it was is
+//! measured, and does not count as work in the guard.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use client::record::Counters;
+use client::{Completion, Engine};
+use measure::{Clock, HistogramError, Random, ThreadUsage};
+
+use crate::exchange::World;
+use crate::fault::Fault;
+use crate::layout::Name;
+use crate::meter::Meter;
+use crate::operation::Operation;
+use crate::source::Source;
+use crate::targets::{Call, Targets};
+use crate::weights::Weights;
+
+/// Time before a planned instant from which on a thread does not sleep: waking takes about as
+/// long on a machine with idle cores.
+pub const SPIN_NS: u64 = 30_000;
+/// Operations handed over before they are sent: bounds how long the first waits for the last.
+const MAX_BATCH: usize = 64;
+/// Arrivals that wait for a slot in one thread; further ones are counted as not sent.
+pub const MAX_WAITING: usize = 1 << 16;
+/// Longest sleep: how soon a request to stop is seen.
+const MAX_SLEEP_NS: u64 = 50_000_000;
+
+/// What all threads share with whoever watches.
+#[derive(Debug, Default)]
+pub(crate) struct Board {
+    pub stop: AtomicBool,
+    pub answered: AtomicU64,
+    pub unexpected: AtomicU64,
+    pub outstanding: AtomicU64,
+}
+
+/// How a thread's loop ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Complete,
+    Stopped,
+    /// Nothing was answered for too long.
+    Silent,
+}
+
+/// What one thread hands over.
+pub(crate) struct Done {
+    pub meter: Meter,
+    pub ending: Ending,
+    /// CPU within the window, and the window as the thread met it.
+    pub usage: ThreadUsage,
+    pub window_ns: u64,
+    pub spin_ns: u64,
+    pub touched: (u64, u64),
+    pub counters: Counters,
+    pub verifier_changes: u64,
+    pub system_error: Option<String>,
+}
+
+pub(crate) struct Worker<'w, C: Clock> {
+    pub engine: Engine<C>,
+    pub world: World<'w>,
+    pub targets: Targets,
+    pub mix: &'w Weights<Operation>,
+    pub source: Source,
+    pub random: Random,
+    pub meter: Meter,
+    pub board: &'w Board,
+    pub outstanding_max: u32,
+    pub silence_ns: u64,
+    pub state: State,
+}
+
+/// What changes from turn to turn.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    slots: Vec<Call>,
+    free: Vec<u32>,
+    outstanding: u32,
+    waiting: VecDeque<(u64, u32)>,
+    /// Instants from which on what is handed over now could have been.
+    batch: Vec<u64>,
+    /// When a slot became free last while none was.
+    free_since_ns: u64,
+    answered_ns: u64,
+    verifier: Option<[u8; 8]>,
+    verifier_changes: u64,
+    spin_ns: u64,
+    /// The same, where the window ended.
+    spun_ns: u64,
+    begun: Option<(u64, ThreadUsage)>,
+    ended: Option<(u64, ThreadUsage)>,
+    /// What the board was told: answers, unexpected ones, under way.
+    told: (u64, u64, u64),
+    broken: Option<HistogramError>,
+}
+
+impl<C: Clock> Worker<'_, C> {
+    /// Runs until the point's end, a request to stop, or silence.
+    pub fn run(mut self) -> Done {
+        let times = self.meter.times;
+        self.state.answered_ns = times.start_ns;
+        self.state.free_since_ns = times.start_ns;
+        let mut system_error = None;
+        let ending = loop {
+            let now_ns = self.engine.clock().now_ns();
+            self.cross(now_ns);
+            if let Some(ending) = self.ending(now_ns) {
+                break ending;
+            }
+            self.take_due(now_ns);
+            self.hand_over(now_ns);
+            if let Err(error) = self.turn(times.end_ns) {
+                system_error = Some(format!("epoll: {error}"));
+                break Ending::Stopped;
+            }
+        };
+        let ending = match (ending, &system_error) {
+            (Ending::Complete, None) => self.drain(),
+            (ending, _) => ending,
+        };
+        self.finish(ending, system_error)
+    }
+
+    fn ending(&self, now_ns: u64) -> Option<Ending> {
+        if self.board.stop.load(Ordering::Relaxed) || self.state.broken.is_some() {
+            return Some(Ending::Stopped);
+        }
+        let silent_ns = now_ns.saturating_sub(self.state.answered_ns);
+        if self.state.outstanding > 0 && silent_ns > self.silence_ns {
+            return Some(Ending::Silent);
+        }
+        (now_ns >= self.meter.times.end_ns).then_some(Ending::Complete)
+    }
+
+    /// Notes CPU and what is left where the window begins and ends.
+    fn cross(&mut self, now_ns: u64) {
+        let times = self.meter.times;
+        let state = &mut self.state;
+        if state.begun.is_none() && now_ns >= times.window_start_ns {
+            state.begun = Some((now_ns, ThreadUsage::now()));
+            state.spin_ns = 0;
+        }
+        if state.ended.is_some() || now_ns < times.window_end_ns {
+            return;
+        }
+        state.ended = Some((now_ns, ThreadUsage::now()));
+        state.spun_ns = state.spin_ns;
+        let under_way = self.under_way();
+        let planned = self
+            .state
+            .waiting
+            .iter()
+            .map(|(planned, _)| *planned)
+            .chain(under_way);
+        let mine = planned.filter(|planned| *planned < times.window_end_ns);
+        let (count, oldest) = mine.fold((0, u64::MAX), |(n, old), at| (n + 1, old.min(at)));
+        self.meter.left_at_window_end = count;
+        self.meter.oldest_at_window_end_ns = (count > 0).then_some(oldest);
+    }
+
+    /// Planned instants of what is under way.
+    fn under_way(&self) -> impl Iterator<Item = u64> + '_ {
+        let mut busy = vec![true; self.state.slots.len()];
+        for slot in &self.state.free {
+            if let Some(place) = busy.get_mut(*slot as usize) {
+                *place = false;
+            }
+        }
+        let calls = self.state.slots.iter().zip(busy);
+        calls
+            .filter(|(_, busy)| *busy)
+            .map(|(call, _)| call.planned_ns)
+    }
+
+    /// Arrivals that are due join the queue, as far as it has room.
+    fn take_due(&mut self, now_ns: u64) {
+        while let Some((planned_ns, process)) = self.source.take_due(now_ns, &mut self.random) {
+            self.meter.arrive(planned_ns);
+            if self.state.waiting.len() >= MAX_WAITING {
+                let free = self.state.outstanding < self.outstanding_max;
+                self.meter.refuse(planned_ns, free);
+                continue;
+            }
+            let times = self.meter.times;
+            self.meter.population.arrive(&times, planned_ns, now_ns);
+            self.state.waiting.push_back((planned_ns, process));
+        }
+    }
+
+    /// Draws, encodes and hands over while slots are free.
+    fn hand_over(&mut self, now_ns: u64) {
+        while self.state.outstanding < self.outstanding_max && self.state.batch.len() < MAX_BATCH {
+            let Some((planned_ns, process)) = self.state.waiting.pop_front() else {
+                return;
+            };
+            let Some(operation) = self.mix.draw(&mut self.random) else {
+                return;
+            };
+            let Some(call) = self.targets.draw(operation, &mut self.random) else {
+                self.give_up(operation, (planned_ns, process), now_ns);
+                continue;
+            };
+            let call = Call {
+                planned_ns,
+                process,
+                ..call
+            };
+            self.submit(call, now_ns);
+        }
+    }
+
+    /// Nothing was free for an operation: it is counted, and its process goes on.
+    #[cold]
+    fn give_up(&mut self, operation: Operation, (planned_ns, process): (u64, u32), now_ns: u64) {
+        let times = self.meter.times;
+        let in_window = (times.window_start_ns..times.window_end_ns).contains(&planned_ns);
+        if let Some(figures) = self.meter.figures(operation) {
+            figures.not_drawn += u64::from(in_window);
+        }
+        self.meter.population.leave(&times, planned_ns, now_ns);
+        self.source.ended(process, now_ns, 0, &mut self.random);
+    }
+
+    #[inline]
+    fn submit(&mut self, call: Call, now_ns: u64) {
+        let state = &mut self.state;
+        let slot = match state.free.pop() {
+            Some(slot) => slot,
+            None => {
+                state.slots.push(call);
+                u32::try_from(state.slots.len() - 1).unwrap_or(u32::MAX)
+            }
+        };
+        if let Some(place) = state.slots.get_mut(slot as usize) {
+            *place = call;
+        }
+        let token = u64::from(slot);
+        let taken = self
+            .world
+            .submit(&mut self.engine, &call, &self.targets, token);
+        if let Some(figures) = self.meter.figures(call.operation) {
+            figures.calls += u64::from(taken.is_ok());
+        }
+        match taken {
+            Ok(()) => {
+                state.outstanding += 1;
+                state.batch.push(call.planned_ns.max(state.free_since_ns));
+            }
+            Err(error) => {
+                state.free.push(slot);
+                let kind = (call.operation, Fault::of(&error));
+                self.meter.faults.add(kind, now_ns, || error.to_string());
+                self.targets.release(&call, false);
+                let times = self.meter.times;
+                self.meter.population.leave(&times, call.planned_ns, now_ns);
+                self.source.ended(call.process, now_ns, 0, &mut self.random);
+            }
+        }
+    }
+
+    /// Sends, waits until something is to be done, takes replies.
+    fn turn(&mut self, end_ns: u64) -> Result<(), rustix::io::Errno> {
+        let now_ns = self.engine.clock().now_ns();
+        let idle = self.state.batch.is_empty();
+        for due_ns in self.state.batch.drain(..) {
+            self.meter.handed(now_ns, due_ns);
+        }
+        let full = self.state.outstanding >= self.outstanding_max;
+        let more = !full && !self.state.waiting.is_empty();
+        let wait_ns = if more {
+            0
+        } else {
+            self.wait_ns(now_ns, end_ns)
+        };
+        let spins = wait_ns <= SPIN_NS;
+        if spins && idle && self.state.outstanding == 0 {
+            let until_ns = now_ns + wait_ns;
+            while self.engine.clock().now_ns() < until_ns {
+                std::hint::spin_loop();
+            }
+            self.state.spin_ns += wait_ns;
+            return Ok(());
+        }
+        let sleep_ns = if spins { 0 } else { wait_ns - SPIN_NS };
+        let taken = self.poll(Duration::from_nanos(sleep_ns))?;
+        if spins && idle && taken == 0 {
+            self.state.spin_ns += self.engine.clock().now_ns().saturating_sub(now_ns);
+        }
+        Ok(())
+    }
+
+    /// Time until the next instant of interest.
+    fn wait_ns(&self, now_ns: u64, end_ns: u64) -> u64 {
+        let times = self.meter.times;
+        let edges = [times.window_start_ns, times.window_end_ns, end_ns];
+        let ahead = edges.into_iter().filter(|edge| *edge > now_ns);
+        let next = ahead.chain(self.source.next_ns()).min().unwrap_or(end_ns);
+        next.saturating_sub(now_ns).min(MAX_SLEEP_NS)
+    }
+
+    /// One poll of the engine; returns how many calls ended.
+    fn poll(&mut self, timeout: Duration) -> Result<u64, rustix::io::Errno> {
+        let Worker {
+            engine,
+            world,
+            targets,
+            source,
+            random,
+            meter,
+            state,
+            ..
+        } = self;
+        let full = state.outstanding >= self.outstanding_max;
+        let mut taken = 0;
+        engine.poll(Some(timeout), &mut |end| {
+            if full && taken == 0 {
+                state.free_since_ns = end.times.completed_ns;
+            }
+            taken += 1;
+            end_call(end, world, (targets, source, random), meter, state);
+        })?;
+        if taken > 0 {
+            let (faults, under_way) = (meter.faults.total(), u64::from(state.outstanding));
+            let grown = under_way.wrapping_sub(state.told.2);
+            self.board.answered.fetch_add(taken, Ordering::Relaxed);
+            self.board
+                .unexpected
+                .fetch_add(faults - state.told.1, Ordering::Relaxed);
+            self.board.outstanding.fetch_add(grown, Ordering::Relaxed); // modulo 2^64
+            state.told = (state.told.0 + taken, faults, under_way);
+        }
+        Ok(taken)
+    }
+
+    /// After the end: what is under way may still be answered.
+    fn drain(&mut self) -> Ending {
+        loop {
+            let now_ns = self.engine.clock().now_ns();
+            self.cross(now_ns);
+            if self.state.outstanding == 0 {
+                return Ending::Complete;
+            }
+            match self.ending(now_ns) {
+                Some(Ending::Complete) | None => {}
+                Some(ending) => return ending,
+            }
+            if self.poll(Duration::from_nanos(MAX_SLEEP_NS)).is_err() {
+                return Ending::Stopped;
+            }
+        }
+    }
+
+    fn finish(mut self, ending: Ending, system_error: Option<String>) -> Done {
+        let times = self.meter.times;
+        let left: Vec<u64> = self.under_way().collect();
+        self.meter.unanswered = left.len() as u64;
+        self.meter.unsent = self.state.waiting.len() as u64;
+        let unsent = self.state.waiting.iter().map(|(planned, _)| *planned);
+        for planned_ns in unsent.chain(left) {
+            self.meter.population.remain(&times, planned_ns);
+        }
+        self.engine.record_counters_only(); // the records go to their reader
+        let counters = *self.engine.counters();
+        let now = (self.engine.clock().now_ns(), ThreadUsage::now());
+        let begun = self.state.begun.unwrap_or(now);
+        let ended = self.state.ended.unwrap_or(now);
+        let broken = self.state.broken.take().map(|error| error.to_string());
+        Done {
+            ending,
+            usage: ended.1.since(&begun.1),
+            window_ns: ended.0.saturating_sub(begun.0),
+            spin_ns: self.state.spun_ns,
+            touched: self.targets.touched(),
+            counters,
+            verifier_changes: self.state.verifier_changes,
+            system_error: system_error.or(broken),
+            meter: self.meter,
+        }
+    }
+}
+
+/// A call ended: check it, measure it, let its process go on.
+#[inline]
+fn end_call(
+    end: Completion<'_>,
+    world: &World<'_>,
+    (targets, source, random): (&mut Targets, &mut Source, &mut Random),
+    meter: &mut Meter,
+    state: &mut State,
+) {
+    let slot = u32::try_from(end.token).unwrap_or(u32::MAX);
+    let Some(call) = state.slots.get(slot as usize).copied() else {
+        return;
+    };
+    let ended_ns = end.times.completed_ns;
+    let checked = world.check(&call, targets, end.result);
+    targets.release(&call, checked.is_ok());
+    state.free.push(slot);
+    state.outstanding = state.outstanding.saturating_sub(1);
+    let times = meter.times;
+    meter.population.leave(&times, call.planned_ns, ended_ns);
+    if let Some(figures) = meter.figures(call.operation) {
+        figures.ended += 1;
+    }
+    match checked {
+        Ok(moved) => {
+            state.answered_ns = ended_ns;
+            if let Some(verifier) = moved.verifier {
+                let before = state.verifier.replace(verifier);
+                state.verifier_changes += u64::from(before.is_some_and(|old| old != verifier));
+            }
+            if let Err(error) = meter.expected(&call, ended_ns, &moved) {
+                state.broken = Some(error);
+            }
+        }
+        Err(fault) => {
+            if !matches!(fault, Fault::TimedOut | Fault::Unsendable) {
+                state.answered_ns = ended_ns;
+            }
+            let example = || describe(&call, targets, world);
+            meter.faults.add((call.operation, fault), ended_ns, example);
+        }
+    }
+    let response_ns = ended_ns.saturating_sub(call.planned_ns);
+    source.ended(call.process, ended_ns, response_ns, random);
+}
+
+/// What an operation was about, for the first unexpected answer.
+#[cold]
+fn describe(call: &Call, targets: &Targets, world: &World<'_>) -> String {
+    match call.operation {
+        Operation::Create | Operation::Remove => {
+            Name::scratch(targets.scratch_number(call.item)).to_string()
+        }
+        Operation::ReadLink => {
+            let link = world.mount.links.get(call.item as usize);
+            link.map_or_else(String::new, |(number, _)| Name::link(*number).to_string())
+        }
+        Operation::ReadDir | Operation::ReadDirPlus => {
+            Name::directory(u64::from(call.item)).to_string()
+        }
+        _ => {
+            let name = targets.files.get(call.item as usize);
+            let name = name.map_or_else(String::new, |file| Name::file(file.number).to_string());
+            match call.count {
+                0 => name,
+                count => format!("{name} [{count} bytes at {}]", call.offset),
+            }
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! An embedded server in this process, and plans for it.
+#![allow(dead_code, clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use load::plan::Plan;
+use load::{Prepared, Records, Report};
+use measure::MonotonicClock;
+use serde_json::{Value, json};
+use server::model::ModelDescription;
+use server::net::{RunningServer, ServerOptions};
+use server::protocol::{Export, ExportOptions, Service};
+use server::record::{CallRecord, Recorder};
+use server::store::memory::MemoryStore;
+use server::store::null::NullStore;
+use server::store::{Payload, Store};
+use server::{Caller, Handle, HandleKey};
+
+pub const SFS3: [(&str, f64); 13] = [
+    ("LOOKUP", 27.0),
+    ("READ", 18.0),
+    ("GETATTR", 11.0),
+    ("WRITE", 9.0),
+    ("READDIRPLUS", 9.0),
+    ("READLINK", 7.0),
+    ("ACCESS", 7.0),
+    ("COMMIT", 5.0),
+    ("READDIR", 2.0),
+    ("CREATE", 1.0),
+    ("REMOVE", 1.0),
+    ("FSSTAT", 1.0),
+    ("SETATTR", 1.0),
+];
+
+pub struct World {
+    pub store: Arc<dyn Store>,
+    pub service: Arc<Service>,
+    pub server: Option<RunningServer>,
+    pub recorder: Arc<Recorder>,
+    pub port: u16,
+    pub admin: Caller,
+}
+
+pub fn admin() -> Caller {
+    Caller::with_ids("127.0.0.1:700".parse().unwrap(), 0, 0)
+}
+
+impl World {
+    pub fn with(store: Arc<dyn Store>, export: ExportOptions) -> Self {
+        let exported = Export::new("/export", Arc::clone(&store), export);
+        let service = Arc::new(Service::new(vec![exported], HandleKey::new(&[9; 16])));
+        let mut world = World {
+            store,
+            service,
+            server: None,
+            recorder: Arc::new(Recorder::new(1 << 20)),
+            port: 0,
+            admin: admin(),
+        };
+        world.start(None);
+        world
+    }
+
+    pub fn memory(limit_bytes: u64) -> Self {
+        let store = MemoryStore::new(limit_bytes, 77, &admin());
+        World::with(Arc::new(store), ExportOptions::default())
+    }
+
+    pub fn null(file_bytes: u64) -> Self {
+        World::with(
+            Arc::new(NullStore::new(file_bytes)),
+            ExportOptions::default(),
+        )
+    }
+
+    /// Starts (again, at the same port) with another model.
+    pub fn start(&mut self, model: Option<ModelDescription>) {
+        self.stop();
+        let options = ServerOptions {
+            listen: vec![([127, 0, 0, 1], self.port).into()],
+            model,
+            recorder: Some(Arc::clone(&self.recorder)),
+            ..ServerOptions::default()
+        };
+        let server = RunningServer::start(Arc::clone(&self.service), options).unwrap();
+        self.port = server.addresses()[0].port();
+        self.server = Some(server);
+    }
+
+    pub fn stop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.stop().unwrap();
+        }
+    }
+
+    /// Calls of NFS that the server recorded since the last time.
+    pub fn calls(&self) -> Vec<CallRecord> {
+        assert_eq!(self.recorder.lost(), 0);
+        let mut calls = self.recorder.take();
+        calls.retain(|call| call.program == wire::programs::NFS);
+        calls
+    }
+
+    pub fn options(&self) -> String {
+        format!("port={0},mountport={0}", self.port)
+    }
+
+    /// A small plan: 200 files or so, closed, for tests to change.
+    pub fn plan(&self) -> Value {
+        let mix: serde_json::Map<String, Value> = SFS3
+            .iter()
+            .map(|(name, weight)| ((*name).to_owned(), json!(weight)))
+            .collect();
+        json!({
+            "servers": [{
+                "address": "127.0.0.1", "export": "/export", "options": self.options(),
+            }],
+            "mix": mix,
+            "read_sizes_bytes": {"8192": 149, "3000": 15},
+            "write_sizes_bytes": {"8192": 100, "2500": 100},
+            "append_share": 0.7,
+            "lookup_missing_share": 0.35,
+            "file_set": {
+                "files": 200,
+                "file_sizes_bytes": {"1024": 33, "2048": 21, "4096": 13, "8192": 10,
+                    "16384": 8, "32768": 5, "65536": 4, "131072": 3, "262144": 2, "1048576": 1},
+                "files_per_directory": 30,
+                "symlinks_share": 0.2,
+                "accessed_share": 0.5,
+            },
+            "load": {"mode": "open", "rate_ops_per_s": 2000, "outstanding_max": 64},
+            "warm_up_s": 0.05,
+            "measure_s": 0.5,
+            "cool_down_s": 0.05,
+            "verify_share": 1.0,
+            "silence_limit_s": 5.0,
+        })
+    }
+
+    pub fn prepare(&self, plan: &Value) -> Prepared {
+        load::prepare(checked(plan), &mut ()).unwrap()
+    }
+
+    pub fn run(&self, plan: &Value) -> Report {
+        let prepared = self.prepare(plan);
+        self.recorder.take(); // those of the preparation
+        load::run(prepared, &MonotonicClock, &Records::default(), &mut ()).unwrap()
+    }
+
+    pub fn lookup(&self, path: &str) -> Option<Handle> {
+        let mut at = self.store.root();
+        for name in path.split('/') {
+            at = self
+                .store
+                .lookup(&self.admin, &at, name.as_bytes())
+                .ok()?
+                .0
+                .handle;
+        }
+        Some(at)
+    }
+
+    /// All bytes of a file, from the store itself.
+    pub fn content(&self, path: &str) -> Option<Vec<u8>> {
+        let file = self.lookup(path)?;
+        let size = self.store.getattr(&file).unwrap().size;
+        let mut bytes = Vec::new();
+        while (bytes.len() as u64) < size {
+            let mut payload = Payload::new();
+            let at = bytes.len() as u64;
+            self.store
+                .read(&self.admin, &file, at, 1 << 20, &mut payload)
+                .unwrap();
+            bytes.extend(payload.to_vec());
+        }
+        Some(bytes)
+    }
+}
+
+pub fn checked(plan: &Value) -> load::Checked {
+    serde_json::from_value::<Plan>(plan.clone())
+        .unwrap()
+        .check()
+        .unwrap()
+}
+
+/// Sets `path` (dots between) of a plan.
+pub fn set(plan: &mut Value, path: &str, value: Value) {
+    let mut place = plan;
+    for key in path.split('.') {
+        place = &mut place[key];
+    }
+    *place = value;
+}
+
+/// Valid, with a reason in the message if not.
+pub fn assert_valid(report: &Report) {
+    // This machine's other work may make a test's generator late: not what is tested here.
+    let reasons: Vec<_> = report
+        .reasons
+        .iter()
+        .filter(|reason| !reason.kind.starts_with("generator_"))
+        .collect();
+    assert!(reasons.is_empty(), "{reasons:?}");
+    assert_eq!(report.little.residual_ns, 0);
+}
