@@ -162,7 +162,7 @@ def test_bad_input_is_one_clear_line(tmp_path: Path, capsys: pytest.CaptureFixtu
         (("--memory", "--service-time", "WRIT=1ms"), 2, "did you mean WRITE", ""),
         (("--memory", "--stall", "1s"), 2, "not AT:FOR", ""),
         (("--memory", "--seed", "3"), 2, "plants nothing", ""),
-        (("--memory", "--records", tmp_path), 2, "is a folder", "--records"),
+        (("--memory", "--records", tmp_path), 2, "is a folder", "FILE.parquet"),
         (("--memory", "--records", tmp_path / "a" / "b"), 2, "there is no folder", ""),
     ]  # fmt: skip
     with listener:

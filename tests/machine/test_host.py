@@ -267,3 +267,34 @@ def test_a_process_outlives_its_waiters(resources: Resources) -> None:
     for worker in workers:
         worker.join()
     assert codes == [5] * 4
+
+
+def test_a_program_can_be_told_something_while_it_runs(
+    resources: Resources, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    argv = ["sh", "-c", "while read line; do echo got $line; done; echo end"]
+    process = HOST.spawn(argv, resources=resources, stdout=out, stdin="pipe")
+    for word in ("one", "two"):
+        process.tell(f"{word}\n".encode(), 20)
+        wait_for_line(out, f"got {word}")
+    assert process.poll() is None
+    process.stop()
+    with pytest.raises(RunFailed, match="cannot be told"):
+        process.tell(b"three\n", 20)
+    deaf = HOST.spawn(["sleep", "1000"], resources=resources, stdin="pipe")
+    with pytest.raises(RunFailed, match=r"did not listen for 0\.1 s"):
+        deaf.tell(bytes(1 << 21), 0.1)
+    closed = HOST.spawn(
+        ["sh", "-c", "exec <&-; echo closed; sleep 1000"],
+        resources=resources, stdout=out, stdin="pipe",
+    )  # fmt: skip
+    wait_for_line(out, "closed")
+    with pytest.raises(RunFailed, match="listens no more"):
+        closed.tell(b"word\n", 20)
+    without = HOST.spawn(["sleep", "1000"], resources=resources)
+    with pytest.raises(RunFailed, match="cannot be told"):
+        without.tell(b"word\n", 20)
+    for one in (deaf, closed, without):
+        one.stop()
+    assert resources.close() == []

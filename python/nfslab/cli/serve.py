@@ -3,7 +3,7 @@
 It serves until Ctrl-C, SIGTERM or `kill`: NFSv3 and MOUNT on one port. With `--records` a row
 for each call (server-side times) is written while it runs, under a temporary name that becomes
 the file's own at the end. `--json` prints one line when it is ready and one at the end, for
-programs that start it.
+programs that start it; with `--control` these switch records on and off (`serve_control`).
 
 Exit code: 0 stopped by SIGTERM, 1 it could not start or ended by itself, 2 bad usage, 130 Ctrl-C.
 """
@@ -19,17 +19,16 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 import click
 
 from nfslab.cli import serve_model as read
-from nfslab.errors import RunFailed, UsageError
+from nfslab.errors import ResultsError, RunFailed, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from nfslab._core import Server
-    from nfslab.cli.serve_records import RecordsFile
+    from nfslab.cli.serve_control import Control
+    from nfslab.cli.serve_records import Recording, RecordsFile
 
 NFS_PORT: Final = 2049
-RECORD_ROOM: Final = 1 << 18
-"""Calls that wait to be written: half a second at 500,000 calls a second."""
 LOOK_S: Final = 0.1
 """How often records are taken, and how soon a signal ends it."""
 USAGE_KINDS: Final = {"config", "missing", "directory"}
@@ -109,25 +108,35 @@ def _option(
     "--records", type=click.Path(path_type=Path), metavar="FILE.parquet", help="Write every call."
 )
 @click.option("--json", "as_json", is_flag=True, help="One line when ready, one at the end.")
-def command(directory: Path | None, as_json: bool, **options: Any) -> None:
+@click.option("--control", is_flag=True, help="With --json: obey lines of JSON on standard input.")
+def command(directory: Path | None, as_json: bool, control: bool, **options: Any) -> None:
     """Serve a folder (or memory, or nothing) over NFSv3, as slow as you want it.
 
     Only this machine may connect, unless --bind and --allow say otherwise: whoever may connect
     names any user id, as with every NFS server that takes AUTH_SYS.
     """
+    if control and not as_json:
+        raise UsageError("--control answers with lines of JSON", fix="give --json with it")
     asked = _asked(directory, options)
     records = _records_file(options["records"])
     failed: Exception | None = None
     with _Signals() as signals:
         server = _started(asked)
+        obeying = _control(server) if control else None
+        recording = None
         try:
             if records is not None:
-                records.begin(server.model())
+                recording = _recording(server, records)
+                if obeying is not None:
+                    obeying.recording = recording
             _say_ready(server, directory, as_json)
-            _serve(server, records, signals)
+            _serve(server, obeying or recording, signals)
         finally:
-            failed = _end(server, records)
-            _say_ended(server, records, as_json)
+            if obeying is not None:
+                obeying.close()
+                recording = obeying.recording
+            failed = _end(server, recording)
+            _say_ended(server, recording, as_json)
     if failed is not None:
         raise failed
     if signals.came == signal.SIGINT:
@@ -180,7 +189,7 @@ def _asked(directory: Path | None, options: dict[str, Any]) -> dict[str, Any]:
         "squash": options["squash"],
         "udp": not options["no_udp"],
         "model": read.model(options),
-        "record_room": RECORD_ROOM if options["records"] is not None else 0,
+        "record_room": _record_room(options["records"]),
         "register": {} if options["register"] else None,
     }
     if directory is not None:
@@ -193,6 +202,15 @@ def _asked(directory: Path | None, options: dict[str, Any]) -> dict[str, Any]:
     else:
         asked |= {"store": "null"} | _given("file_bytes", options["size"])
     return asked
+
+
+def _record_room(records: Path | None) -> int:
+    """From the very first call on."""
+    if records is None:
+        return 0
+    from nfslab.cli.serve_records import RECORD_ROOM
+
+    return RECORD_ROOM
 
 
 def _given(name: str, value: int | None) -> dict[str, int]:
@@ -215,13 +233,24 @@ def _listen(text: str, port: int) -> str:
 def _records_file(path: Path | None) -> RecordsFile | None:
     if path is None:
         return None
-    from nfslab.cli.serve_records import RecordsFile
+    from nfslab.cli.serve_records import records_file
 
-    if not path.absolute().parent.is_dir():
-        raise UsageError(f"there is no folder {path.parent}", fix="make it, or name another file")
-    if path.is_dir():
-        raise UsageError(f"{path} is a folder", fix="name a file with --records FILE.parquet")
-    return RecordsFile(path)
+    return records_file(path)
+
+
+def _recording(server: Server, file: RecordsFile) -> Recording:
+    """What `--records` asked for: the server was started with it on."""
+    from nfslab.cli.serve_records import Recording
+
+    recording = Recording(server, file)
+    recording.begin(on=True)
+    return recording
+
+
+def _control(server: Server) -> Control:
+    from nfslab.cli.serve_control import Control
+
+    return Control(server, lambda answer: click.echo(json.dumps(answer)))
 
 
 def _started(asked: dict[str, Any]) -> Server:
@@ -238,24 +267,38 @@ def _told(error: Any) -> UsageError | RunFailed:
     return kind(error.what, why=error.why, fix=error.fix)
 
 
-def _serve(server: Server, records: RecordsFile | None, signals: _Signals) -> None:
-    """Until the server or a signal ends it."""
-    while signals.came is None and not server.wait(LOOK_S):
-        if records is not None:
-            records.take(server.records())
+def _serve(server: Server, busy: Control | Recording | None, signals: _Signals) -> None:
+    """Until the server or a signal ends it, or what `--records` writes cannot be written."""
+    from nfslab.cli.serve_control import Control
+
+    while signals.came is None:
+        if isinstance(busy, Control):
+            # Standard input and signals wake it at once; a server that ended, at the next look.
+            busy.obey(LOOK_S)
+            if server.wait(0):
+                return
+        elif server.wait(LOOK_S):
+            return
+        elif busy is not None:
+            busy.take()
+            if busy.failed is not None:
+                return
 
 
-def _end(server: Server, records: RecordsFile | None) -> RunFailed | UsageError | None:
+def _end(server: Server, recording: Recording | None) -> Exception | None:
     """Stop it and keep the last records; what went wrong, if anything did."""
     from nfslab._core import CoreError
 
-    failed = None
+    failed: Exception | None = None
     try:
         server.stop()
     except CoreError as error:
         failed = _told(error)
-    if records is not None:
-        records.finish(server.records())
+    if recording is not None:
+        try:
+            recording.end()
+        except ResultsError as error:
+            failed = failed or error
     return failed
 
 
@@ -303,15 +346,15 @@ def _settings(model: dict[str, Any]) -> Iterator[str]:
     yield "service model: " + ", ".join(f"{name} {value}" for name, value in planted.items())
 
 
-def _say_ended(server: Server, records: RecordsFile | None, as_json: bool) -> None:
+def _say_ended(server: Server, recording: Recording | None, as_json: bool) -> None:
     counters = server.counters()
     if as_json:
         ended: dict[str, Any] = {"event": "ended", "counters": counters}
-        if records is not None:
-            ended["records"] = {"file": str(records.path), "rows": records.rows}
+        if recording is not None:
+            ended["records"] = {"file": str(recording.file.path), "rows": recording.file.rows}
         click.echo(json.dumps(ended))
         return
     shown = {name: value for name, value in counters.items() if value}
     click.echo("ended: " + (", ".join(f"{v:,} {k}" for k, v in shown.items()) or "no call came"))
-    if records is not None:
-        click.echo(f"records: {records.path} ({records.rows:,} calls)")
+    if recording is not None and recording.failed is None:
+        click.echo(f"records: {recording.file.path} ({recording.file.rows:,} calls)")

@@ -1,18 +1,25 @@
-"""The file that `nfslab serve --records` writes: a row for each call, as Parquet, while it serves.
+"""The files that `nfslab serve` writes of its calls: a row for each, as Parquet, while it serves.
+
+A `Recording` takes the records out of the server again and again and puts them into a
+`RecordsFile`: `--records` has one from start to end, `--control` as many as are asked for.
 
 It is written under a temporary name beside its own and renamed when it is whole and synced, so
 that a file of that name is always a whole one; after kill -9 the temporary one stays behind.
 What was served, and how, is in the file's own metadata (`nfslab.server`, JSON), so that it can
 be understood without the command that made it.
+
+Bounds: what waits in the server (RECORD_ROOM; more are lost, and counted), what waits to be
+written (a row group), and the rows of a file where `rows_max` says so (more are counted).
 """
 
 from __future__ import annotations
 
 import json
 import os
+import time
 from typing import TYPE_CHECKING, Any, Final
 
-from nfslab.errors import ResultsError
+from nfslab.errors import ResultsError, UsageError
 from nfslab.results.durable import TEMPORARY_PREFIX, fsync_path
 
 if TYPE_CHECKING:
@@ -20,11 +27,79 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from nfslab._core import Columns
+    from nfslab._core import Columns, Server
 
 METADATA_KEY: Final = b"nfslab.server"
 CLOCK_KEY: Final = b"nfslab.clock"
 ROW_GROUP_ROWS: Final = 1 << 18
+RECORD_ROOM: Final = 1 << 18
+"""Calls that wait to be written: half a second at 500,000 calls a second."""
+
+
+def records_file(path: Path) -> RecordsFile:
+    """The file at a path where one can be; UsageError."""
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"there is no folder {path.parent}", fix="make it, or name another file")
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder", fix="name a file: FILE.parquet")
+    return RecordsFile(path)
+
+
+class Recording:
+    """Calls of a server on their way to a file, from `begin` to `end`."""
+
+    def __init__(self, server: Server, file: RecordsFile, rows_max: int | None = None) -> None:
+        self.file = file
+        self.left_out = 0
+        """Calls beyond `rows_max`: counted, not written."""
+        self.failed: ResultsError | None = None
+        """Why nothing more is written; the server goes on."""
+        self.cpu_s = 0.0
+        """Of this thread for all of it; what a record costs the server's own is not in it."""
+        self.ended_ns = 0
+        self._server = server
+        self._room = rows_max
+
+    def begin(self, *, on: bool = False) -> None:
+        """`on`: the server records already. ResultsError when the file cannot be written."""
+        began = time.thread_time()
+        self.file.begin(self._server.model())
+        if not on:
+            self._server.begin_records(RECORD_ROOM)
+        self.cpu_s += time.thread_time() - began
+
+    def take(self) -> None:
+        """Move what is there; never raises (see `failed`)."""
+        began = time.thread_time()
+        try:
+            columns = self._within(self._server.records())
+            if self.failed is None:
+                self.file.take(columns)
+        except ResultsError as error:
+            self.failed = error
+        self.cpu_s += time.thread_time() - began
+
+    def end(self) -> None:
+        """The last calls; then the file gets its name. ResultsError if it cannot be written."""
+        began = time.thread_time()
+        self._server.end_records()
+        self.ended_ns = time.monotonic_ns()
+        last = self._within(self._server.records())
+        if self.failed is not None:
+            raise self.failed
+        self.file.finish(last)
+        self.cpu_s += time.thread_time() - began
+
+    def _within(self, columns: Columns) -> pa.Table:
+        import pyarrow as pa
+
+        table = pa.table(columns)
+        if self._room is None:
+            return table
+        kept = table.slice(0, self._room)
+        self._room -= kept.num_rows
+        self.left_out += table.num_rows - kept.num_rows
+        return kept
 
 
 class RecordsFile:
@@ -48,7 +123,7 @@ class RecordsFile:
         except OSError as error:
             raise self._failed(error) from error
 
-    def take(self, columns: Columns) -> None:
+    def take(self, columns: pa.Table) -> None:
         """Keep rows; whole row groups go to the file."""
         self._keep(columns)
         if self._waiting_rows >= ROW_GROUP_ROWS:
@@ -57,7 +132,7 @@ class RecordsFile:
             except OSError as error:
                 raise self._failed(error) from error
 
-    def finish(self, last: Columns) -> None:
+    def finish(self, last: pa.Table) -> None:
         """The last rows; then the file gets its name. Nothing when it failed before."""
         if self._broken:
             return
@@ -71,11 +146,10 @@ class RecordsFile:
         except OSError as error:
             raise self._failed(error) from error
 
-    def _keep(self, columns: Columns) -> None:
+    def _keep(self, table: pa.Table) -> None:
         import pyarrow as pa
 
         # Dictionaries differ from batch to batch: in the file they are texts.
-        table = pa.table(columns)
         plain = pa.schema([(f.name, _plain(f.type)) for f in table.schema])
         if table.num_rows or not self._waiting:
             self._waiting.append(table.cast(plain))
@@ -99,7 +173,7 @@ class RecordsFile:
         self._temporary.unlink(missing_ok=True)
         why = str(error.strerror or error)
         return ResultsError(
-            f"cannot write {self.path}", why=why, fix="give another file with --records"
+            f"cannot write {self.path}", why=why, fix="name another file, where there is room"
         )
 
 

@@ -3,7 +3,8 @@
 Every program that nfslab starts goes through a `Host`: it is journalled before it is
 started, runs in a session of its own (the terminal's Ctrl-C is ours to handle), carries
 the run's token, may run as an unprivileged user and inside a control group, and writes to
-files, never to a pipe that somebody has to empty.
+files, never to a pipe that somebody has to empty. What it reads is there beforehand; only who
+asks for it ("pipe") may tell a program something while it runs.
 
 Decisions: arguments are passed as they are, nothing is ever interpolated into a shell
 line. Joining a control group comes before the program's first instruction, and as root,
@@ -22,7 +23,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any, Literal, Protocol
 
 from nfslab.errors import RunFailed
 from nfslab.machine.launch import Launch
@@ -74,13 +75,14 @@ class Host(Protocol):
         cwd: Path | None = None,
         user: int | None = None,
         cgroup: Cgroup | None = None,
-        stdin: bytes | None = None,
+        stdin: bytes | Literal["pipe"] | None = None,
         stop_signal: int = signal.SIGTERM,
     ) -> Process:
         """Start a program and return at once.
 
         `log` gets its output (appended), `stdout` its standard output alone when given;
         without them output is thrown away. `env` is added to our own environment.
+        `stdin` is what it reads; with "pipe" it is told while it runs (`Process.tell`).
         `stop_signal` is how it is best asked to end, also by a later recovery.
         Raises RunFailed, or Unavailable when this user may not do what is asked.
         """
@@ -126,7 +128,7 @@ class LocalHost:
         cwd: Path | None = None,
         user: int | None = None,
         cgroup: Cgroup | None = None,
-        stdin: bytes | None = None,
+        stdin: bytes | Literal["pipe"] | None = None,
         stop_signal: int = signal.SIGTERM,
     ) -> Process:
         """Start a program and return at once; see `Host.spawn`."""
@@ -203,10 +205,13 @@ class LocalHost:
         wrapped = command.wrapped(argv)
         with contextlib.ExitStack() as stack:
             source: IO[bytes] | int = subprocess.DEVNULL
-            if command.stdin is not None:
-                source = stack.enter_context(tempfile.TemporaryFile())
-                source.write(command.stdin)
-                source.seek(0)
+            if command.stdin == "pipe":
+                source = subprocess.PIPE
+            elif command.stdin is not None:
+                given = stack.enter_context(tempfile.TemporaryFile())
+                given.write(command.stdin)
+                given.seek(0)
+                source = given
             entry = resources.process(None, argv, stop_signal=command.stop_signal)
             started_ns = time.monotonic_ns()
             try:

@@ -14,7 +14,7 @@ import signal
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from nfslab.errors import RunFailed, Unavailable
 from nfslab.machine.processes import TOKEN_VARIABLE
@@ -39,7 +39,8 @@ class Launch:
     cwd: Path | None
     user: int | None
     cgroup: Cgroup | None
-    stdin: bytes | None
+    stdin: bytes | Literal["pipe"] | None
+    """What it reads: this, or what it is told while it runs (`Process.tell`)."""
     stop_signal: int
 
     @property

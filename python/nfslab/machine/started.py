@@ -29,6 +29,7 @@ KILL_LIMIT_S = 10.0
 GROUP_LIMIT_S = 2.0
 """How long the others of its group may take; what is left then is found by the journal."""
 GROUP_POLL_S = 0.005
+TELL_POLL_S = 0.005
 
 
 class Process:
@@ -62,6 +63,35 @@ class Process:
             if self._returncode is None:
                 self._reap(os.WNOHANG)
             return self._returncode
+
+    def tell(self, text: bytes, timeout_s: float) -> None:
+        """Write to its standard input (spawned with `stdin="pipe"`).
+
+        RunFailed when it has ended or closed its input, or does not read within the time; then
+        part of the text may have been written.
+        """
+        deadline = time.monotonic() + timeout_s
+        left = memoryview(text)
+        while left:
+            try:
+                left = left[self._tell_some(left) :]
+            except BlockingIOError:
+                wait_s = deadline - time.monotonic()
+                if wait_s <= 0:
+                    raise RunFailed(f"{self.argv[0]} did not listen for {timeout_s:g} s") from None
+                time.sleep(min(wait_s, TELL_POLL_S))
+            except OSError as error:
+                why = error.strerror or str(error)
+                raise RunFailed(f"{self.argv[0]} listens no more", why=why) from error
+
+    def _tell_some(self, text: memoryview) -> int:
+        """As much as the pipe takes; under the lock nobody closes it (and its number)."""
+        with self._lock:
+            pipe = self._popen.stdin
+            if pipe is None or pipe.closed:
+                raise RunFailed(f"{self.argv[0]} cannot be told anything", why="no open input")
+            os.set_blocking(pipe.fileno(), False)
+            return os.write(pipe.fileno(), text)
 
     def wait(self, timeout_s: float | None = None) -> int:
         """Wait for the end; RunFailed when `timeout_s` is over (it goes on running)."""
@@ -144,6 +174,9 @@ class Process:
         self._returncode = os.waitstatus_to_exitcode(status)
         # So that Popen does not wait for a stranger that got the number meanwhile.
         self._popen.returncode = self._returncode
+        if self._popen.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._popen.stdin.close()
         self._entry.release()
 
     def _signal_group(self, number: int) -> None:

@@ -262,9 +262,13 @@ class NfsTarget(Target):
         return None if made is None or made.mounted is None else made.mounted[1]
 
     def sources(self, place: Place) -> dict[str, Any]:
-        """The recorder of the mount's client, for the collector `rpc`."""
-        mount = self.client_of(place)
-        return {} if mount is None else {"rpc_recorders": mount.recorder()}
+        """The mount's client for the collector `rpc`, an embedded server for `nfs_server`."""
+        found: dict[str, Any] = {}
+        if (mount := self.client_of(place)) is not None:
+            found["rpc_recorders"] = mount.recorder()
+        if isinstance(server := self.server_of(place), embedded_server.EmbeddedServer):
+            found["nfs_servers"] = server
+        return found
 
     def server_of(self, place: Place) -> EmbeddedServer | GaneshaServer | None:
         """The server of ours behind a place that is up."""

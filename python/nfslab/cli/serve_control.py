@@ -1,0 +1,180 @@
+"""`nfslab serve --control`: lines of JSON on standard input, each answered by one on output.
+
+    {"do": "record", "file": "X.parquet", "rows_max": 1000000}      rows_max may be left out
+        -> {"event": "recording", "file": ..., "at_ns": ...}
+    {"do": "end_recording"}
+        -> {"event": "recorded", "file": ..., "rows": N, "lost": N, "left_out": N, "cpu_s": S,
+            "at_ns": ...}
+    anything else -> {"event": "error", "what": ..., "why": ..., "fix": ...}
+
+Answers come in the order of the commands. `at_ns` is CLOCK_MONOTONIC: calls that were read and
+answered between the two instants are in the file. `lost` came faster than they were taken,
+`left_out` are those beyond `rows_max`, `cpu_s` is what taking and writing them cost (not the
+server's own thread). What is wrong with a command ends nothing, nor does the end of input.
+
+Bounds: a line has LINE_BYTES_MAX at most; of a longer one nothing is obeyed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from nfslab.cli.serve_records import Recording, records_file
+from nfslab.errors import NfslabError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from nfslab._core import Server
+
+STDIN: Final = 0
+LINE_BYTES_MAX: Final = 1 << 16
+READ_BYTES: Final = 1 << 16
+WORDS_MAX: Final = 200
+"""Of a wrong command, how much is repeated in the answer."""
+
+
+class Control:
+    """Obeys standard input; the recording that lasts, if one does."""
+
+    def __init__(self, server: Server, say: Callable[[dict[str, Any]], None]) -> None:
+        self.recording: Recording | None = None
+        self._server = server
+        self._say = say
+        self._lines = Lines()
+        self._open = True
+        # A signal's handler runs only between bytecodes: this ends a wait for input.
+        self._woken, self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._wake_before = signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
+
+    def close(self) -> None:
+        """Listen no more; the recording goes on."""
+        signal.set_wakeup_fd(self._wake_before)
+        os.close(self._woken)
+        os.close(self._wake)
+
+    def obey(self, limit_s: float) -> None:
+        """Wait for input or a signal, at most `limit_s`; obey, and move records on."""
+        watched = [self._woken, STDIN] if self._open else [self._woken]
+        ready, _, _ = select.select(watched, [], [], limit_s)
+        if self._woken in ready:
+            with contextlib.suppress(BlockingIOError):
+                os.read(self._woken, READ_BYTES)
+        if STDIN in ready:
+            self._hear()
+        if self.recording is not None:
+            self.recording.take()
+
+    def _hear(self) -> None:
+        try:
+            heard = os.read(STDIN, READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            heard = b""
+        if not heard:
+            self._open = False
+            return
+        for line in self._lines.feed(heard):
+            try:
+                if line is None:
+                    raise UsageError(
+                        f"a line of more than {LINE_BYTES_MAX} bytes", fix="one command a line"
+                    )
+                self._do(_command(line))
+            except NfslabError as error:
+                told = {"what": error.what, "why": error.why, "fix": error.fix}
+                self._say({"event": "error"} | told)
+
+    def _do(self, command: dict[str, Any]) -> None:
+        if command["do"] == "record":
+            self._record(Path(command["file"]), command.get("rows_max"))
+        else:
+            self._end_recording()
+
+    def _record(self, path: Path, rows_max: int | None) -> None:
+        if self.recording is not None:
+            raise UsageError(
+                f"calls are recorded already, to {self.recording.file.path}",
+                fix='end that first: {"do": "end_recording"}',
+            )
+        recording = Recording(self._server, records_file(path), rows_max)
+        recording.begin()
+        self.recording = recording
+        self._say({"event": "recording", "file": str(path), "at_ns": time.monotonic_ns()})
+
+    def _end_recording(self) -> None:
+        recording, self.recording = self.recording, None
+        if recording is None:
+            raise UsageError(
+                "no calls are recorded now", fix='begin with {"do": "record", "file": "X.parquet"}'
+            )
+        recording.end()
+        answer = {
+            "event": "recorded", "file": str(recording.file.path), "rows": recording.file.rows,
+            "lost": self._server.counters()["records_lost"], "left_out": recording.left_out,
+            "cpu_s": recording.cpu_s, "at_ns": recording.ended_ns,
+        }  # fmt: skip
+        self._say(answer)
+
+
+class Lines:
+    """Bytes in any pieces -> whole lines; None for each that is too long."""
+
+    def __init__(self) -> None:
+        self._begun = b""
+        self._too_long = False
+
+    def feed(self, heard: bytes) -> Iterator[bytes | None]:
+        """Lines that end in these bytes."""
+        *ended, rest = heard.split(b"\n")
+        for part in ended:
+            line, self._begun = self._begun + part, b""
+            too_long = self._too_long or len(line) > LINE_BYTES_MAX
+            self._too_long = False
+            if too_long:
+                yield None
+            elif line.strip():
+                yield line
+        self._begun += rest
+        if len(self._begun) > LINE_BYTES_MAX:
+            self._begun, self._too_long = b"", True
+
+
+def _command(line: bytes) -> dict[str, Any]:
+    """What is asked for, whole and of the right types; UsageError."""
+    try:
+        asked = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise _wrong(line, f"it is no JSON: {error}") from error
+    if not isinstance(asked, dict):
+        raise _wrong(line, "it is no JSON object")
+    match asked.get("do"):
+        case "record":
+            allowed = {"do", "file", "rows_max"}
+        case "end_recording":
+            allowed = {"do"}
+        case other:
+            raise _wrong(line, f"{json.dumps(other)[:WORDS_MAX]} is nothing that can be done")
+    if unknown := sorted(set(asked) - allowed):
+        raise _wrong(line, f"{unknown[0][:WORDS_MAX]!r} does not belong to it")
+    if asked["do"] == "record":
+        file, rows_max = asked.get("file"), asked.get("rows_max", 0)
+        if not isinstance(file, str) or not file or "\0" in file:
+            raise _wrong(line, "file has to be the name of a file")
+        if not isinstance(rows_max, int) or isinstance(rows_max, bool) or rows_max < 0:
+            raise _wrong(line, "rows_max has to be a number of rows")
+    return asked
+
+
+def _wrong(line: bytes, why: str) -> UsageError:
+    shown = line[:WORDS_MAX].decode(errors="replace")
+    fix = '{"do": "record", "file": "X.parquet"} or {"do": "end_recording"}'
+    return UsageError(f"not a command: {shown}", why=why, fix=fix)
