@@ -20,10 +20,16 @@ use crate::plan::MAX_TRANSFER_BYTES;
 pub const POOL_BYTES: usize = 4_194_301;
 
 /// The pool; clones share it.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Content {
     pool: Arc<Vec<u8>>,
     shared: SharedBytes,
+}
+
+impl std::fmt::Debug for Content {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Content({} bytes)", self.pool.len())
+    }
 }
 
 impl Default for Content {

@@ -249,13 +249,22 @@ fn refusals_say_what_and_how_to_mend_it() {
     let world = World::memory(1 << 28);
     let mut plan = world.plan();
     set(&mut plan, "caller", json!({"uid": 4321, "gid": 4321}));
+    let closed = wire::nfs3::sattr3 {
+        mode: Some(0o755),
+        ..wire::nfs3::sattr3::UNCHANGED
+    };
+    world
+        .store
+        .setattr(&admin(), &world.store.root(), &closed, None)
+        .unwrap();
     let (kind, why, fix) = refused(&world, &plan);
     assert_eq!(kind, "permission", "{why}");
     assert!(fix.contains("uid"));
 
     let world = World::null(4096);
-    let (kind, why, _) = refused(&world, &world.plan());
-    assert_eq!(kind, "unsupported", "{why}");
+    let (kind, _, fix) = refused(&world, &world.plan());
+    assert_eq!(kind, "file_set", "its marker is a file of zeros");
+    assert!(fix.contains("file_set.calibration"), "{fix}");
 }
 
 #[test]

@@ -299,7 +299,8 @@ impl Maker<'_, '_, '_> {
 
     /// The marker that is there, if it fits.
     fn marker(&mut self, root: &FileHandle, wanted: &Marker) -> Result<Option<Marker>, LoadError> {
-        const OTHER: &str = "Name another directory in file_set.directory, or remove this one.";
+        const OTHER: &str = "Name another directory in file_set.directory, or remove this one. (A \
+                             server whose every name is a file wants file_set.calibration.)";
         let server = self.pipeline.server.to_owned();
         let read = marker::read(self.pipeline.engine, root);
         let read = read.map_err(|source| LoadError::Call {

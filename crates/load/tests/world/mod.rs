@@ -53,10 +53,11 @@ impl World {
             store,
             service,
             server: None,
-            recorder: Arc::new(Recorder::new(1 << 20)),
+            recorder: Arc::default(),
             port: 0,
             admin: admin(),
         };
+        world.recorder.begin(1 << 20);
         world.start(None);
         world
     }
@@ -79,7 +80,7 @@ impl World {
         let options = ServerOptions {
             listen: vec![([127, 0, 0, 1], self.port).into()],
             model,
-            recorder: Some(Arc::clone(&self.recorder)),
+            recorder: Arc::clone(&self.recorder),
             ..ServerOptions::default()
         };
         let server = RunningServer::start(Arc::clone(&self.service), options).unwrap();
@@ -103,6 +104,14 @@ impl World {
 
     pub fn options(&self) -> String {
         format!("port={0},mountport={0}", self.port)
+    }
+
+    /// Calls of NFS since a point began; the server is stopped, so that all are recorded.
+    pub fn calls_of(&mut self, report: &Report) -> Vec<CallRecord> {
+        self.stop();
+        let mut calls = self.calls();
+        calls.retain(|call| call.received_ns >= report.start_monotonic_ns);
+        calls
     }
 
     /// A small plan: 200 files or so, closed, for tests to change.
@@ -143,7 +152,6 @@ impl World {
 
     pub fn run(&self, plan: &Value) -> Report {
         let prepared = self.prepare(plan);
-        self.recorder.take(); // those of the preparation
         load::run(prepared, &MonotonicClock, &Records::default(), &mut ()).unwrap()
     }
 
