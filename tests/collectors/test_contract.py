@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from nfslab.collectors import rpc
+from nfslab.collectors import nfs_server, rpc
 from nfslab.collectors.base import Collector, CollectorParameters
 from nfslab.collectors.registry import COLLECTORS, collector_class
 from nfslab.errors import RunFailed
@@ -20,6 +20,7 @@ from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.workload import PgbenchWorkload
 from pydantic import ValidationError
 
+from tests.collectors.planted_nfs_server import Answering
 from tests.collectors.planted_rpc import Live
 from tests.workloads.run_context import Run, run_of, scratch_folder
 
@@ -43,6 +44,7 @@ def loaded(root: Path) -> Iterator[tuple[PgbenchWorkload, Run]]:
         work.prepare(run.context)
         # What a target that mounts with nfslab's own client leaves there.
         run.context.facts[rpc.FACT] = {"data": Live()}
+        run.context.facts[nfs_server.FACT] = {"data": Answering()}
         yield work, run
 
 

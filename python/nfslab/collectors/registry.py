@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 COLLECTORS: dict[str, str] = {
     "capture": "nfslab.collectors.capture:CaptureCollector",
+    "nfs_server": "nfslab.collectors.nfs_server:NfsServerCollector",
     "postgres": "nfslab.collectors.postgres:PostgresCollector",
     "rpc": "nfslab.collectors.rpc:RpcCollector",
     "system": "nfslab.collectors.system:SystemCollector",

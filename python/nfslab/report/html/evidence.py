@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nfslab.report.html.samples import read_columns
+from nfslab.results.coded_texts import coded_texts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -240,7 +241,7 @@ def _by_name(path: Path, key: str, panels: dict[str, tuple[str, ...]]) -> dict[s
     present = [value for value in wanted if value in columns]
     if not present or len(columns["t_ns"]) == 0:
         return {}
-    names, which = _coded(columns[key])
+    names, which = coded_texts(columns[key])
     times, place = np.unique(columns["t_ns"].to_numpy(), return_inverse=True)
     rows = _matrix(columns, present)
     wide = np.full((len(present), len(names), times.size), np.nan)
@@ -252,13 +253,6 @@ def _by_name(path: Path, key: str, panels: dict[str, tuple[str, ...]]) -> dict[s
             labels = [f"{present[i]}:{name}" for i in at for name in names]
             found[panel] = make_frame(times, labels, wide[at].reshape(len(labels), -1))
     return found
-
-
-def _coded(column: Any) -> tuple[list[str], NDArray[np.int64]]:
-    """Distinct texts of a column, and for every row the index of its text."""
-    coded = column.combine_chunks().dictionary_encode()
-    names = ["" if name is None else str(name) for name in coded.dictionary.to_pylist()]
-    return names, np.asarray(coded.indices.to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
 def _waits(path: Path) -> dict[str, FrameData]:
