@@ -448,7 +448,8 @@ class Server:
           service_ns: int = 0, service_by_operation_ns: {"READ": int, ...} = {}
           spread: "constant" | "exponential" = "constant"
           disk: {positioning_ns = 0, rate_bytes_per_s = 100000000, order: "fifo" | "elevator",
-                 read_hit_ratio = 0.0, dirty_limit_bytes | null, commit_ns = 0,
+                 read_hit_ratio = 0.0 (or cache_bytes | null),
+                 dirty_limit_bytes | null, commit_ns = 0,
                  metadata_bytes = 4096} | null
           nvram_bytes, bandwidth_bytes_per_s: int | null
           delay_ns, jitter_ns: int = 0

@@ -90,8 +90,10 @@ def of_the_wire(path: Path) -> dict[int, dict[str, Any]]:
     rows = pa.RecordBatchReader.from_stream(trace.batches()).read_all().to_pylist()
     summary = json.loads(trace.finish()[0])
     assert summary["lost"] == {"bytes": 0, "gaps": 0}
-    # Packets of two CPUs may come out of order; nothing else may be odd.
-    assert {odd["kind"] for odd in summary["anomalies"]} <= {"time_went_back"}
+    # Packets of two CPUs may come out of order, and where CPUs are busy a tail loss probe may send
+    # one again that is only late (RFC 8985 section 7); nothing else may be odd.
+    usual = {"time_went_back", "tcp_retransmission"}
+    assert {odd["kind"] for odd in summary["anomalies"]} <= usual
     found = {row["xid"]: row for row in rows}
     assert len(found) == len(rows)
     return found

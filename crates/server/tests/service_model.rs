@@ -6,6 +6,7 @@ use server::model::{
     Spread, Stall,
 };
 
+const GETATTR: u32 = 1;
 const READ: u32 = 6;
 const WRITE: u32 = 7;
 const COMMIT: u32 = 21;
@@ -73,6 +74,56 @@ fn service(threads: u32, each_ns: u64) -> ModelDescription {
         service_ns: [each_ns; PROCEDURES],
         ..ModelDescription::default()
     }
+}
+
+#[test]
+fn what_is_in_the_servers_memory_costs_no_disk() {
+    // 8 ms to position, 1 byte a microsecond, two pages of memory.
+    let disk = DiskDescription {
+        positioning_ns: 8_000 * US,
+        rate_bytes_per_s: 1_000_000,
+        cache_bytes: Some(2 * 4096),
+        ..DiskDescription::default()
+    };
+    let description = ModelDescription {
+        disk: Some(disk),
+        ..ModelDescription::default()
+    };
+    let at = |number: u64| number * 100_000 * US;
+    let miss = (8_000 + 4096) * US;
+    let calls = [
+        (at(0), shape(READ, 0, 4096)),
+        (at(1), shape(READ, 100, 10)),
+        // Goes on where the disk stopped: no positioning.
+        (at(2), shape(READ, 4096, 4096)),
+        // One page of two is there.
+        (at(3), shape(READ, 4096, 8192)),
+        // The first page made room for the third.
+        (at(4), shape(READ, 0, 1)),
+        (at(5), shape(GETATTR, 0, 0)),
+        (at(6), shape(GETATTR, 0, 0)),
+    ];
+    let times = run(&description, &calls, 1);
+    let took: Vec<u64> = times
+        .iter()
+        .zip(&calls)
+        .map(|(t, (at, _))| t.1 - at)
+        .collect();
+    assert_eq!(took, [miss, 0, 4096 * US, 4096 * US, miss, miss, 0]);
+}
+
+#[test]
+fn a_share_of_hits_and_a_memory_exclude_each_other() {
+    let disk = DiskDescription {
+        read_hit_ratio: 0.5,
+        cache_bytes: Some(1 << 20),
+        ..DiskDescription::default()
+    };
+    let description = ModelDescription {
+        disk: Some(disk),
+        ..ModelDescription::default()
+    };
+    assert_eq!(description.check(), Err(ModelError::TwoMemories));
 }
 
 #[test]

@@ -66,6 +66,7 @@ DISK: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "rate": ("rate_bytes_per_s", rate_bytes_per_s),
     "order": ("order", _order),
     "hit": ("read_hit_ratio", probability),
+    "cache": ("cache_bytes", size_bytes),
     "dirty": ("dirty_limit_bytes", size_bytes),
     "commit": ("commit_ns", duration_ns),
     "metadata": ("metadata_bytes", size_bytes),

@@ -23,6 +23,8 @@ pub struct DiskDescription {
     pub order: QueueOrder,
     /// Share of READs that the server's memory answers, 0..1.
     pub read_hit_ratio: f64,
+    /// The server's memory for what was read and written, bytes; `None`: see `read_hit_ratio`.
+    pub cache_bytes: Option<u64>,
     /// Unstable data that the server keeps in memory, bytes; beyond it WRITEs go to the disk.
     pub dirty_limit_bytes: u64,
     /// Added to each job that makes data stable, nanoseconds (journal, flush).
@@ -38,6 +40,7 @@ impl Default for DiskDescription {
             rate_bytes_per_s: 100_000_000,
             order: QueueOrder::Fifo,
             read_hit_ratio: 0.0,
+            cache_bytes: None,
             dirty_limit_bytes: u64::MAX,
             commit_ns: 0,
             metadata_bytes: 4096,

@@ -6,7 +6,8 @@ use std::collections::{BinaryHeap, VecDeque};
 use hashbrown::HashMap;
 use wire::nfs3::procedure;
 
-use super::disk::{Disk, DiskJob};
+use super::cache::Cache;
+use super::disk::{Disk, DiskDescription, DiskJob};
 use super::nvram::Nvram;
 use super::{ModelDescription, PROCEDURES, Random, Spread, Stall, transfer_ns};
 
@@ -61,6 +62,21 @@ enum Event {
     Depart(u64),
 }
 
+/// What the disk has to do for a call.
+#[derive(Clone, Copy, Debug)]
+enum Work {
+    Nothing,
+    /// Bytes from or to a place.
+    Transfer {
+        place: (u64, u64),
+        bytes: u64,
+    },
+    /// Bytes that have to be stable when the call ends.
+    MakeStable {
+        bytes: u64,
+    },
+}
+
 /// The model's state.
 #[derive(Debug)]
 pub struct Engine {
@@ -74,6 +90,7 @@ pub struct Engine {
     waiting: VecDeque<u64>,
     disk: Option<Disk>,
     nvram: Option<Nvram>,
+    cache: Option<Cache>,
     dirty: HashMap<u64, u64>,
     dirty_bytes: u64,
     way_in_free_ns: u64,
@@ -104,6 +121,10 @@ impl Engine {
             waiting: VecDeque::new(),
             disk: description.disk.map(Disk::new),
             nvram: description.nvram_bytes.map(|size| Nvram::new(size, rate)),
+            cache: description
+                .disk
+                .and_then(|disk| disk.cache_bytes)
+                .and_then(Cache::new),
             dirty: HashMap::new(),
             dirty_bytes: 0,
             way_in_free_ns: 0,
@@ -236,58 +257,84 @@ impl Engine {
     /// The service time is over: what does the disk have to do?
     fn served(&mut self, call: u64, at_ns: u64) {
         let shape = self.shape(call);
-        let (place, bytes) = ((shape.object, shape.offset), shape.data_bytes);
-        let Some(description) = self.description.disk else {
-            return self.schedule(at_ns, Event::StableDone(call));
+        let work = match self.description.disk {
+            Some(disk) => self.work_of(&shape, &disk),
+            None => Work::Nothing,
         };
-        let write = match shape.procedure {
-            procedure::READ => {
-                if !self.random.chance(description.read_hit_ratio) {
-                    let job = DiskJob {
-                        call,
-                        place,
-                        bytes,
-                        commits: false,
-                    };
-                    return self.queue_disk(job, at_ns);
+        let (place, bytes, commits) = match work {
+            Work::Nothing => return self.schedule(at_ns, Event::StableDone(call)),
+            Work::Transfer { place, bytes } => (place, bytes, false),
+            Work::MakeStable { bytes } => match &mut self.nvram {
+                Some(nvram) => {
+                    let at_ns = nvram.take(bytes, at_ns);
+                    return self.schedule(at_ns, Event::StableDone(call));
                 }
-                None
-            }
-            procedure::WRITE if shape.stable => Some(bytes),
+                None => ((shape.object, shape.offset), bytes, true),
+            },
+        };
+        let job = DiskJob {
+            call,
+            place,
+            bytes,
+            commits,
+        };
+        self.queue_disk(job, at_ns);
+    }
+
+    /// What a call wants of the disk.
+    fn work_of(&mut self, shape: &Shape, disk: &DiskDescription) -> Work {
+        let (object, offset, bytes) = (shape.object, shape.offset, shape.data_bytes);
+        let place = (object, offset);
+        match shape.procedure {
+            procedure::READ => match &mut self.cache {
+                Some(cache) => match cache.read(object, offset, bytes) {
+                    Some((from, bytes)) => Work::Transfer {
+                        place: (object, from),
+                        bytes,
+                    },
+                    None => Work::Nothing,
+                },
+                None if self.random.chance(disk.read_hit_ratio) => Work::Nothing,
+                None => Work::Transfer { place, bytes },
+            },
             procedure::WRITE => {
-                if self.dirty_bytes.saturating_add(bytes) > description.dirty_limit_bytes {
-                    let job = DiskJob {
-                        call,
-                        place,
-                        bytes,
-                        commits: false,
-                    };
-                    return self.queue_disk(job, at_ns);
+                if let Some(cache) = &mut self.cache {
+                    cache.write(object, offset, bytes);
                 }
-                self.soil(shape.object, bytes);
-                None
+                if shape.stable {
+                    return Work::MakeStable { bytes };
+                }
+                if self.dirty_bytes.saturating_add(bytes) > disk.dirty_limit_bytes {
+                    return Work::Transfer { place, bytes };
+                }
+                self.soil(object, bytes);
+                Work::Nothing
             }
-            procedure::COMMIT => self.clean(shape.object),
+            procedure::COMMIT => match self.clean(object) {
+                Some(bytes) => Work::MakeStable { bytes },
+                None => Work::Nothing,
+            },
             procedure::SETATTR | procedure::CREATE..=procedure::LINK => {
-                Some(description.metadata_bytes)
+                if let Some(cache) = &mut self.cache {
+                    cache.attributes(object);
+                }
+                Work::MakeStable {
+                    bytes: disk.metadata_bytes,
+                }
             }
-            _ => None,
-        };
-        match (write, &mut self.nvram) {
-            (None, _) => self.schedule(at_ns, Event::StableDone(call)),
-            (Some(bytes), Some(nvram)) => {
-                let at_ns = nvram.take(bytes, at_ns);
-                self.schedule(at_ns, Event::StableDone(call));
+            procedure::GETATTR..=procedure::READLINK
+            | procedure::READDIR
+            | procedure::READDIRPLUS => {
+                let cache = self.cache.as_mut();
+                let known = cache.is_none_or(|cache| cache.attributes(object));
+                let bytes = disk.metadata_bytes;
+                if known {
+                    Work::Nothing
+                } else {
+                    Work::Transfer { place, bytes }
+                }
             }
-            (Some(bytes), None) => {
-                let job = DiskJob {
-                    call,
-                    place,
-                    bytes,
-                    commits: true,
-                };
-                self.queue_disk(job, at_ns);
-            }
+            _ => Work::Nothing,
         }
     }
 

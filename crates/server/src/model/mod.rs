@@ -6,14 +6,15 @@
 //!
 //! What is modelled, in the order that a call meets it: the request's way in at `bandwidth`; a
 //! queue before `threads` workers (FIFO); service time, while the worker is busy; the disk, while
-//! the worker waits as a kernel's nfsd thread does: READs that miss the memory, stable WRITEs,
-//! changes of names and attributes, COMMITs of what was written unstable; NVRAM before the disk;
+//! the worker waits as a kernel's nfsd thread does: READs (and looks at attributes) that miss the
+//! memory, stable WRITEs, changes of names and attributes, COMMITs of what was written unstable; NVRAM before the disk;
 //! the reply's way out at `bandwidth`, delay and jitter. Stalls stop the server and its disk, not
 //! the wire. Datagrams may be lost or sent twice. All randomness comes from one seed.
 //!
 //! Limits: NVRAM drains at the disk's rate without competing with its other work; write-back
 //! beyond the dirty limit makes the writer wait for its own bytes.
 
+mod cache;
 mod disk;
 mod engine;
 mod nvram;
@@ -104,6 +105,9 @@ pub enum ModelError {
     /// A rate or a number of workers of zero: nothing would ever end.
     #[error("{0} must be above 0")]
     Zero(&'static str),
+    /// Two answers to the question what a READ finds in memory.
+    #[error("read_hit_ratio and cache_bytes exclude each other")]
+    TwoMemories,
     /// NVRAM that nothing drains.
     #[error("nvram_bytes needs a disk that it drains to")]
     NvramWithoutDisk,
@@ -134,6 +138,9 @@ impl ModelDescription {
         }
         if disk.is_some_and(|disk| disk.rate_bytes_per_s == 0) {
             return Err(ModelError::Zero("rate_bytes_per_s"));
+        }
+        if disk.is_some_and(|disk| disk.cache_bytes.is_some() && disk.read_hit_ratio > 0.0) {
+            return Err(ModelError::TwoMemories);
         }
         if self.nvram_bytes.is_some() && disk.is_none() {
             return Err(ModelError::NvramWithoutDisk);
