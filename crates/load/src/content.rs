@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn the_length_is_a_prime() {
-        let prime = (2..2048).all(|divisor| POOL_BYTES % divisor != 0);
+        let prime = (2..2048).all(|divisor| !POOL_BYTES.is_multiple_of(divisor));
         assert!(prime && 2048 * 2048 > POOL_BYTES);
     }
 }

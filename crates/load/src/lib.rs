@@ -17,6 +17,7 @@
 //!
 //! Limits: NFS version 3; one mount per thread; the constants of [`plan`].
 
+mod check;
 pub mod content;
 pub mod error;
 mod exchange;

@@ -53,6 +53,9 @@ pub struct Report {
     pub network: Network,
     pub threads: Vec<ThreadReport>,
     pub series: SeriesColumns,
+    /// The histograms themselves: `all`, `late`, and each operation's.
+    #[serde(skip)]
+    pub histograms: Vec<(&'static str, LatencyHistogram)>,
 }
 
 /// One mount: what was asked for and what is in effect.
@@ -139,7 +142,7 @@ pub struct ThreadReport {
 }
 
 /// Per interval from the load's start, warm-up included.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[allow(missing_docs)]
 pub struct SeriesColumns {
     pub start_ns: u64,
@@ -149,6 +152,13 @@ pub struct SeriesColumns {
     pub bytes: Vec<u64>,
     pub response_sum_ns: Vec<u64>,
 }
+
+/// Operations' figures, the responses of all, and those of each.
+type ByOperation = (
+    Vec<OperationReport>,
+    LatencyHistogram,
+    Vec<(&'static str, LatencyHistogram)>,
+);
 
 /// Adds up threads.
 pub(crate) struct Sums {
@@ -265,31 +275,7 @@ impl Sums {
     /// The report, with its verdict.
     pub fn report(self, prepared: &Prepared, realtime_ns: u64) -> Result<Report, HistogramError> {
         let checked = &prepared.checked;
-        let shares = operation_shares(prepared);
-        let mut all = LatencyHistogram::new()?;
-        let mut operations = Vec::new();
-        let empty = LatencyHistogram::new()?;
-        for operation in Operation::ALL {
-            let Some(figures) = self.operations.get(operation.index()) else {
-                continue;
-            };
-            let share = shares.get(operation.index()).copied().unwrap_or(0.0);
-            if share == 0.0 {
-                continue;
-            }
-            let responses = figures.responses.as_deref().unwrap_or(&empty);
-            all.add(responses)?;
-            operations.push(OperationReport {
-                operation: operation.name(),
-                share,
-                calls: figures.calls,
-                ended: figures.ended,
-                unexpected: figures.ended - figures.expected,
-                answered: figures.measured,
-                not_drawn: figures.not_drawn,
-                response: HistogramSummary::of(responses)?,
-            });
-        }
+        let (operations, all, mut histograms) = self.by_operation(prepared)?;
         let window_ns = self.times.window_end_ns - self.times.window_start_ns;
         let answered: u64 = operations.iter().map(|operation| operation.answered).sum();
         let not_drawn = operations.iter().map(|operation| operation.not_drawn).sum();
@@ -333,10 +319,45 @@ impl Sums {
             network: self.network,
             threads: self.threads,
             series: columns(&self.times, [self.planned, self.answered, self.responses]),
+            histograms: Vec::new(),
         };
+        histograms.extend([("all", all), ("late", self.late)]);
+        report.histograms = histograms;
         report.reasons = guard::reasons(&report);
         report.valid = report.reasons.is_empty();
         Ok(report)
+    }
+
+    /// Figures of the mix's operations, and the responses of all of them.
+    fn by_operation(&self, prepared: &Prepared) -> Result<ByOperation, HistogramError> {
+        let shares = operation_shares(prepared);
+        let mut all = LatencyHistogram::new()?;
+        let mut operations = Vec::new();
+        let mut histograms = Vec::new();
+        let empty = LatencyHistogram::new()?;
+        for operation in Operation::ALL {
+            let Some(figures) = self.operations.get(operation.index()) else {
+                continue;
+            };
+            let share = shares.get(operation.index()).copied().unwrap_or(0.0);
+            if share == 0.0 {
+                continue;
+            }
+            let responses = figures.responses.as_deref().unwrap_or(&empty);
+            all.add(responses)?;
+            histograms.push((operation.name(), responses.clone()));
+            operations.push(OperationReport {
+                operation: operation.name(),
+                share,
+                calls: figures.calls,
+                ended: figures.ended,
+                unexpected: figures.ended - figures.expected,
+                answered: figures.measured,
+                not_drawn: figures.not_drawn,
+                response: HistogramSummary::of(responses)?,
+            });
+        }
+        Ok((operations, all, histograms))
     }
 
     fn touched_of(&self, prepared: &Prepared) -> Touched {

@@ -159,6 +159,30 @@ fn connect<C: Clock + Clone>(
     Ok(engines)
 }
 
+fn source(
+    checked: &Checked,
+    (share, processes_here): (Share, u32),
+    start_ns: u64,
+    random: &mut Random,
+) -> Source {
+    let rate = checked.plan.load.rate_ops_per_s();
+    match &checked.plan.load {
+        LoadPlan::Open { arrivals, .. } => {
+            Source::Open(Schedule::new((start_ns, rate), *arrivals, share, random))
+        }
+        LoadPlan::Closed {
+            clients,
+            processes,
+            think,
+            ..
+        } => {
+            let cycle_ns = f64::from(clients.saturating_mul(*processes)) / rate * 1e9;
+            let processes = Processes::new((start_ns, cycle_ns), processes_here, *think, random);
+            Source::Closed(processes)
+        }
+    }
+}
+
 fn worker<'w, C: Clock>(
     prepared: &'w Prepared,
     thread: usize,
@@ -173,30 +197,7 @@ fn worker<'w, C: Clock>(
     let mut random = Random::new(plan.seed, &[1, u64::from(share.index)]);
     let outstanding_max = outstanding_of(checked, thread);
     let start_ns = meter.times.start_ns;
-    let rate = plan.load.rate_ops_per_s();
-    let source = match &plan.load {
-        LoadPlan::Open { arrivals, .. } => Source::Open(Schedule::new(
-            (start_ns, rate),
-            *arrivals,
-            share,
-            &mut random,
-        )),
-        LoadPlan::Closed {
-            clients,
-            processes,
-            think,
-            ..
-        } => {
-            let all = f64::from(clients.saturating_mul(*processes));
-            let cycle_ns = all / rate * 1e9;
-            Source::Closed(Processes::new(
-                (start_ns, cycle_ns),
-                outstanding_max,
-                *think,
-                &mut random,
-            ))
-        }
-    };
+    let source = source(checked, (share, outstanding_max), start_ns, &mut random);
     let habits = Habits {
         append_share: plan.append_share,
         missing_share: plan.lookup_missing_share,

@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn draws_follow_the_weights() {
         let given = [34.0, 22.0, 15.0, 13.0, 8.0, 3.0, 2.0, 1.0, 1.0, 1.0];
-        let weights = Weights::new(given.into_iter().enumerate().map(|(n, w)| (n, w))).unwrap();
+        let weights = Weights::new(given.into_iter().enumerate()).unwrap();
         let mut random = Random::new(11, &[]);
         let mut seen = [0_u32; 10];
         let draws = 1_000_000;

@@ -17,6 +17,7 @@ use std::time::Duration;
 use client::record::Counters;
 use client::{Completion, Engine};
 use measure::{Clock, HistogramError, Random, ThreadUsage};
+use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::exchange::World;
 use crate::fault::Fault;
@@ -294,12 +295,37 @@ impl<C: Clock> Worker<'_, C> {
             self.state.spin_ns += wait_ns;
             return Ok(());
         }
-        let sleep_ns = if spins { 0 } else { wait_ns - SPIN_NS };
-        let taken = self.poll(Duration::from_nanos(sleep_ns))?;
+        let taken = match wait_ns.saturating_sub(SPIN_NS) {
+            0 => self.poll(Duration::ZERO)?,
+            sleep_ns => self.sleep(sleep_ns)?,
+        };
         if spins && idle && taken == 0 {
             self.state.spin_ns += self.engine.clock().now_ns().saturating_sub(now_ns);
         }
         Ok(())
+    }
+
+    /// Sends and waits; returns how many calls ended. epoll_wait(2) knows whole milliseconds only:
+    /// it is used as far as these go, ppoll(2) for what is less.
+    fn sleep(&mut self, sleep_ns: u64) -> Result<u64, rustix::io::Errno> {
+        const MS: u64 = 1_000_000;
+        if sleep_ns >= MS {
+            return self.poll(Duration::from_millis(sleep_ns / MS));
+        }
+        let taken = self.poll(Duration::ZERO)?;
+        if taken > 0 {
+            return Ok(taken);
+        }
+        let timeout = Timespec {
+            tv_sec: 0,
+            tv_nsec: i64::try_from(sleep_ns).unwrap_or(0),
+        };
+        let mut waited = [PollFd::new(&self.engine, PollFlags::IN)];
+        match rustix::event::poll(&mut waited, Some(&timeout)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => Ok(0),
+            Ok(_) => self.poll(Duration::ZERO),
+            Err(error) => Err(error),
+        }
     }
 
     /// Time until the next instant of interest.

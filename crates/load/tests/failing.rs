@@ -24,9 +24,8 @@ fn kinds(report: &Report) -> Vec<&'static str> {
 
 fn reason<'r>(report: &'r Report, kind: &str) -> &'r str {
     let found = report.reasons.iter().find(|reason| reason.kind == kind);
-    &found
-        .unwrap_or_else(|| panic!("{kind}: {:?}", report.reasons))
-        .text
+    assert!(found.is_some(), "{kind}: {:?}", report.reasons);
+    &found.unwrap().text
 }
 
 fn calibration(world: &World) -> Value {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use measure::Clock;
 use rustix::event::{Timespec, epoll};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 
 use super::link::LinkState;
@@ -48,6 +48,14 @@ fn wait(epoll: &OwnedFd, timeout: Option<Timespec>) -> Result<Events, Errno> {
         Err(error) => return Err(error),
     };
     Ok(Events { found, count })
+}
+
+/// Readable while [`Engine::poll`] would find something: for whoever waits for more than it, or for
+/// fractions of a millisecond, which epoll_wait(2) rounds up.
+impl<C: Clock> AsFd for Engine<C> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
 }
 
 impl<C: Clock> Engine<C> {

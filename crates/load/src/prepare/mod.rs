@@ -11,21 +11,23 @@
 
 mod jobs;
 mod marker;
+mod names;
 mod pipeline;
+mod watch;
 
-use client::nfs3::{FileHandle, MountedEngine, ReadDir, call_once};
-use client::{Caller, Engine, MountOptions};
+use client::nfs3::{FileHandle, MountedEngine};
+use client::{Caller, MountOptions};
 use measure::Clock;
-use wire::nfs3::{READDIR3args, Res, nfsstat3};
 
 use crate::content::Content;
 use crate::error::LoadError;
 use crate::layout::{Layout, MARKER, Name};
 use crate::plan::{Checked, MAX_TRANSFER_BYTES};
-use crate::progress::{Observer, Progress, TICK_NS};
+use crate::progress::Observer;
 use jobs::{Find, MakeDirectory, MakeFile, MakeLink, MakeScratch, Wanted};
 use marker::Marker;
 use pipeline::Pipeline;
+use watch::Watch;
 
 /// Numbers of files on different mounts lie so far apart, so that their contents differ.
 pub(crate) const MOUNT_STRIDE: u64 = 1 << 40;
@@ -78,47 +80,6 @@ pub struct Prepared {
     /// Its mounts, in order.
     pub mounts: Vec<PreparedMount>,
     pub(crate) content: Content,
-}
-
-/// Tells an observer how far a step is.
-pub(crate) struct Watch<'o> {
-    observer: &'o mut dyn Observer,
-    mount: usize,
-    mounts: usize,
-    step: &'static str,
-    done: u64,
-    total: u64,
-    written_bytes: u64,
-    told_ns: u64,
-}
-
-impl Watch<'_> {
-    fn begin(&mut self, step: &'static str, total: u64) {
-        (self.step, self.done, self.total) = (step, 0, total);
-    }
-
-    fn done(&mut self) {
-        self.done += 1;
-    }
-
-    fn look(&mut self, now_ns: u64) -> Result<(), LoadError> {
-        if now_ns.saturating_sub(self.told_ns) < TICK_NS {
-            return Ok(());
-        }
-        self.told_ns = now_ns;
-        let progress = Progress::Prepare {
-            mount: self.mount,
-            mounts: self.mounts,
-            step: self.step,
-            done: self.done,
-            total: self.total,
-            written_bytes: self.written_bytes,
-        };
-        match self.observer.tick(&progress) {
-            true => Ok(()),
-            false => Err(LoadError::Cancelled),
-        }
-    }
 }
 
 /// Makes the file sets of a plan, or finds them.
@@ -289,7 +250,7 @@ impl Maker<'_, '_, '_> {
             _ => format!("{directory}-{}", self.index),
         };
         let engine = &mut *self.pipeline.engine;
-        let made = directory_named(engine, &export, &name);
+        let made = names::directory_named(engine, &export, &name);
         made.map_err(|source| LoadError::Call {
             server: self.pipeline.server.to_owned(),
             doing: format!("making the directory {name}"),
@@ -314,7 +275,7 @@ impl Maker<'_, '_, '_> {
                 Some(why) => Err(self.wrong(why, OTHER)),
                 None => Ok(Some(there)),
             },
-            None => match foreign_name(self.pipeline.engine, root) {
+            None => match names::foreign_name(self.pipeline.engine, root) {
                 Ok(None) => Ok(None),
                 Ok(Some(name)) => {
                     let why = format!("the directory holds {name}, which is of no file set");
@@ -502,68 +463,4 @@ fn keep_link(
     if let (true, Some(handle)) = (layout.is_accessed(number), handle) {
         links.push((number, handle));
     }
-}
-
-/// Makes or finds a directory of any name.
-fn directory_named(
-    engine: &mut Engine,
-    parent: &FileHandle,
-    name: &str,
-) -> Result<FileHandle, client::CallError> {
-    use client::CallError::Nfs;
-    use client::nfs3::{Lookup, MkDir};
-    use wire::nfs3::{LOOKUP3args, MKDIR3args, diropargs3, filename3, sattr3};
-    let place = diropargs3 {
-        dir: parent.as_fh(),
-        name: filename3(name.as_bytes()),
-    };
-    let look = |engine: &mut Engine| {
-        call_once::<Lookup, _, _>(engine, &LOOKUP3args { what: place }, |found| match found {
-            Res::Ok(found) => FileHandle::try_from(found.object),
-            Res::Fail(status, _) => Err(Nfs(status)),
-        })
-    };
-    match look(engine) {
-        Err(Nfs(nfsstat3::NFS3ERR_NOENT)) => {}
-        result => return result,
-    }
-    let arguments = MKDIR3args {
-        where_: place,
-        attributes: sattr3 {
-            mode: Some(0o755),
-            ..sattr3::UNCHANGED
-        },
-    };
-    let made = call_once::<MkDir, _, _>(engine, &arguments, |made| match made {
-        Res::Ok(made) => made.obj.map(FileHandle::try_from).transpose(),
-        Res::Fail(nfsstat3::NFS3ERR_EXIST, _) => Ok(None),
-        Res::Fail(status, _) => Err(Nfs(status)),
-    })?;
-    match made {
-        Some(handle) => Ok(handle),
-        None => look(engine),
-    }
-}
-
-/// A name in a directory without marker that no set has: the first page is enough to be wary.
-fn foreign_name(
-    engine: &mut Engine,
-    root: &FileHandle,
-) -> Result<Option<String>, client::CallError> {
-    let arguments = READDIR3args {
-        dir: root.as_fh(),
-        cookie: 0,
-        cookieverf: [0; 8],
-        count: 8192,
-    };
-    call_once::<ReadDir, _, _>(engine, &arguments, |result| match result {
-        Res::Ok(page) => Ok(page.entries.0.iter().find_map(|entry| {
-            let name = entry.name.0;
-            let ours = matches!(Name::parse(name), Some((b'd' | b'x', _)))
-                || matches!(name, b"." | b"..")
-                || name == MARKER.as_bytes();
-            (!ours).then(|| String::from_utf8_lossy(name).into_owned())
-        })),
-        Res::Fail(status, _) => Err(client::CallError::Nfs(status)),
-    })
 }

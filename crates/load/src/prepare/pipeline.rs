@@ -13,7 +13,7 @@ use measure::Clock;
 use wire::nfs3 as v3;
 use wire::nfs3::{Res, createhow3, diropargs3, filename3, ftype3, nfsstat3, sattr3, stable_how};
 
-use super::Watch;
+use super::watch::Watch;
 use crate::content::Content;
 use crate::error::LoadError;
 use crate::layout::Name;
@@ -203,12 +203,14 @@ impl Pipeline<'_> {
         let engine = &mut *self.engine;
         let taken = match asked {
             Ask::MakeDirectory(dir, name) => {
-                let attributes = sattr3 {
-                    mode: Some(0o755),
-                    ..sattr3::UNCHANGED
+                let arguments = v3::MKDIR3args {
+                    where_: place(dir, name),
+                    attributes: sattr3 {
+                        mode: Some(0o755),
+                        ..sattr3::UNCHANGED
+                    },
                 };
-                let where_ = place(dir, name);
-                engine.submit_typed::<MkDir>(&v3::MKDIR3args { where_, attributes }, token)
+                engine.submit_typed::<MkDir>(&arguments, token)
             }
             Ask::Look(dir, name) => {
                 let what = place(dir, name);
@@ -223,57 +225,16 @@ impl Pipeline<'_> {
                 let where_ = place(dir, name);
                 engine.submit_typed::<Create>(&v3::CREATE3args { where_, how }, token)
             }
-            Ask::Link(dir, name, text) => engine.submit_typed::<SymLink>(
-                &v3::SYMLINK3args {
-                    where_: place(dir, name),
-                    symlink: v3::symlinkdata3 {
-                        symlink_attributes: sattr3::UNCHANGED,
-                        symlink_data: v3::nfspath3(text.as_bytes()),
-                    },
-                },
-                token,
-            ),
-            Ask::Write {
-                handle,
-                file,
-                offset,
-                count,
-                stable,
-            } => {
-                let payload = self.content.payload(*file, *offset, *count);
-                let arguments = v3::WRITE3args {
-                    file: handle.as_fh(),
-                    offset: *offset,
-                    count: *count,
-                    stable: *stable,
-                    data: v3::payload3(self.content.bytes(*file, *offset, *count)),
+            Ask::Link(dir, name, text) => {
+                let symlink = v3::symlinkdata3 {
+                    symlink_attributes: sattr3::UNCHANGED,
+                    symlink_data: v3::nfspath3(text.as_bytes()),
                 };
-                engine.submit_write(None, arguments, payload, token)
+                let where_ = place(dir, name);
+                engine.submit_typed::<SymLink>(&v3::SYMLINK3args { where_, symlink }, token)
             }
-            Ask::Commit(handle) => {
-                let (file, offset, count) = (handle.as_fh(), 0, 0);
-                let arguments = v3::COMMIT3args {
-                    file,
-                    offset,
-                    count,
-                };
-                engine.submit_typed::<Commit>(&arguments, token)
-            }
-            Ask::Cut(handle, size) => {
-                let new_attributes = sattr3 {
-                    size: Some(*size),
-                    ..sattr3::UNCHANGED
-                };
-                let arguments = v3::SETATTR3args {
-                    object: handle.as_fh(),
-                    new_attributes,
-                    guard: None,
-                };
-                engine.submit_typed::<SetAttr>(&arguments, token)
-            }
-            Ask::Attributes(handle) => {
-                let object = handle.as_fh();
-                engine.submit_typed::<GetAttr>(&v3::GETATTR3args { object }, token)
+            Ask::Write { .. } | Ask::Commit(_) | Ask::Cut(..) | Ask::Attributes(_) => {
+                submit_to_file(engine, self.content, asked, token)
             }
         };
         taken.map_err(|source| LoadError::Call {
@@ -281,6 +242,57 @@ impl Pipeline<'_> {
             doing: asked.doing(),
             source,
         })
+    }
+}
+
+fn submit_to_file(
+    engine: &mut Engine,
+    content: &Content,
+    asked: &Ask,
+    token: u64,
+) -> Result<(), CallError> {
+    match asked {
+        Ask::Write {
+            handle,
+            file,
+            offset,
+            count,
+            stable,
+        } => {
+            let arguments = v3::WRITE3args {
+                file: handle.as_fh(),
+                offset: *offset,
+                count: *count,
+                stable: *stable,
+                data: v3::payload3(content.bytes(*file, *offset, *count)),
+            };
+            let payload = content.payload(*file, *offset, *count);
+            engine.submit_write(None, arguments, payload, token)
+        }
+        Ask::Commit(handle) => {
+            let arguments = v3::COMMIT3args {
+                file: handle.as_fh(),
+                offset: 0,
+                count: 0,
+            };
+            engine.submit_typed::<Commit>(&arguments, token)
+        }
+        Ask::Cut(handle, size) => {
+            let arguments = v3::SETATTR3args {
+                object: handle.as_fh(),
+                new_attributes: sattr3 {
+                    size: Some(*size),
+                    ..sattr3::UNCHANGED
+                },
+                guard: None,
+            };
+            engine.submit_typed::<SetAttr>(&arguments, token)
+        }
+        Ask::Attributes(handle) => {
+            let object = handle.as_fh();
+            engine.submit_typed::<GetAttr>(&v3::GETATTR3args { object }, token)
+        }
+        _ => Err(CallError::Protocol("a call about a name")),
     }
 }
 
