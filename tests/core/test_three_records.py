@@ -178,5 +178,7 @@ def in_order(
     assert first["finished_ns"] + least <= wire["reply_first_ns"] <= wire["reply_last_ns"]
     assert wire["reply_first_ns"] <= call["completed_ns"] + most
     if len(served) == call["sends"] == 1:
-        assert wire["reply_first_ns"] <= first["sent_ns"] + most
+        # Read before the kernel is given the reply's last byte.
+        assert first["sent_ns"] + least <= wire["reply_last_ns"]
+        assert first["sent_ns"] <= call["completed_ns"]
         assert wire["reply_last_ns"] <= call["completed_ns"] + most

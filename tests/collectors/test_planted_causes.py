@@ -1,0 +1,199 @@
+"""What is planted in the embedded server is found in the right part of a call's latency.
+
+Lower bounds are exact: the model is never early. Which part is the largest depends on what else
+the machine does, so what is planted is long against the time slices of other programs.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from nfslab.collectors import nfs_server, rpc
+from nfslab.collectors.base import CollectorParameters
+from nfslab.collectors.nfs_server import NfsServerCollector
+from nfslab.collectors.rpc import RpcCollector, RpcCollectorParameters
+from nfslab.machine.resources import Resources
+from nfslab.results.call_parts import ALL, PARTS, CallParts, OperationParts, take_apart
+from nfslab.targets.nfs import NfsParameters, NfsTarget
+from nfslab.workloads.command import CommandParameters, CommandWorkload
+
+from tests.workloads.run_context import run_of, scratch_folder
+
+MS = 1_000_000
+FILES = 8
+PIECE_BYTES = 1 << 14
+PIECES = 12
+
+
+def watched(load: Callable[[Path], None], tmp_path: Path, **parameters: object) -> CallParts:
+    """The load on a fresh mount of a fresh server, its calls taken apart."""
+    usable = NfsTarget.available()
+    if not usable.ok:
+        pytest.skip(usable.reason)
+    work = CommandWorkload(CommandParameters(data="disk", argv=["true"]))
+    with scratch_folder() as scratch, run_of(work, tmp_path) as run:
+        given = {"directory": str(scratch), "store": "memory", "ac": False} | parameters
+        target = NfsTarget("share", NfsParameters.model_validate(given))
+        with Resources("a test", state=run.root / "state") as resources:
+            place = target.up(resources)
+            for n in range(FILES):
+                (place.path / f"file{n}").write_bytes(bytes(PIECE_BYTES * PIECES))
+            for name, source in target.sources(place).items():
+                run.context.facts[name] = {"share": source}
+            clients = RpcCollector(RpcCollectorParameters(calls=True))
+            servers = NfsServerCollector(CollectorParameters())
+            clients.start(run.context)
+            servers.start(run.context)
+            run.context.facts["timed_start_ns"] = time.monotonic_ns()
+            load(place.path)
+            seen = servers.stop().tables | clients.stop().tables
+            target.down(place)
+    found = take_apart(seen["rpc_calls"], seen[nfs_server.TABLE])
+    assert found.calls > 0
+    # What was begun before, or is still under way, alone is in one record only.
+    assert sum(found.left_out.values()) <= 2, found.left_out
+    assert found.negative == {}
+    for row in found.rows:
+        one = row.summary
+        assert sum(one.mean_ns) == pytest.approx(one.whole_mean_ns, abs=1e-3)
+    return found
+
+
+def of(found: CallParts, operation: str) -> OperationParts:
+    (row,) = (row for row in found.rows if row.operation == operation)
+    return row
+
+
+def mean_ns(row: OperationParts, part: str) -> float:
+    return row.summary.mean_ns[PARTS.index(part)]
+
+
+def largest(row: OperationParts) -> str:
+    assert row.largest is not None
+    return PARTS[row.largest[0]]
+
+
+def reading(folder: Path) -> None:
+    """One file, a piece at a time, past the page cache."""
+    with (folder / "file0").open("rb", buffering=0) as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+        for n in reversed(range(PIECES)):
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            assert len(os.pread(file.fileno(), PIECE_BYTES, n * PIECE_BYTES)) == PIECE_BYTES
+
+
+def asking(folder: Path, times: int = 40) -> None:
+    """Attributes of one file, again and again."""
+    for _ in range(times):
+        os.stat(folder / "file0")
+
+
+def asking_at_once(folder: Path) -> None:
+    """Attributes, by as many as there are files."""
+    together = threading.Barrier(FILES)
+
+    def ask(n: int) -> None:
+        together.wait()
+        for _ in range(12):
+            os.stat(folder / f"file{n}")
+
+    threads = [threading.Thread(target=ask, args=(n,)) for n in range(FILES)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def test_a_slow_procedure_is_service_of_that_procedure(tmp_path: Path) -> None:
+    found = watched(reading, tmp_path, service_time=["READ=20ms"])
+    read = of(found, "READ")
+    assert largest(read) == "service"
+    assert mean_ns(read, "service") >= 20 * MS
+    getattr_ = of(found, "GETATTR")
+    assert mean_ns(getattr_, "service") < 10 * MS, "that was not slowed"
+
+
+def test_a_delay_is_sending(tmp_path: Path) -> None:
+    found = watched(asking, tmp_path, delay="20ms")
+    whole = of(found, ALL)
+    assert largest(whole) == "sending"
+    assert mean_ns(whole, "sending") >= 20 * MS
+    for part in ("waiting", "service"):
+        assert mean_ns(whole, part) < 5 * MS
+    assert found.rows[0].summary.whole_mean_ns >= 20 * MS
+
+
+def test_too_few_workers_are_waiting_and_enough_are_not(tmp_path: Path) -> None:
+    few = of(watched(asking_at_once, tmp_path / "few", service_time=["5ms"], threads=1), ALL)
+    enough = of(watched(asking_at_once, tmp_path / "enough", service_time=["5ms"], threads=16), ALL)
+    assert largest(few) == "waiting"
+    # Each finds some before it, and each of these takes 5 ms.
+    assert mean_ns(few, "waiting") >= 5 * MS
+    assert largest(enough) == "service"
+    assert mean_ns(enough, "waiting") < mean_ns(few, "waiting") / 2
+    for row in (few, enough):
+        assert mean_ns(row, "service") >= 5 * MS
+
+
+def test_a_narrow_wire_is_the_way_there_of_writes_and_sending_of_reads(tmp_path: Path) -> None:
+    def writing(folder: Path) -> None:
+        with (folder / "file0").open("r+b", buffering=0) as file:
+            for n in range(8):
+                os.pwrite(file.fileno(), bytes([n]) * PIECE_BYTES, n * PIECE_BYTES)
+                os.fsync(file.fileno())
+
+    # 16 KiB at 1 MiB/s are 16 ms.
+    wrote = of(watched(writing, tmp_path / "write", bandwidth="1M"), "WRITE")
+    assert largest(wrote) == "way there"
+    assert mean_ns(wrote, "way there") >= 15 * MS
+    read = of(watched(reading, tmp_path / "read", bandwidth="1M"), "READ")
+    assert largest(read) == "sending"
+    assert mean_ns(read, "sending") >= 15 * MS
+
+
+def test_with_nothing_planted_it_is_client_and_wire(tmp_path: Path) -> None:
+    found = watched(lambda folder: asking(folder, 400), tmp_path)
+    whole = of(found, ALL)
+    share = dict(zip(PARTS, whole.summary.share, strict=True))
+    outside = sum(share[part] or 0 for part in ("client queue", "way there", "way back"))
+    assert outside > 0.6, share
+    assert largest(whole) in ("client queue", "way there", "way back")
+
+
+def test_a_server_killed_while_it_records_is_said_and_the_clients_record_kept(
+    tmp_path: Path,
+) -> None:
+    usable = NfsTarget.available()
+    if not usable.ok:
+        pytest.skip(usable.reason)
+    work = CommandWorkload(CommandParameters(data="disk", argv=["true"]))
+    with scratch_folder() as scratch, run_of(work, tmp_path) as run:
+        options = {"directory": str(scratch), "store": "memory", "ac": False, "hard": False}
+        more = {"timeo": 1, "retrans": 0}
+        target = NfsTarget("share", NfsParameters.model_validate(options | more))
+        with Resources("a test", state=run.root / "state") as resources:
+            place = target.up(resources)
+            (place.path / "file0").write_bytes(b"x")
+            for name, source in target.sources(place).items():
+                run.context.facts[name] = {"share": source}
+            clients = RpcCollector(RpcCollectorParameters(calls=True))
+            servers = NfsServerCollector(CollectorParameters())
+            clients.start(run.context)
+            servers.start(run.context)
+            run.context.facts["timed_start_ns"] = time.monotonic_ns()
+            asking(place.path)
+            server = target.server_of(place)
+            assert server is not None
+            server.process.stop(9)
+            kept, lost = clients.stop(), servers.stop()
+            target.down(place)
+    assert kept.tables["rpc_calls"].num_rows >= 40
+    assert lost.tables == {}
+    assert lost.summary["incomplete"] == "no server-side times of share"
+    assert "signal 9" in lost.summary["notes"][0]
+    assert rpc.FACT in run.context.facts

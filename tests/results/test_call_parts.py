@@ -1,0 +1,157 @@
+"""A run's calls taken apart: planted instants, every reason to leave a call out, real servers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from nfslab.errors import ResultsError
+from nfslab.results import call_parts
+from nfslab.results.call_parts import ALL, PARTS, CallParts, read_call_parts, take_apart
+
+from tests.collectors.planted_nfs_server import calls_table
+
+SECOND = 10**9
+
+
+def client_table(rows: list[dict[str, Any]]) -> pa.Table:
+    """Rows of the client's record as evidence: `at` is enqueued, sent, completed."""
+    usual = {
+        "program": 100003, "procedure": 6, "operation": "READ", "outcome": "answered",
+        "sends": 1, "target": "share",
+    }  # fmt: skip
+    whole = []
+    for row in rows:
+        enqueued, sent, completed = row["at"]
+        instants = {
+            "t_ns": sent - 10 * SECOND, "enqueued_ns": enqueued, "sent_first_ns": sent,
+            "completed_ns": completed,
+        }  # fmt: skip
+        whole.append(instants | usual | {k: v for k, v in row.items() if k != "at"})
+    kinds = {"t_ns": pa.int64()} | dict.fromkeys(
+        ("enqueued_ns", "sent_first_ns", "completed_ns"), pa.uint64()
+    )
+    kinds |= dict.fromkeys(("xid", "program", "procedure", "sends"), pa.uint32())
+    kinds |= {"operation": pa.string(), "outcome": pa.string()}
+    kinds["target"] = pa.dictionary(pa.int32(), pa.string())
+    return pa.Table.from_pylist(whole, schema=pa.schema(kinds))
+
+
+def server_table(rows: list[dict[str, Any]]) -> pa.Table:
+    targets = pa.array([row.get("target", "share") for row in rows]).dictionary_encode()
+    plain = [{k: v for k, v in row.items() if k != "target"} for row in rows]
+    return calls_table(plain).append_column("target", targets)
+
+
+def at(base: int, *steps: int) -> list[int]:
+    found = [base + 11 * SECOND]
+    for step in steps:
+        found.append(found[-1] + step)
+    return found
+
+
+def both(base: int, xid: int, *parts: int, **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A call with these six parts."""
+    instants = at(base, *parts)
+    client = {"at": [instants[0], instants[1], instants[6]], "xid": xid}
+    return client | more, {"at": instants[2:6], "xid": xid} | more
+
+
+def taken(*pairs: tuple[dict[str, Any], dict[str, Any]]) -> CallParts:
+    return take_apart(
+        client_table([client for client, _ in pairs]), server_table([server for _, server in pairs])
+    )
+
+
+def test_parts_and_shares_by_hand() -> None:
+    found = taken(
+        both(0, 1, 1, 20, 3, 40, 5, 31),
+        both(0, 2, 3, 20, 7, 140, 5, 25),
+        both(9, 3, 0, 10, 0, 5, 0, 15, operation="GETATTR", procedure=1),
+    )
+    assert found.calls == 3
+    assert (found.left_out, found.negative, found.notes()) == ({}, {}, [])
+    everything, read, getattr_ = found.rows
+    assert [row.operation for row in found.rows] == [ALL, "READ", "GETATTR"]
+    assert read.summary.mean_ns == [2, 20, 5, 90, 5, 28]
+    assert read.summary.whole_mean_ns == 150
+    assert read.summary.share[3] == 0.6
+    assert read.largest == (PARTS.index("service"), 0.6)
+    # The slowest of two is the one of 200.
+    assert read.largest_slow == (PARTS.index("service"), 0.7)
+    assert getattr_.largest == (PARTS.index("way back"), 0.5)
+    assert everything.summary.calls == 3
+    assert everything.summary.whole_mean_ns == 110
+
+
+def test_every_call_that_is_left_out_is_counted_by_its_reason() -> None:
+    good = both(0, 1, 1, 1, 1, 1, 1, 1)
+    again, late, lost = (both(0, xid, 1, 1, 1, 1, 1, 1) for xid in (2, 3, 4))
+    twice = both(0, 5, 1, 1, 1, 1, 1, 1)
+    other = both(0, 6, 1, 1, 1, 1, 1, 1)
+    early = both(-2 * SECOND, 7, 1, 1, 1, 1, 1, 1)
+    clients = [good[0], again[0] | {"sends": 2}, late[0] | {"outcome": "timed out"}, lost[0],
+               twice[0], other[0], early[0]]  # fmt: skip
+    servers = [good[1], again[1], again[1], late[1], twice[1], twice[1],
+               other[1] | {"procedure": 1}, early[1],
+               {"at": at(0, 1, 1, 1), "xid": 99}]  # fmt: skip
+    found = take_apart(client_table(clients), server_table(servers))
+    assert found.calls == 1
+    assert found.left_out == {
+        "not answered": 1,
+        "sent more than once": 1,
+        "not in the server's record": 1,
+        "with an id that is there more than once": 1,
+        "with another procedure on the server": 1,
+    }
+    assert found.notes()[0].startswith("Left out: 1 not answered, 1 sent more than once, ")
+
+
+def test_a_part_below_zero_is_said_and_stays() -> None:
+    found = taken(both(0, 1, 5, 10, 10, 10, 10, -4), both(0, 2, 5, 10, 10, 10, 10, 14))
+    assert found.negative == {"way back": 1}
+    assert found.notes() == ["Below zero, and in all sums as they are: way back in 1 calls."]
+    assert found.rows[0].summary.mean_ns == [5, 10, 10, 10, 10, 5]
+
+
+def test_equal_ids_of_two_targets_are_different_calls() -> None:
+    found = taken(
+        both(0, 1, 1, 1, 1, 1, 1, 1, target="data"), both(50, 1, 2, 2, 2, 2, 2, 2, target="log")
+    )
+    assert [(row.target, row.operation, row.summary.whole_mean_ns) for row in found.rows] == [
+        ("data", ALL, 6), ("data", "READ", 6), ("log", ALL, 12), ("log", "READ", 12),
+    ]  # fmt: skip
+
+
+def test_no_call_in_common_is_no_row_and_a_count() -> None:
+    found = take_apart(
+        client_table([{"at": at(0, 1, 1), "xid": 1}]),
+        server_table([{"at": at(0, 1, 1, 1), "xid": 2}]),
+    )
+    assert (found.calls, found.rows) == (0, [])
+    assert found.left_out == {"not in the server's record": 1}
+    assert take_apart(client_table([]), server_table([])).left_out == {}
+
+
+def test_a_runs_folder_without_both_tables_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "evidence"
+    folder.mkdir()
+    client, server = both(0, 1, 1, 1, 1, 1, 1, 1)
+    pq.write_table(client_table([client]), folder / "rpc_calls.parquet")
+    assert read_call_parts(tmp_path) is None
+    pq.write_table(server_table([server]), folder / "nfs_server_calls.parquet")
+    found = read_call_parts(tmp_path)
+    assert found is not None
+    assert found.calls == 1
+    monkeypatch.setattr(call_parts, "ROWS_MAX", 0)
+    with pytest.raises(ResultsError, match="more than 0"):
+        read_call_parts(tmp_path)
+    monkeypatch.undo()
+    (folder / "rpc_calls.parquet").write_bytes(b"nothing")
+    with pytest.raises(ResultsError, match="cannot be read"):
+        read_call_parts(tmp_path)
