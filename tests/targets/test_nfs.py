@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -200,3 +201,45 @@ def test_zero_is_a_value_too() -> None:
     for setting in ({"seed": 0}, {"nvram": 0}, {"loss": 0.0}):
         with pytest.raises(ValidationError, match="settings of the embedded server only"):
             NfsParameters.model_validate({"server": "filer:/export", **setting})
+
+
+def test_without_a_mount_the_workload_is_told_of_the_export(
+    scratch: Path, resources: Resources
+) -> None:
+    parameters = NfsParameters(
+        directory=str(scratch), client="none", store="null", rsize="16k", nconnect=2
+    )
+    target = NfsTarget("share", parameters)
+    place = target.up(resources)
+    server = target.server_of(place)
+    assert server is not None
+    export = target.sources(place)["nfs_exports"]
+    assert export.source == "127.0.0.1:/export"
+    assert export.is_calibration
+    ports = [f"port={server.port}", f"mountport={server.port}"]
+    assert export.options == [*ports, "rsize=16384", "nconnect=2"]
+    with socket.create_connection(("127.0.0.1", server.port)):
+        pass
+    assert place.facts["nfs"]["client"] == "none"
+    assert place.facts["space_elsewhere"]
+    assert place.durability.level == "volatile"
+    assert target.client_of(place) is None
+    target.down(place)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", server.port))
+    assert not place.path.exists()
+
+
+def test_an_export_elsewhere_needs_nothing_here(scratch: Path, resources: Resources) -> None:
+    parameters = NfsParameters(directory=str(scratch), client="none", server="filer:/vol/v1")
+    target = NfsTarget("filer", parameters)
+    place = target.up(resources)
+    export = target.sources(place)["nfs_exports"]
+    assert (export.source, export.options, export.is_calibration) == ("filer:/vol/v1", [], False)
+    assert (place.durability.level, target.free_bytes()) == ("unknown", None)
+    target.down(place)
+
+
+def test_the_null_store_cannot_be_mounted() -> None:
+    with pytest.raises(ValidationError, match="no folders"):
+        NfsParameters(store="null")

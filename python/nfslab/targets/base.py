@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from nfslab.machine.resources import Entry, Resources
 
 
+SPACE_ELSEWHERE = "space_elsewhere"
+"""Fact of a place: the data goes elsewhere than into its folder, whose space says nothing."""
+
+
 class TargetParameters(BaseModel):
     """Base of a target's parameters: unknown keys are errors."""
 

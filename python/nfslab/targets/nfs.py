@@ -2,6 +2,10 @@
 
     nfslab serve | Ganesha | HOST:/EXPORT  <──NFSv3──  our client in FUSE  <──  the workload
 
+With `client = "none"` it is not mounted at all: the workload is the client (`sfs`), and finds
+the export in `context.facts["nfs_exports"]` (target's name -> `NfsExport`). The mount options
+are handed on to it then.
+
 The embedded server is started, given its store and service model, and ended for each run,
 NFS-Ganesha likewise; a server elsewhere is only mounted. The mount lives in this process
 (its threads need no Python), so that its client can be watched from here (`client_of`); it
@@ -30,10 +34,12 @@ from nfslab.machine import embedded_server, ganesha
 from nfslab.machine.availability import Availability
 from nfslab.machine.durability import durability_of, weakest
 from nfslab.machine.mounts import block_devices_of, mount_of
+from nfslab.machine.nfs_export import NfsExport
 from nfslab.machine.users import primary_group
 from nfslab.quantities import Size
 from nfslab.results.records import DurabilityRecord
 from nfslab.targets.base import (
+    SPACE_ELSEWHERE,
     Place,
     Target,
     TargetParameters,
@@ -66,12 +72,13 @@ class NfsParameters(TargetParameters):
 
     server: str = EMBEDDED
     """"embedded", "ganesha" (NFS-Ganesha on a folder), or an export that is there: HOST:/EXPORT."""
-    client: Literal["user"] = "user"
-    """Ours, in user space. (A mount by the kernel is a target of kind "path".)"""
+    client: Literal["user", "none"] = "user"
+    """Ours, in user space; "none": not mounted, for a workload that speaks NFS itself. (A mount
+    by the kernel is a target of kind "path".)"""
     directory: str = "/var/tmp"
     """Where folders are made: the mount point, and the data of the embedded server."""
-    store: Literal["directory", "memory"] = "directory"
-    """Embedded: a folder of `directory`, or memory. (The null store has no folders.)"""
+    store: Literal["directory", "memory", "null"] = "directory"
+    """Embedded: a folder of `directory`, memory, or (not mounted) nothing: every name is a file."""
     size: Size | None = None
     """Embedded, memory: what it may take (1G)."""
     server_durability: Literal["stable", "volatile"] | None = None
@@ -124,6 +131,8 @@ class NfsParameters(TargetParameters):
     @model_validator(mode="after")
     def _possible(self) -> NfsParameters:
         """What belongs to the embedded server is no setting of another one."""
+        if self.store == "null" and self.client != "none":
+            raise ValueError('store = "null" goes with client = "none": it has no folders')
         if self.server == EMBEDDED:
             if self.server_durability is not None:
                 raise ValueError("server_durability is for HOST:/EXPORT: the embedded one is known")
@@ -170,6 +179,8 @@ class _Up:
         self.folder = folder
         self.server: EmbeddedServer | GaneshaServer | None = None
         self.mounted: tuple[Entry, Mount] | None = None
+        self.export: NfsExport | None = None
+        """For a workload that is the client itself."""
 
     def undo(self) -> None:
         """Unmount, end the server, remove the folder: as much as was made."""
@@ -220,7 +231,8 @@ class NfsTarget(Target):
 
     def check(self) -> Availability:
         """FUSE, and room for folders; options are read when it is mounted."""
-        usable = self.available()
+        needs_fuse = self.parameters.client == "user"
+        usable = self.available() if needs_fuse else Availability(True)
         if usable.ok and self.parameters.server == GANESHA:
             usable = ganesha.available()
         return usable_folder(self._directory) if usable.ok else usable
@@ -232,6 +244,8 @@ class NfsTarget(Target):
     def free_bytes(self) -> int | None:
         """Of the embedded server's store; None of another's."""
         if self.parameters.server not in OURS:
+            return None
+        if self.parameters.store == "null":
             return None
         if self.parameters.store == "memory":
             return self.parameters.size or 1 << 30
@@ -268,6 +282,8 @@ class NfsTarget(Target):
             found["rpc_recorders"] = mount.recorder()
         if isinstance(server := self.server_of(place), embedded_server.EmbeddedServer):
             found["nfs_servers"] = server
+        if (made := self._up.get(place.path)) is not None and made.export is not None:
+            found["nfs_exports"] = made.export
         return found
 
     def server_of(self, place: Place) -> EmbeddedServer | GaneshaServer | None:
@@ -284,6 +300,9 @@ class NfsTarget(Target):
             made.server = server = self._serve(export, base, resources)
             ports = [f"port={server.port}", f"mountport={server.mount_port}"]
             source, options = server.source, [*ports, *options]
+        if wanted.client == "none":
+            made.export = NfsExport(source, options, wanted.store == "null")
+            return self._not_mounted(made, base)
         point = base / "mount"
         point.mkdir(mode=0o755)
         mount = self._mount(made, resources, source, point, options)
@@ -311,6 +330,25 @@ class NfsTarget(Target):
         place = describe(self, path, stated=wanted.server_durability, facts=facts)
         if wanted.server == EMBEDDED:
             place.durability = self._durability(base)
+        return place
+
+    def _not_mounted(self, made: _Up, base: Path) -> Place:
+        """The place of an export that only the workload knows: our folder stands for it."""
+        wanted = self.parameters
+        facts: dict[str, Any] = {"nfs": {"client": wanted.client, "server": wanted.server}}
+        ours = made.server is not None
+        if made.server is not None:
+            facts["nfs"]["served"] = made.server.model
+        on_folder = ours and wanted.store == "directory"
+        if not on_folder:
+            facts[SPACE_ELSEWHERE] = True
+        path = base / "export" if on_folder else base
+        place = describe(self, path, stated=wanted.server_durability, facts=facts)
+        if wanted.server == EMBEDDED:
+            place.durability = self._durability(base)
+        elif not ours and wanted.server_durability is None:
+            reason = "nobody said what that server keeps (server_durability)"
+            place.durability = DurabilityRecord(level="unknown", reasons=[reason])
         return place
 
     def _serve(
