@@ -11,10 +11,12 @@ from typing_extensions import Buffer
 
 __all__ = [
     "FILES_SCHEMA",
+    "LOAD_SCHEMA",
     "CallRows",
     "Columns",
     "CoreError",
     "Histogram",
+    "Load",
     "Mount",
     "RpcRecorder",
     "Server",
@@ -33,7 +35,7 @@ class CoreError(Exception):
     """Stable word for programs: "toml", "histogram", "config", "space", "read_only", "permission",
     "io", "unsupported", "limit", "sampler", "internal"; of captures: "missing", "directory",
     "empty", "not_a_capture", "link_type", "compression", "interrupted"; of the NFS client and
-    server: "closed", "in_use", "portmapper"."""
+    server: "closed", "in_use", "portmapper"; of the load: "file_set", "silent", "cancelled"."""
     what: str
     why: str
     """Empty when unknown."""
@@ -117,6 +119,50 @@ class Histogram:
     def from_v2(data: bytes) -> Histogram:
         """Read V2 bytes (compressed or plain) of any origin; CoreError("histogram")."""
     def __len__(self) -> int: ...
+
+LOAD_SCHEMA: Final[int]
+"""Version of the plan and of the report of `Load`."""
+
+@final
+class Load:
+    """The NFS load generator with one plan: check it, make its file set, measure points.
+
+    docs/load.md tells the plan's and the report's fields. `progress` of `prepare` and `run` gets a
+    dict several times a second; it stops the work by returning False or raising (then that is
+    raised here; a stopped `run` returns its report, which is not valid). One at a time: a second
+    thread that calls meanwhile gets CoreError("in_use"), but from `calls`.
+    """
+
+    def __new__(cls, plan_json: str) -> Load:
+        """Read and check a plan; CoreError("config") says what is wrong and what would be right."""
+    def plan(self) -> dict[str, Any]:
+        """What it comes to: "plan" (weights normalised), "notes", "options" by server, and the
+        file set's "files", "bytes", "accessed_files", "accessed_bytes" over all mounts."""
+    def prepare(
+        self, progress: Callable[[dict[str, Any]], object] | None = None
+    ) -> list[dict[str, Any]]:
+        """Make the file set, extend it, or find it whole; one dict for each mount.
+
+        Keys: "server", "options" (in effect), "files_found", "files_made", "written_bytes".
+        CoreError: "io", "read_only", "space", "permission", "unsupported", "file_set" (what is
+        there is not of this plan), "silent", "cancelled".
+        """
+    def run(self, progress: Callable[[dict[str, Any]], object] | None = None) -> dict[str, Any]:
+        """Measure one point and return its report.
+
+        Every point begins with the same file set: if it was used before, or never prepared, it is
+        prepared first. What servers answer is never an exception: see "valid" and "reasons".
+        """
+    def calls(self) -> tuple[Columns, int]:
+        """Calls that ended since the last time (plan: "record_calls"), and how many were lost so
+        far because nobody took them. Columns as `RpcRecorder.calls`. May be asked within
+        `progress`."""
+    def histograms(self) -> dict[str, Histogram]:
+        """Responses of the last point: "all" and by operation; "late": planned (or slot free) to
+        handed over. Empty before the first."""
+    def series(self) -> Columns:
+        """The last point over time, warm-up included: at_ns (an interval's start), planned,
+        answered, bytes, response_sum_ns."""
 
 FILES_SCHEMA: Final[int]
 """Version of the configuration and of the result of `run_files`."""

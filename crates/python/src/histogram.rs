@@ -11,6 +11,12 @@ use crate::errors::{Parts, core_error};
 #[pyclass(module = "nfslab._core")]
 pub struct Histogram(LatencyHistogram);
 
+impl From<LatencyHistogram> for Histogram {
+    fn from(histogram: LatencyHistogram) -> Self {
+        Histogram(histogram)
+    }
+}
+
 #[pymethods]
 impl Histogram {
     #[new]

@@ -8,6 +8,7 @@ mod build;
 mod columns;
 mod errors;
 mod histogram;
+mod load;
 mod mount;
 mod rpc_records;
 mod run_files;
@@ -31,6 +32,8 @@ mod _core {
     #[pymodule_export]
     use super::histogram::Histogram;
     #[pymodule_export]
+    use super::load::Load;
+    #[pymodule_export]
     use super::mount::{Mount, unmount};
     #[pymodule_export]
     use super::rpc_records::RpcRecorder;
@@ -44,6 +47,10 @@ mod _core {
     use super::toml::toml_lines;
     #[pymodule_export]
     use super::trace::{CallRows, Trace};
+
+    /// Version of the plan and of the report of `Load`.
+    #[pymodule_export]
+    const LOAD_SCHEMA: u32 = ::load::SCHEMA;
 
     /// Version of the configuration and of the result of `run_files`.
     #[pymodule_export]

@@ -1,0 +1,273 @@
+//! `Load`: the NFS load generator: a plan checked, its file set made, points measured.
+//!
+//! Plans come as JSON, reports go as dicts; responses and series can be had as histograms and
+//! columns besides. Whatever waits runs with the GIL released; Python is asked between, several
+//! times a second: signals first, then the callback, which stops the work by returning False or
+//! raising.
+
+use std::sync::{Mutex, MutexGuard, TryLockError};
+
+use ::load::report::SeriesColumns;
+use ::load::{Checked, LoadError, Observer, Plan, Prepared, Progress, Records, Report};
+use measure::MonotonicClock;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use serde::Serialize;
+
+use crate::build;
+use crate::columns::{Builder, Columns};
+use crate::errors::{Parts, core_error};
+use crate::histogram::Histogram;
+use crate::rpc_records::call_columns;
+
+/// Tells Python how far it is.
+struct PythonObserver {
+    callback: Option<Py<PyAny>>,
+    raised: Option<PyErr>,
+}
+
+impl PythonObserver {
+    fn new(callback: Option<Py<PyAny>>) -> Self {
+        PythonObserver {
+            callback,
+            raised: None,
+        }
+    }
+
+    /// What Python raised is the cause; that the work stopped only its effect.
+    fn outcome<T>(self, py: Python<'_>, result: Result<T, LoadError>) -> PyResult<T> {
+        match self.raised {
+            Some(raised) => Err(raised),
+            None => result.map_err(|error| to_python(py, &error)),
+        }
+    }
+}
+
+impl Observer for PythonObserver {
+    fn tick(&mut self, progress: &Progress) -> bool {
+        if self.raised.is_some() {
+            return false; // stopping already: Python is not called again
+        }
+        let asked = Python::attach(|py| {
+            py.check_signals()?;
+            let Some(callback) = &self.callback else {
+                return Ok(true);
+            };
+            let answer = callback.call1(py, (to_dict(py, progress)?,))?;
+            Ok(!matches!(answer.extract::<bool>(py), Ok(false)))
+        });
+        asked.unwrap_or_else(|error| {
+            self.raised = Some(error);
+            false
+        })
+    }
+}
+
+/// What a plan comes to, before anything is done.
+#[derive(Serialize)]
+struct Described<'a> {
+    plan: &'a Plan,
+    notes: &'a [String],
+    options: Vec<String>,
+    files: u64,
+    bytes: u64,
+    accessed_files: u64,
+    accessed_bytes: u64,
+}
+
+/// What the preparation found and made, by mount.
+#[derive(Serialize)]
+struct Made<'a> {
+    server: &'a str,
+    options: String,
+    files_found: u64,
+    files_made: u64,
+    written_bytes: u64,
+}
+
+/// What one object goes through.
+struct State {
+    checked: Checked,
+    prepared: Option<Prepared>,
+    report: Option<Report>,
+}
+
+/// The NFS load generator with one plan.
+#[pyclass(module = "nfslab._core", frozen)]
+pub struct Load {
+    state: Mutex<State>,
+    records: Records,
+}
+
+#[pymethods]
+impl Load {
+    #[new]
+    fn new(py: Python<'_>, plan_json: &str) -> PyResult<Self> {
+        let checked = Plan::from_json(plan_json).and_then(Plan::check);
+        let checked = checked.map_err(|error| to_python(py, &error))?;
+        Ok(Load {
+            state: Mutex::new(State {
+                checked,
+                prepared: None,
+                report: None,
+            }),
+            records: Records::default(),
+        })
+    }
+
+    /// The plan as it will be carried out, and the size of its file set.
+    fn plan<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let state = self.state(py)?;
+        let checked = &state.checked;
+        let mounts = checked.plan.servers.len() as u64;
+        let layout = &checked.layout;
+        let described = Described {
+            plan: &checked.plan,
+            notes: &checked.notes,
+            options: checked
+                .options
+                .iter()
+                .map(client::MountOptions::to_text)
+                .collect(),
+            files: layout.files * mounts,
+            bytes: layout.bytes * mounts,
+            accessed_files: layout.accessed_files * mounts,
+            accessed_bytes: layout.accessed_bytes * mounts,
+        };
+        to_dict(py, &described)
+    }
+
+    /// Makes the file set, or finds it.
+    #[pyo3(signature = (progress = None))]
+    fn prepare<'py>(
+        &self,
+        py: Python<'py>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let mut state = self.state(py)?;
+        let prepared = prepare(py, &state.checked, progress)?;
+        let made: Vec<Made<'_>> = prepared
+            .mounts
+            .iter()
+            .map(|mount| Made {
+                server: &mount.server,
+                options: mount.options.to_text(),
+                files_found: mount.found,
+                files_made: mount.made,
+                written_bytes: mount.written_bytes,
+            })
+            .collect();
+        let made = to_dict(py, &made)?;
+        state.prepared = Some(prepared);
+        Ok(made)
+    }
+
+    /// Measures one point; looks through the file set before, if it was used or never prepared.
+    #[pyo3(signature = (progress = None))]
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let mut state = self.state(py)?;
+        let prepared = match state.prepared.take() {
+            Some(prepared) => prepared,
+            None => {
+                let progress = progress.as_ref().map(|callback| callback.clone_ref(py));
+                prepare(py, &state.checked, progress)?
+            }
+        };
+        let mut observer = PythonObserver::new(progress);
+        let result =
+            py.detach(|| ::load::run(prepared, &MonotonicClock, &self.records, &mut observer));
+        let report = observer.outcome(py, result)?;
+        let dict = to_dict(py, &report)?;
+        let facts = PyDict::new(py);
+        for (name, value) in build::facts() {
+            facts.set_item(name, value)?;
+        }
+        dict.set_item("build", facts)?;
+        state.report = Some(report);
+        Ok(dict)
+    }
+
+    /// Calls that ended since the last time; may be asked while `run` works.
+    fn calls(&self, py: Python<'_>) -> PyResult<(Columns, u64)> {
+        let mut records = Vec::new();
+        let lost = py.detach(|| self.records.drain(&mut records));
+        Ok((call_columns(py, &records)?, lost))
+    }
+
+    /// Responses of the last point: of all, of each operation, and how late calls were.
+    fn histograms<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let state = self.state(py)?;
+        let all = PyDict::new(py);
+        for (name, histogram) in state.report.iter().flat_map(|report| &report.histograms) {
+            all.set_item(name, Py::new(py, Histogram::from(histogram.clone()))?)?;
+        }
+        Ok(all)
+    }
+
+    /// The last point over time, a row for each interval.
+    fn series(&self, py: Python<'_>) -> PyResult<Columns> {
+        let state = self.state(py)?;
+        series_columns(py, state.report.as_ref().map(|report| &report.series))
+    }
+}
+
+impl Load {
+    fn state(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, State>> {
+        match self.state.try_lock() {
+            Ok(state) => Ok(state),
+            Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => Err(core_error(
+                py,
+                Parts::new(
+                    "in_use",
+                    "this load is at work",
+                    "prepare or run of the same object has not ended",
+                    "Wait for it; only calls() may be asked meanwhile.",
+                ),
+            )),
+        }
+    }
+}
+
+fn prepare(py: Python<'_>, checked: &Checked, progress: Option<Py<PyAny>>) -> PyResult<Prepared> {
+    let mut observer = PythonObserver::new(progress);
+    let checked = checked.clone();
+    let result = py.detach(|| ::load::prepare(checked, &mut observer));
+    observer.outcome(py, result)
+}
+
+fn series_columns(py: Python<'_>, series: Option<&SeriesColumns>) -> PyResult<Columns> {
+    let none = SeriesColumns::default();
+    let series = series.unwrap_or(&none);
+    let at = (0..series.planned.len() as u64).map(|n| series.start_ns + n * series.interval_ns);
+    Builder::default()
+        .u64("at_ns", at)
+        .u64("planned", series.planned.iter().copied())
+        .u64("answered", series.answered.iter().copied())
+        .u64("bytes", series.bytes.iter().copied())
+        .u64("response_sum_ns", series.response_sum_ns.iter().copied())
+        .finish(py)
+}
+
+/// Through JSON, which both sides read alike.
+fn to_dict<'py>(py: Python<'py>, value: &impl Serialize) -> PyResult<Bound<'py, PyAny>> {
+    let text = serde_json::to_string(value).map_err(|error| {
+        let what = "a result cannot be written as JSON";
+        core_error(
+            py,
+            Parts::new("internal", what, error.to_string(), "Please report this."),
+        )
+    })?;
+    py.import("json")?.call_method1("loads", (text,))
+}
+
+fn to_python(py: Python<'_>, error: &LoadError) -> PyErr {
+    core_error(
+        py,
+        Parts::new(error.kind(), error.what(), error.why(), error.fix()),
+    )
+}
