@@ -1,4 +1,4 @@
-//! What to do: servers, mix, sizes, file set, load, times. JSON in, checked before anything is done.
+//! What to do: servers, mix, sizes, file set, load, times. JSON in, checked before it is begun.
 //!
 //! [`Plan::check`] refuses what makes no sense and says what would; what it may repair (weights
 //! that do not sum to 100) it repairs and says so in [`Checked::notes`]. The generator knows no

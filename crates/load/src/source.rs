@@ -6,8 +6,8 @@
 //!
 //! Closed: each process has one operation under way and then thinks. With a mean response R and an
 //! offered load of λ over P processes, a cycle has to take P / λ, so that the mean think time is
-//! P / λ - R, with R as the mean of the thread's answers so far; it is not below 0, and lost time is
-//! not caught up: a server that cannot keep up gets as many operations as processes can ask for.
+//! P / λ - R, with R as the mean of the thread's answers so far; it is not below 0, and lost time
+//! is not caught up: a server that cannot keep up gets as many operations as processes can ask for.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

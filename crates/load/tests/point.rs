@@ -260,7 +260,7 @@ fn an_overloaded_server_is_overload_and_not_the_generators_fault() {
         "{}",
         report.achieved_ops_per_s
     );
-    // From the planned instant: those that ended at the window's end waited three quarters of 1.2 s.
+    // From the planned instant: those that ended last had waited three quarters of 1.2 s.
     assert!(
         report.response.max_ns.unwrap() > 700 * MS,
         "{:?}",
@@ -313,7 +313,10 @@ fn several_mounts_and_threads_share_the_load_evenly() {
     let mut first = World::memory(1 << 28);
     let mut second = World::memory(1 << 28);
     let mut plan = first.plan();
-    let server = |world: &World| json!({"address": "127.0.0.1", "export": "/export", "options": world.options()});
+    let server = |world: &World| {
+        let options = world.options();
+        json!({"address": "127.0.0.1", "export": "/export", "options": options})
+    };
     set(
         &mut plan,
         "servers",

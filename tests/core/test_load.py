@@ -1,0 +1,140 @@
+"""The load generator through Python, against the embedded server's own records; shipped mixes."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from nfslab._core import LOAD_SCHEMA, CoreError, Load, Server
+
+MIXES = Path(__file__).resolve().parents[2] / "python" / "nfslab" / "shipped" / "mixes"
+
+
+def mixes() -> list[Path]:
+    return sorted(MIXES.glob("*.toml"))
+
+
+def plan_of(mix: Path, port: int, **changes: Any) -> dict[str, Any]:
+    """A short point with a shipped mix on a small file set."""
+    content = tomllib.loads(mix.read_text())
+    content.pop("title")
+    content.pop("point")
+    file_set = content["file_set"] | {"files": 60, "bytes_per_op_per_s": None}
+    options = f"port={port},mountport={port}"
+    plan = content | {
+        "servers": [{"address": "127.0.0.1", "export": "/export", "options": options}],
+        "file_set": file_set,
+        "load": {"mode": "open", "rate_ops_per_s": 1000, "outstanding_max": 64},
+        "warm_up_s": 0.1,
+        "measure_s": 0.4,
+        "verify_share": 1.0,
+    }
+    return plan | changes
+
+
+def test_the_shipped_mixes_are_there() -> None:
+    assert {path.stem for path in mixes()} == {"laddis", "sfs3", "sfs2008", "database"}
+
+
+@pytest.mark.parametrize("mix", mixes(), ids=lambda path: str(path.stem))
+def test_a_shipped_mix_runs_and_says_its_sources(mix: Path) -> None:
+    text = mix.read_text()
+    assert "Sources: " in text or "our choice" in text
+    with Server(json.dumps({"store": "memory"})) as server:
+        load = Load(json.dumps(plan_of(mix, server.port)))
+        described = load.plan()
+        assert sum(described["plan"]["mix"].values()) == pytest.approx(100)
+        assert bool(described["notes"]) == (mix.stem == "sfs3")  # sums to 99 as printed
+        (mount,) = load.prepare()
+        assert (mount["files_found"], mount["files_made"]) == (0, 60)
+        report = load.run()
+    assert report["unexpected"] == []
+    assert report["little"]["residual_ns"] == 0
+    assert report["schema"] == LOAD_SCHEMA
+    assert report["answered"] > 200
+
+
+def test_sizes_of_whole_sets_are_those_of_the_sources() -> None:
+    """By the offered load: 10 MiB (SFS 3.0), 5 MiB (LADDIS), 120 MiB (2008) for each op/s."""
+    for stem, mib in {"sfs3": 10, "laddis": 5, "sfs2008": 120}.items():
+        plan = plan_of(MIXES / f"{stem}.toml", 1)
+        content = tomllib.loads((MIXES / f"{stem}.toml").read_text())
+        plan["file_set"] = content["file_set"]
+        described = Load(json.dumps(plan)).plan()
+        assert described["bytes"] == pytest.approx(mib * 2**20 * 1000, rel=0.001)
+        share = described["accessed_files"] / described["files"]
+        assert share == pytest.approx(content["file_set"]["accessed_share"], rel=0.05)
+
+
+def test_calls_histograms_and_series_are_the_same_point() -> None:
+    with Server(json.dumps({"store": "memory"})) as server:
+        plan = plan_of(MIXES / "sfs3.toml", server.port, record_calls=100_000, threads=2)
+        load = Load(json.dumps(plan))
+        load.prepare()
+        server.begin_records(100_000)
+        seen: list[dict[str, Any]] = []
+        taken: list[pa.Table] = []
+
+        def watch(progress: dict[str, Any]) -> None:
+            seen.append(progress)
+            taken.append(pa.table(load.calls()[0]))
+
+        report = load.run(watch)
+        columns, lost = load.calls()
+        assert lost == 0
+        calls = pa.concat_tables([*taken, pa.table(columns)]).to_pandas()
+        server.end_records()
+        server.stop()
+        served = pa.table(server.records()).to_pandas()
+    # Call by call, the last ones' records apart: they may come when recording has ended.
+    assert set(served["xid"]) <= set(calls["xid"])
+    assert len(calls) - len(served) <= 2
+    assert len(calls) == sum(operation["calls"] for operation in report["operations"])
+    assert {progress["stage"] for progress in seen} == {"run"}
+    assert {"warm_up", "measure"} <= {progress["phase"] for progress in seen}
+    histograms = load.histograms()
+    assert histograms["all"].count == report["answered"]
+    by_operation = sum(len(h) for name, h in histograms.items() if name not in ("all", "late"))
+    assert by_operation == report["answered"]
+    assert histograms["all"].mean == pytest.approx(report["response"]["mean_ns"])
+    series = pa.table(load.series()).to_pandas()
+    assert series["answered"].sum() == len(calls)
+    assert series["at_ns"].iloc[0] == report["start_monotonic_ns"]
+
+
+def test_progress_can_stop_a_point_and_its_exceptions_come_through() -> None:
+    with Server(json.dumps({"store": "memory"})) as server:
+        plan = plan_of(MIXES / "sfs3.toml", server.port, measure_s=600)
+        load = Load(json.dumps(plan))
+        report = load.run(lambda progress: progress["stage"] != "run")
+        assert report["ended"] == "stopped"
+        assert not report["valid"]
+
+        def raises(_progress: dict[str, Any]) -> None:
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            load.run(raises)
+        with pytest.raises(CoreError) as caught:
+            load.prepare(lambda _progress: False)
+        assert caught.value.kind == "cancelled"
+
+
+def test_what_is_wrong_is_said_with_the_way_out() -> None:
+    with pytest.raises(CoreError) as caught:
+        Load("{}")
+    assert caught.value.kind == "config"
+    with Server(json.dumps({"store": "memory", "read_only": True})) as server:
+        load = Load(json.dumps(plan_of(MIXES / "sfs3.toml", server.port)))
+        with pytest.raises(CoreError) as caught:
+            load.prepare()
+        assert caught.value.kind == "read_only"
+        assert "NFS3ERR_ROFS" in caught.value.why
+    with pytest.raises(CoreError) as caught:
+        load.prepare()
+    assert caught.value.kind == "io"
+    assert "cannot be mounted" in caught.value.what
