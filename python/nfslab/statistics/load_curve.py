@@ -1,0 +1,82 @@
+"""What points of offered load mean together: peak, knee, overload, overall response time.
+
+A point is saturated when less was achieved than SATURATED_BELOW of what was offered. The knee is
+the point with the largest ratio of throughput to response time (the "power" of L. Kleinrock,
+"Power and deterministic rules of thumb for probabilistic problems in computer communications",
+ICC 1979). The overall response time is the area under the curve of response time against
+achieved load, by trapezoids, divided by the largest achieved load, as SPEC SFS states it; from
+the least load down to none the curve is continued with that point's response time.
+Points that are not valid are in none of these.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SATURATED_BELOW: Final = 0.98
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPoint:
+    """One point of the curve."""
+
+    offered_ops_per_s: float
+    achieved_ops_per_s: float
+    response_s: float | None
+    """Mean; None when nothing was answered."""
+    valid: bool = True
+
+    @property
+    def is_saturated(self) -> bool:
+        """Was clearly less achieved than offered?"""
+        return self.achieved_ops_per_s < SATURATED_BELOW * self.offered_ops_per_s
+
+
+@dataclass(frozen=True, slots=True)
+class LoadCurve:
+    """What the valid points say; indices are into the points that were given."""
+
+    peak: int | None
+    """The point with the highest achieved load."""
+    knee: int | None
+    saturated: tuple[int, ...]
+    overall_response_s: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "peak": self.peak,
+            "knee": self.knee,
+            "saturated": list(self.saturated),
+            "overall_response_s": self.overall_response_s,
+        }
+
+
+def load_curve(points: Sequence[LoadPoint]) -> LoadCurve:
+    """Peak, knee, saturation and overall response time of these points, in any order."""
+    usable = [
+        (number, point, point.response_s)
+        for number, point in enumerate(points)
+        if point.valid and point.response_s is not None and point.achieved_ops_per_s > 0
+    ]
+    saturated = tuple(n for n, point in enumerate(points) if point.valid and point.is_saturated)
+    if not usable:
+        return LoadCurve(None, None, saturated, None)
+    peak = max(usable, key=lambda entry: entry[1].achieved_ops_per_s)[0]
+    timed = [entry for entry in usable if entry[2] > 0]
+    knee = max(timed, key=lambda e: e[1].achieved_ops_per_s / e[2])[0] if timed else None
+    curve = sorted((point.achieved_ops_per_s, response) for _, point, response in usable)
+    return LoadCurve(peak, knee, saturated, _area(curve) / curve[-1][0])
+
+
+def _area(curve: Sequence[tuple[float, float]]) -> float:
+    """Under the trapezoids, and the rectangle before the first point."""
+    area = curve[0][0] * curve[0][1]
+    for (left, low), (right, high) in itertools.pairwise(curve):
+        area += (right - left) * (low + high) / 2
+    return area

@@ -1,0 +1,47 @@
+"""Curves of offered load, against arithmetic by hand and the published table of 1999."""
+
+from __future__ import annotations
+
+import csv
+
+import pytest
+from nfslab.shipped import PACKAGE
+from nfslab.statistics.load_curve import LoadPoint, load_curve
+
+
+def test_peak_knee_and_area_by_hand() -> None:
+    points = [
+        LoadPoint(100, 100, 0.001),
+        LoadPoint(200, 200, 0.002),
+        LoadPoint(300, 300, 0.008),
+        LoadPoint(400, 310, 0.050),
+    ]
+    curve = load_curve(points)
+    # Power: 100,000, 100,000 (the first of equals), 37,500, 6,200.
+    assert (curve.peak, curve.knee, curve.saturated) == (3, 0, (3,))
+    # 100 x 1 ms + 100 x 1.5 + 100 x 5 + 10 x 29, over 310.
+    assert curve.overall_response_s == pytest.approx((0.1 + 0.15 + 0.5 + 0.29) / 310)
+    shuffled = load_curve([points[2], points[0], points[3], points[1]])
+    assert (shuffled.peak, shuffled.saturated) == (2, (2,))
+    assert shuffled.overall_response_s == curve.overall_response_s
+
+
+def test_a_point_whose_generator_was_the_limit_says_nothing() -> None:
+    points = [LoadPoint(100, 100, 0.001), LoadPoint(900, 500, 0.002, valid=False)]
+    curve = load_curve(points)
+    assert (curve.peak, curve.knee, curve.saturated) == (0, 0, ())
+    assert curve.overall_response_s == pytest.approx(0.001)
+    nothing = load_curve([LoadPoint(100, 0, None)])
+    assert (nothing.peak, nothing.overall_response_s, nothing.saturated) == (None, None, (0,))
+
+
+def test_the_published_table_has_18_saturated_points_and_2_that_are_not() -> None:
+    with (PACKAGE / "published" / "sfs_heavy_load_1999.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    points = [
+        LoadPoint(float(r["offered_ops_per_s"]), float(r["achieved_ops_per_s"]), 0.01) for r in rows
+    ]
+    assert [point.is_saturated for point in points].count(True) == 18
+    light = [(row["server_threads"], row["offered_ops_per_s"]) for row in rows]
+    free = [place for place, point in zip(light, points, strict=True) if not point.is_saturated]
+    assert free == [("8", "800"), ("16", "800")]
