@@ -46,3 +46,18 @@ def test_nfs_ends_prints_a_whole_table() -> None:
     assert len(rows) == 2 + 4 + 8 + others
     assert sum("NFS-Ganesha" in row for row in rows) == others
     assert {row.count("|") for row in rows} == {9}
+
+
+def test_sfs_generator_prints_a_whole_table() -> None:
+    if shutil.which("cargo") is None:
+        pytest.skip("cargo is not installed")
+    done = subprocess.run(
+        [sys.executable, str(BENCH.with_name("sfs_generator.py")), "--small", "--profile", "dev"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = [line for line in done.stdout.splitlines() if line.startswith("|")]
+    assert len(rows) == 2 + 4 + 4
+    assert {row.count("|") for row in rows} == {6}
