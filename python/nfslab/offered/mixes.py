@@ -1,0 +1,72 @@
+"""Mixes: which operations a load is made of, with its sizes and its file set. Data, one file each.
+
+Those that come with nfslab lie in `shipped/mixes`, each number with its source; one's own is a file
+of the same form. A mix is a part of the generator's plan (docs/load.md tells its fields): what
+is wrong with it, the core says with the field's name.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nfslab.errors import UsageError
+from nfslab.plugins import nearest
+from nfslab.shipped import shipped_folder
+
+SIZES = ("read_sizes_bytes", "write_sizes_bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """A mix by name."""
+
+    name: str
+    title: str
+    content: dict[str, Any]
+    """Fields of a plan: mix, sizes, stability, shares, file_set."""
+    warm_up_s: float | None = None
+    """What its source asks for; None: it says nothing."""
+    measure_s: float | None = None
+
+
+def shipped_mixes() -> dict[str, Path]:
+    """Name -> file of the mixes that come with nfslab."""
+    return {path.stem: path for path in sorted(shipped_folder("mixes").glob("*.toml"))}
+
+
+def read_mix(name: str) -> Mix:
+    """A shipped mix by name, or one's own by its file's path; `UsageError`."""
+    known = shipped_mixes()
+    path = known.get(name, Path(name))
+    if name not in known and not path.is_file():
+        guess = nearest(name, known)
+        hint = f" (did you mean {guess}?)" if guess else ""
+        raise UsageError(
+            f"there is no mix {name!r}{hint}",
+            why=f"nfslab knows {', '.join(known)}",
+            fix="give one of these, or the path of a file written like them",
+        )
+    try:
+        content = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"cannot read the mix in {path}", why=str(error)) from error
+    return mix_of(path.stem, content)
+
+
+def mix_of(name: str, content: dict[str, Any]) -> Mix:
+    """A mix from the content of its file, or of a table `[workload.mix_table]`; `UsageError`."""
+    rest = dict(content)
+    title = rest.pop("title", name)
+    point = rest.pop("point", {})
+    if not isinstance(rest.get("mix"), dict) or not isinstance(rest.get("file_set"), dict):
+        raise UsageError(
+            f"the mix {name} is not whole",
+            why="a mix has the tables [mix] and [file_set]",
+            fix=f"write it like those in {shipped_folder('mixes')}",
+        )
+    if not isinstance(point, dict) or set(point) - {"warm_up_s", "measure_s"}:
+        raise UsageError(f"the mix {name}: [point] holds warm_up_s and measure_s")
+    return Mix(name, str(title), rest, point.get("warm_up_s"), point.get("measure_s"))

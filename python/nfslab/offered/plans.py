@@ -1,0 +1,129 @@
+"""From what was asked for to the plan of the core's generator (docs/load.md)."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from nfslab.errors import RunFailed, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nfslab.offered.mixes import Mix
+
+_SOURCE: Final = re.compile(r"(\[[^\]]+\]|[^:/]+):(/.*)")
+OUTSTANDING: Final = 1024
+"""Open load: operations under way at once, unless said otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mounted:
+    """An export to be loaded."""
+
+    source: str
+    """HOST:/EXPORT."""
+    options: str = ""
+    """As nfs(5), with commas between."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How much, and how it comes."""
+
+    rate_ops_per_s: float
+    mode: Literal["open", "closed"] = "open"
+    arrivals: Literal["poisson", "uniform"] = "poisson"
+    outstanding: int = OUTSTANDING
+    clients: int = 1
+    processes: int = 4
+    think: Literal["exponential", "constant", "saturated"] = "exponential"
+
+    def plan(self) -> dict[str, Any]:
+        """The plan's `load`."""
+        if self.mode == "open":
+            return {
+                "mode": "open",
+                "rate_ops_per_s": self.rate_ops_per_s,
+                "arrivals": self.arrivals,
+                "outstanding_max": self.outstanding,
+            }
+        return {
+            "mode": "closed",
+            "clients": self.clients,
+            "processes": self.processes,
+            "rate_ops_per_s": self.rate_ops_per_s,
+            "think": self.think,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """All that a point is."""
+
+    mounts: Sequence[Mounted]
+    mix: Mix
+    load: Load
+    warm_up_s: float
+    measure_s: float
+    cool_down_s: float = 0.0
+    threads: int = 1
+    seed: int = 1
+    verify_share: float = 0.05
+    record_calls: int = 0
+    files: int | None = None
+    """Files of the set, instead of a size by the offered load."""
+    bytes_per_op_per_s: float | None = None
+    """Instead of the mix's."""
+    calibration: bool = False
+    """The servers are null stores: nothing is made, every name is a file."""
+
+    def plan(self) -> dict[str, Any]:
+        """The plan, as the core reads it; `UsageError` or `RunFailed` for a host."""
+        content = dict(self.mix.content)
+        file_set = dict(content.pop("file_set"))
+        if self.files is not None:
+            file_set |= {"files": self.files, "bytes_per_op_per_s": None}
+        elif self.bytes_per_op_per_s is not None:
+            file_set |= {"files": None, "bytes_per_op_per_s": self.bytes_per_op_per_s}
+        if self.calibration:
+            file_set["calibration"] = True
+        return content | {
+            "servers": [_server(mounted) for mounted in self.mounts],
+            "file_set": file_set,
+            "load": self.load.plan(),
+            "warm_up_s": self.warm_up_s,
+            "measure_s": self.measure_s,
+            "cool_down_s": self.cool_down_s,
+            "threads": self.threads,
+            "seed": self.seed,
+            "verify_share": 0.0 if self.calibration else self.verify_share,
+            "record_calls": self.record_calls,
+        }
+
+
+def _server(mounted: Mounted) -> dict[str, Any]:
+    match = _SOURCE.fullmatch(mounted.source)
+    if match is None:
+        raise UsageError(
+            f"{mounted.source!r} is no export", fix="write HOST:/EXPORT, as mount(8) does"
+        )
+    host, export = match.groups()
+    return {"address": _address(host), "export": export, "options": mounted.options}
+
+
+def _address(host: str) -> str:
+    """The first address of a name; addresses themselves are not looked up."""
+    plain = host.strip("[]")
+    try:
+        return str(ipaddress.ip_address(plain))
+    except ValueError:
+        pass
+    try:
+        found = socket.getaddrinfo(plain, None, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise RunFailed(f"there is no host {plain!r}", why=str(error.strerror or error)) from error
+    return str(found[0][4][0])
