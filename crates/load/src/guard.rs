@@ -24,7 +24,7 @@ pub const NOT_DRAWN_SHARE: f64 = 0.01;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Reason {
     /// Stable word: `unexpected`, `unsupported`, `server_gone`, `server_restarted`, `stopped`,
-    /// `nothing_answered`, `generator_late`, `generator_cpu`, `generator_queue`, `not_drawn`,
+    /// `unanswered`, `nothing_answered`, `generator_late`, `generator_cpu`, `generator_queue`, `not_drawn`,
     /// `accounting`.
     pub kind: &'static str,
     /// The same in a sentence, with its figures.
@@ -59,6 +59,13 @@ fn answers(report: &Report, add: &mut impl FnMut(&'static str, String)) {
         }
         "stopped" => add("stopped", "the point was stopped before its end".to_owned()),
         _ => {}
+    }
+    if report.ended == "complete" && report.unanswered > 0 {
+        let text = format!(
+            "{} operations were never answered (waited {} s after the load)",
+            report.unanswered, report.plan.silence_limit_s
+        );
+        add("unanswered", text);
     }
     for fault in report.unexpected.iter().filter(|fault| fault.unsupported) {
         let text = format!(

@@ -381,7 +381,9 @@ impl<C: Clock> Worker<'_, C> {
             }
             match self.ending(now_ns) {
                 Some(Ending::Complete) | None => {}
-                Some(ending) => return ending,
+                // The load was answered to its end; that some replies never came is counted.
+                Some(Ending::Silent) => return Ending::Complete,
+                Some(Ending::Stopped) => return Ending::Stopped,
             }
             if self.poll(Duration::from_nanos(MAX_SLEEP_NS)).is_err() {
                 return Ending::Stopped;

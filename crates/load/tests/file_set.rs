@@ -67,6 +67,13 @@ fn what_is_written_is_in_the_store_and_extended_not_made_anew() {
     let larger = world.prepare(&plan);
     assert_eq!((larger.mounts[0].found, larger.mounts[0].made), (200, 133));
     assert_whole(&world, &larger.checked.layout);
+    // Half as many files with more of them worked on: more scratch names, and nothing forgotten.
+    set(&mut plan, "file_set.accessed_share", json!(1.0));
+    set(&mut plan, "file_set.files", json!(300));
+    assert!(world.prepare(&plan).checked.layout.scratch > larger.checked.layout.scratch);
+    set(&mut plan, "file_set.accessed_share", json!(0.5));
+    set(&mut plan, "file_set.files", json!(333));
+    assert_eq!(world.prepare(&plan).mounts[0].made, 0);
     // The smaller one is still there.
     set(&mut plan, "file_set.files", json!(200));
     assert_eq!(world.prepare(&plan).mounts[0].made, 0);
@@ -194,7 +201,7 @@ fn another_seed_and_foreign_files_are_not_taken_for_ours() {
 struct Impatient(u32);
 impl load::Observer for Impatient {
     fn tick(&mut self, _: &load::Progress) -> bool {
-        self.0 -= 1;
+        self.0 = self.0.saturating_sub(1);
         self.0 > 0
     }
 }

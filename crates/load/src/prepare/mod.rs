@@ -119,6 +119,27 @@ pub(crate) fn caller(checked: &Checked) -> Caller {
     }
 }
 
+/// A transfer above the server's most would come back short: it is refused before.
+fn check_sizes(checked: &Checked, options: &MountOptions) -> Result<(), LoadError> {
+    let sizes = [
+        ("read_sizes_bytes", &checked.reads, options.read_size_bytes),
+        (
+            "write_sizes_bytes",
+            &checked.writes,
+            options.write_size_bytes,
+        ),
+    ];
+    for (field, sizes, most) in sizes {
+        let sizes = sizes.iter().flat_map(|sizes| sizes.shares());
+        if let Some((size, _)) = sizes.into_iter().find(|(size, _)| *size > most) {
+            let why = format!("rsize, wsize or the server allow {most} bytes at most");
+            let fix = "Take smaller transfers, or raise the option if the server allows it.";
+            return Err(LoadError::plan(field, size, why, fix));
+        }
+    }
+    Ok(())
+}
+
 fn prepare_mount(
     checked: &Checked,
     index: usize,
@@ -140,6 +161,7 @@ fn prepare_mount(
         server: server.clone(),
         source,
     })?;
+    check_sizes(checked, &mounted.options)?;
     mounted.engine.set_caller(caller(checked));
     let mut mount = PreparedMount {
         server: server.clone(),
@@ -232,6 +254,10 @@ impl Maker<'_, '_, '_> {
         mount.files.sort_unstable_by_key(|file| file.number);
         mount.links.sort_unstable_by_key(|link| link.0);
         if whole < layout.files || scratch < layout.scratch {
+            // What a larger load made is still there.
+            let mut wanted = wanted;
+            wanted.files = whole.max(layout.files);
+            wanted.scratch = scratch.max(layout.scratch);
             let engine = &mut *self.pipeline.engine;
             marker::write(engine, &root, &wanted).map_err(|source| LoadError::Call {
                 server: self.pipeline.server.to_owned(),
