@@ -123,7 +123,7 @@ class RecordsFile:
         except OSError as error:
             raise self._failed(error) from error
 
-    def take(self, columns: pa.Table) -> None:
+    def take(self, columns: Columns | pa.Table) -> None:
         """Keep rows; whole row groups go to the file."""
         self._keep(columns)
         if self._waiting_rows >= ROW_GROUP_ROWS:
@@ -132,7 +132,7 @@ class RecordsFile:
             except OSError as error:
                 raise self._failed(error) from error
 
-    def finish(self, last: pa.Table) -> None:
+    def finish(self, last: Columns | pa.Table) -> None:
         """The last rows; then the file gets its name. Nothing when it failed before."""
         if self._broken:
             return
@@ -146,9 +146,10 @@ class RecordsFile:
         except OSError as error:
             raise self._failed(error) from error
 
-    def _keep(self, table: pa.Table) -> None:
+    def _keep(self, columns: Columns | pa.Table) -> None:
         import pyarrow as pa
 
+        table = pa.table(columns)
         # Dictionaries differ from batch to batch: in the file they are texts.
         plain = pa.schema([(f.name, _plain(f.type)) for f in table.schema])
         if table.num_rows or not self._waiting:

@@ -209,9 +209,33 @@ def _print_run(record: RunRecord, folder: Path) -> None:
         click.echo(f"note: {printable(note)}")
     rows = [[path, str(value)] for path, value in scalar_paths(record.parameters).items()]
     click.echo(f"\n{table(['parameter', 'value'], rows)}")
+    _print_call_parts(folder)
     _print_capture(record.run_id, folder)
     if record.status == "failed":
         _print_logs(folder)
+
+
+def _print_call_parts(folder: Path) -> None:
+    """Where the calls' time went, when client and server recorded every call."""
+    from nfslab.errors import ResultsError
+    from nfslab.report.call_parts import HEADER, NUMBERS, sentences, text_row
+    from nfslab.report.text import table
+    from nfslab.results.call_parts import read_call_parts
+
+    try:
+        parts = read_call_parts(folder)
+    except ResultsError as error:
+        click.echo(f"\nthe calls cannot be taken apart: {error.what}")
+        return
+    if parts is None:
+        return
+    click.echo("\n" + click.style("Where a call's time goes", bold=True))
+    for line in [*sentences(parts), *parts.notes()]:
+        click.echo(line)
+    if parts.rows:
+        click.echo(table(HEADER, [text_row(row) for row in parts.rows], right=NUMBERS))
+    else:
+        click.echo("no call is in both records")
 
 
 def _print_capture(run_id: str, folder: Path) -> None:

@@ -90,7 +90,10 @@ class Point:
         elif self.bytes_per_op_per_s is not None:
             file_set |= {"files": None, "bytes_per_op_per_s": self.bytes_per_op_per_s}
         if self.calibration:
+            # Where every name is a file, nothing is kept, no name is missing, and none is a link.
             file_set["calibration"] = True
+            kept = {name: part for name, part in content["mix"].items() if name != "READLINK"}
+            content |= {"mix": kept, "append_share": 0.0, "lookup_missing_share": 0.0}
         return content | {
             "servers": [_server(mounted) for mounted in self.mounts],
             "file_set": file_set,

@@ -1,0 +1,142 @@
+"""The tables that `nfslab sfs` prints: a row a point as published ones, then what it means."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+HEADINGS = (
+    "offered", "achieved", "mean ms", "p50", "p90", "p99", "p99.9", "outstanding", "CPU", "",
+)  # fmt: skip
+OPERATION_HEADINGS = ("operation", "share", "answered", "mean ms", "p50", "p99", "unexpected")
+
+
+def lines(result: dict[str, Any]) -> Iterator[str]:
+    """Everything, for people."""
+    points = result["points"]
+    yield f"{', '.join(result['targets'])}: {result['mix']}"
+    yield ""
+    yield from table(HEADINGS, [_row(n, p, result) for n, p in enumerate(points)])
+    yield ""
+    yield from _meaning(result)
+    measured = [point for point in points if not point.get("failed")]
+    if measured:
+        yield ""
+        yield from _of_point(_told(result, measured))
+
+
+def _told(result: dict[str, Any], measured: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The point whose operations are shown: the peak, else the last."""
+    peak = (result.get("curve") or {}).get("peak")
+    return measured[-1] if peak is None else result["points"][peak]
+
+
+def _row(number: int, point: dict[str, Any], result: dict[str, Any]) -> tuple[str, ...]:
+    response = point["response"]
+    shown = [ms(response.get(key)) for key in ("mean_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns")]
+    outstanding = point.get("outstanding_mean")
+    cpu = [thread["cpu_share"] for thread in point.get("threads", [])]
+    return (
+        f"{point['offered_ops_per_s']:,.0f}",
+        f"{point['achieved_ops_per_s']:,.0f}",
+        *shown,
+        "-" if outstanding is None else f"{outstanding:,.1f}",
+        f"{max(cpu):.0%}" if cpu else "-",
+        _verdict(number, point, result["curve"]),
+    )
+
+
+def _verdict(number: int, point: dict[str, Any], curve: dict[str, Any]) -> str:
+    if point.get("failed"):
+        return f"failed ({point['failed']})"
+    if not point["valid"]:
+        return "INVALID: " + ", ".join(reason["kind"] for reason in point["reasons"])
+    words = ["saturated"] if number in curve["saturated"] else []
+    words += [word for word in ("peak", "knee") if curve[word] == number]
+    return ", ".join(words)
+
+
+def _meaning(result: dict[str, Any]) -> Iterator[str]:
+    points, curve = result["points"], result["curve"]
+    if curve["peak"] is not None:
+        peak = points[curve["peak"]]
+        yield (
+            f"peak: {peak['achieved_ops_per_s']:,.0f} ops/s (offered "
+            f"{peak['offered_ops_per_s']:,.0f}), {ms(peak['response']['mean_ns'])} ms; overall "
+            f"response time {curve['overall_response_s'] * 1e3:.3g} ms"
+        )
+    if (search := result.get("search")) is not None:
+        yield _searched(search)
+    for point in points:
+        for reason in [] if point["valid"] else point["reasons"]:
+            yield f"{point['offered_ops_per_s']:,.0f} ops/s does not count: {reason['text']}"
+    yield "Responses: from the planned instant (open load) or the sending (closed) to the reply."
+    yield "Saturated: less than 98 % of the offered load was achieved. CPU: of the busiest"
+    yield "generator thread, without its spinning; above 90 % a point does not count."
+
+
+def _searched(search: dict[str, Any]) -> str:
+    found = search["found_ops_per_s"]
+    if found is None:
+        return f"{search['goal']}: at no load that was tried ({search['points']} points)"
+    text = f"{search['goal']}: up to {found:,.0f} ops/s ({search['points']} points"
+    if (limit := search["generator_limit_ops_per_s"]) is not None:
+        return f"{text}); at {limit:,.0f} the generator was the limit, the server may do more"
+    return f"{text}; missed at {search['missed_at_ops_per_s']:,.0f})"
+
+
+def _of_point(point: dict[str, Any]) -> Iterator[str]:
+    """Operations, file set and accounts of one point."""
+    from nfslab.quantities import format_size
+
+    yield f"at {point['offered_ops_per_s']:,.0f} ops/s offered:"
+    rows = []
+    for row in sorted(point["operations"], key=lambda row: -row["share"]):
+        response = row["response"]
+        rows.append(
+            (
+                row["operation"], f"{row['share']:.1%}", f"{row['answered']:,}",
+                *(ms(response.get(key)) for key in ("mean_ns", "p50_ns", "p99_ns")),
+                f"{row['unexpected']:,}",
+            )
+        )  # fmt: skip
+    yield from table(OPERATION_HEADINGS, rows)
+    touched = point["touched"]
+    yield (
+        f"file set: {touched['set_files']:,} files, {format_size(touched['set_bytes'])}; to be "
+        f"used {touched['accessed_files']:,}, {format_size(touched['accessed_bytes'])}; really "
+        f"touched by READ and WRITE {touched['files']:,}, {format_size(touched['bytes'])}"
+    )
+    little = point["little"]
+    yield (
+        f"Little's law: {point['outstanding_mean']:.4g} outstanding on average, rate times "
+        f"response {little['rate_times_response']:.4g}; to the nanosecond "
+        + ("it holds" if little["residual_ns"] == 0 else f"{little['residual_ns']} ns are missing")
+    )
+    if point["not_sent"] or point["not_drawn"]:
+        yield f"not sent: {point['not_sent']:,}; no free file: {point['not_drawn']:,}"
+    for note in point["notes"]:
+        yield f"note: {note}"
+
+
+def ms(latency_ns: float | None) -> str:
+    """Milliseconds, three digits."""
+    return "-" if latency_ns is None else f"{latency_ns / 1e6:.3g}"
+
+
+def table(headings: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """Columns to the right, but for the last if it has no heading and the first of words."""
+    whole = [tuple(headings), *rows]
+    widths = [max(len(row[column]) for row in whole) for column in range(len(headings))]
+    for row in whole:
+        cells = [
+            cell.ljust(width) if left else cell.rjust(width)
+            for cell, width, left in zip(row, widths, _to_the_left(headings), strict=True)
+        ]
+        yield "  ".join(cells).rstrip()
+
+
+def _to_the_left(headings: Sequence[str]) -> list[bool]:
+    return [heading in ("", "operation") for heading in headings]

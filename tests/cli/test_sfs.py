@@ -1,0 +1,171 @@
+"""`nfslab sfs`: its points, its table, what it keeps, how it ends.
+
+Whether a point is valid depends on how busy the machine is: here it is asked what points say of
+themselves. The generator's own truth is tested in crates/load.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from nfslab._core import Histogram
+
+from tests.cli.invocation import Said, nfslab
+from tests.cli.serving import serving
+
+SMALL = ("--files", "60", "--time", "0.3s", "--warm-up", "0.1s")
+
+
+def source(port: int) -> list[str]:
+    return ["127.0.0.1:/export", "-o", f"port={port},mountport={port}"]
+
+
+def told(said: Said) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads(said.out)
+    bad = [point for point in result["points"] if not point["valid"]]
+    assert said.code == (1 if bad and "search" not in result else 0)
+    return result
+
+
+def test_a_ladder_is_kept_whole_and_the_set_is_made_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "points.json"
+    with serving("--memory") as served:
+        arguments = [*source(served.port), "--load", "300..900:300", "--out", out, "--json"]
+        result = told(nfslab(capsys, "sfs", *arguments, *SMALL, "--mix", "laddis"))
+    assert json.loads(out.read_text()) == result
+    points = result["points"]
+    assert [point["offered_ops_per_s"] for point in points] == [300, 600, 900]
+    made = [point["mounts"][0] for point in points]
+    assert [(one["files_found"], one["files_made"]) for one in made] == [(0, 60), (60, 0), (60, 0)]
+    for point in points:
+        assert point["unexpected"] == []
+        assert point["little"]["residual_ns"] == 0
+        by_operation = sum(row["answered"] for row in point["operations"])
+        assert by_operation == point["answered"]
+        assert {row["operation"] for row in point["operations"]} >= {"LOOKUP", "READ", "READLINK"}
+    assert result["curve"].keys() == {"peak", "knee", "saturated", "overall_response_s"}
+
+
+def test_the_histograms_are_the_points(capsys: pytest.CaptureFixture[str]) -> None:
+    import base64
+
+    said = nfslab(capsys, "sfs", "null", "--load", "500", *SMALL, "--json")
+    (point,) = told(said)["points"]
+    every = Histogram.from_v2(base64.b64decode(point["histograms"]["all"]))
+    assert every.count == point["answered"]
+
+
+def test_the_table_is_that_of_published_results(capsys: pytest.CaptureFixture[str]) -> None:
+    said = nfslab(capsys, "sfs", "memory", "--load", "200,400", *SMALL, "--mode", "closed")
+    lines = said.out.splitlines()
+    assert lines[0] == "memory: SPEC SFS 3.0, NFS version 3"
+    assert lines[2].split()[:4] == ["offered", "achieved", "mean", "ms"]
+    rows = [re.split(r"  +", line.strip()) for line in lines[3:5]]
+    assert [row[0] for row in rows] == ["200", "400"]
+    assert any("really touched by READ and WRITE" in line for line in lines)
+    assert any("Little's law" in line and "it holds" in line for line in lines)
+    assert any("sums to 99" in line for line in lines)
+    assert "[2/2] 400 ops/s: measure" in said.err
+
+
+def test_every_call_in_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    calls = tmp_path / "calls.parquet"
+    with serving("--memory") as served:
+        arguments = [*source(served.port), "--load", "500", "--calls", calls, "--json"]
+        (point,) = told(nfslab(capsys, "sfs", *arguments, *SMALL))["points"]
+    rows = pq.read_table(calls)
+    assert point["calls"] == {"file": str(calls), "rows": rows.num_rows, "lost": 0}
+    assert rows.num_rows == sum(row["calls"] for row in point["operations"])
+
+
+def test_a_server_that_is_gone_fails_its_points_and_the_rest_goes_on(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with serving("--memory") as served:
+        gone = source(served.port)
+    said = nfslab(capsys, "sfs", *gone, "--load", "100,200", *SMALL, "--json")
+    result = told(said)
+    assert [point["failed"] for point in result["points"]] == ["io", "io"]
+    assert "cannot be mounted" in result["points"][0]["reasons"][0]["text"]
+    assert "2 of 2 points do not count" in said.err
+    assert result["curve"]["peak"] is None
+    table = nfslab(capsys, "sfs", *gone, "--load", "100", *SMALL)
+    assert "failed (io)" in table.out
+
+
+def test_a_read_only_export_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    with serving("--memory", "--read-only") as served:
+        said = nfslab(capsys, "sfs", *source(served.port), "--load", "100", *SMALL)
+    assert said.code == 1
+    assert "the export is read-only" in said.out
+
+
+def test_a_search_says_what_it_found(capsys: pytest.CaptureFixture[str]) -> None:
+    # 5 ms for each call on one worker: 200 a second, and no load of 1000 can be good.
+    arguments = ["--threads", "1", "--service-time", "5ms"]
+    with serving("--memory", *arguments) as served:
+        found = ["--find", "mean<50ms", "--precision", "50%", *SMALL, "--json"]
+        result = told(nfslab(capsys, "sfs", *source(served.port), *found))
+    search = result["search"]
+    assert search["goal"] == "mean < 50 ms"
+    assert search["points"] == len(result["points"]) <= 12
+    assert result["points"][0]["offered_ops_per_s"] == 1000
+    assert search["found_ops_per_s"] is None or search["found_ops_per_s"] < 250
+
+
+def test_an_interrupted_ladder_keeps_its_points(tmp_path: Path) -> None:
+    out = tmp_path / "points.json"
+    command = [sys.executable, "-m", "nfslab", "sfs", "memory", "--load", "100,200", "--out", out]
+    command += ["--files", "60", "--time", "0.2s", "--warm-up", "0s", "--json"]
+    command[command.index("100,200")] = "100," + ",".join(["200"] * 900)
+    with subprocess.Popen(
+        list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        deadline = time.monotonic() + 60
+        while not out.exists():
+            assert time.monotonic() < deadline
+            os.sched_yield()
+        process.send_signal(signal.SIGINT)
+        printed, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    kept = json.loads(out.read_text())
+    assert len(kept["points"]) >= 1
+    assert json.loads(printed)["points"][: len(kept["points"])] == kept["points"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["host:/a"], "one of --load and --find"),
+        (["host:/a", "--load", "0"], "not above 0"),
+        (["host:/a", "--load", "1", "--find", "mean<1ms"], "one of --load and --find"),
+        (["host:/a", "--find", "fast"], "is no goal"),
+        (["host:/a", "--find", "mean<1ms", "--precision", "0"], "above 0"),
+        (["host:/a", "--load", "1", "--mix", "sfs4"], "did you mean sfs3"),
+        (["nohost", "--load", "1"], "no export"),
+        (["null", "memory", "--load", "1"], "stand alone"),
+        (["host:/a", "--load", "1,2", "--calls", "x.parquet"], "one load"),
+        (["host:/a", "--load", "1", "--files", "1", "--bytes-per-op", "1k"], "exclude"),
+        (["127.0.0.1:/a", "-o", "rsiz=1", "--load", "1"], "rsize"),
+        (["host:/a", "--load", "1", "--verify", "2"], "between 0 and 1"),
+        (["host:/a", "--load", "1", "--out", "/no/such/folder/x"], "cannot write"),
+    ],
+)
+def test_bad_usage(
+    arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = nfslab(capsys, "sfs", *arguments)
+    assert said.code == 2
+    assert complaint in said.err
