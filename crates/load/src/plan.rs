@@ -73,6 +73,9 @@ pub struct Plan {
     /// Time after the window, with the load still on.
     #[serde(default)]
     pub cool_down_s: f64,
+    /// Other arrivals and operations of the same seed, on the same file set.
+    #[serde(default)]
+    pub repetition: u64,
     /// Seed of everything that is drawn.
     #[serde(default = "one")]
     pub seed: u64,

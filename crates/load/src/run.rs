@@ -194,10 +194,21 @@ fn worker<'w, C: Clock>(
     let plan = &checked.plan;
     let (mount_index, mount) = mount_of(prepared, thread)?;
     let share = share(checked, thread);
-    let mut random = Random::new(plan.seed, &[1, u64::from(share.index)]);
+    let stream = |purpose| {
+        Random::new(
+            plan.seed,
+            &[purpose, u64::from(share.index), plan.repetition],
+        )
+    };
+    let mut schedule_random = stream(1);
     let outstanding_max = outstanding_of(checked, thread);
     let start_ns = meter.times.start_ns;
-    let source = source(checked, (share, outstanding_max), start_ns, &mut random);
+    let source = source(
+        checked,
+        (share, outstanding_max),
+        start_ns,
+        &mut schedule_random,
+    );
     let habits = Habits {
         append_share: plan.append_share,
         missing_share: plan.lookup_missing_share,
@@ -235,7 +246,9 @@ fn worker<'w, C: Clock>(
         targets,
         mix: &checked.mix,
         source,
-        random,
+        schedule_random,
+        mix_random: stream(2),
+        random: stream(3),
         meter,
         board,
         outstanding_max,

@@ -76,6 +76,9 @@ pub(crate) struct Worker<'w, C: Clock> {
     pub targets: Targets,
     pub mix: &'w Weights<Operation>,
     pub source: Source,
+    /// Apart from each other, so that arrivals and operations of a seed are always the same.
+    pub schedule_random: Random,
+    pub mix_random: Random,
     pub random: Random,
     pub meter: Meter,
     pub board: &'w Board,
@@ -188,7 +191,9 @@ impl<C: Clock> Worker<'_, C> {
 
     /// Arrivals that are due join the queue, as far as it has room.
     fn take_due(&mut self, now_ns: u64) {
-        while let Some((planned_ns, process)) = self.source.take_due(now_ns, &mut self.random) {
+        while let Some((planned_ns, process)) =
+            self.source.take_due(now_ns, &mut self.schedule_random)
+        {
             self.meter.arrive(planned_ns);
             if self.state.waiting.len() >= MAX_WAITING {
                 let free = self.state.outstanding < self.outstanding_max;
@@ -207,7 +212,7 @@ impl<C: Clock> Worker<'_, C> {
             let Some((planned_ns, process)) = self.state.waiting.pop_front() else {
                 return;
             };
-            let Some(operation) = self.mix.draw(&mut self.random) else {
+            let Some(operation) = self.mix.draw(&mut self.mix_random) else {
                 return;
             };
             let Some(call) = self.targets.draw(operation, &mut self.random) else {
@@ -232,7 +237,8 @@ impl<C: Clock> Worker<'_, C> {
             figures.not_drawn += u64::from(in_window);
         }
         self.meter.population.leave(&times, planned_ns, now_ns);
-        self.source.ended(process, now_ns, 0, &mut self.random);
+        self.source
+            .ended(process, now_ns, 0, &mut self.schedule_random);
     }
 
     #[inline]
@@ -267,7 +273,8 @@ impl<C: Clock> Worker<'_, C> {
                 self.targets.release(&call, false);
                 let times = self.meter.times;
                 self.meter.population.leave(&times, call.planned_ns, now_ns);
-                self.source.ended(call.process, now_ns, 0, &mut self.random);
+                self.source
+                    .ended(call.process, now_ns, 0, &mut self.schedule_random);
             }
         }
     }
@@ -344,7 +351,7 @@ impl<C: Clock> Worker<'_, C> {
             world,
             targets,
             source,
-            random,
+            schedule_random,
             meter,
             state,
             ..
@@ -356,7 +363,7 @@ impl<C: Clock> Worker<'_, C> {
                 state.free_since_ns = end.times.completed_ns;
             }
             taken += 1;
-            end_call(end, world, (targets, source, random), meter, state);
+            end_call(end, world, (targets, source, schedule_random), meter, state);
         })?;
         if taken > 0 {
             let (faults, under_way) = (meter.faults.total(), u64::from(state.outstanding));

@@ -81,6 +81,28 @@ fn calls_by_operation_are_those_that_the_server_recorded() {
 }
 
 #[test]
+fn a_seed_is_an_arrival_and_an_operation_for_each_instant() {
+    let world = World::memory(1 << 28);
+    let mut plan = world.plan();
+    let calls = |report: &Report| -> Vec<u64> {
+        assert_eq!(report.not_drawn + report.not_sent, 0);
+        report
+            .operations
+            .iter()
+            .map(|operation| operation.calls)
+            .collect()
+    };
+    let first = world.run(&plan);
+    let second = world.run(&plan);
+    assert_eq!(first.arrivals, second.arrivals);
+    assert_eq!(calls(&first), calls(&second));
+    set(&mut plan, "repetition", json!(1));
+    let other = world.run(&plan);
+    assert_ne!(calls(&first), calls(&other));
+    assert_eq!(other.mounts[0].files_made, 0, "the same file set");
+}
+
+#[test]
 fn what_was_written_and_appended_is_in_the_store() {
     let world = World::memory(1 << 28);
     let mut plan = world.plan();
