@@ -5,59 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from nfslab.errors import ResultsError
 from nfslab.results import call_parts
 from nfslab.results.call_parts import ALL, PARTS, CallParts, read_call_parts, take_apart
 
-from tests.collectors.planted_nfs_server import calls_table
-
-SECOND = 10**9
-
-
-def client_table(rows: list[dict[str, Any]]) -> pa.Table:
-    """Rows of the client's record as evidence: `at` is enqueued, sent, completed."""
-    usual = {
-        "program": 100003, "procedure": 6, "operation": "READ", "outcome": "answered",
-        "sends": 1, "target": "share",
-    }  # fmt: skip
-    whole = []
-    for row in rows:
-        enqueued, sent, completed = row["at"]
-        instants = {
-            "t_ns": sent - 10 * SECOND, "enqueued_ns": enqueued, "sent_first_ns": sent,
-            "completed_ns": completed,
-        }  # fmt: skip
-        whole.append(instants | usual | {k: v for k, v in row.items() if k != "at"})
-    kinds = {"t_ns": pa.int64()} | dict.fromkeys(
-        ("enqueued_ns", "sent_first_ns", "completed_ns"), pa.uint64()
-    )
-    kinds |= dict.fromkeys(("xid", "program", "procedure", "sends"), pa.uint32())
-    kinds |= {"operation": pa.string(), "outcome": pa.string()}
-    kinds["target"] = pa.dictionary(pa.int32(), pa.string())
-    return pa.Table.from_pylist(whole, schema=pa.schema(kinds))
-
-
-def server_table(rows: list[dict[str, Any]]) -> pa.Table:
-    targets = pa.array([row.get("target", "share") for row in rows]).dictionary_encode()
-    plain = [{k: v for k, v in row.items() if k != "target"} for row in rows]
-    return calls_table(plain).append_column("target", targets)
-
-
-def at(base: int, *steps: int) -> list[int]:
-    found = [base + 11 * SECOND]
-    for step in steps:
-        found.append(found[-1] + step)
-    return found
-
-
-def both(base: int, xid: int, *parts: int, **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A call with these six parts."""
-    instants = at(base, *parts)
-    client = {"at": [instants[0], instants[1], instants[6]], "xid": xid}
-    return client | more, {"at": instants[2:6], "xid": xid} | more
+from tests.results.planted_calls import SECOND, at, both, client_table, server_table
 
 
 def taken(*pairs: tuple[dict[str, Any], dict[str, Any]]) -> CallParts:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from nfslab.quantities import format_duration, format_size
 from nfslab.report.analysis import analyse
+from nfslab.report.call_parts import HEADER, read_parts, text_row
 from nfslab.report.model import Analysis
 from nfslab.report.text import (
     ABSENT,
@@ -29,6 +30,7 @@ from nfslab.report.text import (
     quantity,
     words,
 )
+from nfslab.results.call_parts import ALL
 
 if TYPE_CHECKING:
     from nfslab.report.model import ComparisonResult, PointResult
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 MAX_ROWS = 60
 """Points in the table; trackers cut off long posts."""
 MAX_WARNINGS = 20
+CALL_PARTS_RUNS = 6
+"""Runs whose calls are taken apart: seconds each when there are millions."""
 MAX_TEXT = 400
 """Characters of one warning or note."""
 
@@ -45,8 +49,8 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~@&])")
 def render_markdown(source: Path | Analysis) -> str:
     """The block for the experiment at a path, or for its analysis."""
     analysis = source if isinstance(source, Analysis) else analyse(Path(source))
-    parts = [_head(analysis), _conditions(analysis), _points(analysis), _reference(analysis)]
-    parts += [_warnings(analysis), _again(analysis)]
+    parts = [_head(analysis), _conditions(analysis), _points(analysis), _call_parts(analysis)]
+    parts += [_reference(analysis), _warnings(analysis), _again(analysis)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -220,6 +224,29 @@ def _flush_cells(point: PointResult) -> list[str]:
     mean_ms = point.fsync.mean_ms
     timed = "not timed" if mean_ms is None else number(mean_ms, 3)
     return [number(point.fsync.flushes_per_transaction, 3), timed]
+
+
+def _call_parts(analysis: Analysis) -> str:
+    """Where a call's time goes, one run a point: where client and server recorded every call."""
+    found = read_parts(analysis, CALL_PARTS_RUNS)
+    if not found.runs and not found.problems:
+        return ""
+    lines = ["Where a call's time goes (one run a point, all calls of it):", ""]
+    header = ["run", *HEADER]
+    lines += ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    for run in found.runs:
+        label = f"{analysis.points[run.point].label}, block {run.block + 1}"
+        for row in run.parts.rows:
+            if row.operation == ALL:
+                cells = [escape(cell) for cell in (label, *text_row(row))]
+                lines.append("| " + " | ".join(cells) + " |")
+    notes = [f"{run.run_id}: {note}" for run in found.runs for note in run.parts.notes()]
+    if found.left_out:
+        notes.append(f"{count(found.left_out, 'more run')} with both records: `nfslab show`.")
+    notes += found.problems
+    if notes:
+        lines += ["", *(f"- {escape(note)}" for note in notes[:MAX_WARNINGS])]
+    return "\n".join(lines)
 
 
 def _reference(analysis: Analysis) -> str:

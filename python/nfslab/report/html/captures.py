@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from nfslab.captures.evidence import ANALYSIS_TABLE, stored_analysis
+from nfslab.report.call_parts import first_of_each_point
 from nfslab.report.html.capture import capture_sections
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from markupsafe import Markup
@@ -54,7 +55,7 @@ def read_captures(runs: Sequence[Watched], room_bytes: int) -> RunCaptures:
     """The captures of these runs, within the room."""
     found = RunCaptures()
     chosen: list[tuple[Watched, Markup]] = []
-    for run in _spread(runs):
+    for run in first_of_each_point(runs):
         if len(chosen) >= RUNS_MOST:
             found.left_out += 1
             continue
@@ -75,16 +76,6 @@ def read_captures(runs: Sequence[Watched], room_bytes: int) -> RunCaptures:
     chosen.sort(key=lambda one: (one[0].point, one[0].block))
     found.sections = [(run.label, html) for run, html in chosen]
     return found
-
-
-def _spread(runs: Iterable[Watched]) -> list[Watched]:
-    """First runs of all points, then second ones."""
-    seen: dict[int, int] = {}
-    ranked = []
-    for run in sorted(runs, key=lambda run: (run.point, run.block)):
-        seen[run.point] = seen.get(run.point, 0) + 1
-        ranked.append((seen[run.point], run.point, run))
-    return [run for _, _, run in sorted(ranked, key=lambda entry: entry[:2])]
 
 
 def has_capture(run: Path) -> bool:

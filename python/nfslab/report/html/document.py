@@ -25,7 +25,9 @@ from markupsafe import Markup
 from nfslab import __version__
 from nfslab.errors import NfslabError
 from nfslab.report.analysis import analyse
+from nfslab.report.call_parts import read_parts
 from nfslab.report.html import content, published, tables
+from nfslab.report.html.call_parts import PartsSection, parts_section
 from nfslab.report.html.captures import (
     ROOM_SHARE,
     RunCaptures,
@@ -45,10 +47,11 @@ from nfslab.results.durable import write_durably
 from nfslab.results.outcomes import locate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from jinja2 import Environment
 
+    from nfslab.report.call_parts import RunParts
     from nfslab.report.html import payload
 
 SIZE_LIMIT_BYTES = 10_000_000
@@ -68,7 +71,8 @@ def render(source: Path | Analysis, *, baseline: Mapping[str, Any] | None = None
     """
     analysis = source if isinstance(source, Analysis) else analyse(source, baseline=baseline)
     names = metric_names(analysis)
-    page = _page(analysis)
+    parts = parts_section(read_parts(analysis), analysis.name, _parts_label(analysis))
+    page = _page(analysis, parts, chunks=list(parts.chunks.items()))
     fixed = len(page.encode()) + sum(len(part) for part in (script(), style()))
     main_size = _main_size(analysis, names)
     room = max(0, int((SIZE_LIMIT_BYTES - fixed - main_size) * SERIES_SHARE))
@@ -76,7 +80,7 @@ def render(source: Path | Analysis, *, baseline: Mapping[str, Any] | None = None
     series = read_series(_series_runs(analysis), room - watched.size_bytes)
     main = main_content(analysis, names, series)
     chunks = [("main", pack(_json(main))), *series.chunks.items(), *watched.chunks.items()]
-    text = _page(analysis, series, chunks, watched)
+    text = _page(analysis, parts, series, [*chunks, *parts.chunks.items()], watched)
     size = len(text.encode())
     if size > SIZE_LIMIT_BYTES:
         raise NfslabError(
@@ -225,8 +229,16 @@ def _json(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
 
 
+def _parts_label(analysis: Analysis) -> Callable[[RunParts], str]:
+    """Point and block of a run."""
+    return lambda run: (
+        f"{content.short_point_label(analysis, run.point) or 'run'}, block {run.block + 1}"
+    )
+
+
 def _page(
     analysis: Analysis,
+    parts: PartsSection,
     series: Series | None = None,
     chunks: list[tuple[str, str]] | None = None,
     watched: RunCaptures | None = None,
@@ -250,6 +262,7 @@ def _page(
             evidence=tables.evidence_rows(analysis),
             failures=analysis.failures,
             captures=watched or RunCaptures(),
+            parts=parts,
             command=shlex.join(analysis.command),
             nfslab_version=__version__,
             libraries=tables.libraries(manifest()),

@@ -1,11 +1,14 @@
-// Figure: where the time of calls goes, as far as TCP's acknowledgements tell: network or
-// server. One bar a capture and operation, as shares of the calls' whole time.
+// Figure: where the time of calls goes. One bar a capture (or run) and operation, as shares of
+// the calls' whole time. What the parts are and what is said of them comes with the data; of a
+// capture they are what TCP's acknowledgements tell: network or server.
 
+import { h } from '../dom.js';
 import { count, quantity, share } from '../format.js';
 import { linear, ticks } from '../scales.js';
 import { colour } from '../theme.js';
 
 const ROW_PX = 26;
+const NARROW_PX = 560;
 
 export function splitFigure(model, id = 'split') {
   const { split } = model;
@@ -13,7 +16,8 @@ export function splitFigure(model, id = 'split') {
 
   function scene(width, viewport) {
     const left = Math.min(280, Math.max(110, width * 0.2));
-    const rect = { x: left, y: 26, w: width - left - 150, h: Math.max(70, n * ROW_PX) };
+    const right = width < NARROW_PX ? 76 : 150;
+    const rect = { x: left, y: 26, w: width - left - right, h: Math.max(70, n * ROW_PX) };
     const parts = split.parts.map((part) => ({ ...part, paint: colour(part.colour) }));
     const layers = parts.map((part, k) => ({
       kind: 'bars', colour: part.paint,
@@ -24,14 +28,19 @@ export function splitFigure(model, id = 'split') {
     }));
     layers.push({
       kind: 'labels', colour: colour('muted'), dx: 10, items: split.rows.map((row, i) => ({
-        x: viewport.x[1], y: n - i, text: `mean ${quantity(row.whole_s, 's')}`,
+        x: viewport.x[1], y: n - i,
+        text: `${width < NARROW_PX ? '' : 'mean '}${quantity(row.whole_s, 's')}`,
       })),
     });
+    // The title line carries the legend; one that is too long for it stands above.
+    const fits = rect.w > 130 + parts.reduce((sum, p) => sum + 34 + 6.6 * p.label.length, 0);
     return {
       width, height: rect.h + 76, counts: { total: n, inView: n, what: 'bars' },
+      legend: [], legendExtra: fits ? [] : [legendLine(parts)],
       panels: [{
         rect, title: 'Share of the time', titleRise: 20, layers,
-        marks: parts.map((part) => ({ text: part.label, colour: part.paint, block: true })),
+        marks: fits ? parts.map((part) => (
+          { text: part.label, colour: part.paint, block: true })) : [],
         x: {
           domain: viewport.x, ticks: ticks(linear, viewport.x.map((v) => v * 100), 6, '')
             .map((t) => ({ ...t, at: t.value / 100, label: `${t.label} %` })),
@@ -53,10 +62,16 @@ export function splitFigure(model, id = 'split') {
     };
   }
 
+  const legendLine = (parts) => h('span', { class: 'group' }, parts.map((part) => {
+    const chip = h('i', { class: 'chip' });
+    chip.style.color = part.paint;
+    return h('span', { class: 'entry' }, chip, part.label);
+  }));
+
   return {
-    id, title: 'Network or server', renderer: 'svg', axes: 'x', scene,
+    id, title: split.title ?? 'Network or server', renderer: 'svg', axes: 'x', scene,
     domain: () => ({ x: [0, 1], y: [0.4, n + 0.6] }),
-    caption: () => 'From the first byte of a call to the last byte of its reply, seen from where '
+    caption: () => split.caption ?? 'From the first byte of a call to the last byte of its reply, seen from where '
       + 'the capture was taken; the network\'s part is the round trip that TCP\'s '
       + 'acknowledgements show, the server\'s is what is left. Calls sent again and connections '
       + 'without a measured round trip are left out.',
