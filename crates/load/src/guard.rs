@@ -24,8 +24,8 @@ pub const NOT_DRAWN_SHARE: f64 = 0.01;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Reason {
     /// Stable word: `unexpected`, `unsupported`, `server_gone`, `server_restarted`, `stopped`,
-    /// `unanswered`, `nothing_answered`, `generator_late`, `generator_cpu`, `generator_queue`, `not_drawn`,
-    /// `accounting`.
+    /// `unanswered`, `nothing_answered`, `generator_late`, `generator_cpu`, `generator_queue`,
+    /// `not_drawn`, `accounting`.
     pub kind: &'static str,
     /// The same in a sentence, with its figures.
     pub text: String,
