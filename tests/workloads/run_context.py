@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from nfslab._core import Server
 from nfslab.errors import RunFailed
 from nfslab.machine.host import local_host
 from nfslab.machine.mounts import mount_of
+from nfslab.machine.nfs_export import NfsExport
 from nfslab.machine.resources import Resources
 from nfslab.machine.users import primary_group
 from nfslab.results.records import DurabilityRecord
@@ -69,6 +71,21 @@ def make_place(path: Path, target: str, owner: int | None) -> Place:
 
 
 @contextmanager
+def _exported(workload: Workload, context: RunContext) -> Iterator[None]:
+    """An export at each place, for a workload that speaks NFS itself and finds none."""
+    if workload.kind != "sfs":
+        yield
+        return
+    # 20 ms for a reply: how late a generator on a busy machine is, is little beside that.
+    with Server('{"store": "memory", "model": {"delay_ns": 20000000}}') as server:
+        ports = [f"port={server.port}", f"mountport={server.port}"]
+        export = NfsExport("127.0.0.1:/export", ports)
+        targets = [place.target for place in context.places.values()]
+        context.facts["nfs_exports"] = dict.fromkeys(targets, export)
+        yield
+
+
+@contextmanager
 def run_of(
     workload: Workload,
     root: Path,
@@ -114,7 +131,8 @@ def run_of(
     )
     run = Run(context, root)
     try:
-        yield run
+        with _exported(workload, context):
+            yield run
     finally:
         try:
             workload.finish(context)

@@ -23,6 +23,7 @@ from tests.workloads.run_context import Run, run_of
 SMALL: dict[str, dict[str, Any]] = {
     "pgbench": {"data": "disk", "transactions": 10},
     "files": {"data": "disk", "file_size": "256k", "seeks": 20, "phases": "block_write,seeks"},
+    "sfs": {"data": "disk", "load": 200, "files": 600, "warm_up": "0s", "duration": "0.3s"},
     "command": {
         "data": "disk",
         "argv": ["sh", "-c", 'echo speed 42 >&1; echo x > "$1/made"', "sh", "{data}"],
@@ -34,6 +35,7 @@ SMALL: dict[str, dict[str, Any]] = {
 LONG: dict[str, dict[str, Any]] = {
     "pgbench": {"data": "disk", "duration": 60},
     "files": {"data": "disk", "file_size": "1M", "seeks": 1_000_000_000, "phases": "seeks"},
+    "sfs": {"data": "disk", "load": 200, "files": 60, "duration": "60s"},
     "command": {"data": "disk", "argv": ["sleep", "60"]},
 }
 """A run that has to be ended."""

@@ -136,7 +136,11 @@ def _share(text: str) -> float:
     help="Bytes of the set for each operation a second.")  # fmt: skip
 @click.option("--verify", "verify_share", callback=_text(_share), default="5%", show_default=True,
     help="Share of READs whose data is compared.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the set.")
+@click.option("--repetition", type=click.IntRange(0), default=0, show_default=True,
+    help="Other arrivals and operations on the same set.")  # fmt: skip
+@click.option("--calibration", is_flag=True, help="The server is a null store: any name is a file.")
+@click.option("--prepare-only", is_flag=True, help="Make the file sets, and end.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE.json",
     help="Keep everything, after each point.")  # fmt: skip
 @click.option("--calls", type=click.Path(path_type=Path), metavar="FILE.parquet",
@@ -183,6 +187,8 @@ def _check(targets: tuple[str, ...], asked: dict[str, Any]) -> None:
         raise UsageError("memory and null stand alone", fix="give one of them, or HOST:/EXPORT...")
     if asked["calls"] is not None and (asked["find"] is not None or len(asked["ladder"]) > 1):
         raise UsageError("--calls records one load", fix="give one load with it")
+    if asked["prepare_only"] and asked["ladder"] is None:
+        raise UsageError("--prepare-only needs a load", fix="give --load: it sizes the file set")
     for option in ("out", "calls"):
         path = asked[option]
         if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
@@ -242,11 +248,12 @@ def _points(
             cool_down_s=asked["cool_down_s"],
             threads=asked["threads"] or len(mounts),
             seed=asked["seed"],
+            repetition=asked["repetition"],
             verify_share=asked["verify_share"],
             record_calls=RECORD_ROOM if asked["calls"] is not None else 0,
             files=asked["files"],
             bytes_per_op_per_s=asked["bytes_per_op"],
-            calibration=targets[0] == "null",
+            calibration=asked["calibration"] or targets[0] == "null",
         )
 
     return point
@@ -263,6 +270,10 @@ def _measure(
 
         def measured(rate: float, number: int, of: int | None) -> dict[str, Any]:
             progress.begin(rate, number, of)
+            if asked["prepare_only"]:
+                found = _prepared(point(rate), progress)
+                result["points"].append(found)
+                return found
             found = _point(point(rate), asked["calls"], progress)
             result["points"].append(found)
             result["curve"] = _curve(result["points"])
@@ -331,6 +342,20 @@ def _point(point: Point, calls: Path | None, progress: Progress) -> dict[str, An
     return report
 
 
+def _prepared(point: Point, progress: Progress) -> dict[str, Any]:
+    """The file set alone: what was found and made of it on each mount."""
+    from nfslab._core import CoreError, Load
+
+    plan = point.plan()
+    try:
+        made = Load(json.dumps(plan)).prepare(progress)
+    except CoreError as error:
+        kind = UsageError if error.kind in USAGE_KINDS else RunFailed
+        raise kind(error.what, why=error.why, fix=error.fix) from error
+    rate = plan["load"]["rate_ops_per_s"]
+    return {"offered_ops_per_s": rate, "valid": True, "mounts": made}
+
+
 def _run(load: Load, calls: Path | None, progress: Progress) -> dict[str, Any]:
     """Measure, and write every call to a file if asked."""
     if calls is None:
@@ -380,7 +405,12 @@ def _print(result: dict[str, Any], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(result))
         return
-    from nfslab.cli.sfs_text import lines
+    from nfslab.cli.sfs_text import lines, prepared
+
+    if "curve" not in result:
+        for point in result["points"]:
+            click.echo(prepared(point))
+        return
 
     for line in lines(result):
         click.echo(line)

@@ -27,6 +27,15 @@ def lines(result: dict[str, Any]) -> Iterator[str]:
         yield from _of_point(_told(result, measured))
 
 
+def prepared(point: dict[str, Any]) -> str:
+    """A file set that was made without a load."""
+    made = "; ".join(
+        f"{mount['server']}: {mount['files_found']:,} files found, {mount['files_made']:,} made"
+        for mount in point["mounts"]
+    )
+    return f"for {point['offered_ops_per_s']:,.0f} ops/s: {made}"
+
+
 def _told(result: dict[str, Any], measured: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The point whose operations are shown: the peak, else the last."""
     peak = (result.get("curve") or {}).get("peak")

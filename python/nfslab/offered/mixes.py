@@ -1,12 +1,13 @@
 """Mixes: which operations a load is made of, with its sizes and its file set. Data, one file each.
 
 Those that come with nfslab lie in `shipped/mixes`, each number with its source; one's own is a file
-of the same form. A mix is a part of the generator's plan (docs/load.md tells its fields): what
-is wrong with it, the core says with the field's name.
+of the same form (TOML, or JSON in a file `*.json`). A mix is a part of the generator's plan
+(docs/load.md tells its fields): what is wrong with it, the core says with the field's name.
 """
 
 from __future__ import annotations
 
+import json
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,8 +51,9 @@ def read_mix(name: str) -> Mix:
             fix="give one of these, or the path of a file written like them",
         )
     try:
-        content = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        text = path.read_text("utf-8")
+        content = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except (OSError, ValueError) as error:
         raise UsageError(f"cannot read the mix in {path}", why=str(error)) from error
     return mix_of(path.stem, content)
 

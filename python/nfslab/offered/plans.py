@@ -72,6 +72,8 @@ class Point:
     cool_down_s: float = 0.0
     threads: int = 1
     seed: int = 1
+    repetition: int = 0
+    """Other arrivals and operations on the same file set."""
     verify_share: float = 0.05
     record_calls: int = 0
     files: int | None = None
@@ -103,6 +105,7 @@ class Point:
             "cool_down_s": self.cool_down_s,
             "threads": self.threads,
             "seed": self.seed,
+            "repetition": self.repetition,
             "verify_share": 0.0 if self.calibration else self.verify_share,
             "record_calls": self.record_calls,
         }

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, cast
@@ -32,6 +31,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from nfslab.errors import RunFailed
 from nfslab.machine.availability import Availability
+from nfslab.machine.own_command import failure_said, importing_us
 from nfslab.quantities import Duration, Size
 from nfslab.results.records import CheckRecord, Metric
 from nfslab.workloads.base import Outcome, Workload, WorkloadParameters
@@ -235,13 +235,13 @@ class FilesWorkload(Workload):
                 resources=context.resources,
                 timeout_s=RUN_LIMIT_S,
                 check=False,
-                env=_importing_us(),
+                env=importing_us(),
                 cwd=Path("/"),
                 cancelled=context.remaining_s,
             )
         (context.folder / "logs" / "files.log").write_text(done.stderr, encoding="utf-8")
         if done.returncode != 0:
-            raise _failure(done.returncode, done.stderr)
+            raise failure_said("nfslab files", done.returncode, done.stderr)
         result: dict[str, Any] = json.loads(done.stdout)
         (context.folder / "logs" / "files.json").write_text(done.stdout, encoding="utf-8")
         if "debug_build" in result["flags"]:
@@ -428,29 +428,3 @@ def _notes(result: dict[str, Any]) -> list[str]:
         if phase["errors"]["short_writes"]:
             notes.append(f"{phase['phase']}: {phase['errors']['short_writes']} short writes")
     return notes
-
-
-def _failure(code: int, said: str) -> RunFailed:
-    """The command's own three lines, as an error of this run."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    begin = next((i for i, line in enumerate(lines) if line.startswith("nfslab: ")), None)
-    if begin is None:
-        return RunFailed(
-            f"nfslab files failed (exit code {code})",
-            why="\n       ".join(lines[-12:]) or "it said nothing",
-        )
-    parts = {"why": "", "fix": ""}
-    for line in lines[begin + 1 :]:
-        key, _, text = line.partition(": ")
-        if key in parts:
-            parts[key] = text
-    return RunFailed(lines[begin].removeprefix("nfslab: "), why=parts["why"], fix=parts["fix"])
-
-
-def _importing_us() -> dict[str, str]:
-    """So that the command finds this very nfslab, however it was imported here."""
-    import nfslab
-
-    package = str(Path(nfslab.__file__).resolve().parent.parent)
-    known = os.environ.get("PYTHONPATH", "")
-    return {"PYTHONPATH": f"{package}{os.pathsep}{known}" if known else package}

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 WORKLOADS: dict[str, str] = {
     "command": "nfslab.workloads.command:CommandWorkload",
     "files": "nfslab.workloads.files:FilesWorkload",
+    "sfs": "nfslab.workloads.sfs:SfsWorkload",
     "pgbench": "nfslab.workloads.pgbench.workload:PgbenchWorkload",
 }
 

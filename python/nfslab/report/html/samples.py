@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 TRANSACTIONS = "transactions"
+NFS_OPERATIONS = "nfs_operations"
+"""The load of the workload sfs, as its samples name it."""
 STATUS_OK = 0
 HEAT_DECADES_MOST = 12
 """1 ps to 1 s of spread would be absurd; a table beyond that is shown without its tail."""
@@ -208,7 +210,7 @@ def _series(path: Path, grid: Grid, found: RunSamples) -> None:
 
 def counts_operations(phase: str) -> bool:
     """Random access is counted in operations, sequential access in bytes."""
-    return phase == TRANSACTIONS or phase.startswith("random_")
+    return phase in (TRANSACTIONS, NFS_OPERATIONS) or phase.startswith("random_")
 
 
 def whole_multiple(t_ns: Ints, width_ns: int) -> int:

@@ -1,0 +1,354 @@
+"""Offered load on an NFS server, as SPEC SFS made it: `nfslab sfs` as a workload.
+
+The target is an export that is not mounted (kind "nfs" with `client = "none"`): the workload is
+the client. The work is done by the command `nfslab sfs` in a process of its own, so that a memory
+limit and the CPU account apply to it alone, and so that a person can repeat by hand what the run's
+record shows. Its file set is made before the timed part, once for a server that stays.
+
+A point that does not count (an unexpected answer, a server that went away, a generator that was
+itself the limit) fails the run: a reader must never take the generator's limit for the server's.
+
+Time zero of samples and evidence is the load's start, its warm-up included; metrics are of the
+measured window behind it: `achieved_ops_per_s`; `response_mean_ms` and quantiles, from the planned
+instant of an operation (open load) or its sending (closed); `saturated`: 1 if less than 98 % of
+the offered load was achieved.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
+
+from pydantic import Field, model_validator
+
+from nfslab.errors import RunFailed, UsageError
+from nfslab.machine.availability import Availability
+from nfslab.machine.own_command import failure_said, importing_us
+from nfslab.quantities import Duration, Size
+from nfslab.results.records import CheckRecord, Metric
+from nfslab.workloads.base import Outcome, Workload, WorkloadParameters
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    import pyarrow as pa
+
+    from nfslab.machine.nfs_export import NfsExport
+    from nfslab.offered.mixes import Mix
+    from nfslab.workloads.base import RunContext
+
+FACT: Final = "nfs_exports"
+"""Key of a run's facts: target's name -> NfsExport."""
+PHASE: Final = "nfs_operations"
+"""Name of the load in samples: a rate of operations."""
+RUN_LIMIT_S: Final = 7 * 86400.0
+ASSUMED_BYTES_PER_S: Final = 50e6
+NS_PER_MS: Final = 1e6
+QUANTILES: Final = ("p50", "p90", "p99", "p999")
+
+
+class SfsParameters(WorkloadParameters):
+    """What `[workload]` may hold with `kind = "sfs"`."""
+
+    data: str
+    """Role: the target, an export that is not mounted."""
+    load: float = Field(gt=0, le=1e9)
+    """Offered operations a second."""
+    mix: str = "sfs3"
+    """A mix that comes with nfslab, or the path of a file of one's own."""
+    mix_table: dict[str, Any] | None = None
+    """A mix of one's own, in the experiment file: the tables of a mix's file."""
+    mode: Literal["open", "closed"] = "open"
+    """Arrivals that do not wait for answers; or processes that do."""
+    arrivals: Literal["poisson", "uniform"] = "poisson"
+    """Open load."""
+    outstanding: int = Field(default=1024, ge=1, le=65536)
+    """Open load: operations under way at once."""
+    clients: int = Field(default=1, ge=1, le=65536)
+    """Closed load."""
+    processes: int = Field(default=4, ge=1, le=65536)
+    """Closed load: on each client, one operation under way each."""
+    think: Literal["exponential", "constant", "saturated"] = "exponential"
+    """Closed load: between two operations of a process."""
+    warm_up: Duration = Field(default=10.0, ge=0)
+    duration: Duration = Field(default=30.0, gt=0)
+    """Of the measured window."""
+    cool_down: Duration = Field(default=0.0, ge=0)
+    threads: int = Field(default=1, ge=1, le=256)
+    """Generator threads, each with its own connections."""
+    files: int | None = Field(default=None, ge=1)
+    """Files of the set, instead of a size by the offered load."""
+    bytes_per_op: Size | None = None
+    """Bytes of the set for each offered operation a second, instead of the mix's."""
+    verify_share: float = Field(default=0.05, ge=0, le=1)
+    """Share of READs whose data is compared."""
+    seed: int = Field(default=1, ge=0, lt=2**63)
+    """Of the file set; what is drawn from it differs from run to run by the run's own."""
+
+    @model_validator(mode="after")
+    def _combination(self) -> Self:
+        if self.files is not None and self.bytes_per_op is not None:
+            raise ValueError("files and bytes_per_op exclude each other")
+        try:
+            self.whole_mix()
+        except UsageError as error:
+            raise ValueError("; ".join(error.lines())) from error
+        return self
+
+    def whole_mix(self) -> Mix:
+        """The mix; UsageError."""
+        from nfslab.offered.mixes import mix_of, read_mix
+
+        return read_mix(self.mix) if self.mix_table is None else mix_of("own", self.mix_table)
+
+
+class SfsWorkload(Workload):
+    """NFS operations at an offered load."""
+
+    kind: ClassVar[str] = "sfs"
+    summary: ClassVar[str] = "NFS operations at an offered load, as SPEC SFS made them"
+    Parameters: ClassVar[type[WorkloadParameters]] = SfsParameters
+    roles: ClassVar[tuple[str, ...]] = ("data",)
+    parameters: SfsParameters
+
+    def __init__(self, parameters: WorkloadParameters) -> None:
+        super().__init__(parameters)
+        self.parameters = cast("SfsParameters", parameters)
+
+    @classmethod
+    def available(cls) -> Availability:
+        """Is the Rust core there, and fit for publishing figures?"""
+        try:
+            from nfslab._core import Load, build_info  # noqa: F401
+        except ImportError as error:
+            return Availability(False, f"the Rust core is missing: {error}", "run ./nfslab")
+        if build_info().get("profile") != "release":
+            return Availability(
+                False, "the Rust core is a debug build: its figures mean nothing", "run ./nfslab"
+            )
+        return Availability(True)
+
+    def estimate_s(self) -> float:
+        """The load's own time, and making its files."""
+        p = self.parameters
+        return p.warm_up + p.duration + p.cool_down + 3 + self._set_bytes() / ASSUMED_BYTES_PER_S
+
+    def estimate_bytes(self) -> dict[str, int]:
+        """The file set, what it may grow, and a little for names."""
+        return {"data": round(self._set_bytes() * 1.15) + (16 << 20)}
+
+    def _set_bytes(self) -> float:
+        p = self.parameters
+        file_set = p.whole_mix().content["file_set"]
+        files = p.files or (None if p.bytes_per_op else file_set.get("files"))
+        if files is None:
+            return float(p.bytes_per_op or file_set.get("bytes_per_op_per_s") or 0) * p.load
+        sizes = {float(size): part for size, part in file_set["file_sizes_bytes"].items()}
+        mean = sum(size * part for size, part in sizes.items()) / sum(sizes.values())
+        return float(files * mean)
+
+    def arguments(self, export: NfsExport, mix: str, seed: int) -> list[str]:
+        """The whole command; every effective value is given, so that it can be repeated."""
+        p = self.parameters
+        argv = [sys.executable, "-m", "nfslab", "sfs", export.source, "--json", "--mix", mix]
+        if export.options:
+            argv += ["-o", ",".join(export.options)]
+        argv += ["--load", f"{p.load:.15g}", "--mode", p.mode]
+        if p.mode == "open":
+            argv += ["--arrivals", p.arrivals, "--outstanding", str(p.outstanding)]
+        else:
+            argv += ["--clients", str(p.clients), "--processes", str(p.processes)]
+            argv += ["--think", p.think]
+        for option, seconds in (
+            ("--warm-up", p.warm_up), ("--time", p.duration), ("--cool-down", p.cool_down),
+        ):  # fmt: skip
+            argv += [option, f"{seconds:.9g}s"]
+        argv += ["--threads", str(p.threads), "--verify", f"{p.verify_share:.9g}"]
+        argv += ["--seed", str(p.seed), "--repetition", str(seed % 2**63)]
+        if p.files is not None:
+            argv += ["--files", str(p.files)]
+        if p.bytes_per_op is not None:
+            argv += ["--bytes-per-op", str(p.bytes_per_op)]
+        if export.is_calibration:
+            argv.append("--calibration")
+        return argv
+
+    def prepare(self, context: RunContext) -> None:
+        """Make the file set."""
+        (context.folder / "logs").mkdir(exist_ok=True)
+        self._call(context, [*self._command(context), "--prepare-only"], "file set")
+
+    def measure(self, context: RunContext) -> Outcome:
+        """Run the command; its JSON becomes metrics, samples and checks."""
+        argv = self._command(context)
+        context.commands.append(argv)
+        for begin in context.facts.get("at_timed_start", []):
+            begin()
+        result = json.loads(self._call(context, argv, "offered load"))
+        (point,) = result["points"]
+        stored = {key: value for key, value in point.items() if key != "histograms"}
+        text = json.dumps(stored, indent=1)
+        (context.folder / "logs" / "sfs.json").write_text(text, encoding="utf-8")
+        if "debug_build" in point.get("flags", []):
+            raise RunFailed("the Rust core is a debug build: its figures mean nothing")
+        if point.get("failed"):
+            raise RunFailed(point["reasons"][0]["text"], fix=point.get("fix", ""))
+        context.facts["timed_start_ns"] = point["start_monotonic_ns"]
+        context.facts["timed_end_ns"] = point["window_end_ns"]
+        context.notes.extend(point["notes"])
+        return Outcome(
+            metrics=point_metrics(point),
+            samples={
+                "series": series_table(point),
+                "histograms": histograms_table(point["histograms"]),
+                "operations": operations_table(point),
+            },
+            checks=point_checks(point),
+        )
+
+    def verify(self, context: RunContext, outcome: Outcome) -> list[CheckRecord]:
+        """Answers and data were checked while they came."""
+        return []
+
+    def finish(self, context: RunContext) -> None:
+        """The file set goes with its server, or stays for the next run."""
+
+    def _command(self, context: RunContext) -> list[str]:
+        target = context.places["data"].target
+        exports = context.facts.get(FACT, {})
+        if target not in exports:
+            raise RunFailed(
+                f"target {target!r} is no export that the workload could load",
+                why="the workload sfs speaks NFS itself, it needs no mount",
+                fix=f'[targets.{target}] kind = "nfs", client = "none"',
+            )
+        mix = self.parameters.mix
+        if self.parameters.mix_table is not None:
+            path = context.folder / "logs" / "mix.json"
+            path.write_text(json.dumps(self.parameters.mix_table), encoding="utf-8")
+            mix = str(path)
+        return self.arguments(exports[target], mix, context.seed)
+
+    def _call(self, context: RunContext, argv: list[str], phase: str) -> str:
+        """What the command printed; RunFailed in its own words, unless it is of a point."""
+        with context.phase(phase):
+            done = context.client_host.run(
+                argv,
+                resources=context.resources,
+                timeout_s=RUN_LIMIT_S,
+                check=False,
+                env=importing_us(),
+                cwd=Path("/"),
+                cancelled=context.remaining_s,
+            )
+        log = context.folder / "logs" / f"{phase.replace(' ', '_')}.log"
+        log.write_text(done.stderr, encoding="utf-8")
+        if done.returncode != 0 and not done.stdout.startswith("{"):
+            raise failure_said("nfslab sfs", done.returncode, done.stderr)
+        return str(done.stdout)
+
+
+def point_metrics(point: dict[str, Any]) -> dict[str, Metric]:
+    """The numbers of a point."""
+    achieved, offered = point["achieved_ops_per_s"], point["offered_ops_per_s"]
+    saturated = float(is_saturated(offered, achieved))
+    metrics = {
+        "achieved_ops_per_s": Metric(value=achieved, unit="1/s", better="higher", primary=True),
+        "saturated": Metric(value=saturated, unit="1", better="lower"),
+        "outstanding_mean": Metric(value=point["outstanding_mean"], unit="1", better="lower"),
+    }
+    metrics |= _responses("response", point["response"])
+    for row in point["operations"]:
+        mean_ns = row["response"]["mean_ns"]
+        if mean_ns is not None:
+            name = f"{row['operation'].lower()}_response_mean_ms"
+            metrics[name] = Metric(value=mean_ns / NS_PER_MS, unit="ms", better="lower")
+    return metrics
+
+
+def is_saturated(offered_ops_per_s: float, achieved_ops_per_s: float) -> bool:
+    """As `nfslab.statistics.load_curve` has it."""
+    from nfslab.statistics.load_curve import LoadPoint
+
+    return LoadPoint(offered_ops_per_s, achieved_ops_per_s, None).is_saturated
+
+
+def _responses(name: str, response: dict[str, Any]) -> dict[str, Metric]:
+    found = {}
+    for quantile in ("mean", *QUANTILES):
+        if (value_ns := response.get(f"{quantile}_ns")) is not None:
+            metric = Metric(value=value_ns / NS_PER_MS, unit="ms", better="lower")
+            found[f"{name}_{quantile}_ms"] = metric
+    return found
+
+
+def point_checks(point: dict[str, Any]) -> list[CheckRecord]:
+    """Does the point count? And does Little's law hold in its accounts?"""
+    reasons = point["reasons"]
+    message = "; ".join(reason["text"] for reason in reasons)
+    share = max((thread["cpu_share"] for thread in point["threads"]), default=0.0)
+    values = {"generator_cpu_share": share, "late_p99_ns": point["late"]["p99_ns"] or 0}
+    values["verified_bytes"] = point["verified_bytes"]
+    return [
+        CheckRecord(
+            name="offered_load",
+            verdict="ok" if point["valid"] else "violation",
+            message=message or "every answer was as expected, and the generator kept up",
+            values=values,
+        )
+    ]
+
+
+def series_table(point: dict[str, Any]) -> pa.Table:
+    """Operations and bytes answered in each interval; t_ns from the load's start."""
+    import pyarrow as pa
+
+    series = point["series"]
+    begin_ns = series["start_ns"] - point["start_monotonic_ns"]
+    count = len(series["answered"])
+    times = [begin_ns + number * series["interval_ns"] for number in range(count)]
+    columns: dict[str, Any] = {"t_ns": pa.array(times, pa.int64())}
+    columns["phase"] = pa.array([PHASE] * count, pa.string())
+    for name, key in (
+        ("bytes", "bytes"), ("operations", "answered"), ("planned", "planned"),
+        ("response_sum_ns", "response_sum_ns"),
+    ):  # fmt: skip
+        columns[name] = pa.array(series[key], pa.int64())
+    return pa.table(columns)
+
+
+def histograms_table(histograms: dict[str, str]) -> pa.Table:
+    """Buckets of all responses and of each operation's; lateness as `late`."""
+    import pyarrow as pa
+
+    from nfslab._core import Histogram
+
+    rows: list[tuple[str, int, int, int]] = []
+    for name, text in histograms.items():
+        phase = PHASE if name == "all" else name
+        histogram = Histogram.from_v2(base64.b64decode(text))
+        rows += [(phase, *bucket) for bucket in histogram.buckets()]
+    types = {"phase": pa.string(), "low_ns": pa.int64(), "high_ns": pa.int64()}
+    types["count"] = pa.int64()
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(types)
+    return pa.table(
+        {name: pa.array(c, t) for (name, t), c in zip(types.items(), columns, strict=True)}
+    )
+
+
+def operations_table(point: dict[str, Any]) -> pa.Table:
+    """One row for each operation of the mix."""
+    import pyarrow as pa
+
+    rows = point["operations"]
+    columns: dict[str, Any] = {"operation": pa.array([row["operation"] for row in rows])}
+    columns["share"] = pa.array([row["share"] for row in rows], pa.float64())
+    for name in ("calls", "ended", "answered", "unexpected", "not_drawn"):
+        columns[name] = pa.array([row[name] for row in rows], pa.int64())
+    for name in ("mean", *QUANTILES, "max"):
+        values = [row["response"].get(f"{name}_ns") for row in rows]
+        columns[f"{name}_ns"] = pa.array(values, pa.float64())
+    return pa.table(columns)

@@ -1,0 +1,141 @@
+"""Offered load as a workload: options reach the command, figures follow from its points."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nfslab.errors import RunFailed
+from nfslab.machine.nfs_export import NfsExport
+from nfslab.targets.nfs import NfsParameters, NfsTarget
+from nfslab.workloads.base import Outcome
+from nfslab.workloads.sfs import FACT, SfsParameters, SfsWorkload, point_checks, point_metrics
+from pydantic import ValidationError
+
+from tests.workloads.run_context import Run, run_of
+
+EXPORT = NfsExport("127.0.0.1:/export", ["port=5", "mountport=5", "rsize=16384"])
+
+
+def workload(**values: Any) -> SfsWorkload:
+    return SfsWorkload(SfsParameters(**({"data": "server", "load": 300} | values)))
+
+
+def run_sfs(scratch: Path, store: str = "memory", **values: Any) -> tuple[Outcome, Run]:
+    short = {"files": 60, "warm_up": "0.1s", "duration": "0.4s"}
+    work = workload(**(short | values))
+    if not work.check().ok:
+        pytest.skip(work.check().reason)
+    name = f"sfs-{uuid.uuid4().hex[:8]}"
+    with run_of(work, scratch, name=name, places={}) as run:
+        target = NfsTarget(
+            "server", NfsParameters(client="none", directory=str(scratch), store=store)
+        )
+        place = target.up(run.context.resources)
+        run.context.places["data"] = place
+        run.context.facts[FACT] = {"server": target.sources(place)[FACT]}
+        try:
+            work.prepare(run.context)
+            return work.measure(run.context), run
+        finally:
+            target.down(place)
+
+
+def test_a_run_is_its_point(scratch: Path) -> None:
+    outcome, run = run_sfs(scratch, mix="laddis", mode="closed", clients=2, processes=2)
+    point = json.loads((run.context.folder / "logs" / "sfs.json").read_text())
+    assert outcome.metrics["achieved_ops_per_s"].value == point["achieved_ops_per_s"]
+    assert outcome.metrics["achieved_ops_per_s"].primary
+    assert point["plan"]["load"]["clients"] == 2
+    assert (point["mounts"][0]["files_found"], point["mounts"][0]["files_made"]) == (60, 0)
+    series = outcome.samples["series"].to_pydict()
+    assert sum(series["operations"]) == sum(row["ended"] for row in point["operations"])
+    assert series["t_ns"][0] == 0
+    counts = outcome.samples["histograms"].to_pandas().groupby("phase")["count"].sum()
+    assert counts["nfs_operations"] == point["answered"]
+    rows = outcome.samples["operations"].to_pylist()
+    assert sum(row["answered"] for row in rows) == point["answered"]
+    begin, end = (run.context.facts[f"timed_{edge}_ns"] for edge in ("start", "end"))
+    assert end - begin == 500_000_000, "the warm-up and the window"
+
+
+def test_a_mix_of_the_experiment_file_on_a_null_store(scratch: Path) -> None:
+    table = {"mix": {"GETATTR": 1}, "file_set": {"file_sizes_bytes": {"4096": 1}}}
+    outcome, run = run_sfs(scratch, store="null", mix_table=table)
+    assert "--calibration" in run.context.commands[0]
+    assert outcome.samples["operations"].column("operation").to_pylist() == ["GETATTR"]
+
+
+def test_a_target_that_is_mounted_is_refused(scratch: Path) -> None:
+    with run_of(workload(), scratch, name="sfs-refused", places={"data": scratch / "d"}) as run:
+        del run.context.facts[FACT]
+        with pytest.raises(RunFailed, match="no export"):
+            workload().prepare(run.context)
+
+
+def test_every_option_reaches_the_command() -> None:
+    given = workload(
+        mode="closed", clients=5, processes=4, think="constant", warm_up="1s", duration="2s",
+        cool_down="3s", threads=2, bytes_per_op="64k", verify_share=0.5, seed=9,
+    )  # fmt: skip
+    argv = given.arguments(EXPORT, "sfs3", 1)
+    text = " ".join(argv[2:])
+    assert text == (
+        "nfslab sfs 127.0.0.1:/export --json --mix sfs3 -o port=5,mountport=5,rsize=16384 "
+        "--load 300 --mode closed --clients 5 --processes 4 --think constant --warm-up 1s "
+        "--time 2s --cool-down 3s --threads 2 --verify 0.5 --seed 9 --repetition 1 "
+        "--bytes-per-op 65536"
+    )
+    opened = workload(arrivals="uniform", outstanding=7, files=3).arguments(EXPORT, "m", 4)
+    assert "--arrivals uniform --outstanding 7" in " ".join(opened)
+    assert " ".join(opened).endswith("--seed 1 --repetition 4 --files 3")
+
+
+def test_the_set_grows_with_the_offered_load_and_nothing_else() -> None:
+    def needed(**values: Any) -> int:
+        return workload(**values).estimate_bytes()["data"] - (16 << 20)
+
+    # 5 MiB for each operation a second in LADDIS, and room to grow.
+    assert needed(mix="laddis") == pytest.approx(300 * 5 * 2**20 * 1.15)
+    assert needed(mix="laddis", load=600) == pytest.approx(2 * needed(mix="laddis"), rel=1e-6)
+    crowd = {"mode": "closed", "clients": 50, "threads": 4}
+    assert needed(mix="laddis", **crowd) == needed(mix="laddis")
+    assert needed(mix="laddis", files=10) == pytest.approx(10 * 139_264 * 1.15, abs=1)
+
+
+def point(**changed: Any) -> dict[str, Any]:
+    whole: dict[str, Any] = {
+        "valid": True, "reasons": [], "threads": [{"cpu_share": 0.5}], "late": {"p99_ns": 9},
+        "verified_bytes": 1, "achieved_ops_per_s": 97.0, "offered_ops_per_s": 100.0,
+        "outstanding_mean": 2.0, "response": {"mean_ns": 2e6, "p99_ns": 7_000_000},
+        "operations": [],
+    }  # fmt: skip
+    return whole | changed
+
+
+def test_a_point_that_does_not_count_fails_the_run() -> None:
+    (check,) = point_checks(point())
+    assert (check.verdict, check.values["generator_cpu_share"]) == ("ok", 0.5)
+    reasons = [{"kind": "generator_cpu", "text": "thread 0 used 97 % of a core"}]
+    (check,) = point_checks(point(valid=False, reasons=reasons))
+    assert (check.verdict, check.message) == ("violation", "thread 0 used 97 % of a core")
+    metrics = point_metrics(point())
+    assert (metrics["saturated"].value, metrics["response_p99_ms"].value) == (1.0, 7.0)
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ({"load": 0}, "greater than 0"),
+        ({"mix": "sfs33"}, "did you mean sfs3"),
+        ({"mix_table": {"mix": {}}}, "not whole"),
+        ({"files": 1, "bytes_per_op": "1k"}, "exclude"),
+        ({"duration": 0}, "greater than 0"),
+    ],
+)
+def test_what_cannot_be(values: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ValidationError, match=complaint):
+        workload(**values)
