@@ -61,3 +61,14 @@ def test_sfs_generator_prints_a_whole_table() -> None:
     rows = [line for line in done.stdout.splitlines() if line.startswith("|")]
     assert len(rows) == 2 + 4 + 4
     assert {row.count("|") for row in rows} == {6}
+
+
+def test_server_records_cost_prints_a_whole_table() -> None:
+    bench = BENCH.with_name("server_records_cost.py")
+    done = subprocess.run(
+        [sys.executable, str(bench), "--small"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = [line for line in done.stdout.splitlines() if line.startswith("|")]
+    assert len(rows) == 2 + 4
+    assert {row.count("|") for row in rows} == {6}

@@ -47,8 +47,8 @@ PARTS: Final = ("client queue", "way there", "waiting", "service", "sending", "w
 ALL: Final = "all calls"
 NFS_PROGRAM: Final = 100_003
 COMMON: Final = ("target", "xid", "program", "procedure")
-ROWS_MAX: Final = 20_000_000
-"""Rows of one table; beyond, a run's calls are not taken apart (gigabytes of memory)."""
+ROWS_MAX: Final = 6_000_000
+"""Rows of one table; beyond, a run's calls are not taken apart (0.8 GB a million)."""
 
 
 @dataclass(frozen=True, slots=True)

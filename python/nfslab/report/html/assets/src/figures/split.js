@@ -71,8 +71,8 @@ export function splitFigure(model, id = 'split') {
   return {
     id, title: split.title ?? 'Network or server', renderer: 'svg', axes: 'x', scene,
     domain: () => ({ x: [0, 1], y: [0.4, n + 0.6] }),
-    caption: () => split.caption ?? 'From the first byte of a call to the last byte of its reply, seen from where '
-      + 'the capture was taken; the network\'s part is the round trip that TCP\'s '
+    caption: () => split.caption ?? 'From the first byte of a call to the last byte of its reply, '
+      + 'seen from where the capture was taken; the network\'s part is the round trip that TCP\'s '
       + 'acknowledgements show, the server\'s is what is left. Calls sent again and connections '
       + 'without a measured round trip are left out.',
     table: () => ({
