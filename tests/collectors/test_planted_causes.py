@@ -22,6 +22,7 @@ from nfslab.results.call_parts import ALL, PARTS, CallParts, OperationParts, tak
 from nfslab.targets.nfs import NfsParameters, NfsTarget
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 
+from tests.cli.invocation import nfslab
 from tests.workloads.run_context import run_of, scratch_folder
 
 MS = 1_000_000
@@ -197,3 +198,54 @@ def test_a_server_killed_while_it_records_is_said_and_the_clients_record_kept(
     assert lost.summary["incomplete"] == "no server-side times of share"
     assert "signal 9" in lost.summary["notes"][0]
     assert rpc.FACT in run.context.facts
+
+
+EXPERIMENT = """
+[experiment]
+name = "parts"
+repetitions = 1
+collectors = ["rpc", "nfs_server"]
+
+[collectors.rpc]
+calls = true
+
+[targets.share]
+kind = "nfs"
+directory = "DIRECTORY"
+store = "memory"
+service_time = ["READ=20ms"]
+
+[workload]
+kind = "files"
+data = "share"
+file_size = "512k"
+phases = ["block_write", "block_read"]
+"""
+
+
+def test_an_experiment_says_where_its_calls_time_went(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usable = NfsTarget.available()
+    if not usable.ok:
+        pytest.skip(usable.reason)
+    monkeypatch.setenv("NFSLAB_STATE", str(tmp_path / "state"))
+    with scratch_folder() as scratch:
+        file = tmp_path / "parts.toml"
+        file.write_text(EXPERIMENT.replace("DIRECTORY", str(scratch)))
+        ran = nfslab(capsys, "run", file, "--results", tmp_path / "results")
+        assert ran.code == 0, ran
+        assert list(scratch.iterdir()) == []
+    (folder,) = (tmp_path / "results").iterdir()
+    (run,) = (folder / "runs").iterdir()
+    assert sorted(path.name for path in run.iterdir() if path.is_dir()) == [
+        "evidence", "logs", "samples",
+    ]  # fmt: skip
+    said = nfslab(capsys, "show", folder, run.name)
+    assert "The largest part of the calls' time is service" in said.out
+    marked = nfslab(capsys, "report", folder, "--markdown")
+    assert "Where a call's time goes" in marked.out
+    slow = "SELECT min(finished_ns - started_ns) FROM evidence_nfs_server_calls"
+    asked = nfslab(capsys, "query", folder, f"{slow} WHERE operation = 'READ'", "--csv")
+    assert asked.code == 0, asked
+    assert int(asked.out.splitlines()[1]) >= 20 * MS

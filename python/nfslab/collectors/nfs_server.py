@@ -96,11 +96,17 @@ class NfsServerCollector(Collector):
         self._watch.begin()
 
     def stop(self) -> Evidence:
-        """The calls, t = 0 at the start of the timed part."""
+        """The calls, t = 0 at the start of the timed part.
+
+        What is missing is a note of the run; RunFailed when it was required.
+        """
         watch, self._watch = self._watch, None
         if watch is None:
             return Evidence(summary={"incomplete": "it was never started"})
-        return watch.end()
+        seen = watch.end()
+        if self.parameters.required and (missing := seen.summary.get("incomplete")):
+            raise RunFailed(missing, why="; ".join(seen.summary["notes"]))
+        return seen
 
 
 @dataclass(slots=True)
@@ -150,6 +156,7 @@ class _Watch:
         summary: dict[str, Any] = {"servers": servers, "notes": self._notes}
         if missing := [name for name, one in self._served.items() if one.calls is None]:
             summary["incomplete"] = f"no server-side times of {', '.join(missing)}"
+        self._context.notes.extend(f"collector nfs_server: {note}" for note in self._notes)
         here_s = time.thread_time() - began
         return Evidence(
             tables=tables,
