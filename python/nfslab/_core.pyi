@@ -493,7 +493,7 @@ class Server:
           threads: int | null           workers of the model; null: one for every call
           service_ns: int = 0, service_by_operation_ns: {"READ": int, ...} = {}
           spread: "constant" | "exponential" = "constant"
-          disk: {positioning_ns = 0, rate_bytes_per_s = 100000000, order: "fifo" | "elevator",
+          disk: {disks = 1, positioning_ns = 0, rate_bytes_per_s = 100000000, order: "fifo" | "elevator",
                  read_hit_ratio = 0.0 (or cache_bytes | null),
                  dirty_limit_bytes | null, commit_ns = 0,
                  metadata_bytes = 4096} | null

@@ -113,6 +113,41 @@ fn what_is_in_the_servers_memory_costs_no_disk() {
 }
 
 #[test]
+fn disks_side_by_side_work_at_once_each_on_its_stripes() {
+    let disk = DiskDescription {
+        disks: 4,
+        positioning_ns: 10 * US,
+        rate_bytes_per_s: 1_000_000_000,
+        ..DiskDescription::default()
+    };
+    // Stripes of one file go round all disks, whichever it begins on.
+    let first = disk.disk_of((7, 0));
+    let places: Vec<usize> = (0..8).map(|n| disk.disk_of((7, n << 16))).collect();
+    let round: Vec<usize> = (0..8).map(|n| (first + n) % 4).collect();
+    assert_eq!(places, round);
+    assert_eq!(disk.disk_of((7, 65_535)), first);
+    // Files are spread evenly: 4,000 of them, by chi-square with 3 degrees of freedom.
+    let mut files = [0_i64; 4];
+    (0..4000).for_each(|object| files[disk.disk_of((object, 0))] += 1);
+    let chi: i64 = files.iter().map(|n| (n - 1000).pow(2)).sum();
+    assert!(chi < 16_270, "{files:?}"); // 0.1 %
+    // Five jobs at once, the fifth on the disk of the first: it waits for that one only.
+    let description = ModelDescription {
+        disk: Some(disk),
+        ..ModelDescription::default()
+    };
+    let calls: Vec<(u64, Shape)> = (0..5).map(|n| (0, shape(READ, n << 16, 1000))).collect();
+    let times = finishes(&run(&description, &calls, 1));
+    assert_eq!(times, [11 * US, 11 * US, 11 * US, 11 * US, 22 * US]);
+    let none = DiskDescription { disks: 0, ..disk };
+    let description = ModelDescription {
+        disk: Some(none),
+        ..ModelDescription::default()
+    };
+    assert_eq!(description.check(), Err(ModelError::Disks));
+}
+
+#[test]
 fn a_share_of_hits_and_a_memory_exclude_each_other() {
     let disk = DiskDescription {
         read_hit_ratio: 0.5,

@@ -46,10 +46,10 @@ Examples:
 
 \b
 Times: 200us, 5ms, 10s. Sizes and rates: 64M, 20M/s (binary), 1Gbit (as networks count).
---disk: seek= before a job elsewhere, rate= (default 100000000), order=fifo|elevator, hit= share
-of READs from memory or cache= memory for what was read and written, dirty= unstable bytes
-kept in memory, commit= added to stable jobs, metadata= bytes written for a change of names.
-docs/server.md says what each means.
+--disk: disks= side by side, seek= before a job elsewhere, rate= (default 100000000),
+order=fifo|elevator, hit= share of READs from memory or cache= memory for what was read and
+written, dirty= unstable bytes kept in memory, commit= added to stable jobs, metadata= bytes
+written for a change of names. docs/server.md says what each means.
 """
 
 

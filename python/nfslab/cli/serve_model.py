@@ -55,6 +55,12 @@ def probability(text: str) -> float:
     return value
 
 
+def _whole(text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError(f"{text!r} is no whole number")
+    return int(text)
+
+
 def _order(text: str) -> str:
     if text not in ("fifo", "elevator"):
         raise ValueError(f"{text!r} is no order; write fifo or elevator")
@@ -62,6 +68,7 @@ def _order(text: str) -> str:
 
 
 DISK: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
+    "disks": ("disks", _whole),
     "seek": ("positioning_ns", duration_ns),
     "rate": ("rate_bytes_per_s", rate_bytes_per_s),
     "order": ("order", _order),

@@ -1,6 +1,6 @@
 //! The model's disk: one arm, one queue.
 
-use super::transfer_ns;
+use super::{Random, transfer_ns};
 
 /// Which job is next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -19,6 +19,8 @@ pub struct DiskDescription {
     pub positioning_ns: u64,
     /// Transfer rate, bytes per second.
     pub rate_bytes_per_s: u64,
+    /// Disks of this kind side by side; see [`DiskDescription::disk_of`].
+    pub disks: u32,
     /// Which job is next.
     pub order: QueueOrder,
     /// Share of READs that the server's memory answers, 0..1.
@@ -38,6 +40,7 @@ impl Default for DiskDescription {
         DiskDescription {
             positioning_ns: 0,
             rate_bytes_per_s: 100_000_000,
+            disks: 1,
             order: QueueOrder::Fifo,
             read_hit_ratio: 0.0,
             cache_bytes: None,
@@ -45,6 +48,22 @@ impl Default for DiskDescription {
             commit_ns: 0,
             metadata_bytes: 4096,
         }
+    }
+}
+
+/// What lies on one disk before the next one's turn comes, bytes (a usual chunk of RAID 0).
+pub const STRIPE_BYTES: u64 = 64 << 10;
+/// Most disks of a model.
+pub const MAX_DISKS: u32 = 1024;
+
+impl DiskDescription {
+    /// On which of the disks a place lies: files begin on different ones, and go on from disk to
+    /// disk in stripes of [`STRIPE_BYTES`].
+    #[must_use]
+    pub fn disk_of(&self, (object, offset): (u64, u64)) -> usize {
+        let first = Random::new(object).bits() % u64::from(self.disks.max(1));
+        let stripes = offset / STRIPE_BYTES % u64::from(self.disks.max(1));
+        usize::try_from((first + stripes) % u64::from(self.disks.max(1))).unwrap_or(0)
     }
 }
 

@@ -57,7 +57,8 @@ pub struct Stages {
 enum Event {
     Arrived(u64),
     ServiceDone(u64),
-    DiskDone(u64),
+    /// Which disk, which call.
+    DiskDone(usize, u64),
     StableDone(u64),
     Depart(u64),
 }
@@ -88,7 +89,7 @@ pub struct Engine {
     calls: HashMap<u64, (Shape, Stages)>,
     busy_workers: u32,
     waiting: VecDeque<u64>,
-    disk: Option<Disk>,
+    disks: Vec<Disk>,
     nvram: Option<Nvram>,
     cache: Option<Cache>,
     dirty: HashMap<u64, u64>,
@@ -110,7 +111,9 @@ impl Engine {
             })
             .collect();
         stalls.sort_unstable();
-        let rate = description.disk.map_or(1, |disk| disk.rate_bytes_per_s);
+        let rate = description.disk.map_or(1, |disk| {
+            disk.rate_bytes_per_s.saturating_mul(disk.disks.into())
+        });
         Engine {
             stalls,
             random: Random::new(description.seed),
@@ -119,7 +122,9 @@ impl Engine {
             calls: HashMap::new(),
             busy_workers: 0,
             waiting: VecDeque::new(),
-            disk: description.disk.map(Disk::new),
+            disks: description.disk.map_or_else(Vec::new, |disk| {
+                (0..disk.disks).map(|_| Disk::new(disk)).collect()
+            }),
             nvram: description.nvram_bytes.map(|size| Nvram::new(size, rate)),
             cache: description
                 .disk
@@ -181,11 +186,11 @@ impl Engine {
                 }
                 Event::Arrived(call) => self.waiting.push_back(call),
                 Event::ServiceDone(call) => self.served(call, at_ns),
-                Event::DiskDone(call) => {
-                    if let Some(disk) = &mut self.disk {
+                Event::DiskDone(number, call) => {
+                    if let Some(disk) = self.disks.get_mut(number) {
                         disk.end();
                     }
-                    self.start_disk(at_ns);
+                    self.start_disk(number, at_ns);
                     self.schedule(at_ns, Event::StableDone(call));
                 }
                 Event::StableDone(call) => {
@@ -339,16 +344,20 @@ impl Engine {
     }
 
     fn queue_disk(&mut self, job: DiskJob, at_ns: u64) {
-        if let Some(disk) = &mut self.disk {
+        let number = self
+            .description
+            .disk
+            .map_or(0, |all| all.disk_of(job.place));
+        if let Some(disk) = self.disks.get_mut(number) {
             disk.queue(job);
         }
-        self.start_disk(at_ns);
+        self.start_disk(number, at_ns);
     }
 
-    fn start_disk(&mut self, at_ns: u64) {
-        if let Some((call, length)) = self.disk.as_mut().and_then(Disk::start) {
+    fn start_disk(&mut self, number: usize, at_ns: u64) {
+        if let Some((call, length)) = self.disks.get_mut(number).and_then(Disk::start) {
             let end = self.through_stalls(at_ns, length);
-            self.schedule(end, Event::DiskDone(call));
+            self.schedule(end, Event::DiskDone(number, call));
         }
     }
 

@@ -108,6 +108,9 @@ pub enum ModelError {
     /// Two answers to the question what a READ finds in memory.
     #[error("read_hit_ratio and cache_bytes exclude each other")]
     TwoMemories,
+    /// No disk, or more than [`disk::MAX_DISKS`].
+    #[error("disks must be 1 to {}", disk::MAX_DISKS)]
+    Disks,
     /// NVRAM that nothing drains.
     #[error("nvram_bytes needs a disk that it drains to")]
     NvramWithoutDisk,
@@ -138,6 +141,9 @@ impl ModelDescription {
         }
         if disk.is_some_and(|disk| disk.rate_bytes_per_s == 0) {
             return Err(ModelError::Zero("rate_bytes_per_s"));
+        }
+        if disk.is_some_and(|disk| disk.disks == 0 || disk.disks > disk::MAX_DISKS) {
+            return Err(ModelError::Disks);
         }
         if disk.is_some_and(|disk| disk.cache_bytes.is_some() && disk.read_hit_ratio > 0.0) {
             return Err(ModelError::TwoMemories);
