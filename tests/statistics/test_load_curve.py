@@ -6,7 +6,7 @@ import csv
 
 import pytest
 from nfslab.shipped import PACKAGE
-from nfslab.statistics.load_curve import LoadPoint, load_curve
+from nfslab.statistics.load_curve import LoadPoint, load_curve, overloaded
 
 
 def test_peak_knee_and_area_by_hand() -> None:
@@ -33,6 +33,19 @@ def test_a_point_whose_generator_was_the_limit_says_nothing() -> None:
     assert curve.overall_response_s == pytest.approx(0.001)
     nothing = load_curve([LoadPoint(100, 0, None)])
     assert (nothing.peak, nothing.overall_response_s, nothing.saturated) == (None, None, (0,))
+
+
+def test_overload_is_behind_the_peak_and_clearly_below_it() -> None:
+    points = [
+        LoadPoint(100, 60, 0.1),  # below the peak, but less was offered
+        LoadPoint(200, 100, 0.1),
+        LoadPoint(300, 98, 0.1),  # 98 % of the peak is a plateau
+        LoadPoint(400, 97.9, 0.1),
+        LoadPoint(500, 50, 0.1, valid=False),
+    ]
+    assert overloaded(points) == (3,)
+    assert overloaded(points[::-1]) == (1,)
+    assert overloaded([LoadPoint(100, 0, None)]) == ()
 
 
 def test_the_published_table_has_18_saturated_points_and_2_that_are_not() -> None:

@@ -6,6 +6,7 @@ the point with the largest ratio of throughput to response time (the "power" of 
 ICC 1979). The overall response time is the area under the curve of response time against
 achieved load, by trapezoids, divided by the largest achieved load, as SPEC SFS states it; from
 the least load down to none the curve is continued with that point's response time.
+A point is overloaded when more was offered than at the peak and clearly less was achieved.
 Points that are not valid are in none of these.
 """
 
@@ -72,6 +73,21 @@ def load_curve(points: Sequence[LoadPoint]) -> LoadCurve:
     knee = max(timed, key=lambda e: e[1].achieved_ops_per_s / e[2])[0] if timed else None
     curve = sorted((point.achieved_ops_per_s, response) for _, point, response in usable)
     return LoadCurve(peak, knee, saturated, _area(curve) / curve[-1][0])
+
+
+def overloaded(points: Sequence[LoadPoint]) -> tuple[int, ...]:
+    """Valid points at which more was offered than at the peak, and clearly less achieved."""
+    place = load_curve(points).peak
+    if place is None:
+        return ()
+    peak = points[place]
+    return tuple(
+        number
+        for number, point in enumerate(points)
+        if point.valid
+        and point.offered_ops_per_s > peak.offered_ops_per_s
+        and point.achieved_ops_per_s < SATURATED_BELOW * peak.achieved_ops_per_s
+    )
 
 
 def _area(curve: Sequence[tuple[float, float]]) -> float:

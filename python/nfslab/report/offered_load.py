@@ -1,0 +1,408 @@
+"""Offered load, for all outputs: what the runs of the workload `sfs` say together, as curves.
+
+A curve is one combination of all axes but the one that sets the offered load. Its points are
+medians over the counted runs, with the intervals of `nfslab.statistics`; peak, knee,
+saturation, overload and the overall response time are those of `nfslab.statistics.load_curve`
+on these medians. Little's law is looked at in each run (achieved load times mean response),
+then its median is taken, so that it is compared with numbers of the same runs.
+
+A run that failed counts in nothing. Where all runs of a point failed, what they measured is
+kept apart (`refused`), with the reasons: it is the generator's figure, or a wrong one, and never
+the server's. What an axis of two parameters sets besides the load belongs to the load's level.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from nfslab.report.reference import reference_values
+from nfslab.report.text import ABSENT, between, count, number
+from nfslab.results.selection import level_number
+from nfslab.statistics.load_curve import LoadCurve, LoadPoint, load_curve, overloaded
+from nfslab.statistics.summary import Summary, summarise
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from nfslab.report.model import Analysis, PointResult, RunResult
+
+WORKLOAD: Final = "sfs"
+LOAD: Final = "workload.load"
+ACHIEVED: Final = "achieved_ops_per_s"
+MEAN: Final = "response_mean_ms"
+RESPONSES: Final = {
+    "mean": MEAN,
+    "p50": "response_p50_ms",
+    "p90": "response_p90_ms",
+    "p99": "response_p99_ms",
+    "p99.9": "response_p999_ms",
+}
+OUTSTANDING: Final = "outstanding_mean"
+SATURATED: Final = "saturated"
+MS_PER_S: Final = 1e3
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """What runs that do not count had measured, median of those that got so far."""
+
+    achieved_ops_per_s: float
+    response_ms: dict[str, float]
+    runs: int
+
+
+@dataclass(slots=True)
+class LoadResult:
+    """One point of a curve."""
+
+    point: int
+    """Index into `Analysis.points`."""
+    offered_ops_per_s: float
+    achieved: Summary | None
+    response: dict[str, Summary]
+    """By the names of `RESPONSES`, ms."""
+    outstanding: Summary | None
+    rate_times_response: Summary | None
+    saturated_runs: int
+    runs: int
+    """Counted ones."""
+    planned: int
+    failed: int
+    reasons: list[str]
+    """Why runs failed, each once."""
+    refused: Refused | None
+    is_saturated: bool = False
+    is_overloaded: bool = False
+    is_peak: bool = False
+    is_knee: bool = False
+
+    @property
+    def valid(self) -> bool:
+        """Is there a run that counts?"""
+        return self.achieved is not None
+
+    @property
+    def verdict(self) -> str:
+        """In words: saturated, overload, peak, knee; or why there is nothing."""
+        if not self.valid:
+            return "does not count" if self.failed else "no run"
+        words = []
+        if self.is_saturated:
+            words.append("saturated")
+        if self.saturated_runs not in (0, self.runs):
+            words.append(f"saturated in {self.saturated_runs} of {self.runs} runs")
+        marks = {"overload": self.is_overloaded, "peak": self.is_peak, "knee": self.is_knee}
+        words += [word for word, holds in marks.items() if holds]
+        return ", ".join(words) or "not saturated"
+
+
+@dataclass(slots=True)
+class Curve:
+    """One combination of the other axes; points by offered load."""
+
+    label: str
+    points: list[LoadResult]
+    meaning: LoadCurve
+    overall_by_block_ms: Summary | None = None
+    """The overall response time of each repetition that has all of the curve's points."""
+
+    @property
+    def peak(self) -> LoadResult | None:
+        """The point with the highest achieved load."""
+        return None if self.meaning.peak is None else self.points[self.meaning.peak]
+
+    @property
+    def overall_ms(self) -> float | None:
+        """Overall response time of the medians."""
+        overall_s = self.meaning.overall_response_s
+        return None if overall_s is None else overall_s * MS_PER_S
+
+
+@dataclass(slots=True)
+class OfferedLoad:
+    """All curves of an experiment."""
+
+    curves: list[Curve] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+    """Axes that tell the curves apart."""
+    without_load: list[str] = field(default_factory=list)
+    """Points whose offered load is not known."""
+
+    @property
+    def offered(self) -> list[float]:
+        """Every offered load, ascending."""
+        return sorted({one.offered_ops_per_s for curve in self.curves for one in curve.points})
+
+
+def offered_load(analysis: Analysis, only: Iterable[int] | None = None) -> OfferedLoad | None:
+    """The curves of an experiment whose workload offers a load; None for any other.
+
+    `only`: indices of the points that are asked for.
+    """
+    if analysis.workload != WORKLOAD:
+        return None
+    wanted = set(range(len(analysis.points))) if only is None else set(only)
+    found = OfferedLoad(
+        others=[
+            axis.name
+            for axis in analysis.axes
+            if LOAD not in axis.parameters and len(axis.levels) > 1
+        ]
+    )
+    runs = _runs_at(analysis)
+    groups: dict[str, list[LoadResult]] = {}
+    for point in analysis.points:
+        if point.index not in wanted:
+            continue
+        offered = level_number(point.settings.get(LOAD, analysis.fixed.get(LOAD)))
+        if offered is None:
+            found.without_load.append(point.label)
+            continue
+        label = curve_label(analysis, point, found.others)
+        groups.setdefault(label, []).append(
+            _result(analysis, point, offered, runs.get(point.index, []))
+        )
+    found.curves = [_curve(label, results, runs) for label, results in groups.items()]
+    return found
+
+
+def curve_label(analysis: Analysis, point: PointResult, others: Sequence[str]) -> str:
+    """ "threads 4 · mount async": the levels of the other axes."""
+    numeric = {axis.name for axis in analysis.axes if axis.numeric}
+    parts = [
+        f"{name.replace('_', ' ')} {point.factors.get(name)}"
+        if name in numeric
+        else str(point.factors.get(name))
+        for name in others
+    ]
+    return " · ".join(parts) or "all points"
+
+
+def _runs_at(analysis: Analysis) -> dict[int, list[RunResult]]:
+    """Newest attempts by point: those that count, and those that failed."""
+    superseded = {failure.run_id for failure in analysis.failures if failure.superseded}
+    found: dict[int, list[RunResult]] = {}
+    for run in analysis.runs:
+        is_current = run.counted or (run.status == "failed" and run.run_id not in superseded)
+        if run.point is not None and is_current:
+            found.setdefault(run.point, []).append(run)
+    return found
+
+
+def _result(
+    analysis: Analysis, point: PointResult, offered: float, runs: Sequence[RunResult]
+) -> LoadResult:
+    counted = [run for run in runs if run.counted and ACHIEVED in run.metrics]
+    failed = [run for run in runs if run.status == "failed"]
+    products = [
+        run.metrics[ACHIEVED] * run.metrics[MEAN] / MS_PER_S
+        for run in counted
+        if MEAN in run.metrics
+    ]
+    estimates = point.estimates
+    return LoadResult(
+        point=point.index,
+        offered_ops_per_s=offered,
+        achieved=estimates.get(ACHIEVED),
+        response={name: estimates[key] for name, key in RESPONSES.items() if key in estimates},
+        outstanding=estimates.get(OUTSTANDING),
+        rate_times_response=_summary(products),
+        saturated_runs=sum(run.metrics.get(SATURATED, 0.0) > 0 for run in counted),
+        runs=len(counted),
+        planned=point.planned,
+        failed=len(failed),
+        reasons=list(dict.fromkeys(run.reason for run in failed)),
+        refused=_refused(failed) if failed and not counted else None,
+    )
+
+
+def _summary(values: Sequence[float]) -> Summary | None:
+    return summarise(values, bootstrap_resamples=0) if values else None
+
+
+def median(summary: Summary | None) -> float | None:
+    """The median where there is one."""
+    return None if summary is None else summary.median
+
+
+def _refused(failed: Sequence[RunResult]) -> Refused | None:
+    measured = [run.metrics for run in failed if ACHIEVED in run.metrics]
+    achieved = median(_summary([metrics[ACHIEVED] for metrics in measured]))
+    if achieved is None:
+        return None
+    responses = {
+        name: _summary([metrics[key] for metrics in measured if key in metrics])
+        for name, key in RESPONSES.items()
+    }
+    known = {name: value for name, one in responses.items() if (value := median(one)) is not None}
+    return Refused(achieved, known, len(measured))
+
+
+def _curve(label: str, results: list[LoadResult], runs: dict[int, list[RunResult]]) -> Curve:
+    results.sort(key=lambda one: one.offered_ops_per_s)
+    points = [
+        _load_point(one.offered_ops_per_s, median(one.achieved), median(one.response.get("mean")))
+        for one in results
+    ]
+    meaning = load_curve(points)
+    for place in meaning.saturated:
+        results[place].is_saturated = True
+    for place in overloaded(points):
+        results[place].is_overloaded = True
+    if meaning.peak is not None:
+        results[meaning.peak].is_peak = True
+    if meaning.knee is not None:
+        results[meaning.knee].is_knee = True
+    return Curve(label, results, meaning, _by_block(results, runs))
+
+
+def _load_point(offered: float, achieved: float | None, response_ms: float | None) -> LoadPoint:
+    response_s = None if response_ms is None else response_ms / MS_PER_S
+    return LoadPoint(offered, achieved or 0.0, response_s, valid=achieved is not None)
+
+
+def _by_block(results: Sequence[LoadResult], runs: dict[int, list[RunResult]]) -> Summary | None:
+    """Overall response times of whole repetitions, ms."""
+    valid = [one for one in results if one.valid]
+    blocks: dict[int, list[LoadPoint]] = {}
+    for one in valid:
+        for run in runs.get(one.point, []):
+            if run.counted and ACHIEVED in run.metrics:
+                blocks.setdefault(run.block, []).append(
+                    _load_point(one.offered_ops_per_s, run.metrics[ACHIEVED], run.metrics.get(MEAN))
+                )
+    overall = [
+        load_curve(points).overall_response_s
+        for _, points in sorted(blocks.items())
+        if len(points) == len(valid)
+    ]
+    return _summary([value * MS_PER_S for value in overall if value is not None])
+
+
+def sentences(found: OfferedLoad) -> list[str]:
+    """What each curve says: peak, knee, what does not count."""
+    said = []
+    for curve in found.curves:
+        name = f"{curve.label}: " if len(found.curves) > 1 else ""
+        peak = curve.peak
+        if peak is None:
+            said.append(f"{name}no point counts.")
+            continue
+        text = (
+            f"{name}at most {number(median(peak.achieved), 3)} operations a second "
+            f"(offered {number(peak.offered_ops_per_s)}, mean response "
+            f"{number(median(peak.response.get('mean')), 3)} ms)"
+        )
+        valid = [one for one in curve.points if one.valid]
+        if not peak.is_saturated and peak is valid[-1]:
+            text += "; no overload was reached: the server may do more"
+        elif peak is valid[0] and len(valid) > 1:
+            text += "; at the least load offered: the true peak may lie below it"
+        if any(one.is_overloaded for one in valid):
+            last = valid[-1]
+            text += (
+                f"; overload brings it down to {number(median(last.achieved), 3)} "
+                f"at {number(last.offered_ops_per_s)} offered"
+                if last.is_overloaded
+                else "; overload behind it"
+            )
+        said.append(f"{text}.")
+    return said
+
+
+def uncounted(found: OfferedLoad) -> list[str]:
+    """Points with runs that do not count, and why."""
+    several = len(found.curves) > 1
+    return [
+        f"{f'{curve.label}, ' if several else ''}{number(one.offered_ops_per_s)} offered: "
+        f"{one.failed} of {count(one.planned, 'run')} failed: {'; '.join(one.reasons)}"
+        for curve in found.curves
+        for one in curve.points
+        if one.failed
+    ]
+
+
+HEADER: Final = (
+    "offered", "achieved", "interval", *(f"{name} ms" for name in RESPONSES), "outstanding",
+    "rate x response", "runs", "verdict",
+)  # fmt: skip
+NUMBERS: Final = tuple(range(1, 1 + len(HEADER) - 1))
+"""Columns of numbers where the curve's name stands before."""
+
+
+def text_rows(found: OfferedLoad) -> list[list[str]]:
+    """One row a point: the curve's name, then texts below `HEADER`."""
+    return [[curve.label, *_text_row(one)] for curve in found.curves for one in curve.points]
+
+
+def _text_row(one: LoadResult) -> list[str]:
+    interval = one.achieved.interval if one.achieved else None
+    return [
+        number(one.offered_ops_per_s),
+        _median_text(one.achieved),
+        between(interval.low, interval.high) if interval else ABSENT,
+        *(_median_text(one.response.get(name), 3) for name in RESPONSES),
+        _median_text(one.outstanding, 3),
+        _median_text(one.rate_times_response, 3),
+        f"{one.runs} of {one.planned}" if one.runs != one.planned else str(one.runs),
+        one.verdict,
+    ]
+
+
+def _median_text(summary: Summary | None, digits: int = 4) -> str:
+    return number(median(summary), digits)
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedPoint:
+    """A published row beside a point of ours."""
+
+    achieved_ops_per_s: float | None
+    response_ms: float | None
+    is_saturated: bool | None
+
+
+def published_at(analysis: Analysis, found: OfferedLoad) -> dict[int, PublishedPoint]:
+    """Point -> what was published of it, where the reference matches it with one row only."""
+    offered = {one.point: one.offered_ops_per_s for c in found.curves for one in c.points}
+    beside: dict[int, PublishedPoint] = {}
+    for point, values in reference_values(analysis.reference).items():
+        if point not in offered or len(values) != 1:
+            continue
+        achieved = values[0].get(ACHIEVED)
+        saturated = None
+        if achieved is not None:
+            saturated = LoadPoint(offered[point], achieved, None).is_saturated
+        beside[point] = PublishedPoint(achieved, values[0].get(MEAN), saturated)
+    return beside
+
+
+def agreement(found: OfferedLoad, beside: dict[int, PublishedPoint]) -> str:
+    """How many verdicts are those of the published table; empty without one."""
+    pairs = [
+        (one.is_saturated, there.is_saturated)
+        for curve in found.curves
+        for one in curve.points
+        if one.valid
+        and (there := beside.get(one.point)) is not None
+        and there.is_saturated is not None
+    ]
+    if not pairs:
+        return ""
+    same = sum(ours == theirs for ours, theirs in pairs)
+    return (
+        f"Saturated or not: as published at {same} of {len(pairs)} points "
+        f"(published: {sum(bool(theirs) for _, theirs in pairs)} saturated, measured: "
+        f"{sum(ours for ours, _ in pairs)})."
+    )
+
+
+def as_values(summary: Summary | None) -> list[float | None]:
+    """[median, low, high] for drawing."""
+    interval: Any = summary.interval if summary else None
+    return [
+        median(summary),
+        interval.low if interval else None,
+        interval.high if interval else None,
+    ]
