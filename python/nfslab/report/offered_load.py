@@ -13,6 +13,7 @@ the server's. What an axis of two parameters sets besides the load belongs to th
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,6 +42,7 @@ RESPONSES: Final = {
 OUTSTANDING: Final = "outstanding_mean"
 SATURATED: Final = "saturated"
 MS_PER_S: Final = 1e3
+_NUMBERS: Final = re.compile(r"\d+(?:\.\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class LoadResult:
     planned: int
     failed: int
     reasons: list[str]
-    """Why runs failed, each once."""
+    """Why runs failed: one of each kind, with how many more there are."""
     refused: Refused | None
     is_saturated: bool = False
     is_overloaded: bool = False
@@ -212,9 +214,21 @@ def _result(
         runs=len(counted),
         planned=point.planned,
         failed=len(failed),
-        reasons=list(dict.fromkeys(run.reason for run in failed)),
+        reasons=_reasons(failed),
         refused=_refused(failed) if failed and not counted else None,
     )
+
+
+def _reasons(failed: Sequence[RunResult]) -> list[str]:
+    """First lines; texts that differ in their numbers only are one kind."""
+    kinds: dict[str, list[str]] = {}
+    for run in failed:
+        line = (run.reason.splitlines() or ["no reason was recorded"])[0]
+        kinds.setdefault(_NUMBERS.sub("0", line), []).append(line)
+    return [
+        lines[0] + (f" (and {count(len(lines) - 1, 'run')} like it)" if len(lines) > 1 else "")
+        for lines in kinds.values()
+    ]
 
 
 def _summary(values: Sequence[float]) -> Summary | None:
@@ -291,19 +305,19 @@ def sentences(found: OfferedLoad) -> list[str]:
             continue
         text = (
             f"{name}at most {number(median(peak.achieved), 3)} operations a second "
-            f"(offered {number(peak.offered_ops_per_s)}, mean response "
+            f"(offered {load_text(peak.offered_ops_per_s)}, mean response "
             f"{number(median(peak.response.get('mean')), 3)} ms)"
         )
         valid = [one for one in curve.points if one.valid]
         if not peak.is_saturated and peak is valid[-1]:
             text += "; no overload was reached: the server may do more"
-        elif peak is valid[0] and len(valid) > 1:
-            text += "; at the least load offered: the true peak may lie below it"
+        elif peak.is_saturated and peak is valid[0]:
+            text += "; the least load that counts is saturated: the peak may lie below it"
         if any(one.is_overloaded for one in valid):
             last = valid[-1]
             text += (
                 f"; overload brings it down to {number(median(last.achieved), 3)} "
-                f"at {number(last.offered_ops_per_s)} offered"
+                f"at {load_text(last.offered_ops_per_s)} offered"
                 if last.is_overloaded
                 else "; overload behind it"
             )
@@ -311,11 +325,16 @@ def sentences(found: OfferedLoad) -> list[str]:
     return said
 
 
+def load_text(offered_ops_per_s: float) -> str:
+    """An offered load as it was asked for."""
+    return f"{offered_ops_per_s:,.15g}"
+
+
 def uncounted(found: OfferedLoad) -> list[str]:
     """Points with runs that do not count, and why."""
     several = len(found.curves) > 1
     return [
-        f"{f'{curve.label}, ' if several else ''}{number(one.offered_ops_per_s)} offered: "
+        f"{f'{curve.label}, ' if several else ''}{load_text(one.offered_ops_per_s)} offered: "
         f"{one.failed} of {count(one.planned, 'run')} failed: {'; '.join(one.reasons)}"
         for curve in found.curves
         for one in curve.points
@@ -339,7 +358,7 @@ def text_rows(found: OfferedLoad) -> list[list[str]]:
 def _text_row(one: LoadResult) -> list[str]:
     interval = one.achieved.interval if one.achieved else None
     return [
-        number(one.offered_ops_per_s),
+        load_text(one.offered_ops_per_s),
         _median_text(one.achieved),
         between(interval.low, interval.high) if interval else ABSENT,
         *(_median_text(one.response.get(name), 3) for name in RESPONSES),

@@ -38,6 +38,7 @@ from nfslab.report.html.captures import (
 from nfslab.report.html.columns import pack
 from nfslab.report.html.evidence import NOTES
 from nfslab.report.html.grid import quantile_grid
+from nfslab.report.html.offered_load import LoadSection, load_section
 from nfslab.report.html.payload import PAYLOAD_SCHEMA
 from nfslab.report.html.samples import TRANSACTIONS, counts_operations
 from nfslab.report.html.series import Series, read_series
@@ -72,7 +73,9 @@ def render(source: Path | Analysis, *, baseline: Mapping[str, Any] | None = None
     analysis = source if isinstance(source, Analysis) else analyse(source, baseline=baseline)
     names = metric_names(analysis)
     parts = parts_section(read_parts(analysis), analysis.name, _parts_label(analysis))
-    page = _page(analysis, parts, chunks=list(parts.chunks.items()))
+    load = load_section(analysis)
+    own = [*load.chunks.items(), *parts.chunks.items()]
+    page = _page(analysis, parts, load, chunks=own)
     fixed = len(page.encode()) + sum(len(part) for part in (script(), style()))
     main_size = _main_size(analysis, names)
     room = max(0, int((SIZE_LIMIT_BYTES - fixed - main_size) * SERIES_SHARE))
@@ -80,7 +83,7 @@ def render(source: Path | Analysis, *, baseline: Mapping[str, Any] | None = None
     series = read_series(_series_runs(analysis), room - watched.size_bytes)
     main = main_content(analysis, names, series)
     chunks = [("main", pack(_json(main))), *series.chunks.items(), *watched.chunks.items()]
-    text = _page(analysis, parts, series, [*chunks, *parts.chunks.items()], watched)
+    text = _page(analysis, parts, load, series, [*chunks, *own], watched)
     size = len(text.encode())
     if size > SIZE_LIMIT_BYTES:
         raise NfslabError(
@@ -239,6 +242,7 @@ def _parts_label(analysis: Analysis) -> Callable[[RunParts], str]:
 def _page(
     analysis: Analysis,
     parts: PartsSection,
+    load: LoadSection,
     series: Series | None = None,
     chunks: list[tuple[str, str]] | None = None,
     watched: RunCaptures | None = None,
@@ -263,6 +267,7 @@ def _page(
             failures=analysis.failures,
             captures=watched or RunCaptures(),
             parts=parts,
+            load=load,
             command=shlex.join(analysis.command),
             nfslab_version=__version__,
             libraries=tables.libraries(manifest()),

@@ -5,12 +5,14 @@ import { Chunks, loadJson } from '../data.js';
 import { Figure } from '../figure.js';
 import { callsFigure } from '../figures/calls.js';
 import { latenciesFigure } from '../figures/latencies.js';
+import { achievedFigure, responseFigure } from '../figures/load.js';
 import { rpcstatFigure } from '../figures/rpcstat.js';
 import { splitFigure } from '../figures/split.js';
 import { bandLegend } from './time.js';
 
 const FIGURES = {
   calls: callsFigure, rpcstat: rpcstatFigure, latencies: latenciesFigure, split: splitFigure,
+  'load-achieved': achievedFigure, 'load-response': responseFigure,
 };
 
 async function loadModel(id) {
