@@ -90,6 +90,7 @@ def _print_experiment(selection: Selection) -> None:
     if record.excluded:
         click.echo(f"{count(record.excluded, 'combination')} excluded by the file")
     _print_points(selection)
+    _print_offered_load(selection)
     _print_failures(selection)
     for run_id, reason in catalogue.damaged.items():
         click.echo(f"damaged: {run_id}: {printable(reason)}")
@@ -139,6 +140,25 @@ def _print_points(selection: Selection) -> None:
     click.echo(f"\n{table(header, rows, right=(2, 3, 4))}")
     left = len(selection.points) - len(rows)
     click.echo(f"({left} more points: --json has all)\n" if left else "")
+
+
+def _print_offered_load(selection: Selection) -> None:
+    """Curves of offered load, where the workload offers one."""
+    from nfslab.report import offered_load as load
+    from nfslab.report.analysis import analyse, workload_kind
+    from nfslab.report.text import printable, table
+
+    if workload_kind(selection.outcomes) != load.WORKLOAD:
+        return
+
+    found = load.offered_load(analyse(selection.outcomes.folder.path), selection.points)
+    if found is None or not found.curves:
+        return
+    click.echo(click.style("Offered load", bold=True))
+    rows = load.text_rows(found)[:MAX_POINTS_SHOWN]
+    click.echo(table(("curve", *load.HEADER), rows, right=load.NUMBERS))
+    said = [*load.sentences(found), *load.overall_sentences(found), *load.uncounted(found)]
+    click.echo("\n".join(map(printable, said)) + "\n")
 
 
 def _print_failures(selection: Selection) -> None:
@@ -209,10 +229,26 @@ def _print_run(record: RunRecord, folder: Path) -> None:
         click.echo(f"note: {printable(note)}")
     rows = [[path, str(value)] for path, value in scalar_paths(record.parameters).items()]
     click.echo(f"\n{table(['parameter', 'value'], rows)}")
+    _print_operations(folder)
     _print_call_parts(folder)
     _print_capture(record.run_id, folder)
     if record.status == "failed":
         _print_logs(folder)
+
+
+def _print_operations(folder: Path) -> None:
+    """Each operation of an offered load."""
+    from nfslab.report.offered_operations import HEADER, NUMBERS, merged, read_run, text_row
+    from nfslab.report.text import printable, table
+
+    try:
+        rows = read_run(folder)
+    except (OSError, ValueError) as error:
+        click.echo(f"\nthe operations cannot be read: {printable(str(error))}")
+        return
+    if rows:
+        click.echo("\n" + click.style("Operations of the offered load", bold=True))
+        click.echo(table(HEADER, [text_row(row) for row in merged([rows])], right=NUMBERS))
 
 
 def _print_call_parts(folder: Path) -> None:

@@ -91,7 +91,7 @@ def analyse(path: Path, *, baseline: Mapping[str, Any] | None = None) -> Analysi
         command=record.command,
         nfslab_version=record.nfslab_version,
         nfslab_commit=record.nfslab_commit,
-        workload=_workload(outcomes),
+        workload=workload_kind(outcomes),
         durability_line=_durability_line(outcomes, comparisons, levels),
         verdict=verdict_of(outcomes, points, comparisons, axis, level),
         warnings=validity.warnings_of(outcomes, records, points, machines, levels),
@@ -394,7 +394,8 @@ def _notes(experiment: ExperimentRecord, counted: list[RunRecord]) -> list[str]:
     ]
 
 
-def _workload(outcomes: Outcomes) -> str:
+def workload_kind(outcomes: Outcomes) -> str:
+    """The workload's name in the registry; empty when the record does not tell."""
     workload = outcomes.record.resolved.get("workload")
     return str(workload.get("kind", "")) if isinstance(workload, dict) else ""
 

@@ -19,6 +19,16 @@ from nfslab.quantities import format_duration, format_size
 from nfslab.report.analysis import analyse
 from nfslab.report.call_parts import HEADER, read_parts, text_row
 from nfslab.report.model import Analysis
+from nfslab.report.offered_load import HEADER as LOAD_HEADER
+from nfslab.report.offered_load import (
+    agreement,
+    offered_load,
+    overall_sentences,
+    published_at,
+    sentences,
+    text_rows,
+    uncounted,
+)
 from nfslab.report.text import (
     ABSENT,
     between,
@@ -49,7 +59,8 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~@&])")
 def render_markdown(source: Path | Analysis) -> str:
     """The block for the experiment at a path, or for its analysis."""
     analysis = source if isinstance(source, Analysis) else analyse(Path(source))
-    parts = [_head(analysis), _conditions(analysis), _points(analysis), _call_parts(analysis)]
+    parts = [_head(analysis), _conditions(analysis), _points(analysis)]
+    parts += [_offered_load(analysis), _call_parts(analysis)]
     parts += [_reference(analysis), _warnings(analysis), _again(analysis)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -224,6 +235,25 @@ def _flush_cells(point: PointResult) -> list[str]:
     mean_ms = point.fsync.mean_ms
     timed = "not timed" if mean_ms is None else number(mean_ms, 3)
     return [number(point.fsync.flushes_per_transaction, 3), timed]
+
+
+def _offered_load(analysis: Analysis) -> str:
+    """Curves of offered load, where the workload offers one: what they say, a row a point."""
+    found = offered_load(analysis)
+    if found is None or not found.curves:
+        return ""
+    lines = ["Offered load (medians over the runs that count):", ""]
+    lines += [f"- {escape(sentence)}" for sentence in sentences(found)[:MAX_WARNINGS]]
+    header = ["curve", *LOAD_HEADER]
+    lines += ["", "| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    rows = text_rows(found)
+    lines += ["| " + " | ".join(map(escape, row)) + " |" for row in rows[:MAX_ROWS]]
+    if len(rows) > MAX_ROWS:
+        lines += ["", f"{count(len(rows) - MAX_ROWS, 'more point')}: `nfslab report` has them."]
+    notes = [*uncounted(found), agreement(found, published_at(analysis, found))]
+    notes += overall_sentences(found)
+    lines += ["", *(f"- {escape(note)}" for note in notes[:MAX_WARNINGS] if note)]
+    return "\n".join(lines)
 
 
 def _call_parts(analysis: Analysis) -> str:

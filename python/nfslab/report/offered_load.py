@@ -90,10 +90,10 @@ class LoadResult:
         if not self.valid:
             return "does not count" if self.failed else "no run"
         words = []
-        if self.is_saturated:
-            words.append("saturated")
         if self.saturated_runs not in (0, self.runs):
             words.append(f"saturated in {self.saturated_runs} of {self.runs} runs")
+        elif self.is_saturated:
+            words.append("saturated")
         marks = {"overload": self.is_overloaded, "peak": self.is_peak, "knee": self.is_knee}
         words += [word for word, holds in marks.items() if holds]
         return ", ".join(words) or "not saturated"
@@ -323,6 +323,15 @@ def sentences(found: OfferedLoad) -> list[str]:
             )
         said.append(f"{text}.")
     return said
+
+
+def overall_sentences(found: OfferedLoad) -> list[str]:
+    """The overall response time of each curve."""
+    return [
+        f"{curve.label}: overall response time {number(curve.overall_ms, 3)} ms"
+        for curve in found.curves
+        if curve.overall_ms is not None
+    ]
 
 
 def load_text(offered_ops_per_s: float) -> str:

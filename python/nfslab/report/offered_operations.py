@@ -30,6 +30,8 @@ COLUMNS: Final = ("operation", "share", "answered", "unexpected", "mean_ns", "p9
 HEADER: Final = (
     "operation", "share asked", "share of answers", "answered", "mean ms", "p99 ms", "unexpected",
 )  # fmt: skip
+NUMBERS: Final = tuple(range(1, len(HEADER)))
+"""Columns of numbers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,145 @@
+"""Experiments of offered load by hand: every run's achieved load and response time as given."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from nfslab.results.records import (
+    AxisRecord,
+    DurabilityRecord,
+    ExperimentRecord,
+    Metric,
+    PointRecord,
+    RunRecord,
+)
+from nfslab.results.store import ExperimentFolder
+
+from tests.report.synthetic import EPOCH_NS, without_fsync
+
+REASON = "what was measured is not true: the generator was late\n  why: violated: offered_load"
+
+
+@dataclass(frozen=True)
+class Planted:
+    """One run: what was achieved, its mean response; p99 is twice the mean."""
+
+    achieved: float
+    mean_ms: float
+    failed: bool = False
+    reason: str = REASON
+    operations: Mapping[str, tuple[float, int, float | None]] = field(
+        default_factory=lambda: {"READ": (0.75, 300, 4e6), "WRITE": (0.25, 100, 8e6)}
+    )
+    """Operation -> share asked, answered, mean in ns (p99 is three times that)."""
+    little: float = 1.0
+    """Outstanding over achieved x mean response."""
+
+
+@dataclass(frozen=True)
+class NoMeasurement:
+    """A run that failed before it measured anything."""
+
+    reason: str = "the server went away"
+
+
+Runs = Mapping[tuple[int, float], Sequence[Planted | NoMeasurement]]
+
+
+def write_loads(
+    results: Path, runs: Runs, *, reference: dict[str, Any] | None = None, axis: str = "threads"
+) -> Path:
+    """`runs`: (threads, offered load) -> its repetitions."""
+    levels = [sorted({key[place] for key in runs}) for place in (0, 1)]
+    parameters = [f"targets.server.{axis}", "workload.load"]
+    axes = [
+        AxisRecord(
+            name=name, parameters=[parameter], levels=list(values),
+            values=[[value] for value in values], numeric=True,
+        )
+        for name, parameter, values in zip((axis, "load"), parameters, levels, strict=True)
+    ]  # fmt: skip
+    points = []
+    for index, (threads, load) in enumerate(runs):
+        digest = hashlib.sha256(f"{threads}/{load}".encode()).hexdigest()[:8]
+        settings = {parameters[0]: threads, parameters[1]: float(load)}
+        factors = {axis: threads, "load": load}
+        points.append(PointRecord(point_id=digest, index=index, factors=factors, settings=settings))
+    record = ExperimentRecord(
+        name="loads", title="Threads under load", identity=hashlib.sha256(b"loads").hexdigest(),
+        seed=1, order="blocks", repetitions=max(map(len, runs.values())), axes=axes,
+        points=points, resolved={"targets": {}, "workload": {"kind": "sfs", "mix": "laddis"}},
+        reference=reference or {}, created_unix_ns=EPOCH_NS, command=["nfslab", "run", "loads"],
+        nfslab_version="0.1.0",
+    )  # fmt: skip
+    position = 0
+    with without_fsync():
+        folder = ExperimentFolder.create(results, record, b"# planted\n")
+        for point, repetitions in zip(points, runs.values(), strict=True):
+            for block, planted in enumerate(repetitions):
+                _write_run(folder, record, point, block, position, planted)
+                position += 1
+    return folder.path
+
+
+def _write_run(
+    folder: ExperimentFolder,
+    record: ExperimentRecord,
+    point: PointRecord,
+    block: int,
+    position: int,
+    planted: Planted | NoMeasurement,
+) -> None:
+    run = folder.begin_run(f"b{block:03}-{point.point_id}-a1")
+    failed = isinstance(planted, NoMeasurement) or planted.failed
+    metrics = {}
+    if isinstance(planted, Planted):
+        metrics = _metrics(planted, float(point.settings["workload.load"]))
+        if not failed:
+            run.write_table("samples", "operations", operations_table(planted))
+    run.seal(
+        RunRecord(
+            run_id=run.run_id, experiment=record.name, identity=record.identity,
+            point_id=point.point_id, point_index=point.index, block=block, position=position,
+            factors=point.factors, settings=point.settings,
+            parameters={"workload": {"kind": "sfs"}}, status="failed" if failed else "ok",
+            reason=planted.reason if failed else "", failure_phase="verify" if failed else "",
+            started_unix_ns=EPOCH_NS + position * 10**9, duration_ns=10**9, metrics=metrics,
+            durability=DurabilityRecord(level="stable"),
+        ),
+        {"kernel": {"release": "6.1.0"}},
+    )  # fmt: skip
+
+
+def _metrics(planted: Planted, offered: float) -> dict[str, Metric]:
+    outstanding = planted.achieved * planted.mean_ms / 1e3 * planted.little
+    saturated = float(planted.achieved < 0.98 * offered)
+    return {
+        "achieved_ops_per_s": Metric(
+            value=planted.achieved, unit="1/s", better="higher", primary=True
+        ),
+        "saturated": Metric(value=saturated, unit="1", better="lower"),
+        "outstanding_mean": Metric(value=outstanding, unit="1", better="lower"),
+        "response_mean_ms": Metric(value=planted.mean_ms, unit="ms", better="lower"),
+        "response_p99_ms": Metric(value=2 * planted.mean_ms, unit="ms", better="lower"),
+    }
+
+
+def operations_table(planted: Planted) -> pa.Table:
+    """As the workload writes it."""
+    rows = planted.operations
+    means = [mean for _, _, mean in rows.values()]
+    return pa.table(
+        {
+            "operation": list(rows),
+            "share": [share for share, _, _ in rows.values()],
+            "answered": pa.array([answered for _, answered, _ in rows.values()], pa.int64()),
+            "unexpected": pa.array([0] * len(rows), pa.int64()),
+            "mean_ns": pa.array(means, pa.float64()),
+            "p99_ns": pa.array([None if m is None else 3 * m for m in means], pa.float64()),
+        }
+    )
