@@ -14,7 +14,13 @@ from nfslab.report.analysis import analyse
 from nfslab.report.html import render_html
 from nfslab.report.html.columns import unpack
 from nfslab.report.markdown import render_markdown
-from nfslab.report.offered_load import OfferedLoad, offered_load, published_at, sentences
+from nfslab.report.offered_load import (
+    OfferedLoad,
+    agreement,
+    offered_load,
+    published_at,
+    sentences,
+)
 from nfslab.report.offered_operations import read_operations
 from nfslab.shipped import PACKAGE
 
@@ -167,6 +173,19 @@ def test_the_published_table_stands_below_ours(of_1999: Path) -> None:
     assert 'href="#reference"' in render_html(of_1999)
 
 
+def test_the_order_of_curves_is_compared_at_equal_loads(tmp_path: Path) -> None:
+    # Published at 800: 356, 569, 782; at 1600: 212, 381. Two pairs of four are turned round.
+    achieved = {(1, 800.0): 400, (2, 800.0): 350, (4, 800.0): 390, (1, 1600.0): 100}
+    runs: Runs = {key: [Planted(value, 9)] for key, value in achieved.items()}
+    path = write_loads(tmp_path, {**runs, (2, 1600.0): [Planted(300, 9)]}, reference=REFERENCE)
+    analysis = analyse(path)
+    found = load_of(path)
+    said = agreement(found, published_at(analysis, found))
+    assert said[0].startswith("Saturated or not: as published at 5 of 5 points")
+    assert said[1].endswith("as published in 2 of 4 pairs.")
+    assert said[1] in render_markdown(path)
+
+
 def section(page: str) -> str:
     """The words of the section."""
     found = page[page.index('<section id="offered-load-section"') :]
@@ -187,7 +206,8 @@ def test_the_page_draws_what_counts_and_what_does_not(by_hand: Path) -> None:
     assert [(p["offered"], p["achieved"][0], p["valid"]) for p in one["points"]] == [
         (100, 100, True), (200, 195, True), (400, 150, True), (900, 860, False),
     ]  # fmt: skip
-    assert [p["label"] for p in one["points"]] == ["knee", "peak", "", ""]
+    assert [p["knee"] for p in one["points"]] == [True, False, False, False]
+    assert [p["peak"] for p in one["points"]] == [False, True, False, False]
     assert [p["overloaded"] for p in one["points"]] == [False, False, True, False]
     assert len(four["points"]) == 3, "nothing was measured at the last one"
     assert load["responses"] == ["mean", "p99"]

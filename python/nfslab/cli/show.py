@@ -151,13 +151,15 @@ def _print_offered_load(selection: Selection) -> None:
     if workload_kind(selection.outcomes) != load.WORKLOAD:
         return
 
-    found = load.offered_load(analyse(selection.outcomes.folder.path), selection.points)
+    analysis = analyse(selection.outcomes.folder.path)
+    found = load.offered_load(analysis, selection.points)
     if found is None or not found.curves:
         return
     click.echo(click.style("Offered load", bold=True))
     rows = load.text_rows(found)[:MAX_POINTS_SHOWN]
     click.echo(table(("curve", *load.HEADER), rows, right=load.NUMBERS))
     said = [*load.sentences(found), *load.overall_sentences(found), *load.uncounted(found)]
+    said += load.agreement(found, load.published_at(analysis, found))
     click.echo("\n".join(map(printable, said)) + "\n")
 
 

@@ -250,9 +250,9 @@ def _offered_load(analysis: Analysis) -> str:
     lines += ["| " + " | ".join(map(escape, row)) + " |" for row in rows[:MAX_ROWS]]
     if len(rows) > MAX_ROWS:
         lines += ["", f"{count(len(rows) - MAX_ROWS, 'more point')}: `nfslab report` has them."]
-    notes = [*uncounted(found), agreement(found, published_at(analysis, found))]
+    notes = [*uncounted(found), *agreement(found, published_at(analysis, found))]
     notes += overall_sentences(found)
-    lines += ["", *(f"- {escape(note)}" for note in notes[:MAX_WARNINGS] if note)]
+    lines += ["", *(f"- {escape(note)}" for note in notes[:MAX_WARNINGS])]
     return "\n".join(lines)
 
 

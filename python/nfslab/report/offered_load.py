@@ -13,6 +13,7 @@ the server's. What an axis of two parameters sets besides the load belongs to th
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -406,24 +407,46 @@ def published_at(analysis: Analysis, found: OfferedLoad) -> dict[int, PublishedP
     return beside
 
 
-def agreement(found: OfferedLoad, beside: dict[int, PublishedPoint]) -> str:
-    """How many verdicts are those of the published table; empty without one."""
+def agreement(found: OfferedLoad, beside: dict[int, PublishedPoint]) -> list[str]:
+    """How far verdicts and order are those of the published table; empty without one."""
     pairs = [
-        (one.is_saturated, there.is_saturated)
+        (one, there)
         for curve in found.curves
         for one in curve.points
-        if one.valid
-        and (there := beside.get(one.point)) is not None
-        and there.is_saturated is not None
+        if one.valid and (there := beside.get(one.point)) is not None
     ]
-    if not pairs:
-        return ""
-    same = sum(ours == theirs for ours, theirs in pairs)
-    return (
-        f"Saturated or not: as published at {same} of {len(pairs)} points "
-        f"(published: {sum(bool(theirs) for _, theirs in pairs)} saturated, measured: "
-        f"{sum(ours for ours, _ in pairs)})."
-    )
+    known = [(one.is_saturated, there.is_saturated) for one, there in pairs]
+    known = [(ours, theirs) for ours, theirs in known if theirs is not None]
+    if not known:
+        return []
+    same = sum(ours == theirs for ours, theirs in known)
+    said = [
+        f"Saturated or not: as published at {same} of {len(known)} points "
+        f"(published: {sum(bool(theirs) for _, theirs in known)} saturated, measured: "
+        f"{sum(ours for ours, _ in known)})."
+    ]
+    alike, compared = _same_order(pairs)
+    if compared:
+        said.append(
+            "Which of two curves achieves more at the same offered load: as published in "
+            f"{alike} of {compared} pairs."
+        )
+    return said
+
+
+def _same_order(pairs: Sequence[tuple[LoadResult, PublishedPoint]]) -> tuple[int, int]:
+    """(in the same order, all) pairs of points at one offered load; published ties are none."""
+    alike = compared = 0
+    for (one, there), (other, beside) in itertools.combinations(pairs, 2):
+        ours, ours_other = median(one.achieved), median(other.achieved)
+        theirs, theirs_other = there.achieved_ops_per_s, beside.achieved_ops_per_s
+        if one.offered_ops_per_s != other.offered_ops_per_s or theirs == theirs_other:
+            continue
+        if ours is None or ours_other is None or theirs is None or theirs_other is None:
+            continue
+        compared += 1
+        alike += (ours - ours_other) * (theirs - theirs_other) > 0
+    return alike, compared
 
 
 def as_values(summary: Summary | None) -> list[float | None]:

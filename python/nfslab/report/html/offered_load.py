@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 
 FIGURE: Final = "offered-load"
 CURVES_DRAWN: Final = 24
-SENTENCES_MOST: Final = 8
+SENTENCES_MOST: Final = 16
+SENTENCES_LARGE: Final = 2
 PROBLEMS_MOST: Final = 12
 INTERVAL_REACH: Final = 1.5
 DIAGONAL_PAD: Final = 1.05
@@ -66,6 +67,8 @@ class LoadSection:
     problems: list[str] = field(default_factory=list)
     figure: str = ""
     """Name of the figures' data; empty without a point to draw."""
+    is_short: bool = True
+    """Few enough sentences to stand in large letters."""
     points: Table | None = None
     overall: Table | None = None
     matrix: Table | None = None
@@ -87,6 +90,7 @@ def load_section(analysis: Analysis) -> LoadSection:
     made = LoadSection(
         shown=True,
         sentences=_first(said, SENTENCES_MOST, "curves are in the tables"),
+        is_short=len(said) <= SENTENCES_LARGE,
         problems=_first(problems, PROBLEMS_MOST, "are in the tables of runs"),
         points=points_table(found),
         overall=overall_table(found),
@@ -111,7 +115,7 @@ def _beside(found: OfferedLoad, beside: dict[int, PublishedPoint]) -> list[str]:
     if not beside:
         return []
     said = agreement(found, beside)
-    return [said] if said else ["The published table has no achieved load beside these points."]
+    return said or ["The published table has no achieved load beside these points."]
 
 
 def points_table(found: OfferedLoad) -> Table:
@@ -224,7 +228,7 @@ def matrix_table(found: OfferedLoad, beside: dict[int, PublishedPoint]) -> Table
     """The published form: a row a curve, columns by offered load; published rows below ours."""
     loads = found.offered
     columns = [Column(" · ".join(found.others) or "points", numeric=False)]
-    columns += [Column("", numeric=False)] * bool(beside)
+    columns += [Column("whose", numeric=False)] * bool(beside)
     for load in loads:
         columns += [
             Column(f"{load_text(load)} offered: achieved", hint="operations a second, median"),
@@ -393,9 +397,8 @@ def _mark(one: LoadResult, names: Sequence[str]) -> dict[str, Any]:
         "valid": one.valid,
         "saturated": one.is_saturated,
         "overloaded": one.is_overloaded,
-        "label": ", ".join(
-            word for word, holds in (("peak", one.is_peak), ("knee", one.is_knee)) if holds
-        ),
+        "peak": one.is_peak,
+        "knee": one.is_knee,
         "verdict": one.verdict,
         "runs": one.runs if one.valid else refused.runs if refused else 0,
         "reasons": one.reasons,

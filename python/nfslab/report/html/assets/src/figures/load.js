@@ -47,9 +47,9 @@ function draw(load, hidden, viewport, axes, rect) {
       },
       {
         kind: 'labels', colour: look.colour, size: 11, dx: 10,
-        items: valid.filter((p) => p.label).map((p) => {
+        items: valid.filter((p) => axes.label(p)).map((p) => {
           const [x, y] = axes.place(p);
-          return { x, y, text: p.label };
+          return { x, y, text: axes.label(p) };
         }).filter((item) => viewport.contains(item.x, item.y)).map(free),
       },
     );
@@ -155,6 +155,7 @@ export function achievedFigure(model, id = 'load-achieved') {
   const { load } = model;
   const axes = {
     response: 'mean',
+    label: (p) => (p.peak ? 'peak' : ''),
     place: (p) => [p.offered, p.achieved[0]],
     bar: (p) => (p.achieved[1] === null ? null
       : { at: p.offered, low: p.achieved[1], high: p.achieved[2] }),
@@ -203,6 +204,7 @@ export function responseFigure(model, id = 'load-response') {
   const scale = () => (state.log ? log : linear);
   const axes = {
     get response() { return state.response; },
+    label: (p) => [p.peak && 'peak', p.knee && 'knee'].filter(Boolean).join(', '),
     place: (p) => {
       const value = p.response[state.response]?.[0] ?? null;
       return value === null || (state.log && value <= 0) ? null
