@@ -51,28 +51,34 @@ Runs = Mapping[tuple[int, float], Sequence[Planted | NoMeasurement]]
 
 
 def write_loads(
-    results: Path, runs: Runs, *, reference: dict[str, Any] | None = None, axis: str = "threads"
+    results: Path, runs: Runs, *, reference: dict[str, Any] | None = None, fixed: bool = False
 ) -> Path:
-    """`runs`: (threads, offered load) -> its repetitions."""
+    """`runs`: (threads, offered load) -> its repetitions; `fixed`: the one load is no axis."""
     levels = [sorted({key[place] for key in runs}) for place in (0, 1)]
-    parameters = [f"targets.server.{axis}", "workload.load"]
+    parameters = ["targets.server.threads", "workload.load"]
     axes = [
         AxisRecord(
             name=name, parameters=[parameter], levels=list(values),
             values=[[value] for value in values], numeric=True,
         )
-        for name, parameter, values in zip((axis, "load"), parameters, levels, strict=True)
+        for name, parameter, values in zip(("threads", "load"), parameters, levels, strict=True)
     ]  # fmt: skip
+    workload: dict[str, Any] = {"kind": "sfs", "mix": "laddis"}
+    if fixed:
+        workload["load"] = levels[1][0]
+        del axes[1]
     points = []
     for index, (threads, load) in enumerate(runs):
         digest = hashlib.sha256(f"{threads}/{load}".encode()).hexdigest()[:8]
         settings = {parameters[0]: threads, parameters[1]: float(load)}
-        factors = {axis: threads, "load": load}
+        factors = {"threads": threads, "load": load}
+        if fixed:
+            del settings["workload.load"], factors["load"]
         points.append(PointRecord(point_id=digest, index=index, factors=factors, settings=settings))
     record = ExperimentRecord(
         name="loads", title="Threads under load", identity=hashlib.sha256(b"loads").hexdigest(),
         seed=1, order="blocks", repetitions=max(map(len, runs.values())), axes=axes,
-        points=points, resolved={"targets": {}, "workload": {"kind": "sfs", "mix": "laddis"}},
+        points=points, resolved={"targets": {}, "workload": workload},
         reference=reference or {}, created_unix_ns=EPOCH_NS, command=["nfslab", "run", "loads"],
         nfslab_version="0.1.0",
     )  # fmt: skip
@@ -81,7 +87,8 @@ def write_loads(
         folder = ExperimentFolder.create(results, record, b"# planted\n")
         for point, repetitions in zip(points, runs.values(), strict=True):
             for block, planted in enumerate(repetitions):
-                _write_run(folder, record, point, block, position, planted)
+                offered = workload.get("load", point.settings.get("workload.load"))
+                _write_run(folder, record, point, block, position, planted, offered)
                 position += 1
     return folder.path
 
@@ -93,12 +100,13 @@ def _write_run(
     block: int,
     position: int,
     planted: Planted | NoMeasurement,
+    offered: float,
 ) -> None:
     run = folder.begin_run(f"b{block:03}-{point.point_id}-a1")
     failed = isinstance(planted, NoMeasurement) or planted.failed
     metrics = {}
     if isinstance(planted, Planted):
-        metrics = _metrics(planted, float(point.settings["workload.load"]))
+        metrics = _metrics(planted, offered)
         if not failed:
             run.write_table("samples", "operations", operations_table(planted))
     run.seal(

@@ -243,6 +243,32 @@ def test_other_workloads_have_no_such_section(tmp_path: Path) -> None:
     assert "Offered load" not in render_markdown(path)
 
 
+def test_without_any_run_that_counts_there_are_hollow_marks_or_none(tmp_path: Path) -> None:
+    refused = write_loads(tmp_path / "a", {(1, 100.0): [LATE], (1, 200.0): [NoMeasurement()]})
+    nothing = write_loads(tmp_path / "b", {(1, 100.0): [NoMeasurement()]})
+    path = tmp_path / "page.html"
+    path.write_text(render_html(refused))
+    with browser() as chromium:
+        with opened(chromium, path) as page:
+            assert figure(page, "load-achieved")["counts"]["total"] == 1
+            assert figure(page, "load-response")["counts"]["total"] == 1
+        path.write_text(render_html(nothing))
+        with opened(chromium, path) as page:
+            assert figures(page) == {}
+    assert "no point counts." in section(path.read_text())
+    assert "the server went away" in section(path.read_text())
+
+
+def test_a_load_that_the_file_fixes_is_one_point_of_each_curve(tmp_path: Path) -> None:
+    runs: Runs = {(1, 100.0): [Planted(99, 1)], (4, 100.0): [Planted(90, 2)]}
+    path = write_loads(tmp_path, runs, fixed=True)
+    assert [axis.name for axis in analyse(path).axes] == ["threads"]
+    points = [point for curve in load_of(path).curves for point in curve.points]
+    assert [point.offered_ops_per_s for point in points] == [100, 100]
+    text = section(render_html(path))
+    assert "threads 4 90 2 ms" in text
+
+
 @pytest.mark.parametrize(
     "options",
     [{}, {"viewport": {"width": 420, "height": 800}}, {"color_scheme": "dark"}],

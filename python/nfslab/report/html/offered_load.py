@@ -67,6 +67,7 @@ class LoadSection:
     problems: list[str] = field(default_factory=list)
     figure: str = ""
     """Name of the figures' data; empty without a point to draw."""
+    has_responses: bool = False
     is_short: bool = True
     """Few enough sentences to stand in large letters."""
     points: Table | None = None
@@ -101,6 +102,7 @@ def load_section(analysis: Analysis) -> LoadSection:
     content = figure_content(analysis.name, found)
     if content is not None:
         made.figure = FIGURE
+        made.has_responses = bool(content["load"]["responses"])
         text = json.dumps(content, separators=(",", ":"), allow_nan=False)
         made.chunks[FIGURE] = pack(text.encode())
     return made
