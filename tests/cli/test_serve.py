@@ -87,7 +87,8 @@ def test_records_without_a_call_are_a_table_without_rows(tmp_path: Path) -> None
 def test_every_option_of_the_model_is_in_effect_as_it_was_asked() -> None:
     asked = (
         "--memory --threads 4 --service-time 200us --service-time WRITE=1ms --spread exponential "
-        "--disk seek=8ms,rate=20M/s,order=elevator,hit=90%,dirty=64M,commit=2ms,metadata=8k "
+        "--disk disks=3,seek=8ms,rate=20M/s,order=elevator,hit=90%,dirty=64M,commit=2ms,"
+        "metadata=8k "
         "--nvram 32M --bandwidth 1Gbit --delay 1ms --jitter 50us --loss 1% "
         "--duplicate-replies 0.02 --stall 10s:500ms --stall 1m:1s --seed 11"
     )
@@ -99,7 +100,7 @@ def test_every_option_of_the_model_is_in_effect_as_it_was_asked() -> None:
         "disk": {
             "positioning_ns": 8_000_000, "rate_bytes_per_s": 20 << 20, "order": "elevator",
             "read_hit_ratio": 0.9, "dirty_limit_bytes": 64 << 20, "commit_ns": 2_000_000,
-            "metadata_bytes": 8192,
+            "metadata_bytes": 8192, "disks": 3, "cache_bytes": None,
         },
         "nvram_bytes": 32 << 20, "bandwidth_bytes_per_s": 125_000_000, "delay_ns": 1_000_000,
         "jitter_ns": 50_000, "loss": 0.01, "duplicate": 0.02,

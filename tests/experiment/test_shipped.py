@@ -46,6 +46,8 @@ def test_the_experiments_that_were_promised_are_there() -> None:
         "mount-options-2001",
         "rpcstat-2001",
         "nfs-sweep-2004",
+        "sfs-threads-1999",
+        "sfs-threads-ganesha",
     }
     from nfslab.cli.run import EPILOG
 

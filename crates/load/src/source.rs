@@ -16,8 +16,9 @@ use measure::Random;
 
 use crate::plan::{Arrivals, Think};
 
-/// Answers over which the mean response of a thread's think times is taken: enough for a mean within
-/// a tenth, few enough that a server whose memory warms up is not offered more than was asked for.
+/// Answers over which the mean response of a thread's think times is taken: enough for a mean
+/// within a tenth, few enough that a server whose memory warms up is not offered more than was
+/// asked for.
 const MEMORY: f64 = 128.0;
 
 /// One of the threads that share a load.

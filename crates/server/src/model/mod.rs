@@ -7,9 +7,10 @@
 //! What is modelled, in the order that a call meets it: the request's way in at `bandwidth`; a
 //! queue before `threads` workers (FIFO); service time, while the worker is busy; the disk, while
 //! the worker waits as a kernel's nfsd thread does: READs (and looks at attributes) that miss the
-//! memory, stable WRITEs, changes of names and attributes, COMMITs of what was written unstable; NVRAM before the disk;
-//! the reply's way out at `bandwidth`, delay and jitter. Stalls stop the server and its disk, not
-//! the wire. Datagrams may be lost or sent twice. All randomness comes from one seed.
+//! memory, stable WRITEs, changes of names and attributes, COMMITs of what was written unstable;
+//! NVRAM before the disk; the reply's way out at `bandwidth`, delay and jitter. Stalls stop the
+//! server and its disk, not the wire. Datagrams may be lost or sent twice. All randomness comes
+//! from one seed.
 //!
 //! Limits: NVRAM drains at the disk's rate without competing with its other work; write-back
 //! beyond the dirty limit makes the writer wait for its own bytes.
