@@ -43,6 +43,7 @@ RESPONSES: Final = {
 OUTSTANDING: Final = "outstanding_mean"
 SATURATED: Final = "saturated"
 MS_PER_S: Final = 1e3
+THOUSAND: Final = 1000.0
 _NUMBERS: Final = re.compile(r"\d+(?:\.\d+)?")
 
 
@@ -305,7 +306,7 @@ def sentences(found: OfferedLoad) -> list[str]:
             said.append(f"{name}no point counts.")
             continue
         text = (
-            f"{name}at most {number(median(peak.achieved), 3)} operations a second "
+            f"{name}at most {_rate_text(peak.achieved)} operations a second "
             f"(offered {load_text(peak.offered_ops_per_s)}, mean response "
             f"{number(median(peak.response.get('mean')), 3)} ms)"
         )
@@ -317,7 +318,7 @@ def sentences(found: OfferedLoad) -> list[str]:
         if any(one.is_overloaded for one in valid):
             last = valid[-1]
             text += (
-                f"; overload brings it down to {number(median(last.achieved), 3)} "
+                f"; overload brings it down to {_rate_text(last.achieved)} "
                 f"at {load_text(last.offered_ops_per_s)} offered"
                 if last.is_overloaded
                 else "; overload behind it"
@@ -340,6 +341,11 @@ def load_text(offered_ops_per_s: float) -> str:
     return f"{offered_ops_per_s:,.15g}"
 
 
+def _rate_text(summary: Summary | None) -> str:
+    value = median(summary)
+    return number(value, 3) if value is None or value < THOUSAND else f"{value:,.0f}"
+
+
 def uncounted(found: OfferedLoad) -> list[str]:
     """Points with runs that do not count, and why."""
     several = len(found.curves) > 1
@@ -356,7 +362,7 @@ HEADER: Final = (
     "offered", "achieved", "interval", *(f"{name} ms" for name in RESPONSES), "outstanding",
     "rate x response", "runs", "verdict",
 )  # fmt: skip
-NUMBERS: Final = tuple(range(1, 1 + len(HEADER) - 1))
+NUMBERS: Final = tuple(range(1, len(HEADER)))
 """Columns of numbers where the curve's name stands before."""
 
 

@@ -7,6 +7,7 @@ that cannot be read is named, and its run is left out of this only.
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 from nfslab.report.text import ABSENT, number
 from nfslab.results.catalogue import RUNS
 from nfslab.results.outcomes import locate
-from nfslab.statistics.summary import summarise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,10 +118,7 @@ def merged(tables: Sequence[Sequence[dict[str, Any]]]) -> list[OperationResult]:
 
 def _median_ms(values_ns: Sequence[float | None]) -> float | None:
     known = [value for value in values_ns if value is not None]
-    if not known:
-        return None
-    middle = summarise(known, bootstrap_resamples=0).median
-    return None if middle is None else middle / NS_PER_MS
+    return statistics.median(known) / NS_PER_MS if known else None
 
 
 def text_row(one: OperationResult) -> list[str]:
