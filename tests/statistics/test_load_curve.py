@@ -26,6 +26,15 @@ def test_peak_knee_and_area_by_hand() -> None:
     assert shuffled.overall_response_s == curve.overall_response_s
 
 
+def test_what_is_offered_beyond_the_peak_is_not_in_the_overall_response_time() -> None:
+    points = [LoadPoint(100, 100, 0.001), LoadPoint(200, 180, 0.003)]
+    beyond = [*points, LoadPoint(300, 120, 0.5), LoadPoint(400, 90, 0.9)]
+    curve = load_curve(beyond)
+    assert curve.overall_response_s == load_curve(points).overall_response_s
+    # 100 x 1 ms + 80 x 2 ms, over 180.
+    assert curve.overall_response_s == pytest.approx(0.26 / 180)
+
+
 def test_a_point_whose_generator_was_the_limit_says_nothing() -> None:
     points = [LoadPoint(100, 100, 0.001), LoadPoint(900, 500, 0.002, valid=False)]
     curve = load_curve(points)

@@ -4,8 +4,9 @@ A point is saturated when less was achieved than SATURATED_BELOW of what was off
 the point with the largest ratio of throughput to response time (the "power" of L. Kleinrock,
 "Power and deterministic rules of thumb for probabilistic problems in computer communications",
 ICC 1979). The overall response time is the area under the curve of response time against
-achieved load, by trapezoids, divided by the largest achieved load, as SPEC SFS states it; from
-the least load down to none the curve is continued with that point's response time.
+achieved load, by trapezoids, divided by the largest achieved load, as SPEC SFS states it. It ends
+at the peak: what was offered beyond leads back along other response times. From the least load
+down to none it is continued with that point's response time.
 A point is overloaded when more was offered than at the peak and clearly less was achieved.
 Points that are not valid are in none of these.
 """
@@ -71,7 +72,12 @@ def load_curve(points: Sequence[LoadPoint]) -> LoadCurve:
     peak = max(usable, key=lambda entry: entry[1].achieved_ops_per_s)[0]
     timed = [entry for entry in usable if entry[2] > 0]
     knee = max(timed, key=lambda e: e[1].achieved_ops_per_s / e[2])[0] if timed else None
-    curve = sorted((point.achieved_ops_per_s, response) for _, point, response in usable)
+    most_offered = points[peak].offered_ops_per_s
+    curve = sorted(
+        (point.achieved_ops_per_s, response)
+        for _, point, response in usable
+        if point.offered_ops_per_s <= most_offered
+    )
     return LoadCurve(peak, knee, saturated, _area(curve) / curve[-1][0])
 
 

@@ -221,8 +221,7 @@ def overall_table(found: OfferedLoad) -> Table:
         rows=rows,
         note="Overall response time: the area under the curve of mean response against achieved "
         "load, over the highest achieved load, as SPEC SFS has it; below the least load the curve "
-        "is continued with that point's response. Points stand in it by achieved load, those under "
-        "overload included.",
+        "is continued with that point's response. It ends at the peak.",
     )
 
 
