@@ -93,11 +93,11 @@ def test_curves_by_hand(by_hand: Path) -> None:
     assert one.overall_ms == pytest.approx((200 + 332.5) / 195)
     spread = one.overall_by_block_ms
     assert spread is not None
-    # By repetition: (99, 1) (150, 20) (190, 4) and (101, 3) (140, 21) (195, 6) are the outer ones.
+    # By repetition: (99, 1) (190, 4) and (101, 3) (195, 6) are the outer ones.
     assert (spread.n, spread.minimum, spread.maximum) == (
         3,
-        pytest.approx((99 + 51 * 10.5 + 40 * 12) / 190),
-        pytest.approx((303 + 39 * 12 + 55 * 13.5) / 195),
+        pytest.approx((99 + 91 * 2.5) / 190),
+        pytest.approx((303 + 94 * 4.5) / 195),
     )
     assert [p.verdict for p in four.points] == [
         "knee", "not saturated", "saturated in 1 of 3 runs, peak", "does not count",
