@@ -14,3 +14,16 @@ class Availability:
     fix: str = ""
     moot: bool = False
     """It could be done, but there is nothing here to do it on: no fault of the machine's."""
+
+
+def measuring_core() -> Availability:
+    """Is the Rust core there, and fit for publishing figures?"""
+    try:
+        from nfslab._core import build_info
+    except ImportError as error:
+        return Availability(False, f"the Rust core is missing: {error}", "run ./nfslab")
+    if build_info().get("profile") != "release":
+        return Availability(
+            False, "the Rust core is a debug build: its figures mean nothing", "run ./nfslab"
+        )
+    return Availability(True)

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, cast
 from pydantic import BeforeValidator, Field, model_validator
 
 from nfslab.errors import RunFailed
-from nfslab.machine.availability import Availability
+from nfslab.machine.availability import Availability, measuring_core
 from nfslab.machine.own_command import failure_said, importing_us
 from nfslab.quantities import Duration, Size
 from nfslab.results.records import CheckRecord, Metric
@@ -163,15 +163,7 @@ class FilesWorkload(Workload):
     @classmethod
     def available(cls) -> Availability:
         """Is the Rust core there, and fit for publishing figures?"""
-        try:
-            from nfslab._core import build_info, run_files  # noqa: F401
-        except ImportError as error:
-            return Availability(False, f"the Rust core is missing: {error}", "run ./nfslab")
-        if build_info().get("profile") != "release":
-            return Availability(
-                False, "the Rust core is a debug build: its figures mean nothing", "run ./nfslab"
-            )
-        return Availability(True)
+        return measuring_core()
 
     def estimate_s(self) -> float:
         """From modest rates; every phase is bounded by its time limit."""

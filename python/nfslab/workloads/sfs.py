@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 from pydantic import Field, model_validator
 
 from nfslab.errors import RunFailed, UsageError
-from nfslab.machine.availability import Availability
+from nfslab.machine.availability import Availability, measuring_core
 from nfslab.machine.own_command import failure_said, importing_us
 from nfslab.quantities import Duration, Size
 from nfslab.results.records import CheckRecord, Metric
@@ -121,15 +121,7 @@ class SfsWorkload(Workload):
     @classmethod
     def available(cls) -> Availability:
         """Is the Rust core there, and fit for publishing figures?"""
-        try:
-            from nfslab._core import Load, build_info  # noqa: F401
-        except ImportError as error:
-            return Availability(False, f"the Rust core is missing: {error}", "run ./nfslab")
-        if build_info().get("profile") != "release":
-            return Availability(
-                False, "the Rust core is a debug build: its figures mean nothing", "run ./nfslab"
-            )
-        return Availability(True)
+        return measuring_core()
 
     def estimate_s(self) -> float:
         """The load's own time, and making its files."""
