@@ -12,26 +12,20 @@ import csv
 import json
 import os
 import shutil
-import signal
 import subprocess
 import time
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from nfslab._core import Server, Trace
-from nfslab.captures import tool as tools
+from nfslab._core import Server
 from nfslab.cli.serve_model import PROCEDURES
 
-from tests.cli.serving import null
+from tests.core.wire_capture import captured, of_the_wire
 
 ROOT = Path(__file__).resolve().parents[2]
-MARK = 0x4D41524B
-"""A transaction id: behind it nothing more comes."""
 STATUSES = {0: "NFS3_OK", 2: "NFS3ERR_NOENT", 17: "NFS3ERR_EXIST"}
 SLACK_NS = 30_000
 """Of an instant against one of the other clock, beyond what the clocks moved apart."""
@@ -49,30 +43,6 @@ def converse() -> Path:
     return target / "debug" / "examples" / "converse"
 
 
-@contextmanager
-def captured(path: Path, port: int) -> Iterator[None]:
-    """tcpdump on the loopback interface; all that was sent in the block is in the file."""
-    answer = tools.available("tcpdump")
-    if not answer.ok:
-        pytest.skip(f"{answer.reason}: {answer.fix}")
-    command = ["tcpdump", "-i", "lo", "-s", "0", "-U", "--immediate-mode", "-B", "32768"]
-    command += ["--time-stamp-precision", "nano", "-Z", "root", "-w", str(path), "port", str(port)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as tcpdump:
-        try:
-            assert tcpdump.stderr is not None
-            while "listening on" not in (line := tcpdump.stderr.readline()):
-                assert line, "tcpdump ended"
-            yield
-            assert null(port, MARK) == 0
-            deadline = time.monotonic() + PATIENCE_S
-            while path.read_bytes().count(MARK.to_bytes(4)) < 2:
-                assert time.monotonic() < deadline, "the last packets never came"
-            tcpdump.send_signal(signal.SIGINT)
-            assert "\n0 packets dropped by kernel" in tcpdump.stderr.read()
-        finally:
-            tcpdump.kill()
-
-
 def offset_ns() -> int:
     """The wall clock less the monotonic one: the best of some readings."""
     best = None
@@ -82,21 +52,6 @@ def offset_ns() -> int:
             best = (after - before, wall - (before + after) // 2)
     assert best is not None
     return best[1]
-
-
-def of_the_wire(path: Path) -> dict[int, dict[str, Any]]:
-    """Calls of the capture by transaction id: operations of NFS and MOUNT, no id twice."""
-    trace = Trace([path], json.dumps({"lenses": ["operations"], "columns": True}))
-    rows = pa.RecordBatchReader.from_stream(trace.batches()).read_all().to_pylist()
-    summary = json.loads(trace.finish()[0])
-    assert summary["lost"] == {"bytes": 0, "gaps": 0}
-    # Packets of two CPUs may come out of order, and where CPUs are busy a tail loss probe may send
-    # one again that is only late (RFC 8985 section 7); nothing else may be odd.
-    usual = {"time_went_back", "tcp_retransmission"}
-    assert {odd["kind"] for odd in summary["anomalies"]} <= usual
-    found = {row["xid"]: row for row in rows}
-    assert len(found) == len(rows)
-    return found
 
 
 TCP: dict[str, Any] = {"udp": False}
