@@ -17,10 +17,11 @@ On a machine that does not get quiet, perf tells what is left of it (--perf): th
 of the load's CPU time that lie within the kernel's copying for the capture. It knows nothing of
 caches and context switches, but other programs do not disturb it.
 
-Two shapes of load: `apart` (4 clients with one call outstanding each: every call is paid with
-four context switches, as a database's is) and `together` (one client sends 8 calls at once:
-the least CPU a call can cost, so that the collector's share is the largest). Both do nothing
-but send and receive; a real NFS server's call costs more than either.
+Three shapes of load. `apart` (4 clients with one call outstanding each: every call is paid with
+four context switches, as a database's is) and `together` (one client sends 8 calls at once: the
+least CPU a call can cost, so that the collector's share is the largest) do nothing but send and
+receive. `mount` is the whole of a client and a server: 4 threads read 4 KiB each time past the
+page cache, through our mount on our server (benches/mount_load.py; root and /dev/fuse).
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ COPYING = ("tpacket_rcv", "dev_queue_xmit_nit")
 """Functions of the kernel that hand packets to captures."""
 ATTEMPTS = 20
 """So many times the repetitions' number of disturbed blocks is too much."""
-SHAPES = {"apart": (4, 1), "together": (1, 8)}
+SHAPES = {"apart": (4, 1), "together": (1, 8), "mount": (4, 1)}
 """Clients, and the calls that each has outstanding."""
 
 
@@ -63,8 +64,11 @@ class Load:
 
     def command(self) -> list[str]:
         clients, outstanding = SHAPES[self.shape]
-        asked = (self.transport, self.rate, self.seconds, clients, outstanding)
-        return [str(self.program), *map(str, asked)]
+        if self.shape == "mount":
+            asked = (ROOT / "benches" / "mount_load.py", self.rate, self.seconds, clients)
+            return [sys.executable, *map(str, asked)]
+        plan = (self.transport, self.rate, self.seconds, clients, outstanding)
+        return [str(self.program), *map(str, plan)]
 
 
 @dataclass(frozen=True)
@@ -258,6 +262,10 @@ def program(given: Path | None) -> Path:
     return target / "release" / "examples" / "rpc_load"
 
 
+def can_mount() -> bool:
+    return os.geteuid() == 0 and os.path.exists("/dev/fuse")
+
+
 def accounted_apart() -> bool:
     """Does the kernel take interrupts out of the programs' CPU time?"""
     try:
@@ -305,8 +313,14 @@ def main() -> int:
     built, disturbed = program(options.load), 0
     shares: list[float] = []
     told: list[str] = []
+    notes: list[str] = []
     for transport in options.transport or ("tcp",):
         for shape in options.shape or SHAPES:
+            if shape == "mount" and (transport != "tcp" or not can_mount()):
+                notes.append(
+                    f"{transport} mount: skipped (over TCP only; needs root and /dev/fuse)"
+                )
+                continue
             load = Load(built, transport, shape, options.rate, options.seconds)
             found, more = measure(load, options.repetitions, options.seed, options.others)
             show(load, found)
@@ -314,6 +328,8 @@ def main() -> int:
             shares += [run.others for runs in found.values() for run in runs]
             if options.perf:
                 told.append(f"{load.transport} {shape} {copying_share(load):.1%}")
+    if notes:
+        print("\n" + "\n".join(notes))
     if told:
         print(f"\nCPU samples of the load within the kernel's copying (perf): {', '.join(told)}")
     print(

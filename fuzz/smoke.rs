@@ -40,6 +40,22 @@ macro_rules! targets {
     };
 }
 
+/// The tests of these targets: `seeds()` and what is changed of them within `LIMITS`, and whether
+/// they are all of `folder`.
+macro_rules! smoke_tests {
+    ($folder:literal) => {
+        #[test]
+        fn every_target_stands_changed_seeds() {
+            $crate::smoke::run_all(TARGETS, &seeds(), LIMITS);
+        }
+
+        #[test]
+        fn every_target_is_run_here() {
+            $crate::smoke::check_that_none_is_left_out(TARGETS, $folder);
+        }
+    };
+}
+
 pub struct Target {
     pub name: &'static str,
     pub entry: fn(&[u8]),

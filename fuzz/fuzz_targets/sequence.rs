@@ -1,7 +1,8 @@
 #![no_main]
 //! The whole chain, from bytes to lenses and columns: a capture file, or a short script of RPC
 //! messages in segments. Nothing panics, every call becomes one row, and the per-operation table
-//! counts as many.
+//! counts as many. What is made of the calls at the end (our own figures, no foreign bytes) takes
+//! nine tenths of the time: only one input in `WHOLE_EVERY` goes so far.
 use std::io::Cursor;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
@@ -19,6 +20,9 @@ const BOUNDS: Bounds = Bounds {
     fragment_bytes: 1 << 16,
     window_bytes: 0,
 };
+/// One input of so many, told by a sum of its bytes, is taken to the end: tables, JSON and columns.
+/// (Not by its length: most have the greatest one.)
+const WHOLE_EVERY: u32 = 64;
 /// Programs and versions that are spoken.
 const PLACES: [[u32; 2]; 12] = [
     [100_003, 3],
@@ -170,16 +174,24 @@ fn capture(data: &[u8], pass: &mut Pass) -> Option<Totals> {
     Some(reader.totals())
 }
 
-/// Which lenses run, by the input's length: mostly `operations` alone, since what the others write
+/// Which lenses run, by the input's last byte: mostly `operations` alone, since what the others write
 /// at the end takes more time than all that they read.
 fn lenses(data: &[u8]) -> Vec<String> {
-    match data.len() % (2 * LENSES.len() + 2) {
+    match usize::from(data.last().copied().unwrap_or(0)) % (2 * LENSES.len() + 2) {
         0 | 1 => Vec::new(),
         number => {
             let (name, _) = LENSES.get(number - 2).unwrap_or(&LENSES[0]);
             vec![(*name).to_owned()]
         }
     }
+}
+
+/// Whether an input is taken to the end.
+fn is_whole(data: &[u8]) -> bool {
+    let sum = data.iter().fold(0x811c_9dc5_u32, |sum, byte| {
+        (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    });
+    (sum >> 8) % WHOLE_EVERY == 0
 }
 
 /// Calls that the table by operation counts: RPC calls stand under COMPOUND or their procedure;
@@ -209,6 +221,9 @@ fuzz_target!(|data: &[u8]| {
         _ => capture(data, &mut pass),
     };
     let Some(totals) = totals else { return };
+    if !is_whole(data) {
+        return;
+    }
     let findings = pass.finish(&totals, &[]).expect("columns are taken");
     let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
     let calls = findings.summary["calls"].as_u64().expect("a count");

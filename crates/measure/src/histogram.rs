@@ -10,6 +10,7 @@
 use hdrhistogram::Histogram;
 
 use crate::hdr_v2::{self, HistogramError};
+use crate::transfer::Parts;
 
 /// Lowest latency a histogram holds. A latency of 0 ns is not a measurement.
 pub const LOWEST_NS: u64 = 1;
@@ -280,6 +281,54 @@ impl LatencyHistogram {
             }
         }
         Ok(histogram)
+    }
+
+    /// All but the buckets, beside these.
+    pub(crate) fn parts(&self, v2_base64: String) -> Parts {
+        Parts {
+            below: self.below,
+            above: self.above,
+            min_ns: self.min_ns,
+            max_ns: self.max_ns,
+            sum_ns: self.sum_ns,
+            sum_squares: self.sum_squares,
+            exact: self.exact,
+            v2_base64,
+        }
+    }
+
+    /// With the exact figures that were sent beside the buckets; refused if they cannot be theirs.
+    pub(crate) fn with_parts(mut self, parts: &Parts) -> Result<Self, HistogramError> {
+        let wrong = |field, value: u128| HistogramError::Header {
+            field,
+            value: value.to_string(),
+        };
+        if parts.exact && self.count() > 0 {
+            // Extremes lie in the first and the last bucket, the sum between those of its edges.
+            let (mut low, mut high) = (0_u128, 0_u128);
+            for (lowest, highest, count) in self.buckets() {
+                low += u128::from(lowest) * u128::from(count);
+                high += u128::from(highest) * u128::from(count);
+            }
+            let same = |one, other| self.buckets.equivalent(one, other);
+            if !same(parts.min_ns, self.buckets.min()) {
+                return Err(wrong("min_ns", u128::from(parts.min_ns)));
+            }
+            if !same(parts.max_ns, self.buckets.max()) {
+                return Err(wrong("max_ns", u128::from(parts.max_ns)));
+            }
+            if !(low..=high).contains(&parts.sum_ns) {
+                return Err(wrong("sum_ns", parts.sum_ns));
+            }
+        }
+        self.below = parts.below;
+        self.above = parts.above;
+        self.min_ns = parts.min_ns;
+        self.max_ns = parts.max_ns;
+        self.sum_ns = parts.sum_ns;
+        self.sum_squares = parts.sum_squares;
+        self.exact = parts.exact;
+        Ok(self)
     }
 }
 

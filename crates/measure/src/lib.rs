@@ -21,6 +21,7 @@ pub mod random;
 pub mod series;
 mod summary;
 pub mod thread;
+mod transfer;
 
 pub use clock::{Clock, ManualClock, MonotonicClock, ThreadUsage};
 pub use hdr_v2::HistogramError;

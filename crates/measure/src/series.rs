@@ -4,11 +4,13 @@
 //! [`MAX_BUCKETS`] buckets, neighbours are merged and the interval doubles, so that memory stays
 //! bounded and nothing is lost; [`Series::doublings`] tells how often.
 
+use serde::{Deserialize, Serialize};
+
 /// Most buckets a series keeps: 100 ms intervals for almost two hours, 256 KiB.
 pub const MAX_BUCKETS: usize = 1 << 16;
 
 /// What completed within one interval.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bucket {
     /// Bytes moved.
     pub bytes: u64,
@@ -17,7 +19,7 @@ pub struct Bucket {
 }
 
 /// Bytes and operations per interval since a start instant.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Series {
     start_ns: u64,
     interval_ns: u64,

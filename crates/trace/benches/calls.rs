@@ -12,7 +12,7 @@ use trace::block::{Endpoint, Host, Transport};
 use trace::call::{Brief, Call, Stamp};
 use trace::calls::{Calls, Output};
 use trace::event::Event;
-use trace::lens::{Lens, LensOptions, operations};
+use trace::lens::operations::Operations;
 use trace::names::Names;
 use trace::stream::{Message, Sink};
 
@@ -23,7 +23,7 @@ const FILES: u32 = 1000;
 const NFS: u32 = 100_003;
 
 /// Only the table by operation, as `nfslab trace` has it at least.
-struct Table(Box<dyn Lens>);
+struct Table(Operations);
 
 impl Output for Table {
     fn wants_messages(&self) -> bool {
@@ -149,10 +149,7 @@ fn message<'a>(
 
 /// Runs pairs; each client has four calls outstanding.
 fn run(pair: &mut Pair, count: u32) -> u64 {
-    let Ok(lens) = operations::make(&LensOptions::default()) else {
-        return 0;
-    };
-    let mut calls = Calls::new(Table(lens));
+    let mut calls = Calls::new(Table(Operations::default()));
     let server = Endpoint {
         host: Host::from_v4([10, 0, 0, 1]),
         port: 2049,

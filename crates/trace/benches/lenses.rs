@@ -13,6 +13,7 @@ use std::io;
 use trace::block::{Endpoint, Host, Transport};
 use trace::call::{Brief, Call, FileId, Outcome, Stamp};
 use trace::columns::Batches;
+use trace::lens::operations::Operations;
 use trace::lens::{Extent, LENSES, Lens, LensOptions};
 use trace::names::Names;
 use wire::programs::NFS;
@@ -150,14 +151,18 @@ fn pass(name: &str, calls: &[Call], names: &Names) -> u64 {
         }
         drop(black_box(batches.finish()));
         cpu_ns() - begin
-    } else if let Some(mut lens) = lens(name) {
+    } else if name == "operations" {
         let briefs: Vec<Brief> = calls.iter().map(brief).collect();
+        let mut operations = Operations::default();
         let begin = cpu_ns();
-        if lens.interest().briefs {
-            for brief in &briefs {
-                lens.brief(black_box(brief), names);
-            }
+        for brief in &briefs {
+            operations.brief(black_box(brief), names);
         }
+        let spent = cpu_ns() - begin;
+        black_box(operations.finish(names, &Extent::default()));
+        spent
+    } else if let Some(mut lens) = lens(name) {
+        let begin = cpu_ns();
         if lens.interest().calls {
             for call in calls {
                 lens.call(black_box(call), names);

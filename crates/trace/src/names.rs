@@ -12,6 +12,7 @@
 //! Limits: beyond [`MAX_FILES`] handles are left unnumbered, beyond [`MAX_NAMES_BYTES`] names are
 //! not kept; both are counted ([`Names::beyond`]). Of several hard links the last one seen counts.
 
+mod identity;
 pub mod spelling;
 
 use std::hash::BuildHasher;
@@ -23,6 +24,7 @@ use crate::block::Host;
 use crate::call::{FileId, OperationsId};
 use crate::limits::{MAX_FILES, MAX_NAMES_BYTES, MAX_OPERATION_LISTS, MAX_PATH_DEPTH};
 
+pub use identity::Identity;
 pub use spelling::{call_name, operation_name, operation_text, status_name};
 
 /// What is known of a file handle. Handles are told apart per server host.
@@ -38,6 +40,8 @@ pub struct File {
     pub name: Option<Vec<u8>>,
     /// `ftype`: 1 file, 2 directory, 5 symbolic link, ...; 0 not known.
     pub file_type: u32,
+    /// File system and number in it.
+    pub identity: Identity,
     /// Root of an export or of a server's name space.
     pub is_root: bool,
     /// Its name was removed or given to another file; path and name are the last known.

@@ -52,12 +52,4 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
     found
 }
 
-#[test]
-fn every_target_stands_changed_seeds() {
-    smoke::run_all(TARGETS, &seeds(), LIMITS);
-}
-
-#[test]
-fn every_target_is_run_here() {
-    smoke::check_that_none_is_left_out(TARGETS, "fuzz/fuzz_targets");
-}
+smoke_tests!("fuzz/fuzz_targets");

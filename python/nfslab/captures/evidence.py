@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from nfslab.captures.analysis import CaptureAnalysis, is_inner
 from nfslab.captures.spelling import operation
+from nfslab.results.evidence_tables import has_evidence, read_evidence
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -141,13 +142,10 @@ def _all(capture: CaptureAnalysis, zero_ns: int) -> pa.Table:
 
 
 def stored_analysis(run: Path, label: str) -> CaptureAnalysis | None:
-    """What `tables` stored of a run, as it was; None when the run has no capture."""
-    path = run / "evidence" / f"{ANALYSIS_TABLE}.parquet"
-    if not path.is_file():
+    """What `tables` stored of a run, as it was; None when the run has no capture. ResultsError."""
+    if not has_evidence(run, ANALYSIS_TABLE):
         return None
-    import pyarrow.parquet as pq
-
-    rows = pq.read_table(path, columns=["name", "dtype", "data"]).to_pylist()
+    rows = read_evidence(run, ANALYSIS_TABLE, ["name", "dtype", "data"]).to_pylist()
     content = next((json.loads(row["data"]) for row in rows if row["name"] == CONTENT), None)
     if content is None:
         return None

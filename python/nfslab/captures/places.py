@@ -5,16 +5,45 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from nfslab.captures.tool import EVERY_INTERFACE, LOOPBACK, NFS_PORTS
+from nfslab.captures.tool import EVERY_INTERFACE, FRAGMENTS, LOOPBACK, NFS_PORTS
+from nfslab.machine.fuse_mounts import FILESYSTEM as OUR_FILE_SYSTEM
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-NFS_FILE_SYSTEMS = frozenset({"nfs", "nfs4"})
+NFS_FILE_SYSTEMS = frozenset({"nfs", "nfs4", OUR_FILE_SYSTEM})
+PORT_OPTIONS: Final = ("port", "mountport")
 DISCARD_PORT = 9
 """Any port: nothing is sent, the kernel is only asked for its route."""
+
+
+class Server(NamedTuple):
+    """A server that a run speaks to."""
+
+    address: str
+    ports: tuple[int, ...] = ()
+    """All that it is spoken to on, NFS first; empty: not known."""
+
+
+def server_of(
+    filesystem: str, source: str, options: str, effective: Mapping[str, str]
+) -> Server | None:
+    """The server of a mount; None for other file systems.
+
+    Of a mount of our own all ports are known (`effective`: its options), unless a port mapper
+    told them. The kernel's client speaks to its server on others, too: locks, recovery.
+
+    >>> server_of("fuse.nfslab", "127.0.0.1:/e", "rw", {"port": "4711", "mountport": "4711"})
+    Server(address='127.0.0.1', ports=(4711,))
+    """
+    address = nfs_server(filesystem, source, options)
+    if address is None:
+        return None
+    known = [int(effective.get(name) or 0) for name in PORT_OPTIONS]
+    ours = filesystem == OUR_FILE_SYSTEM and all(known)
+    return Server(address, tuple(dict.fromkeys(known)) if ours else ())
 
 
 def nfs_server(filesystem: str, source: str, options: str) -> str | None:
@@ -35,18 +64,26 @@ def nfs_server(filesystem: str, source: str, options: str) -> str | None:
     return host.strip("[]") or None
 
 
-def filter_for(servers: Sequence[str]) -> str:
+def filter_for(servers: Sequence[Server]) -> str:
     """All that goes to and from these servers; without any, NFS's well-known ports.
 
-    By address, since NFS may be on any port, and so are MOUNT and the lock managers; and
-    since only first fragments carry ports.
+    By address, since NFS may be on any port, and so are MOUNT and the lock managers; where all
+    ports are known, by them, too (other servers may be on this machine), and fragments behind
+    the first one, which carry none.
 
-    >>> filter_for(["10.0.0.7", "10.0.0.8"])
+    >>> filter_for([Server("10.0.0.7"), Server("10.0.0.8")])
     'host 10.0.0.7 or host 10.0.0.8'
     """
     if not servers:
         return NFS_PORTS
-    return " or ".join(f"host {server}" for server in dict.fromkeys(servers))
+    return " or ".join(_passing(server) for server in dict.fromkeys(servers))
+
+
+def _passing(server: Server) -> str:
+    if not server.ports:
+        return f"host {server.address}"
+    ports = " or ".join(f"port {port}" for port in server.ports)
+    return f"(host {server.address} and ({ports} or {FRAGMENTS}))"
 
 
 def interface_for(servers: Sequence[str]) -> str:

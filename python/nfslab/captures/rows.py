@@ -5,13 +5,15 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Final
 
+from nfslab.results.bounded_rows import RowBound
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from nfslab._core import CallRows, Trace
 
 CALL_ROWS_MAX: Final = 2_000_000
-"""Rows kept, about 300 MB; beyond, they are counted only."""
+"""Rows kept, about 370 MB; beyond, they are counted only."""
 
 
 class CallTable:
@@ -21,20 +23,22 @@ class CallTable:
         stream = running.batches()
         assert stream is not None, "started without columns"
         self._batches: list[pa.RecordBatch] = []
-        self._kept = 0
-        self.left_out = 0
+        self._bound = RowBound(CALL_ROWS_MAX)
         self._thread = threading.Thread(target=self._take, args=(stream,), daemon=True)
         self._thread.start()
+
+    @property
+    def left_out(self) -> int:
+        """Rows that are counted only."""
+        return self._bound.left_out
 
     def _take(self, stream: CallRows) -> None:
         import pyarrow as pa
 
         for batch in pa.RecordBatchReader.from_stream(stream):
-            room = CALL_ROWS_MAX - self._kept
-            if room > 0:
-                self._batches.append(batch.slice(0, room))
-            self._kept += min(room, batch.num_rows)
-            self.left_out += max(0, batch.num_rows - room)
+            kept = self._bound.within(batch)
+            if kept.num_rows:
+                self._batches.append(kept)
 
     def table(self, zero_ns: int) -> pa.Table | None:
         """All rows with their t_ns in front, in the order of time."""

@@ -8,7 +8,9 @@ use super::request::{Completion, Reply, Times};
 use super::timers::{CallTimer, Congestion, Expiry, RoundTrips, TimeoutPolicy};
 use crate::error::CallError;
 use crate::options::{MountOptions, Recovery, Transport};
-use crate::record::{Counters, Level, Operations, Outcome, RecordRing, RpcRecord, Samples};
+use crate::record::{
+    Counters, FileCall, Level, Operations, Outcome, RecordRing, RpcRecord, Samples,
+};
 
 /// Counters, figures and the ring of records.
 #[derive(Debug, Default)]
@@ -231,7 +233,10 @@ impl Core {
         }
         call.times.completed_ns = now_ns;
         let (token, xid, times, sends) = (call.token, call.xid, call.times, call.sends);
-        let record = record_of(call, &end);
+        let mut record = record_of(call, &end);
+        if self.recorder.ring.is_some() {
+            record.file = file_of(call, &end);
+        }
         let was_outstanding = call.state == State::Outstanding;
         call.state = State::Draining;
         self.calls.forget_xid(xid);
@@ -379,7 +384,18 @@ fn record_of(call: &Call, end: &End<'_>) -> RpcRecord {
         queue_at_enqueue: call.queue_at_enqueue,
         outstanding_at_send: call.outstanding_at_send,
         outcome: end.outcome,
+        file: None,
     }
+}
+
+/// Which bytes the call was about.
+fn file_of(call: &Call, end: &End<'_>) -> Option<FileCall> {
+    let [program, _, procedure] = call.target;
+    if program != wire::programs::NFS {
+        return None;
+    }
+    let body = end.result.as_ref().ok().map(|reply| reply.body);
+    FileCall::of(procedure, &call.message, body)
 }
 
 /// Instants of a call that is taken now.

@@ -10,11 +10,13 @@
 //! reply, as a user waits for it; the last send is in the record too.
 
 mod counters;
+mod file_call;
 pub mod ring;
 mod sample;
 mod tcp_info;
 
 pub use counters::{Counters, OperationCounters, Operations, operation_index, operation_name};
+pub use file_call::FileCall;
 pub use ring::{RecordReader, RecordRing};
 pub use sample::{Sample, Samples};
 pub use tcp_info::{TcpInfo, tcp_info};
@@ -77,4 +79,6 @@ pub struct RpcRecord {
     pub outstanding_at_send: u32,
     /// How it ended.
     pub outcome: Outcome,
+    /// Bytes that a READ, WRITE or COMMIT was about; None of other calls.
+    pub file: Option<FileCall>,
 }

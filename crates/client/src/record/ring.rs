@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::RpcRecord;
 
-/// Records that the ring holds unless said otherwise: 26 MB, half a second at 500,000 calls a
+/// Records that the ring holds unless said otherwise: 34 MB, half a second at 500,000 calls a
 /// second.
 pub const DEFAULT_RING_RECORDS: usize = 1 << 18;
 /// Records handed over at once.
@@ -111,6 +111,7 @@ mod tests {
             queue_at_enqueue: 0,
             outstanding_at_send: 0,
             outcome: Outcome::Dropped,
+            file: None,
         }
     }
 

@@ -13,11 +13,10 @@ use crate::calls::Output;
 use crate::columns::Batches;
 use crate::error::TraceError;
 use crate::event::Event;
+use crate::lens::operations::Operations;
 use crate::lens::{Extent, Interest, LENSES, Lens, Section};
 use crate::names::Names;
 
-/// The lens that always runs.
-const ALWAYS: &str = "operations";
 /// How long a full channel is left alone before it is tried again: short against the time that
 /// writing a batch takes.
 const RETRY: Duration = Duration::from_millis(2);
@@ -39,6 +38,9 @@ pub(super) struct Columns {
 
 /// Lenses and columns of one analysis.
 pub(super) struct Dispatch {
+    /// The lens that always runs, and that looks at every call.
+    operations: Operations,
+    /// The others that are asked for.
     lenses: Vec<Running>,
     columns: Option<Columns>,
     /// Times of calls that count, nanoseconds since 1970; not known before the first frame.
@@ -62,12 +64,10 @@ impl Dispatch {
             }
         }
         let wanted = |name: &str| {
-            name == ALWAYS
-                || options.lenses.is_empty()
-                || options.lenses.iter().any(|asked| asked == name)
+            options.lenses.is_empty() || options.lenses.iter().any(|asked| asked == name)
         };
         let mut lenses = Vec::new();
-        for (name, make) in LENSES.iter().filter(|(name, _)| wanted(name)) {
+        for (name, make) in LENSES.iter().skip(1).filter(|(name, _)| wanted(name)) {
             let lens = make(&options.lens)?;
             let interest = lens.interest();
             lenses.push(Running {
@@ -81,6 +81,7 @@ impl Dispatch {
             messages: lenses.iter().any(|lens| lens.interest.messages),
             transport: lenses.iter().any(|lens| lens.interest.transport),
             files: lenses.iter().any(|lens| lens.interest.files),
+            operations: Operations::default(),
             lenses,
             columns: None,
             window_ns: None,
@@ -129,11 +130,13 @@ impl Dispatch {
         if let Some(failure) = self.failed {
             return Err(failure);
         }
-        let sections = self.lenses.iter_mut().map(|running| {
+        let first = LENSES.first().map(|(name, _)| *name).unwrap_or_default();
+        let mut sections = vec![(first.to_owned(), self.operations.finish(names, extent))];
+        sections.extend(self.lenses.iter_mut().map(|running| {
             let section = running.lens.finish(names, extent);
             (running.name.to_owned(), section)
-        });
-        Ok(sections.collect())
+        }));
+        Ok(sections)
     }
 
     #[inline(always)]
@@ -210,15 +213,11 @@ impl Output for Dispatch {
         }
     }
 
+    #[inline(always)]
     fn brief(&mut self, brief: &Brief, names: &Names) {
         self.settled += 1;
-        if !self.counts(brief.call_first_ns) {
-            return;
-        }
-        for running in &mut self.lenses {
-            if running.interest.briefs {
-                running.lens.brief(brief, names);
-            }
+        if self.counts(brief.call_first_ns) {
+            self.operations.brief(brief, names);
         }
     }
 

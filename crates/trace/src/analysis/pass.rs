@@ -85,7 +85,12 @@ impl Pass {
             if let Some(later) = later.next() {
                 prefetch(front, later.payload_at as usize);
             }
-            let payload = block.payload(segment);
+            // Nearly all lie in the front; the few others elsewhere in the block.
+            let (at, length) = (segment.payload_at as usize, segment.captured_bytes as usize);
+            let payload = match front.get(at..at + length) {
+                Some(payload) => payload,
+                None => block.payload(segment),
+            };
             self.streams.segment(segment, payload, &mut self.calls);
         }
         if self.calls.calls() == 0 {

@@ -28,11 +28,8 @@ fn known(number: u32) -> Option<FileId> {
 pub fn learn(names: &mut Names, server: Host, step: &Step<'_>, results: &Results<'_>) {
     let object = |names: &mut Names| {
         let id = names.file_id(server, results.file_handle?)?;
-        if let Some(kind) = results
-            .attributes
-            .and_then(|attributes| attributes.file_type)
-        {
-            names.set_type(id, kind);
+        if let Some(attributes) = &results.attributes {
+            names.set_attributes(id, attributes);
         }
         Some(id)
     };
@@ -254,10 +251,8 @@ impl<'a> Visitor<'a> for Walk<'_, '_> {
         if let Some(handle) = results.file_handle {
             self.handle(handle);
         }
-        if let (Some(attributes), Some(id)) = (results.attributes, self.known)
-            && let Some(kind) = attributes.file_type
-        {
-            self.names.set_type(id, kind);
+        if let (Some(attributes), Some(id)) = (&results.attributes, self.known) {
+            self.names.set_attributes(id, attributes);
         }
     }
 
@@ -270,8 +265,8 @@ impl<'a> Visitor<'a> for Walk<'_, '_> {
         };
         if let Some(id) = self.names.entry_id(self.server, handle) {
             self.names.set_name(directory, entry.name, id);
-            if let Some(kind) = entry.attributes.and_then(|attributes| attributes.file_type) {
-                self.names.set_type(id, kind);
+            if let Some(attributes) = &entry.attributes {
+                self.names.set_attributes(id, attributes);
             }
         }
     }

@@ -24,6 +24,7 @@
 mod anomaly;
 mod arguments;
 mod body;
+mod index;
 mod keep;
 mod learning;
 mod open;
@@ -38,7 +39,7 @@ mod table;
 mod tests;
 
 use wire::programs::is_callback;
-use wire::rpc::{self, Credential};
+use wire::rpc::{self, CALL, Credential, REPLY};
 
 use crate::block::Endpoint;
 use crate::call::{Brief, Call, marks};
@@ -162,10 +163,16 @@ impl<O: Output> Calls<O> {
         &mut self.output
     }
 
-    fn call(&mut self, message: &Message<'_>) {
-        if self.quick_call(message) {
-            return;
+    #[inline(never)]
+    fn message_in_full(&mut self, message: &Message<'_>) {
+        match kind(message.head) {
+            Some(CALL) => self.call(message),
+            Some(REPLY) => self.reply(message),
+            _ => self.anomalies.count(Anomaly::MalformedHeader),
         }
+    }
+
+    fn call(&mut self, message: &Message<'_>) {
         let Ok(header) = rpc::Call::parse(message.head) else {
             self.anomalies.count(Anomaly::MalformedHeader);
             return;
@@ -387,9 +394,8 @@ impl<O: Output> Calls<O> {
         let (peer, reconnected) = (open.peer, open.marks & marks::RECONNECTED != 0);
         self.output.brief(&open.brief(), &self.names);
         if let Some(detail) = self.table.detail(number) {
-            let (kept, detail) = (*open, *detail);
             if let Some(pair) = self.peers.get(peer) {
-                let call = Open { kept, detail }.call(number, pair);
+                let call = open.with(detail, number, pair);
                 self.output.call(&call, &self.names);
             }
             if detail.steps_bytes > 0 {
@@ -406,13 +412,30 @@ impl<O: Output> Calls<O> {
     }
 }
 
+/// The message type of an RPC header.
+#[inline(always)]
+fn kind(head: &[u8]) -> Option<u32> {
+    let (_, kind) = head.first_chunk::<8>()?.split_last_chunk::<4>()?;
+    Some(u32::from_be_bytes(*kind))
+}
+
 impl<O: Output> Sink for Calls<O> {
-    #[inline]
+    #[inline(never)]
     fn message(&mut self, message: &Message<'_>) {
-        match message.head.get(4..8) {
-            Some([0, 0, 0, 0]) => self.call(message),
-            Some([0, 0, 0, 1]) => self.reply(message),
-            _ => self.anomalies.count(Anomaly::MalformedHeader),
+        self.message_in_step(message);
+    }
+
+    #[inline(always)]
+    fn message_in_step(&mut self, message: &Message<'_>) {
+        let taken = match kind(message.head) {
+            Some(CALL) => self.quick_call(message),
+            Some(REPLY) => self.quick_reply(message),
+            _ => false,
+        };
+        if !taken {
+            // A copy, so that those that were taken need not be written to memory.
+            let message = *message;
+            self.message_in_full(&message);
         }
     }
 

@@ -162,6 +162,14 @@ impl Detail {
         committed: None,
     };
 
+    #[inline(always)]
+    fn stamp(&self, time_ns: i64, frame: i32) -> Stamp {
+        Stamp {
+            time_ns,
+            frame: self.frame.wrapping_add_signed(frame.into()),
+        }
+    }
+
     /// The frame's distance from the first one.
     #[inline(always)]
     pub fn frame_from(&self, frame: u64) -> i32 {
@@ -215,6 +223,12 @@ impl Kept {
         self.replies == 0 && self.has & has::SUPERSEDED == 0
     }
 
+    /// Whether its transaction id still stands for it.
+    #[inline(always)]
+    pub fn is_to_be_found(&self) -> bool {
+        self.has & (has::SUPERSEDED | has::RELEASED) == 0
+    }
+
     /// Sets marks.
     #[inline(always)]
     pub fn mark(&mut self, mark: u16) {
@@ -239,6 +253,52 @@ impl Kept {
                     .unwrap_or_default(),
             ),
             Answer::Unreadable => Outcome::Unreadable,
+        }
+    }
+
+    /// With its details, as lenses and columns see it.
+    #[inline(always)]
+    pub fn with(&self, detail: &Detail, number: u64, peer: &Peer) -> Call {
+        let set = |bit| self.has & bit != 0;
+        let answered = self.replies > 0;
+        let brief = self.brief();
+        Call {
+            number,
+            call_first: detail.stamp(self.call_first_ns, 0),
+            call_last: detail.stamp(detail.call_last_ns, detail.call_last_frame),
+            last_send: detail.stamp(self.last_send_ns, detail.last_send_frame),
+            reply_first: answered
+                .then(|| detail.stamp(self.reply_first_ns, detail.reply_first_frame)),
+            reply_last: answered.then(|| detail.stamp(self.reply_last_ns, detail.reply_last_frame)),
+            client: peer.client,
+            server: peer.server,
+            transport: peer.transport,
+            connection: peer.connection,
+            xid: self.xid,
+            program: brief.program,
+            version: brief.version,
+            procedure: brief.procedure,
+            operation: brief.operation,
+            minor_version: brief.minor_version,
+            operations: brief.operations,
+            operations_done: brief.operations_done,
+            outcome: brief.outcome,
+            sends: brief.sends,
+            replies: brief.replies,
+            user: set(has::USER).then_some(detail.user),
+            file: (detail.file != NONE).then_some(FileId(detail.file)),
+            offset: set(has::OFFSET).then_some(detail.offset),
+            count: set(has::COUNT).then_some(detail.count),
+            stable: detail.stable,
+            committed: detail.committed,
+            bytes_read: brief.bytes_read,
+            bytes_written: brief.bytes_written,
+            call_bytes: detail.call_bytes,
+            reply_bytes: detail.reply_bytes,
+            end_of_file: set(has::END_OF_FILE),
+            file_size_bytes: set(has::FILE_SIZE).then_some(detail.file_size_bytes),
+            slot: set(has::SLOT).then_some(detail.slot),
+            marks: self.marks,
         }
     }
 
@@ -301,55 +361,8 @@ impl Open {
         self.status = place.unwrap_or(0) as u32;
     }
 
-    fn stamp(&self, time_ns: i64, frame: i32) -> Stamp {
-        Stamp {
-            time_ns,
-            frame: self.detail.frame.wrapping_add_signed(frame.into()),
-        }
-    }
-
     /// As lenses and columns see it.
     pub fn call(&self, number: u64, peer: &Peer) -> Call {
-        let set = |bit| self.has & bit != 0;
-        let answered = self.replies > 0;
-        Call {
-            number,
-            call_first: self.stamp(self.call_first_ns, 0),
-            call_last: self.stamp(self.detail.call_last_ns, self.detail.call_last_frame),
-            last_send: self.stamp(self.last_send_ns, self.detail.last_send_frame),
-            reply_first: answered
-                .then(|| self.stamp(self.reply_first_ns, self.detail.reply_first_frame)),
-            reply_last: answered
-                .then(|| self.stamp(self.reply_last_ns, self.detail.reply_last_frame)),
-            client: peer.client,
-            server: peer.server,
-            transport: peer.transport,
-            connection: peer.connection,
-            xid: self.xid,
-            program: self.program,
-            version: self.version,
-            procedure: self.procedure,
-            operation: self.operation,
-            minor_version: self.minor_version,
-            operations: (self.operations != NONE).then_some(OperationsId(self.operations)),
-            operations_done: self.operations_done,
-            outcome: self.outcome(),
-            sends: self.sends,
-            replies: self.replies,
-            user: set(has::USER).then_some(self.detail.user),
-            file: (self.detail.file != NONE).then_some(FileId(self.detail.file)),
-            offset: set(has::OFFSET).then_some(self.detail.offset),
-            count: set(has::COUNT).then_some(self.detail.count),
-            stable: self.detail.stable,
-            committed: self.detail.committed,
-            bytes_read: self.bytes_read,
-            bytes_written: self.bytes_written,
-            call_bytes: self.detail.call_bytes,
-            reply_bytes: self.detail.reply_bytes,
-            end_of_file: set(has::END_OF_FILE),
-            file_size_bytes: set(has::FILE_SIZE).then_some(self.detail.file_size_bytes),
-            slot: set(has::SLOT).then_some(self.detail.slot),
-            marks: self.marks,
-        }
+        self.kept.with(&self.detail, number, peer)
     }
 }

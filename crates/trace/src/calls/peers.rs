@@ -46,7 +46,12 @@ fn hosts(peer: &Peer) -> Hosts {
 /// Connection and direction: which of the two ends calls.
 #[inline(always)]
 fn key(connection: u32, caller: &Endpoint, called: &Endpoint) -> u64 {
-    u64::from(connection) << 1 | u64::from(caller < called)
+    // Any order will do; ports nearly always tell.
+    let first = match caller.port == called.port {
+        true => caller.host < called.host,
+        false => caller.port < called.port,
+    };
+    u64::from(connection) << 1 | u64::from(first)
 }
 
 /// All pairs with waiting calls.

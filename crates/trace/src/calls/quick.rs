@@ -33,7 +33,11 @@ impl<O: Output> Calls<O> {
     #[inline(always)]
     pub(super) fn quick_call(&mut self, message: &Message<'_>) -> bool {
         match wants_details(&self.output) {
-            true => self.quick_call_with_details(message),
+            // A copy, so that the other way's need not be written to memory.
+            true => {
+                let message = *message;
+                self.quick_call_with_details(&message)
+            }
             false => self.quick_call_as::<false>(message),
         }
     }
@@ -148,7 +152,11 @@ impl<O: Output> Calls<O> {
     #[inline(always)]
     pub(super) fn quick_reply(&mut self, message: &Message<'_>) -> bool {
         match wants_details(&self.output) {
-            true => self.quick_reply_with_details(message),
+            // A copy, so that the other way's need not be written to memory.
+            true => {
+                let message = *message;
+                self.quick_reply_with_details(&message)
+            }
             false => self.quick_reply_as::<false>(message),
         }
     }
@@ -228,10 +236,11 @@ impl<O: Output> Calls<O> {
         detail.reply_bytes = message.wire_bytes;
         detail.committed = reply.committed;
         if !is_lookup {
-            if let Some((kind, size_bytes)) = reply.attributes {
-                detail.file_size_bytes = size_bytes;
+            if let Some(attributes) = &reply.attributes {
+                detail.file_size_bytes = attributes.size_bytes;
                 if detail.file != NONE {
-                    self.names.set_type(FileId(detail.file), kind);
+                    let file = FileId(detail.file);
+                    self.names.set_quick_attributes(file, attributes);
                 }
             }
         } else if detail.steps_bytes > 0 {
@@ -260,8 +269,8 @@ impl<O: Output> Calls<O> {
                     let Some(id) = names.file_id(message.from.host, handle) else {
                         continue;
                     };
-                    if let Some((kind, _)) = reply.attributes {
-                        names.set_type(id, kind);
+                    if let Some(attributes) = &reply.attributes {
+                        names.set_quick_attributes(id, attributes);
                     }
                     names.set_name(directory, step.name, id);
                 }

@@ -1,6 +1,6 @@
 //! Replies: matched, decoded with what their call said, and what they teach.
 
-use wire::nfs4::opcode::OPEN;
+use wire::nfs4::opcode::{OPEN, PUTFH};
 use wire::nfs4::{OperationList, names_compound};
 use wire::programs::{NFS, is_callback};
 use wire::rpc::{self, ReplyStatus};
@@ -23,9 +23,6 @@ const READDIRPLUS: u32 = 17;
 
 impl<O: Output> Calls<O> {
     pub(super) fn reply(&mut self, message: &Message<'_>) {
-        if self.quick_reply(message) {
-            return;
-        }
         let Ok(header) = rpc::Reply::parse(message.head) else {
             self.anomalies.count(Anomaly::MalformedHeader);
             return;
@@ -209,10 +206,14 @@ impl<O: Output> Calls<O> {
             open.detail.file_size_bytes = size;
             open.has |= has::FILE_SIZE;
         }
-        if let Some(kind) = attributes.file_type
-            && open.detail.file != NONE
-        {
-            self.names.set_type(FileId(open.detail.file), kind);
+        if open.detail.file == NONE {
+            return;
+        }
+        let file = FileId(open.detail.file);
+        if is_certain(open, summary) {
+            self.names.set_attributes(file, attributes);
+        } else if let Some(kind) = attributes.file_type {
+            self.names.set_type(file, kind);
         }
     }
 
@@ -251,6 +252,17 @@ impl<O: Output> Calls<O> {
         }
         summary
     }
+}
+
+/// Whether the attributes cannot be of another object. Of a COMPOUND they are the last ones that it
+/// gave: certain only where a single handle was ever current ([`Walk`] sees to the others).
+#[inline(always)]
+fn is_certain(open: &Open, summary: &ReplySummary<'_>) -> bool {
+    let Some(compound) = &summary.compound else {
+        return true;
+    };
+    let handles = |list: &OperationList| list.iter().filter(|code| *code == PUTFH).count();
+    open.detail.steps_bytes == 0 && handles(&compound.operations) == 1
 }
 
 /// Whether a reply's attributes are those of the object that its call states, not of one that was

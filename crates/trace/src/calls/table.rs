@@ -1,17 +1,15 @@
-//! The ring of waiting calls, and how one is found by its transaction id.
+//! The ring of waiting calls, and how one is found by its transaction id ([`super::index`]).
 //!
 //! Calls enter the ring as they come and leave it in the order of their first bytes: memory is
-//! gone through front to back, not at random. The hash table beside it holds eight bytes a call.
-//! Its hash puts eight neighbouring transaction ids into neighbouring places, since clients count
-//! them up: one cache line then serves eight calls. It is kept half empty: that spares marks of
-//! what was removed, and clearing them away.
+//! gone through front to back, not at random.
 //!
 //! What only some want to know of a call ([`Detail`]) lies in a ring of its own, or nowhere.
 
 use std::collections::VecDeque;
 
-use hashbrown::{HashMap, HashTable};
+use hashbrown::HashMap;
 
+use super::index::{InRing, Index};
 use super::open::{Detail, Kept, Open, has};
 use super::ring::Ring;
 use crate::call::marks;
@@ -19,17 +17,6 @@ use crate::call::marks;
 /// Steps that a call which was overtaken goes back in the order of the calls; bounds the work for
 /// captures out of any order.
 const MAX_STEPS_BACK: usize = 1 << 16;
-
-/// Places that the hash table begins with.
-const LEAST_SLOTS: usize = 64;
-
-/// A call in the hash table.
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    xid: u32,
-    /// Low bits of its number.
-    number: u32,
-}
 
 /// All waiting calls.
 #[derive(Debug, Default)]
@@ -43,18 +30,11 @@ pub struct Table {
     order: VecDeque<u32>,
     /// First byte of the last call of `order`.
     last_first_ns: i64,
-    slots: HashTable<Slot>,
+    index: Index,
     /// Further pairs over which a call was sent.
     aliases: HashMap<(u32, u32), u64>,
     /// Calls in the ring that were answered and not given out.
     answered: usize,
-}
-
-#[inline(always)]
-fn hash(peer: u32, xid: u32) -> u64 {
-    let mixed = (u64::from(peer) << 32 | u64::from(xid >> 3)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let low = u64::from(xid & 7);
-    ((mixed ^ mixed >> 29) << 3 | low) ^ low << 57
 }
 
 impl Table {
@@ -136,17 +116,23 @@ impl Table {
         base + u64::from(low.wrapping_sub(base as u32))
     }
 
+    #[inline(always)]
+    fn in_ring(&self) -> InRing {
+        InRing {
+            base: self.ring.base() as u32,
+            length: self.ring.len() as u32,
+        }
+    }
+
     /// The number of the call of this pair with this transaction id.
     #[inline(always)]
     pub fn find(&self, peer: u32, xid: u32) -> Option<u64> {
-        let found = self.slots.find(hash(peer, xid), |slot| {
-            slot.xid == xid
-                && self
-                    .get(self.number(slot.number))
-                    .is_some_and(|open| open.peer == peer)
-        });
-        match found {
-            Some(slot) => Some(self.number(slot.number)),
+        let is = |low| {
+            self.get(self.number(low))
+                .is_some_and(|open| (open.peer == peer) & (open.xid == xid) & open.is_to_be_found())
+        };
+        match self.index.find([peer, xid], self.in_ring(), is) {
+            Some(low) => Some(self.number(low)),
             None if self.aliases.is_empty() => None,
             None => self.aliases.get(&(peer, xid)).copied(),
         }
@@ -184,21 +170,13 @@ impl Table {
     #[inline(always)]
     pub fn push_kept(&mut self, open: Kept) -> u64 {
         let was_empty = self.is_empty();
-        let (hash_here, first_ns) = (hash(open.peer, open.xid), open.call_first_ns);
+        let (key, first_ns) = ([open.peer, open.xid], open.call_first_ns);
         let number = self.ring.push(open);
-        let slot = Slot {
-            xid: open.xid,
-            number: number as u32,
-        };
-        let (ring, base) = (&self.ring, self.ring.base());
-        let hash_of = |slot: &Slot| {
-            let number = base + u64::from(slot.number.wrapping_sub(base as u32));
-            ring.get(number).map_or(0, |open| hash(open.peer, open.xid))
-        };
-        if self.slots.len() >= self.slots.capacity() / 2 {
-            self.slots.reserve(self.slots.len() + LEAST_SLOTS, hash_of);
+        if self.ring.len() > self.index.room() {
+            self.index_anew();
+        } else {
+            self.index.insert(key, number as u32, self.in_ring());
         }
-        self.slots.insert_unique(hash_here, slot, hash_of);
         if first_ns >= self.last_first_ns || was_empty {
             self.last_first_ns = first_ns;
             if !self.order.is_empty() {
@@ -208,6 +186,20 @@ impl Table {
             self.insert_in_order(number, first_ns);
         }
         number
+    }
+
+    /// Twice the room.
+    #[cold]
+    #[inline(never)]
+    fn index_anew(&mut self) {
+        let (base, in_ring) = (self.ring.base(), self.in_ring());
+        self.index.clear(2 * self.ring.len(), in_ring);
+        for number in base..base + self.ring.len() as u64 {
+            if let Some(open) = self.ring.get(number).filter(|open| open.is_to_be_found()) {
+                let key = [open.peer, open.xid];
+                self.index.insert(key, number as u32, in_ring);
+            }
+        }
     }
 
     /// A call whose first byte came before that of calls that were whole earlier.
@@ -233,26 +225,22 @@ impl Table {
 
     /// Another call took this one's transaction id.
     pub fn supersede(&mut self, number: u64) {
-        self.forget_xid(number);
-        if let Some(open) = self.get_mut(number) {
-            open.has |= has::SUPERSEDED;
+        let in_ring = self.in_ring();
+        let Some(open) = self.ring.get_mut(number) else {
+            return;
+        };
+        open.has |= has::SUPERSEDED;
+        // Or else a client that uses one id for all its calls would have us look at all of them.
+        self.index
+            .remove([open.peer, open.xid], number as u32, in_ring);
+        if open.marks & marks::RECONNECTED != 0 {
+            self.forget_aliases(number);
         }
     }
 
-    #[inline(always)]
-    fn forget_xid(&mut self, number: u64) {
-        let Some(open) = self.get(number) else {
-            return;
-        };
-        let reconnected = open.marks & marks::RECONNECTED != 0;
-        let hash = hash(open.peer, open.xid);
-        let low = number as u32;
-        if let Ok(entry) = self.slots.find_entry(hash, |slot| slot.number == low) {
-            entry.remove();
-        }
-        if reconnected {
-            self.aliases.retain(|_, aliased| *aliased != number);
-        }
+    #[cold]
+    fn forget_aliases(&mut self, number: u64) {
+        self.aliases.retain(|_, aliased| *aliased != number);
     }
 
     /// The call whose turn it is to be given out.
@@ -265,18 +253,33 @@ impl Table {
         self.get(number).map(|open| (number, open))
     }
 
+    /// Takes the first of the ring out, where its order is that of the calls.
+    #[inline(always)]
+    fn release_base(&mut self) {
+        let number = self.ring.base();
+        let Some(open) = self.ring.get(number) else {
+            return;
+        };
+        self.answered -= usize::from(open.replies > 0);
+        if open.marks & marks::RECONNECTED != 0 {
+            self.forget_aliases(number);
+        }
+        self.ring.pop_front();
+        self.details.pop_front();
+    }
+
     /// Takes that call out.
     #[inline(always)]
     pub fn release_front(&mut self) {
-        let number = match self.order.pop_front() {
-            Some(low) => self.number(low),
-            None => self.ring.base(),
+        let Some(low) = self.order.pop_front() else {
+            return self.release_base();
         };
-        self.forget_xid(number);
+        let number = self.number(low);
         let Some(open) = self.ring.get_mut(number) else {
             return;
         };
         open.has |= has::RELEASED;
+        let reconnected = open.marks & marks::RECONNECTED != 0;
         if open.replies > 0 {
             self.answered -= 1;
         }
@@ -285,6 +288,43 @@ impl Table {
         {
             self.ring.pop_front();
             self.details.pop_front();
+        }
+        if reconnected {
+            self.forget_aliases(number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_all_calls_with_one_transaction_id_only_the_last_is_looked_at() {
+        let mut table = Table::default();
+        let (peer, xid) = (7, 0x1234_5678);
+        let push = |table: &mut Table| {
+            if let Some(number) = table.find(peer, xid) {
+                table.supersede(number);
+            }
+            table.push_kept(Kept::new(peer, [xid, 100_003, 3, 1]))
+        };
+        // The index is made anew at some of them.
+        for count in 0..3000 {
+            assert_eq!(push(&mut table), count);
+            let looked_at = std::cell::RefCell::new(vec![]);
+            let none = |number| {
+                looked_at.borrow_mut().push(number);
+                false
+            };
+            table.index.find([peer, xid], table.in_ring(), none);
+            assert!(
+                looked_at
+                    .borrow()
+                    .iter()
+                    .all(|number| *number == count as u32)
+            );
+            assert!(!looked_at.borrow().is_empty());
         }
     }
 }

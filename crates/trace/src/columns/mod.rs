@@ -91,7 +91,7 @@ impl Batches {
 
     #[inline(always)]
     fn add(&mut self, call: &Call, names: &Names) {
-        let mut present = 0;
+        let mut present = stated(call);
         let keys = &mut self.keys;
         let client = keys.host(call.client.host, true);
         let server = keys.host(call.server.host, false);
@@ -103,23 +103,19 @@ impl Batches {
         let stable = keys.stability(call.stable, 0);
         let committed = keys.stability(call.committed, 1);
         let marks = keys.marks(call.marks);
+        let numbers = call.file.and_then(|file| names.numbers(file));
+        let (fsid, file_id) = numbers.unwrap_or_default();
         let mut note = |bit: u32, is: bool| present |= if is { bit } else { 0 };
 
-        note(has::REPLY_FIRST, call.reply_first.is_some());
-        note(has::REPLY_LAST, call.reply_last.is_some());
         note(has::OPERATIONS, operations >= 0);
         note(has::STATUS, status >= 0);
-        note(has::USER, call.user.is_some());
         note(has::FILE_HANDLE, file.handle >= 0);
         note(has::PATH, file.path >= 0);
-        note(has::OFFSET, call.offset.is_some());
-        note(has::COUNT, call.count.is_some());
         note(has::MINOR_VERSION, operations >= 0);
-        note(has::SLOT, call.slot.is_some());
         note(has::STABLE, stable >= 0);
         note(has::COMMITTED, committed >= 0);
-        note(has::LAST_SEND, call.sends > 1);
         note(has::MARKS, marks >= 0);
+        note(has::FILE_ID, numbers.is_some());
 
         let (reply_first, reply_last) = (
             call.reply_first.unwrap_or_default(),
@@ -159,6 +155,24 @@ impl Batches {
             committed,
             last_send_ns: call.last_send.time_ns,
             marks,
+            fsid,
+            file_id,
         });
     }
+}
+
+/// Which nullable columns the call has by itself: [`has`].
+#[inline(always)]
+fn stated(call: &Call) -> u32 {
+    let bits = [
+        (has::REPLY_FIRST, call.reply_first.is_some()),
+        (has::REPLY_LAST, call.reply_last.is_some()),
+        (has::USER, call.user.is_some()),
+        (has::OFFSET, call.offset.is_some()),
+        (has::COUNT, call.count.is_some()),
+        (has::SLOT, call.slot.is_some()),
+        (has::LAST_SEND, call.sends > 1),
+    ];
+    bits.iter()
+        .fold(0, |all, (bit, is)| all | if *is { *bit } else { 0 })
 }

@@ -88,7 +88,8 @@ rows! {
     operation: i32, operations: i32, status: i32, sends: u16, replies: u16, user: u32,
     file_handle: i32, path: i32, offset: u64, count: u64, bytes: i64, frame_call: i64,
     frame_reply: i64, connection: u32, client_port: u16, server_port: u16, minor_version: u32,
-    slot: u32, stable: i32, committed: i32, last_send_ns: i64, marks: i32,
+    slot: u32, stable: i32, committed: i32, last_send_ns: i64, marks: i32, fsid: u64,
+    file_id: u64,
 }
 
 /// Rows whose bits are turned into words at once.
@@ -230,6 +231,8 @@ impl Rows {
             take.texts(&mut self.committed, has::COMMITTED, &mut of.committed)?,
             take.column::<Int64Type>(&mut self.last_send_ns, has::LAST_SEND)?,
             take.texts(&mut self.marks, has::MARKS, &mut of.marks)?,
+            take.column::<UInt64Type>(&mut self.fsid, has::FILE_ID)?,
+            take.column::<UInt64Type>(&mut self.file_id, has::FILE_ID)?,
         ])
     }
 }

@@ -53,6 +53,8 @@ fn make_schema() -> Schema {
         maybe("committed", text()),
         maybe("last_send_ns", DataType::Int64),
         maybe("marks", text()),
+        maybe("fsid", DataType::UInt64),
+        maybe("file_id", DataType::UInt64),
     ])
 }
 
@@ -73,4 +75,5 @@ pub(super) mod has {
     pub const COMMITTED: u32 = 1 << 12;
     pub const LAST_SEND: u32 = 1 << 13;
     pub const MARKS: u32 = 1 << 14;
+    pub const FILE_ID: u32 = 1 << 15;
 }

@@ -4,7 +4,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type, UInt16Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
 use wire::programs::NFS;
-use wire::summary::Stability;
+use wire::summary::{Attributes, Stability};
 
 use super::*;
 use crate::block::{Endpoint, Host, Transport};
@@ -107,6 +107,12 @@ fn cells_are_the_call_s_fields() {
     let file = names.file_id(server, &[0xff, 0x02]).unwrap();
     names.set_root(root, Some(b"/export"));
     names.set_name(root, b"a", file);
+    let attributes = Attributes {
+        fsid: Some(7),
+        file_id: Some(1 << 63 | 5),
+        ..Attributes::default()
+    };
+    names.set_attributes(file, &attributes);
     let mut write = Call {
         operation: 7,
         procedure: 7,
@@ -134,14 +140,14 @@ fn cells_are_the_call_s_fields() {
     };
     let batch = batch_of(&[read(), write, unanswered], &names);
     let first = "1000 1001 2000 2002 10.0.0.2 10.0.0.1 tcp 3735928559 NFS 3 READ - NFS3_OK 1 1 26 \
-                 - - 18446744073709551615 8192 8192 1 3 5 700 2049 - - - - - -";
+                 - - 18446744073709551615 8192 8192 1 3 5 700 2049 - - - - - - - -";
     assert_eq!(row(&batch, 0).join(" "), first);
     let second = "1000 1001 2000 2002 10.0.0.2 10.0.0.1 udp 3735928559 NFS 3 WRITE - \
                   NFS3ERR_NOSPC 3 1 26 ff02 /export/a 18446744073709551615 8192 512 1 3 5 700 \
-                  2049 - - UNSTABLE FILE_SYNC 1500 truncated xid_reused";
+                  2049 - - UNSTABLE FILE_SYNC 1500 truncated xid_reused 7 9223372036854775813";
     assert_eq!(row(&batch, 1).join(" "), second);
     let third = "1000 1001 - - 10.0.0.2 10.0.0.1 tcp 3735928559 NFS 3 READ - - 1 0 - - - - - \
-                 8192 1 - 5 700 2049 - - - - - -";
+                 8192 1 - 5 700 2049 - - - - - - - -";
     assert_eq!(row(&batch, 2).join(" "), third);
 
     write.outcome = Outcome::Refused("AUTH_ERROR");

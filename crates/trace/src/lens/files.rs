@@ -38,6 +38,19 @@ pub fn make(options: &LensOptions) -> Result<Box<dyn Lens>, crate::TraceError> {
     Ok(Box::new(Files::new(Classes::new(&options.file_classes)?)))
 }
 
+/// The class of each path, as this lens tells it; None for those that match no pattern.
+///
+/// # Errors
+/// `TraceError::Pattern` if a class's pattern is not a glob, or there are too many.
+pub fn classify(
+    paths: &[String],
+    classes: &[(String, String)],
+) -> Result<Vec<Option<String>>, crate::TraceError> {
+    let classes = Classes::new(classes)?;
+    let class_of = |path: &String| Some(classes.name(classes.matching(path)?).to_owned());
+    Ok(paths.iter().map(class_of).collect())
+}
+
 /// A file's row, and its class once that was needed.
 #[derive(Clone, Debug, Default)]
 struct Entry {

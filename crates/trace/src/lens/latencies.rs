@@ -4,9 +4,14 @@
 //! beside the histogram, which begins at 1 ns, and takes its ranks in the quantiles. A negative
 //! latency comes of a capture whose frames are out of order: it is counted, is part of minimum and
 //! mean, and has no place in the quantiles. Nothing is clamped.
+//!
+//! The histogram has HdrHistogram's buckets and answers as `measure::histogram` does (a property of
+//! the tests), but keeps nothing twice and grows with its values: it is written for every call.
 
-use measure::histogram::LatencyHistogram;
+use measure::histogram::HIGHEST_NS;
 use serde_json::{Value, json};
+
+use super::log_histogram::{bucket, lower};
 
 /// Quantiles of the tables, in thousandths: the contract's `p50`, `p90`, `p99`, `p999`.
 pub const QUANTILES: [(&str, u64); 4] = [("p50", 500), ("p90", 900), ("p99", 990), ("p999", 999)];
@@ -20,55 +25,74 @@ pub struct Latencies {
     count: u64,
     negative: u64,
     zeros: u64,
+    /// Those above an hour, in no bucket.
+    above: u64,
     sum_ns: i128,
     min_ns: i64,
     max_ns: i64,
+    /// Highest one in a bucket.
+    max_held_ns: i64,
     digits: u8,
-    /// Made with the first latency: many rows never have one.
-    histogram: Option<Box<LatencyHistogram>>,
+    /// Each power of two is cut into `2^bits` buckets.
+    bits: u32,
+    counts: Vec<u64>,
 }
 
 impl Latencies {
     /// None yet; `digits` significant digits of the quantiles (1 to 5).
     pub fn new(digits: u8) -> Self {
+        let digits = digits.clamp(1, 5);
+        // HdrHistogram: values up to twice 10^digits have buckets of their own.
+        let own = 2 * 10u64.pow(u32::from(digits));
         Latencies {
             count: 0,
             negative: 0,
             zeros: 0,
+            above: 0,
             sum_ns: 0,
             min_ns: i64::MAX,
             max_ns: i64::MIN,
+            max_held_ns: 0,
             digits,
-            histogram: None,
+            bits: own.next_power_of_two().ilog2() - 1,
+            counts: Vec::new(),
         }
     }
 
     /// Counts one.
-    #[inline]
+    #[inline(always)]
     pub fn record(&mut self, latency_ns: i64) {
         self.count += 1;
         self.sum_ns += i128::from(latency_ns);
         self.min_ns = self.min_ns.min(latency_ns);
         self.max_ns = self.max_ns.max(latency_ns);
-        if latency_ns > 0 {
-            match &mut self.histogram {
-                Some(histogram) => histogram.record(latency_ns.unsigned_abs()),
-                None => self.first(latency_ns.unsigned_abs()),
-            }
-        } else if latency_ns < 0 {
-            self.negative += 1;
-        } else {
-            self.zeros += 1;
+        let value = latency_ns as u64;
+        if value.wrapping_sub(1) >= HIGHEST_NS {
+            return self.unheld(latency_ns);
+        }
+        self.max_held_ns = self.max_held_ns.max(latency_ns);
+        let place = bucket(value, self.bits);
+        match self.counts.get_mut(place) {
+            Some(count) => *count += 1,
+            None => self.count_in(place),
         }
     }
 
+    /// Zero, negative, or above an hour.
     #[cold]
-    fn first(&mut self, latency_ns: u64) {
-        // It fails for wrong digits only; quantiles are then null.
-        if let Ok(mut histogram) = LatencyHistogram::with_digits(self.digits) {
-            histogram.record(latency_ns);
-            self.histogram = Some(Box::new(histogram));
+    fn unheld(&mut self, latency_ns: i64) {
+        match latency_ns {
+            0 => self.zeros += 1,
+            ..0 => self.negative += 1,
+            _ => self.above += 1,
         }
+    }
+
+    /// Higher than all before.
+    #[cold]
+    fn count_in(&mut self, place: usize) {
+        self.counts.resize(place + 1, 0);
+        self.counts[place] += 1;
     }
 
     /// Adds all of `other`; without the same digits there are no quantiles of the sum.
@@ -76,14 +100,19 @@ impl Latencies {
         self.count += other.count;
         self.negative += other.negative;
         self.zeros += other.zeros;
+        self.above += other.above;
         self.sum_ns += other.sum_ns;
         self.min_ns = self.min_ns.min(other.min_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
-        match (&mut self.histogram, &other.histogram) {
-            // A failure leaves the histogram short of latencies: quantiles are null then.
-            (Some(mine), Some(theirs)) => drop(mine.add(theirs)),
-            (None, Some(_)) => self.histogram.clone_from(&other.histogram),
-            (_, None) => {}
+        if self.bits != other.bits {
+            return;
+        }
+        self.max_held_ns = self.max_held_ns.max(other.max_held_ns);
+        if self.counts.len() < other.counts.len() {
+            self.counts.resize(other.counts.len(), 0);
+        }
+        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+            *mine += theirs;
         }
     }
 
@@ -112,16 +141,10 @@ impl Latencies {
         10f64.powi(-i32::from(self.digits))
     }
 
-    /// Recorded values in the histogram, zeros, and those above its range.
-    fn parts(&self) -> (u64, u64, u64) {
-        let held = self.histogram.as_ref().map_or(0, |h| h.count());
-        let above = self.histogram.as_ref().map_or(0, |h| h.above());
-        (held, self.zeros, above)
-    }
-
     /// The latency that `thousandths` of all that are not negative stay at or below (nearest rank).
     pub fn quantile_ns(&self, thousandths: u64) -> Option<i64> {
-        let (held, zeros, above) = self.parts();
+        let held: u64 = self.counts.iter().sum();
+        let (zeros, above) = (self.zeros, self.above);
         let ranked = held + zeros + above;
         if ranked == 0 || ranked != self.count - self.negative {
             return None;
@@ -131,13 +154,17 @@ impl Latencies {
             return Some(0);
         }
         if rank > zeros + held {
-            return Some(self.max_ns); // above an hour: not in the histogram, the maximum is a bound
+            return Some(self.max_ns); // above an hour: in no bucket, the maximum is a bound
         }
-        // The middle of the rank's share: the library rounds up to the rank itself.
-        #[allow(clippy::cast_precision_loss)]
-        let quantile = ((rank - zeros) as f64 - 0.5) / held as f64;
-        let value = self.histogram.as_ref()?.quantile_ns(quantile).ok()??;
-        i64::try_from(value).ok()
+        let mut seen = zeros;
+        let reached = |count: &u64| {
+            seen += count;
+            seen >= rank
+        };
+        let place = self.counts.iter().position(reached)?;
+        // The upper edge of its bucket.
+        let value = i64::try_from(lower(place + 1, self.bits) - 1).ok()?;
+        Some(value.min(self.max_held_ns))
     }
 
     /// `{min, mean, p50, p90, p99, p999, max}`, null if there are none.
@@ -163,19 +190,18 @@ impl Latencies {
         if self.zeros > 0 {
             parts.push((0, 1, self.zeros));
         }
-        let Some(histogram) = &self.histogram else {
-            return json!(parts);
-        };
-        for (low, _, count) in histogram.buckets() {
-            let (from, below) = part(low);
+        for (place, count) in self.counts.iter().enumerate() {
+            if *count == 0 {
+                continue;
+            }
+            let (from, below) = part(lower(place, self.bits));
             match parts.last_mut() {
                 Some(last) if last.0 == from => last.2 += count,
-                _ => parts.push((from, below, count)),
+                _ => parts.push((from, below, *count)),
             }
         }
-        if histogram.above() > 0 {
-            let from = measure::histogram::HIGHEST_NS + 1;
-            parts.push((from, self.max_ns.unsigned_abs() + 1, histogram.above()));
+        if self.above > 0 {
+            parts.push((HIGHEST_NS + 1, self.max_ns.unsigned_abs() + 1, self.above));
         }
         json!(parts)
     }
@@ -203,4 +229,87 @@ fn part(value: u64) -> (u64, u64) {
     let width = width.max(1);
     let from = value / width * width;
     (from, from + width)
+}
+
+#[cfg(test)]
+mod tests {
+    use measure::histogram::LatencyHistogram;
+
+    use super::*;
+
+    /// Latencies over fourteen orders of magnitude; some above an hour, some below zero.
+    fn some(random: &mut fastrand::Rng, count: usize) -> Vec<i64> {
+        let mut one = || {
+            let bits = random.u32(1..46);
+            match random.u32(..40) {
+                0 => 0,
+                1 => -random.i64(1..5000),
+                2 => 3_600_000_000_000 + random.i64(-2..3),
+                _ => random.i64(1..1 << bits),
+            }
+        };
+        (0..count).map(|_| one()).collect()
+    }
+
+    #[test]
+    fn answers_are_those_of_hdrhistogram() {
+        let mut random = fastrand::Rng::with_seed(7);
+        for round in 0..300 {
+            let digits = 1 + (round % 5) as u8;
+            let values = some(&mut random, round);
+            let mut mine = Latencies::new(digits);
+            let mut theirs = LatencyHistogram::with_digits(digits).unwrap();
+            for value in &values {
+                mine.record(*value);
+                theirs.record_signed(*value);
+            }
+            assert_eq!(mine.above, theirs.above());
+            let held = theirs.count();
+            for thousandths in (1..=1000).step_by(37).chain([500, 900, 990, 999, 1000]) {
+                let ranked = rank(held + mine.zeros + mine.above, thousandths);
+                let found = mine.quantile_ns(thousandths);
+                if values.iter().all(|value| *value < 0) {
+                    assert_eq!(found, None);
+                } else if (mine.zeros + 1..=mine.zeros + held).contains(&ranked) {
+                    // The middle of the rank's share.
+                    let quantile = ((ranked - mine.zeros) as f64 - 0.5) / held as f64;
+                    let right = theirs.quantile_ns(quantile).unwrap().unwrap();
+                    assert_eq!(found, Some(right as i64), "{digits} {thousandths}");
+                }
+            }
+            let counted = mine.counts.iter().enumerate();
+            let buckets: Vec<_> = counted
+                .filter(|(_, count)| **count > 0)
+                .map(|(place, count)| (lower(place, mine.bits), *count))
+                .collect();
+            let right: Vec<_> = theirs.buckets().map(|(low, _, n)| (low, n)).collect();
+            assert_eq!(buckets, right);
+        }
+    }
+
+    #[test]
+    fn sums_are_as_if_all_were_recorded_in_one() {
+        let mut random = fastrand::Rng::with_seed(8);
+        for count in [0, 1, 30, 1000] {
+            let (one, other) = (some(&mut random, count), some(&mut random, 50));
+            let of = |values: &[i64]| {
+                let mut latencies = Latencies::new(3);
+                values.iter().for_each(|value| latencies.record(*value));
+                latencies
+            };
+            let mut sum = of(&one);
+            sum.add(&of(&other));
+            let all = of(&[one, other].concat());
+            assert_eq!(sum.json(), all.json());
+            assert_eq!(sum.histogram_json(), all.histogram_json());
+        }
+        // Of different digits: no quantiles.
+        let mut sum = Latencies::new(3);
+        sum.add(&{
+            let mut other = Latencies::new(2);
+            other.record(5);
+            other
+        });
+        assert_eq!((sum.count(), sum.quantile_ns(500)), (1, None));
+    }
 }

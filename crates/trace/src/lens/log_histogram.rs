@@ -7,6 +7,20 @@
 
 use serde_json::{Value, json};
 
+/// The bucket of a value where each power of two is cut into `2^bits`.
+#[inline(always)]
+pub fn bucket(value: u64, bits: u32) -> usize {
+    // Values of fewer bits have one bucket each; shifting a bit in makes them no special case.
+    let octave = 63 - bits - (value | 1 << bits).leading_zeros();
+    ((octave << bits) as u64 + (value >> octave)) as usize
+}
+
+/// Smallest value of a bucket.
+pub fn lower(place: usize, bits: u32) -> u64 {
+    let octave = (place as u64 >> bits).saturating_sub(1);
+    (place as u64 - (octave << bits)) << octave
+}
+
 /// Durations, in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub struct LogHistogram<const BITS: u32> {
@@ -28,14 +42,12 @@ impl<const BITS: u32> LogHistogram<BITS> {
 
     #[inline(always)]
     fn bucket(value: u64) -> usize {
-        let octave = (63 - (value | 1).leading_zeros()).saturating_sub(BITS);
-        ((octave << BITS) as u64 + (value >> octave)) as usize
+        bucket(value, BITS)
     }
 
     /// Smallest value of a bucket.
-    fn lower(bucket: usize) -> u64 {
-        let octave = (bucket as u64 >> BITS).saturating_sub(1);
-        (bucket as u64 - (octave << BITS)) << octave
+    fn lower(place: usize) -> u64 {
+        lower(place, BITS)
     }
 
     /// Adds one value.

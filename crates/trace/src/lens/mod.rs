@@ -25,15 +25,13 @@ pub mod time_bins;
 
 use serde_json::Value;
 
-use crate::call::{Brief, Call};
+use crate::call::Call;
 use crate::event::Event;
 use crate::names::Names;
 
 /// What a lens wants to see; the rest is not even offered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interest {
-    /// [`Lens::brief`].
-    pub briefs: bool,
     /// [`Lens::call`]. If no lens wants calls or messages, and there are no columns, calls are kept
     /// as their briefs alone, and much work is spared.
     pub calls: bool,
@@ -84,8 +82,6 @@ pub trait Lens: Send {
     fn interest(&self) -> Interest;
     /// Something happened. Times may step back a little where TCP segments were reordered.
     fn event(&mut self, _event: &Event<'_>, _names: &Names) {}
-    /// A call is settled: what is counted of it.
-    fn brief(&mut self, _brief: &Brief, _names: &Names) {}
     /// A call is settled.
     fn call(&mut self, _call: &Call, _names: &Names) {}
     /// The capture ended; all calls were seen.
@@ -105,7 +101,8 @@ pub type Registered = (
     fn(&LensOptions) -> Result<Box<dyn Lens>, crate::TraceError>,
 );
 
-/// All lenses, in the order of the report.
+/// All lenses, in the order of the report. The first one always runs, and is the only one that
+/// sees calls as their briefs: [`operations::Operations::brief`].
 pub const LENSES: &[Registered] = &[
     ("operations", operations::make),
     ("clients", clients::make),

@@ -177,29 +177,7 @@ pub struct Operations {
 
 impl Lens for Operations {
     fn interest(&self) -> Interest {
-        Interest {
-            briefs: true,
-            ..Interest::default()
-        }
-    }
-
-    fn brief(&mut self, call: &Brief, names: &Names) {
-        let at = self.protocol(call.program, call.version);
-        if self.protocols[at].compounds && call.procedure == COMPOUND {
-            self.compound(at, call, names);
-            return;
-        }
-        // NFSv4 has no such procedure: its number must not count as the operation that has it, nor
-        // its latency as a COMPOUND's.
-        let alien = self.protocols[at].compounds && call.procedure > COMPOUND;
-        let row = self.row(at, if alien { OTHER } else { call.operation });
-        row.counts.count(call);
-        row.counts.bytes_read += u64::from(call.bytes_read);
-        row.counts.bytes_written += u64::from(call.bytes_written);
-        row.outcome(call.outcome);
-        if let Some(latency_ns) = call.latency_ns.filter(|_| !alien) {
-            row.latencies.record(latency_ns);
-        }
+        Interest::default()
     }
 
     fn finish(&mut self, names: &Names, _extent: &Extent) -> Section {
@@ -225,6 +203,28 @@ impl Lens for Operations {
 }
 
 impl Operations {
+    /// A call is settled: what is counted of it.
+    #[inline(always)]
+    pub fn brief(&mut self, call: &Brief, names: &Names) {
+        let at = self.protocol(call.program, call.version);
+        if self.protocols[at].compounds && call.procedure == COMPOUND {
+            // A copy, so that other calls' briefs need not be written to memory.
+            let call = *call;
+            return self.compound(at, &call, names);
+        }
+        // NFSv4 has no such procedure: its number must not count as the operation that has it, nor
+        // its latency as a COMPOUND's.
+        let alien = self.protocols[at].compounds && call.procedure > COMPOUND;
+        let row = self.row(at, if alien { OTHER } else { call.operation });
+        row.counts.count(call);
+        row.counts.bytes_read += u64::from(call.bytes_read);
+        row.counts.bytes_written += u64::from(call.bytes_written);
+        row.outcome(call.outcome);
+        if let Some(latency_ns) = call.latency_ns.filter(|_| !alien) {
+            row.latencies.record(latency_ns);
+        }
+    }
+
     /// Place of a program and version; the last place holds those beyond the bound.
     #[inline(always)]
     fn protocol(&mut self, program: u32, version: u32) -> usize {
@@ -282,7 +282,7 @@ impl Operations {
         index
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn compound(&mut self, at: usize, call: &Brief, names: &Names) {
         let row = self.row(at, COMPOUND);
         row.counts.count(call);

@@ -87,13 +87,15 @@ impl Layout {
     fn header_in<const BIG: bool>(&self, bytes: &[u8], at: usize) -> Option<Header> {
         let words: &[u8; 16] = bytes.get(at..)?.first_chunk()?;
         let (words, _) = words.as_chunks::<4>();
-        let [seconds, fraction, captured, wire] = std::array::from_fn(|at| {
-            let word = words.get(at).copied().unwrap_or_default();
-            match BIG {
-                true => u32::from_be_bytes(word),
-                false => u32::from_le_bytes(word),
-            }
-        });
+        let [seconds, fraction, captured, wire] = words else {
+            return None;
+        };
+        let number = |word: &[u8; 4]| match BIG {
+            true => u32::from_be_bytes(*word),
+            false => u32::from_le_bytes(*word),
+        };
+        let (seconds, fraction) = (number(seconds), number(fraction));
+        let (captured, wire) = (number(captured), number(wire));
         Some(Header {
             time_ns: i64::from(seconds) * 1_000_000_000
                 + i64::from(fraction) * i64::from(self.unit_ns),

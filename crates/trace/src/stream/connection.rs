@@ -11,6 +11,7 @@ use super::anomaly::Anomaly;
 use super::direction::Direction;
 use super::flight::tell;
 use super::framing::Role;
+use super::in_step::Pace;
 use super::patience::Patience;
 use super::shared::{Scene, Shared};
 use super::table::Side;
@@ -37,8 +38,8 @@ enum Protocol {
 pub(super) struct Connection {
     pub(super) number: u32,
     protocol: Protocol,
-    /// By side: whether its next segment may go the quick way ([`super::in_step`]).
-    pub(super) in_step: [bool; 2],
+    /// By side: whether its next segment may go a quick way ([`super::in_step`]).
+    pub(super) paces: [Pace; 2],
     /// Payload bytes passed over since the protocol was decided.
     passed_over: u64,
     pub(super) last_ns: i64,
@@ -52,7 +53,7 @@ impl Connection {
         Connection {
             number,
             protocol: Protocol::Unknown,
-            in_step: [false; 2],
+            paces: [Pace::Full; 2],
             passed_over: 0,
             last_ns: 0,
             sides: [Direction::new(), Direction::new()],
@@ -70,7 +71,7 @@ impl Connection {
         shared: &mut Shared,
         sink: &mut S,
     ) {
-        if self.one_record_in_step(side, segment, payload, sink) {
+        if self.in_step(side, segment, payload, sink) {
             return;
         }
         let [one, other] = &self.sides;

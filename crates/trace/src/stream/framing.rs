@@ -121,6 +121,24 @@ impl Framer {
         self.fragments == 0 && self.mark_bytes == 0
     }
 
+    /// Whether it is in the last fragment of a record of which only the ends are kept.
+    pub(super) fn keeps_ends(&self) -> bool {
+        self.kept.fill() == Fill::Ends && self.last
+    }
+
+    /// Where only the ends are kept ([`Framer::keeps_ends`]), passes bytes that are none of them;
+    /// false, and nothing is done, if some may be.
+    #[inline(always)]
+    pub(super) fn pass(&mut self, bytes: usize, stamp: Stamp) -> bool {
+        let inside = self.left as usize >= bytes + TAIL_BYTES;
+        if inside {
+            self.left -= bytes as u32;
+            self.passed += bytes as u32;
+            self.seen = stamp;
+        }
+        inside
+    }
+
     /// Takes captured bytes, the next of the stream.
     #[inline(always)]
     pub(super) fn bytes<S: Sink>(&mut self, bytes: &[u8], stamp: Stamp, scene: &mut Scene<'_, S>) {
@@ -179,8 +197,7 @@ impl Framer {
         self.left -= taken as u32;
         self.passed += taken as u32;
         self.seen = stamp;
-        let inside =
-            self.kept.fill() == Fill::Ends && self.last && self.left as usize >= TAIL_BYTES;
+        let inside = self.keeps_ends() && self.left as usize >= TAIL_BYTES;
         if !inside && !self.collect(now, scene) {
             self.lose_step(Anomaly::RecordMarkBad, scene);
             return behind;

@@ -11,7 +11,8 @@
 //! * `direction`: segments in the order of the capture to bytes in the order of the stream;
 //!   `holes` and `held` keep what came early, `patience` what must not come out before it;
 //!   `flight` sees windows and round trips.
-//! * `in_step`: the quick way of a segment that is one whole record, where nothing is amiss.
+//! * `in_step`: the quick ways of a segment that is one whole record, or within one, where nothing
+//!   is amiss.
 //! * `framing`: bytes to records, payloads passed by arithmetic; `record` keeps the one under way;
 //!   `belief` doubts it; `search` finds the next one behind a hole.
 //!
@@ -127,6 +128,12 @@ pub enum Keep {
 pub trait Sink {
     /// A message ended. Messages of one direction come in order.
     fn message(&mut self, message: &Message<'_>);
+    /// The same for a whole record that lies in one segment of a connection in which nothing is
+    /// amiss: nearly all are, so this may be compiled into the way there.
+    #[inline(always)]
+    fn message_in_step(&mut self, message: &Message<'_>) {
+        self.message(message);
+    }
     /// Asked once for a message longer than its head: what of it is wanted. `head` holds at least
     /// the first [`HEAD_BYTES`] of the message.
     fn keep(&mut self, connection: u32, from: &Endpoint, to: &Endpoint, head: &[u8]) -> Keep;

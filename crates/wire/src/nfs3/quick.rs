@@ -46,14 +46,33 @@ pub struct QuickReply<'a> {
     pub committed: Option<Stability>,
     /// The object that a LOOKUP found.
     pub file_handle: Option<&'a [u8]>,
-    /// `ftype3` and size of the object (LOOKUP: of the one that was found).
-    pub attributes: Option<(u32, u64)>,
+    /// Attributes of the object (LOOKUP: of the one that was found).
+    pub attributes: Option<QuickAttributes>,
+}
+
+/// What is looked at of a `fattr3`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QuickAttributes {
+    /// `ftype3`.
+    pub file_type: u32,
+    /// Size, bytes.
+    pub size_bytes: u64,
+    /// File system.
+    pub fsid: u64,
+    /// File number within the file system.
+    pub file_id: u64,
 }
 
 #[inline(always)]
 fn word(body: &[u8], at: usize) -> Option<u32> {
     let word = body.get(at..)?.first_chunk()?;
     Some(u32::from_be_bytes(*word))
+}
+
+#[inline(always)]
+fn double(body: &[u8], at: usize) -> Option<u64> {
+    let double = body.get(at..)?.first_chunk()?;
+    Some(u64::from_be_bytes(*double))
 }
 
 /// End of the `opaque<limit>` at `at`, padding included.
@@ -81,9 +100,9 @@ fn opaque(body: &[u8], at: usize, limit: u32) -> Option<(&[u8], usize)> {
     Some((bytes, at + 4 + length + padding(length)))
 }
 
-/// Type and size in the `post_op_attr` at `at`, and its end.
+/// The `post_op_attr` at `at`, and its end.
 #[inline(always)]
-fn post_op(body: &[u8], at: usize) -> Option<(Option<(u32, u64)>, usize)> {
+fn post_op(body: &[u8], at: usize) -> Option<(Option<QuickAttributes>, usize)> {
     match word(body, at)? {
         0 => Some((None, at + 4)),
         1 => Some((Some(attributes(body, at + 4)?), at + 4 + FATTR3_BYTES)),
@@ -91,11 +110,16 @@ fn post_op(body: &[u8], at: usize) -> Option<(Option<(u32, u64)>, usize)> {
     }
 }
 
-/// Type and size of the `fattr3` at `at`.
+/// The `fattr3` at `at`.
 #[inline(always)]
-fn attributes(body: &[u8], at: usize) -> Option<(u32, u64)> {
-    let size = body.get(at + 20..)?.first_chunk()?;
-    Some((word(body, at)?, u64::from_be_bytes(*size)))
+fn attributes(body: &[u8], at: usize) -> Option<QuickAttributes> {
+    let bytes = body.get(at..)?.first_chunk::<FATTR3_BYTES>()?;
+    Some(QuickAttributes {
+        file_type: word(bytes, 0)?,
+        size_bytes: double(bytes, 20)?,
+        fsid: double(bytes, 44)?,
+        file_id: double(bytes, 52)?,
+    })
 }
 
 #[inline(always)]
@@ -125,8 +149,7 @@ pub fn call(procedure: u32, body: &[u8]) -> Option<QuickCall<'_>> {
             end
         }
         READ | COMMIT | WRITE => {
-            let offset = body.get(at..)?.first_chunk()?;
-            call.extent = Some((u64::from_be_bytes(*offset), word(body, at + 8)?));
+            call.extent = Some((double(body, at)?, word(body, at + 8)?));
             match procedure {
                 WRITE => {
                     // Offset, count, stable_how, data.
@@ -265,7 +288,12 @@ mod tests {
                 eof: results.eof == Some(true),
                 committed: results.committed,
                 file_handle: results.file_handle,
-                attributes: attributes.map(|it| (it.file_type.unwrap(), it.size_bytes.unwrap())),
+                attributes: attributes.map(|it| QuickAttributes {
+                    file_type: it.file_type.unwrap(),
+                    size_bytes: it.size_bytes.unwrap(),
+                    fsid: it.fsid.unwrap(),
+                    file_id: it.file_id.unwrap(),
+                }),
             };
             assert_eq!(quick, expected);
         }
@@ -330,11 +358,18 @@ mod tests {
         let ok = QuickReply::default();
         let mut words = [0; 22];
         (words[1], words[6], words[7]) = (2, 1, 5);
-        let with_size = QuickReply {
-            attributes: Some((2, 1 << 32 | 5)),
+        (words[12], words[13], words[14], words[15]) = (3, 4, 6, 7);
+        let directory = QuickAttributes {
+            file_type: 2,
+            size_bytes: 1 << 32 | 5,
+            fsid: 3 << 32 | 4,
+            file_id: 6 << 32 | 7,
+        };
+        let with_attributes = QuickReply {
+            attributes: Some(directory),
             ..ok
         };
-        assert_eq!(reply(GETATTR, &of(&words)), Some(with_size));
+        assert_eq!(reply(GETATTR, &of(&words)), Some(with_attributes));
         let stale = QuickReply { status: 70, ..ok };
         assert_eq!(reply(GETATTR, &of(&[70])), Some(stale));
         let mut read = vec![0, 1];
@@ -343,7 +378,7 @@ mod tests {
         let five = QuickReply {
             data_bytes: 5,
             eof: true,
-            attributes: Some((0, 0)),
+            attributes: Some(QuickAttributes::default()),
             ..ok
         };
         assert_eq!(reply(READ, &of(&read)), Some(five));
@@ -352,7 +387,7 @@ mod tests {
         write.extend([4096, 2, 1, 2]);
         let safe = QuickReply {
             committed: Some(Stability::FileSync),
-            attributes: Some((0, 0)),
+            attributes: Some(QuickAttributes::default()),
             ..ok
         };
         assert_eq!(reply(WRITE, &of(&write)), Some(safe));

@@ -114,11 +114,11 @@ pub struct AuthSys<'a> {
     gids: &'a [u8],
 }
 
-/// Big-endian words.
+/// The big-endian word at this place. (Written out where words are taken: neither loops nor
+/// closures over arrays are sure to be unrolled.)
 #[inline(always)]
-fn words_of<const BYTES: usize, const WORDS: usize>(bytes: &[u8; BYTES]) -> [u32; WORDS] {
-    let (words, _) = bytes.as_chunks::<4>();
-    std::array::from_fn(|at| words.get(at).map_or(0, |word| u32::from_be_bytes(*word)))
+pub(super) fn word<const BYTES: usize>(bytes: &[u8; BYTES], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
 impl<'a> AuthSys<'a> {
@@ -146,12 +146,12 @@ impl<'a> AuthSys<'a> {
     #[inline(always)]
     pub(super) fn of_plain(body: &'a [u8]) -> Option<Self> {
         let (front, behind) = body.split_first_chunk::<8>()?;
-        let [stamp, name_bytes] = words_of(front);
+        let (stamp, name_bytes) = (word(front, 0), word(front, 4));
         let name_bytes = (name_bytes <= MAX_MACHINE_NAME_BYTES).then_some(name_bytes as usize)?;
         let machine_name = behind.get(..name_bytes)?;
         let behind = behind.get(name_bytes + padding(name_bytes)..)?;
         let (ids, gids) = behind.split_first_chunk::<12>()?;
-        let [uid, gid, count] = words_of(ids);
+        let [uid, gid, count] = [word(ids, 0), word(ids, 4), word(ids, 8)];
         let whole = count <= MAX_AUTH_SYS_GIDS && gids.len() == count as usize * 4;
         whole.then_some(AuthSys {
             stamp,

@@ -1,6 +1,6 @@
 //! `call_body` (RFC 5531 section 9): six fixed words, credential, verifier, arguments.
 
-use super::auth::{AUTH_SYS, AuthSys, Credential, OpaqueAuth};
+use super::auth::{AUTH_SYS, AuthSys, Credential, OpaqueAuth, word};
 use super::gss::Payload;
 use super::{CALL, RPC_VERSION};
 use crate::error::{Error, ErrorKind, Result};
@@ -50,17 +50,9 @@ impl<'a> Call<'a> {
     #[inline(always)]
     pub fn parse_plain(message: &'a [u8]) -> Option<Self> {
         let head: &[u8; PLAIN_FIXED_BYTES] = message.first_chunk()?;
-        let (words, _) = head.as_chunks::<4>();
-        let [
-            xid,
-            kind,
-            rpc_version,
-            program,
-            version,
-            procedure,
-            flavor,
-            length,
-        ] = std::array::from_fn(|at| words.get(at).map_or(0, |word| u32::from_be_bytes(*word)));
+        let [xid, kind, rpc_version] = [word(head, 0), word(head, 4), word(head, 8)];
+        let [program, version, procedure] = [word(head, 12), word(head, 16), word(head, 20)];
+        let [flavor, length] = [word(head, 24), word(head, 28)];
         let plain = (kind == CALL)
             & (rpc_version == RPC_VERSION)
             & (flavor == AUTH_SYS)
@@ -91,7 +83,8 @@ impl<'a> Call<'a> {
     fn parse_in_full(message: &'a [u8]) -> Result<Self> {
         let mut reader = Reader::new(message);
         let words: &[u8; CALL_FIXED_BYTES] = reader.array("rpc_msg.call_body")?;
-        let [xid, kind, rpc_version, program, version, procedure] = words_of(words);
+        let [xid, kind, rpc_version] = [word(words, 0), word(words, 4), word(words, 8)];
+        let [program, version, procedure] = [word(words, 12), word(words, 16), word(words, 20)];
         if kind != CALL {
             return Err(Error::new(
                 ErrorKind::BadValue { value: kind },
@@ -143,16 +136,6 @@ impl<'a> Call<'a> {
     pub fn is_tls_probe(&self) -> bool {
         self.procedure == 0 && self.credential == Some(Credential::Tls)
     }
-}
-
-#[inline(always)]
-fn words_of(bytes: &[u8; CALL_FIXED_BYTES]) -> [u32; 6] {
-    let (chunks, _) = bytes.as_chunks::<4>();
-    let mut words = [0; 6];
-    for (word, chunk) in words.iter_mut().zip(chunks) {
-        *word = u32::from_be_bytes(*chunk);
-    }
-    words
 }
 
 /// Appends a call header; the arguments follow. `credential` and `verifier` append themselves

@@ -288,3 +288,78 @@ fn a_compound_that_stopped_teaches_only_what_was_done() {
     assert_eq!(seen.calls[1].operations_done, 2);
     assert_eq!(seen.calls[1].outcome, crate::call::Outcome::Status(2));
 }
+
+fn numbers(capture: &Capture, handle: &[u8]) -> Option<(u64, u64)> {
+    let names = capture.calls.names();
+    let mut ids = (0..names.files() as u32).map(crate::call::FileId);
+    let id = ids.find(|id| names.file(*id).unwrap().handle == handle);
+    names.numbers(id.unwrap())
+}
+
+/// `fattr3` of a file with this number.
+fn numbered(file_id: u64) -> Xdr {
+    let mut made = fattr3(1);
+    made.0[52..60].copy_from_slice(&file_id.to_be_bytes());
+    made
+}
+
+#[test]
+fn attributes_tell_which_file_a_handle_is() {
+    for quick in [true, false] {
+        let mut capture = Capture::new();
+        if !quick {
+            capture.calls.leave_quick_way();
+        }
+        let get = |handle: &[u8]| Xdr::default().opaque(handle);
+        let got = |file_id| Xdr::default().word(0).raw(&numbered(file_id).0);
+        // The attributes of a LOOKUP are those of what it found, not of its directory.
+        let of_found = Xdr::default().word(0).opaque(b"file").word(1);
+        let of_found = of_found.raw(&numbered(1 << 63 | 5).0).word(0);
+        done(&mut capture, 3, at(ROOT, b"a"), of_found);
+        assert_eq!(numbers(&capture, b"file"), Some((1, 1 << 63 | 5)));
+        assert_eq!(numbers(&capture, ROOT), None);
+        done(&mut capture, 1, get(b"file"), got(1 << 63 | 5));
+        assert_eq!(numbers(&capture, b"file"), Some((1, 1 << 63 | 5)));
+        // A reply that says otherwise: nothing is believed any more.
+        done(&mut capture, 1, get(b"other"), got(8));
+        assert_eq!(numbers(&capture, b"other"), Some((1, 8)));
+        done(&mut capture, 1, get(b"other"), got(9));
+        done(&mut capture, 1, get(b"other"), got(8));
+        assert_eq!(numbers(&capture, b"other"), None);
+    }
+}
+
+#[test]
+fn attributes_in_compounds_are_those_of_the_current_file() {
+    let mut capture = Capture::new();
+    let none = Xdr::default;
+    let getattr = |file_id: u64| {
+        // type, fsid, fileid.
+        let mask = [1, 1 << 1 | 1 << 8 | 1 << 20];
+        let values = Xdr::default().word(1).long(3).long(4).long(file_id);
+        let called = Xdr::default().word(9).words(&mask);
+        let answered = Xdr::default().words(&[9, 0]).words(&mask).opaque(&values.0);
+        (called, answered)
+    };
+    let fsid = 3 ^ 4u64.rotate_left(32);
+    // As older clients open: the directory's attributes come last.
+    let operations = [
+        putfh(b"dir"),
+        operation(32, none()),
+        open(b"f"),
+        getfh(b"f"),
+        getattr(5),
+        operation(31, none()),
+        getattr(6),
+    ];
+    compound(&mut capture, &operations, 0);
+    assert_eq!(numbers(&capture, b"f"), Some((fsid, 5)));
+    assert_eq!(numbers(&capture, b"dir"), Some((fsid, 6)));
+    compound(&mut capture, &[putfh(b"g"), getattr(7)], 0);
+    assert_eq!(numbers(&capture, b"g"), Some((fsid, 7)));
+    // Two handles and nothing that teaches names: whose attributes these are is not told.
+    let operations = [putfh(b"h"), operation(32, none()), putfh(b"i"), getattr(8)];
+    compound(&mut capture, &operations, 0);
+    assert_eq!(numbers(&capture, b"h"), None);
+    assert_eq!(numbers(&capture, b"i"), None);
+}

@@ -67,10 +67,13 @@ impl Classes {
         let Some(path) = path else {
             return last;
         };
+        self.matching(path).unwrap_or(last - 1)
+    }
+
+    /// The class of the first pattern that a path matches.
+    pub fn matching(&self, path: &str) -> Option<u16> {
         let first = self.patterns.matches(path).into_iter().min();
-        first
-            .and_then(|pattern| self.classes.get(pattern).copied())
-            .unwrap_or(last - 1)
+        first.and_then(|pattern| self.classes.get(pattern).copied())
     }
 
     /// A class's name.

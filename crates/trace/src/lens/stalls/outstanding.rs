@@ -1,6 +1,7 @@
 //! Which calls are outstanding, without being misled by calls whose reply was lost.
 //!
 //! A ring by call number: a call takes its place when it is sent and leaves it when it is answered.
+//! It grows with what is outstanding, up to [`PLACES`].
 //! One that is passed over by [`PASSED_OVER`] replies of its server and is [`OLD_NS`] older than
 //! the last of them is taken for lost (by the network or the capture) and leaves too; a very slow
 //! call beside many quick ones looks the same, and is counted as outstanding for that long only.
@@ -11,6 +12,8 @@ const PASSED_OVER: u32 = 256;
 const OLD_NS: i64 = 200_000_000;
 /// Places: more calls than this behind the newest one, a call is taken for lost.
 const PLACES: usize = 1 << 16;
+/// Places that the ring begins with.
+const LEAST_PLACES: usize = 1 << 8;
 /// Places looked at for each reply: more than calls come, so that it never falls behind.
 const STEPS: usize = 4;
 
@@ -24,9 +27,19 @@ struct Place {
     pair: u32,
 }
 
+impl Place {
+    const FREE: Place = Place {
+        number: EMPTY,
+        sent_ns: 0,
+        replies: 0,
+        pair: 0,
+    };
+}
+
 /// The ring.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outstanding {
+    /// A power of two of them, or none.
     ring: Vec<Place>,
     oldest: u64,
     newest: u64,
@@ -38,16 +51,14 @@ impl Outstanding {
     #[inline(always)]
     pub fn sent(&mut self, number: u64, sent_ns: i64, pair: u32, replies: u32) -> Option<u32> {
         if self.ring.is_empty() {
-            let empty = Place {
-                number: EMPTY,
-                sent_ns: 0,
-                replies: 0,
-                pair: 0,
-            };
-            self.ring = vec![empty; PLACES];
+            self.ring = vec![Place::FREE; LEAST_PLACES];
             self.oldest = number;
         }
-        let place = &mut self.ring[number as usize % PLACES];
+        while self.ring.len() < PLACES && self.ring[self.place(number)].number != EMPTY {
+            self.grow();
+        }
+        let at = self.place(number);
+        let place = &mut self.ring[at];
         let gave_way = (place.number != EMPTY).then_some(place.pair);
         *place = Place {
             number,
@@ -59,10 +70,27 @@ impl Outstanding {
         gave_way
     }
 
+    #[inline(always)]
+    fn place(&self, number: u64) -> usize {
+        number as usize & self.ring.len().wrapping_sub(1)
+    }
+
+    /// Twice as many places, each call at that of its number.
+    #[cold]
+    fn grow(&mut self) {
+        let mut grown = vec![Place::FREE; 2 * self.ring.len()];
+        let mask = grown.len() - 1;
+        for place in self.ring.iter().filter(|place| place.number != EMPTY) {
+            grown[place.number as usize & mask] = *place;
+        }
+        self.ring = grown;
+    }
+
     /// A call was answered: whether it was still counted.
     #[inline(always)]
     pub fn answered(&mut self, number: u64) -> bool {
-        match self.ring.get_mut(number as usize % PLACES) {
+        let at = self.place(number);
+        match self.ring.get_mut(at) {
             Some(place) if place.number == number => {
                 place.number = EMPTY;
                 true
@@ -83,7 +111,8 @@ impl Outstanding {
             if self.oldest >= self.newest {
                 return None;
             }
-            let place = &mut self.ring[self.oldest as usize % PLACES];
+            let at = self.place(self.oldest);
+            let place = &mut self.ring[at];
             if place.number == self.oldest {
                 let (replies, last_ns) = server(place.pair);
                 let passed_over = replies.wrapping_sub(place.replies) >= PASSED_OVER;
@@ -117,6 +146,22 @@ mod tests {
         assert_eq!(outstanding.lost(|_| (PASSED_OVER - 1, i64::MAX)), None);
         assert_eq!(outstanding.lost(|_| (PASSED_OVER, OLD_NS)), Some(9));
         assert!(!outstanding.answered(5));
+    }
+
+    #[test]
+    fn calls_keep_their_place_while_the_ring_grows() {
+        let mut outstanding = Outstanding::default();
+        for number in 7..5000 {
+            assert_eq!(outstanding.sent(number, 0, number as u32, 0), None);
+            // Every third one stays.
+            assert!(number % 3 == 0 || outstanding.answered(number));
+        }
+        assert_eq!(outstanding.ring.len(), 8192);
+        let lost = |outstanding: &mut Outstanding| outstanding.lost(|_| (PASSED_OVER, OLD_NS));
+        assert_eq!(lost(&mut outstanding), Some(9));
+        for number in (12..4998).step_by(3) {
+            assert!(outstanding.answered(number) && !outstanding.answered(number));
+        }
     }
 
     #[test]

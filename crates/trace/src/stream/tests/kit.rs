@@ -208,6 +208,9 @@ pub(super) struct Wire {
     pub frame: u64,
     pub time_ns: i64,
     pub ip_id: u32,
+    /// Of segments with data. With `ACK`, as real ones have it, they may go the quick ways; none
+    /// has an acknowledgement, so the other side must not send.
+    pub data_flags: u8,
 }
 
 impl Wire {
@@ -226,6 +229,7 @@ impl Wire {
             window_scale: NO_SCALE,
             window: 1000,
             ip_id: self.ip_id,
+            flags: self.data_flags,
             ..Segment::default()
         }
     }

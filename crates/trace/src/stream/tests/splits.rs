@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 
 use super::kit::{CLIENT, Recorder, SERVER, Stream, Wire, call, reply, whole};
+use crate::block::ACK;
 use crate::stream::Anomaly;
 
 /// A packet to be sent: stretch of the stream, and whether its bytes are spoiled.
@@ -132,6 +133,7 @@ struct Expected {
 fn send(plan: &Plan, sink: Recorder) -> (Wire, Expected) {
     let mut wire = Wire {
         sink,
+        data_flags: ACK,
         ..Wire::default()
     };
     let sender = if plan.calls { CLIENT } else { SERVER };
@@ -208,6 +210,10 @@ proptest! {
     fn ends_are_kept_by_arithmetic(plan in plan()) {
         let (wire, expected) = send(&plan, Recorder { ends: true, ..Recorder::default() });
         let got = &wire.sink.messages;
+        // Who wants to know of segments is not given the quick ways.
+        let all = Recorder { ends: true, transport: true, ..Recorder::default() };
+        let (in_full, _) = send(&plan, all);
+        prop_assert_eq!(got, &in_full.sink.messages);
         prop_assert_eq!(got.len(), plan.stream.placed.len());
         for (got, placed) in got.iter().zip(&plan.stream.placed) {
             prop_assert!(got.complete);
@@ -246,7 +252,10 @@ fn one_byte_a_segment() {
 fn kept_whole_or_in_its_ends_as_the_sink_says() {
     for (ends, missing) in [(false, 0), (true, 100_000 + 40 - 2048 - 1024)] {
         let stream = Stream::of([call(1, 10), call(2, 100_000), call(3, 10)]);
-        let mut wire = Wire::default();
+        let mut wire = Wire {
+            data_flags: ACK,
+            ..Wire::default()
+        };
         wire.sink.ends = ends;
         wire.syn(CLIENT, 7);
         for (from, to) in stream.cut_every(1448) {
