@@ -77,7 +77,31 @@ def test_the_table_is_that_of_published_results(capsys: pytest.CaptureFixture[st
     assert any("really touched by READ and WRITE" in line for line in lines)
     assert any("Little's law" in line and "it holds" in line for line in lines)
     assert any("sums to 99" in line for line in lines)
+    at = next(n for n, line in enumerate(lines) if line.startswith("operation "))
+    quantiles = ["mean", "ms", "p50", "p90", "p99", "p99.9"]
+    assert lines[at].split() == ["operation", "share", "answered", *quantiles, "unexpected"]
+    lookup = lines[at + 1].split()
+    assert lookup[0] == "LOOKUP"
+    p50, p90, p99, p999 = (float(cell) for cell in lookup[4:8])
+    assert 0 < p50 <= p90 <= p99 <= p999
+    assert "[1/2] 200 ops/s: file set, " in said.err
     assert "[2/2] 400 ops/s: measure" in said.err
+
+
+def test_the_generators_limit_is_never_taken_for_the_servers(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """20 million a second: no machine's one thread does that, and the null store does nothing."""
+    absurd = ["null", "--load", "20000k", "--outstanding", "4096", *SMALL]
+    said = nfslab(capsys, "sfs", *absurd)
+    assert said.code == 1
+    (row,) = [line for line in said.out.splitlines() if "INVALID" in line]
+    assert re.search(r"INVALID: .*generator_(cpu|late|queue)", row)
+    assert "peak" not in row
+    assert "20,000,000 ops/s does not count: " in said.out
+    assert "1 of 1 points do not count" in said.err
+    found = nfslab(capsys, "sfs", *absurd, "--json")
+    assert json.loads(found.out)["curve"]["peak"] is None
 
 
 def test_every_call_in_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,6 +127,10 @@ def test_a_server_that_is_gone_fails_its_points_and_the_rest_goes_on(
     assert result["curve"]["peak"] is None
     table = nfslab(capsys, "sfs", *gone, "--load", "100", *SMALL)
     assert "failed (io)" in table.out
+    search = nfslab(capsys, "sfs", *gone, "--find", "mean<1ms", *SMALL)
+    assert search.code == 1
+    assert "the search cannot go on" in search.err
+    assert "fix: Check address, export and the options port and mountport" in search.err
 
 
 def test_a_read_only_export_is_said(capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,7 +32,7 @@ def test_loads(text: str, found: list[float]) -> None:
         ("300..100:50", "goes down"),
         ("1..100000:1", "100000 points"),
         ("100..200:0", "above 0"),
-        ("100..200", "no load"),
+        ("100..200", "no range"),
     ],
 )
 def test_what_is_no_ladder(text: str, complaint: str) -> None:

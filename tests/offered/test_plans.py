@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -57,6 +59,21 @@ def test_what_is_no_mix() -> None:
         mix_of("mine", {"mix": {}, "file_set": {}, "point": {"warmup": 3}})
 
 
+def test_the_mix_of_the_document_is_taken() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "load.md").read_text()
+    (block,) = re.findall(r"```toml\n(\[workload\.mix_table.*?)```", text, re.DOTALL)
+    tables = tomllib.loads(block)["workload"]["mix_table"]
+    beside = {"title": "t", "stability": "file_sync", "append_share": 0.1,
+              "lookup_missing_share": 0.1}  # fmt: skip
+    shares = {"accessed_share": 0.5, "files_per_directory": 10, "growth_share": 0.1,
+              "symlinks_share": 0.1}  # fmt: skip
+    whole = tables | beside | {"file_set": tables["file_set"] | shares}
+    for content in (tables, whole):
+        point = Point(HERE, mix_of("own", content), Load(100), 1, 1)
+        described = CoreLoad(json.dumps(point.plan())).plan()
+        assert described["bytes"] == pytest.approx(100 * 2**20, rel=0.02)
+
+
 def test_sources() -> None:
     mix = read_mix("sfs3")
     for source, address in (("[::1]:/a", "::1"), ("localhost:/a b", "127.0.0.1")):
@@ -69,3 +86,18 @@ def test_sources() -> None:
 
 def test_every_shipped_mix_says_its_times() -> None:
     assert all(read_mix(name).measure_s for name in shipped_mixes())
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("filer:/a", ("filer:/a", "rsize=1k")),
+        ("filer:/a,port=5", ("filer:/a", "rsize=1k,port=5")),
+        ("[::1]:/a/b,noac,mountport=7", ("[::1]:/a/b", "rsize=1k,noac,mountport=7")),
+        ("filer:/vol 1,Jan", ("filer:/vol 1,Jan", "rsize=1k")),
+        ("filer:/a,", ("filer:/a,", "rsize=1k")),
+    ],
+)
+def test_a_target_may_have_options_of_its_own(target: str, expected: tuple[str, str]) -> None:
+    found = Mounted.of(target, "rsize=1k")
+    assert (found.source, found.options) == expected

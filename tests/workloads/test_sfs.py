@@ -7,9 +7,12 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from nfslab.errors import RunFailed
 from nfslab.machine.nfs_export import NfsExport
+from nfslab.report.offered_operations import read_run, together
+from nfslab.targets.base import Place
 from nfslab.targets.nfs import NfsParameters, NfsTarget
 from nfslab.workloads.base import Outcome
 from nfslab.workloads.sfs import FACT, SfsParameters, SfsWorkload, point_checks, point_metrics
@@ -62,11 +65,75 @@ def test_a_run_is_its_point(scratch: Path) -> None:
     assert end - begin == 500_000_000, "the warm-up and the window"
 
 
+@pytest.mark.parametrize("generators", [1, 2])
+def test_reports_read_the_quantiles_that_the_point_had(scratch: Path, generators: int) -> None:
+    outcome, run = run_sfs(scratch, mix="laddis", files=200, generators=generators)
+    point = json.loads((run.context.folder / "logs" / "sfs.json").read_text())
+    (run.context.folder / "samples").mkdir()
+    for name in ("operations", "histograms"):
+        path = run.context.folder / "samples" / f"{name}.parquet"
+        pq.write_table(outcome.samples[name], path)
+    read = {one.operation: one for one in together([read_run(run.context.folder)])}
+    assert len(read) == len(point["operations"]) > 8
+    for row in point["operations"]:
+        response, found = row["response"], read[row["operation"]].response_ms
+        assert read[row["operation"]].answered == row["answered"]
+        if row["answered"]:
+            names = {"p50": "p50_ns", "p90": "p90_ns", "p99": "p99_ns", "p99.9": "p999_ns"}
+            expected = {name: response[key] / 1e6 for name, key in names.items()}
+            assert {name: found[name] for name in names} == expected
+            assert found["mean"] == pytest.approx(response["mean_ns"] / 1e6)
+
+
+def test_several_generator_processes_are_one_run(scratch: Path) -> None:
+    outcome, run = run_sfs(scratch, mix="laddis", files=200, generators=2)
+    point = json.loads((run.context.folder / "logs" / "sfs.json").read_text())
+    assert len({one["pid"] for one in point["processes"]}) == 2
+    counts = outcome.samples["histograms"].to_pandas().groupby("phase")["count"].sum()
+    assert counts["nfs_operations"] == point["answered"]
+    series = outcome.samples["series"].to_pydict()
+    assert sum(series["operations"]) == sum(row["ended"] for row in point["operations"])
+
+
 def test_a_mix_of_the_experiment_file_on_a_null_store(scratch: Path) -> None:
     table = {"mix": {"GETATTR": 1}, "file_set": {"file_sizes_bytes": {"4096": 1}}}
     outcome, run = run_sfs(scratch, store="null", mix_table=table)
     assert "--calibration" in run.context.commands[0]
     assert outcome.samples["operations"].column("operation").to_pylist() == ["GETATTR"]
+    assert any("the mix sums to 1, not to 100" in note for note in run.context.notes), "said"
+    assert outcome.samples["operations"].column("share").to_pylist() == [1.0], "normalised"
+
+
+def test_two_mounts_share_one_load(scratch: Path) -> None:
+    work = workload(
+        data="one", data_2="other", files=200, warm_up="0.1s", duration="0.4s", arrivals="uniform",
+    )  # fmt: skip
+    assert work.estimate_bytes().keys() == {"data", "data_2"}
+    targets = {
+        role: NfsTarget(name, NfsParameters(client="none", directory=str(scratch), store="memory"))
+        for role, name in (("data", "one"), ("data_2", "other"))
+    }
+    with run_of(work, scratch, name=f"sfs-{uuid.uuid4().hex[:8]}", places={}) as run:
+        run.context.facts[FACT] = {}
+        up: dict[str, Place] = {}
+        try:
+            for role, target in targets.items():
+                place = up[role] = run.context.places[role] = target.up(run.context.resources)
+                run.context.facts[FACT][target.name] = target.sources(place)[FACT]
+            work.prepare(run.context)
+            work.measure(run.context)
+        finally:
+            for role, place in up.items():
+                targets[role].down(place)
+        point = json.loads((run.context.folder / "logs" / "sfs.json").read_text())
+    assert [mount["files_found"] for mount in point["mounts"]] == [100, 100], "half the set each"
+    first, second = (mount["calls"] for mount in point["mounts"])
+    # An even load, evenly spread: but for what a late thread sends no more at the very end.
+    assert first + second > 100
+    assert min(first, second) > 0.4 * (first + second)
+    assert len({mount["options"] for mount in point["mounts"]}) == 2, "two servers"
+    ports = {text for text in run.context.commands[0] if "port=" in text}
+    assert len(ports) == 2, "each has its own"
 
 
 def test_a_target_that_is_mounted_is_refused(scratch: Path) -> None:
@@ -79,17 +146,17 @@ def test_a_target_that_is_mounted_is_refused(scratch: Path) -> None:
 def test_every_option_reaches_the_command() -> None:
     given = workload(
         mode="closed", clients=5, processes=4, think="constant", warm_up="1s", duration="2s",
-        cool_down="3s", threads=2, bytes_per_op="64k", verify_share=0.5, seed=9,
+        cool_down="3s", threads=2, generators=3, bytes_per_op="64k", verify_share=0.5, seed=9,
     )  # fmt: skip
-    argv = given.arguments(EXPORT, "sfs3", 1)
+    argv = given.arguments([EXPORT], "sfs3", 1)
     text = " ".join(argv[2:])
     assert text == (
-        "nfslab sfs 127.0.0.1:/export --json --mix sfs3 -o port=5,mountport=5,rsize=16384 "
+        "nfslab sfs 127.0.0.1:/export,port=5,mountport=5,rsize=16384 --json --mix sfs3 "
         "--load 300 --mode closed --clients 5 --processes 4 --think constant --warm-up 1s "
-        "--time 2s --cool-down 3s --threads 2 --verify 0.5 --seed 9 --repetition 1 "
+        "--time 2s --cool-down 3s --threads 2 --generators 3 --verify 0.5 --seed 9 --repetition 1 "
         "--bytes-per-op 65536"
     )
-    opened = workload(arrivals="uniform", outstanding=7, files=3).arguments(EXPORT, "m", 4)
+    opened = workload(arrivals="uniform", outstanding=7, files=3).arguments([EXPORT], "m", 4)
     assert "--arrivals uniform --outstanding 7" in " ".join(opened)
     assert " ".join(opened).endswith("--seed 1 --repetition 4 --files 3")
 
@@ -108,7 +175,9 @@ def test_the_set_grows_with_the_offered_load_and_nothing_else() -> None:
 
 def point(**changed: Any) -> dict[str, Any]:
     whole: dict[str, Any] = {
-        "valid": True, "reasons": [], "threads": [{"cpu_share": 0.5}], "late": {"p99_ns": 9},
+        "valid": True, "reasons": [], "plan": {"load": {"mode": "open"}}, "arrivals": 300,
+        "window_start_ns": 10**9, "window_end_ns": 4 * 10**9,
+        "threads": [{"cpu_share": 0.5}], "late": {"p99_ns": 9},
         "verified_bytes": 1, "achieved_ops_per_s": 97.0, "offered_ops_per_s": 100.0,
         "outstanding_mean": 2.0, "response": {"mean_ns": 2e6, "p99_ns": 7_000_000},
         "operations": [],
@@ -124,6 +193,18 @@ def test_a_point_that_does_not_count_fails_the_run() -> None:
     assert (check.verdict, check.message) == ("violation", "thread 0 used 97 % of a core")
     metrics = point_metrics(point())
     assert (metrics["saturated"].value, metrics["response_p99_ms"].value) == (1.0, 7.0)
+
+
+def test_metrics_have_what_arrived_of_an_open_load() -> None:
+    def values(**changed: Any) -> tuple[float, float | None]:
+        metrics = point_metrics(point(**changed))
+        arrived = metrics.get("arrived_ops_per_s")
+        return metrics["saturated"].value, None if arrived is None else arrived.value
+
+    # 97 a second were achieved of 100 offered.
+    assert values() == (1.0, 100.0)
+    assert values(arrivals=291) == (0.0, 97.0)
+    assert values(arrivals=291, plan={"load": {"mode": "closed"}}) == (1.0, None)
 
 
 @pytest.mark.parametrize(

@@ -181,7 +181,7 @@ impl Plan {
         let (field, count) = match &self.load {
             LoadPlan::Open {
                 outstanding_max, ..
-            } => ("load.outstanding_max", *outstanding_max),
+            } => ("load.outstanding_max", *outstanding_max / self.part.of),
             LoadPlan::Closed {
                 clients, processes, ..
             } => (
@@ -190,7 +190,13 @@ impl Plan {
             ),
         };
         if count < threads || count > MAX_OUTSTANDING {
-            let why = format!("every thread needs one at least, {MAX_OUTSTANDING} are the most");
+            let why = match self.part.of {
+                1 => format!("every thread needs one at least, {MAX_OUTSTANDING} are the most"),
+                parts => format!(
+                    "every thread of {parts} processes needs one at least, {MAX_OUTSTANDING} are \
+                     the most of a process"
+                ),
+            };
             return Err(LoadError::plan(
                 field,
                 count,

@@ -21,6 +21,9 @@ pub enum LoadError {
         /// What would be right.
         fix: String,
     },
+    /// A plan that is no plan.
+    #[error("{0}")]
+    Json(String),
     /// A server could not be mounted.
     #[error("{server}: {source}")]
     Connect {
@@ -102,7 +105,7 @@ impl LoadError {
     /// Stable word for programs.
     pub fn kind(&self) -> &'static str {
         match (self, self.errno()) {
-            (LoadError::Plan { .. }, _) => "config",
+            (LoadError::Plan { .. } | LoadError::Json(_), _) => "config",
             (LoadError::FileSet { .. }, _) => "file_set",
             (LoadError::Silent { .. }, _) => "silent",
             (LoadError::Cancelled, _) => "cancelled",
@@ -121,6 +124,7 @@ impl LoadError {
     pub fn what(&self) -> String {
         match self {
             LoadError::Plan { field, value, .. } => format!("load plan: {field} = {value}"),
+            LoadError::Json(_) => "the load plan cannot be read".to_owned(),
             LoadError::Connect { server, .. } => format!("{server} cannot be mounted"),
             LoadError::Call { server, doing, .. } => format!("{server}: {doing} failed"),
             LoadError::FileSet { server, .. } => format!("{server}: the file set does not fit"),
@@ -135,6 +139,7 @@ impl LoadError {
     pub fn why(&self) -> String {
         match self {
             LoadError::Plan { why, .. } | LoadError::FileSet { why, .. } => why.clone(),
+            LoadError::Json(why) => why.clone(),
             LoadError::Connect { source, .. } => source.to_string(),
             LoadError::Call { source, .. } => match self.kind() {
                 "read_only" => format!("the export is read-only ({source})"),
@@ -156,6 +161,9 @@ impl LoadError {
     pub fn fix(&self) -> String {
         let text = match self {
             LoadError::Plan { fix, .. } | LoadError::FileSet { fix, .. } => return fix.clone(),
+            LoadError::Json(_) => {
+                "Give the fields that docs/load.md lists, as the shipped mixes do."
+            }
             LoadError::Connect { .. } => {
                 "Check address, export and the options port and mountport (or the portmapper)."
             }

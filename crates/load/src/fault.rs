@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use client::CallError;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use wire::nfs3::nfsstat3;
 use wire::rpc::ReplyStatus;
 
@@ -76,10 +76,10 @@ impl std::fmt::Display for Fault {
 }
 
 /// A kind and how often it came, for the report.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultCount {
     /// The procedure.
-    pub operation: &'static str,
+    pub operation: Operation,
     /// Status or what was wrong.
     pub what: String,
     /// How often.
@@ -125,27 +125,48 @@ impl Faults {
         self.total
     }
 
-    /// Adds another thread's.
-    pub fn merge(&mut self, other: Self) {
-        for (kind, count) in other.counts {
-            *self.counts.entry(kind).or_default() += count;
-        }
-        self.total += other.total;
-        self.first = match (self.first.take(), other.first) {
-            (Some(mine), Some(theirs)) => Some(if theirs.0 < mine.0 { theirs } else { mine }),
-            (mine, theirs) => mine.or(theirs),
-        };
-    }
-
-    /// All kinds, by operation.
-    pub fn list(&self) -> Vec<FaultCount> {
+    /// All of them in words, as threads' and processes' are added up.
+    pub fn into_sums(self) -> FaultSums {
         let count = |((operation, fault), count): (&(Operation, Fault), &u64)| FaultCount {
-            operation: operation.name(),
+            operation: *operation,
             what: fault.to_string(),
             count: *count,
             unsupported: fault.is_unsupported(),
         };
-        self.counts.iter().map(count).collect()
+        FaultSums {
+            kinds: self.counts.iter().map(count).collect(),
+            first: self.first,
+        }
+    }
+}
+
+/// What several threads, or processes, met.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FaultSums {
+    /// One of each kind; at most [`MAX_KINDS`] of a thread.
+    pub kinds: Vec<FaultCount>,
+    /// When the first was met, and what it was.
+    first: Option<(u64, String)>,
+}
+
+impl FaultSums {
+    /// Adds another's.
+    pub fn add(&mut self, other: Self) {
+        for kind in other.kinds {
+            let same = |mine: &&mut FaultCount| {
+                (mine.operation, &mine.what) == (kind.operation, &kind.what)
+            };
+            match self.kinds.iter_mut().find(same) {
+                Some(mine) => mine.count += kind.count,
+                None => self.kinds.push(kind),
+            }
+        }
+        self.kinds
+            .sort_by(|one, other| (one.operation, &one.what).cmp(&(other.operation, &other.what)));
+        self.first = match (self.first.take(), other.first) {
+            (Some(mine), Some(theirs)) => Some(if theirs.0 < mine.0 { theirs } else { mine }),
+            (mine, theirs) => mine.or(theirs),
+        };
     }
 
     /// The first that was met, in words.

@@ -25,7 +25,7 @@ pub const NOT_DRAWN_SHARE: f64 = 0.01;
 pub struct Reason {
     /// Stable word: `unexpected`, `unsupported`, `server_gone`, `server_restarted`, `stopped`,
     /// `unanswered`, `nothing_answered`, `generator_late`, `generator_cpu`, `generator_queue`,
-    /// `not_drawn`, `accounting`.
+    /// `not_drawn`, `generator_process`, `accounting`.
     pub kind: &'static str,
     /// The same in a sentence, with its figures.
     pub text: String,
@@ -33,9 +33,22 @@ pub struct Reason {
 
 /// All reasons against a report; none if its figures are the server's.
 pub fn reasons(report: &Report) -> Vec<Reason> {
+    let mut all = of_answers(report);
+    all.extend(of_generator(report));
+    all
+}
+
+/// Those for which the server's answers, or their absence, are the cause.
+pub(crate) fn of_answers(report: &Report) -> Vec<Reason> {
+    let mut all = Vec::new();
+    answers(report, &mut |kind, text| all.push(Reason { kind, text }));
+    all
+}
+
+/// Those for which the generator is: one process, or all of them together.
+pub(crate) fn of_generator(report: &Report) -> Vec<Reason> {
     let mut all = Vec::new();
     let mut add = |kind, text| all.push(Reason { kind, text });
-    answers(report, &mut add);
     generator(report, &mut add);
     if report.little.residual_ns != 0 {
         let text = format!(
@@ -48,11 +61,22 @@ pub fn reasons(report: &Report) -> Vec<Reason> {
     all
 }
 
+/// Who went away: by name if there are several.
+fn gone(report: &Report) -> String {
+    let silent = report.mounts.iter().filter(|mount| mount.silent);
+    let silent: Vec<&str> = silent.map(|mount| mount.server.as_str()).collect();
+    match report.mounts.len() {
+        1 => "the server".to_owned(),
+        _ => silent.join(" and "),
+    }
+}
+
 fn answers(report: &Report, add: &mut impl FnMut(&'static str, String)) {
     match report.ended {
         "silent" => {
             let text = format!(
-                "the server answered nothing for {} s and counts as gone",
+                "{} answered nothing for {} s and counts as gone",
+                gone(report),
                 report.plan.silence_limit_s
             );
             add("server_gone", text);

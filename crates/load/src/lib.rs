@@ -5,6 +5,7 @@
 //!
 //! Flow: [`Plan`] (JSON) → [`plan::Checked`] → [`prepare()`]: the file set is made, extended or
 //! found → [`run`]: threads, each with an engine, its own files and its own meter → [`Report`].
+//! Of several processes: [`run_part`] in each → [`Sums`] → [`merge`] → [`Report`].
 //!
 //! Decisions:
 //! * Latency is from the *planned* instant: what waits for a slot has waited, and what could not
@@ -32,6 +33,7 @@ pub mod progress;
 pub mod report;
 mod run;
 mod source;
+mod sums;
 mod targets;
 pub mod weights;
 mod worker;
@@ -42,4 +44,5 @@ pub use plan::{Checked, Plan, SCHEMA};
 pub use prepare::{Prepared, prepare};
 pub use progress::{Observer, Progress};
 pub use report::Report;
-pub use run::{Records, run};
+pub use run::{Records, run, run_part};
+pub use sums::{Lost, Sums, merge};

@@ -7,6 +7,7 @@
 //! in whole nanoseconds, or something was lost.
 
 use measure::{HistogramError, LatencyHistogram, Series};
+use serde::{Deserialize, Serialize};
 
 use crate::exchange::Moved;
 use crate::fault::Faults;
@@ -14,7 +15,7 @@ use crate::operation::{OPERATIONS, Operation};
 use crate::targets::Call;
 
 /// When a point begins, is measured, and ends; nanoseconds of the monotonic clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Times {
     pub start_ns: u64,
     pub window_start_ns: u64,
@@ -34,8 +35,28 @@ impl Times {
     }
 }
 
+/// How a thread's loop ended; the worst of several is the whole's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) enum Ending {
+    Complete,
+    Stopped,
+    /// Nothing was answered for too long.
+    Silent,
+}
+
+impl Ending {
+    /// As reports say it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Ending::Complete => "complete",
+            Ending::Stopped => "stopped",
+            Ending::Silent => "silent",
+        }
+    }
+}
+
 /// Figures of one operation.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct OperationFigures {
     /// Calls made, the whole time.
     pub calls: u64,
@@ -49,7 +70,7 @@ pub(crate) struct OperationFigures {
 }
 
 /// The number in the system, and Little's sums.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Population {
     pub level: u64,
     since_ns: u64,

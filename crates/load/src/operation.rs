@@ -1,5 +1,6 @@
 //! The procedures that a mix may hold, and how they stand in tables.
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use wire::nfs3::procedure;
 
 /// Places of a table by operation: the procedures' numbers (RFC 1813 section 3.3).
@@ -67,6 +68,27 @@ impl Operation {
     pub fn names() -> String {
         let names: Vec<&str> = Self::ALL.iter().map(|operation| operation.name()).collect();
         names.join(", ")
+    }
+}
+
+impl std::fmt::Display for Operation {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(self.name())
+    }
+}
+
+/// As its name.
+impl Serialize for Operation {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Operation {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let unknown = || serde::de::Error::custom(format!("no operation: {name}"));
+        Self::parse(&name).ok_or_else(unknown)
     }
 }
 

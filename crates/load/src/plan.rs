@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::LoadError;
 use crate::layout::Layout;
 use crate::operation::Operation;
+use crate::source::Share;
 use crate::weights::Weights;
 
 /// Version of the plan and of the report.
@@ -169,7 +170,7 @@ pub enum LoadPlan {
         /// How arrivals are spaced.
         #[serde(default)]
         arrivals: Arrivals,
-        /// Operations under way at once, all threads of this process together.
+        /// Operations under way at once, all threads and parts together.
         outstanding_max: u32,
     },
     /// Processes that each wait for their answer.
@@ -297,17 +298,60 @@ impl Checked {
         let servers = u32::try_from(self.plan.servers.len()).unwrap_or(1).max(1);
         self.plan.threads / servers * self.plan.part.of
     }
+
+    /// Whether a file or scratch name is for a thread of this part.
+    pub(crate) fn owns(&self, number: u64) -> bool {
+        let all = self.workers_of_server();
+        let here = all / self.plan.part.of.max(1);
+        let first = here * self.plan.part.index;
+        (first..first + here).contains(&self.layout.owner(number, all))
+    }
+
+    /// Offered load of this part: closed processes cannot be split, so parts may differ by one.
+    pub(crate) fn offered_here_ops_per_s(&self) -> f64 {
+        let part = self.plan.part;
+        let rate = self.plan.load.rate_ops_per_s();
+        match &self.plan.load {
+            LoadPlan::Open { .. } => rate / f64::from(part.of),
+            LoadPlan::Closed {
+                clients, processes, ..
+            } => {
+                let all = clients.saturating_mul(*processes);
+                let mine = |thread| self.share(thread).part(all);
+                let here: u32 = (0..self.plan.threads).map(mine).sum();
+                rate * f64::from(here) / f64::from(all.max(1))
+            }
+        }
+    }
+
+    /// A thread among those of all parts.
+    pub(crate) fn share(&self, thread: u32) -> Share {
+        Share {
+            index: self.plan.part.index * self.plan.threads + thread,
+            of: self.plan.part.of * self.plan.threads,
+        }
+    }
+
+    /// Operations under way at once in one thread.
+    pub(crate) fn outstanding_of(&self, thread: u32) -> u32 {
+        let all = match &self.plan.load {
+            LoadPlan::Open {
+                outstanding_max, ..
+            } => *outstanding_max,
+            LoadPlan::Closed {
+                clients, processes, ..
+            } => clients.saturating_mul(*processes),
+        };
+        self.share(thread).part(all)
+    }
 }
 
 impl Plan {
     /// Reads JSON.
     ///
     /// # Errors
-    /// [`LoadError::Plan`] with the place.
+    /// [`LoadError::Json`] with the place.
     pub fn from_json(text: &str) -> Result<Self, LoadError> {
-        serde_json::from_str(text).map_err(|error| {
-            let fix = "Give JSON with the fields that docs/load.md lists.";
-            LoadError::plan("plan", "?", error.to_string(), fix)
-        })
+        serde_json::from_str(text).map_err(|error| LoadError::Json(error.to_string()))
     }
 }

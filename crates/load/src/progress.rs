@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::error::LoadError;
+
 /// Shortest time between two looks of an observer.
 pub const TICK_NS: u64 = 100_000_000;
 
@@ -45,6 +47,15 @@ pub enum Progress {
 pub trait Observer {
     /// Told how far it is, several times a second; false stops it.
     fn tick(&mut self, progress: &Progress) -> bool;
+
+    /// Asked once everything is connected: when the load is to begin, ns of the monotonic clock
+    /// (`None`: soon). So several processes begin together.
+    ///
+    /// # Errors
+    /// Any: the point is not begun.
+    fn begin(&mut self) -> Result<Option<u64>, LoadError> {
+        Ok(None)
+    }
 }
 
 /// An observer that never stops anything.

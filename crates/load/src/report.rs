@@ -1,15 +1,16 @@
 //! What a point gave. Field names are the contract; docs/load.md tells them one by one.
 
 use measure::{HistogramError, HistogramSummary, LatencyHistogram, Series};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::fault::{FaultCount, Faults};
+use crate::fault::FaultCount;
 use crate::guard::{self, Reason};
-use crate::meter::{Meter, OperationFigures, Population, Times};
+use crate::meter::{Ending, Population, Times};
 use crate::operation::{OPERATIONS, Operation};
-use crate::plan::{Plan, SCHEMA};
-use crate::prepare::Prepared;
-use crate::worker::{Done, Ending};
+use crate::plan::{Checked, Plan, SCHEMA};
+use crate::prepare::PreparedMount;
+use crate::sums::Sums;
+use crate::worker::Done;
 
 /// A measured point.
 #[derive(Debug, Clone, Serialize)]
@@ -52,20 +53,26 @@ pub struct Report {
     pub first_unexpected: Option<String>,
     pub network: Network,
     pub threads: Vec<ThreadReport>,
+    pub processes: Vec<ProcessReport>,
     pub series: SeriesColumns,
     /// The histograms themselves: `all`, `late`, and each operation's.
     #[serde(skip)]
     pub histograms: Vec<(&'static str, LatencyHistogram)>,
 }
 
-/// One mount: what was asked for and what is in effect.
-#[derive(Debug, Clone, Serialize)]
+/// One mount: what was asked for and what is in effect; calls over the whole point, `answered`
+/// in the window; `silent` if it went away.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct MountReport {
     pub server: String,
     pub options: String,
     pub files_found: u64,
     pub files_made: u64,
+    pub calls: u64,
+    pub ended: u64,
+    pub answered: u64,
+    pub silent: bool,
 }
 
 /// One operation; responses within the window, the other counts over the whole point.
@@ -108,7 +115,7 @@ pub struct Touched {
 }
 
 /// What the engines counted over the whole point.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct Network {
     pub sends: u64,
@@ -127,9 +134,10 @@ pub struct Network {
 }
 
 /// One generator thread within the window.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct ThreadReport {
+    pub process: u32,
     pub window_ns: u64,
     pub cpu_ns: u64,
     pub user_ns: u64,
@@ -139,6 +147,22 @@ pub struct ThreadReport {
     pub cpu_share: f64,
     pub voluntary_switches: u64,
     pub involuntary_switches: u64,
+}
+
+/// One generator process: its share of the load, and what the guard has against it.
+#[derive(Debug, Clone, Serialize)]
+#[allow(missing_docs)]
+pub struct ProcessReport {
+    pub process: u32,
+    pub pid: u32,
+    pub offered_ops_per_s: f64,
+    pub arrivals: u64,
+    pub answered: u64,
+    pub calls: u64,
+    pub late_p99_ns: Option<u64>,
+    pub cpu_ns: u64,
+    pub ended: &'static str,
+    pub reasons: Vec<Reason>,
 }
 
 /// Per interval from the load's start, warm-up included.
@@ -160,126 +184,26 @@ type ByOperation = (
     Vec<(&'static str, LatencyHistogram)>,
 );
 
-/// Adds up threads.
-pub(crate) struct Sums {
-    times: Times,
-    operations: Vec<OperationFigures>,
-    population: Population,
-    late: LatencyHistogram,
-    faults: Faults,
-    planned: Series,
-    answered: Series,
-    responses: Series,
-    counts: Counts,
-    network: Network,
-    touched: (u64, u64),
-    threads: Vec<ThreadReport>,
-    ended: &'static str,
-}
-
-#[derive(Default)]
-struct Counts {
-    arrivals: u64,
-    not_sent: u64,
-    not_sent_free: u64,
-    left: u64,
-    oldest_left_ns: u64,
-    unanswered: u64,
-    unsent: u64,
-    read_bytes: u64,
-    written_bytes: u64,
-    verified_bytes: u64,
-    verifier_changes: u64,
-}
-
 impl Sums {
-    pub fn new(times: Times, interval_ns: u64) -> Result<Self, HistogramError> {
-        let empty = Meter::new(times, interval_ns)?;
-        Ok(Sums {
-            times,
-            operations: empty.operations,
-            population: empty.population,
-            late: empty.late,
-            faults: empty.faults,
-            planned: empty.planned,
-            answered: empty.answered,
-            responses: empty.responses,
-            counts: Counts::default(),
-            network: Network::default(),
-            touched: (0, 0),
-            threads: Vec::new(),
-            ended: "complete",
-        })
-    }
-
-    /// Adds a thread.
-    pub fn add(&mut self, done: Done) -> Result<(), HistogramError> {
-        let meter = done.meter;
-        for (sum, one) in self.operations.iter_mut().zip(meter.operations) {
-            sum.calls += one.calls;
-            sum.ended += one.ended;
-            sum.expected += one.expected;
-            sum.measured += one.measured;
-            sum.not_drawn += one.not_drawn;
-            match (&mut sum.responses, one.responses) {
-                (Some(sum), Some(one)) => sum.add(&one)?,
-                (none, one) => *none = none.take().or(one),
-            }
-        }
-        self.population.add(&meter.population);
-        self.late.add(&meter.late)?;
-        self.faults.merge(meter.faults);
-        self.planned.add(meter.planned);
-        self.answered.add(meter.answered);
-        self.responses.add(meter.responses);
-        let counts = &mut self.counts;
-        counts.arrivals += meter.arrivals;
-        counts.not_sent += meter.not_sent;
-        counts.not_sent_free += meter.not_sent_free;
-        counts.left += meter.left_at_window_end;
-        let oldest = meter
-            .oldest_at_window_end_ns
-            .unwrap_or(self.times.window_end_ns);
-        let age_ns = self.times.window_end_ns.saturating_sub(oldest);
-        counts.oldest_left_ns = counts.oldest_left_ns.max(age_ns);
-        counts.unanswered += meter.unanswered;
-        counts.unsent += meter.unsent;
-        counts.read_bytes += meter.read_bytes;
-        counts.written_bytes += meter.written_bytes;
-        counts.verified_bytes += meter.verified_bytes;
-        counts.verifier_changes += done.verifier_changes;
-        self.touched.0 += done.touched.0;
-        self.touched.1 += done.touched.1;
-        self.network.add(&done.counters);
-        // The worst ending is the point's.
-        self.ended = match (done.ending, self.ended) {
-            (Ending::Silent, _) | (_, "silent") => "silent",
-            (Ending::Stopped, _) | (_, "stopped") => "stopped",
-            (Ending::Complete, _) => "complete",
-        };
-        let usage = done.usage;
-        let work_ns = usage.cpu_ns.saturating_sub(done.spin_ns);
-        self.threads.push(ThreadReport {
-            window_ns: done.window_ns,
-            cpu_ns: usage.cpu_ns,
-            user_ns: usage.user_ns,
-            system_ns: usage.system_ns,
-            spin_ns: done.spin_ns,
-            cpu_share: work_ns as f64 / done.window_ns.max(1) as f64,
-            voluntary_switches: usage.voluntary_switches,
-            involuntary_switches: usage.involuntary_switches,
-        });
-        Ok(())
-    }
-
     /// The report, with its verdict.
-    pub fn report(self, prepared: &Prepared, realtime_ns: u64) -> Result<Report, HistogramError> {
-        let checked = &prepared.checked;
-        let (operations, all, mut histograms) = self.by_operation(prepared)?;
+    pub(crate) fn report(self, checked: &Checked) -> Result<Report, HistogramError> {
+        let part = self.clone();
+        let mut report = self.figures(checked)?;
+        report.reasons = guard::reasons(&report);
+        report.valid = report.reasons.is_empty();
+        let own = guard::of_generator(&report);
+        report.processes = vec![ProcessReport::of(&report, &part, own)];
+        Ok(report)
+    }
+
+    /// The report without a verdict.
+    pub(crate) fn figures(self, checked: &Checked) -> Result<Report, HistogramError> {
+        let (operations, all, mut histograms) = self.by_operation(checked)?;
         let window_ns = self.times.window_end_ns - self.times.window_start_ns;
         let answered: u64 = operations.iter().map(|operation| operation.answered).sum();
         let not_drawn = operations.iter().map(|operation| operation.not_drawn).sum();
         let rate = answered as f64 / (window_ns as f64 / 1e9);
+        let touched = self.touched_of(checked);
         let mut report = Report {
             schema: SCHEMA,
             valid: false,
@@ -287,13 +211,13 @@ impl Sums {
             flags: flags(),
             notes: checked.notes.clone(),
             plan: checked.plan.clone(),
-            mounts: mount_reports(prepared),
-            ended: self.ended,
+            mounts: self.mounts,
+            ended: self.ended.name(),
             start_monotonic_ns: self.times.start_ns,
-            start_realtime_ns: realtime_ns,
+            start_realtime_ns: self.realtime_ns,
             window_start_ns: self.times.window_start_ns,
             window_end_ns: self.times.window_end_ns,
-            offered_ops_per_s: checked.plan.load.rate_ops_per_s() / f64::from(checked.plan.part.of),
+            offered_ops_per_s: checked.offered_here_ops_per_s(),
             achieved_ops_per_s: rate,
             arrivals: self.counts.arrivals,
             answered,
@@ -309,28 +233,27 @@ impl Sums {
             operations,
             outstanding_mean: self.population.area_ns as f64 / window_ns as f64,
             little: little(&self.population, rate * all.mean_ns().unwrap_or(0.0) / 1e9),
-            touched: self.touched_of(prepared),
+            touched,
             read_bytes: self.counts.read_bytes,
             written_bytes: self.counts.written_bytes,
             verified_bytes: self.counts.verified_bytes,
             verifier_changes: self.counts.verifier_changes,
-            unexpected: self.faults.list(),
             first_unexpected: self.faults.first().map(str::to_owned),
+            unexpected: self.faults.kinds,
             network: self.network,
             threads: self.threads,
+            processes: Vec::new(),
             series: columns(&self.times, [self.planned, self.answered, self.responses]),
             histograms: Vec::new(),
         };
         histograms.extend([("all", all), ("late", self.late)]);
         report.histograms = histograms;
-        report.reasons = guard::reasons(&report);
-        report.valid = report.reasons.is_empty();
         Ok(report)
     }
 
     /// Figures of the mix's operations, and the responses of all of them.
-    fn by_operation(&self, prepared: &Prepared) -> Result<ByOperation, HistogramError> {
-        let shares = operation_shares(prepared);
+    fn by_operation(&self, checked: &Checked) -> Result<ByOperation, HistogramError> {
+        let shares = operation_shares(checked);
         let mut all = LatencyHistogram::new()?;
         let mut operations = Vec::new();
         let mut histograms = Vec::new();
@@ -360,9 +283,9 @@ impl Sums {
         Ok((operations, all, histograms))
     }
 
-    fn touched_of(&self, prepared: &Prepared) -> Touched {
-        let layout = &prepared.checked.layout;
-        let mounts = prepared.mounts.len() as u64;
+    fn touched_of(&self, checked: &Checked) -> Touched {
+        let layout = &checked.layout;
+        let mounts = self.mounts.len() as u64;
         Touched {
             files: self.touched.0,
             bytes: self.touched.1,
@@ -370,6 +293,79 @@ impl Sums {
             accessed_bytes: layout.accessed_bytes * mounts,
             set_files: layout.files * mounts,
             set_bytes: layout.bytes * mounts,
+        }
+    }
+}
+
+impl MountReport {
+    pub(crate) fn of(mount: &PreparedMount) -> Self {
+        MountReport {
+            server: mount.server.clone(),
+            options: mount.options.to_text(),
+            files_found: mount.found,
+            files_made: mount.made,
+            calls: 0,
+            ended: 0,
+            answered: 0,
+            silent: false,
+        }
+    }
+
+    pub(crate) fn add_thread(&mut self, done: &Done) {
+        for figures in &done.meter.operations {
+            self.calls += figures.calls;
+            self.ended += figures.ended;
+            self.answered += figures.measured;
+        }
+        self.silent |= done.ending == Ending::Silent;
+    }
+
+    /// Adds what another process did there; the files are those that the first one tells.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.ended += other.ended;
+        self.answered += other.answered;
+        self.silent |= other.silent;
+    }
+}
+
+impl ThreadReport {
+    pub(crate) fn of(done: &Done, process: u32) -> Self {
+        let usage = done.usage;
+        let work_ns = usage.cpu_ns.saturating_sub(done.spin_ns);
+        ThreadReport {
+            process,
+            window_ns: done.window_ns,
+            cpu_ns: usage.cpu_ns,
+            user_ns: usage.user_ns,
+            system_ns: usage.system_ns,
+            spin_ns: done.spin_ns,
+            cpu_share: work_ns as f64 / done.window_ns.max(1) as f64,
+            voluntary_switches: usage.voluntary_switches,
+            involuntary_switches: usage.involuntary_switches,
+        }
+    }
+}
+
+impl ProcessReport {
+    /// Of the process's own report.
+    pub(crate) fn of(report: &Report, part: &Sums, reasons: Vec<Reason>) -> Self {
+        let cpu_ns = |thread: &ThreadReport| thread.cpu_ns;
+        ProcessReport {
+            process: part.part.index,
+            pid: part.pid,
+            offered_ops_per_s: report.offered_ops_per_s,
+            arrivals: report.arrivals,
+            answered: report.answered,
+            calls: report
+                .operations
+                .iter()
+                .map(|operation| operation.calls)
+                .sum(),
+            late_p99_ns: report.late.p99_ns,
+            cpu_ns: report.threads.iter().map(cpu_ns).sum(),
+            ended: report.ended,
+            reasons,
         }
     }
 }
@@ -392,24 +388,14 @@ fn little(population: &Population, rate_times_response: f64) -> Little {
     }
 }
 
-fn operation_shares(prepared: &Prepared) -> [f64; OPERATIONS] {
+fn operation_shares(checked: &Checked) -> [f64; OPERATIONS] {
     let mut shares = [0.0; OPERATIONS];
-    for (operation, share) in prepared.checked.mix.shares() {
+    for (operation, share) in checked.mix.shares() {
         if let Some(place) = shares.get_mut(operation.index()) {
             *place += share;
         }
     }
     shares
-}
-
-fn mount_reports(prepared: &Prepared) -> Vec<MountReport> {
-    let report = |mount: &crate::prepare::PreparedMount| MountReport {
-        server: mount.server.clone(),
-        options: mount.options.to_text(),
-        files_found: mount.found,
-        files_made: mount.made,
-    };
-    prepared.mounts.iter().map(report).collect()
 }
 
 fn columns(times: &Times, series: [Series; 3]) -> SeriesColumns {
@@ -450,19 +436,37 @@ fn columns(times: &Times, series: [Series; 3]) -> SeriesColumns {
 }
 
 impl Network {
-    fn add(&mut self, counters: &client::record::Counters) {
-        self.sends += counters.sends;
-        self.retransmissions += counters.retransmissions;
-        self.major_timeouts += counters.major_timeouts;
-        self.bytes_out += counters.bytes_out;
-        self.bytes_in += counters.bytes_in;
-        self.send_calls += counters.writes;
-        self.receive_calls += counters.reads;
-        self.connects += counters.connects;
-        self.disconnects += counters.disconnects;
-        self.late_replies += counters.late_replies;
-        self.unknown_replies += counters.unknown_replies;
-        self.malformed_replies += counters.malformed_replies;
-        self.framing_errors += counters.framing_errors;
+    pub(crate) fn add_counters(&mut self, counters: &client::record::Counters) {
+        self.add(&Network {
+            sends: counters.sends,
+            retransmissions: counters.retransmissions,
+            major_timeouts: counters.major_timeouts,
+            bytes_out: counters.bytes_out,
+            bytes_in: counters.bytes_in,
+            send_calls: counters.writes,
+            receive_calls: counters.reads,
+            connects: counters.connects,
+            disconnects: counters.disconnects,
+            late_replies: counters.late_replies,
+            unknown_replies: counters.unknown_replies,
+            malformed_replies: counters.malformed_replies,
+            framing_errors: counters.framing_errors,
+        });
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.sends += other.sends;
+        self.retransmissions += other.retransmissions;
+        self.major_timeouts += other.major_timeouts;
+        self.bytes_out += other.bytes_out;
+        self.bytes_in += other.bytes_in;
+        self.send_calls += other.send_calls;
+        self.receive_calls += other.receive_calls;
+        self.connects += other.connects;
+        self.disconnects += other.disconnects;
+        self.late_replies += other.late_replies;
+        self.unknown_replies += other.unknown_replies;
+        self.malformed_replies += other.malformed_replies;
+        self.framing_errors += other.framing_errors;
     }
 }

@@ -12,14 +12,15 @@ use measure::{Clock, Random};
 
 use crate::error::LoadError;
 use crate::exchange::World;
-use crate::meter::{Meter, Times};
+use crate::meter::{Ending, Meter, Times};
 use crate::plan::{Checked, LoadPlan, Stability};
 use crate::prepare::{Prepared, PreparedMount, caller};
 use crate::progress::{Observer, Progress, TICK_NS};
-use crate::report::{Report, Sums};
+use crate::report::Report;
 use crate::source::{Processes, Schedule, Share, Source};
+use crate::sums::Sums;
 use crate::targets::{Habits, Targets};
-use crate::worker::{Board, Done, Ending, State, Worker};
+use crate::worker::{Board, Done, State, Worker};
 
 /// Between the threads' start and the load's: all of them wait for the same instant.
 const START_NS: u64 = 20_000_000;
@@ -61,13 +62,27 @@ pub fn run<C: Clock + Clone>(
     records: &Records,
     observer: &mut dyn Observer,
 ) -> Result<Report, LoadError> {
+    let checked = prepared.checked.clone();
+    Ok(run_part(prepared, clock, records, observer)?.report(&checked)?)
+}
+
+/// The same, to be put together with what other processes measured ([`crate::merge`]).
+///
+/// # Errors
+/// As [`run`].
+pub fn run_part<C: Clock + Clone>(
+    prepared: Prepared,
+    clock: &C,
+    records: &Records,
+    observer: &mut dyn Observer,
+) -> Result<Sums, LoadError> {
     records.clear();
     let plan = &prepared.checked.plan;
     let board = Board::default();
     let engines = connect(&prepared, clock, records)?;
     let seconds = |seconds: f64| (seconds * 1e9) as u64;
-    let realtime_ns = realtime_ns() + START_NS;
-    let start_ns = clock.now_ns() + START_NS;
+    let start_ns = start_ns(clock, observer)?;
+    let realtime_ns = realtime_ns() + start_ns.saturating_sub(clock.now_ns());
     let window_start_ns = start_ns + seconds(plan.warm_up_s);
     let window_end_ns = window_start_ns + seconds(plan.measure_s);
     let times = Times {
@@ -83,7 +98,7 @@ pub fn run<C: Clock + Clone>(
         workers.push(worker(&prepared, index, engine, meter, &board)?);
     }
     let done = watch(workers, (&board, times), clock, observer)?;
-    let mut sums = Sums::new(times, interval_ns)?;
+    let mut sums = Sums::new(&prepared, (times, realtime_ns), interval_ns)?;
     for done in done {
         if let Some(why) = done.system_error {
             let what = "a generator thread failed";
@@ -91,7 +106,25 @@ pub fn run<C: Clock + Clone>(
         }
         sums.add(done)?;
     }
-    Ok(sums.report(&prepared, realtime_ns)?)
+    Ok(sums)
+}
+
+/// When the load begins: as asked, else soon.
+fn start_ns(clock: &impl Clock, observer: &mut dyn Observer) -> Result<u64, LoadError> {
+    let asked = observer.begin()?;
+    let now_ns = clock.now_ns();
+    match asked {
+        None => Ok(now_ns + START_NS),
+        Some(start_ns) if start_ns > now_ns => Ok(start_ns),
+        Some(start_ns) => Err(LoadError::System {
+            what: "this process was not ready for the common start",
+            why: format!("it was to be {} us ago", (now_ns - start_ns) / 1000),
+        }),
+    }
+}
+
+fn number(thread: usize) -> u32 {
+    u32::try_from(thread).unwrap_or(u32::MAX)
 }
 
 /// The mount of a thread.
@@ -102,33 +135,6 @@ fn mount_of(prepared: &Prepared, thread: usize) -> Result<(usize, &PreparedMount
         why: "the plan has no servers".to_owned(),
     })?;
     Ok((index, mount))
-}
-
-/// Operations under way at once in one thread.
-fn outstanding_of(checked: &Checked, thread: usize) -> u32 {
-    let plan = &checked.plan;
-    let index = u32::try_from(thread).unwrap_or(u32::MAX);
-    match &plan.load {
-        LoadPlan::Open {
-            outstanding_max, ..
-        } => {
-            let of = plan.threads;
-            Share { index, of }.part(*outstanding_max)
-        }
-        LoadPlan::Closed {
-            clients, processes, ..
-        } => share(checked, thread).part(clients.saturating_mul(*processes)),
-    }
-}
-
-/// A thread among those of all parts.
-fn share(checked: &Checked, thread: usize) -> Share {
-    let plan = &checked.plan;
-    let index = u32::try_from(thread).unwrap_or(u32::MAX);
-    Share {
-        index: plan.part.index * plan.threads + index,
-        of: plan.part.of * plan.threads,
-    }
 }
 
 fn connect<C: Clock + Clone>(
@@ -143,7 +149,7 @@ fn connect<C: Clock + Clone>(
         let (_, mount) = mount_of(prepared, thread)?;
         let mut options = mount.options.clone();
         // What waits, waits here, where it is counted; never in the engine's queue.
-        options.max_requests = outstanding_of(checked, thread).max(1);
+        options.max_requests = checked.outstanding_of(number(thread)).max(1);
         let engine = Engine::connect(mount.address, &options, clock.clone());
         let mut engine = engine.map_err(|source| LoadError::Connect {
             server: mount.server.clone(),
@@ -193,7 +199,7 @@ fn worker<'w, C: Clock>(
     let checked = &prepared.checked;
     let plan = &checked.plan;
     let (mount_index, mount) = mount_of(prepared, thread)?;
-    let share = share(checked, thread);
+    let share = checked.share(number(thread));
     let stream = |purpose| {
         Random::new(
             plan.seed,
@@ -201,7 +207,7 @@ fn worker<'w, C: Clock>(
         )
     };
     let mut schedule_random = stream(1);
-    let outstanding_max = outstanding_of(checked, thread);
+    let outstanding_max = checked.outstanding_of(number(thread));
     let start_ns = meter.times.start_ns;
     let source = source(
         checked,
@@ -218,7 +224,7 @@ fn worker<'w, C: Clock>(
     };
     let servers = u32::try_from(prepared.mounts.len()).unwrap_or(1).max(1);
     let of_server = plan.threads / servers;
-    let index = u32::try_from(thread).unwrap_or(0) / servers + plan.part.index * of_server;
+    let index = number(thread) / servers + plan.part.index * of_server;
     let targets = Targets::new(
         mount,
         (mount_index, &checked.layout),
@@ -235,6 +241,7 @@ fn worker<'w, C: Clock>(
         ));
     }
     Ok(Worker {
+        mount: mount_index,
         engine,
         world: World {
             mount,
@@ -274,7 +281,8 @@ fn watch<C: Clock>(
                 // Waits end when they are due, not up to 50 us later; refused, it only paces worse.
                 let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
                 let done = worker.run();
-                if done.ending != Ending::Complete {
+                // A server that went away ends its own threads only.
+                if done.ending == Ending::Stopped {
                     board.stop.store(true, Ordering::Relaxed);
                 }
                 watcher.unpark();

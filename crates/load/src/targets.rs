@@ -60,8 +60,6 @@ pub(crate) struct Call {
     pub offset: u64,
     /// The file's confirmed size when it was drawn.
     pub low: u64,
-    /// True if nothing made the file longer then.
-    pub quiet: bool,
     pub verify: bool,
     /// LOOKUP of a name that is not there.
     pub missing: bool,
@@ -179,7 +177,6 @@ impl Targets {
             count: 0,
             offset: 0,
             low: 0,
-            quiet: false,
             verify: false,
             missing: false,
             cut: false,
@@ -239,7 +236,6 @@ impl Targets {
         Some(Call {
             item,
             low: file.low,
-            quiet: file.low == file.high,
             ..call
         })
     }

@@ -22,7 +22,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use crate::exchange::World;
 use crate::fault::Fault;
 use crate::layout::Name;
-use crate::meter::Meter;
+use crate::meter::{Ending, Meter};
 use crate::operation::Operation;
 use crate::source::Source;
 use crate::targets::{Call, Targets};
@@ -47,17 +47,10 @@ pub(crate) struct Board {
     pub outstanding: AtomicU64,
 }
 
-/// How a thread's loop ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
-    Complete,
-    Stopped,
-    /// Nothing was answered for too long.
-    Silent,
-}
-
 /// What one thread hands over.
 pub(crate) struct Done {
+    /// Which of the plan's servers it loaded.
+    pub mount: usize,
     pub meter: Meter,
     pub ending: Ending,
     /// CPU within the window, and the window as the thread met it.
@@ -71,6 +64,8 @@ pub(crate) struct Done {
 }
 
 pub(crate) struct Worker<'w, C: Clock> {
+    /// Which of the plan's servers it loads.
+    pub mount: usize,
     pub engine: Engine<C>,
     pub world: World<'w>,
     pub targets: Targets,
@@ -414,6 +409,7 @@ impl<C: Clock> Worker<'_, C> {
         let ended = self.state.ended.unwrap_or(now);
         let broken = self.state.broken.take().map(|error| error.to_string());
         Done {
+            mount: self.mount,
             ending,
             usage: ended.1.since(&begun.1),
             window_ns: ended.0.saturating_sub(begun.0),

@@ -10,12 +10,11 @@ use std::time::{Duration, Instant};
 
 use load::guard::{self, CPU_SHARE, LATE_ALLOWED_NS};
 use load::{Observer, Progress, Records, Report};
-use measure::{Clock, MonotonicClock};
+use measure::MonotonicClock;
 use serde_json::{Value, json};
-use server::model::ModelDescription;
 use server::protocol::ExportOptions;
 use server::store::memory::MemoryStore;
-use world::{World, admin, assert_valid, checked, set};
+use world::{Slow, World, admin, assert_valid, calibration, checked, set, slow};
 
 fn kinds(report: &Report) -> Vec<&'static str> {
     let all = report.reasons.iter().map(|reason| reason.kind);
@@ -26,15 +25,6 @@ fn reason<'r>(report: &'r Report, kind: &str) -> &'r str {
     let found = report.reasons.iter().find(|reason| reason.kind == kind);
     assert!(found.is_some(), "{kind}: {:?}", report.reasons);
     &found.unwrap().text
-}
-
-fn calibration(world: &World) -> Value {
-    let mut plan = world.plan();
-    set(&mut plan, "file_set.calibration", json!(true));
-    set(&mut plan, "append_share", json!(0.0));
-    set(&mut plan, "lookup_missing_share", json!(0.0));
-    set(&mut plan, "verify_share", json!(0.0));
-    plan
 }
 
 #[test]
@@ -294,6 +284,55 @@ fn garbage_is_counted_and_ends_nothing() {
     assert!(report.answered > 100);
 }
 
+/// A server that takes its time over READs: each is done behind the call that came after it.
+fn reads_later(mut client: TcpStream, mut server: TcpStream) -> Option<()> {
+    let mut exchange = |call: &[u8], client: &mut TcpStream| {
+        send(&mut server, call)?;
+        send(client, &record(&mut server)?)
+    };
+    let mut held: Option<Vec<u8>> = None;
+    loop {
+        let call = record(&mut client)?;
+        if held.is_none() && u32::from_be_bytes(call[20..24].try_into().unwrap()) == 6 {
+            held = Some(call);
+            continue;
+        }
+        exchange(&call, &mut client)?;
+        if let Some(read) = held.take() {
+            exchange(&read, &mut client)?;
+        }
+    }
+}
+
+#[test]
+fn a_read_that_is_done_behind_a_later_append_is_no_lie() {
+    let world = World::memory(1 << 28);
+    let mut plan = world.plan();
+    set(&mut plan, "mix", json!({"READ": 50, "WRITE": 50}));
+    set(&mut plan, "append_share", json!(1.0));
+    set(&mut plan, "read_sizes_bytes", json!({"1024": 1}));
+    set(&mut plan, "write_sizes_bytes", json!({"1024": 1}));
+    set(&mut plan, "file_set.file_sizes_bytes", json!({"1024": 1}));
+    set(&mut plan, "file_set.files", json!(40));
+    set(&mut plan, "file_set.accessed_share", json!(1.0));
+    set(&mut plan, "file_set.growth_share", json!(1.0));
+    // The last READ may be held for ever.
+    set(&mut plan, "silence_limit_s", json!(0.5));
+    let mut prepared = world.prepare(&plan);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    prepared.mounts[0].address = listener.local_addr().unwrap();
+    let target = world.port;
+    std::thread::spawn(move || {
+        while let Ok((client, _)) = listener.accept() {
+            let server = TcpStream::connect(("127.0.0.1", target)).unwrap();
+            std::thread::spawn(move || reads_later(client, server));
+        }
+    });
+    let report = load::run(prepared, &MonotonicClock, &Records::default(), &mut ()).unwrap();
+    assert!(report.unexpected.is_empty(), "{:?}", report.unexpected);
+    assert!(report.read_bytes > 0 && report.written_bytes > 0);
+}
+
 #[test]
 fn replies_that_never_come_are_counted_though_others_do() {
     let report = against(
@@ -394,6 +433,41 @@ fn a_server_that_goes_away_ends_the_point_in_time() {
 }
 
 #[test]
+fn one_of_two_servers_that_goes_away_is_named_and_the_other_goes_on() {
+    let (mut first, mut second) = (World::memory(1 << 28), World::memory(1 << 28));
+    let mut plan = first.plan();
+    let server = |world: &World| json!({"address": "127.0.0.1", "export": "/export", "options": world.options()});
+    set(
+        &mut plan,
+        "servers",
+        json!([server(&first), server(&second)]),
+    );
+    set(&mut plan, "threads", json!(2));
+    set(&mut plan, "load.arrivals", json!("uniform"));
+    set(&mut plan, "file_set.files", json!(600));
+    set(&mut plan, "measure_s", json!(3.0));
+    set(&mut plan, "silence_limit_s", json!(0.5));
+    let prepared = first.prepare(&plan);
+    let mut unplug = Unplug(&mut second, 300);
+    let report = load::run(prepared, &MonotonicClock, &Records::default(), &mut unplug).unwrap();
+    let text = reason(&report, "server_gone");
+    assert!(
+        text.starts_with("127.0.0.1:/export answered nothing for 0.5 s"),
+        "{text}"
+    );
+    let [stayed, gone] = &report.mounts[..] else {
+        panic!("{:?}", report.mounts)
+    };
+    assert!(gone.silent && !stayed.silent);
+    assert!(gone.ended < gone.calls, "{gone:?}");
+    // The other one got all of its share to the end: 1,000 a second for 3.1 s.
+    assert_eq!(stayed.calls, first.calls_of(&report).len() as u64);
+    assert!(stayed.calls.abs_diff(3100) <= 2, "{stayed:?}");
+    assert_eq!(stayed.ended, stayed.calls);
+    assert_eq!(report.little.residual_ns, 0);
+}
+
+#[test]
 fn a_silent_server_ends_the_preparation_in_time() {
     let world = World::memory(1 << 28);
     let mut plan = world.plan();
@@ -449,19 +523,6 @@ fn space_that_ends_within_a_point_is_said() {
     let report = world.run(&plan);
     assert_eq!(kinds(&report), ["unexpected"]);
     assert!(reason(&report, "unexpected").contains("WRITE NFS3ERR_NOSPC"));
-}
-
-/// A clock whose every reading costs time: a generator on a machine that is too slow.
-#[derive(Clone)]
-struct Slow(u64);
-impl Clock for Slow {
-    fn now_ns(&self) -> u64 {
-        let now_ns = MonotonicClock.now_ns();
-        while MonotonicClock.now_ns() - now_ns < self.0 {
-            std::hint::spin_loop();
-        }
-        MonotonicClock.now_ns()
-    }
 }
 
 #[test]
@@ -554,11 +615,7 @@ fn the_guard_keeps_still_for_a_slow_server() {
     let mut world = World::memory(1 << 28);
     let mut plan = world.plan();
     world.prepare(&plan);
-    world.start(Some(ModelDescription {
-        threads: Some(4),
-        service_ns: [5_000_000; 22],
-        ..ModelDescription::default()
-    }));
+    world.start(Some(slow(4, 5_000_000)));
     set(&mut plan, "silence_limit_s", json!(20.0));
     let report = world.run(&plan);
     assert!(report.valid, "{:?}", report.reasons);

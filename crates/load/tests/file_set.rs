@@ -282,9 +282,12 @@ fn parts_share_one_set_which_the_first_makes() {
     let error = load::prepare(checked(&plan), &mut ()).unwrap_err();
     assert!(error.fix().contains("part 0"), "{}", error.fix());
     set(&mut plan, "part", json!({"index": 0, "of": 2}));
-    world.prepare(&plan);
+    let first = world.prepare(&plan);
     set(&mut plan, "part", json!({"index": 1, "of": 2}));
     let second = world.prepare(&plan);
     let layout = &second.checked.layout;
-    assert_eq!(second.mounts[0].files.len() as u64, layout.accessed_files);
+    // Each looks at what it works on, and both together work on all of it.
+    let sum = first.mounts[0].files.len() + second.mounts[0].files.len();
+    assert_eq!(sum as u64, layout.accessed_files);
+    assert_eq!(first.mounts[0].links, second.mounts[0].links);
 }

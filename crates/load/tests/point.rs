@@ -7,38 +7,12 @@ use std::collections::BTreeMap;
 
 use load::content::Content;
 use load::layout::Name;
-use load::{Operation, Records, Report};
+use load::{Records, Report};
 use measure::{LatencyHistogram, MonotonicClock};
 use serde_json::json;
-use server::model::ModelDescription;
-use world::{SFS3, World, assert_valid, set};
+use world::{SFS3, World, assert_same_calls, assert_saturated, assert_valid, saturate, set, slow};
 
 const MS: u64 = 1_000_000;
-
-fn by_procedure(report: &Report, world: &mut World) -> BTreeMap<u32, u64> {
-    let mut counts = BTreeMap::new();
-    for call in world.calls_of(report) {
-        *counts.entry(call.procedure).or_default() += 1;
-    }
-    // One FSINFO or NULL more would be seen: a run's engines make no calls of their own.
-    counts
-}
-
-fn assert_same_calls(report: &Report, world: &mut World) {
-    let ours: BTreeMap<u32, u64> = report
-        .operations
-        .iter()
-        .filter(|operation| operation.calls > 0)
-        .map(|operation| {
-            assert_eq!(operation.calls, operation.ended);
-            (
-                Operation::parse(operation.operation).unwrap().procedure(),
-                operation.calls,
-            )
-        })
-        .collect();
-    assert_eq!(ours, by_procedure(report, world));
-}
 
 #[test]
 fn calls_by_operation_are_those_that_the_server_recorded() {
@@ -47,7 +21,7 @@ fn calls_by_operation_are_those_that_the_server_recorded() {
     set(&mut plan, "measure_s", json!(2.0));
     let report = world.run(&plan);
     assert_valid(&report);
-    assert_same_calls(&report, &mut world);
+    assert_same_calls(&report, &world.calls_of(&report));
     assert_eq!(report.unanswered + report.unsent + report.not_sent, 0);
     // The drawn mix against the weights: 12 degrees of freedom, 32.9 at 0.1 %.
     let sum: f64 = SFS3.iter().map(|(_, weight)| weight).sum();
@@ -173,15 +147,6 @@ fn a_damaged_byte_is_found_by_reading() {
     assert_eq!(report.verified_bytes, 0);
 }
 
-/// A server of `threads` workers that each take `service_ns`.
-fn slow(threads: u32, service_ns: u64) -> ModelDescription {
-    ModelDescription {
-        threads: Some(threads),
-        service_ns: [service_ns; 22],
-        ..ModelDescription::default()
-    }
-}
-
 #[test]
 fn a_planted_service_time_is_in_every_response_and_littles_law_holds() {
     let mut world = World::memory(1 << 28);
@@ -215,11 +180,7 @@ fn saturated_processes_are_all_outstanding_all_the_time() {
     let mut plan = world.plan();
     world.prepare(&plan);
     world.start(Some(slow(4, 2 * MS)));
-    let load = json!({"mode": "closed", "clients": 5, "processes": 4, "think": "saturated",
-        "rate_ops_per_s": 3200});
-    set(&mut plan, "load", load);
-    set(&mut plan, "warm_up_s", json!(0.2));
-    set(&mut plan, "measure_s", json!(1.0));
+    saturate(&mut plan);
     let report = world.run(&plan);
     assert_valid(&report);
     // 4 workers of 2 ms are 2,000 a second at most; 20 in the system take 10 ms each.
@@ -233,14 +194,8 @@ fn saturated_processes_are_all_outstanding_all_the_time() {
         "{}",
         report.achieved_ops_per_s
     );
-    assert!(
-        (report.outstanding_mean - 20.0).abs() < 0.2,
-        "{}",
-        report.outstanding_mean
-    );
-    let product = report.little.rate_times_response;
-    assert!((product - 20.0).abs() < 0.6, "{product}");
-    assert_same_calls(&report, &mut world);
+    assert_saturated(&report);
+    assert_same_calls(&report, &world.calls_of(&report));
 }
 
 #[test]
@@ -355,6 +310,17 @@ fn several_mounts_and_threads_share_the_load_evenly() {
         second.calls_of(&report).len(),
     );
     assert!(one.abs_diff(other) <= 4, "{one} {other}");
+    // Each server's own record agrees with what the report says of its mount.
+    let told: Vec<u64> = report.mounts.iter().map(|mount| mount.calls).collect();
+    assert_eq!(told, [one as u64, other as u64]);
+    assert!(
+        report
+            .mounts
+            .iter()
+            .all(|mount| mount.ended == mount.calls && !mount.silent)
+    );
+    let answered: u64 = report.mounts.iter().map(|mount| mount.answered).sum();
+    assert_eq!(answered, report.answered);
     assert_eq!(
         report.operations.iter().map(|o| o.calls).sum::<u64>(),
         (one + other) as u64
@@ -389,4 +355,29 @@ fn the_histograms_of_operations_add_up_to_that_of_all() {
     let all = decode(&report.response.v2_base64);
     assert_eq!(sum.count(), report.answered);
     assert!(sum.buckets().eq(all.buckets()));
+}
+
+#[test]
+fn connections_of_nconnect_share_the_calls() {
+    let mut world = World::memory(1 << 28);
+    let mut plan = world.plan();
+    plan["servers"][0]["options"] = json!(format!("{},nconnect=3", world.options()));
+    let report = world.run(&plan);
+    assert_valid(&report);
+    let mut by_client = BTreeMap::new();
+    for call in world.calls_of(&report) {
+        *by_client.entry(call.client).or_insert(0_u64) += 1;
+    }
+    let all: u64 = by_client.values().sum();
+    assert_eq!(report.network.sends, all);
+    assert_eq!(by_client.len(), 3, "{by_client:?}");
+    assert!(
+        by_client.values().all(|calls| *calls > all / 6),
+        "{by_client:?}"
+    );
+    assert!(
+        report.mounts[0].options.contains("nconnect=3"),
+        "{:?}",
+        report.mounts
+    );
 }

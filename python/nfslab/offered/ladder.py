@@ -38,6 +38,8 @@ def loads(text: str) -> list[float]:
         if (span := _RANGE.fullmatch(part.strip())) is not None:
             begin, end, step = (load(word) for word in span.groups())
             found += _steps(begin, end, step, part.strip())
+        elif ".." in part:
+            raise ValueError(f"{part.strip()!r} is no range; write FROM..TO:STEP, as 800..3200:800")
         else:
             found.append(load(part))
     if len(found) > POINTS_MAX:

@@ -17,7 +17,17 @@ from nfslab.errors import UsageError
 from nfslab.plugins import nearest
 from nfslab.shipped import shipped_folder
 
-SIZES = ("read_sizes_bytes", "write_sizes_bytes")
+KEYS = frozenset(
+    {
+        "title", "point", "mix", "read_sizes_bytes", "write_sizes_bytes", "stability",
+        "append_share", "lookup_missing_share", "file_set",
+    }
+)  # fmt: skip
+"""What a mix's file may hold; the rest of a plan is not the mix's to say."""
+
+
+SIZES = {"READ": "read_sizes_bytes", "WRITE": "write_sizes_bytes"}
+"""Operations that need the sizes of their transfers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +64,11 @@ def read_mix(name: str) -> Mix:
         text = path.read_text("utf-8")
         content = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read the mix in {path}", why=str(error)) from error
+        raise UsageError(
+            f"cannot read the mix in {path}",
+            why=str(error),
+            fix=f"write it like those in {shipped_folder('mixes')}",
+        ) from error
     return mix_of(path.stem, content)
 
 
@@ -69,6 +83,30 @@ def mix_of(name: str, content: dict[str, Any]) -> Mix:
             why="a mix has the tables [mix] and [file_set]",
             fix=f"write it like those in {shipped_folder('mixes')}",
         )
+    for key in content:
+        if key not in KEYS:
+            guess = nearest(key, sorted(KEYS))
+            raise UsageError(
+                f"the mix {name} has an unknown key {key!r}",
+                why=f"a mix knows {', '.join(sorted(KEYS))}",
+                fix=f"did you mean {guess}?" if guess else "leave it out",
+            )
+    for operation, weight in rest["mix"].items():
+        if isinstance(weight, bool) or not isinstance(weight, int | float):
+            raise UsageError(
+                f"the mix {name}: {operation} = {weight!r} is no weight",
+                fix="give each operation a number, best so that they sum to 100",
+            )
+    for operation, sizes in SIZES.items():
+        if rest["mix"].get(operation) and not rest.get(sizes):
+            raise UsageError(
+                f"the mix {name} has {operation} and no table [{sizes}]",
+                why="how many bytes each of them asks for is drawn from it",
+                fix=f"add [{sizes}], a weight for each size: 8192 = 1",
+            )
     if not isinstance(point, dict) or set(point) - {"warm_up_s", "measure_s"}:
-        raise UsageError(f"the mix {name}: [point] holds warm_up_s and measure_s")
+        raise UsageError(
+            f"the mix {name}: [point] holds warm_up_s and measure_s",
+            fix="leave everything else out of it",
+        )
     return Mix(name, str(title), rest, point.get("warm_up_s"), point.get("measure_s"))

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
     from nfslab.offered.mixes import Mix
 
+OWN_OPTIONS: Final = re.compile(
+    r"(?P<export>.+?:/.*?),(?P<own>[a-z_]+(?:=[^,]*)?(?:,[a-z_]+(?:=[^,]*)?)*)"
+)
+"""A target with options of its own. A comma before anything else belongs to the path."""
 _SOURCE: Final = re.compile(r"(\[[^\]]+\]|[^:/]+):(/.*)")
 OUTSTANDING: Final = 1024
 """Open load: operations under way at once, unless said otherwise."""
@@ -28,6 +32,14 @@ class Mounted:
     """HOST:/EXPORT."""
     options: str = ""
     """As nfs(5), with commas between."""
+
+    @classmethod
+    def of(cls, target: str, options: str = "") -> Mounted:
+        """HOST:/EXPORT, or with options of its own behind those of all: HOST:/EXPORT,port=20049."""
+        found = OWN_OPTIONS.fullmatch(target)
+        if found is None:
+            return cls(target, options)
+        return cls(found["export"], ",".join(filter(None, (options, found["own"]))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +83,9 @@ class Point:
     measure_s: float
     cool_down_s: float = 0.0
     threads: int = 1
+    """Of each generator process."""
+    generators: int = 1
+    """Generator processes (`nfslab.offered.processes`); no part of the plan."""
     seed: int = 1
     repetition: int = 0
     """Other arrivals and operations on the same file set."""
@@ -80,6 +95,8 @@ class Point:
     """Files of the set, instead of a size by the offered load."""
     bytes_per_op_per_s: float | None = None
     """Instead of the mix's."""
+    silence_limit_s: float | None = None
+    """How long nothing may be answered before a server counts as gone; None: the core's 30 s."""
     calibration: bool = False
     """The servers are null stores: nothing is made, every name is a file."""
 
@@ -96,6 +113,8 @@ class Point:
             file_set["calibration"] = True
             kept = {name: part for name, part in content["mix"].items() if name != "READLINK"}
             content |= {"mix": kept, "append_share": 0.0, "lookup_missing_share": 0.0}
+        if self.silence_limit_s is not None:
+            content["silence_limit_s"] = self.silence_limit_s
         return content | {
             "servers": [_server(mounted) for mounted in self.mounts],
             "file_set": file_set,
@@ -131,5 +150,9 @@ def _address(host: str) -> str:
     try:
         found = socket.getaddrinfo(plain, None, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise RunFailed(f"there is no host {plain!r}", why=str(error.strerror or error)) from error
+        raise RunFailed(
+            f"there is no host {plain!r}",
+            why=str(error.strerror or error),
+            fix="correct its name, or give its address",
+        ) from error
     return str(found[0][4][0])

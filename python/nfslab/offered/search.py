@@ -13,14 +13,13 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from nfslab.offered.points import load_point
 from nfslab.quantities import parse_duration_s
 
 POINTS_MAX: Final = 60
 """Points of one search: 20 doublings and the halvings of any sensible precision."""
 QUANTILES: Final = {"p50": "p50_ns", "p90": "p90_ns", "p99": "p99_ns", "p99.9": "p999_ns"}
 _GOAL: Final = re.compile(r"(mean|p50|p90|p99|p99\.9)\s*<\s*(.+)")
-ACHIEVED_SHARE: Final = 0.98
-"""Of the offered load; less is no answer to what a server can do at that load."""
 
 Verdict = Literal["good", "bad", "invalid"]
 
@@ -37,14 +36,18 @@ class Goal:
         return f"{self.figure} < {self.limit_s * 1e3:g} ms"
 
     def verdict(self, report: dict[str, Any]) -> Verdict:
-        """Of a point's report: "invalid" if its generator or an error was the limit."""
+        """Of a point's report: "invalid" if its generator or an error was the limit.
+
+        A saturated point is "bad" however short its responses: the server did not do that load.
+        """
         if not report["valid"]:
             return "invalid"
         response = report["response"]
         key = "mean_ns" if self.figure == "mean" else QUANTILES[self.figure]
         value = response.get(key)
-        kept = report["achieved_ops_per_s"] >= ACHIEVED_SHARE * report["offered_ops_per_s"]
-        return "good" if kept and value is not None and value < self.limit_s * 1e9 else "bad"
+        if value is None or load_point(report).is_saturated:
+            return "bad"
+        return "good" if value < self.limit_s * 1e9 else "bad"
 
 
 def goal(text: str) -> Goal:

@@ -9,9 +9,9 @@ A point that does not count (an unexpected answer, a server that went away, a ge
 itself the limit) fails the run: a reader must never take the generator's limit for the server's.
 
 Time zero of samples and evidence is the load's start, its warm-up included; metrics are of the
-measured window behind it: `achieved_ops_per_s`; `response_mean_ms` and quantiles, from the planned
-instant of an operation (open load) or its sending (closed); `saturated`: 1 if less than 98 % of
-the offered load was achieved.
+measured window behind it: `achieved_ops_per_s`; `arrived_ops_per_s` (open load only);
+`response_mean_ms` and quantiles, from the planned instant of an operation (open load) or its
+sending (closed); `saturated`: 1 or 0, as `nfslab.statistics.load_curve` defines it.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from nfslab.results.records import CheckRecord, Metric
 from nfslab.workloads.base import Outcome, Workload, WorkloadParameters
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Self
 
     import pyarrow as pa
@@ -44,6 +45,8 @@ FACT: Final = "nfs_exports"
 """Key of a run's facts: target's name -> NfsExport."""
 PHASE: Final = "nfs_operations"
 """Name of the load in samples: a rate of operations."""
+MOUNTS: Final = ("data", "data_2", "data_3", "data_4")
+"""Roles: a mount each."""
 RUN_LIMIT_S: Final = 7 * 86400.0
 ASSUMED_BYTES_PER_S: Final = 50e6
 NS_PER_MS: Final = 1e6
@@ -55,6 +58,10 @@ class SfsParameters(WorkloadParameters):
 
     data: str
     """Role: the target, an export that is not mounted."""
+    data_2: str | None = None
+    """Roles: more of them, which share load and file set evenly."""
+    data_3: str | None = None
+    data_4: str | None = None
     load: float = Field(gt=0, le=1e9)
     """Offered operations a second."""
     mix: str = "sfs3"
@@ -78,7 +85,9 @@ class SfsParameters(WorkloadParameters):
     """Of the measured window."""
     cool_down: Duration = Field(default=0.0, ge=0)
     threads: int = Field(default=1, ge=1, le=256)
-    """Generator threads, each with its own connections."""
+    """Generator threads, each with its own connections, of each generator process."""
+    generators: int = Field(default=1, ge=1, le=256)
+    """Generator processes, each with its share of the offered load."""
     files: int | None = Field(default=None, ge=1)
     """Files of the set, instead of a size by the offered load."""
     bytes_per_op: Size | None = None
@@ -111,7 +120,7 @@ class SfsWorkload(Workload):
     kind: ClassVar[str] = "sfs"
     summary: ClassVar[str] = "NFS operations at an offered load, as SPEC SFS made them"
     Parameters: ClassVar[type[WorkloadParameters]] = SfsParameters
-    roles: ClassVar[tuple[str, ...]] = ("data",)
+    roles: ClassVar[tuple[str, ...]] = MOUNTS
     parameters: SfsParameters
 
     def __init__(self, parameters: WorkloadParameters) -> None:
@@ -130,7 +139,12 @@ class SfsWorkload(Workload):
 
     def estimate_bytes(self) -> dict[str, int]:
         """The file set, what it may grow, and a little for names."""
-        return {"data": round(self._set_bytes() * 1.15) + (16 << 20)}
+        roles = self.mounts()
+        return {role: round(self._set_bytes() * 1.15 / len(roles)) + (16 << 20) for role in roles}
+
+    def mounts(self) -> list[str]:
+        """The roles that are given."""
+        return [role for role in MOUNTS if getattr(self.parameters, role) is not None]
 
     def _set_bytes(self) -> float:
         p = self.parameters
@@ -142,12 +156,11 @@ class SfsWorkload(Workload):
         mean = sum(size * part for size, part in sizes.items()) / sum(sizes.values())
         return float(files * mean)
 
-    def arguments(self, export: NfsExport, mix: str, seed: int) -> list[str]:
+    def arguments(self, exports: Sequence[NfsExport], mix: str, seed: int) -> list[str]:
         """The whole command; every effective value is given, so that it can be repeated."""
         p = self.parameters
-        argv = [sys.executable, "-m", "nfslab", "sfs", export.source, "--json", "--mix", mix]
-        if export.options:
-            argv += ["-o", ",".join(export.options)]
+        targets = [",".join((export.source, *export.options)) for export in exports]
+        argv = [sys.executable, "-m", "nfslab", "sfs", *targets, "--json", "--mix", mix]
         argv += ["--load", f"{p.load:.15g}", "--mode", p.mode]
         if p.mode == "open":
             argv += ["--arrivals", p.arrivals, "--outstanding", str(p.outstanding)]
@@ -158,13 +171,15 @@ class SfsWorkload(Workload):
             ("--warm-up", p.warm_up), ("--time", p.duration), ("--cool-down", p.cool_down),
         ):  # fmt: skip
             argv += [option, f"{seconds:.9g}s"]
-        argv += ["--threads", str(p.threads), "--verify", f"{p.verify_share:.9g}"]
+        # A thread has one mount.
+        argv += ["--threads", str(max(p.threads, len(exports))), "--generators", str(p.generators)]
+        argv += ["--verify", f"{p.verify_share:.9g}"]
         argv += ["--seed", str(p.seed), "--repetition", str(seed % 2**63)]
         if p.files is not None:
             argv += ["--files", str(p.files)]
         if p.bytes_per_op is not None:
             argv += ["--bytes-per-op", str(p.bytes_per_op)]
-        if export.is_calibration:
+        if any(export.is_calibration for export in exports):
             argv.append("--calibration")
         return argv
 
@@ -185,7 +200,10 @@ class SfsWorkload(Workload):
         text = json.dumps(stored, indent=1)
         (context.folder / "logs" / "sfs.json").write_text(text, encoding="utf-8")
         if "debug_build" in point.get("flags", []):
-            raise RunFailed("the Rust core is a debug build: its figures mean nothing")
+            raise RunFailed(
+                "the Rust core is a debug build: its figures mean nothing",
+                fix="remove .venv and start ./nfslab again",
+            )
         if point.get("failed"):
             raise RunFailed(point["reasons"][0]["text"], fix=point.get("fix", ""))
         context.facts["timed_start_ns"] = point["start_monotonic_ns"]
@@ -209,20 +227,21 @@ class SfsWorkload(Workload):
         """The file set goes with its server, or stays for the next run."""
 
     def _command(self, context: RunContext) -> list[str]:
-        target = context.places["data"].target
         exports = context.facts.get(FACT, {})
-        if target not in exports:
-            raise RunFailed(
-                f"target {target!r} is no export that the workload could load",
-                why="the workload sfs speaks NFS itself, it needs no mount",
-                fix=f'[targets.{target}] kind = "nfs", client = "none"',
-            )
+        targets = [context.places[role].target for role in self.mounts()]
+        for target in targets:
+            if target not in exports:
+                raise RunFailed(
+                    f"target {target!r} is no export that the workload could load",
+                    why="the workload sfs speaks NFS itself, it needs no mount",
+                    fix=f'[targets.{target}] kind = "nfs", client = "none"',
+                )
         mix = self.parameters.mix
         if self.parameters.mix_table is not None:
             path = context.folder / "logs" / "mix.json"
             path.write_text(json.dumps(self.parameters.mix_table), encoding="utf-8")
             mix = str(path)
-        return self.arguments(exports[target], mix, context.seed)
+        return self.arguments([exports[target] for target in targets], mix, context.seed)
 
     def _call(self, context: RunContext, argv: list[str], phase: str) -> str:
         """What the command printed; RunFailed in its own words, unless it is of a point."""
@@ -245,13 +264,17 @@ class SfsWorkload(Workload):
 
 def point_metrics(point: dict[str, Any]) -> dict[str, Metric]:
     """The numbers of a point."""
-    achieved, offered = point["achieved_ops_per_s"], point["offered_ops_per_s"]
-    saturated = float(is_saturated(offered, achieved))
+    from nfslab.offered.points import load_point
+
+    of_curve = load_point(point)
+    achieved, saturated = of_curve.achieved_ops_per_s, float(of_curve.is_saturated)
     metrics = {
         "achieved_ops_per_s": Metric(value=achieved, unit="1/s", better="higher", primary=True),
         "saturated": Metric(value=saturated, unit="1", better="lower"),
         "outstanding_mean": Metric(value=point["outstanding_mean"], unit="1", better="lower"),
     }
+    if (arrived := of_curve.arrived_ops_per_s) is not None:
+        metrics["arrived_ops_per_s"] = Metric(value=arrived, unit="1/s")
     metrics |= _responses("response", point["response"])
     for row in point["operations"]:
         mean_ns = row["response"]["mean_ns"]
@@ -259,13 +282,6 @@ def point_metrics(point: dict[str, Any]) -> dict[str, Metric]:
             name = f"{row['operation'].lower()}_response_mean_ms"
             metrics[name] = Metric(value=mean_ns / NS_PER_MS, unit="ms", better="lower")
     return metrics
-
-
-def is_saturated(offered_ops_per_s: float, achieved_ops_per_s: float) -> bool:
-    """As `nfslab.statistics.load_curve` has it."""
-    from nfslab.statistics.load_curve import LoadPoint
-
-    return LoadPoint(offered_ops_per_s, achieved_ops_per_s, None).is_saturated
 
 
 def _responses(name: str, response: dict[str, Any]) -> dict[str, Metric]:

@@ -221,7 +221,8 @@ impl Maker<'_, '_, '_> {
         mount.directories.push(mount.root);
         mount.scratch_directories.push(mount.root);
         let layout = self.layout;
-        let files = (0..layout.files).filter(|file| layout.is_accessed(*file));
+        let mine = |file: &u64| layout.is_accessed(*file) && self.checked.owns(*file);
+        let files = (0..layout.files).filter(mine);
         let root = mount.root;
         let jobs = files.map(|file| Find::new(root, Name::file(file), file, Wanted::AnyFile));
         self.watch.begin("look", layout.accessed_files);
@@ -351,7 +352,8 @@ impl Maker<'_, '_, '_> {
         let place = |file: u64| directory(&directories, layout.directory_of(file));
         self.watch.begin("look", whole);
         let part = self.checked.plan.part.index > 0;
-        let all = (0..whole).filter(|file| !part || layout.is_accessed(*file));
+        let mine = |file: u64| layout.is_accessed(file) && self.checked.owns(file);
+        let all = (0..whole).filter(|file| !part || mine(*file));
         let files = all.filter_map(|file| {
             let wanted = match part {
                 true => Wanted::AnyFile, // part 0 has looked at sizes
@@ -361,7 +363,7 @@ impl Maker<'_, '_, '_> {
         });
         let done = |job: Find| {
             mount.found += 1;
-            if layout.is_accessed(job.number) {
+            if mine(job.number) {
                 keep(mount, &job);
             }
         };
@@ -394,11 +396,11 @@ impl Maker<'_, '_, '_> {
             let size = layout.size_bytes(file);
             Some(MakeFile::new(place, file, size, chunk).of_mount(stride))
         });
-        let written = std::cell::Cell::new(0);
+        let before = self.watch.written_bytes;
         let done = |job: MakeFile| {
             mount.made += 1;
-            written.set(written.get() + job.size);
-            if let (true, Some(handle)) = (layout.is_accessed(job.number), job.handle) {
+            let mine = layout.is_accessed(job.number) && self.checked.owns(job.number);
+            if let (true, Some(handle)) = (mine, job.handle) {
                 let (number, size) = (job.number, job.size);
                 mount.files.push(AccessedFile {
                     number,
@@ -408,8 +410,7 @@ impl Maker<'_, '_, '_> {
             }
         };
         self.pipeline.run(files, self.watch, done)?;
-        mount.written_bytes = written.get();
-        self.watch.written_bytes += written.get();
+        mount.written_bytes = self.watch.written_bytes - before;
         mount.directories = directories;
         Ok(())
     }
@@ -440,10 +441,14 @@ impl Maker<'_, '_, '_> {
             .map(|n| n >= there && n % 2 == 0)
             .collect();
         let place = |n: u64| directory(&mount.scratch_directories, layout.directory_of(n));
-        let old = (0..there.min(layout.scratch)).filter_map(|number| {
-            let name = Name::scratch(number);
-            Some(Find::new(place(number)?, name, number, Wanted::Scratch))
-        });
+        let part = self.checked.plan.part.index > 0;
+        let mine = |number: &u64| !part || self.checked.owns(*number);
+        let old = (0..there.min(layout.scratch))
+            .filter(mine)
+            .filter_map(|number| {
+                let name = Name::scratch(number);
+                Some(Find::new(place(number)?, name, number, Wanted::Scratch))
+            });
         let mut is_there = |number: u64, yes: bool| {
             if let Some(place) = usize::try_from(number)
                 .ok()

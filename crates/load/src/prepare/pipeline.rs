@@ -147,6 +147,9 @@ impl Pipeline<'_> {
                 let Some(run) = running.get_mut(slot).and_then(Option::take) else {
                     continue;
                 };
+                if let (Ask::Write { .. }, Ok(taken)) = (&run.asked, &answer) {
+                    watch.written_bytes += u64::from(taken.count);
+                }
                 if let Some(job) = self.step(run, answer, (slot, &mut running))? {
                     watch.done();
                     done(job);

@@ -1,11 +1,12 @@
 //! An embedded server in this process, and plans for it.
 #![allow(dead_code, clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use load::plan::Plan;
-use load::{Prepared, Records, Report};
-use measure::MonotonicClock;
+use load::{Operation, Prepared, Records, Report};
+use measure::{Clock, MonotonicClock};
 use serde_json::{Value, json};
 use server::model::ModelDescription;
 use server::net::{RunningServer, ServerOptions};
@@ -80,6 +81,7 @@ impl World {
         let options = ServerOptions {
             listen: vec![([127, 0, 0, 1], self.port).into()],
             model,
+            udp: true,
             recorder: Arc::clone(&self.recorder),
             ..ServerOptions::default()
         };
@@ -199,6 +201,83 @@ pub fn set(plan: &mut Value, path: &str, value: Value) {
         place = &mut place[key];
     }
     *place = value;
+}
+
+/// A plan that needs no file set: for the null store.
+pub fn calibration(world: &World) -> Value {
+    let mut plan = world.plan();
+    set(&mut plan, "file_set.calibration", json!(true));
+    for share in ["append_share", "lookup_missing_share", "verify_share"] {
+        set(&mut plan, share, json!(0.0));
+    }
+    plan
+}
+
+/// A server of `threads` workers that each take `service_ns`.
+pub fn slow(threads: u32, service_ns: u64) -> ModelDescription {
+    ModelDescription {
+        threads: Some(threads),
+        service_ns: [service_ns; 22],
+        ..ModelDescription::default()
+    }
+}
+
+/// 20 processes that wait all the time.
+pub fn saturate(plan: &mut Value) {
+    let load = json!({"mode": "closed", "clients": 5, "processes": 4, "think": "saturated",
+        "rate_ops_per_s": 3200});
+    set(plan, "load", load);
+    set(plan, "warm_up_s", json!(0.2));
+    set(plan, "measure_s", json!(1.0));
+}
+
+/// All 20 were outstanding all the time, and Little's law says so, too.
+pub fn assert_saturated(report: &Report) {
+    let outstanding = report.outstanding_mean;
+    assert!((outstanding - 20.0).abs() < 0.2, "{outstanding}");
+    let product = report.little.rate_times_response;
+    assert!((product - 20.0).abs() < 0.6, "{product}");
+}
+
+/// A clock whose every reading costs so many ns: a generator on a machine that is too slow.
+#[derive(Clone)]
+pub struct Slow(pub u64);
+
+impl Clock for Slow {
+    fn now_ns(&self) -> u64 {
+        let now_ns = MonotonicClock.now_ns();
+        while MonotonicClock.now_ns() - now_ns < self.0 {
+            std::hint::spin_loop();
+        }
+        MonotonicClock.now_ns()
+    }
+}
+
+/// How often each procedure is there.
+pub fn by_procedure(procedures: impl Iterator<Item = u32>) -> BTreeMap<u32, u64> {
+    let mut counts = BTreeMap::new();
+    for procedure in procedures {
+        *counts.entry(procedure).or_default() += 1;
+    }
+    counts
+}
+
+/// Calls by procedure as the report has them; each of them ended well.
+pub fn reported(report: &Report) -> BTreeMap<u32, u64> {
+    let rows = report.operations.iter().filter(|row| row.calls > 0);
+    rows.map(|row| {
+        let (calls, name) = (row.calls, row.operation);
+        assert_eq!((calls, row.unexpected), (row.ended, 0), "{name}");
+        (Operation::parse(name).unwrap().procedure(), calls)
+    })
+    .collect()
+}
+
+/// The report has the calls that the server recorded, no more and no fewer: one FSINFO or NULL more
+/// would be seen, as a run's engines make no calls of their own.
+pub fn assert_same_calls(report: &Report, calls: &[CallRecord]) {
+    let theirs = by_procedure(calls.iter().map(|call| call.procedure));
+    assert_eq!(reported(report), theirs);
 }
 
 /// Valid, with a reason in the message if not.

@@ -1,0 +1,143 @@
+"""`nfslab sfs --generators N`: processes of their own, one point; and several mounts.
+
+Truth is the server's own record of every call, and what tshark reads from a capture.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from nfslab.captures import tool as tools
+
+from tests.cli.invocation import nfslab
+from tests.cli.serving import Served, serving
+from tests.core.wire_capture import captured
+
+SHORT = ("--time", "0.5s", "--warm-up", "0.1s", "--json")
+WRITE, CREATE, REMOVE, SETATTR = 7, 8, 12, 2
+CHANGES = {SETATTR, WRITE, CREATE, REMOVE}
+NFS = 100003
+
+
+def at(served: Served, host: str = "127.0.0.1") -> list[str]:
+    return [f"{host}:/export", "-o", f"port={served.port},mountport={served.port}"]
+
+
+def point_of(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    said = nfslab(capsys, "sfs", *arguments, *SHORT)
+    (point,) = json.loads(said.out)["points"]
+    assert point["unexpected"] == [], said.err
+    assert point["little"]["residual_ns"] == 0
+    return dict(point)
+
+
+def calls_of(file: Path, point: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the server did of NFS since the load began; both read the same clock."""
+    rows = pq.read_table(file).to_pylist()
+    begin_ns = point["start_monotonic_ns"]
+    return [row for row in rows if row["program"] == NFS and row["received_ns"] >= begin_ns]
+
+
+def test_each_process_is_one_of_the_servers_clients(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "calls.parquet"
+    with serving("--memory", "--records", file) as served:
+        load = ["--load", "600", "--files", "300", "--mix", "laddis", "--generators", "3"]
+        point = point_of(capsys, *at(served), *load)
+        served.end()
+    calls = calls_of(file, point)
+    processes = point["processes"]
+    assert len({one["pid"] for one in processes} | {os.getpid()}) == 4
+    seen = Counter(row["client"] for row in calls)
+    assert sorted(seen.values()) == sorted(one["calls"] for one in processes)
+    ours = {row["operation"]: row["calls"] for row in point["operations"] if row["calls"]}
+    assert Counter(row["operation"] for row in calls) == ours
+    assert sum(one["answered"] for one in processes) == point["answered"]
+    assert [thread["process"] for thread in point["threads"]] == [0, 1, 2]
+    assert point["mounts"][0]["calls"] == len(calls)
+    assert (point["mounts"][0]["files_found"], point["mounts"][0]["files_made"]) == (0, 300)
+
+
+def test_closed_processes_are_split_over_the_generators(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with serving("--memory", "--threads", "4", "--service-time", "4ms") as served:
+        load = ["--load", "900", "--files", "300", "--mode", "closed", "--generators", "2"]
+        load += ["--clients", "5", "--processes", "4", "--think", "saturated"]
+        point = point_of(capsys, *at(served), *load)
+    assert [one["offered_ops_per_s"] for one in point["processes"]] == [450, 450]
+    assert point["plan"]["load"]["clients"] * point["plan"]["load"]["processes"] == 20
+    # No thinking: 20 outstanding all the time, which is Little's law on the whole point.
+    assert point["outstanding_mean"] == pytest.approx(20, abs=0.5)
+    assert point["little"]["rate_times_response"] == pytest.approx(20, abs=2)
+    # 4 workers of 4 ms: 1,000 a second at most, and a call of each at the window's edges.
+    assert 700 < point["achieved_ops_per_s"] <= 1016
+
+
+def test_no_two_processes_change_the_same_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if not tools.available("tshark").ok:
+        pytest.skip(f"{tools.available('tshark').reason}")
+    wire = tmp_path / "wire.pcap"
+    with serving("--memory") as served:
+        load = [*at(served), "--load", "1500", "--files", "200", "--generators", "2"]
+        # One call under way in each: no packet has two, however busy the machine is.
+        load += ["--mode", "closed", "--processes", "2"]
+        assert nfslab(capsys, "sfs", *load, "--prepare-only").code == 0
+        with captured(wire, served.port):
+            point = point_of(capsys, *load)
+        port = served.port
+    fields = ["tcp.srcport", "nfs.procedure_v3", "nfs.fh.hash", "nfs.name"]
+    command = ["tshark", "-r", str(wire), "-d", f"tcp.port=={port},rpc", "-T", "fields"]
+    command += ["-Y", f"tcp.dstport=={port} && rpc.msgtyp==0 && nfs.procedure_v3"]
+    for field in fields:
+        command += ["-e", field]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    owners: dict[tuple[str, str], set[str]] = {}
+    for line in said.splitlines():
+        source, procedures, handles, names = (line + "\t\t\t").split("\t")[:4]
+        # What prepares has several calls in one packet: one row, with commas between.
+        if "," in procedures or int(procedures) not in CHANGES:
+            continue
+        owners.setdefault((handles, names), set()).add(source)
+    assert len(owners) > 20, "the load changed many files"
+    # Sockets of the point: one a process. What preparing changes (MKDIR) is of no file.
+    assert all(len(sources) == 1 for sources in owners.values())
+    assert len(set.union(*owners.values())) == len(point["processes"]) == 2
+
+
+def test_calls_go_to_both_mounts_as_each_server_recorded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [tmp_path / "one.parquet", tmp_path / "other.parquet"]
+    with serving("--memory", "--records", files[0]) as one:
+        # The same port at another address: -o is of all mounts.
+        elsewhere = ["--bind", "127.0.0.2", "--records", files[1]]
+        with serving("--memory", *elsewhere, port=one.port) as other:
+            load = ["--load", "600", "--files", "400", "--arrivals", "uniform"]
+            point = point_of(capsys, "127.0.0.1:/export", *at(other, "127.0.0.2"), *load)
+            other.end()
+        one.end()
+    recorded = [len(calls_of(file, point)) for file in files]
+    assert [mount["calls"] for mount in point["mounts"]] == recorded
+    assert abs(recorded[0] - recorded[1]) <= 2, "an even load, evenly spread"
+    assert sum(mount["answered"] for mount in point["mounts"]) == point["answered"]
+
+
+def test_what_cannot_be(capsys: pytest.CaptureFixture[str]) -> None:
+    few = ["null", "--load", "100", "--files", "50", "--outstanding", "2", "--generators", "3"]
+    said = nfslab(capsys, "sfs", *few, *SHORT)
+    assert said.code == 2
+    assert "every thread of 3 processes needs one" in said.err
+    calls = ["null", "--load", "1", "--generators", "2", "--calls", "x.parquet"]
+    said = nfslab(capsys, "sfs", *calls)
+    assert (said.code, "one generator process" in said.err) == (2, True)

@@ -1,0 +1,44 @@
+"""A point's report as a point of the curve."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from nfslab.offered.points import load_point
+
+
+def report(mode: str = "open", **changed: Any) -> dict[str, Any]:
+    """Ten seconds' window."""
+    whole: dict[str, Any] = {
+        "valid": True, "plan": {"load": {"mode": mode}}, "response": {"mean_ns": 2_000_000},
+        "offered_ops_per_s": 100.0, "achieved_ops_per_s": 94.0, "arrivals": 940,
+        "window_start_ns": 3 * 10**9, "window_end_ns": 13 * 10**9,
+    }  # fmt: skip
+    return whole | changed
+
+
+def test_an_open_load_is_asked_for_what_arrived() -> None:
+    point = load_point(report())
+    assert (point.arrived_ops_per_s, point.response_s, point.valid) == (94.0, 0.002, True)
+    assert not point.is_saturated
+
+
+@pytest.mark.parametrize("arrivals", [960, 1000, 1040])
+def test_a_server_that_answers_less_than_arrived_is_saturated(arrivals: int) -> None:
+    assert load_point(report(arrivals=arrivals)).is_saturated
+
+
+def test_a_closed_load_is_asked_for_what_was_offered() -> None:
+    point = load_point(report("closed"))
+    assert point.arrived_ops_per_s is None
+    assert point.is_saturated
+
+
+def test_a_point_that_could_not_be_made_has_no_arrivals() -> None:
+    failed = {
+        "valid": False, "failed": "io", "achieved_ops_per_s": 0.0, "offered_ops_per_s": 100.0,
+        "response": {"mean_ns": None}, "reasons": [], "fix": "",
+    }  # fmt: skip
+    point = load_point(failed)
+    assert (point.valid, point.arrived_ops_per_s, point.response_s) == (False, None, None)

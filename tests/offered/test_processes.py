@@ -1,0 +1,198 @@
+"""Generator processes that die, cannot start, are stopped, or lose their parent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from nfslab.offered import processes
+from nfslab.offered.mixes import read_mix
+from nfslab.offered.plans import Load, Mounted, Point
+from nfslab.offered.processes import PartFailed, measured
+
+from tests.cli.serving import serving
+
+
+@contextmanager
+def plan(measure_s: float = 0.5, **changed: Any) -> Iterator[dict[str, Any]]:
+    """A plan for a server of its own."""
+    with serving("--memory") as served:
+        options = f"port={served.port},mountport={served.port}"
+        mount = [Mounted("127.0.0.1:/export", options)]
+        point = Point(mount, read_mix("laddis"), Load(400), 0.05, measure_s, files=300)
+        yield point.plan() | changed
+
+
+class Watching:
+    """A progress that does something once, when the load runs."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.parts: list[processes.Part] = []
+        self.acted = False
+        start = processes._start
+
+        def seen(index: int, of: int) -> processes.Part:
+            self.parts.append(start(index, of))
+            return self.parts[-1]
+
+        monkeypatch.setattr(processes, "_start", seen)
+
+    def __call__(self, state: dict[str, Any]) -> object:
+        if state["stage"] == "run" and not self.acted:
+            self.acted = True
+            return self.act()
+        return True
+
+    def act(self) -> object:
+        return True
+
+    def assert_none_is_left(self) -> None:
+        assert self.parts
+        for part in self.parts:
+            assert part.process.returncode is not None
+            with pytest.raises(ProcessLookupError):
+                os.kill(part.process.pid, 0)
+
+
+def test_a_process_that_is_killed_makes_the_point_invalid(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Killing(Watching):
+        def act(self) -> object:
+            self.parts[1].process.send_signal(signal.SIGKILL)
+            return True
+
+    killing = Killing(monkeypatch)
+    with plan() as asked:
+        report, load = measured(asked, 2, killing)
+    assert not report["valid"]
+    first = report["reasons"][0]
+    assert first["kind"] == "generator_process"
+    assert "generator process 2 of 2 ended before its time: killed by SIGKILL" in first["text"]
+    # What the other one measured stays: half of 400 a second for half a second.
+    assert report["answered"] == load.histograms()["all"].count == pytest.approx(100, abs=50)
+    assert [one["process"] for one in report["processes"]] == [0]
+    killing.assert_none_is_left()
+
+
+def test_a_process_that_hangs_is_ended_and_makes_the_point_invalid(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Stopping(Watching):
+        def act(self) -> object:
+            self.parts[1].process.send_signal(signal.SIGSTOP)
+            return True
+
+    monkeypatch.setattr(processes, "OVERTIME_S", 3.0)
+    stopping = Stopping(monkeypatch)
+    with plan(silence_limit_s=1.0) as asked:
+        report, _ = measured(asked, 2, stopping)
+    assert not report["valid"]
+    first = report["reasons"][0]["text"]
+    assert "generator process 2 of 2 ended before its time: it did not end within 5 s" in first
+    stopping.assert_none_is_left()
+
+
+def test_all_that_are_killed_leave_no_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Killing(Watching):
+        def act(self) -> object:
+            for part in self.parts:
+                part.process.send_signal(signal.SIGKILL)
+            return True
+
+    with plan() as asked, pytest.raises(PartFailed) as failed:
+        measured(asked, 2, Killing(monkeypatch))
+    assert failed.value.what == "no generator process measured anything"
+    assert failed.value.why == "process 1 of 2: killed by SIGKILL"
+
+
+@pytest.mark.parametrize(
+    ("program", "what", "why"),
+    [
+        ("/bin/false", "generator process 1 of 2 ended before the load began", "exit code 1"),
+        ("/no/such/program", "generator process 1 of 2 cannot be started", "No such file"),
+    ],
+)
+def test_a_process_that_cannot_begin_fails_the_point(
+    program: str, what: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with plan() as asked:
+        monkeypatch.setattr(sys, "executable", program)
+        with pytest.raises(PartFailed) as failed:
+            measured(asked, 2, lambda _: True)
+    assert failed.value.kind == "generator_process"
+    assert failed.value.what == what
+    assert why in failed.value.why
+
+
+def test_what_the_core_refuses_is_said_as_it_is() -> None:
+    with plan() as asked:
+        gone = asked
+    with pytest.raises(PartFailed) as failed:
+        measured(gone, 2, lambda _: True)
+    assert (failed.value.kind, failed.value.what) == (
+        "io",
+        "127.0.0.1:/export cannot be mounted",
+    )
+
+
+def test_a_point_that_is_stopped_ends_all_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stopping(Watching):
+        def act(self) -> object:
+            return False
+
+    stopping = Stopping(monkeypatch)
+    with plan(measure_s=3600.0) as asked:
+        report, _ = measured(asked, 2, stopping)
+    assert report["ended"] == "stopped"
+    assert "stopped" in [reason["kind"] for reason in report["reasons"]]
+    stopping.assert_none_is_left()
+
+
+def test_an_interrupt_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted(Watching):
+        def act(self) -> object:
+            raise KeyboardInterrupt
+
+    interrupted = Interrupted(monkeypatch)
+    with plan(measure_s=3600.0) as asked, pytest.raises(KeyboardInterrupt):
+        measured(asked, 3, interrupted)
+    interrupted.assert_none_is_left()
+
+
+def test_a_process_whose_parent_is_gone_ends() -> None:
+    import json
+    import time
+
+    with plan(measure_s=3600.0) as asked:
+        text = json.dumps(asked | {"part": {"index": 0, "of": 2}})
+        with subprocess.Popen(
+            [sys.executable, "-m", "nfslab.offered.part"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as part:
+            assert part.stdin is not None
+            assert part.stdout is not None
+            part.stdin.write(f"{text}\nprepare\n")
+            part.stdin.flush()
+            while '"prepared"' not in part.stdout.readline():
+                pass
+            part.stdin.write("connect\n")
+            part.stdin.flush()
+            while '"connected"' not in part.stdout.readline():
+                pass
+            part.stdin.write(f"{time.monotonic_ns() + 50_000_000}\n")
+            part.stdin.flush()
+            while '"run"' not in part.stdout.readline():
+                pass
+            part.stdin.close()
+            # An hour of load was asked for.
+            part.stdout.read()
+            assert part.wait(timeout=30) in (0, 3)
