@@ -3,7 +3,7 @@
 Times are integer nanoseconds of CLOCK_MONOTONIC, the clock of `time.monotonic_ns()`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypedDict, final, type_check_only
 
@@ -20,10 +20,16 @@ __all__ = [
     "Mount",
     "RpcRecorder",
     "Server",
+    "ShimRecords",
+    "StraceReader",
+    "SyscallWatch",
     "SystemSampler",
     "Trace",
     "build_info",
+    "classify_paths",
     "run_files",
+    "shim_path",
+    "syscalls_grants",
     "toml_lines",
     "unmount",
 ]
@@ -35,7 +41,8 @@ class CoreError(Exception):
     """Stable word for programs: "toml", "histogram", "config", "space", "read_only", "permission",
     "io", "unsupported", "limit", "sampler", "internal"; of captures: "missing", "directory",
     "empty", "not_a_capture", "link_type", "compression", "interrupted"; of the NFS client and
-    server: "closed", "in_use", "portmapper"; of the load: "file_set", "silent", "cancelled"."""
+    server: "closed", "in_use", "portmapper"; of the load: "file_set", "silent", "cancelled"; of
+    watching system calls: "left_out", "permission", "btf", "lockdown", "bpf", "tracefs", "gone"."""
     what: str
     why: str
     """Empty when unknown."""
@@ -55,6 +62,16 @@ def build_info() -> dict[str, str]:
 
 def unmount(directory: Path | str, how: str = "normal") -> None:
     """Unmount what lies on a folder: "normal", "lazy" or "force"; as root, or by fusermount3."""
+
+def shim_path(folder: Path | str) -> str:
+    """Write the preload library into a folder; its path. CoreError("left_out")."""
+
+def classify_paths(paths: Sequence[str], classes: Sequence[tuple[str, str]]) -> list[str | None]:
+    """The class of each path, by (class, glob) as the captures' file classes; None: no match.
+
+    The first pattern that matches counts; `*` and `?` stay within a name, `**` crosses folders.
+    CoreError("config") for a pattern that is no glob, and for more than 2000.
+    """
 
 def toml_lines(text: str) -> list[tuple[list[str | int], int, int]]:
     """Place of every entry of a TOML text: (path, line of its key, line of its value), 1-based.
@@ -152,6 +169,22 @@ class Load:
 
         Every point begins with the same file set: if it was used before, or never prepared, it is
         prepared first. What servers answer is never an exception: see "valid" and "reasons".
+        """
+    def run_part(
+        self,
+        begin: Callable[[], int],
+        progress: Callable[[dict[str, Any]], object] | None = None,
+    ) -> str:
+        """Measure one point as one of several processes (plan: "part"), prepared before.
+
+        `begin` is asked once everything is connected: `time.monotonic_ns()` of the common start;
+        it is an error if that is past. What is returned is for `merge`.
+        """
+    def merge(self, parts: Sequence[str], lost: Sequence[tuple[int, str]]) -> dict[str, Any]:
+        """The report of the point of which `parts` came from `run_part`, one of each process.
+
+        Of the whole plan (no "part"). `lost`: parts that handed over nothing, and why; they make
+        the point invalid. CoreError("internal") for what is not of one point.
         """
     def calls(self) -> tuple[Columns, int]:
         """Calls that ended since the last time (plan: "record_calls"), and how many were lost so
@@ -306,6 +339,56 @@ class SamplerResult(TypedDict):
     max_lateness_ns: int
     cost: SampledCost
 
+def syscalls_grants() -> dict[str, Any]:
+    """Whether programs in the kernel (eBPF) can watch system calls here: tried, in some ms.
+
+    ok; kind ("" or as CoreError of `SyscallWatch`), what, why, fix: what is in the way; blocks:
+    whether block requests can be watched."""
+
+@final
+class SyscallWatch:
+    """Watches the system calls on files of some processes, their living descendants and all that
+    they fork later, by programs in the kernel. Detached by `stop`, with the object, and by the
+    kernel when this process ends, however it ends. docs/decisions/ebpf.md says what it costs."""
+
+    def __new__(
+        cls,
+        roots: Sequence[int],
+        level: str = "sync",
+        *,
+        lseek: bool = False,
+        blocks: bool = False,
+        ring_bytes: int = 16_777_216,
+        files_max: int = 16_384,
+    ) -> SyscallWatch:
+        """`level`: "sync" (what makes bytes durable), "counts" (and names, and counts per file and
+        call), "events" (and each read and write). `blocks`: requests of all block devices.
+
+        CoreError: "left_out", "permission", "btf", "lockdown", "bpf", "tracefs" (eBPF cannot be
+        had here), "gone" (no such process), "config".
+        """
+    def take(self) -> dict[str, Columns]:
+        """Rows since the last time, the ring emptied before.
+
+        "files": file_id, device, inode, path, seen_ns (a row for each name a file is seen with).
+        "syncs": start_ns, latency_ns, pid, tid, call, synchronous, file_id, offset, size, error.
+        "events": start_ns, latency_ns, pid, tid, call, file_id, offset, size, bytes, error.
+        "names": start_ns, latency_ns, pid, call, path, new_path, error (unlink, rename).
+        "blocks": issue_ns, latency_ns, device, kind, fua, sector, size, pid.
+        """
+    def counts(self) -> Columns:
+        """Totals now: file_id, call, calls, errors, bytes, latency_sum_ns, latency_max_ns,
+        latencies (160 quarter octaves), sizes (32 octaves), places (first, sequential, rewrite,
+        forward, backward). At level "sync" of syncs and synchronous writes only."""
+    def figures(self) -> dict[str, int]:
+        """lost_syncs, lost_events, lost_names, lost_blocks (no room), uncounted (in no row of the
+        counts), unplaced (counted, but not by place), unmatched (under way when it began),
+        not_understood, attach_ns, thread_cpu_ns, kernel_run_ns and kernel_runs (0 unless
+        kernel.bpf_stats_enabled), watched (processes now)."""
+    def stop(self, *, wait: bool = True) -> None:
+        """End it; what was seen can still be taken, counts and figures as of now. `wait`: until
+        everything is detached, 1 to 3 s; else that goes on by itself."""
+
 @final
 class SystemSampler:
     """Reads /proc at a fixed interval on a thread of its own. Start and stop once."""
@@ -452,7 +535,8 @@ class RpcRecorder:
         enqueued_ns, sent_first_ns, sent_last_ns, completed_ns (0: did not happen), xid, program,
         version, procedure, operation, outcome ("answered", "refused", "malformed", "timed out",
         "dropped"), status (null unless answered), sends, replies, call_bytes, reply_bytes,
-        connection, queue_at_enqueue, outstanding_at_send.
+        connection, queue_at_enqueue, outstanding_at_send; of READ, WRITE and COMMIT file_id (the
+        inode that the mount shows; null when the reply has no attributes), offset, count.
         """
     def samples(self) -> dict[str, Columns]:
         """The samples since the last time.
@@ -468,6 +552,80 @@ class RpcRecorder:
         """Operations that were called."""
     def lost(self) -> dict[str, int]:
         """Numbers of "calls" and "samples" that found no room because nobody took them, so far."""
+
+@final
+class ShimRecords:
+    """Reads what programs record that are launched with the preload shim (LD_PRELOAD).
+
+    They, their children and what those start share one file in `folder`, which should be in memory
+    (/dev/shm), writable to the user that they run as, and reachable for it: the file gets the
+    folder's owner. 19 MiB are reserved there. stdio within the C library, static and set-user
+    programs are not seen.
+    """
+
+    def __new__(
+        cls, folder: Path | str, level: str = "sync", *, lseek: bool = False
+    ) -> ShimRecords:
+        """CoreError: "left_out" (built without a C compiler), "config", "space", "permission",
+        "io" (there is such a file already, and others)."""
+    def environment(self) -> dict[str, str]:
+        """Names and values for the launch: LD_PRELOAD and NFSLAB_SHIM_FILE."""
+    def take(self) -> dict[str, Columns]:
+        """As `SyscallWatch.take`; "blocks" is empty."""
+    def counts(self) -> Columns:
+        """As `SyscallWatch.counts`."""
+    def figures(self) -> dict[str, int]:
+        """What happened so far.
+
+        processes (that loaded it, each exec anew; 0: nothing was seen), forks, records, torn (their
+        writer was killed meanwhile), lost_syncs, lost_events, lost_calls (other calls), lost_names
+        (no room), uncounted (files beyond the table), not_understood, thread_cpu_ns, on_disk (1:
+        the folder is not in memory).
+        """
+    def stop(self) -> None:
+        """End it: running programs record no more. What came can still be taken."""
+
+@final
+class StraceReader:
+    """Reads text of `strace -f -ttt -T -y` (and with less or more of it) or of `perf trace`.
+
+    Levels: "sync" (fsync and its kin, synchronous writes), "counts" (and names, totals per file and
+    call), "events" (and every read and write). A call without a duration (no -T) has latency 0 and
+    is in no bucket of `latencies`; `figures` says how many there are.
+    """
+
+    def __new__(cls, level: str = "events", *, lseek: bool = False) -> StraceReader: ...
+    def feed(self, data: bytes) -> None:
+        """More of the text, cut anywhere. CoreError("not_a_trace") once that is certain."""
+    def end(self) -> None:
+        """The text has ended. CoreError("not_a_trace" or "empty") if no line was understood."""
+    def take(self) -> dict[str, Columns]:
+        """What came since the last time: "files", "syncs", "events", "names", "blocks" (empty).
+
+        files: file_id, device ("0:0"), inode (0), path, seen_ns. syncs: start_ns, latency_ns, pid,
+        tid, call, synchronous, file_id, offset, size, error. events: start_ns, latency_ns, pid,
+        tid, call, file_id, offset, size, bytes, error. names: start_ns, latency_ns, pid, call,
+        path, new_path, error. file_id and offset are null where they could not be told.
+        """
+    def counts(self) -> Columns:
+        """Totals: file_id, call, calls, errors, bytes, latency_sum_ns, latency_max_ns, latencies,
+        sizes, places (lists of counts)."""
+    def figures(self) -> dict[str, int]:
+        """What was read, and what is missing.
+
+        lines, calls, file_calls, not_understood, unfinished, interrupted (made again or never
+        ended), without_start, without_time, without_duration, without_place, without_path,
+        without_pid, unknown_descriptors (calls left out, may be sockets), unknown_flags (writes
+        whose open was not seen: not counted as synchronous), late_paths (perf trace looked them up
+        when it printed the line: they may be of a later file), beyond (limits), lost_syncs,
+        lost_events, lost_names, uncounted.
+        """
+    @property
+    def clock(self) -> str:
+        """What the instants are: "epoch", "time of day", "relative" or "none" (all 0); ns."""
+    @property
+    def first_not_understood(self) -> str | None:
+        """The first line that was not understood, cut short."""
 
 @final
 class Server:

@@ -49,9 +49,9 @@ def command(*arguments: object) -> list[str]:
 
 
 @contextmanager
-def serving(*arguments: object) -> Iterator[Served]:
+def serving(*arguments: object, port: int = 0) -> Iterator[Served]:
     """`nfslab serve ARGUMENTS --port 0 --json`, until the end of the block at the latest."""
-    asked = command(*arguments, "--port", 0, "--json")
+    asked = command(*arguments, "--port", port, "--json")
     with subprocess.Popen(
         asked, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

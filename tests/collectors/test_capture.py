@@ -16,7 +16,14 @@ from typing import Any
 import pytest
 from nfslab.captures import tool as tools
 from nfslab.captures.evidence import stored_analysis
-from nfslab.captures.places import filter_for, interface_for, is_local, nfs_server
+from nfslab.captures.places import (
+    Server,
+    filter_for,
+    interface_for,
+    is_local,
+    nfs_server,
+    server_of,
+)
 from nfslab.captures.tool import Counts, Tool, Wanted
 from nfslab.collectors.capture import CaptureCollector, CaptureCollectorParameters
 from nfslab.errors import RunFailed
@@ -217,8 +224,17 @@ def test_the_filter_follows_from_the_mounts() -> None:
     assert nfs_server("ext4", "/dev/sda1", "rw") is None
     assert nfs_server("nfs", "nas:/export/x", "rw,vers=3,addr=192.0.2.7") == "192.0.2.7"
     assert nfs_server("nfs4", "[2001:db8::1]:/", "rw") == "2001:db8::1"
-    assert filter_for(["192.0.2.7", "2001:db8::1"]) == "host 192.0.2.7 or host 2001:db8::1"
+    servers = [Server("192.0.2.7"), Server("2001:db8::1")]
+    assert filter_for(servers) == "host 192.0.2.7 or host 2001:db8::1"
     assert "port 2049" in filter_for([])
+    # Of our own client all ports are known, and this machine may have other servers.
+    ours = {"port": "700", "mountport": "701"}
+    ours_at = server_of("fuse.nfslab", "127.0.0.1:/e", "rw", ours)
+    assert ours_at == Server("127.0.0.1", (700, 701))
+    assert filter_for([ours_at]).startswith("(host 127.0.0.1 and (port 700 or port 701 or (ip[6:2]")
+    assert server_of("fuse.nfslab", "a:/e", "rw", ours | {"mountport": "0"}) == Server("a")
+    assert server_of("nfs4", "a:/e", "rw,addr=192.0.2.7,port=700", ours) == Server("192.0.2.7")
+    assert server_of("ext4", "/dev/sda1", "rw", {}) is None
     assert is_local("127.0.0.1")
     assert is_local("::1")
     assert interface_for(["127.0.0.1"]) == "lo"
@@ -226,7 +242,10 @@ def test_the_filter_follows_from_the_mounts() -> None:
     assert interface_for([]) == "any"
 
 
-@pytest.mark.parametrize("expression", [filter_for([]), filter_for(["192.0.2.7"]), ""])
+@pytest.mark.parametrize(
+    "expression",
+    [filter_for([]), filter_for([Server("192.0.2.7")]), filter_for([Server("::1", (700,))]), ""],
+)
 @pytest.mark.parametrize("interface", ["lo", "any"])
 def test_the_default_filters_are_understood(expression: str, interface: str) -> None:
     """tcpdump compiles them (-d prints the program and captures nothing)."""

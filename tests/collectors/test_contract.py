@@ -48,8 +48,19 @@ def loaded(root: Path) -> Iterator[tuple[PgbenchWorkload, Run]]:
         yield work, run
 
 
-WATCHING = {"capture": {"interface": "lo", "filter": "port 2049"}}
+WATCHING = {
+    "capture": {"interface": "lo", "filter": "port 2049"},
+    "profile": {"frequency": 1999},  # the timed part is a fraction of a second
+}
 """What a collector has to be told to watch a run that is not its own: no NFS is here."""
+
+
+PREFIXES = {"fsync": "syscall_", "syscalls": "syscall_"}
+"""What tables' names begin with, where it is not the collector's own name."""
+
+
+MAY_BE_EARLY = ("syscall_files", "syscall_names")
+"""A file is seen when it is used first, names change when they do: perhaps not in a short load."""
 
 
 def make(kind: str, watching: bool = False) -> Collector:
@@ -93,13 +104,13 @@ def test_it_watches_a_run_and_says_what_that_cost(
     assert threading.active_count() == threads, "its thread has ended"
     assert evidence.tables
     for name, table in evidence.tables.items():
-        assert name.startswith(f"{kind}_")
+        assert name.startswith(PREFIXES.get(kind, f"{kind}_"))
         assert table.num_rows > 0, name
         assert str(table.schema.field("t_ns").type) == "int64"
         times = table["t_ns"].to_pylist()
         assert times == sorted(times), name
         # t = 0 is the start of the timed part; watching began before and ended after.
-        assert times[-1] > 0
+        assert times[-1] > 0 or name in MAY_BE_EARLY
     json.dumps(evidence.summary, allow_nan=False)
     assert evidence.wall_s is not None
     assert evidence.wall_s > 0.01

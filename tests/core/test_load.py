@@ -40,6 +40,33 @@ def test_the_shipped_mixes_are_there() -> None:
     assert {path.stem for path in mixes()} == {"laddis", "sfs3", "sfs2008", "database"}
 
 
+PRINTED = {
+    "laddis": {
+        "LOOKUP": 34, "READ": 22, "WRITE": 15, "GETATTR": 13, "READLINK": 8, "READDIR": 3,
+        "CREATE": 2, "REMOVE": 1, "FSSTAT": 1, "SETATTR": 1,
+    },
+    "sfs3": {
+        "LOOKUP": 27, "READ": 18, "WRITE": 9, "GETATTR": 11, "READLINK": 7, "READDIR": 2,
+        "CREATE": 1, "REMOVE": 1, "FSSTAT": 1, "SETATTR": 1, "READDIRPLUS": 9, "ACCESS": 7,
+        "COMMIT": 5,
+    },
+    "sfs2008": {
+        "LOOKUP": 24, "READ": 18, "WRITE": 10, "GETATTR": 26, "READLINK": 1, "READDIR": 1,
+        "CREATE": 1, "REMOVE": 1, "FSSTAT": 1, "SETATTR": 4, "READDIRPLUS": 2, "ACCESS": 11,
+    },
+}  # fmt: skip
+"""Per cent of each operation: table 1 of the User's Guide of SFS 3.0 (NFS version 2's procedures by
+the names of version 3), and SFS 2008 as commonly given."""
+
+
+@pytest.mark.parametrize("stem", PRINTED)
+def test_mixes_of_spec_are_those_that_were_printed(stem: str) -> None:
+    content = tomllib.loads((MIXES / f"{stem}.toml").read_text())
+    assert content["mix"] == PRINTED[stem]
+    # Version 2 knew no other WRITE than a stable one.
+    assert stem != "laddis" or content["stability"] == "file_sync"
+
+
 @pytest.mark.parametrize("mix", mixes(), ids=lambda path: str(path.stem))
 def test_a_shipped_mix_runs_and_says_its_sources(mix: Path) -> None:
     text = mix.read_text()
@@ -106,6 +133,55 @@ def test_calls_histograms_and_series_are_the_same_point() -> None:
     series = pa.table(load.series()).to_pandas()
     assert series["answered"].sum() == len(calls)
     assert series["at_ns"].iloc[0] == report["start_monotonic_ns"]
+
+
+def test_warm_up_window_and_cool_down_lie_where_they_were_asked() -> None:
+    with Server(json.dumps({"store": "memory"})) as server:
+        times = {"warm_up_s": 0.2, "measure_s": 0.3, "cool_down_s": 0.4}
+        uniform = {"rate_ops_per_s": 1000, "arrivals": "uniform", "outstanding_max": 1024}
+        plan = plan_of(MIXES / "sfs3.toml", server.port, load=uniform | {"mode": "open"}, **times)
+        load = Load(json.dumps(plan))
+        report = load.run()
+    start_ns = report["start_monotonic_ns"]
+    window_ns = report["window_start_ns"] - start_ns, report["window_end_ns"] - start_ns
+    assert window_ns == (200_000_000, 500_000_000)
+    assert report["arrivals"] == 300, "of the window alone"
+    # 500 up to the end of the window, then the load is still on (a late thread takes fewer).
+    assert 600 < sum(report["series"]["planned"]) < 900
+
+
+def test_a_share_of_the_data_read_is_compared() -> None:
+    with Server(json.dumps({"store": "memory"})) as server:
+        content = plan_of(MIXES / "database.toml", server.port, verify_share=0.5)
+        content["mix"] = {"READ": 100}
+        content["file_set"] |= {"files": 10, "file_sizes_bytes": {"8192": 1}}
+        content["load"] |= {"rate_ops_per_s": 2000}
+        report = Load(json.dumps(content)).run()
+    assert report["unexpected"] == []
+    reads = report["read_bytes"] / 8192
+    assert reads > 300
+    # One READ, one draw: within five standard deviations of a half.
+    assert report["verified_bytes"] / report["read_bytes"] == pytest.approx(
+        0.5, abs=2.5 / reads**0.5
+    )
+
+
+def test_progress_tells_of_the_file_set_while_it_is_made() -> None:
+    model = {"threads": 1, "service_ns": 5_000_000}
+    with Server(json.dumps({"store": "memory", "model": model})) as server:
+        plan = plan_of(MIXES / "sfs3.toml", server.port)
+        plan["file_set"] |= {"file_sizes_bytes": {"4096": 1}}
+        seen: list[dict[str, Any]] = []
+        (mount,) = Load(json.dumps(plan)).prepare(seen.append)
+    assert mount["written_bytes"] == 60 * 4096
+    assert {state["stage"] for state in seen} == {"prepare"}
+    # 60 CREATEs and 60 WRITEs of 5 ms, told of every 100 ms: bytes move before the last file.
+    files = [state for state in seen if state["step"] == "files"]
+    written = [state["written_bytes"] for state in files]
+    assert written == sorted(written)
+    assert len({one for one in written if 0 < one < 60 * 4096}) > 1
+    assert all(state["done"] <= state["total"] == 60 for state in files)
+    assert seen[-1]["written_bytes"] == 60 * 4096
 
 
 def test_progress_can_stop_a_point_and_its_exceptions_come_through() -> None:

@@ -7,6 +7,7 @@ study, Little's law in the NFS server study. Neither comes from our own reader.
 from __future__ import annotations
 
 import csv
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,7 @@ def test_the_experiments_that_were_promised_are_there() -> None:
         "nfs-sweep-2004",
         "sfs-threads-1999",
         "sfs-threads-ganesha",
+        "fsync-2001",
     }
     from nfslab.cli.run import EPILOG
 
@@ -72,6 +74,59 @@ def test_every_shipped_experiment_validates_and_is_planned(name: str, tmp_path: 
     text = "\n".join(dry_run_lines(plan))
     assert all(point.point_id in text for point in experiment.points)
     assert not any(tmp_path.iterdir()), "a dry run made something"
+
+
+def suggestions(name: str) -> list[list[str]]:
+    """What an experiment's opening comment tells a reader to `--set`: a list for each command."""
+    found: list[list[str]] = []
+    goes_on = False
+    for line in experiment_files()[name].read_text().splitlines():
+        if not line.startswith("#"):
+            break
+        given = re.findall(r"--set ('[^']*'|[^\s()]+)", line)
+        if goes_on:
+            found[-1] += [one.strip("'") for one in given]
+        elif given:
+            found.append([one.strip("'") for one in given])
+        goes_on = bool(given) and line.endswith("\\")
+    return found
+
+
+SUGGESTED = [(name, given) for name in sorted(experiment_files()) for given in suggestions(name)]
+
+
+@pytest.mark.parametrize(("name", "given"), SUGGESTED)
+def test_what_an_experiment_suggests_to_change_is_taken(name: str, given: list[str]) -> None:
+    assert read_experiment(experiment_files()[name], given).points
+
+
+def test_suggestions_are_found() -> None:
+    assert ["axes.load=[50, 100, 150, 200]"] in suggestions("sfs-threads-1999")
+    (sweep,) = [given for given in suggestions("nfs-sweep-2004") if len(given) == 3]
+    assert sweep[2] == 'axes.memory=["128M", "512M", "2G"]'
+
+
+@pytest.mark.parametrize(
+    ("name", "threads"),
+    [("sfs-threads-1999", (1, 2, 4, 8, 16)), ("sfs-threads-ganesha", (2, 4, 8, 16))],
+)
+def test_the_study_of_server_threads_has_the_rows_of_1999(
+    name: str, threads: tuple[int, ...]
+) -> None:
+    experiment = read_experiment(experiment_files()[name])
+    workload = experiment.points[0].setup.resolved()["workload"]
+    assert (workload["kind"], workload["mix"], workload["mode"]) == ("sfs", "laddis", "closed")
+    assert (workload["clients"], workload["processes"]) == (5, 4)
+    levels = {axis.name: axis.labels for axis in experiment.axes}
+    published = [
+        (int(row["server_threads"]), int(float(row["offered_ops_per_s"])))
+        for row in rows("sfs_heavy_load_1999")
+    ]
+    assert len(published) == 20
+    assert levels["threads"] == threads
+    pairs = {(thread, load) for thread in levels["threads"] for load in levels["load"]}
+    assert pairs == {row for row in published if row[0] in threads}
+    assert len(experiment.points) == len(pairs)
 
 
 def test_the_placement_study_has_the_factors_of_2001() -> None:

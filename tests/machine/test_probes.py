@@ -57,6 +57,36 @@ def test_a_probe_that_fails_says_so(state: Path, monkeypatch: pytest.MonkeyPatch
     assert "no such thing" in first.found
 
 
+def test_a_build_without_compilers_says_what_it_lacks(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The core's answers are those that crates/syscalls/tests/left_out.rs finds in such a build."""
+    from nfslab import _core
+
+    why = "/nonexistent/cc could not be run when this was built (No such file or directory)"
+    refused = {
+        "ok": False, "kind": "left_out", "what": "eBPF was left out when nfslab was built",
+        "why": "NFSLAB_EBPF=0 was set when this was built", "blocks": False,
+        "fix": "Install clang (Debian: apt install clang) and build nfslab again.",
+    }  # fmt: skip
+
+    def no_shim(folder: str) -> str:
+        error = _core.CoreError("the preload shim was left out when nfslab was built")
+        error.what, error.why, error.fix, error.kind = str(error), why, "", "left_out"
+        raise error
+
+    monkeypatch.setattr(_core, "syscalls_grants", lambda: refused)
+    monkeypatch.setattr(_core, "shim_path", no_shim)
+    found = {probe.name: probe for probe in probes()}
+    ebpf, shim = found["eBPF"], found["preload shim"]
+    assert not ebpf.ok
+    assert ebpf.found == f"{refused['what']}: {refused['why']}"
+    assert ebpf.fix == refused["fix"]
+    assert not shim.ok
+    assert shim.found == f"the preload shim was left out when nfslab was built: {why}"
+    assert "C compiler" in shim.fix
+
+
 def test_packages_are_found_without_importing_them() -> None:
     assert package_folder("json") == Path(os.__file__).parent / "json"
     assert package_folder("nonesuch_package") is None

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import pytest
 
 CHROMIUM = Path("/usr/bin/chromium")
 OWN = ("file:", "data:", "blob:")
+TRUTH_LIMIT_S = 30.0
 
 
 @contextlib.contextmanager
@@ -64,6 +66,15 @@ def opened(chromium: Any, path: Path, *, scripts: bool = True, **options: Any) -
     finally:
         context.close()
     assert wrong == []
+
+
+def await_truth(page: Any, expression: str) -> None:
+    """Return when it is true. Playwright's own waiting evaluates within the page, which the page's
+    Content-Security-Policy refuses unless it is true at once."""
+    end = time.monotonic() + TRUTH_LIMIT_S
+    while not page.evaluate(expression):
+        assert time.monotonic() < end, f"never true: {expression}"
+        settled(page)
 
 
 def figures(page: Any) -> dict[str, dict[str, Any]]:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from nfslab.results.records import (
@@ -21,6 +21,12 @@ from nfslab.results.store import ExperimentFolder
 
 from tests.report.synthetic import EPOCH_NS, without_fsync
 
+Answers = Mapping[int, int]
+"""Response in ns -> how many took that long."""
+OPERATIONS: Final[Mapping[str, tuple[float, Answers]]] = {
+    "READ": (0.75, {2_000_000: 150, 5_000_000: 120, 10_000_000: 30}),
+    "WRITE": (0.25, {8_000_000: 100}),
+}
 REASON = "what was measured is not true: the generator was late\n  why: violated: offered_load"
 
 
@@ -32,12 +38,12 @@ class Planted:
     mean_ms: float
     failed: bool = False
     reason: str = REASON
-    operations: Mapping[str, tuple[float, int, float | None]] = field(
-        default_factory=lambda: {"READ": (0.75, 300, 4e6), "WRITE": (0.25, 100, 8e6)}
-    )
-    """Operation -> share asked, answered, mean in ns (p99 is three times that)."""
+    operations: Mapping[str, tuple[float, Answers]] = field(default_factory=lambda: OPERATIONS)
+    """Operation -> share asked, its answers."""
     little: float = 1.0
     """Outstanding over achieved x mean response."""
+    arrived: float | None = None
+    """Of an open load; None: not kept."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +114,8 @@ def _write_run(
     if isinstance(planted, Planted):
         metrics = _metrics(planted, offered)
         if not failed:
-            run.write_table("samples", "operations", operations_table(planted))
+            run.write_table("samples", "operations", operations_table(planted.operations))
+            run.write_table("samples", "histograms", histograms_table(planted.operations))
     run.seal(
         RunRecord(
             run_id=run.run_id, experiment=record.name, identity=record.identity,
@@ -125,8 +132,12 @@ def _write_run(
 
 def _metrics(planted: Planted, offered: float) -> dict[str, Metric]:
     outstanding = planted.achieved * planted.mean_ms / 1e3 * planted.little
-    saturated = float(planted.achieved < 0.98 * offered)
-    return {
+    asked = offered if planted.arrived is None else min(offered, planted.arrived)
+    saturated = float(planted.achieved < 0.98 * asked)
+    arrived = {}
+    if planted.arrived is not None:
+        arrived["arrived_ops_per_s"] = Metric(value=planted.arrived, unit="1/s")
+    return arrived | {
         "achieved_ops_per_s": Metric(
             value=planted.achieved, unit="1/s", better="higher", primary=True
         ),
@@ -137,17 +148,41 @@ def _metrics(planted: Planted, offered: float) -> dict[str, Metric]:
     }
 
 
-def operations_table(planted: Planted) -> pa.Table:
-    """As the workload writes it."""
-    rows = planted.operations
-    means = [mean for _, _, mean in rows.values()]
+def operations_table(operations: Mapping[str, tuple[float, Answers]]) -> pa.Table:
+    """As the workload writes it, as far as reports read it."""
+    answers = [one for _, one in operations.values()]
+    numbers = [sum(one.values()) for one in answers]
+    sums = [sum(latency * n for latency, n in one.items()) for one in answers]
     return pa.table(
         {
-            "operation": list(rows),
-            "share": [share for share, _, _ in rows.values()],
-            "answered": pa.array([answered for _, answered, _ in rows.values()], pa.int64()),
-            "unexpected": pa.array([0] * len(rows), pa.int64()),
-            "mean_ns": pa.array(means, pa.float64()),
-            "p99_ns": pa.array([None if m is None else 3 * m for m in means], pa.float64()),
+            "operation": list(operations),
+            "share": [share for share, _ in operations.values()],
+            "answered": pa.array(numbers, pa.int64()),
+            "unexpected": pa.array([0] * len(operations), pa.int64()),
+            "mean_ns": pa.array(
+                [s / n if n else None for s, n in zip(sums, numbers, strict=True)], pa.float64()
+            ),
+            "max_ns": pa.array([max(one, default=None) for one in answers], pa.float64()),
+        }
+    )
+
+
+def histograms_table(operations: Mapping[str, tuple[float, Answers]]) -> pa.Table:
+    """As the workload writes it."""
+    from nfslab._core import Histogram
+
+    rows: list[tuple[str, int, int, int]] = []
+    for name, (_, answers) in operations.items():
+        histogram = Histogram()
+        for latency_ns, times in answers.items():
+            for _ in range(times):
+                histogram.record(latency_ns)
+        rows += [(name, *bucket) for bucket in histogram.buckets()]
+    names = ("phase", "low_ns", "high_ns", "count")
+    types = (pa.string(), pa.int64(), pa.int64(), pa.int64())
+    return pa.table(
+        {
+            name: pa.array([row[place] for row in rows], kind)
+            for place, (name, kind) in enumerate(zip(names, types, strict=True))
         }
     )

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 from nfslab.report.analysis import analyse
-from nfslab.report.call_parts import RUNS_MOST, first_of_each_point, read_parts, sentences
+from nfslab.report.call_parts import read_parts, sentences
 from nfslab.report.html import render_html
 from nfslab.report.html.columns import unpack
 from nfslab.report.markdown import render_markdown
+from nfslab.report.shown_runs import RUNS_MOST
 from nfslab.results.call_parts import PARTS
 from nfslab.results.store import ExperimentFolder
 
@@ -129,16 +130,6 @@ def test_more_runs_than_are_shown_are_counted(tmp_path: Path) -> None:
     assert "2 more runs with both records are not in this file" in render_html(folder.path)
 
 
-def test_first_runs_of_all_points_come_first() -> None:
-    class Run:
-        def __init__(self, point: int, block: int) -> None:
-            self.point, self.block = point, block
-
-    runs = [Run(1, 1), Run(0, 1), Run(0, 0), Run(1, 0), Run(2, 5)]
-    ordered = [(run.point, run.block) for run in first_of_each_point(runs)]
-    assert ordered == [(0, 0), (1, 0), (2, 5), (0, 1), (1, 1)]
-
-
 def test_two_targets_have_a_sentence_each(folder: ExperimentFolder) -> None:
     run = planted(folder)[0]
     calls = [
@@ -147,7 +138,7 @@ def test_two_targets_have_a_sentence_each(folder: ExperimentFolder) -> None:
     ]
     write_calls(run, calls)
     found = next(one for one in read_parts(analyse(folder.path)).runs if one.run_id == run.name)
-    of_data, of_log = sentences(found.parts)
+    of_data, of_log = sentences(found.found)
     assert of_data.startswith("The largest part of the calls' time of data is service: 60 %")
     assert of_log.startswith("The largest part of the calls' time of log is waiting: 75 %")
 

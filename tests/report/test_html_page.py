@@ -19,7 +19,7 @@ from nfslab.report.analysis import analyse
 from nfslab.report.html import write_html
 from nfslab.results.records import CheckRecord
 
-from tests.report.browser import browser, drag, figure, figures, opened
+from tests.report.browser import await_truth, browser, drag, figure, figures, opened
 from tests.report.designs import write_design
 from tests.report.synthetic import Recipe, write_files, write_pgbench
 
@@ -161,7 +161,7 @@ def test_the_wheel_zooms_only_when_it_is_meant_to(chromium: Any, report: Path) -
         page.keyboard.down("Control")
         page.mouse.wheel(0, -240)
         page.keyboard.up("Control")
-        page.wait_for_function("window.nfslab.figures[0].zoomed")
+        await_truth(page, "window.nfslab.figures[0].zoomed")
 
 
 def test_zooming_in_time_is_linked(chromium: Any, report: Path, experiment: Path) -> None:
@@ -281,9 +281,8 @@ def test_a_run_of_the_table_shows_its_evidence(chromium: Any, report: Path) -> N
     with opened(chromium, report) as page:
         row = page.locator("#run-table tbody tr", has_text="b003-").first
         row.locator("button.link").click()
-        page.wait_for_function(
-            "document.querySelector('#evidence .caption').textContent.includes('block 4')"
-        )
+        caption = "document.querySelector('#evidence .caption').textContent"
+        await_truth(page, f"{caption}.includes('block 4')")
 
 
 def test_both_languages_write_numbers_alike(chromium: Any, report: Path) -> None:

@@ -5,11 +5,16 @@ from __future__ import annotations
 import csv
 import json
 import re
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
+from nfslab.report import offered_operations
 from nfslab.report.analysis import analyse
 from nfslab.report.html import render_html
 from nfslab.report.html.columns import unpack
@@ -106,6 +111,31 @@ def test_curves_by_hand(by_hand: Path) -> None:
     assert four.overall_by_block_ms.n == 2, "the third repetition lacks a point"
 
 
+def test_few_arrivals_are_no_saturation(tmp_path: Path) -> None:
+    runs: Runs = {
+        # All that came was answered; then one run of three did not keep what came.
+        (1, 100): [Planted(94, 1, arrived=94), Planted(106, 1, arrived=106)],
+        (2, 100): [Planted(94, 1, arrived=95), Planted(94, 1, arrived=95), Planted(94, 1)],
+        # The server answers less than what came.
+        (1, 200): [Planted(180, 9, arrived=190), Planted(180, 9, arrived=210)],
+        (2, 200): [Planted(190, 3, arrived=190), Planted(150, 9, arrived=200)],
+        # Neither is saturated, though the middle of 350 and 450 is what was offered.
+        (1, 400): [Planted(350, 4, arrived=350), Planted(395, 4, arrived=450)],
+        (2, 400): [Planted(395, 4), Planted(300, 4)],
+    }
+    one, two = load_of(write_loads(tmp_path, runs)).curves
+    assert [(point.is_saturated, point.saturated_runs) for point in one.points] == [
+        (False, 0), (True, 2), (False, 0),
+    ]  # fmt: skip
+    asked = [point.asked.median for point in one.points if point.asked is not None]
+    assert asked == [97, 195, 375]
+    assert [point.verdict for point in two.points] == [
+        "saturated in 1 of 3 runs, knee", "saturated in 1 of 2 runs",
+        "saturated in 1 of 2 runs, peak",
+    ]  # fmt: skip
+    assert [point.is_saturated for point in two.points] == [False, True, True]
+
+
 def test_what_failed_runs_measured_is_kept_apart(by_hand: Path) -> None:
     one, four = load_of(by_hand).curves
     refused = one.points[3].refused
@@ -141,14 +171,49 @@ def test_sentences(by_hand: Path) -> None:
 
 
 def test_operations_of_a_point(tmp_path: Path) -> None:
-    more = {"READ": (0.75, 100, 10e6), "WRITE": (0.25, 300, None)}
-    path = write_loads(tmp_path, {(1, 100): [Planted(100, 1), Planted(100, 1, operations=more)]})
-    (rows,) = read_operations(analyse(path)).of_point.values()
+    # A quick run with many answers, a slow one with few: no mean of two quantiles is any of these.
+    first = {"READ": (0.75, {1_000_000: 900}), "WRITE": (0.25, {8_000_000: 100})}
+    second = {"READ": (0.75, {1_000_000: 9, 50_000_000: 90, 100_000_000: 1}), "WRITE": (0.25, {})}
+    runs = [Planted(100, 1, operations=first), Planted(100, 1, operations=second)]
+    (rows,) = read_operations(analyse(write_loads(tmp_path, {(1, 100): runs}))).of_point.values()
     read, write = rows
-    # READ: 300 + 100 of 800; means 4 and 10 ms, p99 three times that.
-    assert (read.operation, read.answered, read.answered_share) == ("READ", 400, 0.5)
-    assert (read.mean_ms, read.p99_ms) == (pytest.approx(7), pytest.approx(21))
-    assert (write.mean_ms, write.answered) == (pytest.approx(8), 400)
+    assert (read.operation, read.answered, read.answered_share) == ("READ", 1000, 1000 / 1100)
+    # Ranks 500, 900, 990 and 999 of 909 x 1 ms, 90 x 50 ms, 1 x 100 ms.
+    known = {"p50": 1, "p90": 1, "p99": 50, "p99.9": 50}
+    for name, true in known.items():
+        assert true <= read.response_ms[name] <= true * 1.001, name
+    assert read.response_ms["mean"] == pytest.approx((909 * 1 + 90 * 50 + 100) / 1000)
+    assert (write.operation, write.answered) == ("WRITE", 100)
+    assert set(write.response_ms.values()) == {8.0}, "never above the longest response"
+
+
+def test_runs_beyond_the_limit_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: Runs = {(1, 100.0): [Planted(100, 1)] * 3, (1, 200.0): [Planted(200, 1)] * 2}
+    path = write_loads(tmp_path, runs)
+    monkeypatch.setattr(offered_operations, "RUNS_READ_MOST", 2)
+    found = read_operations(analyse(path))
+    assert (found.left_out, set(found.of_point)) == (3, {0})
+    assert found.of_point[0][0].answered == 600
+    assert "3 more runs were not read." in section(render_html(path))
+
+
+def test_an_operation_without_an_answer_has_no_times(tmp_path: Path) -> None:
+    none = {"READ": (0.75, {2_000_000: 3}), "WRITE": (0.25, {})}
+    path = write_loads(tmp_path, {(1, 100): [Planted(100, 1, operations=none)]})
+    ((_, write),) = read_operations(analyse(path)).of_point.values()
+    assert (write.answered, write.answered_share, write.response_ms) == (0, 0.0, {})
+    assert "WRITE 25 % 0 % 0 – – – – – 0" in section(render_html(path))
+
+
+def test_histograms_of_other_buckets_are_not_added_up(tmp_path: Path) -> None:
+    path = write_loads(tmp_path, {(1, 100): [Planted(100, 1), Planted(100, 1)]})
+    table = next((path / "runs").glob("*/samples/histograms.parquet"))
+    rows = pq.read_table(table)
+    wider = pc.add(rows["high_ns"], 1)
+    pq.write_table(rows.set_column(2, "high_ns", wider), table)
+    found = read_operations(analyse(path))
+    assert found.of_point == {}
+    assert ["different buckets" in line for line in found.problems] == [True]
 
 
 def test_a_table_that_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -159,6 +224,21 @@ def test_a_table_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     assert [line.split(":")[0] for line in found.problems] == [broken.name]
     assert len(found.of_point[0]) == 2
     assert broken.name in section(render_html(path))
+    assert broken.name in render_markdown(path)
+
+
+def test_tables_of_another_form_are_named(tmp_path: Path) -> None:
+    path = write_loads(tmp_path, {(1, 100): [Planted(100, 1), Planted(100, 1), Planted(100, 1)]})
+    first, second, third = sorted(path.glob("runs/*/samples"))
+    rows = pq.read_table(first / "operations.parquet")
+    pq.write_table(rows.drop_columns("mean_ns"), first / "operations.parquet")
+    pq.write_table(pa.concat_tables([rows] * 33), second / "operations.parquet")
+    found = read_operations(analyse(path))
+    assert [line.partition("read: ")[2] for line in found.problems] == [
+        "operations.parquet has no column mean_ns",
+        "operations.parquet has 66 rows, at most 64",
+    ]
+    assert found.of_point[0][0].answered == 300, f"of {third.parent.name} alone"
 
 
 def test_the_published_table_stands_below_ours(of_1999: Path) -> None:
@@ -222,7 +302,8 @@ def test_markdown_and_the_terminal_say_it_too(
 ) -> None:
     text = render_markdown(by_hand)
     rows = [[cell.strip() for cell in line.split("|")] for line in text.splitlines()]
-    (row,) = [r for r in rows if r[1:3] == ["threads 1", "200"]]
+    row, *operations = (r for r in rows if r[1:3] == ["threads 1", "200"])
+    assert [r[3] for r in operations] == ["READ", "WRITE"]
     assert row[3] == "195.0"
     assert row[-2] == "saturated in 2 of 3 runs, peak"
     assert "overload brings it down to 150" in text
@@ -232,7 +313,53 @@ def test_markdown_and_the_terminal_say_it_too(
     assert "900 offered: 3 of 3 runs failed: what was measured is not true" in said.out
     run = next(run for run in analyse(by_hand).runs if run.counted)
     of_run = nfslab(capsys, "show", by_hand, run.run_id).out
-    assert re.search(r"READ +75.0 % +75.0 % +300 +4.00 +12.0 +0", of_run)
+    assert re.search(r"READ +75.0 % +75.0 % +300 +4.00 +2.00 +5.00 +10.0 +10.0 +0", of_run)
+    # Three runs at the peak of a curve.
+    peak = r"READ +\|? *75.0 % +\|? *75.0 % +\|? *900 +\|? *4.00 .*10.0"
+    assert re.search(rf"threads 1 +200 +{peak}", said.out)
+    assert re.search(rf"threads 1 \| 200 \| {peak}", text)
+    assert not re.search(rf"threads 1 +100 +{peak}", said.out), "the peak only"
+
+
+def test_programs_get_the_curves_as_json(
+    by_hand: Path, of_1999: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = nfslab(capsys, "report", by_hand, "--json")
+    assert said.code == 0, said.err
+    content = json.loads(said.out)["offered_load"]
+    one, four = content["curves"]
+    assert (content["axes"], one["label"], four["label"]) == (
+        ["threads"],
+        "threads 1",
+        "threads 4",
+    )
+    rows = {row["offered_ops_per_s"]: row for row in one["points"]}
+    # Medians of 99, 100, 101 and 190, 200, 195; 150 of 400 is saturated and below the peak.
+    assert rows[100]["achieved_ops_per_s"]["median"] == 100
+    assert rows[200]["achieved_ops_per_s"]["median"] == 195
+    assert rows[200]["response_ms"]["mean"]["median"] == 5
+    assert rows[200]["response_ms"]["p99"]["median"] == 10
+    assert [(row["saturated"], row["overloaded"], row["peak"]) for row in one["points"]] == [
+        (False, False, False), (True, False, True), (True, True, False), (False, False, False),
+    ]  # fmt: skip
+    assert one["points"][one["peak"]]["offered_ops_per_s"] == 200
+    assert one["points"][one["knee"]]["offered_ops_per_s"] == 100
+    # By trapezoids up to the peak: 2 ms to 100, then (2 + 5) / 2 over 95 more, all of it by 195.
+    assert one["overall_response_ms"] == pytest.approx((2 * 100 + 3.5 * 95) / 195)
+    invalid = rows[900]
+    assert (invalid["valid"], invalid["failed"], invalid["achieved_ops_per_s"]) == (False, 3, None)
+    assert invalid["refused"]["achieved_ops_per_s"] == 860
+    assert any("the generator was late" in reason for reason in invalid["reasons"])
+    assert invalid["operations"] == []
+    read, write = rows[200]["operations"]
+    assert (read["operation"], read["answered"], write["operation"]) == ("READ", 900, "WRITE")
+    assert read["response_ms"]["mean"] == pytest.approx(4)
+    assert 5 <= read["response_ms"]["p90"] < 5.005
+    assert read["response_ms"]["p99.9"] == 10
+    beside = json.loads(nfslab(capsys, "report", of_1999, "--json").out)["offered_load"]
+    published = [row["published"] for curve in beside["curves"] for row in curve["points"]]
+    assert sum(row["saturated"] for row in published) == 18
+    assert len(published) == 20
 
 
 def test_other_workloads_have_no_such_section(tmp_path: Path) -> None:
@@ -269,6 +396,48 @@ def test_a_load_that_the_file_fixes_is_one_point_of_each_curve(tmp_path: Path) -
     assert "threads 4 90 2 ms" in text
 
 
+CROSSED = """(figure) => {
+  const svg = [...figure.querySelectorAll('svg')].find((one) => one.querySelector('text'));
+  const labels = [...svg.querySelectorAll('text')].filter((t) => /peak|knee/.test(t.textContent));
+  const boxes = labels.map((label) => [label.textContent, label.getBoundingClientRect()]);
+  const lines = [...svg.querySelectorAll('path[stroke-width="1.6"]')];
+  const inside = (x, y, box) => x > box.left && x < box.right && y > box.top && y < box.bottom;
+  const hits = [];
+  for (const line of lines) {
+    const matrix = line.getScreenCTM();
+    for (let at = 0; at <= line.getTotalLength(); at += 1) {
+      const point = line.getPointAtLength(at).matrixTransform(matrix);
+      hits.push(...boxes.filter(([, box]) => inside(point.x, point.y, box)).map(([text]) => text));
+    }
+  }
+  return [lines.length, boxes.length, [...new Set(hits)]];
+}"""
+
+
+@pytest.mark.parametrize("width", [1280, 420])
+def test_no_line_goes_through_a_label(tmp_path: Path, width: int) -> None:
+    # As measured for the study of 1999: dotted lines lead back from every peak.
+    measured = {
+        1: [(189, 106), (177, 113), (168, 119), (164, 122)],
+        2: [(415, 48.3), (358, 55.7), (331, 60.5), (322, 62.2)],
+        8: [(812, 6.2), (946, 21.2), (815, 24.5), (876, 22.8)],
+        16: [(812, 6.2), (1177, 17.0), (1167, 17.1), (1072, 18.7)],
+    }
+    runs: Runs = {
+        (threads, 800.0 * number): [Planted(*pair)]
+        for threads, pairs in measured.items()
+        for number, pair in enumerate(pairs, 1)
+    }
+    path = tmp_path / "page.html"
+    path.write_text(render_html(write_loads(tmp_path / "loads", runs)))
+    options = {"viewport": {"width": width, "height": 900}}
+    with browser() as chromium, opened(chromium, path, **options) as page:
+        for name, labels in (("load-achieved", 4), ("load-response", 6)):
+            lines, found, crossed = page.locator(f"#{name}").evaluate(CROSSED)
+            assert (found, crossed) == (labels, []), name
+            assert lines >= 4
+
+
 @pytest.mark.parametrize(
     "options",
     [{}, {"viewport": {"width": 420, "height": 800}}, {"color_scheme": "dark"}],
@@ -287,7 +456,9 @@ def test_the_figures_are_drawn(by_hand: Path, tmp_path: Path, options: dict[str,
                 "threads 1", "threads 4", "saturated", "overload", "hollow: does not count",
             ]  # fmt: skip
         before = figures(page)["load-response"]["full"]["y"]
-        page.locator("#load-response select").select_option("p99")
+        page.locator("#load-response").get_by_label("Response time", exact=True).select_option(
+            "p99"
+        )
         settled(page)
         assert figures(page)["load-response"]["full"]["y"][1] == pytest.approx(2 * before[1])
         page.locator("#load-response").get_by_label("log scale").check()
@@ -297,3 +468,32 @@ def test_the_figures_are_drawn(by_hand: Path, tmp_path: Path, options: dict[str,
         if "viewport" in options:
             width = page.evaluate("document.documentElement.scrollWidth")
             assert width <= options["viewport"]["width"]
+
+
+def test_the_response_figure_shows_one_operation(tmp_path: Path) -> None:
+    def planted(read_ms: int, write_ms: int) -> Planted:
+        answers = {"READ": (0.75, {read_ms * 10**6: 10}), "WRITE": (0.25, {write_ms * 10**6: 10})}
+        return Planted(100, 1, operations=answers)
+
+    # WRITEs are answered at the second load only.
+    runs: Runs = {(1, 100.0): [planted(2, 40)], (1, 200.0): [planted(4, 80)]}
+    first = replace(runs[1, 100.0][0], operations={"READ": (1.0, {2_000_000: 10})})
+    path = tmp_path / "page.html"
+    path.write_text(render_html(write_loads(tmp_path, {**runs, (1, 100.0): [first]})))
+    with browser() as chromium, opened(chromium, path) as page:
+        figure_of = page.locator("#load-response")
+        figure_of.get_by_label("Operation", exact=True).select_option("WRITE")
+        state = figure(page, "load-response")
+        assert state["counts"]["total"] == 1
+        assert state["full"]["y"][0] == 0
+        assert 80 < state["full"]["y"][1] < 90
+        assert "mean of all answers to WRITE" in figure_of.locator(".caption").inner_text()
+        figure_of.get_by_label("Operation", exact=True).select_option("READ")
+        figure_of.get_by_label("Response time", exact=True).select_option("p99")
+        state = figure(page, "load-response")
+        assert state["counts"]["total"] == 2
+        assert 4 < state["full"]["y"][1] < 5
+        figure_of.get_by_text("The numbers of this figure").click()
+        assert "4 ms" in figure_of.locator("table").inner_text()
+        figure_of.get_by_label("Operation", exact=True).select_option("")
+        assert figure(page, "load-response")["full"]["y"][1] < 3, "twice the mean of 1 ms"

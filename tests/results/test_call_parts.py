@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from nfslab.errors import ResultsError
-from nfslab.results import call_parts
+from nfslab.results import evidence_tables
 from nfslab.results.call_parts import ALL, PARTS, CallParts, read_call_parts, take_apart
 
 from tests.results.planted_calls import SECOND, at, both, client_table, server_table
@@ -102,8 +102,8 @@ def test_a_runs_folder_without_both_tables_has_none(
     found = read_call_parts(tmp_path)
     assert found is not None
     assert found.calls == 1
-    monkeypatch.setattr(call_parts, "ROWS_MAX", 0)
-    with pytest.raises(ResultsError, match="more than 0"):
+    monkeypatch.setattr(evidence_tables, "ROWS_MAX", 0)
+    with pytest.raises(ResultsError, match="more than the 0"):
         read_call_parts(tmp_path)
     monkeypatch.undo()
     (folder / "rpc_calls.parquet").write_bytes(b"nothing")

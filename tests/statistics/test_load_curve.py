@@ -57,6 +57,25 @@ def test_overload_is_behind_the_peak_and_clearly_below_it() -> None:
     assert overloaded([LoadPoint(100, 0, None)]) == ()
 
 
+def test_arrivals_that_never_came_are_not_asked_of_a_server() -> None:
+    def planted(achieved: float, arrived: float | None) -> LoadPoint:
+        return LoadPoint(100, achieved, 0.001, arrived_ops_per_s=arrived)
+
+    # 94 a second came of 100 planned.
+    assert not planted(94, 94).is_saturated
+    assert not planted(92.2, 94).is_saturated
+    assert planted(92, 94).is_saturated, "all of 94 is 98 % from 92.12 on"
+    assert planted(94, 100).is_saturated
+    assert planted(94, None).is_saturated, "not known: what was offered"
+    # More than planned came: what was offered is enough.
+    assert not planted(98, 106).is_saturated
+    assert planted(97.9, 106).is_saturated
+    few, more = LoadPoint(99, 102, 0.001), planted(94, 94)
+    assert load_curve([few, more]).saturated == ()
+    assert overloaded([few, more]) == (), "all that came was done"
+    assert overloaded([few, planted(94, 100)]) == (1,)
+
+
 def test_the_published_table_has_18_saturated_points_and_2_that_are_not() -> None:
     with (PACKAGE / "published" / "sfs_heavy_load_1999.csv").open() as file:
         rows = list(csv.DictReader(file))

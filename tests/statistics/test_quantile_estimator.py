@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nfslab._core import Histogram
 from nfslab.statistics import (
     histogram_quantiles,
     median,
@@ -15,7 +16,7 @@ from nfslab.statistics import (
     quantiles,
     samples_needed,
 )
-from nfslab.statistics.quantile_estimator import rank
+from nfslab.statistics.quantile_estimator import Buckets, rank, summed
 
 
 def test_nearest_rank_of_the_textbook() -> None:
@@ -94,6 +95,30 @@ def test_histogram_bounds_hold_the_quantile_of_the_samples() -> None:
 def test_empty_buckets_are_never_chosen() -> None:
     found = histogram_quantiles([0, 3, 0, 1, 0], [0, 1, 2, 3, 4], [0, 1, 2, 3, 4], [0.0, 0.75, 1.0])
     assert [q.value for q in found] == [1, 1, 3]
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(st.integers(1, 10**12), max_size=30), min_size=1, max_size=4))
+def test_summed_histograms_are_the_histogram_of_all_samples(runs: list[list[int]]) -> None:
+    """By the core's own addition of what it counted in one."""
+    whole, parts = Histogram(), []
+    for samples in runs:
+        one = Histogram()
+        for sample in samples:
+            one.record(sample)
+            whole.record(sample)
+        parts.append(Buckets(*np.array(one.buckets(), np.int64).reshape(-1, 3).T))
+    found = summed(parts)
+    rows = zip(found.low.tolist(), found.high.tolist(), found.count.tolist(), strict=True)
+    assert list(rows) == whole.buckets()
+    assert found.total == whole.count
+
+
+@pytest.mark.parametrize("other", [(1, 9), (2, 9), (3, 5)])
+def test_histograms_of_other_buckets_are_not_summed(other: tuple[int, int]) -> None:
+    one = Buckets(*np.array([[1], [4], [7]]))
+    with pytest.raises(ValueError, match="different buckets"):
+        summed([one, Buckets(*np.array([[other[0]], [other[1]], [7]]))])
 
 
 def test_how_many_samples_a_quantile_needs() -> None:

@@ -187,12 +187,20 @@ def test_what_cannot_be_is_a_sentence_and_leaves_nothing(
         {"client": "kernel"},
         {"store": "null"},
         {"server": "ganesha", "nvram": "1M"},
+        {"server": "ganesha", "threads": 1},
         {"threads": 0},
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(parameters: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         NfsParameters(**parameters)  # type: ignore[arg-type]
+
+
+def test_one_service_time_needs_no_list() -> None:
+    one = NfsParameters.model_validate({"service_time": "200us", "stall": "1s:5ms"})
+    assert (one.service_time, one.stall) == (["200us"], ["1s:5ms"])
+    several = NfsParameters(service_time=["200us", "WRITE=1ms"])
+    assert several.service_time == ["200us", "WRITE=1ms"]
 
 
 def test_zero_is_a_value_too() -> None:

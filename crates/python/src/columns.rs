@@ -6,13 +6,14 @@
 
 use std::sync::Arc;
 
-use arrow_array::builder::StringDictionaryBuilder;
+use arrow_array::builder::{ListBuilder, StringDictionaryBuilder, UInt64Builder};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::types::Int32Type;
 use arrow_array::{
-    Array, ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchReader, UInt32Array, UInt64Array,
+    Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchIterator, RecordBatchReader,
+    UInt32Array, UInt64Array,
 };
-use arrow_schema::{ArrowError, Field, Schema};
+use arrow_schema::{ArrowError, DataType, Field, Schema};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -72,6 +73,28 @@ impl Builder {
         self.push(name, Arc::new(UInt64Array::from_iter_values(values)), false)
     }
 
+    /// A column of 64-bit numbers, some of them unknown.
+    pub fn u64_or_null(self, name: &str, values: impl Iterator<Item = Option<u64>>) -> Self {
+        self.push(name, Arc::new(UInt64Array::from_iter(values)), true)
+    }
+
+    /// A column of yes and no.
+    pub fn flag(self, name: &str, values: impl Iterator<Item = bool>) -> Self {
+        let array: BooleanArray = values.map(Some).collect();
+        self.push(name, Arc::new(array), false)
+    }
+
+    /// A column of lists of 64-bit numbers.
+    pub fn lists<'a>(self, name: &str, values: impl Iterator<Item = &'a [u64]>) -> Self {
+        let item = Field::new("item", DataType::UInt64, false);
+        let mut builder = ListBuilder::new(UInt64Builder::new()).with_field(item);
+        for list in values {
+            builder.values().append_slice(list);
+            builder.append(true);
+        }
+        self.push(name, Arc::new(builder.finish()), false)
+    }
+
     /// A column of 32-bit numbers.
     pub fn u32(self, name: &str, values: impl Iterator<Item = u32>) -> Self {
         self.push(name, Arc::new(UInt32Array::from_iter_values(values)), false)
@@ -87,6 +110,17 @@ impl Builder {
         let mut builder = StringDictionaryBuilder::<Int32Type>::new();
         values.for_each(|value| builder.append_value(value));
         self.push(name, Arc::new(builder.finish()), false)
+    }
+
+    /// A column of texts of which there are few, some of them unknown.
+    pub fn text_or_null(
+        self,
+        name: &str,
+        values: impl Iterator<Item = Option<impl AsRef<str>>>,
+    ) -> Self {
+        let mut builder = StringDictionaryBuilder::<Int32Type>::new();
+        values.for_each(|value| builder.append_option(value));
+        self.push(name, Arc::new(builder.finish()), true)
     }
 
     /// All of them.

@@ -15,6 +15,9 @@ mod run_files;
 mod sampler;
 mod serve;
 mod serve_options;
+mod syscall_tables;
+mod syscall_text;
+mod syscall_watch;
 mod toml;
 mod trace;
 
@@ -43,6 +46,10 @@ mod _core {
     use super::sampler::SystemSampler;
     #[pymodule_export]
     use super::serve::Server;
+    #[pymodule_export]
+    use super::syscall_text::{ShimRecords, StraceReader, classify_paths, shim_path};
+    #[pymodule_export]
+    use super::syscall_watch::{SyscallWatch, syscalls_grants};
     #[pymodule_export]
     use super::toml::toml_lines;
     #[pymodule_export]

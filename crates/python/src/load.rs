@@ -8,7 +8,7 @@
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use ::load::report::SeriesColumns;
-use ::load::{Checked, LoadError, Observer, Plan, Prepared, Progress, Records, Report};
+use ::load::{Checked, LoadError, Lost, Observer, Plan, Prepared, Progress, Records, Report, Sums};
 use measure::MonotonicClock;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -23,6 +23,8 @@ use crate::rpc_records::call_columns;
 /// Tells Python how far it is.
 struct PythonObserver {
     callback: Option<Py<PyAny>>,
+    /// Says when the load is to begin.
+    begin: Option<Py<PyAny>>,
     raised: Option<PyErr>,
 }
 
@@ -30,6 +32,7 @@ impl PythonObserver {
     fn new(callback: Option<Py<PyAny>>) -> Self {
         PythonObserver {
             callback,
+            begin: None,
             raised: None,
         }
     }
@@ -59,6 +62,17 @@ impl Observer for PythonObserver {
         asked.unwrap_or_else(|error| {
             self.raised = Some(error);
             false
+        })
+    }
+
+    fn begin(&mut self) -> Result<Option<u64>, LoadError> {
+        let Some(begin) = &self.begin else {
+            return Ok(None);
+        };
+        let asked = Python::attach(|py| begin.call0(py)?.extract::<u64>(py));
+        asked.map(Some).map_err(|error| {
+            self.raised = Some(error);
+            LoadError::Cancelled
         })
     }
 }
@@ -181,14 +195,60 @@ impl Load {
         let result =
             py.detach(|| ::load::run(prepared, &MonotonicClock, &self.records, &mut observer));
         let report = observer.outcome(py, result)?;
-        let dict = to_dict(py, &report)?;
-        let facts = PyDict::new(py);
-        for (name, value) in build::facts() {
-            facts.set_item(name, value)?;
-        }
-        dict.set_item("build", facts)?;
-        state.report = Some(report);
-        Ok(dict)
+        reported(py, state, report)
+    }
+
+    /// Measures one point as one of several processes, beginning when `begin()` says; what it
+    /// returns is for `merge`.
+    #[pyo3(signature = (begin, progress = None))]
+    fn run_part(
+        &self,
+        py: Python<'_>,
+        begin: Py<PyAny>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<String> {
+        let mut state = self.state(py)?;
+        let Some(prepared) = state.prepared.take() else {
+            let fix = "Call prepare() before: the processes prepare in turn.";
+            let what = "a part is not prepared";
+            return Err(core_error(
+                py,
+                Parts::new("in_use", what, String::new(), fix),
+            ));
+        };
+        let mut observer = PythonObserver::new(progress);
+        observer.begin = Some(begin);
+        let result =
+            py.detach(|| ::load::run_part(prepared, &MonotonicClock, &self.records, &mut observer));
+        let sums = observer.outcome(py, result)?;
+        to_json(py, &sums)
+    }
+
+    /// The point of which each of `parts` is one process's; `lost`: those that handed over nothing.
+    #[pyo3(signature = (parts, lost))]
+    fn merge<'py>(
+        &self,
+        py: Python<'py>,
+        parts: Vec<String>,
+        lost: Vec<(u32, String)>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let state = self.state(py)?;
+        let parts: Result<Vec<Sums>, _> = parts
+            .iter()
+            .map(|text| serde_json::from_str(text))
+            .collect();
+        let parts = parts.map_err(|error| {
+            let what = "what a generator process handed over cannot be read";
+            let fix = "Please report this.";
+            core_error(py, Parts::new("internal", what, error.to_string(), fix))
+        })?;
+        let lost: Vec<Lost> = lost
+            .into_iter()
+            .map(|(index, why)| Lost { index, why })
+            .collect();
+        let merged = ::load::merge(&state.checked, parts, &lost);
+        let report = merged.map_err(|error| to_python(py, &error))?;
+        reported(py, state, report)
     }
 
     /// Calls that ended since the last time; may be asked while `run` works.
@@ -233,6 +293,22 @@ impl Load {
     }
 }
 
+/// A point's report as a dict; kept, for its histograms.
+fn reported<'py>(
+    py: Python<'py>,
+    mut state: MutexGuard<'_, State>,
+    report: Report,
+) -> PyResult<Bound<'py, PyAny>> {
+    let dict = to_dict(py, &report)?;
+    let facts = PyDict::new(py);
+    for (name, value) in build::facts() {
+        facts.set_item(name, value)?;
+    }
+    dict.set_item("build", facts)?;
+    state.report = Some(report);
+    Ok(dict)
+}
+
 fn prepare(py: Python<'_>, checked: &Checked, progress: Option<Py<PyAny>>) -> PyResult<Prepared> {
     let mut observer = PythonObserver::new(progress);
     let checked = checked.clone();
@@ -255,14 +331,18 @@ fn series_columns(py: Python<'_>, series: Option<&SeriesColumns>) -> PyResult<Co
 
 /// Through JSON, which both sides read alike.
 fn to_dict<'py>(py: Python<'py>, value: &impl Serialize) -> PyResult<Bound<'py, PyAny>> {
-    let text = serde_json::to_string(value).map_err(|error| {
+    let text = to_json(py, value)?;
+    py.import("json")?.call_method1("loads", (text,))
+}
+
+fn to_json(py: Python<'_>, value: &impl Serialize) -> PyResult<String> {
+    serde_json::to_string(value).map_err(|error| {
         let what = "a result cannot be written as JSON";
         core_error(
             py,
             Parts::new("internal", what, error.to_string(), "Please report this."),
         )
-    })?;
-    py.import("json")?.call_method1("loads", (text,))
+    })
 }
 
 fn to_python(py: Python<'_>, error: &LoadError) -> PyErr {

@@ -163,6 +163,11 @@ fn outcome(outcome: Outcome) -> (&'static str, Option<u32>) {
     }
 }
 
+/// The file's number, where it is known.
+fn file_id(record: &RpcRecord) -> Option<u64> {
+    record.file.map(|file| file.file_id).filter(|id| *id != 0)
+}
+
 /// One row for each call. Bytes are whole messages, the record mark of calls included.
 pub fn call_columns(py: Python<'_>, records: &[RpcRecord]) -> PyResult<Columns> {
     let of = |value: fn(&RpcRecord) -> u32| records.iter().map(value);
@@ -190,6 +195,9 @@ pub fn call_columns(py: Python<'_>, records: &[RpcRecord]) -> PyResult<Columns> 
         .u32("connection", of(|r| r.connection))
         .u32("queue_at_enqueue", of(|r| r.queue_at_enqueue))
         .u32("outstanding_at_send", of(|r| r.outstanding_at_send))
+        .u64_or_null("file_id", records.iter().map(file_id))
+        .u64_or_null("offset", records.iter().map(|r| r.file.map(|f| f.offset)))
+        .u32_or_null("count", records.iter().map(|r| r.file.map(|f| f.count)))
         .finish(py)
 }
 

@@ -275,7 +275,7 @@ fn of_io(source: &io::Error) -> (&'static str, &'static str) {
     }
 }
 
-fn to_python(py: Python<'_>, error: &TraceError) -> PyErr {
+pub fn to_python(py: Python<'_>, error: &TraceError) -> PyErr {
     let (what, why) = split(error);
     let (kind, fix) = match error {
         TraceError::Io { source, .. } => of_io(source),

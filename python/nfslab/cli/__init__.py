@@ -8,7 +8,9 @@ printed in three lines (what, why, fix); the exit code tells a script what happe
 
 from __future__ import annotations
 
+import errno
 import importlib
+import os
 import sys
 from typing import NoReturn
 
@@ -82,6 +84,20 @@ def main() -> NoReturn:
         # The reader of our output went away (`nfslab list | head`): no error of ours.
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        # Files are written with errors of their own: what has no name is our output.
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or error.filename:
+            raise
+        print(
+            "nfslab: the output cannot be written",
+            f"  why: {error.strerror}",
+            "  fix: make room where it goes, or send it elsewhere",
+            sep="\n",
+            file=sys.stderr,
+        )
+        # Python writes what is left of it at the end, and would fail once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except NfslabError as error:
         first, *rest = error.lines()
         print(f"nfslab: {first}", *rest, sep="\n", file=sys.stderr)

@@ -15,6 +15,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "query": ("nfslab.cli.query", "Ask SQL of the results (DuckDB)."),
     "files": ("nfslab.cli.files", "Measure file access in a directory, as Bonnie did."),
     "trace": ("nfslab.cli.trace", "Read packet captures: every NFS call, what is slow, why."),
+    "syscalls": ("nfslab.cli.syscalls", "System calls by class of files, every fsync timed."),
     "sfs": ("nfslab.cli.sfs", "Offer NFS load to a server, as SPEC SFS did: what does it achieve?"),
     "serve": ("nfslab.cli.serve", "Serve a folder or memory over NFSv3, as slow as you want."),
     "mount": ("nfslab.cli.mount", "Mount an NFS export without the kernel's NFS (FUSE)."),

@@ -20,6 +20,8 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.errors import ResultsError, UsageError
+from nfslab.results.bounded_rows import RowBound
+from nfslab.results.core_tables import core_table
 from nfslab.results.durable import TEMPORARY_PREFIX, fsync_path
 
 if TYPE_CHECKING:
@@ -50,15 +52,18 @@ class Recording:
 
     def __init__(self, server: Server, file: RecordsFile, rows_max: int | None = None) -> None:
         self.file = file
-        self.left_out = 0
-        """Calls beyond `rows_max`: counted, not written."""
         self.failed: ResultsError | None = None
         """Why nothing more is written; the server goes on."""
         self.cpu_s = 0.0
         """Of this thread for all of it; what a record costs the server's own is not in it."""
         self.ended_ns = 0
         self._server = server
-        self._room = rows_max
+        self._bound = RowBound(rows_max)
+
+    @property
+    def left_out(self) -> int:
+        """Calls beyond `rows_max`: counted, not written."""
+        return self._bound.left_out
 
     def begin(self, *, on: bool = False) -> None:
         """`on`: the server records already. ResultsError when the file cannot be written."""
@@ -72,7 +77,7 @@ class Recording:
         """Move what is there; never raises (see `failed`)."""
         began = time.thread_time()
         try:
-            columns = self._within(self._server.records())
+            columns = self._bound.within(core_table(self._server.records()))
             if self.failed is None:
                 self.file.take(columns)
         except ResultsError as error:
@@ -84,22 +89,11 @@ class Recording:
         began = time.thread_time()
         self._server.end_records()
         self.ended_ns = time.monotonic_ns()
-        last = self._within(self._server.records())
+        last = self._bound.within(core_table(self._server.records()))
         if self.failed is not None:
             raise self.failed
         self.file.finish(last)
         self.cpu_s += time.thread_time() - began
-
-    def _within(self, columns: Columns) -> pa.Table:
-        import pyarrow as pa
-
-        table = pa.table(columns)
-        if self._room is None:
-            return table
-        kept = table.slice(0, self._room)
-        self._room -= kept.num_rows
-        self.left_out += table.num_rows - kept.num_rows
-        return kept
 
 
 class RecordsFile:
@@ -147,13 +141,9 @@ class RecordsFile:
             raise self._failed(error) from error
 
     def _keep(self, columns: Columns | pa.Table) -> None:
-        import pyarrow as pa
-
-        table = pa.table(columns)
-        # Dictionaries differ from batch to batch: in the file they are texts.
-        plain = pa.schema([(f.name, _plain(f.type)) for f in table.schema])
+        table = core_table(columns)
         if table.num_rows or not self._waiting:
-            self._waiting.append(table.cast(plain))
+            self._waiting.append(table)
             self._waiting_rows += table.num_rows
 
     def _write(self) -> None:
@@ -178,12 +168,6 @@ class RecordsFile:
         return ResultsError(
             f"cannot write {self.path}", why=why, fix="name another file, where there is room"
         )
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    import pyarrow as pa
-
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _encodings(schema: pa.Schema) -> dict[str, Any]:

@@ -4,9 +4,9 @@
                                                                        └──> --out, whole each time
 
 The generator is in the core; it speaks NFSv3 itself, so that no mount and no cache lies between.
-TARGET is HOST:/EXPORT (again for more mounts), or `memory` or `null`: an embedded server of its own
-for trying out and for calibration. A point that cannot be made is a row that says why, and the rest
-goes on.
+TARGET is HOST:/EXPORT (again for more mounts; options of one alone behind it, as in
+HOST:/EXPORT,port=20049), or `memory` or `null`: an embedded server of its own for trying out and
+for calibration. A point that cannot be made is a row that says why, and the rest goes on.
 
 Exit code: 0 all points are valid, 1 one is not, 2 bad usage, 130 interrupted (what was measured is
 printed and kept).
@@ -46,8 +46,9 @@ EPILOG = """\b
 Examples:
   nfslab sfs filer:/vol/scratch --load 800..3200:800
   nfslab sfs 127.0.0.1:/export -o port=20049,mountport=20049 --load 1k..10k:1k --mix database
-  nfslab sfs filer:/a filer:/b --load 3200 --mode closed --clients 5 --processes 4 --mix laddis
+  nfslab sfs filer:/a,nconnect=4 filer:/b --load 3200 --mode closed --clients 5 --mix laddis
   nfslab sfs filer:/vol/scratch --find 'p99<20ms' --precision 5%
+  nfslab sfs filer:/vol/scratch --load 200k --generators 4
   nfslab sfs null --load 50k --files 1000 --time 5s
 
 \b
@@ -128,9 +129,13 @@ def _share(text: str) -> float:
     help="Before it. [10s]")  # fmt: skip
 @click.option("--cool-down", "cool_down_s", callback=_text(_seconds), default="0s", metavar="TIME",
     help="After it, with the load on.")  # fmt: skip
+@click.option("--silence", "silence_s", callback=_text(_seconds), metavar="TIME",
+    help="Without any answer, until a server counts as gone. [30s]")  # fmt: skip
 @click.option("--as-published", is_flag=True, help="Warm-up and window as the mix's source has it.")
 @click.option("--threads", type=click.IntRange(1, 256), metavar="N",
-    help="Generator threads. [one a mount]")  # fmt: skip
+    help="Threads of a generator process. [one a mount]")  # fmt: skip
+@click.option("--generators", type=click.IntRange(1, 256), default=1, show_default=True,
+    metavar="N", help="Generator processes, each with its share of the load.")  # fmt: skip
 @click.option("--files", type=click.IntRange(1), metavar="N", help="Files of the set.")
 @click.option("--bytes-per-op", callback=_text(_bytes), metavar="SIZE",
     help="Bytes of the set for each operation a second.")  # fmt: skip
@@ -171,6 +176,7 @@ def command(targets: tuple[str, ...], as_json: bool, **asked: Any) -> None:
         raise RunFailed(
             f"sfs: {len(bad)} of {len(result['points'])} points do not count",
             why=f"{bad[0]['offered_ops_per_s']:g} ops/s: {bad[0]['reasons'][0]['text']}",
+            fix=bad[0].get("fix", ""),
         )
 
 
@@ -187,6 +193,8 @@ def _check(targets: tuple[str, ...], asked: dict[str, Any]) -> None:
         raise UsageError("memory and null stand alone", fix="give one of them, or HOST:/EXPORT...")
     if asked["calls"] is not None and (asked["find"] is not None or len(asked["ladder"]) > 1):
         raise UsageError("--calls records one load", fix="give one load with it")
+    if asked["calls"] is not None and asked["generators"] > 1:
+        raise UsageError("--calls records one generator process", fix="leave --generators out")
     if asked["prepare_only"] and asked["ladder"] is None:
         raise UsageError("--prepare-only needs a load", fix="give --load: it sizes the file set")
     for option in ("out", "calls"):
@@ -202,7 +210,7 @@ def _mounted(targets: tuple[str, ...], options: tuple[str, ...]) -> Iterator[lis
 
     text = ",".join(options)
     if targets[0] not in EMBEDDED:
-        yield [Mounted(target, text) for target in targets]
+        yield [Mounted.of(target, text) for target in targets]
         return
     import tempfile
 
@@ -247,8 +255,10 @@ def _points(
             measure_s=measure_s,
             cool_down_s=asked["cool_down_s"],
             threads=asked["threads"] or len(mounts),
+            generators=asked["generators"],
             seed=asked["seed"],
             repetition=asked["repetition"],
+            silence_limit_s=asked["silence_s"],
             verify_share=asked["verify_share"],
             record_calls=RECORD_ROOM if asked["calls"] is not None else 0,
             files=asked["files"],
@@ -300,7 +310,9 @@ def _search(
         found = measured(rate, len(search.told) + 1, None)
         if found.get("failed"):
             raise RunFailed(
-                "the search cannot go on", why=found["reasons"][0]["text"], fix="see to the server"
+                "the search cannot go on",
+                why=found["reasons"][0]["text"],
+                fix=found["fix"] or "see to the server",
             )
         search.tell(rate, asked["find"].verdict(found))
     result["search"] = {
@@ -318,13 +330,17 @@ SEARCH_START: Final = 1000.0
 def _point(point: Point, calls: Path | None, progress: Progress) -> dict[str, Any]:
     """One point's report; one that could not be made has "failed" and its reason."""
     from nfslab._core import CoreError, Load
+    from nfslab.offered.processes import PartFailed, measured
 
     plan = point.plan()
     try:
-        load = Load(json.dumps(plan))
-        load.prepare(progress)
-        report = _run(load, calls, progress)
-    except CoreError as error:
+        if point.generators > 1:
+            report, load = measured(plan, point.generators, progress)
+        else:
+            load = Load(json.dumps(plan))
+            load.prepare(progress)
+            report = _run(load, calls, progress)
+    except (CoreError, PartFailed) as error:
         if error.kind == "cancelled":
             raise Interrupted("stopped before the point was measured") from error
         if error.kind in USAGE_KINDS:
@@ -360,37 +376,27 @@ def _run(load: Load, calls: Path | None, progress: Progress) -> dict[str, Any]:
     """Measure, and write every call to a file if asked."""
     if calls is None:
         return load.run(progress)
-    import pyarrow as pa
-
     from nfslab.cli.serve_records import records_file
 
     file = records_file(calls)
     file.begin(load.plan())
 
     def take(state: dict[str, Any]) -> bool:
-        file.take(pa.table(load.calls()[0]))
+        file.take(load.calls()[0])
         return progress(state)
 
     report = load.run(take)
     columns, lost = load.calls()
-    file.finish(pa.table(columns))
+    file.finish(columns)
     report["calls"] = {"file": str(calls), "rows": file.rows, "lost": lost}
     return report
 
 
 def _curve(points: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    from nfslab.statistics.load_curve import LoadPoint, load_curve
+    from nfslab.offered.points import load_point
+    from nfslab.statistics.load_curve import load_curve
 
-    def seconds(point: dict[str, Any]) -> float | None:
-        mean_ns = point["response"]["mean_ns"]
-        return None if mean_ns is None else mean_ns / 1e9
-
-    return load_curve(
-        [
-            LoadPoint(p["offered_ops_per_s"], p["achieved_ops_per_s"], seconds(p), p["valid"])
-            for p in points
-        ]
-    ).as_dict()
+    return load_curve([load_point(point) for point in points]).as_dict()
 
 
 def _keep(result: dict[str, Any], path: Path | None) -> None:

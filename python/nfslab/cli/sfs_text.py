@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-HEADINGS = (
-    "offered", "achieved", "mean ms", "p50", "p90", "p99", "p99.9", "outstanding", "CPU", "",
-)  # fmt: skip
-OPERATION_HEADINGS = ("operation", "share", "answered", "mean ms", "p50", "p99", "unexpected")
+RESPONSES = {
+    "mean ms": "mean_ns", "p50": "p50_ns", "p90": "p90_ns", "p99": "p99_ns", "p99.9": "p999_ns",
+}  # fmt: skip
+"""Headings, and where their figures stand in a response."""
+HEADINGS = ("offered", "achieved", *RESPONSES, "outstanding", "CPU", "")
+OPERATION_HEADINGS = ("operation", "share", "answered", *RESPONSES, "unexpected")
 
 
 def lines(result: dict[str, Any]) -> Iterator[str]:
@@ -43,14 +45,12 @@ def _told(result: dict[str, Any], measured: Sequence[dict[str, Any]]) -> dict[st
 
 
 def _row(number: int, point: dict[str, Any], result: dict[str, Any]) -> tuple[str, ...]:
-    response = point["response"]
-    shown = [ms(response.get(key)) for key in ("mean_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns")]
     outstanding = point.get("outstanding_mean")
     cpu = [thread["cpu_share"] for thread in point.get("threads", [])]
     return (
         f"{point['offered_ops_per_s']:,.0f}",
         f"{point['achieved_ops_per_s']:,.0f}",
-        *shown,
+        *_responses(point["response"]),
         "-" if outstanding is None else f"{outstanding:,.1f}",
         f"{max(cpu):.0%}" if cpu else "-",
         _verdict(number, point, result["curve"]),
@@ -82,8 +82,10 @@ def _meaning(result: dict[str, Any]) -> Iterator[str]:
         for reason in [] if point["valid"] else point["reasons"]:
             yield f"{point['offered_ops_per_s']:,.0f} ops/s does not count: {reason['text']}"
     yield "Responses: from the planned instant (open load) or the sending (closed) to the reply."
-    yield "Saturated: less than 98 % of the offered load was achieved. CPU: of the busiest"
-    yield "generator thread, without its spinning; above 90 % a point does not count."
+    yield "Saturated: less than 98 % of the offered load was achieved, or of what arrived of it"
+    yield "(open load) if that was less."
+    yield "CPU: of the busiest generator thread, without its spinning; above 90 % a point does not"
+    yield "count."
 
 
 def _searched(search: dict[str, Any]) -> str:
@@ -103,11 +105,10 @@ def _of_point(point: dict[str, Any]) -> Iterator[str]:
     yield f"at {point['offered_ops_per_s']:,.0f} ops/s offered:"
     rows = []
     for row in sorted(point["operations"], key=lambda row: -row["share"]):
-        response = row["response"]
         rows.append(
             (
                 row["operation"], f"{row['share']:.1%}", f"{row['answered']:,}",
-                *(ms(response.get(key)) for key in ("mean_ns", "p50_ns", "p99_ns")),
+                *_responses(row["response"]),
                 f"{row['unexpected']:,}",
             )
         )  # fmt: skip
@@ -118,6 +119,7 @@ def _of_point(point: dict[str, Any]) -> Iterator[str]:
         f"used {touched['accessed_files']:,}, {format_size(touched['accessed_bytes'])}; really "
         f"touched by READ and WRITE {touched['files']:,}, {format_size(touched['bytes'])}"
     )
+    yield from _processes(point)
     little = point["little"]
     yield (
         f"Little's law: {point['outstanding_mean']:.4g} outstanding on average, rate times "
@@ -128,6 +130,28 @@ def _of_point(point: dict[str, Any]) -> Iterator[str]:
         yield f"not sent: {point['not_sent']:,}; no free file: {point['not_drawn']:,}"
     for note in point["notes"]:
         yield f"note: {note}"
+
+
+def _processes(point: dict[str, Any]) -> Iterator[str]:
+    """Who made the load, if there were several; and where it went, if there were several mounts."""
+    if len(processes := point["processes"]) > 1:
+        shares = ", ".join(f"{one['answered']:,}" for one in processes)
+        late = max(one["late_p99_ns"] or 0 for one in processes)
+        yield (
+            f"{len(processes)} generator processes answered {shares} in the window; "
+            f"p99 of lateness at most {late / 1e3:,.0f} us"
+        )
+    if len(mounts := point["mounts"]) > 1:
+        each = "; ".join(
+            f"{one['server']} {one['answered']:,}{' (went away)' if one['silent'] else ''}"
+            for one in mounts
+        )
+        yield f"answered by mount in the window: {each}"
+
+
+def _responses(response: dict[str, Any]) -> list[str]:
+    """Below `RESPONSES`."""
+    return [ms(response.get(key)) for key in RESPONSES.values()]
 
 
 def ms(latency_ns: float | None) -> str:

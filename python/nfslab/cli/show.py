@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
+    from nfslab.report.model import Analysis
+    from nfslab.report.offered_load import OfferedLoad
     from nfslab.results.outcomes import Outcomes
     from nfslab.results.records import RunRecord
     from nfslab.results.selection import Selection
@@ -161,6 +164,21 @@ def _print_offered_load(selection: Selection) -> None:
     said = [*load.sentences(found), *load.overall_sentences(found), *load.uncounted(found)]
     said += load.agreement(found, load.published_at(analysis, found))
     click.echo("\n".join(map(printable, said)) + "\n")
+    _print_peak_operations(analysis, found)
+
+
+def _print_peak_operations(analysis: Analysis, found: OfferedLoad) -> None:
+    """Each operation at each curve's peak."""
+    from nfslab.report import offered_operations as load
+    from nfslab.report.text import printable, table
+
+    operations = load.read_operations(analysis, load.peak_points(found))
+    if rows := load.peak_rows(found, operations)[:MAX_POINTS_SHOWN]:
+        click.echo(click.style("Operations at each curve's peak", bold=True))
+        numbers = tuple(place + 2 for place in load.NUMBERS)
+        click.echo(table(("curve", "offered", *load.HEADER), rows, right=(1, *numbers)))
+        click.echo(load.PUT_TOGETHER)
+    click.echo("\n".join(map(printable, operations.problems)))
 
 
 def _print_failures(selection: Selection) -> None:
@@ -233,60 +251,104 @@ def _print_run(record: RunRecord, folder: Path) -> None:
     click.echo(f"\n{table(['parameter', 'value'], rows)}")
     _print_operations(folder)
     _print_call_parts(folder)
+    _print_profile(folder)
+    _print_syscalls(folder)
     _print_capture(record.run_id, folder)
     if record.status == "failed":
         _print_logs(folder)
 
 
-def _print_operations(folder: Path) -> None:
-    """Each operation of an offered load."""
-    from nfslab.report.offered_operations import HEADER, NUMBERS, merged, read_run, text_row
-    from nfslab.report.text import printable, table
+Found = TypeVar("Found")
+
+
+def _print_section(
+    title: str,
+    failed: str,
+    read: Callable[[], Found | None],
+    lines: Callable[[Found], Iterable[str]],
+) -> None:
+    """What a run's evidence says; nothing without it, and `failed` with the reason when it cannot
+    be read: the other sections are printed all the same."""
+    from nfslab.errors import ResultsError
+    from nfslab.report.text import printable
 
     try:
-        rows = read_run(folder)
-    except (OSError, ValueError) as error:
-        click.echo(f"\nthe operations cannot be read: {printable(str(error))}")
+        found = read()
+    except (ResultsError, OSError, ValueError) as error:  # pyarrow's are of the last two
+        click.echo("\n" + printable(f"{failed}: {error}"))
         return
-    if rows:
-        click.echo("\n" + click.style("Operations of the offered load", bold=True))
-        click.echo(table(HEADER, [text_row(row) for row in merged([rows])], right=NUMBERS))
+    if found:
+        click.echo(f"\n{_bold(title)}")
+        for line in lines(found):
+            click.echo(line)
+
+
+def _bold(text: str) -> str:
+    return click.style(text, bold=True)
+
+
+def _print_operations(folder: Path) -> None:
+    """Each operation of an offered load."""
+    from nfslab.report.offered_operations import HEADER, NUMBERS, read_run, text_row, together
+    from nfslab.report.text import table
+
+    _print_section(
+        "Operations of the offered load",
+        "the operations cannot be read",
+        lambda: read_run(folder),
+        lambda rows: [table(HEADER, [text_row(row) for row in together([rows])], right=NUMBERS)],
+    )
 
 
 def _print_call_parts(folder: Path) -> None:
     """Where the calls' time went, when client and server recorded every call."""
-    from nfslab.errors import ResultsError
-    from nfslab.report.call_parts import HEADER, NUMBERS, sentences, text_row
-    from nfslab.report.text import table
+    from nfslab.report.call_parts import text_lines
     from nfslab.results.call_parts import read_call_parts
 
-    try:
-        parts = read_call_parts(folder)
-    except ResultsError as error:
-        click.echo(f"\nthe calls cannot be taken apart: {error.what}")
-        return
-    if parts is None:
-        return
-    click.echo("\n" + click.style("Where a call's time goes", bold=True))
-    for line in [*sentences(parts), *parts.notes()]:
-        click.echo(line)
-    if parts.rows:
-        click.echo(table(HEADER, [text_row(row) for row in parts.rows], right=NUMBERS))
-    else:
-        click.echo("no call is in both records")
+    _print_section(
+        "Where a call's time goes",
+        "the calls cannot be taken apart",
+        lambda: read_call_parts(folder),
+        text_lines,
+    )
+
+
+def _print_profile(folder: Path) -> None:
+    """Where the CPU time went, when the run was profiled."""
+    from nfslab.report.profile import profile_of_run, text_lines
+
+    _print_section(
+        "Where the CPU time goes",
+        "the profile cannot be read",
+        lambda: profile_of_run(folder),
+        text_lines,
+    )
+
+
+def _print_syscalls(folder: Path) -> None:
+    """System calls and syncs, when a collector watched them."""
+    from nfslab.report.syscall_text import lines
+    from nfslab.report.syscalls import read_run_calls
+
+    _print_section(
+        "System calls and syncs",
+        "the system calls cannot be summed up",
+        lambda: read_run_calls(folder),
+        lambda calls: lines(calls, heading=_bold),
+    )
 
 
 def _print_capture(run_id: str, folder: Path) -> None:
     """What the collector `capture` saw of the run's NFS calls."""
     from nfslab.captures.evidence import stored_analysis
+    from nfslab.report.capture_text import report
 
-    capture = stored_analysis(folder, f"capture of {run_id}")
-    if capture is not None:
-        from nfslab.report.capture_text import report
-
-        click.echo()
-        for line in report(capture, heading=lambda text: click.style(text, bold=True)):
-            click.echo(line)
+    _print_section(
+        "NFS calls",
+        "the capture cannot be read",
+        lambda: stored_analysis(folder, f"capture of {run_id}"),
+        lambda capture: report(capture, heading=_bold),
+    )
 
 
 def _print_places(record: RunRecord) -> None:

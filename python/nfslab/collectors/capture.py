@@ -28,6 +28,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shlex
 import signal
 import time
 from dataclasses import replace
@@ -48,13 +49,14 @@ from nfslab.captures.analysis import (
 )
 from nfslab.captures.contents import has_nfs, instead
 from nfslab.captures.copies import ignore_outgoing
-from nfslab.captures.places import filter_for, interface_for, nfs_server
+from nfslab.captures.places import Server, filter_for, interface_for, server_of
 from nfslab.captures.rows import CALL_ROWS_MAX, CallTable
 from nfslab.captures.taken import all_taken
 from nfslab.captures.tool import Counts, Tool, Wanted, said_since
 from nfslab.collectors.base import Collector, CollectorParameters, Evidence
 from nfslab.errors import RunFailed
 from nfslab.machine.availability import Availability
+from nfslab.machine.watched_host import unwatched
 from nfslab.quantities import Size
 from nfslab.results.catalogue import PARTIAL_PREFIX
 
@@ -145,13 +147,18 @@ class CaptureCollector(Collector):
         return capture.end()
 
 
-def _servers(context: RunContext) -> list[str]:
-    """Addresses of the NFS servers of the run's places."""
+def _servers(context: RunContext) -> list[Server]:
+    """The NFS servers of the run's places."""
     found = (
-        nfs_server(place.filesystem, place.source, place.mount_options)
+        server_of(
+            place.filesystem,
+            place.source,
+            place.mount_options,
+            place.facts.get("nfs", {}).get("options", {}),
+        )
         for place in context.places.values()
     )
-    return list(dict.fromkeys(address for address in found if address is not None))
+    return list(dict.fromkeys(server for server in found if server is not None))
 
 
 class _Capture:
@@ -161,7 +168,7 @@ class _Capture:
         servers = _servers(context)
         self._context, self._p, self._tool = context, p, tool
         self._wanted = Wanted(
-            interface=p.interface or interface_for(servers),
+            interface=p.interface or interface_for([one.address for one in servers]),
             filter=filter_for(servers) if p.filter is None else p.filter,
             snaplen=p.snaplen,
             buffer_bytes=p.buffer,
@@ -173,7 +180,8 @@ class _Capture:
         self._running: Trace | None = None
         self._rows: CallTable | None = None
         self._began_ns = time.monotonic_ns()
-        self._offset_ns = _clock_offset_ns()
+        self._moved_ns = 0
+        self._offset_ns, self._offset_error_ns = _clock_offset_ns()
 
     def _kept_file(self) -> Path | None:
         """Where the packets stay; None when they do not."""
@@ -198,7 +206,11 @@ class _Capture:
                 ignore_outgoing(self._process.pid)
         except OSError as error:
             self._abandon()
-            raise RunFailed("the capture cannot be written", why=str(error)) from error
+            raise RunFailed(
+                "the capture cannot be written",
+                why=str(error),
+                fix="see that there is room where it is kept, or leave the collector capture out",
+            ) from error
         except BaseException:
             self._abandon()
             raise
@@ -225,7 +237,7 @@ class _Capture:
     def _spawn(self, output: Path) -> None:
         command = self._tool.command(self._wanted)
         self._context.commands.append(command)
-        self._process = self._context.client_host.spawn(
+        self._process = unwatched(self._context.client_host).spawn(
             command,
             resources=self._context.resources,
             log=self._log,
@@ -252,6 +264,7 @@ class _Capture:
                 raise RunFailed(
                     f"{self._tool.name} did not begin to capture within {READY_LIMIT_S:g} s",
                     why=said.strip() or "it said nothing",
+                    fix="see that it captures by itself: " + shlex.join(self._context.commands[-1]),
                 )
 
     def end(self) -> Evidence:
@@ -263,6 +276,7 @@ class _Capture:
         taken = all_taken(
             self._tool, process, said=self._said, written=self._written, limit_s=TAKE_LIMIT_S
         )
+        self._moved_ns = _clock_offset_ns()[0] - self._offset_ns
         early = process.ended_within(0)
         code = process.stop(signal.SIGINT, grace_s=END_LIMIT_S)
         try:
@@ -358,9 +372,9 @@ class _Capture:
             )
         elif not has_nfs(capture):
             notes.append(f"no NFS call was seen: {instead(capture)[0]}")
-        step_ns = _clock_offset_ns() - self._offset_ns
-        if abs(step_ns) > CLOCK_STEP_NS:
-            notes.append(f"the wall clock moved by {step_ns / 1e6:.1f} ms during the capture")
+        if abs(self._moved_ns) > CLOCK_STEP_NS:
+            moved_ms = self._moved_ns / 1e6
+            notes.append(f"the wall clock moved by {moved_ms:.1f} ms during the capture")
         return notes
 
     def _summary(
@@ -377,6 +391,12 @@ class _Capture:
             "kernel_dropped_packets": counts.dropped,
             "interface_dropped_packets": counts.interface_dropped,
             "kept": str(self._kept) if isinstance(self._p.keep, str) else self._p.keep,
+            "calls_left_out": 0 if self._rows is None else self._rows.left_out,
+            "clock": {
+                "offset_ns": self._offset_ns,
+                "error_ns": self._offset_error_ns,
+                "moved_ns": self._moved_ns,
+            },
             **summary(capture),
             "notes": notes,
         }
@@ -389,12 +409,14 @@ class _Capture:
             self._running.stop()
 
 
-def _clock_offset_ns() -> int:
-    """CLOCK_REALTIME minus CLOCK_MONOTONIC, from the tightest of some readings."""
+def _clock_offset_ns() -> tuple[int, int]:
+    """CLOCK_REALTIME minus CLOCK_MONOTONIC, from the tightest of some readings, and how far it
+    may be off. Both clocks are slewed alike: it changes only when the wall clock is set."""
     found = []
     for _ in range(5):
         before = time.monotonic_ns()
         real = time.time_ns()
         after = time.monotonic_ns()
         found.append((after - before, real - (before + after) // 2))
-    return min(found)[1]
+    width_ns, offset_ns = min(found)
+    return offset_ns, (width_ns + 1) // 2

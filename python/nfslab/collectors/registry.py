@@ -11,9 +11,12 @@ if TYPE_CHECKING:
 
 COLLECTORS: dict[str, str] = {
     "capture": "nfslab.collectors.capture:CaptureCollector",
+    "fsync": "nfslab.collectors.syscalls:FsyncCollector",
     "nfs_server": "nfslab.collectors.nfs_server:NfsServerCollector",
     "postgres": "nfslab.collectors.postgres:PostgresCollector",
+    "profile": "nfslab.collectors.profile:ProfileCollector",
     "rpc": "nfslab.collectors.rpc:RpcCollector",
+    "syscalls": "nfslab.collectors.syscalls:SyscallsCollector",
     "system": "nfslab.collectors.system:SystemCollector",
 }
 

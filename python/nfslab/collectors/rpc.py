@@ -19,7 +19,6 @@ Limits: only clients of this process's own mounts; a kernel's client is the coll
 
 from __future__ import annotations
 
-import threading
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, cast
@@ -29,7 +28,9 @@ from pydantic import Field
 from nfslab.collectors.base import Collector, CollectorParameters, Evidence
 from nfslab.errors import RunFailed
 from nfslab.machine.availability import Availability
+from nfslab.machine.taking_thread import TakingThread
 from nfslab.quantities import Duration
+from nfslab.results.bounded_rows import BoundedRows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
 
 FACT: Final = "rpc_recorders"
 """Key of a run's facts: target's name -> RpcSource."""
-TAKE_S: Final = 0.2
-"""How often records are moved out: 262,144 of them fit, 1.3 million calls a second."""
 CALL_ROWS_MAX: Final = 2_000_000
 """Calls kept in the table, about 250 MB; beyond, they are counted only."""
 NS_PER_S: Final = 1e9
@@ -133,7 +132,11 @@ class RpcCollector(Collector):
         try:
             watch.begin()
         except CoreError as error:
-            raise RunFailed("an NFS client cannot be watched", why=str(error)) from error
+            raise RunFailed(
+                "an NFS client cannot be watched",
+                why=str(error),
+                fix="see that its server answers, and that nobody unmounts it meanwhile",
+            ) from error
         self._watch = watch
 
     def stop(self) -> Evidence:
@@ -151,9 +154,7 @@ class _Client:
     source: RpcSource
     before: Mapping[str, int]
     samples: dict[str, list[pa.Table]] = field(default_factory=dict)
-    calls: list[pa.Table] = field(default_factory=list)
-    rows: int = 0
-    left_out: int = 0
+    calls: BoundedRows = field(default_factory=lambda: BoundedRows(CALL_ROWS_MAX))
 
 
 class _Watch:
@@ -163,49 +164,32 @@ class _Watch:
         self._context, self._p = context, p
         sources: Mapping[str, RpcSource] = context.facts[FACT]
         self._clients = {name: _Client(s, dict(s.counters())) for name, s in sources.items()}
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="rpc records", daemon=True)
-        self._cpu_s = 0.0
+        # 262,144 records wait in the client: 1.3 million calls a second.
+        self._thread = TakingThread(self._take, "rpc records")
         self._notes: list[str] = []
         self._began_ns = time.monotonic_ns()
 
     def begin(self) -> None:
         for client in self._clients.values():
             client.source.start(self._p.calls, round(self._p.interval * NS_PER_S))
-        self._thread.start()
-
-    def _run(self) -> None:
-        from nfslab._core import CoreError
-
-        began = time.thread_time()
-        while not self._over.wait(TAKE_S):
-            try:
-                self._take()
-            except CoreError as error:
-                # Its mount has gone under the load: what was taken before is kept.
-                self._notes.append(f"recording ended early: {error}")
-                break
-        self._cpu_s = time.thread_time() - began
+        self._thread.begin()
 
     def _take(self) -> None:
-        import pyarrow as pa
+        from nfslab.results.core_tables import core_table
 
         for client in self._clients.values():
             for name, columns in client.source.samples().items():
-                client.samples.setdefault(name, []).append(_plain(pa.table(columns)))
-            calls = _plain(pa.table(client.source.calls()))
-            room = CALL_ROWS_MAX - client.rows
-            kept = calls.slice(0, room)
-            client.calls.append(kept)
-            client.rows += kept.num_rows
-            client.left_out += calls.num_rows - kept.num_rows
+                client.samples.setdefault(name, []).append(core_table(columns))
+            client.calls.keep(core_table(client.source.calls()))
 
     def end(self) -> Evidence:
         """Everything that was taken, and what was lost."""
         from nfslab._core import CoreError
 
-        self._over.set()
-        self._thread.join()
+        self._thread.end()
+        if self._thread.problem:
+            # Its mount has gone under the load: what was taken before is kept.
+            self._notes.append(f"recording ended early: {self._thread.problem}")
         try:
             for client in self._clients.values():
                 client.source.stop()
@@ -220,7 +204,7 @@ class _Watch:
                 "interval_s": self._p.interval,
                 "notes": self._notes,
             },
-            cpu_s=self._cpu_s,
+            cpu_s=self._thread.cpu_s,
             wall_s=(time.monotonic_ns() - self._began_ns) / NS_PER_S,
         )
 
@@ -231,8 +215,8 @@ class _Watch:
         for what, count in lost.items():
             if count:
                 self._notes.append(f"{name}: {count} {what} were lost: they came too fast")
-        if client.left_out:
-            self._notes.append(f"{name}: {client.left_out} calls are counted, not kept")
+        if client.calls.left_out:
+            self._notes.append(f"{name}: {client.calls.left_out} calls are counted, not kept")
         try:
             after, operations = dict(client.source.counters()), list(client.source.operations())
         except CoreError:
@@ -245,28 +229,17 @@ class _Watch:
         return {"counters": moved, "operations": operations, "lost": lost}
 
 
-def _plain(table: pa.Table) -> pa.Table:
-    """Texts instead of dictionaries, which differ from batch to batch."""
-    import pyarrow as pa
-
-    def kind(one: pa.DataType) -> pa.DataType:
-        return one.value_type if pa.types.is_dictionary(one) else one
-
-    return table.cast(pa.schema([(f.name, kind(f.type)) for f in table.schema]))
-
-
 def _tables(clients: Mapping[str, _Client], zero_ns: int) -> dict[str, pa.Table]:
     import pyarrow as pa
 
     found: dict[str, list[pa.Table]] = {}
     for name, client in clients.items():
         whole = {kind: pa.concat_tables(parts) for kind, parts in client.samples.items()}
+        calls = client.calls.table()
         made = {
             "rpc_series": _series(whole["rpc"], whole["operations"]) if "rpc" in whole else None,
             "rpc_tcp": _timed(whole["tcp"], "at_ns", zero_ns) if "tcp" in whole else None,
-            "rpc_calls": _timed(pa.concat_tables(client.calls), "sent_first_ns", zero_ns)
-            if client.rows
-            else None,
+            "rpc_calls": None if calls is None else _timed(calls, "sent_first_ns", zero_ns),
         }
         if made["rpc_series"] is not None:
             made["rpc_series"] = _timed(made["rpc_series"], "at_ns", zero_ns)

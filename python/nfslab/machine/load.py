@@ -13,6 +13,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from nfslab.machine.cpu_times import process_cpu_ns, read_cpu_times
 from nfslab.machine.processes import CLOCK_TICKS_PER_S, status_of
 from nfslab.machine.readings import Reader
 
@@ -67,24 +68,16 @@ def _clocks() -> dict[int, int]:
     found: dict[int, int] = {}
     for name in os.listdir("/proc"):
         if name.isdigit() and len(found) < PROCESSES_MAX:
-            pid = int(name)
-            try:
-                # The kernel's encoding of "CPU clock of this process" as a clock's number.
-                found[pid] = time.clock_gettime_ns((~pid << 3) | 2)
-            except OSError:
-                continue
+            used_ns = process_cpu_ns(int(name))
+            if used_ns is not None:
+                found[int(name)] = used_ns
     return found
 
 
 def _busy_ticks() -> int | None:
-    """Ticks that all CPUs together were not idle (proc_stat(5))."""
-    try:
-        with open("/proc/stat", encoding="ascii") as file:
-            words = file.readline().split()
-    except OSError:
-        return None
-    ticks = [int(word) for word in words[1:9]]
-    return sum(ticks) - ticks[3] - ticks[4]
+    """Ticks that all CPUs together were not idle."""
+    times = read_cpu_times()
+    return None if times is None else times.busy_ticks
 
 
 def _averages(text: str | None) -> list[float]:

@@ -254,15 +254,8 @@ def _tracing(group: str) -> Iterator[Probe]:
         "one eBPF object for all kernels",
         "a kernel with CONFIG_DEBUG_INFO_BTF",
     )
+    yield from _syscall_ways(group)
     allowed = os.geteuid() == 0
-    yield Probe(
-        group,
-        "eBPF",
-        allowed,
-        "permitted (root)" if allowed else "needs CAP_BPF and CAP_PERFMON",
-        "tracing system calls and devices",
-        "run as root",
-    )
     yield _program(group, "clang", "clang", "building eBPF objects")
     yield _program(group, "perf", "linux-perf", "profiles of where the CPU time goes")
     paranoid = Path("/proc/sys/kernel/perf_event_paranoid")
@@ -276,6 +269,40 @@ def _tracing(group: str) -> Iterator[Probe]:
         "profiling the kernel too",
         "sysctl kernel.perf_event_paranoid=1",
     )
+
+
+def _syscall_ways(group: str) -> Iterator[Probe]:
+    """Each way in which `nfslab syscalls` can watch, tried."""
+    from nfslab.machine.syscall_ways import ebpf_grants, ptrace_refused, shim_missing
+
+    grants = ebpf_grants()
+    refused = ": ".join(part for part in (grants["what"], grants["why"]) if part)
+    blocks = "" if grants["blocks"] else ", without block requests"
+    yield Probe(
+        group,
+        "eBPF",
+        grants["ok"],
+        f"granted{blocks}" if grants["ok"] else refused,
+        "system calls of any process, every fsync timed",
+        grants["fix"],
+    )
+    missing = shim_missing()
+    yield Probe(
+        group,
+        "preload shim",
+        not missing,
+        missing or "built in",
+        "system calls of programs that nfslab starts, without root",
+        "build nfslab again with a C compiler (apt install gcc)",
+    )
+    strace = _program(
+        group, "strace", "strace", "the same, and reading what it wrote", version=("-V",)
+    )
+    refusal = ptrace_refused()
+    if strace.ok and refusal is not None:
+        fix = "sysctl kernel.yama.ptrace_scope=1"
+        strace = Probe(group, "strace", False, refusal, strace.purpose, fix)
+    yield strace
 
 
 GROUPS: dict[str, Callable[[str], Iterator[Probe]]] = {

@@ -1,30 +1,23 @@
 """Where a call's time goes, for all outputs: which runs are shown, in words and as rows of text.
 
 The calls themselves are taken apart by `nfslab.results.call_parts`; reading millions of rows
-takes seconds a run, so at most `RUNS_MOST` runs are: one of every point, then second ones.
-Runs without both records have no part in it; one whose tables cannot be read is named.
+takes seconds a run, so some runs are (`report.shown_runs`). Runs without both records have no part
+in it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
-from nfslab.errors import ResultsError
-from nfslab.report.text import ABSENT, number
+from nfslab.report.shown_runs import RUNS_MOST, read_shown
+from nfslab.report.text import ABSENT, NS_PER_MS, milliseconds, number, percent, table
 from nfslab.results.call_parts import PARTS, has_call_parts, read_call_parts
-from nfslab.results.catalogue import RUNS
-from nfslab.results.outcomes import locate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from nfslab.report.model import Analysis
+    from nfslab.report.shown_runs import ShownRuns
     from nfslab.results.call_parts import CallParts, OperationParts
 
-RUNS_MOST = 12
-NS_PER_MS = 1e6
 EXPLAINED = (
     "Client queue: taken by the client until it is given to its kernel. Way there: until the "
     "server has read its last byte (both kernels, the wire, a server busy elsewhere). Waiting: "
@@ -34,73 +27,9 @@ EXPLAINED = (
 )
 
 
-class _Placed(Protocol):
-    @property
-    def point(self) -> int: ...
-    @property
-    def block(self) -> int: ...
-
-
-Run = TypeVar("Run", bound=_Placed)
-
-
-def first_of_each_point(runs: Iterable[Run]) -> list[Run]:
-    """First runs of all points, then second ones: the order in which room is given away."""
-    seen: dict[int, int] = {}
-    ranked = []
-    for run in sorted(runs, key=lambda run: (run.point, run.block)):
-        seen[run.point] = seen.get(run.point, 0) + 1
-        ranked.append((seen[run.point], run.point, run))
-    return [run for _, _, run in sorted(ranked, key=lambda entry: entry[:2])]
-
-
-@dataclass(frozen=True, slots=True)
-class RunParts:
-    """A counted run whose calls were taken apart."""
-
-    run_id: str
-    point: int
-    block: int
-    parts: CallParts
-
-
-@dataclass(slots=True)
-class FoundParts:
-    """What is shown, in the order of points and blocks."""
-
-    runs: list[RunParts] = field(default_factory=list)
-    left_out: int = 0
-    """Runs with both records that are not shown."""
-    problems: list[str] = field(default_factory=list)
-    """Runs whose records cannot be read."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    run_id: str
-    point: int
-    block: int
-
-
-def read_parts(analysis: Analysis, most: int = RUNS_MOST) -> FoundParts:
+def read_parts(analysis: Analysis, most: int = RUNS_MOST) -> ShownRuns[CallParts]:
     """The calls of an experiment's counted runs, as many runs as may be."""
-    folder = locate(Path(analysis.path)) / RUNS
-    candidates = [
-        _Candidate(run.run_id, run.point, run.block)
-        for run in analysis.runs
-        if run.counted and run.point is not None and has_call_parts(folder / run.run_id)
-    ]
-    found = FoundParts(left_out=max(0, len(candidates) - most))
-    for run in first_of_each_point(candidates)[:most]:
-        try:
-            parts = read_call_parts(folder / run.run_id)
-        except ResultsError as error:
-            found.problems.append(f"{run.run_id}: {error.what}")
-            continue
-        if parts is not None:
-            found.runs.append(RunParts(run.run_id, run.point, run.block, parts))
-    found.runs.sort(key=lambda run: (run.point, run.block))
-    return found
+    return read_shown(analysis, has_call_parts, read_call_parts, most)
 
 
 def sentences(parts: CallParts) -> list[str]:
@@ -152,22 +81,16 @@ def text_row(row: OperationParts) -> list[str]:
     ]
 
 
+def text_lines(parts: CallParts) -> list[str]:
+    """A run's calls on a terminal: what it says, then a row an operation."""
+    rows = [text_row(row) for row in parts.rows]
+    shown = table(HEADER, rows, right=NUMBERS) if rows else "no call is in both records"
+    return [*sentences(parts), *parts.notes(), shown]
+
+
 def slowest(row: OperationParts) -> str:
     """ "waiting (81 %)": the largest part among the slowest calls."""
     if row.largest_slow is None:
         return ABSENT
     place, share = row.largest_slow
     return f"{PARTS[place]} ({percent(share)})"
-
-
-def percent(share: float | None) -> str:
-    """A share with as many digits as a reader can use."""
-    if share is None:
-        return ABSENT
-    value = share * 100
-    return f"{value:.0f} %" if abs(value) >= 9.95 else f"{value:.1f} %"
-
-
-def milliseconds(time_ns: float) -> str:
-    """A time that is mostly around a millisecond."""
-    return f"{number(time_ns / NS_PER_MS, 3)} ms"

@@ -29,6 +29,19 @@ from nfslab.report.offered_load import (
     text_rows,
     uncounted,
 )
+from nfslab.report.offered_operations import HEADER as OPERATION_HEADER
+from nfslab.report.offered_operations import (
+    PUT_TOGETHER,
+    peak_points,
+    peak_rows,
+    read_operations,
+)
+from nfslab.report.profile import HEADER as PROFILE_HEADER
+from nfslab.report.profile import read_profiles
+from nfslab.report.profile import sentences as profile_sentences
+from nfslab.report.profile import text_rows as profile_rows
+from nfslab.report.syscalls import read_calls
+from nfslab.report.syscalls import sentences as call_sentences
 from nfslab.report.text import (
     ABSENT,
     between,
@@ -43,13 +56,19 @@ from nfslab.report.text import (
 from nfslab.results.call_parts import ALL
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from nfslab.report.model import ComparisonResult, PointResult
+    from nfslab.report.shown_runs import ShownRun
 
 MAX_ROWS = 60
 """Points in the table; trackers cut off long posts."""
 MAX_WARNINGS = 20
 CALL_PARTS_RUNS = 6
 """Runs whose calls are taken apart: seconds each when there are millions."""
+PROFILE_POINTS = 6
+PROFILE_FUNCTIONS = 5
+"""Of each point: the functions with the most time of their own."""
 MAX_TEXT = 400
 """Characters of one warning or note."""
 
@@ -60,8 +79,8 @@ def render_markdown(source: Path | Analysis) -> str:
     """The block for the experiment at a path, or for its analysis."""
     analysis = source if isinstance(source, Analysis) else analyse(Path(source))
     parts = [_head(analysis), _conditions(analysis), _points(analysis)]
-    parts += [_offered_load(analysis), _call_parts(analysis)]
-    parts += [_reference(analysis), _warnings(analysis), _again(analysis)]
+    parts += [_offered_load(analysis), _call_parts(analysis), _profile(analysis)]
+    parts += [_system_calls(analysis), _reference(analysis), _warnings(analysis), _again(analysis)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -242,41 +261,107 @@ def _offered_load(analysis: Analysis) -> str:
     found = offered_load(analysis)
     if found is None or not found.curves:
         return ""
-    lines = ["Offered load (medians over the runs that count):", ""]
-    lines += [f"- {escape(sentence)}" for sentence in sentences(found)[:MAX_WARNINGS]]
-    header = ["curve", *LOAD_HEADER]
-    lines += ["", "| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    rows = text_rows(found)
-    lines += ["| " + " | ".join(map(escape, row)) + " |" for row in rows[:MAX_ROWS]]
-    if len(rows) > MAX_ROWS:
-        lines += ["", f"{count(len(rows) - MAX_ROWS, 'more point')}: `nfslab report` has them."]
     notes = [*uncounted(found), *agreement(found, published_at(analysis, found))]
-    notes += overall_sentences(found)
-    lines += ["", *(f"- {escape(note)}" for note in notes[:MAX_WARNINGS])]
-    return "\n".join(lines)
+    curves = _section(
+        "Offered load (medians over the runs that count):",
+        sentences(found),
+        ["curve", *LOAD_HEADER],
+        text_rows(found),
+        [*notes, *overall_sentences(found)],
+    )
+    operations = read_operations(analysis, peak_points(found))
+    rows = peak_rows(found, operations)
+    if not rows and not operations.problems:
+        return curves
+    title = f"Operations at each curve's peak. {PUT_TOGETHER}"
+    header = ["curve", "offered", *OPERATION_HEADER]
+    return f"{curves}\n\n{_section(title, (), header, rows, operations.problems)}"
 
 
 def _call_parts(analysis: Analysis) -> str:
     """Where a call's time goes, one run a point: where client and server recorded every call."""
     found = read_parts(analysis, CALL_PARTS_RUNS)
-    if not found.runs and not found.problems:
+    rows = [
+        [_run_label(analysis, run), *text_row(row)]
+        for run in found.runs
+        for row in run.found.rows
+        if row.operation == ALL
+    ]
+    notes = [f"{run.run_id}: {note}" for run in found.runs for note in run.found.notes()]
+    notes += _left_out(found.left_out, "more run", "with both records: `nfslab show`")
+    title = "Where a call's time goes (one run a point, all calls of it):"
+    return _section(title, (), ["run", *HEADER], rows, [*found.problems, *notes])
+
+
+def _profile(analysis: Analysis) -> str:
+    """Where the CPU time went: idle or busy, and the largest functions of each point."""
+    found = read_profiles(analysis, PROFILE_POINTS)
+    rows = [
+        [one.label, *row] for one in found.points for row in profile_rows(one, PROFILE_FUNCTIONS)
+    ]
+    notes = [f"{one.label}: {note}" for one in found.points for note in one.notes]
+    notes += _left_out(found.left_out, "more point", "with a profile: `nfslab report`")
+    return _section(
+        "Where the CPU time goes (perf; all counted runs of a point together):",
+        [f"{one.label}: {said}" for one in found.points for said in profile_sentences(one)],
+        PROFILE_HEADER,
+        rows,
+        [*found.unread(), *notes],
+    )
+
+
+def _system_calls(analysis: Analysis) -> str:
+    """Successive syncs and what they wait for, one run a point: what was found, in sentences."""
+    found = read_calls(analysis, CALL_PARTS_RUNS)
+    said = [
+        f"{_run_label(analysis, run)}: {said}"
+        for run in found.runs
+        for said in call_sentences(run.found)
+    ]
+    notes = _left_out(found.left_out, "more run", "with system calls: `nfslab show`")
+    title = "System calls and syncs (one run a point):"
+    return _section(title, said, notes=[*found.problems, *notes], said_most=MAX_ROWS)
+
+
+def _run_label(analysis: Analysis, run: ShownRun[Any]) -> str:
+    return f"{analysis.points[run.point].label}, block {run.block + 1}"
+
+
+def _left_out(number: int, noun: str, where: str) -> list[str]:
+    return [f"{count(number, noun)} {where}."] if number else []
+
+
+def _section(
+    title: str,
+    said: Sequence[str] = (),
+    header: Sequence[str] = (),
+    rows: Sequence[Sequence[str]] = (),
+    notes: Sequence[str] = (),
+    *,
+    said_most: int = MAX_WARNINGS,
+) -> str:
+    """Sentences, a table, notes, all escaped here; empty without any of them. What is cut is
+    counted."""
+    if not (said or rows or notes):
         return ""
-    lines = ["Where a call's time goes (one run a point, all calls of it):", ""]
-    header = ["run", *HEADER]
-    lines += ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    for run in found.runs:
-        label = f"{analysis.points[run.point].label}, block {run.block + 1}"
-        for row in run.parts.rows:
-            if row.operation == ALL:
-                cells = [escape(cell) for cell in (label, *text_row(row))]
-                lines.append("| " + " | ".join(cells) + " |")
-    notes = [f"{run.run_id}: {note}" for run in found.runs for note in run.parts.notes()]
-    if found.left_out:
-        notes.append(f"{count(found.left_out, 'more run')} with both records: `nfslab show`.")
-    notes += found.problems
-    if notes:
-        lines += ["", *(f"- {escape(note)}" for note in notes[:MAX_WARNINGS])]
+    blocks = [title, _listed(said, said_most)]
+    if rows:
+        blocks.append(_table(header, rows[:MAX_ROWS]))
+    if len(rows) > MAX_ROWS:
+        blocks.append(f"{count(len(rows) - MAX_ROWS, 'more row')}: `nfslab report` has them.")
+    blocks.append(_listed(notes, MAX_WARNINGS))
+    return "\n\n".join(block for block in blocks if block)
+
+
+def _listed(texts: Sequence[str], most: int) -> str:
+    lines = [f"- {escape(text)}" for text in texts[:most]]
+    lines += [f"- and {len(texts) - most} more"] if len(texts) > most else []
     return "\n".join(lines)
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    return "\n".join([*lines, *("| " + " | ".join(map(escape, row)) + " |" for row in rows)])
 
 
 def _reference(analysis: Analysis) -> str:

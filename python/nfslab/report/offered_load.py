@@ -4,7 +4,12 @@ A curve is one combination of all axes but the one that sets the offered load. I
 medians over the counted runs, with the intervals of `nfslab.statistics`; peak, knee,
 saturation, overload and the overall response time are those of `nfslab.statistics.load_curve`
 on these medians. Little's law is looked at in each run (achieved load times mean response),
-then its median is taken, so that it is compared with numbers of the same runs.
+then its median is taken, so that it is compared with numbers of the same runs. What was asked of
+the server (the arrivals of an open load, or the offered load if that was less) is the median of
+what each run asked, too: where all runs are saturated, or none, their medians say the same.
+
+Runs of an nfslab that did not keep arrivals have no `arrived_ops_per_s`: what they asked is the
+offered load, and at low loads they may be called saturated for what never arrived.
 
 A run that failed counts in nothing. Where all runs of a point failed, what they measured is
 kept apart (`refused`), with the reasons: it is the generator's figure, or a wrong one, and never
@@ -25,13 +30,14 @@ from nfslab.statistics.load_curve import LoadCurve, LoadPoint, load_curve, overl
 from nfslab.statistics.summary import Summary, summarise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from nfslab.report.model import Analysis, PointResult, RunResult
 
 WORKLOAD: Final = "sfs"
 LOAD: Final = "workload.load"
 ACHIEVED: Final = "achieved_ops_per_s"
+ARRIVED: Final = "arrived_ops_per_s"
 MEAN: Final = "response_mean_ms"
 RESPONSES: Final = {
     "mean": MEAN,
@@ -64,6 +70,8 @@ class LoadResult:
     """Index into `Analysis.points`."""
     offered_ops_per_s: float
     achieved: Summary | None
+    asked: Summary | None
+    """Of the server, operations a second: `LoadPoint.asked_ops_per_s` of each run."""
     response: dict[str, Summary]
     """By the names of `RESPONSES`, ms."""
     outstanding: Summary | None
@@ -199,6 +207,7 @@ def _result(
 ) -> LoadResult:
     counted = [run for run in runs if run.counted and ACHIEVED in run.metrics]
     failed = [run for run in runs if run.status == "failed"]
+    asked = [_load_point(offered, run.metrics).asked_ops_per_s for run in counted]
     products = [
         run.metrics[ACHIEVED] * run.metrics[MEAN] / MS_PER_S
         for run in counted
@@ -209,6 +218,7 @@ def _result(
         point=point.index,
         offered_ops_per_s=offered,
         achieved=estimates.get(ACHIEVED),
+        asked=_summary(asked),
         response={name: estimates[key] for name, key in RESPONSES.items() if key in estimates},
         outstanding=estimates.get(OUTSTANDING),
         rate_times_response=_summary(products),
@@ -258,7 +268,14 @@ def _refused(failed: Sequence[RunResult]) -> Refused | None:
 def _curve(label: str, results: list[LoadResult], runs: dict[int, list[RunResult]]) -> Curve:
     results.sort(key=lambda one: one.offered_ops_per_s)
     points = [
-        _load_point(one.offered_ops_per_s, median(one.achieved), median(one.response.get("mean")))
+        _load_point(
+            one.offered_ops_per_s,
+            {
+                ACHIEVED: median(one.achieved),
+                ARRIVED: median(one.asked),
+                MEAN: median(one.response.get("mean")),
+            },
+        )
         for one in results
     ]
     meaning = load_curve(points)
@@ -273,9 +290,16 @@ def _curve(label: str, results: list[LoadResult], runs: dict[int, list[RunResult
     return Curve(label, results, meaning, _by_block(results, runs))
 
 
-def _load_point(offered: float, achieved: float | None, response_ms: float | None) -> LoadPoint:
-    response_s = None if response_ms is None else response_ms / MS_PER_S
-    return LoadPoint(offered, achieved or 0.0, response_s, valid=achieved is not None)
+def _load_point(offered: float, metrics: Mapping[str, float | None]) -> LoadPoint:
+    """Of a run's metrics, or of medians of them."""
+    achieved, response_ms = metrics.get(ACHIEVED), metrics.get(MEAN)
+    return LoadPoint(
+        offered,
+        achieved or 0.0,
+        None if response_ms is None else response_ms / MS_PER_S,
+        valid=achieved is not None,
+        arrived_ops_per_s=metrics.get(ARRIVED),
+    )
 
 
 def _by_block(results: Sequence[LoadResult], runs: dict[int, list[RunResult]]) -> Summary | None:
@@ -286,7 +310,7 @@ def _by_block(results: Sequence[LoadResult], runs: dict[int, list[RunResult]]) -
         for run in runs.get(one.point, []):
             if run.counted and ACHIEVED in run.metrics:
                 blocks.setdefault(run.block, []).append(
-                    _load_point(one.offered_ops_per_s, run.metrics[ACHIEVED], run.metrics.get(MEAN))
+                    _load_point(one.offered_ops_per_s, run.metrics)
                 )
     overall = [
         load_curve(points).overall_response_s
@@ -408,7 +432,7 @@ def published_at(analysis: Analysis, found: OfferedLoad) -> dict[int, PublishedP
         achieved = values[0].get(ACHIEVED)
         saturated = None
         if achieved is not None:
-            saturated = LoadPoint(offered[point], achieved, None).is_saturated
+            saturated = _load_point(offered[point], values[0]).is_saturated
         beside[point] = PublishedPoint(achieved, values[0].get(MEAN), saturated)
     return beside
 

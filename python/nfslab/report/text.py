@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from nfslab.statistics.comparison import Comparison
 
 ABSENT = "-"
+NS_PER_MS = 1e6
 MAX_CELL = 80
 """Characters of one cell of a terminal table; longer texts are cut with an ellipsis."""
 
@@ -56,6 +57,19 @@ def quantity(value: float | None, unit: str) -> str:
     if unit.startswith("1/"):
         return f"{number(value)}{unit[1:]}"
     return f"{number(value)} {unit}"
+
+
+def percent(share: float | None) -> str:
+    """A share with as many digits as a reader can use."""
+    if share is None:
+        return ABSENT
+    value = share * 100
+    return f"{value:.0f} %" if abs(value) >= 9.95 else f"{value:.1f} %"
+
+
+def milliseconds(time_ns: float) -> str:
+    """A time that is mostly around a millisecond."""
+    return f"{number(time_ns / NS_PER_MS, 3)} ms"
 
 
 def count(n: int, noun: str) -> str:

@@ -24,8 +24,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from nfslab.errors import ResultsError
 from nfslab.results.coded_texts import coded_texts
+from nfslab.results.evidence_tables import has_evidence, read_evidence
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,8 +47,6 @@ PARTS: Final = ("client queue", "way there", "waiting", "service", "sending", "w
 ALL: Final = "all calls"
 NFS_PROGRAM: Final = 100_003
 COMMON: Final = ("target", "xid", "program", "procedure")
-ROWS_MAX: Final = 6_000_000
-"""Rows of one table; beyond, a run's calls are not taken apart (0.8 GB a million)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +97,7 @@ class CallParts:
 
 def has_call_parts(run: Path) -> bool:
     """Are both tables there?"""
-    return all(_path(run, name).is_file() for name in (CLIENT_TABLE, SERVER_TABLE))
+    return has_evidence(run, CLIENT_TABLE, SERVER_TABLE)
 
 
 def read_call_parts(run: Path) -> CallParts | None:
@@ -110,8 +108,8 @@ def read_call_parts(run: Path) -> CallParts | None:
     server = [name for table, name in INSTANTS if table == SERVER_TABLE]
     more = ["t_ns", "operation", "outcome", "sends"]
     return take_apart(
-        _read(run, CLIENT_TABLE, [*COMMON, *client, *more]),
-        _read(run, SERVER_TABLE, [*COMMON, *server]),
+        read_evidence(run, CLIENT_TABLE, [*COMMON, *client, *more]),
+        read_evidence(run, SERVER_TABLE, [*COMMON, *server]),
     )
 
 
@@ -153,7 +151,7 @@ def take_apart(client: pa.Table, server: pa.Table) -> CallParts:
             for k, name in enumerate(names)
             if (one := single[i * len(names) + k]) is not None
         ]
-        rows.sort(key=lambda row: -row.summary.whole_mean_ns * row.summary.calls)
+        rows.sort(key=lambda row: -row.summary.sum_ns)
         found.rows += [OperationParts(target, ALL, summary), *rows]
     return found
 
@@ -215,24 +213,3 @@ def _distinct(column: Any) -> list[str]:
 def _equal(column: Any, value: str) -> Any:
     names, which = coded_texts(column)
     return which == (names.index(value) if value in names else -1)
-
-
-def _path(run: Path, name: str) -> Path:
-    return run / "evidence" / f"{name}.parquet"
-
-
-def _read(run: Path, name: str, columns: list[str]) -> pa.Table:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    path = _path(run, name)
-    try:
-        rows = pq.read_metadata(path).num_rows
-        if rows > ROWS_MAX:
-            raise ResultsError(
-                f"{path.name} has {rows:,} rows, more than {ROWS_MAX:,}",
-                fix="shorter runs, or `nfslab query`",
-            )
-        return pq.read_table(path, columns=columns)
-    except (OSError, pa.ArrowException) as error:
-        raise ResultsError(f"{path} cannot be read", why=str(error)) from error

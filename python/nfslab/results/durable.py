@@ -9,6 +9,7 @@ value is kept, not dropped.
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -22,7 +23,12 @@ TEMPORARY_PREFIX = ".writing-"
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Make `content` the file `path`, whole and on stable storage; OSError as it comes."""
+    """Make `content` the file `path`, whole and on stable storage; OSError as it comes.
+
+    What is there and no file (/dev/null, a pipe) is refused: it would be gone afterwards.
+    """
+    if path.exists() and not path.is_file():
+        raise FileExistsError(errno.EEXIST, "it is there and is no regular file", str(path))
     temporary = path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{os.getpid()}")
     try:
         with temporary.open("wb") as file:

@@ -88,6 +88,11 @@ class PartsSummary:
     slow_share: list[float | None]
     """Shares among those."""
 
+    @property
+    def sum_ns(self) -> float:
+        """All their time."""
+        return self.whole_mean_ns * self.calls
+
 
 def parts_of(instants: Sequence[ArrayLike]) -> Integers:
     """A row for each part, a column for each call, from instants in their order."""

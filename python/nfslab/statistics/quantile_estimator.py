@@ -126,6 +126,43 @@ def histogram_quantiles(
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """A histogram as arrays: `count[i]` samples lie in [low[i], high[i]], ascending."""
+
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+    count: NDArray[np.int64]
+
+    @classmethod
+    def none(cls) -> Buckets:
+        """The histogram of no samples."""
+        return cls(*(np.empty(0, np.int64) for _ in range(3)))
+
+    @property
+    def total(self) -> int:
+        """Number of samples."""
+        return int(self.count.sum())
+
+
+def summed(parts: Sequence[Buckets]) -> Buckets:
+    """Several histograms as one: what one histogram of all their samples would be.
+
+    Raises `ValueError` when their buckets are not of one kind: a sum would be of no known error.
+    """
+    low, high, count = (
+        np.concatenate([getattr(part, name) for part in parts] or [np.empty(0, np.int64)])
+        for name in ("low", "high", "count")
+    )
+    lows, first, place = np.unique(low, return_index=True, return_inverse=True)
+    highs = high[first]
+    if np.any(highs[place] != high) or np.any(lows[1:] <= highs[:-1]):
+        raise ValueError("the histograms have different buckets")
+    counts = np.zeros(lows.size, np.int64)
+    np.add.at(counts, place, count)
+    return Buckets(lows, highs, counts)
+
+
 def median(samples: ArrayLike) -> float:
     """The median of a few values: the mean of the two middle ones when n is even."""
     values = np.asarray(samples, dtype=np.float64).ravel()

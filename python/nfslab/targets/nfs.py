@@ -27,7 +27,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from nfslab.errors import RunFailed, UsageError
 from nfslab.machine import embedded_server, ganesha
@@ -108,7 +108,7 @@ class NfsParameters(TargetParameters):
     threads: int | None = Field(default=None, ge=1, le=1024)
     """Workers, as nfsd's threads. Embedded: this and what follows, see docs/server.md."""
     service_time: list[str] = Field(default_factory=list, max_length=32)
-    """Of a call ("200us"), or of one procedure ("WRITE=1ms")."""
+    """Of a call ("200us"), or of one procedure ("WRITE=1ms"); one of them, or a list."""
     spread: Literal["constant", "exponential"] | None = None
     """Of service times."""
     disk: str | None = None
@@ -124,9 +124,15 @@ class NfsParameters(TargetParameters):
     loss: float | None = Field(default=None, ge=0, le=1)
     """Of datagrams (UDP)."""
     stall: list[str] = Field(default_factory=list, max_length=64)
-    """Stand still: "10s:500ms"."""
+    """Stand still: "10s:500ms"; once, or a list."""
     seed: int | None = Field(default=None, ge=0)
     """Of all randomness of the model."""
+
+    @field_validator("service_time", "stall", mode="before")
+    @classmethod
+    def _one(cls, value: object) -> object:
+        """One text needs no brackets."""
+        return [value] if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _possible(self) -> NfsParameters:
@@ -149,6 +155,8 @@ class NfsParameters(TargetParameters):
             given.append("store")
         if given:
             raise ValueError(f"{', '.join(given)}: settings of the embedded server only")
+        if self.server == GANESHA and self.threads == 1:
+            raise ValueError("threads: NFS-Ganesha does not start with fewer than 2")
         return self
 
     def options(self) -> list[str]:

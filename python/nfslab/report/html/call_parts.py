@@ -7,20 +7,20 @@ single calls is in the page: the section is small and never gives way to series.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from nfslab.report.call_parts import EXPLAINED, percent, sentences, slowest
+from nfslab.report.call_parts import EXPLAINED, sentences, slowest
 from nfslab.report.html.capture.cells import Cell, Column, Table, count, latency, text
-from nfslab.report.html.columns import pack
+from nfslab.report.html.columns import pack_json
 from nfslab.report.html.wording import quantity
+from nfslab.report.text import percent
 from nfslab.results.call_parts import ALL, PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from nfslab.report.call_parts import FoundParts, RunParts
+    from nfslab.report.shown_runs import ShownRun, ShownRuns
     from nfslab.results.call_parts import CallParts, OperationParts
 
 NS = 1e9
@@ -59,29 +59,30 @@ class PartsSection:
     chunks: dict[str, str] = field(default_factory=dict)
 
 
-def parts_section(found: FoundParts, name: str, label: Callable[[RunParts], str]) -> PartsSection:
-    """The section of these runs. `name`: of the experiment, for saved pictures."""
-    made = PartsSection(left_out=found.left_out, problems=found.problems)
-    shown = [run for run in found.runs if run.parts.rows]
+def parts_section(
+    found: ShownRuns[CallParts], name: str, label: Callable[[int, int], str]
+) -> PartsSection:
+    """The section of these runs. `name`: of the experiment; `label` gets point and block."""
+    made = PartsSection(left_out=found.left_out, problems=list(found.problems))
+    shown = [run for run in found.runs if run.found.rows]
     for number, run in enumerate(shown):
         key = f"call-parts-{number}"
-        several = len({row.target for row in run.parts.rows}) > 1
-        rows = [_bar(row, _name(row, several)) for row in run.parts.rows[:OPERATIONS_MOST]]
+        several = len({row.target for row in run.found.rows}) > 1
+        rows = [_bar(row, _name(row, several)) for row in run.found.rows[:OPERATIONS_MOST]]
         made.chunks[key] = _figure(name, f"{TITLE}, by operation", rows)
-        table = _table(run.parts, several)
-        made.runs.append(
-            RunSection(label(run), key, sentences(run.parts), table, run.parts.notes())
-        )
+        table, called = _table(run.found, several), label(run.point, run.block)
+        made.runs.append(RunSection(called, key, sentences(run.found), table, run.found.notes()))
     for run in found.runs:
-        if not run.parts.rows:
-            why = " ".join(run.parts.notes()) or "there were none in the timed part"
-            made.problems.append(f"{label(run)}: no call could be taken apart. {why}")
+        if not run.found.rows:
+            why = " ".join(run.found.notes()) or "there were none in the timed part"
+            called = label(run.point, run.block)
+            made.problems.append(f"{called}: no call could be taken apart. {why}")
     if len(shown) > 1:
         made.overview = "call-parts"
         rows = [
-            _bar(row, _whole_name(run, row, label(run)))
+            _bar(row, _whole_name(run, row, label(run.point, run.block)))
             for run in shown
-            for row in run.parts.rows
+            for row in run.found.rows
             if row.operation == ALL
         ]
         made.chunks[made.overview] = _figure(name, f"{TITLE}: all calls of each run", rows)
@@ -92,8 +93,8 @@ def _name(row: OperationParts, several: bool) -> str:
     return f"{row.operation} · {row.target}" if several else row.operation
 
 
-def _whole_name(run: RunParts, row: OperationParts, label: str) -> str:
-    several = len({one.target for one in run.parts.rows}) > 1
+def _whole_name(run: ShownRun[CallParts], row: OperationParts, label: str) -> str:
+    several = len({one.target for one in run.found.rows}) > 1
     return f"{label} · {row.target}" if several else label
 
 
@@ -113,7 +114,7 @@ def _figure(name: str, title: str, rows: Sequence[dict[str, Any]]) -> str:
     parts = [{"label": part, "colour": c} for part, c in zip(PARTS, COLOURS, strict=True)]
     split = {"title": title, "caption": CAPTION, "parts": parts, "rows": rows}
     payload = {"name": name, "captures": [], "split": split}
-    return pack(json.dumps(payload, separators=(",", ":"), allow_nan=False).encode())
+    return pack_json(payload)
 
 
 def _table(parts: CallParts, several: bool) -> Table:

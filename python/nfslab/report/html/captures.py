@@ -12,8 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from nfslab.captures.evidence import ANALYSIS_TABLE, stored_analysis
-from nfslab.report.call_parts import first_of_each_point
+from nfslab.errors import ResultsError
 from nfslab.report.html.capture import capture_sections
+from nfslab.report.shown_runs import RUNS_MOST, first_of_each_point, problem
+from nfslab.results.evidence_tables import has_evidence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
 
     from nfslab.captures.analysis import CaptureAnalysis
 
-RUNS_MOST = 12
 ROOM_SHARE = 0.5
 """Of the report's room for series; the captures' points are its largest part."""
 POINTS = "points"
@@ -48,6 +49,8 @@ class RunCaptures:
     chunks: dict[str, str] = field(default_factory=dict)
     left_out: int = 0
     """Runs with a capture that is not in the page."""
+    problems: list[str] = field(default_factory=list)
+    """Runs whose capture cannot be read, and why."""
     size_bytes: int = 0
 
 
@@ -59,7 +62,11 @@ def read_captures(runs: Sequence[Watched], room_bytes: int) -> RunCaptures:
         if len(chosen) >= RUNS_MOST:
             found.left_out += 1
             continue
-        capture = stored_analysis(run.folder, run.label)
+        try:
+            capture = stored_analysis(run.folder, run.label)
+        except ResultsError as error:
+            found.problems.append(problem(run.label, error))
+            continue
         if capture is None:
             continue
         name = f"capture-{len(chosen)}"
@@ -80,7 +87,7 @@ def read_captures(runs: Sequence[Watched], room_bytes: int) -> RunCaptures:
 
 def has_capture(run: Path) -> bool:
     """Did the collector store an analysis in this run's folder?"""
-    return (run / "evidence" / f"{ANALYSIS_TABLE}.parquet").is_file()
+    return has_evidence(run, ANALYSIS_TABLE)
 
 
 def _without_points(capture: CaptureAnalysis) -> CaptureAnalysis:

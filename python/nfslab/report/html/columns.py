@@ -43,18 +43,21 @@ class ChunkWriter:
         self._parts: list[bytes] = []
         self._size = 0
 
-    def counts(self, values: ArrayLike) -> ColumnSpec:
-        """Whole numbers, not negative, exactly. Raises `ValueError` for anything else."""
+    def counts(self, values: ArrayLike, *, unit: int = 1) -> ColumnSpec:
+        """Whole numbers, not negative, exactly. Raises `ValueError` for anything else.
+
+        The page shows them as multiples of `unit`.
+        """
         numbers = np.asarray(values)
         if numbers.dtype.kind not in "iu" or (numbers.size and int(numbers.min()) < 0):
             raise ValueError("counts are whole numbers, not negative")
         most = int(numbers.max()) if numbers.size else 0
         for kind, limit in _LIMITS:
             if most < limit:  # the largest number of a kind means "missing"
-                return self._add(numbers, kind)
-        if most > _EXACT_MAX:
-            raise ValueError(f"{most} is beyond what a page can count exactly")
-        return self.exact(numbers)
+                return self._add(numbers, kind, step=unit)
+        if most * unit > _EXACT_MAX:
+            raise ValueError(f"{most * unit} is beyond what a page can count exactly")
+        return self._add(numbers, "f64", step=unit)
 
     def exact(self, values: ArrayLike) -> ColumnSpec:
         """Floats as they are; NaN is missing."""
@@ -112,6 +115,11 @@ def pack(content: bytes) -> str:
     """Raw deflate, then base64: what a page inflates with DecompressionStream."""
     compressor = zlib.compressobj(DEFLATE_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
     return base64.b64encode(compressor.compress(content) + compressor.flush()).decode("ascii")
+
+
+def pack_json(payload: Any) -> str:
+    """A payload of the page."""
+    return pack(json.dumps(payload, separators=(",", ":"), allow_nan=False).encode())
 
 
 def unpack(text: str) -> bytes:

@@ -40,9 +40,14 @@ from nfslab.report.html.evidence import NOTES
 from nfslab.report.html.grid import quantile_grid
 from nfslab.report.html.offered_load import LoadSection, load_section
 from nfslab.report.html.payload import PAYLOAD_SCHEMA
+from nfslab.report.html.profile import ProfileSection, profile_section
 from nfslab.report.html.samples import TRANSACTIONS, counts_operations
 from nfslab.report.html.series import Series, read_series
+from nfslab.report.html.syscalls import CallsSection, calls_section
 from nfslab.report.model import Analysis
+from nfslab.report.profile import read_profiles
+from nfslab.report.shown_runs import counted_runs
+from nfslab.report.syscalls import read_calls
 from nfslab.results.catalogue import RUNS
 from nfslab.results.durable import write_durably
 from nfslab.results.outcomes import locate
@@ -52,7 +57,6 @@ if TYPE_CHECKING:
 
     from jinja2 import Environment
 
-    from nfslab.report.call_parts import RunParts
     from nfslab.report.html import payload
 
 SIZE_LIMIT_BYTES = 10_000_000
@@ -72,10 +76,18 @@ def render(source: Path | Analysis, *, baseline: Mapping[str, Any] | None = None
     """
     analysis = source if isinstance(source, Analysis) else analyse(source, baseline=baseline)
     names = metric_names(analysis)
-    parts = parts_section(read_parts(analysis), analysis.name, _parts_label(analysis))
+    label = _run_label(analysis)
+    parts = parts_section(read_parts(analysis), analysis.name, label)
     load = load_section(analysis)
-    own = [*load.chunks.items(), *parts.chunks.items()]
-    page = _page(analysis, parts, load, chunks=own)
+    profile = profile_section(
+        read_profiles(analysis),
+        analysis.name,
+        lambda point: content.short_point_label(analysis, point),
+    )
+    calls = calls_section(read_calls(analysis), analysis.name, label)
+    sections = (parts, load, profile, calls)
+    own = [entry for section in sections for entry in section.chunks.items()]
+    page = _page(analysis, sections, chunks=own)
     fixed = len(page.encode()) + sum(len(part) for part in (script(), style()))
     main_size = _main_size(analysis, names)
     room = max(0, int((SIZE_LIMIT_BYTES - fixed - main_size) * SERIES_SHARE))
@@ -83,7 +95,7 @@ def render(source: Path | Analysis, *, baseline: Mapping[str, Any] | None = None
     series = read_series(_series_runs(analysis), room - watched.size_bytes)
     main = main_content(analysis, names, series)
     chunks = [("main", pack(_json(main))), *series.chunks.items(), *watched.chunks.items()]
-    text = _page(analysis, parts, load, series, [*chunks, *own], watched)
+    text = _page(analysis, sections, series, [*chunks, *own], watched)
     size = len(text.encode())
     if size > SIZE_LIMIT_BYTES:
         raise NfslabError(
@@ -117,17 +129,10 @@ def _series_runs(analysis: Analysis) -> list[tuple[int, int, int, Path]]:
 
 
 def _watched(analysis: Analysis) -> list[Watched]:
-    folder = locate(Path(analysis.path)) / RUNS
+    label = _run_label(analysis)
     return [
-        Watched(
-            folder / run.run_id,
-            run.point,
-            run.block,
-            f"{content.short_point_label(analysis, run.point) or 'run'}, block {run.block + 1} "
-            f"({run.run_id})",
-        )
-        for run in analysis.runs
-        if run.counted and run.point is not None and has_capture(folder / run.run_id)
+        Watched(run.folder, run.point, run.block, f"{label(run.point, run.block)} ({run.run_id})")
+        for run in counted_runs(analysis, has_capture)
     ]
 
 
@@ -232,22 +237,22 @@ def _json(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
 
 
-def _parts_label(analysis: Analysis) -> Callable[[RunParts], str]:
-    """Point and block of a run."""
-    return lambda run: (
-        f"{content.short_point_label(analysis, run.point) or 'run'}, block {run.block + 1}"
+def _run_label(analysis: Analysis) -> Callable[[int, int], str]:
+    """What a run is called, by its point and block."""
+    return lambda point, block: (
+        f"{content.short_point_label(analysis, point) or 'run'}, block {block + 1}"
     )
 
 
 def _page(
     analysis: Analysis,
-    parts: PartsSection,
-    load: LoadSection,
+    sections: tuple[PartsSection, LoadSection, ProfileSection, CallsSection],
     series: Series | None = None,
     chunks: list[tuple[str, str]] | None = None,
     watched: RunCaptures | None = None,
 ) -> str:
     counted = sum(run.counted for run in analysis.runs)
+    parts, load, profile, calls = sections
     return (
         environment()
         .get_template("report.html.j2")
@@ -268,6 +273,8 @@ def _page(
             captures=watched or RunCaptures(),
             parts=parts,
             load=load,
+            profile=profile,
+            calls=calls,
             command=shlex.join(analysis.command),
             nfslab_version=__version__,
             libraries=tables.libraries(manifest()),

@@ -12,7 +12,7 @@ Limits: `CURVES_DRAWN` curves are drawn; the tables have all.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.report.html.capture.cells import Cell, Column, Table, count, quantity, share, text
@@ -31,14 +31,15 @@ from nfslab.report.offered_load import (
     sentences,
     uncounted,
 )
-from nfslab.report.offered_operations import read_operations
+from nfslab.report.offered_operations import PUT_TOGETHER, read_operations
+from nfslab.report.offered_operations import RESPONSES as OPERATION_RESPONSES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nfslab.report.model import Analysis
     from nfslab.report.offered_load import Curve, LoadResult, OfferedLoad, PublishedPoint
-    from nfslab.report.offered_operations import Operations
+    from nfslab.report.offered_operations import OperationResult, Operations
     from nfslab.statistics.summary import Summary
 
 FIGURE: Final = "offered-load"
@@ -49,11 +50,12 @@ PROBLEMS_MOST: Final = 12
 INTERVAL_REACH: Final = 1.5
 DIAGONAL_PAD: Final = 1.05
 EXPLAINED: Final = (
-    "Saturated: less than 98 % of the offered load was achieved. Peak: the highest achieved load. "
-    "Knee: the largest ratio of achieved load to mean response time. Overload: more is offered "
-    "than at the peak, and less than 98 % of the peak is achieved. Responses count from the "
-    "planned instant of an operation (open load) or from its sending (closed). Runs that failed "
-    "are in no curve and no estimate: what they measured may be the load generator's limit."
+    "Saturated: less than 98 % of the offered load was achieved, or of what arrived of it (open "
+    "load) if that was less. Peak: the highest achieved load. Knee: the largest ratio of achieved "
+    "load to mean response time. Overload: saturated, more is offered than at the peak, and less "
+    "than 98 % of the peak is achieved. Responses count from the planned instant of an operation "
+    "(open load) or from its sending (closed). Runs that failed are in no curve and no estimate: "
+    "what they measured may be the load generator's limit."
 )
 
 
@@ -99,7 +101,7 @@ def load_section(analysis: Analysis) -> LoadSection:
         beside=_beside(found, beside),
         operations=operation_tables(found, operations),
     )
-    content = figure_content(analysis.name, found)
+    content = figure_content(analysis.name, found, operations)
     if content is not None:
         made.figure = FIGURE
         made.has_responses = bool(content["load"]["responses"])
@@ -290,8 +292,7 @@ def operation_tables(found: OfferedLoad, operations: Operations) -> list[Table]:
                 share(row.asked),
                 share(row.answered_share),
                 count(row.answered),
-                quantity(row.mean_ms, "ms"),
-                quantity(row.p99_ms, "ms"),
+                *(quantity(row.response_ms.get(name), "ms") for name in OPERATION_RESPONSES),
                 count(row.unexpected),
             ]
             for one in curve.points
@@ -299,11 +300,10 @@ def operation_tables(found: OfferedLoad, operations: Operations) -> list[Table]:
         ]
         if rows:
             made.append(Table(title=curve.label, columns=OPERATION_COLUMNS, rows=rows))
-    if made and operations.left_out:
-        made[-1] = Table(
-            made[-1].title, made[-1].columns, made[-1].rows,
-            note=f"{operations.left_out:,} more runs were not read.",
-        )  # fmt: skip
+    if made:
+        left = operations.left_out
+        note = PUT_TOGETHER + (f" {left:,} more runs were not read." if left else "")
+        made[-1] = replace(made[-1], note=note)
     return made
 
 
@@ -313,13 +313,13 @@ OPERATION_COLUMNS: Final = [
     Column("share asked", hint="of the mix"),
     Column("share of answers"),
     Column("answered", hint="sum over the runs that count"),
-    Column("mean", hint="median over the runs"),
-    Column("p99", hint="median over the runs"),
+    Column("mean", hint="of all answers"),
+    *(Column(name, hint="of all answers") for name in OPERATION_RESPONSES[1:]),
     Column("unexpected"),
 ]
 
 
-def figure_content(name: str, found: OfferedLoad) -> dict[str, Any] | None:
+def figure_content(name: str, found: OfferedLoad, operations: Operations) -> dict[str, Any] | None:
     """The payload of both figures; None when there is no mark to draw."""
     curves = found.curves[:CURVES_DRAWN]
     marks = [one for curve in curves for one in curve.points]
@@ -333,21 +333,42 @@ def figure_content(name: str, found: OfferedLoad) -> dict[str, Any] | None:
     )
     offered_most = max(one.offered_ops_per_s for one in drawn)
     responses = {r: _reach([v for one in drawn for v in _known_responses(one, r)]) for r in names}
+    rows = [row for one in marks for row in operations.of_point.get(one.point, [])]
     load = {
-        "curves": [_curve_content(curve, names) for curve in curves],
+        "curves": [_curve_content(curve, names, operations) for curve in curves],
         "left_out": len(found.curves) - len(curves),
         "responses": names,
         "offered_domain": [0.0, offered_most * DIAGONAL_PAD],
         "achieved_domain": linear_domain(0.0, achieved[1]),
         "achieved_cut": achieved[2],
-        "response_domains": {r: linear_domain(0.0, reach[1]) for r, reach in responses.items()},
-        "response_log_domains": {
-            r: log_domain(reach[0], reach[1]) if reach[0] > 0 else None
-            for r, reach in responses.items()
-        },
+        "domains": {r: _domains(*reach[:2]) for r, reach in responses.items()},
         "response_cut": {r: reach[2] for r, reach in responses.items()},
+        "operations": list(dict.fromkeys(row.operation for row in rows if row.response_ms)),
+        "operation_domains": _operation_domains(rows, names),
     }
     return {"name": name, "captures": [], "load": load}
+
+
+def _domains(least: float, most: float) -> dict[str, Any]:
+    """Ranges of an axis of times; none on a log scale where there is a zero."""
+    return {
+        "linear": linear_domain(0.0, most),
+        "log": log_domain(least, most) if least > 0 else None,
+    }
+
+
+def _operation_domains(
+    rows: Sequence[OperationResult], names: Sequence[str]
+) -> dict[str, dict[str, Any]]:
+    """By operation and response: the range of all its points."""
+    found: dict[str, dict[str, Any]] = {}
+    for operation in {row.operation for row in rows if row.response_ms}:
+        same = [row.response_ms for row in rows if row.operation == operation and row.response_ms]
+        found[operation] = {
+            name: _domains(min(one[name] for one in same), max(one[name] for one in same))
+            for name in names
+        }
+    return found
 
 
 def _known_responses(one: LoadResult, name: str) -> list[list[float | None]]:
@@ -371,14 +392,20 @@ def _reach(entries: Sequence[Sequence[float | None]]) -> tuple[float, float, boo
     return bottom, top, cut
 
 
-def _curve_content(curve: Curve, names: Sequence[str]) -> dict[str, Any]:
+def _curve_content(curve: Curve, names: Sequence[str], operations: Operations) -> dict[str, Any]:
     return {
         "label": curve.label,
-        "points": [_mark(one, names) for one in curve.points if one.valid or one.refused],
+        "points": [
+            _mark(one, names, operations.of_point.get(one.point, []))
+            for one in curve.points
+            if one.valid or one.refused
+        ],
     }
 
 
-def _mark(one: LoadResult, names: Sequence[str]) -> dict[str, Any]:
+def _mark(
+    one: LoadResult, names: Sequence[str], operations: Sequence[OperationResult]
+) -> dict[str, Any]:
     refused = one.refused
     if one.valid:
         achieved = as_values(one.achieved)
@@ -395,6 +422,11 @@ def _mark(one: LoadResult, names: Sequence[str]) -> dict[str, Any]:
         "offered": one.offered_ops_per_s,
         "achieved": [json_number(v) for v in achieved],
         "response": response,
+        "operations": {
+            row.operation: {name: json_number(row.response_ms[name]) for name in names}
+            for row in operations
+            if row.response_ms
+        },
         "valid": one.valid,
         "saturated": one.is_saturated,
         "overloaded": one.is_overloaded,

@@ -129,7 +129,8 @@ export class Figure {
     this.drawLegend();
     const { counts } = this.scene;
     const shown = (n) => (counts.unit === 'B/s' ? quantity(n, 'B') : count(n));
-    const what = counts?.unit === 'B/s' ? '' : ` ${counts?.what}`;
+    const words = counts?.total === 1 ? counts.what.replace(/s\b/, '') : counts?.what;
+    const what = counts?.unit === 'B/s' ? '' : ` ${words}`;
     this.readout.textContent = !counts ? '' : counts.inView === counts.total
       ? `${shown(counts.total)}${what}`
       : `${shown(counts.inView)} of ${shown(counts.total)}${what} in view`;

@@ -3,15 +3,20 @@
 
 import { Chunks, loadJson } from '../data.js';
 import { Figure } from '../figure.js';
+import { accessesFigure } from '../figures/accesses.js';
 import { callsFigure } from '../figures/calls.js';
 import { latenciesFigure } from '../figures/latencies.js';
+import { flameFigure } from '../figures/flame.js';
 import { achievedFigure, responseFigure } from '../figures/load.js';
 import { rpcstatFigure } from '../figures/rpcstat.js';
 import { splitFigure } from '../figures/split.js';
+import { syncPercentilesFigure, syncsFigure } from '../figures/syncs.js';
 import { bandLegend } from './time.js';
 
 const FIGURES = {
   calls: callsFigure, rpcstat: rpcstatFigure, latencies: latenciesFigure, split: splitFigure,
+  accesses: accessesFigure, flame: flameFigure, syncs: syncsFigure,
+  'sync-percentiles': syncPercentilesFigure,
   'load-achieved': achievedFigure, 'load-response': responseFigure,
 };
 

@@ -2,7 +2,9 @@
 // few. Cells are 2 x 2 pixels; a cell's colour is the logarithm of its count, with one maximum
 // for all panels, so that one slow call among a million is still seen and panels compare.
 
-import { colour, ramp } from '../theme.js';
+import { h as element } from '../dom.js';
+import { count } from '../format.js';
+import { colour, ramp, rampGradient } from '../theme.js';
 import { CODE, FLAGS, lower, upper } from './points.js';
 
 export const CELL_PX = 2;
@@ -111,6 +113,54 @@ export function binGrid(grid, density, codes, view, w) {
     ...found, cells: out, wide, tall: latencyRows, each,
     box: [x(a), x(a + wide * each), codes.edge(0), codes.edge(rows * perRow - 2 * perRow)],
   };
+}
+
+/** Calls in the cells of `bin` around a place in the view: 6 x 6 pixels. */
+export function cellsNear({ cells, wide, tall }, view, x, y) {
+  const column = Math.floor(((x - view.x[0]) / (view.x[1] - view.x[0])) * wide);
+  const row = tall - 1 - Math.floor(((y - view.y[0]) / (view.y[1] - view.y[0])) * tall);
+  let n = 0;
+  for (let dy = -1; dy <= 1; dy += 1) {
+    for (let dx = -1; dx <= 1; dx += 1) {
+      const [cx, cy] = [column + dx, row + dy];
+      if (cx >= 0 && cx < wide && cy >= 0 && cy < tall) n += cells[cy * wide + cx];
+    }
+  }
+  return n;
+}
+
+/** Calls in the cell of `binGrid` at a place. */
+export function cellCount({ box, cells, wide, tall }, x, y) {
+  const [a, b, low, high] = box;
+  const column = Math.floor(((x - a) / (b - a)) * wide);
+  const row = tall - 1 - Math.floor(((y - low) / (high - low)) * tall);
+  return cells[row * wide + column] ?? 0;
+}
+
+/** Lines at the ticks of a panel of w x tall, `top` pixels below the canvas' edge. */
+export function paintGridLines(context, [x0, x1], [y0, y1], w, tall, xs, ys, top = 0) {
+  context.strokeStyle = colour('grid');
+  context.lineWidth = 1;
+  context.beginPath();
+  for (const { at } of xs) {
+    const px = ((at - x0) / (x1 - x0)) * w;
+    context.moveTo(px, top);
+    context.lineTo(px, top + tall);
+  }
+  for (const { at } of ys) {
+    const py = top + tall - ((at - y0) / (y1 - y0)) * tall;
+    context.moveTo(0, py);
+    context.lineTo(w, py);
+  }
+  context.stroke();
+}
+
+/** What the colours of cells mean. */
+export function rampLegend(what, most) {
+  const bar = element('span', { class: 'entry ramp' }, `${what} in a cell, log colour: 1`,
+    element('i', { 'aria-hidden': 'true' }), count(most));
+  bar.querySelector('i').style.background = rampGradient('density');
+  return bar;
 }
 
 /** A canvas of w x h page pixels, `sharp` of its own each; `used` is taken again if it fits. */

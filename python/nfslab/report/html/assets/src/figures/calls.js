@@ -5,17 +5,16 @@
 // Counts are exact. A call without a reply has no latency: it is a cross in the strip above
 // its panel. A call that was sent again is a triangle around its point.
 
-import { h } from '../dom.js';
 import { Codes, decodePanel, lower, FLAGS, CODE } from '../capture/points.js';
 import {
-  DOTS_MOST, bin, binGrid, canvasFor, paintAgain, paintCells, paintDots, select, tally,
-  unansweredColumns, unansweredOfGrid,
+  DOTS_MOST, bin, binGrid, canvasFor, cellCount, cellsNear, paintAgain, paintCells, paintDots,
+  paintGridLines, rampLegend, select, tally, unansweredColumns, unansweredOfGrid,
 } from '../capture/paint.js';
 import { bands, clock, TIME_NAME } from '../capture/time.js';
 import { count, quantity } from '../format.js';
 import { LEFT, RIGHT } from '../layout.js';
 import { linear, log, ticks } from '../scales.js';
-import { colour, rampGradient } from '../theme.js';
+import { colour } from '../theme.js';
 
 const PANEL_PX = 200;
 const PAPER_PX = 150;
@@ -123,7 +122,7 @@ export function callsFigure(model, id = 'calls') {
     return {
       width, height, counts, density, most,
       legend: legend(made), legendExtra: [
-        ...(density ? [rampLegend(most)] : []), ...model.bandLegend(),
+        ...(density ? [rampLegend('calls', most)] : []), ...model.bandLegend(),
       ],
       panels: made.map((one) => scenePanel(one, viewport, view, most)),
     };
@@ -151,27 +150,10 @@ export function callsFigure(model, id = 'calls') {
     };
   }
 
-  function gridLines(context, view, w, tall, xs, ys) {
-    context.strokeStyle = colour('grid');
-    context.lineWidth = 1;
-    context.beginPath();
-    for (const { at } of xs) {
-      const px = ((at - view.x[0]) / (view.x[1] - view.x[0])) * w;
-      context.moveTo(px, STRIP_PX);
-      context.lineTo(px, STRIP_PX + tall);
-    }
-    for (const { at } of ys) {
-      const py = STRIP_PX + tall - ((at - view.y[0]) / (view.y[1] - view.y[0])) * tall;
-      context.moveTo(0, py);
-      context.lineTo(w, py);
-    }
-    context.stroke();
-  }
-
   function paint({ c, panel, seen, rect }, view, most, xs, ys, target) {
     const { w, h: tall } = rect;
     const { context } = target;
-    gridLines(context, view, w, tall, xs, ys);
+    paintGridLines(context, view.x, view.y, w, tall, xs, ys, STRIP_PX);
     if (!panel) return target.canvas;
     const capture = captures[c];
     const codes = codesOf[c];
@@ -240,37 +222,14 @@ export function callsFigure(model, id = 'calls') {
   }
 
   function hoverLines(one, view, x, y) {
-    const { panel, c, rect, seen } = one;
+    const { panel, c, seen } = one;
     const capture = captures[c];
     const near = nearest(one, view, x, y);
     if (near) return callLines(panel, near, capture, c);
     if (!seen.cells) return null;
-    const n = seen.grid ? cellCount(seen.cells, x, y) : cellsNear(seen.cells, view, rect, x, y);
+    const n = seen.grid ? cellCount(seen.cells, x, y) : cellsNear(seen.cells, view, x, y);
     return [[count(n), seen.grid ? 'calls in this cell' : 'calls here (6 × 6 pixels)'],
       ['', `around ${quantity(x, 's', 5)}, ${quantity(10 ** y, 's', 2)}`]];
-  }
-
-  function cellsNear(cells, view, rect, x, y) {
-    const column = Math.floor(((x - view.x[0]) / (view.x[1] - view.x[0])) * rect.w / 2);
-    const row = cells.tall - 1
-      - Math.floor(((y - view.y[0]) / (view.y[1] - view.y[0])) * cells.tall);
-    let n = 0;
-    for (let dy = -1; dy <= 1; dy += 1) {
-      for (let dx = -1; dx <= 1; dx += 1) {
-        const [cx, cy] = [column + dx, row + dy];
-        if (cx >= 0 && cx < cells.wide && cy >= 0 && cy < cells.tall) {
-          n += cells.cells[cy * cells.wide + cx];
-        }
-      }
-    }
-    return n;
-  }
-
-  function cellCount(cells, x, y) {
-    const [a, b, low, high] = cells.box;
-    const column = Math.floor(((x - a) / (b - a)) * cells.wide);
-    const row = cells.tall - 1 - Math.floor(((y - low) / (high - low)) * cells.tall);
-    return cells.cells[row * cells.wide + column] ?? 0;
   }
 
   /** The call nearest to the pointer, where calls are few enough to be told apart. */
@@ -343,13 +302,6 @@ export function callsFigure(model, id = 'calls') {
         look: { shape: CROSS, line: false, colour: colour('severe') },
       }] : []),
     ];
-  }
-
-  function rampLegend(most) {
-    const bar = h('span', { class: 'entry ramp' }, 'calls in a cell, log colour: 1',
-      h('i', { 'aria-hidden': 'true' }), count(most));
-    bar.querySelector('i').style.background = rampGradient('density');
-    return bar;
   }
 
   function caption(drawn) {

@@ -2,13 +2,14 @@
 // library's heat map missed columns). Colour is the logarithm of the number of operations
 // in a cell, so that one single slow operation is still seen; one maximum for all panels.
 
-import { h, select } from '../dom.js';
+import { rampLegend } from '../capture/paint.js';
+import { select } from '../dom.js';
 import { column } from '../data.js';
 import { count, quantity } from '../format.js';
 import { TIME_NAME, firstPoint, loadPoint, pointOptions, timeDomain } from '../frames.js';
 import { facets } from '../layout.js';
 import { linear, log, ticks } from '../scales.js';
-import { ramp, rampGradient } from '../theme.js';
+import { ramp } from '../theme.js';
 
 const MOST_PANELS = 12;
 const HEIGHT = 180;
@@ -123,11 +124,9 @@ export function heatmapFigure(model) {
         },
       };
     });
-    const bar = h('span', { class: 'entry ramp' }, 'operations in a cell, log colour: 1',
-      h('i', { 'aria-hidden': 'true' }), count(most));
-    bar.querySelector('i').style.background = rampGradient('density');
     return {
-      width, height, panels, counts, legend: [], legendExtra: [bar], grid: all[0]?.grid,
+      width, height, panels, counts, legend: [], legendExtra: [rampLegend('operations', most)],
+      grid: all[0]?.grid,
       left: all.length - shown.length,
     };
   }

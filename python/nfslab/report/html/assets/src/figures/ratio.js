@@ -8,6 +8,9 @@ import { colour } from '../theme.js';
 const ROW_PX = (rows) => (rows > 40 ? 20 : 28);
 const LEAST_PX = 90;
 
+const WORD_PX = 7; // a character of the words beside a row, at most
+const WORDS_MOST = 0.4; // of the width
+
 const ratioText = (r) => (r === null ? '–' : `${number(r, 3)} ×`);
 const pText = (p) => (p === null || p === undefined ? '–'
   : p < 1e-4 ? `${p.toExponential(0)}` : number(p, 2));
@@ -29,7 +32,9 @@ export function ratioFigure(model) {
   function scene(width, viewport) {
     const list = rows();
     const left = Math.min(340, Math.max(120, width * 0.32));
-    const right = width > 640 ? 220 : 18;
+    const words = list.map((row) => `${ratioText(row.ratio)}  ${row.word}`);
+    const longest = Math.max(...words.map((text) => text.length)) * WORD_PX + 24;
+    const right = width > 640 ? Math.min(longest, width * WORDS_MOST) : 18;
     const tall = Math.max(LEAST_PX, list.length * ROW_PX(list.length));
     const rect = { x: left, y: 30, w: width - left - right, h: tall };
     const at = (i) => list.length - i;
@@ -58,7 +63,7 @@ export function ratioFigure(model) {
       layers.push({
         kind: 'labels', dx: 12, size: 12, items: list.map((row, i) => ({
           x: viewport.x[1], y: at(i), colour: wordColour(row),
-          text: `${ratioText(row.ratio)}  ${row.word}`,
+          text: words[i],
         })),
       });
     }

@@ -13,6 +13,7 @@ const NARROW_PX = 560;
 export function splitFigure(model, id = 'split') {
   const { split } = model;
   const n = split.rows.length;
+  const words = split.words ?? { count: 'calls', whole: 'mean', part: 'mean' };
 
   function scene(width, viewport) {
     const left = Math.min(280, Math.max(110, width * 0.2));
@@ -29,7 +30,7 @@ export function splitFigure(model, id = 'split') {
     layers.push({
       kind: 'labels', colour: colour('muted'), dx: 10, items: split.rows.map((row, i) => ({
         x: viewport.x[1], y: n - i,
-        text: `${width < NARROW_PX ? '' : 'mean '}${quantity(row.whole_s, 's')}`,
+        text: `${width < NARROW_PX ? '' : `${words.whole} `}${quantity(row.whole_s, 's')}`,
       })),
     });
     // The title line carries the legend; one that is too long for it stands above.
@@ -52,10 +53,9 @@ export function splitFigure(model, id = 'split') {
         hover: {
           at: (_, y) => {
             const row = split.rows[n - Math.round(y)];
-            return row ? [[row.label, `${count(row.calls)} calls, mean `
-              + `${quantity(row.whole_s, 's')}`], ...row.shares.map((part, k) => [
-              share(part, 3), `${split.parts[k].label}, mean ${quantity(row.means_s[k], 's')}`])]
-              : null;
+            return row ? [[row.label, `${count(row.calls)} ${words.count}, ${words.whole} `
+              + `${quantity(row.whole_s, 's')}`], ...row.shares.map((part, k) => [share(part, 3),
+              `${split.parts[k].label}, ${words.part} ${quantity(row.means_s[k], 's')}`])] : null;
           },
         },
       }],
@@ -76,11 +76,12 @@ export function splitFigure(model, id = 'split') {
       + 'acknowledgements show, the server\'s is what is left. Calls sent again and connections '
       + 'without a measured round trip are left out.',
     table: () => ({
-      columns: [{ label: 'what' }, { label: 'calls', numeric: true, show: count },
-        { label: 'mean', numeric: true, show: (v) => quantity(v, 's') },
+      columns: [{ label: 'what' }, { label: words.count, numeric: true, show: count },
+        { label: words.whole, numeric: true, show: (v) => quantity(v, 's') },
         ...split.parts.flatMap((part) => [
           { label: `${part.label}, share`, numeric: true, show: (v) => share(v, 3) },
-          { label: `${part.label}, mean`, numeric: true, show: (v) => quantity(v, 's') }])],
+          { label: `${part.label}, ${words.part}`, numeric: true,
+            show: (v) => quantity(v, 's') }])],
       rows: split.rows.map((row) => [row.label, row.calls, row.whole_s,
         ...row.shares.flatMap((part, k) => [part, row.means_s[k]])]),
     }),

@@ -1,0 +1,250 @@
+//! System calls from text and from the preload shim (`syscalls::strace`, `syscalls::shim`), and
+//! the classes of files.
+//!
+//! Both ways hand out the same tables as `SyscallWatch`: `take` what came since the last time,
+//! `counts` totals, `figures` what is missing. Times of text are what was printed.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::{IntoPyDict, PyDict};
+use syscalls::shim::{ShimError, ShimFigures};
+use syscalls::strace::{Figures, NotATrace};
+use syscalls::tally::{Level, Options};
+
+use crate::columns::Columns;
+use crate::errors::{Parts, core_error};
+use crate::syscall_tables;
+
+/// Reads text of `strace` or `perf trace`.
+#[pyclass(module = "nfslab._core", frozen)]
+pub struct StraceReader(Mutex<syscalls::strace::StraceReader>);
+
+impl StraceReader {
+    fn inner(&self) -> MutexGuard<'_, syscalls::strace::StraceReader> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl StraceReader {
+    #[new]
+    #[pyo3(signature = (level = "events", *, lseek = false))]
+    fn new(py: Python<'_>, level: &str, lseek: bool) -> PyResult<Self> {
+        let options = options(py, level, lseek)?;
+        let reader = syscalls::strace::StraceReader::new(options);
+        Ok(StraceReader(Mutex::new(reader)))
+    }
+
+    /// More of the text, cut anywhere.
+    fn feed(&self, py: Python<'_>, data: PyBackedBytes) -> PyResult<()> {
+        let fed = py.detach(|| self.inner().feed(&data));
+        fed.map_err(|error| not_a_trace(py, &error))
+    }
+
+    /// The text has ended.
+    fn end(&self, py: Python<'_>) -> PyResult<()> {
+        let ended = py.detach(|| self.inner().end());
+        ended.map_err(|error| not_a_trace(py, &error))
+    }
+
+    /// What came since the last time.
+    fn take<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let taken = py.detach(|| self.inner().take());
+        syscall_tables::taken(py, &taken)
+    }
+
+    /// Totals so far.
+    fn counts(&self, py: Python<'_>) -> PyResult<Columns> {
+        let rows = py.detach(|| self.inner().tally().counts().to_vec());
+        syscall_tables::counts(py, &rows)
+    }
+
+    /// What was read, and what is missing.
+    fn figures<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let figures = py.detach(|| self.inner().figures());
+        named(&figures).into_py_dict(py)
+    }
+
+    /// What the instants are: "epoch", "time of day", "relative" or "none".
+    #[getter]
+    fn clock(&self, py: Python<'_>) -> &'static str {
+        py.detach(|| self.inner().clock().name())
+    }
+
+    /// The first line that was not understood, cut short.
+    #[getter]
+    fn first_not_understood(&self, py: Python<'_>) -> Option<String> {
+        py.detach(|| self.inner().first_not_understood().map(str::to_owned))
+    }
+}
+
+fn options(py: Python<'_>, level: &str, lseek: bool) -> PyResult<Options> {
+    let known = Level::named(level).ok_or_else(|| {
+        let parts = Parts::new(
+            "config",
+            format!("there is no level '{level}' of watching system calls"),
+            "",
+            "Use \"sync\", \"counts\" or \"events\".",
+        );
+        core_error(py, parts)
+    })?;
+    Ok(Options {
+        lseek,
+        ..Options::new(known)
+    })
+}
+
+fn named(figures: &Figures) -> [(&'static str, u64); 20] {
+    [
+        ("lines", figures.lines),
+        ("calls", figures.calls),
+        ("file_calls", figures.file_calls),
+        ("not_understood", figures.not_understood),
+        ("unfinished", figures.unfinished),
+        ("interrupted", figures.interrupted),
+        ("without_start", figures.without_start),
+        ("without_time", figures.without_time),
+        ("without_duration", figures.without_duration),
+        ("without_place", figures.without_place),
+        ("without_path", figures.without_path),
+        ("without_pid", figures.without_pid),
+        ("unknown_descriptors", figures.unknown_descriptors),
+        ("unknown_flags", figures.unknown_flags),
+        ("late_paths", figures.late_paths),
+        ("beyond", figures.beyond),
+        ("lost_syncs", figures.lost.syncs),
+        ("lost_events", figures.lost.events),
+        ("lost_names", figures.lost.names),
+        ("uncounted", figures.lost.uncounted),
+    ]
+}
+
+fn not_a_trace(py: Python<'_>, error: &NotATrace) -> PyErr {
+    let (kind, fix) = match error {
+        NotATrace::Empty => (
+            "empty",
+            "Give it the output of strace -f -ttt -T -y -o FILE.",
+        ),
+        NotATrace::Summary => (
+            "not_a_trace",
+            "Write the calls themselves: strace -f -ttt -T -y -o FILE, without -c.",
+        ),
+        _ => (
+            "not_a_trace",
+            "Give it the output of strace -f -ttt -T -y -o FILE, or of perf trace.",
+        ),
+    };
+    let what = "this is not text of strace or perf trace";
+    core_error(py, Parts::new(kind, what, error.to_string(), fix))
+}
+
+/// Reads what programs record that were launched with the preload shim.
+#[pyclass(module = "nfslab._core", frozen)]
+pub struct ShimRecords(syscalls::shim::ShimRecords);
+
+#[pymethods]
+impl ShimRecords {
+    #[new]
+    #[pyo3(signature = (folder, level = "sync", *, lseek = false))]
+    fn new(py: Python<'_>, folder: PathBuf, level: &str, lseek: bool) -> PyResult<Self> {
+        let options = options(py, level, lseek)?;
+        let made = py.detach(|| syscalls::shim::ShimRecords::new(&folder, options));
+        made.map(ShimRecords).map_err(|error| no_shim(py, &error))
+    }
+
+    /// What a program is to be launched with.
+    fn environment<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let entry = PyDict::new(py);
+        for (name, value) in self.0.environment() {
+            entry.set_item(name, value.as_os_str())?;
+        }
+        Ok(entry)
+    }
+
+    /// What came since the last time.
+    fn take<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let taken = py.detach(|| self.0.take());
+        syscall_tables::taken(py, &taken)
+    }
+
+    /// Totals so far.
+    fn counts(&self, py: Python<'_>) -> PyResult<Columns> {
+        let rows = py.detach(|| self.0.counts());
+        syscall_tables::counts(py, &rows)
+    }
+
+    /// What happened so far.
+    fn figures<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let figures = py.detach(|| self.0.figures());
+        named_shim(&figures).into_py_dict(py)
+    }
+
+    /// Ends it; what came can still be taken.
+    fn stop(&self, py: Python<'_>) {
+        py.detach(|| self.0.stop());
+    }
+}
+
+fn named_shim(figures: &ShimFigures) -> [(&'static str, u64); 12] {
+    [
+        ("processes", figures.processes),
+        ("forks", figures.forks),
+        ("records", figures.records),
+        ("torn", figures.torn),
+        ("lost_syncs", figures.lost.syncs),
+        ("lost_events", figures.lost.events),
+        ("lost_calls", figures.lost_calls),
+        ("lost_names", figures.lost.names),
+        ("uncounted", figures.lost.uncounted),
+        ("not_understood", figures.not_understood),
+        ("thread_cpu_ns", figures.thread_cpu_ns),
+        ("on_disk", figures.on_disk),
+    ]
+}
+
+fn no_shim(py: Python<'_>, error: &ShimError) -> PyErr {
+    let (kind, why, fix) = match error {
+        ShimError::LeftOut { why } => (
+            "left_out",
+            (*why).to_owned(),
+            "Build nfslab where a C compiler (cc) is installed.",
+        ),
+        ShimError::Folder { .. } => (
+            "config",
+            "the dynamic loader ends names at blanks and colons".to_owned(),
+            "Give it a folder without blanks and colons in its path.",
+        ),
+        ShimError::Io { source, .. } => (
+            match source.kind() {
+                std::io::ErrorKind::StorageFull => "space",
+                std::io::ErrorKind::PermissionDenied => "permission",
+                _ => "io",
+            },
+            source.to_string(),
+            "Give it an empty folder in memory (/dev/shm) with 20 MiB to spare.",
+        ),
+    };
+    core_error(py, Parts::new(kind, error.to_string(), why, fix))
+}
+
+/// Writes the preload library into a folder; its path.
+#[pyfunction]
+pub fn shim_path(py: Python<'_>, folder: PathBuf) -> PyResult<String> {
+    let written = py.detach(|| syscalls::shim::write_library(&folder));
+    let path = written.map_err(|error| no_shim(py, &error))?;
+    Ok(path.to_string_lossy().into_owned())
+}
+
+/// The class of each path: that of the first pattern that it matches; None when it matches none.
+#[pyfunction]
+pub fn classify_paths(
+    py: Python<'_>,
+    paths: Vec<String>,
+    classes: Vec<(String, String)>,
+) -> PyResult<Vec<Option<String>>> {
+    let found = py.detach(|| trace::lens::files::classify(&paths, &classes));
+    found.map_err(|error| crate::trace::to_python(py, &error))
+}

@@ -1,0 +1,130 @@
+//! Which processes are watched when it begins: some, and all their living descendants.
+//!
+//! Forks are watched before this looks at /proc: what a watched process forks from then on is
+//! taken in by the kernel. A child that was forked before its parent was taken in is found by
+//! looking again, until a look finds nobody new. Descendants whose parent had ended before are not
+//! known as such.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::error::WatchError;
+
+use super::kernel;
+use super::layout::{THREAD_BYTES, THREAD_COUNTED};
+
+/// So often /proc is read at most.
+const LOOKS_MAX: usize = 16;
+
+/// Takes in these processes and their descendants: how many.
+pub fn take_in(roots: &[u32], threads: BorrowedFd<'_>) -> Result<usize, WatchError> {
+    let mut seen = HashSet::new();
+    let mut taken = 0;
+    for pid in roots {
+        if !seen.insert(*pid) {
+            continue;
+        }
+        match enter(*pid, threads) {
+            Ok(fresh) => taken += usize::from(fresh),
+            Err(error) if is_gone(&error) => return Err(WatchError::Gone { pid: *pid }),
+            Err(error) => {
+                return Err(WatchError::Bpf {
+                    step: format!("take in process {pid}"),
+                    why: error.to_string(),
+                });
+            }
+        }
+    }
+    for _ in 0..LOOKS_MAX {
+        let found = descendants(&seen);
+        if found.is_empty() {
+            break;
+        }
+        for pid in found {
+            seen.insert(pid);
+            // One that ended meanwhile needs not be watched.
+            taken += usize::from(enter(pid, threads).unwrap_or(false));
+        }
+    }
+    Ok(taken)
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::ESRCH | libc::EINVAL | libc::ENOENT)
+    )
+}
+
+fn enter(pid: u32, threads: BorrowedFd<'_>) -> io::Result<bool> {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let pid = pid.ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))?;
+    let process = pidfd_open(pid, PidfdFlags::empty())?;
+    let mut thread = [0; THREAD_BYTES];
+    thread[THREAD_COUNTED] = 1;
+    kernel::store(threads, process.as_fd(), &thread)
+}
+
+/// Descendants of these that are not among them.
+fn descendants(of: &HashSet<u32>) -> Vec<u32> {
+    let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
+    for (pid, parent) in processes() {
+        children.entry(parent).or_default().push(pid);
+    }
+    let mut found = Vec::new();
+    let mut open: Vec<u32> = of.iter().copied().collect();
+    while let Some(parent) = open.pop() {
+        for child in children.remove(&parent).unwrap_or_default() {
+            open.push(child);
+            if !of.contains(&child) {
+                found.push(child);
+            }
+        }
+    }
+    found
+}
+
+/// (process, its parent).
+fn processes() -> impl Iterator<Item = (u32, u32)> {
+    fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+            let stat = fs::read(entry.path().join("stat")).ok()?;
+            Some((pid, parent(&stat)?))
+        })
+}
+
+/// The parent in the text of /proc/PID/stat: the second field after the name, which may hold
+/// anything.
+fn parent(stat: &[u8]) -> Option<u32> {
+    let after = stat.iter().rposition(|byte| *byte == b')')? + 1;
+    let text = std::str::from_utf8(stat.get(after..)?).ok()?;
+    text.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_hold_parentheses_and_spaces() {
+        assert_eq!(parent(b"71 (a) S 9 (b) R 12 71 71 0 -1"), Some(12));
+        assert_eq!(parent(b"71 (postgres) S 4 71"), Some(4));
+        assert_eq!(parent(b"71 (postgres"), None);
+    }
+
+    #[test]
+    fn this_process_descends_from_its_parent() {
+        let own = std::process::id();
+        let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get() as u32);
+        assert!(descendants(&HashSet::from([parent])).contains(&own));
+        assert!(!descendants(&HashSet::from([own])).contains(&parent));
+    }
+}

@@ -1,0 +1,23 @@
+//! System calls per file, and every fsync timed, of a database or any other program.
+//!
+//! Three ways lead to the same records (module [`record`]): eBPF programs that watch a tree of
+//! processes from outside, a shim that a launched program preloads, and the text that strace or
+//! `perf trace` wrote. The first counts in the kernel; the others give call after call, which
+//! [`tally`] counts by the same rules, so that tables of different ways can lie side by side.
+//!
+//! ```text
+//! eBPF   ── syncs, events, names, files (ring) ──┐
+//!        ── counts per file and call (maps) ─────┤
+//! shim   ── call after call ──> tally ───────────┼──> columns (crates/python) ──> run folder
+//! strace ── call after call ──> tally ───────────┘
+//! ```
+//!
+//! All instants are CLOCK_MONOTONIC in nanoseconds, but those of strace's text: they are what it
+//! printed.
+
+pub mod ebpf;
+pub mod error;
+pub mod record;
+pub mod shim;
+pub mod strace;
+pub mod tally;

@@ -1,0 +1,27 @@
+//! Names of errors as strace prints them.
+
+/// The number of an error that has no name here: the largest that the kernel returns.
+pub const UNKNOWN: i64 = 4095;
+
+macro_rules! names {
+    ($($name:ident)+) => {
+        &[$((stringify!($name), libc::$name),)+]
+    };
+}
+
+const NAMES: &[(&str, i32)] = names! {
+    EPERM ENOENT ESRCH EINTR EIO ENXIO E2BIG ENOEXEC EBADF ECHILD EAGAIN ENOMEM EACCES EFAULT
+    ENOTBLK EBUSY EEXIST EXDEV ENODEV ENOTDIR EISDIR EINVAL ENFILE EMFILE ENOTTY ETXTBSY EFBIG
+    ENOSPC ESPIPE EROFS EMLINK EPIPE EDOM ERANGE EDEADLK ENAMETOOLONG ENOLCK ENOSYS ENOTEMPTY
+    ELOOP ENOMSG EIDRM ENOSTR ENODATA ETIME ENOSR EREMOTE ENOLINK EPROTO EMULTIHOP EBADMSG
+    EOVERFLOW EILSEQ EUSERS ENOTSOCK EMSGSIZE EOPNOTSUPP EADDRINUSE ENETDOWN ENETUNREACH
+    ENETRESET ECONNABORTED ECONNRESET ENOBUFS EISCONN ENOTCONN ESHUTDOWN ETIMEDOUT ECONNREFUSED
+    EHOSTDOWN EHOSTUNREACH EALREADY EINPROGRESS ESTALE EDQUOT ENOMEDIUM EMEDIUMTYPE ECANCELED
+    EOWNERDEAD ENOTRECOVERABLE EREMOTEIO EUCLEAN
+};
+
+/// The number of the error with this name, positive.
+pub fn number(name: &[u8]) -> i64 {
+    let known = NAMES.iter().find(|(known, _)| known.as_bytes() == name);
+    known.map_or(UNKNOWN, |(_, number)| i64::from(*number))
+}

@@ -1,0 +1,42 @@
+"""Benchmarks of the mount."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from nfslab.machine.users import unprivileged_user
+
+from tests.benches.small_run import by_first_cell, small
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or not os.path.exists("/dev/fuse"), reason="needs root and /dev/fuse"
+)
+
+
+@pytest.fixture(autouse=True)
+def own_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NFSLAB_STATE", str(tmp_path))
+
+
+def test_throughput() -> None:
+    rows = by_first_cell(small("mount_throughput"))
+    for place in ("local folder", "mount", "mount rsize=64k,wsize=64k", "mount nconnect=4"):
+        assert all(float(cell.replace(",", "")) > 0 for cell in rows[place])
+
+
+def test_the_cost_of_recording() -> None:
+    rows = by_first_cell(small("rpc_cost"))
+    assert rows["counters only"][1] == "1.000"
+    assert float(rows["every call"][1]) > 0
+
+
+@pytest.mark.skipif(unprivileged_user() is None, reason="PostgreSQL needs a user besides root")
+def test_postgres() -> None:
+    rows = by_first_cell(small("postgres_over_nfs"))
+    for place in ("local", "mount + embedded"):
+        assert all(float(cell.split()[0]) > 0 for cell in rows[place])
+    assert rows["local"][3:] == ["1.00", "1.00"]
+    kept = [first for first in rows if "mount + embedded / local" in first]
+    assert len(kept) == 2, "both aims are judged"

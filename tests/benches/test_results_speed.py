@@ -1,0 +1,19 @@
+"""The benchmark of reading results."""
+
+from __future__ import annotations
+
+import json
+
+from tests.benches.small_run import small
+
+
+def test_every_command_succeeds() -> None:
+    rows = json.loads(small("results_speed", "--json"))["rows"]
+    assert {row["what"] for row in rows} >= {
+        "list",
+        "list --runs",
+        "compare, selections of one",
+        "compare, two experiments",
+        "report --markdown",
+    }
+    assert all(0 < row["cpu_s"] < 60 for row in rows)

@@ -1,0 +1,197 @@
+"""Every sync timed: what PostgreSQL itself counts, and what is planted in the server's model."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psycopg
+import pytest
+from nfslab.collectors.base import Evidence
+from nfslab.collectors.syscalls import FACT, FsyncCollector, FsyncParameters
+from nfslab.errors import RunFailed
+from nfslab.report.syscalls import summed_up
+from nfslab.results.sync_steps import STEPS
+from nfslab.results.syscalls import Syscalls, SyscallTables, tables_from
+from nfslab.workloads.command import CommandParameters, CommandWorkload
+from nfslab.workloads.pgbench.parameters import PgbenchParameters
+from nfslab.workloads.pgbench.workload import PgbenchWorkload
+
+from tests.collectors.watched_nfs import LOG_NAME, Watched, plain, watched
+from tests.machine import needs
+from tests.workloads.run_context import run_of, scratch_folder
+
+MS = 1_000_000
+PAGE = 8192
+SYNCS = 242
+FAST = 57
+RATE_BYTES_PER_S = 1 << 19
+SLOW_NS = PAGE * 1_000_000_000 // RATE_BYTES_PER_S
+"""A page on the modelled disk."""
+LOG = f"""
+import os, sys
+file = os.open(os.path.join(sys.argv[1], "{LOG_NAME}"), os.O_RDWR)
+for n in range({SYNCS}):
+    os.pwrite(file, bytes([n % 251]) * {PAGE}, n * {PAGE})
+    os.fdatasync(file)
+"""
+
+
+@contextlib.contextmanager
+def on_disk() -> Iterator[Path]:
+    """A folder that every user can enter, where a sync takes its time."""
+    with tempfile.TemporaryDirectory(prefix="nfslab-test-", dir="/var/tmp") as name:
+        root = Path(name)
+        root.chmod(0o755)
+        yield root
+
+
+def found_of(evidence: Evidence) -> tuple[SyscallTables, Syscalls]:
+    tables = plain(evidence)
+    return tables_from(dict(tables)), summed_up(tables, evidence.summary).found
+
+
+@needs.ebpf
+def test_the_number_is_that_of_pg_stat_wal_and_so_is_the_time(tmp_path: Path) -> None:
+    work = PgbenchWorkload(
+        PgbenchParameters(
+            data="disk", transactions=200, clients=2, settings={"track_wal_io_timing": "on"}
+        )
+    )
+    if not work.check().ok:
+        pytest.skip(work.check().reason)
+    with on_disk() as root, run_of(work, root, name="counted") as run:
+        work.prepare(run.context)
+        service = run.context.facts["postgres"]
+        if service.major < 14:
+            pytest.skip("pg_stat_wal has its syncs since PostgreSQL 14")
+        collector = FsyncCollector(FsyncParameters(way="ebpf"))
+        collector.start(run.context)
+        with psycopg.connect(service.conninfo, autocommit=True) as connection:
+            connection.execute("CHECKPOINT")
+            marks: list[Any] = []
+
+            def mark() -> None:
+                marks.append((_wal(connection), time.monotonic_ns()))
+
+            run.context.facts["at_timed_start"].append(mark)
+            work.measure(run.context)
+            _settled(connection, service.client_name)
+            ended, end_ns = _wal(connection), time.monotonic_ns()
+        evidence = collector.stop()
+    (began, begin_ns) = marks[0]
+    tables, _ = found_of(evidence)
+    syncs = tables.syncs
+    starts = syncs["start_ns"].to_numpy().astype(np.int64)
+    inside = (starts >= begin_ns) & (starts <= end_ns)
+    log = {
+        row["file_id"]
+        for row in tables.files.to_pylist()
+        if row["class"] == "PostgreSQL WAL"
+    }  # fmt: skip
+    of_log = np.isin(syncs["file_id"].to_numpy(), list(log))
+    wanted = inside & of_log & (np.array(syncs["call"].to_pylist()) == "fdatasync")
+    assert int(wanted.sum()) == ended[0] - began[0] > 100
+    mine_ms = float(syncs["latency_ns"].to_numpy()[wanted].astype(np.int64).sum()) / MS
+    # The server reads its clock around the call: 2 us a call more than the call itself.
+    theirs_ms = ended[1] - began[1]
+    assert theirs_ms * 0.95 - 0.01 * wanted.sum() <= mine_ms <= theirs_ms * 1.001
+    assert evidence.summary["figures"]["lost_syncs"] == 0
+
+
+def _wal(connection: psycopg.Connection[Any]) -> tuple[int, float]:
+    connection.execute("SELECT pg_stat_clear_snapshot()")
+    row = connection.execute("SELECT wal_sync, wal_sync_time FROM pg_stat_wal").fetchone()
+    assert row is not None
+    return int(row[0]), float(row[1])
+
+
+def _settled(connection: psycopg.Connection[Any], name: str) -> None:
+    deadline = time.monotonic() + 10
+    query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s"
+    while connection.execute(query, (name,)).fetchone() != (0,):
+        assert time.monotonic() < deadline
+
+
+@needs.ebpf
+def test_a_memory_that_fills_in_the_servers_model_is_a_step_at_its_place(tmp_path: Path) -> None:
+    """The curve of July 2001, planted: an NVRAM of 57 pages before a disk of 16 ms a page."""
+    planted_disk = f"seek=0ms,rate={RATE_BYTES_PER_S}"
+    target = {"store": "memory", "nvram": FAST * PAGE, "disk": planted_disk}
+    seen = watched(tmp_path, LOG, target)
+    found = seen.found
+    (series,) = (one for one in found.series if one.file_class == "PostgreSQL WAL")
+    assert series.calls == SYNCS
+    # What was planted, by the server's own clock: which WRITE was the first to wait for the disk.
+    writes = [row for row in seen.served if row["operation"] == "WRITE"]
+    service_ns = [row["finished_ns"] - row["started_ns"] for row in writes]
+    planted = next(i for i, value in enumerate(service_ns) if value > SLOW_NS // 3)
+    # What was written before may not have drained wholly.
+    assert FAST - 4 <= planted < SYNCS / 2
+    (change,) = series.steps.changes[:1]
+    assert abs(change - planted) <= 3
+    before, after = series.steps.levels[0], series.steps.levels[-1]
+    assert before.median_ns < SLOW_NS / 2
+    # The disk works while the program does: what it waits is that much less than a page.
+    assert SLOW_NS / 2 < after.median_ns < SLOW_NS * 1.5
+    _check_steps(seen)
+
+
+def _check_steps(seen: Watched) -> None:
+    """One WRITE a sync, in its time: against the client's own record."""
+    steps = seen.steps()
+    (row,) = (one for one in steps.rows if one.file_class == "PostgreSQL WAL")
+    assert steps.unknown_file == 0
+    assert row.target == "share"
+    assert (row.summary.calls, row.writes, row.write_bytes) == (SYNCS, SYNCS, SYNCS * PAGE)
+    parts = dict(zip(STEPS, row.summary.mean_ns, strict=True))
+    own = [one for one in seen.calls.to_pylist() if one["operation"] == "WRITE"]
+    took = sum(one["completed_ns"] - one["enqueued_ns"] for one in own) / SYNCS
+    # All of a WRITE's time lies within the sync that waits for it.
+    assert parts["waiting"] + parts["sending"] == pytest.approx(took, rel=0.02)
+    assert sum(parts.values()) == pytest.approx(row.summary.whole_mean_ns, abs=1e-3)
+
+
+def test_without_the_required_evidence_the_run_fails(tmp_path: Path) -> None:
+    work = CommandWorkload(CommandParameters(data="disk", argv=["true"]))
+    with run_of(work, tmp_path) as run:
+        collector = FsyncCollector(FsyncParameters(required=True))
+        if not collector.applies(run.context).ok:
+            pytest.skip(collector.applies(run.context).reason)
+        collector.start(run.context)
+        with pytest.raises(RunFailed):  # nothing was ever started
+            collector.stop()
+
+
+def test_only_one_of_both_watches(tmp_path: Path) -> None:
+    work = CommandWorkload(CommandParameters(data="disk", argv=["true"]))
+    with run_of(work, tmp_path) as run:
+        run.context.facts[FACT] = "syscalls"
+        answer = FsyncCollector(FsyncParameters()).applies(run.context)
+        assert not answer.ok
+        assert "syscalls" in answer.reason
+
+
+def test_the_last_way_reads_what_the_server_says_itself(tmp_path: Path) -> None:
+    work = PgbenchWorkload(PgbenchParameters(data="disk", transactions=50, clients=2))
+    if not work.check().ok:
+        pytest.skip(work.check().reason)
+    with scratch_folder() as root, run_of(work, root, name="views") as run:
+        work.prepare(run.context)
+        if run.context.facts["postgres"].major < 14:
+            pytest.skip("pg_stat_wal has its syncs since PostgreSQL 14")
+        collector = FsyncCollector(FsyncParameters(way="views"))
+        collector.start(run.context)
+        outcome = work.measure(run.context)
+        evidence = collector.stop()
+    assert evidence.summary["way"] == "views"
+    assert not evidence.tables
+    figures = evidence.summary["figures"]
+    # Group commit: at least one flush, at most one a transaction and what the server adds.
+    assert 0 < figures["pg_stat_wal.wal_sync"] <= outcome.metrics["transactions"].value + 50
+    assert any("totals only" in note for note in evidence.summary["notes"])

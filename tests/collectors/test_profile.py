@@ -1,0 +1,346 @@
+"""The collector `profile`: planted CPU time is found within the error of samples; idle is said."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nfslab.collectors.base import Evidence
+from nfslab.collectors.profile import ProfileCollector, ProfileCollectorParameters
+from nfslab.errors import RunFailed
+from nfslab.machine import perf_tool
+from nfslab.machine.cpu_times import CpuTimes, read_cpu_times
+from nfslab.machine.perf_evidence import Recorded, summary, tables
+from nfslab.machine.perf_script import NFSLAB, ScriptReader
+from nfslab.machine.perf_tool import Grant
+from nfslab.results.profile import Stacks, functions_of
+from nfslab.statistics.proportions import share_error
+from nfslab.workloads.command import CommandParameters, CommandWorkload
+
+from tests.machine.test_perf_script import fork, sample
+from tests.workloads.run_context import Run, run_of, scratch_folder
+
+SOURCE = Path(__file__).parents[1] / "machine" / "perf" / "planted.c"
+FLAGS = ["-O0", "-fno-omit-frame-pointer"]
+"""A frame in every function: -O1 gives leaf functions none, and their callers are skipped."""
+SECOND = 10**9
+SURE = 4.5
+"""Standard errors: chance alone is beyond them once in 150,000 times."""
+
+needs_perf = pytest.mark.skipif(
+    not perf_tool.available().ok, reason=f"perf: {perf_tool.available().reason}"
+)
+needs_machine = pytest.mark.skipif(
+    perf_tool.granted("machine") is None, reason="perf may not profile the whole machine"
+)
+
+
+@pytest.fixture(scope="module")
+def root() -> Iterator[Path]:
+    with scratch_folder() as folder:
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def planted(root: Path) -> Path:
+    compiler = shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no gcc to compile the planted load")
+    made = root / "planted"
+    subprocess.run([compiler, *FLAGS, "-o", str(made), str(SOURCE)], check=True)
+    return made
+
+
+@dataclass
+class Seen:
+    """What a run's collector saw, what the load itself printed, and the machine's own accounts."""
+
+    evidence: Evidence
+    printed: dict[str, int]
+    folder: Path
+    accounts: dict[str, float]
+    run: Run
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        return self.evidence.summary
+
+    def stacks(self, process: str = "planted") -> list[dict[str, Any]]:
+        rows = self.evidence.tables["profile_stacks"].to_pylist()
+        return [row for row in rows if row["process"] == process]
+
+
+@contextmanager
+def watched(
+    root: Path, argv: list[str], during: Callable[[ProfileCollector], None] | None = None,
+    **parameters: Any,
+) -> Iterator[Seen]:  # fmt: skip
+    """One run of a command with the collector beside it."""
+    work = CommandWorkload(CommandParameters(data="disk", argv=argv))
+    name = f"run-{len(list(root.iterdir()))}"
+    with run_of(work, root, name=name, places={"data": root / f"{name}-data"}) as run:
+        work.prepare(run.context)
+        collector = ProfileCollector(ProfileCollectorParameters(**parameters))
+        collector.start(run.context)
+        begin = read_cpu_times()
+        work.measure(run.context)
+        end = read_cpu_times()
+        assert begin is not None
+        assert end is not None
+        if during is not None:
+            during(collector)
+        evidence = collector.stop()
+        said = (run.context.folder / "logs" / "command.out").read_text()
+        printed = {name: int(ns) for name, ns in (line.split() for line in said.splitlines())}
+        yield Seen(evidence, printed, run.context.folder, end.since(begin), run)
+
+
+@needs_perf
+@needs_machine
+def test_a_planted_function_is_found_with_its_share(root: Path, planted: Path) -> None:
+    """The load prints what it spent; samples may differ by the binomial's errors only."""
+    with watched(root, [str(planted), "400", "300"], frequency=997) as seen:
+        rows = seen.stacks()
+        leaf = {name: sum(row["samples"] for row in rows
+                          if row["stack"].endswith(f";{name}") and not row["kernel_frames"])
+                for name in ("three_parts", "one_part")}  # fmt: skip
+        n = sum(leaf.values())
+        truth = seen.printed["three_parts"] / (
+            seen.printed["three_parts"] + seen.printed["one_part"]
+        )
+        assert 0.6 < truth < 0.9, "the load itself is about as planned"
+        assert n > 500
+        assert leaf["three_parts"] / n == pytest.approx(truth, abs=SURE * share_error(truth, n))
+        # What it had the kernel do: its share of all samples of the process.
+        every = sum(row["samples"] for row in rows)
+        kernel = sum(row["samples"] for row in rows if row["kernel_frames"])
+        asked = seen.printed["asks_the_kernel"] / sum(seen.printed.values())
+        # Page faults at its start and interrupts of the machine are the kernel's, too.
+        room = SURE * share_error(asked, every) + 0.03
+        assert kernel / every == pytest.approx(asked, abs=room)
+        assert {row["class"] for row in rows} == {"run"}
+        merged = Stacks()
+        merged.merge((("run", row["stack"], row["kernel_frames"]), row["samples"], row["weight"])
+                     for row in rows)  # fmt: skip
+        functions = {one.name: one for one in functions_of(merged.found)}
+        assert functions["three_parts"].kernel is False
+        assert functions["three_parts"].self_samples == leaf["three_parts"]
+        both = functions["three_parts"].total_weight + functions["one_part"].total_weight
+        assert functions["main"].total_weight >= both
+        whole = next(row for row in rows if row["stack"].endswith(";three_parts"))
+        assert whole["stack"].startswith("planted;")
+        assert ";main;three_parts" in whole["stack"]
+        assert whole["frames"] == whole["stack"].count(";")
+        assert list(seen.folder.rglob("perf.data")) == []
+        assert not (seen.folder / "profile").exists()
+        assert 0 <= seen.summary["perf_share_of_a_cpu"] < 0.1
+
+
+@needs_perf
+@needs_machine
+def test_idle_by_samples_is_what_the_kernels_accounts_say(root: Path, planted: Path) -> None:
+    """One process computes on a machine with more CPUs: its time, and what was left, are found."""
+    with watched(root, [str(planted), "500", "20"], frequency=499) as seen:
+        found = seen.summary
+        assert found["idle_by"] == "samples"
+        whole_s = sum(seen.accounts.values())
+        truth = (seen.accounts["idle"] + seen.accounts["iowait"]) / whole_s
+        steal = seen.accounts["steal"] / whole_s
+        # Either end of the span is late by a few ticks of each CPU, and stolen time looks idle.
+        room = SURE * share_error(truth, found["possible_samples"]) + steal
+        room += 4 * found["cpus"] / os.sysconf("SC_CLK_TCK") / whole_s
+        assert found["idle_share"] == pytest.approx(truth, abs=room)
+        assert found["notes"] == [] or all("hypervisor" in note for note in found["notes"])
+        n = sum(row["samples"] for row in seen.stacks())
+        spent = sum(seen.printed.values()) / SECOND
+        error = SURE * n**0.5 / 499 + seen.accounts["steal"] + 0.05 * spent
+        assert n / 499 == pytest.approx(spent, abs=error)
+        thread = found["busiest_thread"]
+        if truth > 0.3:
+            assert thread["process"] == "planted", "nothing else had a CPU for itself"
+        series = seen.evidence.tables["profile_series"].to_pylist()
+        mine = sum(row["user_samples"] + row["kernel_samples"]
+                   for row in series if row["process"] == "planted")  # fmt: skip
+        assert mine >= n, "the time before and after the timed part is there, too"
+
+
+@needs_perf
+def test_the_runs_processes_alone(root: Path, planted: Path) -> None:
+    argv = ["sh", "-c", f"{planted} 100 20; {planted} 100 20 >/dev/null"]
+    with watched(root, argv, frequency=499, scope="processes") as seen:
+        found = seen.summary
+        assert found["scope"] == "processes"
+        assert set(found["classes"]) <= {"run", "nfslab"}
+        assert found["idle_by"].startswith("/proc/stat")
+        assert "Only this run's processes were profiled" in found["remarks"][0]
+        assert sum(row["samples"] for row in seen.stacks()) > 50
+        leaves = {row["stack"].rsplit(";", 1)[1] for row in seen.stacks()}
+        assert {"three_parts", "one_part"} <= leaves
+
+
+@needs_perf
+def test_kept_data_can_be_read_by_perf(root: Path, planted: Path) -> None:
+    with watched(root, [str(planted), "60", "20"], frequency=199, keep=True) as seen:
+        kept = seen.folder / "evidence" / "perf.data"
+        assert kept.is_file()
+        done = subprocess.run(
+            ["perf", "script", "-i", str(kept), "--no-inline", "-F", "comm,tid,time"],
+            capture_output=True, text=True, check=True,
+            env=os.environ | perf_tool.ENVIRONMENT,
+        )  # fmt: skip
+        lines = [line for line in done.stdout.splitlines() if line.strip()]
+        counted = seen.summary["samples"] + seen.summary["idle_samples"]
+        assert len(lines) == counted + seen.summary["samples_outside"]
+
+
+@needs_perf
+@needs_machine
+def test_a_full_record_ends_early_and_is_told(root: Path, planted: Path) -> None:
+    argv = [str(planted), "700", "20"]
+    with watched(root, argv, frequency=10_000, limit=1 << 20) as seen:
+        notes = seen.summary["notes"]
+        assert any("ended by itself" in note for note in notes), notes
+        assert any("reached its limit" in note for note in notes), notes
+        assert seen.run.context.notes == [f"collector profile: {note}" for note in notes]
+        assert seen.summary["samples"] > 0, "what was recorded until then is there"
+
+
+@needs_perf
+def test_a_killed_perf_fails_the_collector_only(root: Path, planted: Path) -> None:
+    def kill(collector: ProfileCollector) -> None:
+        assert collector._profile is not None
+        process = collector._profile._process
+        assert process is not None
+        os.kill(process.pid, signal.SIGKILL)
+        assert process.ended_within(30)
+
+    with (
+        pytest.raises(RunFailed, match=r"recorded nothing|cannot be read"),
+        watched(root, [str(planted), "20", "20"], during=kill),
+    ):
+        pass
+    assert list(root.glob("run-*/profile")) == []
+
+
+def test_what_it_cannot_do_is_an_answer(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    work = CommandWorkload(CommandParameters(data="disk", argv=["true"]))
+    with run_of(work, root, name="refused", places={"data": root / "refused-data"}) as run:
+        granted = perf_tool.granted()
+        if granted is not None and granted.event != "cycles":
+            asked = ProfileCollector(ProfileCollectorParameters(event="cycles"))
+            answer = asked.applies(run.context)
+            assert not answer.ok
+            assert "no hardware counters" in answer.reason
+            with pytest.raises(RunFailed, match="cannot be profiled"):
+                asked.start(run.context)
+        monkeypatch.setenv("PATH", str(root))
+        with pytest.raises(RunFailed) as failed:
+            ProfileCollector(ProfileCollectorParameters()).start(run.context)
+        assert failed.value.why == "perf not found"
+        assert failed.value.fix == "apt install linux-perf"
+
+
+HALT = ("k:pv_native_safe_halt", "k:do_idle")
+
+
+def recorded(**values: Any) -> Recorded:
+    """Ten seconds of two CPUs at 100 Hz: 2000 samples are possible. 1,660 of 2,000 ticks idle."""
+    begin = CpuTimes(0, (0,) * 8, 2)
+    end = CpuTimes(0, (300, 0, 40, 1500, 160, 0, 0, 0), 2)
+    made = Recorded(100, "fp", Grant("machine", True, "cpu-clock"))
+    given = {"begin": begin, "end": end, "begin_ns": SECOND, "end_ns": 11 * SECOND,
+             "zero_ns": SECOND, "timed_end_ns": 11 * SECOND, "recording_cpu_s": 0.02}  # fmt: skip
+    for name, value in (given | values).items():
+        setattr(made, name, value)
+    return made
+
+
+def idle_machine(**values: Any) -> tuple[Recorded, ScriptReader]:
+    """340 samples of work; of the two idle CPUs one gives samples and one gives none."""
+    made = recorded(**values)
+    reader = ScriptReader(made.window_ns, {50: NFSLAB})
+    reader.feed(fork(60, 50))
+    step = 10 * SECOND // 1000
+    for n in range(340):
+        pid = 60 if n % 2 else 61
+        reader.feed(sample("worker", pid, SECOND + n * step, "k:fsync", "main", cpu=0))
+    for n in range(340, 1000):
+        reader.feed(sample("swapper", 0, SECOND + n * step, *HALT, cpu=0))
+    return made, reader
+
+
+def test_an_idle_machine_is_said_to_be_idle() -> None:
+    made, reader = idle_machine()
+    found = summary(reader.finish(), made)
+    assert found["idle_share"] == pytest.approx(0.83, abs=1e-12)
+    assert (found["samples"], found["idle_samples"], found["possible_samples"]) == (340, 660, 2000)
+    assert found["proc_stat"]["idle"] == pytest.approx(0.83)
+    assert found["proc_stat"]["iowait"] == pytest.approx(0.08)
+    assert found["notes"] == []
+    assert found["busiest_thread"]["share_of_a_cpu"] == pytest.approx(0.17)
+    assert found["classes"]["run"] == {"user": 0, "kernel": 170}
+    assert found["functions"][0]["self_share"] == pytest.approx(1.0)
+
+
+def test_samples_and_accounts_that_disagree_are_a_note() -> None:
+    busy = CpuTimes(0, (1000, 0, 0, 1000, 0, 0, 0, 0), 2)
+    made, reader = idle_machine(end=busy)
+    (note,) = summary(reader.finish(), made)["notes"]
+    assert "busy 17.0% of the recording, by /proc/stat 50.0%" in note
+    # A twelfth of the 2,000 samples lost explains nothing of a third; half of them lost does.
+    for lost, is_told in ((166, True), (1000, False)):
+        made, reader = idle_machine(end=busy)
+        folded = reader.finish()
+        folded.lost = lost
+        notes = " ".join(summary(folded, made)["notes"])
+        assert ("by /proc/stat 50.0%" in notes) is is_told
+        assert f"{lost:,} records were lost" in notes
+    # What the hypervisor took is no disagreement.
+    stolen = CpuTimes(0, (300, 0, 40, 1000, 0, 0, 0, 660), 2)
+    made, reader = idle_machine(end=stolen)
+    (note,) = summary(reader.finish(), made)["notes"]
+    assert "a hypervisor took 33.0%" in note
+
+
+def test_losses_limits_and_missing_names_are_told() -> None:
+    made, reader = idle_machine(
+        record_counts={"THROTTLE": 4, "LOST_SAMPLES": 7}, data_bytes=100, size_limit_bytes=100
+    )
+    for n in range(700):
+        frames = ("[unknown]@/opt/lib.so", "[unknown]@[unknown]")
+        reader.feed(sample("other", 99, 2 * SECOND + n, *frames, cpu=1))
+    found = summary(reader.finish(), made)
+    told = " ".join(found["notes"])
+    assert "7 records were lost" in told
+    assert "throttled sampling 4 times" in told
+    assert "reached its limit" in told
+    assert found["unknown_share"] == pytest.approx(700 / 1040)
+    assert found["unknown_modules"] == [{"module": "[lib.so]", "samples": 700}]
+    # The worker's stacks have a user frame as well: 700 of 1040 are broken.
+    assert found["broken_share"] == pytest.approx(700 / 1040)
+    assert any("67% of the samples hit functions without names, most in [lib.so]" in remark
+               for remark in found["remarks"])  # fmt: skip
+
+
+def test_tables_count_from_the_start_of_the_timed_part() -> None:
+    made, reader = idle_machine(zero_ns=2 * SECOND, timed_end_ns=4 * SECOND)
+    folded = reader.finish()
+    found = summary(folded, made)
+    made_tables = tables(folded, made)
+    stacks = made_tables["profile_stacks"].to_pylist()
+    # From 2 to 4 s: 200 samples, all of work; before it 100, behind it 40.
+    assert found["samples"] == sum(row["samples"] for row in stacks) == 200
+    assert stacks[0]["t_ns"] == 0
+    assert {row["stack"] for row in stacks} == {"worker;main;fsync"}
+    series = made_tables["profile_series"].to_pylist()
+    # From 1 s before the timed part to 9 s into it, each bin at its end.
+    assert (series[0]["t_ns"], series[-1]["t_ns"]) == (-900_000_000, 9 * SECOND)
+    assert sum(row["kernel_samples"] for row in series) == 1000

@@ -1,0 +1,245 @@
+"""What syncs on NFS wait for, planted in the server's model: slow WRITEs, slow COMMITs, a stall.
+
+The truth is the server's own record (when it worked on what) and the client's (when it took each
+call and was done with it): on one clock, and the true share lies between both.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from nfslab.report.html.syscalls import POINTS_SERIES, _series
+from nfslab.report.syscalls import series_sentence
+from nfslab.results.sync_capture import calls_of_capture
+from nfslab.results.sync_series import SyncSeries
+from nfslab.results.sync_steps import STEPS, StepsRow, SyncSteps
+from nfslab.statistics.change_points import LEVEL_LEAST
+
+from tests.collectors.watched_nfs import LOG_NAME, Watched, watched
+from tests.machine import needs
+
+MS = 1_000_000
+WSIZE = 8192
+FULL = 6
+"""Pages that are under way when a sync begins."""
+TAIL = 4096
+"""What is left for it to send."""
+ROUND = FULL * WSIZE + TAIL
+SYNCS = 12
+WRITE_NS, COMMIT_NS = 2 * MS, 20 * MS
+LOG = f"""
+import os, sys
+file = os.open(os.path.join(sys.argv[1], "{LOG_NAME}"), os.O_RDWR)
+for n in range({SYNCS}):
+    os.pwrite(file, bytes([n % 251 + 1]) * {FULL * WSIZE}, n * {ROUND})
+    os.pwrite(file, bytes([n % 251 + 1]) * {TAIL}, n * {ROUND} + {FULL * WSIZE})
+    os.fdatasync(file)
+"""
+MODEL: dict[str, Any] = {
+    "wsize": WSIZE, "threads": 1,
+    "service_time": [f"WRITE={WRITE_NS // MS}ms", f"COMMIT={COMMIT_NS // MS}ms"],
+}  # fmt: skip
+STALL_NS = 800 * MS
+"""Longer than whatever a busy machine does to a call."""
+STALLED = f"""
+import os, sys, time
+file = os.open(os.path.join(sys.argv[1], "{LOG_NAME}"), os.O_RDWR)
+after = 0
+for n in range(3000):
+    os.pwrite(file, bytes([n % 251]) * {WSIZE}, 0)
+    began = time.monotonic_ns()
+    os.fdatasync(file)
+    if after or time.monotonic_ns() - began > {STALL_NS // 2}:
+        after += 1
+    if after > 60:
+        break
+"""
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Watched:
+    """Syncs with several WRITEs each, watched by everybody."""
+    return watched(tmp_path_factory.mktemp("planted"), LOG, MODEL, captured=True)
+
+
+def of_log(steps: SyncSteps) -> StepsRow:
+    (row,) = (one for one in steps.rows if one.file_class == "PostgreSQL WAL")
+    return row
+
+
+def sums_ms(row: StepsRow) -> dict[str, float]:
+    return {
+        step: mean * row.summary.calls / MS
+        for step, mean in zip(STEPS, row.summary.mean_ns, strict=True)
+    }
+
+
+def syncs_of(seen: Watched) -> list[tuple[int, int]]:
+    """Start and end of each, in their order."""
+    (series,) = (one for one in seen.found.series if one.file_class == "PostgreSQL WAL")
+    starts = series.start_ns.tolist()
+    return [(a, a + n) for a, n in zip(starts, series.latency_ns.tolist(), strict=True)]
+
+
+def rounds(seen: Watched) -> list[tuple[list[dict[str, Any]], dict[str, Any]]]:
+    """Of each sync its WRITEs, by where they lie in the file, and its COMMIT: the client's record
+    with the server's of the same transaction id beside it (`at_server`)."""
+    by_xid = {row["xid"]: row for row in seen.served}
+    calls = [row | {"at_server": by_xid.get(row["xid"])} for row in seen.calls.to_pylist()]
+    writes: list[list[dict[str, Any]]] = [[] for _ in range(SYNCS)]
+    for call in calls:
+        if call["operation"] == "WRITE":
+            writes[call["offset"] // ROUND].append(call)
+    commits = [call for call in calls if call["operation"] == "COMMIT"]
+    commits.sort(key=lambda call: call["enqueued_ns"])
+    assert len(commits) == SYNCS
+    return list(zip(writes, commits, strict=True))
+
+
+@needs.ebpf
+def test_all_three_steps_are_as_long_as_the_server_says(planted: Watched) -> None:
+    row = of_log(planted.steps())
+    assert (row.summary.calls, row.commits) == (SYNCS, SYNCS)
+    found = sums_ms(row)
+    least, most = Counter[str](), Counter[str]()
+    as_planned, late_bytes = 0, 0
+    for (start, end), (writes, commit) in zip(syncs_of(planted), rounds(planted), strict=True):
+        assert start < commit["enqueued_ns"] < commit["completed_ns"] < end
+        assert len(writes) == FULL + 1
+        early = [one for one in writes if one["enqueued_ns"] < start]
+        late = [one for one in writes if one["enqueued_ns"] >= start]
+        as_planned += [one["count"] for one in late] == [TAIL]
+        late_bytes += sum(one["count"] for one in late)
+        # Done at the server, and known to the client: the truth lies between. A program that
+        # was kept from its processor may come to its sync when all is done.
+        done, known = _last(early, start)
+        least["waiting"] += done - start
+        most["waiting"] += known - start
+        if late:
+            late_done, late_known = _last(late, start)
+            taken = [one["enqueued_ns"] for one in late]
+            least["sending"] += max(0, late_done - max(known, *taken))
+            most["sending"] += max(0, late_known - max(done, min(taken)))
+        at_server = commit["at_server"]
+        took = at_server["finished_ns"] - at_server["started_ns"]
+        assert took >= COMMIT_NS
+        least["committing"] += took
+        most["committing"] += commit["completed_ns"] - commit["enqueued_ns"]
+    assert as_planned > SYNCS / 2, "what was written before is under way, the rest is left to send"
+    for step in ("waiting", "sending", "committing"):
+        assert least[step] / MS <= found[step] <= most[step] / MS, step
+    # What was planted: one worker takes the WRITEs one by one.
+    assert found["committing"] >= SYNCS * COMMIT_NS / MS
+    assert found["waiting"] > SYNCS * WRITE_NS / MS
+    assert found["sending"] > SYNCS * WRITE_NS / MS / 2
+    assert row.write_bytes == late_bytes  # what was taken while the syncs lasted
+    shares = dict(zip(STEPS, row.summary.share, strict=True))
+    assert all(share is not None and share > 0 for share in shares.values())
+
+
+def _last(writes: list[dict[str, Any]], start: int) -> tuple[int, int]:
+    """When the last of these was done at the server, and when the client knew: within a sync."""
+    done = max((one["at_server"]["finished_ns"] for one in writes), default=start)
+    known = max((one["completed_ns"] for one in writes), default=start)
+    return max(done, start), max(known, start)
+
+
+@needs.ebpf
+def test_the_capture_s_calls_are_the_client_s(planted: Watched) -> None:
+    """Call by call: the same transaction ids for the same file, instants within the client's."""
+    assert planted.capture is not None
+    summary = planted.capture.summary
+    assert summary["kernel_dropped_packets"] == 0
+    clock, exports = summary["clock"], planted.seen.summary["exports"]
+    (export,) = exports.values()
+    assert (export["target"], export["address"], export["sole"]) == ("share", "127.0.0.1", True)
+    assert set(exports) == set(planted.seen.summary["targets"])
+    first = planted.tables.syncs.slice(0, 1).to_pylist()[0]
+    zero_ns = first["start_ns"] - first["t_ns"]
+    on_wire = {row["xid"]: row for row in planted.capture.tables["capture_calls"].to_pylist()}
+    error_ns = clock["error_ns"] + abs(clock["moved_ns"])
+    own = [row for row in planted.calls.to_pylist() if row["operation"] in ("WRITE", "COMMIT")]
+    assert len(own) == SYNCS * (FULL + 2)
+    for call in own:
+        seen = on_wire[call["xid"]]
+        assert (seen["operation"], seen["file_id"]) == (call["operation"], call["file_id"])
+        begun = zero_ns + seen["t_ns"]
+        ended = begun + seen["reply_last_ns"] - seen["call_first_ns"]
+        assert call["sent_first_ns"] - error_ns <= begun
+        assert begun < ended <= call["completed_ns"] + error_ns
+    joined = calls_of_capture(planted.capture.tables["capture_calls"], zero_ns, exports)
+    assert joined.calls.num_rows == len(own)
+    assert joined.unanswered == 0
+
+
+@needs.ebpf
+def test_the_capture_s_shares_lie_between_the_server_s_and_the_client_s(planted: Watched) -> None:
+    """The server works on a call while it is on the wire, and the wire has it while the client
+    waits for it: so has each step, by the capture, at least the one and at most the other."""
+    by_client, by_capture = planted.steps(), planted.steps(by_capture=True)
+    assert (by_client.captured, by_capture.captured) == ([], ["share"])
+    assert (by_capture.unknown_file, by_capture.unanswered, by_capture.dropped) == (0, 0, 0)
+    assert 0 < by_capture.clock_error_ns < MS
+    assert any("as a capture saw them" in note for note in by_capture.notes())
+    one, other = of_log(by_client), of_log(by_capture)
+    assert (other.summary.calls, other.commits) == (one.summary.calls, one.commits)
+    assert planted.capture is not None
+    wire = {row["xid"]: row for row in planted.capture.tables["capture_calls"].to_pylist()}
+    first = planted.tables.syncs.slice(0, 1).to_pylist()[0]
+    least, sent = Counter[str](), 0
+    for sync, (writes, commit) in zip(syncs_of(planted), rounds(planted), strict=True):
+        least["writing"] += _covered([one["at_server"] for one in writes], sync)
+        least["committing"] += _covered([commit["at_server"]], sync)
+        begun = [wire[one["xid"]]["t_ns"] + first["start_ns"] - first["t_ns"] for one in writes]
+        sent += sum(sync[0] <= at < sync[1] for at in begun)
+    assert other.writes == sent
+    mine, theirs = sums_ms(one), sums_ms(other)
+    assert sum(mine.values()) == pytest.approx(sum(theirs.values()), abs=1e-6)
+    slack_ms = SYNCS * (FULL + 2) * by_capture.clock_error_ns / MS
+    for found in (mine, theirs):
+        found["writing"] = found["waiting"] + found["sending"]
+    for step in ("writing", "committing"):
+        assert least[step] / MS - slack_ms <= theirs[step] <= mine[step] + slack_ms, step
+    assert theirs["waiting"] <= mine["waiting"] + slack_ms
+
+
+def _covered(at_server: list[dict[str, Any]], sync: tuple[int, int]) -> int:
+    """How long at least one of these calls was at the server while the sync lasted."""
+    spans = sorted((max(one["received_ns"], sync[0]), one["finished_ns"]) for one in at_server)
+    covered, until = 0, sync[0]
+    for start, end in spans:
+        covered += max(0, min(end, sync[1]) - max(start, until))
+        until = max(until, end)
+    return covered
+
+
+@needs.ebpf
+def test_a_stall_is_one_slow_call_at_its_place_and_no_change_of_level(tmp_path: Path) -> None:
+    """The server stands still for a time: the very fdatasync that its record shows, no other."""
+    every = [f"{at}s:{STALL_NS // MS}ms" for at in range(2, 122, 4)]
+    seen = watched(tmp_path, STALLED, {"service_time": ["WRITE=8ms"], "stall": every})
+    (series,) = (one for one in seen.found.series if one.file_class == "PostgreSQL WAL")
+    writes = [row for row in seen.served if row["operation"] == "WRITE"]
+    assert series.calls == len(writes) > 60
+    took = np.array([row["finished_ns"] - row["started_ns"] for row in writes])
+    (stalled,) = np.flatnonzero(took > STALL_NS // 2)
+    assert int(series.latency_ns.argmax()) == stalled
+    assert took[stalled] <= series.latency_ns[stalled]
+    assert sorted(series.latency_ns.tolist())[-2] < STALL_NS // 2
+    assert not [at for at in series.steps.changes if abs(at - stalled) <= LEVEL_LEAST]
+    _is_drawn(series, int(stalled))
+    text = series_sentence(series)
+    assert ("no change" in text) == (series.steps.changes == [])
+    assert f"the slowest is call {stalled + 1:,}" in text
+
+
+def _is_drawn(series: SyncSeries, stalled: int) -> None:
+    """Also where of a long series not every call is drawn."""
+    for most in (POINTS_SERIES, 16):
+        drawn = _series(series, most)
+        place = drawn["call"].index(stalled + 1)
+        assert 10 ** drawn["y"][place] == pytest.approx(series.latency_ns[stalled] / 1e9, rel=1e-3)
