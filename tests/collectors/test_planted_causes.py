@@ -71,8 +71,8 @@ def of(found: CallParts, operation: str) -> OperationParts:
 
 
 def mean_ns(row: OperationParts, *parts: str) -> float:
-    """Their sum. When a reply leaves is the model's, when its making ends is the machine's: where that is slow,
-    it is the sum of `service` and `sending` that has what was planted."""
+    """Their sum. When a reply leaves is the model's, when its making ends is the machine's: where
+    that is slow, it is the sum of `service` and `sending` that has what was planted."""
     return sum(row.summary.mean_ns[PARTS.index(part)] for part in parts)
 
 
