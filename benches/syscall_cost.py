@@ -8,9 +8,9 @@ and watched by eBPF at each level. CPU is what the backends' threads (and strace
 seconds), their system calls included; transactions are those in pgbench's log that ended in the
 window. A ratio is of a watched window to the unwatched one of its round; medians and quartiles over
 the rounds, and where the median of all such ratios lies (95 %, by the order of the values alone).
-`--levels sync` has two windows a round: many rounds in little time. `--directory /dev/shm` takes the
-disk's noise out of it: nothing waits, and a transaction has less CPU time of its own, so that the same
-cost is a larger share of it.
+`--levels sync` has two windows a round: many rounds in little time. `--directory /dev/shm` takes
+the disk's noise out of it: nothing waits, and a transaction has less CPU time of its own, so that
+the same cost is a larger share of it.
 
 The preloaded library and strace need a launch: servers of their own, on the same data in turn, a
 run of pgbench each beside one of an unwatched server in the same round.
@@ -34,8 +34,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scipy.stats import binom
-
 from nfslab._core import ShimRecords, SyscallWatch, build_info
 from nfslab.errors import Unavailable
 from nfslab.machine.processes import all_statuses
@@ -43,6 +41,7 @@ from nfslab.machine.strace_launch import StraceLaunch
 from nfslab.machine.syscall_ways import Asked, Subject, Way, choose, ebpf_grants, obstacle
 from nfslab.machine.users import as_user, primary_group, unprivileged_user
 from nfslab.workloads.pgbench.installation import find_installation
+from scipy.stats import binom
 
 PATIENCE_S = 300
 # No checkpoint within a run: after one, first changes of pages take their images to the log, which
@@ -263,8 +262,9 @@ def quartiles(values: list[float], digits: int = 3) -> str:
 
 
 def median_lies(values: list[float]) -> str:
-    """95 % interval of the median by order statistics: the k-th least and k-th greatest value, k the
-    greatest with P(Binomial(n, 1/2) < k) <= 2.5 % (Conover, Practical Nonparametric Statistics)."""
+    """95 % interval of the median by order statistics: the k-th least and k-th greatest value, k
+    the greatest with P(Binomial(n, 1/2) < k) <= 2.5 % (Conover, Practical Nonparametric Statistics)
+    """
     k = int(binom.ppf(0.025, len(values), 0.5))
     if k < 1:
         return ""
