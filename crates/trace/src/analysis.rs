@@ -1,8 +1,9 @@
 //! Drives one pass: blocks in, calls, events, columns and sections out.
 //!
-//! Two threads: one reads and finds segments ([`crate::source`]), one does all the rest. Batches of
-//! columns go to the caller through a short channel, so that a slow writer slows the reader and
-//! memory stays flat.
+//! Two threads: one reads and finds segments ([`crate::source`]), one does all the rest. The table by
+//! operation alone, of a mapped file, is made by one: handing over would cost as much as it gains.
+//! Batches of columns go to the caller through a short channel, so that a slow writer slows the
+//! reader and memory stays flat.
 //!
 //! Ends: the capture's; [`Analysis::stop`]; an input that cannot be read any more; the taker of the
 //! columns going away; a panic in one of the threads, which becomes an error. In each case both
@@ -109,7 +110,10 @@ impl Analysis {
             pass.set_columns(sender);
             receiver
         });
-        let blocks = spawn(reader)?;
+        let blocks = match pass.only_counts() && reader.is_mapped() {
+            true => Blocks::read_here(reader),
+            false => spawn(reader)?,
+        };
         let watcher = blocks.watcher();
         let (stop_seen, calls_seen) = (Arc::clone(&stop), Arc::clone(&calls));
         let thread = Builder::new()

@@ -54,6 +54,11 @@ impl Pass {
         self.calls.output_mut().set_columns(sender);
     }
 
+    /// Whether calls are only counted: nothing but the table by operation is asked for.
+    pub(super) fn only_counts(&self) -> bool {
+        self.calls.only_counts()
+    }
+
     /// All messages are to go the full way: see [`Calls::leave_quick_way`].
     pub fn leave_quick_way(&mut self) {
         self.calls.leave_quick_way();

@@ -180,8 +180,7 @@ impl Reader {
     }
 
     /// Whether the present input is a file that is looked at where it lies.
-    #[cfg(test)]
-    pub(super) fn is_mapped(&self) -> bool {
+    pub(crate) fn is_mapped(&self) -> bool {
         let current = self.current.as_ref();
         current.is_some_and(|current| current.mapped.is_some())
     }

@@ -1,7 +1,9 @@
-//! A reader on a thread of its own.
+//! A reader's blocks, one after another: of a thread of its own, or read by the caller's.
 //!
-//! At most [`BLOCKS`] blocks exist: being filled, in the channel, or with the caller, who gives
-//! them back when they are read. A slow caller thus slows the reader, and memory stays flat.
+//! With a thread at most [`BLOCKS`] blocks exist: being filled, in the channel, or with the caller,
+//! who gives them back when they are read. A slow caller thus slows the reader, and memory stays
+//! flat. Where little is done with a block that is no copy, the caller reads by itself: two
+//! processors that both look at the packets fetch them twice, and hand the segments over besides.
 
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
 use std::thread::{Builder, JoinHandle};
@@ -20,13 +22,27 @@ enum Said {
     End(Box<(Totals, Option<TraceError>, u64)>),
 }
 
-/// Blocks from a reading thread. Dropping it stops the thread.
+/// Who reads.
+#[derive(Debug)]
+enum Reading {
+    Apart {
+        blocks: Receiver<Said>,
+        empty: Sender<Block>,
+        thread: JoinHandle<()>,
+    },
+    Here {
+        reader: Box<Reader>,
+        spare: Block,
+    },
+    /// It came to its end.
+    Ended,
+}
+
+/// Blocks of a reader. Dropping it stops the reader, and waits for its thread.
 #[derive(Debug)]
 pub struct Blocks {
     watcher: Watcher,
-    blocks: Option<Receiver<Said>>,
-    empty: Option<Sender<Block>>,
-    thread: Option<JoinHandle<()>>,
+    reading: Reading,
     totals: Totals,
     cpu_ns: u64,
 }
@@ -43,14 +59,14 @@ pub fn spawn(reader: Reader) -> Result<Blocks, TraceError> {
         .name("captures".to_owned())
         .spawn(move || run(reader, &send, &recycled))
         .map_err(|error| TraceError::Thread(error.to_string()))?;
-    Ok(Blocks {
+    Ok(Blocks::of(
         watcher,
-        blocks: Some(blocks),
-        empty: Some(empty),
-        thread: Some(thread),
-        totals: Totals::default(),
-        cpu_ns: 0,
-    })
+        Reading::Apart {
+            blocks,
+            empty,
+            thread,
+        },
+    ))
 }
 
 /// Reads until the end, an error, or nobody listens.
@@ -89,34 +105,62 @@ fn run(mut reader: Reader, send: &SyncSender<Said>, recycled: &Receiver<Block>) 
 }
 
 impl Blocks {
+    fn of(watcher: Watcher, reading: Reading) -> Self {
+        Blocks {
+            watcher,
+            reading,
+            totals: Totals::default(),
+            cpu_ns: 0,
+        }
+    }
+
+    /// Those of a reader that works when it is asked for one.
+    pub fn read_here(reader: Reader) -> Self {
+        let watcher = reader.watcher();
+        let reading = Reading::Here {
+            reader: Box::new(reader),
+            spare: Block::default(),
+        };
+        Self::of(watcher, reading)
+    }
+
     /// The next block; `None` when the capture has ended.
     ///
     /// # Errors
     /// Why the reader ended early; all blocks before were given.
     pub fn next_block(&mut self) -> Result<Option<Block>, TraceError> {
-        let Some(blocks) = &self.blocks else {
-            return Ok(None);
+        let (totals, failed, cpu_ns) = match &mut self.reading {
+            Reading::Ended => return Ok(None),
+            Reading::Here { reader, spare } => {
+                let mut block = std::mem::take(spare);
+                match reader.read(&mut block) {
+                    Ok(true) => return Ok(Some(block)),
+                    Ok(false) => (reader.totals(), None, 0),
+                    Err(error) => (reader.totals(), Some(error), 0),
+                }
+            }
+            Reading::Apart { blocks, .. } => match blocks.recv() {
+                Ok(Said::Block(block)) => return Ok(Some(block)),
+                Ok(Said::End(end)) => *end,
+                Err(_) => {
+                    let died = TraceError::Thread("the reading thread died".to_owned());
+                    (Totals::default(), Some(died), 0)
+                }
+            },
         };
-        match blocks.recv() {
-            Ok(Said::Block(block)) => Ok(Some(block)),
-            Ok(Said::End(end)) => {
-                self.blocks = None;
-                self.totals = end.0;
-                self.cpu_ns = end.2;
-                end.1.map_or(Ok(None), Err)
-            }
-            Err(_) => {
-                self.blocks = None;
-                Err(TraceError::Thread("the reading thread died".to_owned()))
-            }
-        }
+        self.totals = totals;
+        self.cpu_ns = cpu_ns;
+        self.end();
+        failed.map_or(Ok(None), Err)
     }
 
     /// Gives a block back to be filled again.
-    pub fn recycle(&self, block: Block) {
-        if let Some(empty) = &self.empty {
+    pub fn recycle(&mut self, block: Block) {
+        match &mut self.reading {
             // A reader that has ended needs none.
-            let _ = empty.send(block);
+            Reading::Apart { empty, .. } => drop(empty.send(block)),
+            Reading::Here { spare, .. } => *spare = block,
+            Reading::Ended => {}
         }
     }
 
@@ -129,23 +173,31 @@ impl Blocks {
     pub fn totals(&self) -> &Totals {
         &self.totals
     }
-}
 
-impl Blocks {
-    /// CPU time of the reading thread, once it has ended, nanoseconds.
+    /// CPU time of the reader's own thread, once that has ended, nanoseconds.
     pub fn cpu_ns(&self) -> u64 {
         self.cpu_ns
+    }
+
+    /// No block comes any more.
+    fn end(&mut self) {
+        if let Reading::Apart {
+            blocks,
+            empty,
+            thread,
+        } = std::mem::replace(&mut self.reading, Reading::Ended)
+        {
+            // The thread ends when nobody listens.
+            drop((blocks, empty));
+            // A panic in there was told as an error when its channel closed.
+            let _ = thread.join();
+        }
     }
 }
 
 impl Drop for Blocks {
     fn drop(&mut self) {
         self.watcher.stop();
-        self.blocks = None;
-        self.empty = None;
-        if let Some(thread) = self.thread.take() {
-            // A panic in there was told as an error when its channel closed.
-            let _ = thread.join();
-        }
+        self.end();
     }
 }

@@ -94,9 +94,6 @@ impl Window {
         known.torn.store(false, SeqCst);
         known.to.store(at.as_ptr() as usize + length, SeqCst);
         known.from.store(at.as_ptr() as usize, SeqCst);
-        // SAFETY: the mapping just made. It is advice: where it is refused (Linux before 5.14), or
-        // the file is shorter, pages come when they are touched.
-        unsafe { libc::madvise(at.as_ptr().cast(), length, libc::MADV_POPULATE_READ) };
         Some(Window { at, length, slot })
     }
 

@@ -8,7 +8,7 @@ use super::made::{pcap_header, pcap_packet, udp_frame};
 use crate::block::Block;
 use crate::error::TraceError;
 use crate::limits::{BLOCK_BYTES, BLOCKS};
-use crate::source::{Input, Reader, Totals, spawn};
+use crate::source::{Blocks, Input, Reader, Totals, spawn};
 
 fn packet(number: u32) -> Vec<u8> {
     let mut out = Vec::new();
@@ -90,6 +90,15 @@ fn a_reader_that_waits_can_be_stopped() {
 
 #[test]
 fn blocks_pass_between_threads_and_come_back() {
+    blocks_come_back(|reader| spawn(reader).expect("a thread"));
+}
+
+#[test]
+fn blocks_that_are_read_here_come_back() {
+    blocks_come_back(Blocks::read_here);
+}
+
+fn blocks_come_back(of: fn(Reader) -> Blocks) {
     const PACKETS: u32 = 20_000;
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("x.pcap");
@@ -100,7 +109,7 @@ fn blocks_pass_between_threads_and_come_back() {
     }
     let reader = Reader::open(vec![Input::File(path)]).expect("a capture");
     let watcher = reader.watcher();
-    let mut blocks = spawn(reader).expect("a thread");
+    let mut blocks = of(reader);
     let (mut number, mut count) = (0_u32, 0);
     while let Some(block) = blocks.next_block().expect("readable") {
         assert!(block.bytes.len() <= BLOCK_BYTES);
@@ -121,16 +130,22 @@ fn blocks_pass_between_threads_and_come_back() {
 
 #[test]
 fn errors_pass_through_after_what_was_good() {
+    errors_pass_through(|reader| spawn(reader).expect("a thread"));
+    errors_pass_through(Blocks::read_here);
+}
+
+fn errors_pass_through(of: fn(Reader) -> Blocks) {
     let (reader, mut write) = piped();
-    let mut blocks = spawn(reader).expect("a thread");
+    let mut blocks = of(reader);
     write.write_all(b"no capture").expect("write");
     drop(write);
     let refused = blocks.next_block().expect_err("refused").to_string();
     assert_eq!(refused, "standard input is not a packet capture: text");
+    assert!(blocks.next_block().expect("the end").is_none());
     assert_eq!(blocks.totals(), &Totals::default());
     let (reader, write) = piped();
     drop(write);
-    let mut blocks = spawn(reader).expect("a thread");
+    let mut blocks = of(reader);
     assert!(matches!(blocks.next_block(), Err(TraceError::Empty(_))));
 }
 
