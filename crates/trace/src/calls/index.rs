@@ -1,77 +1,24 @@
-//! Waiting calls by their transaction ids: lines of eight entries, from which nothing is removed.
+//! Waiting calls by their transaction ids: a window for each pair of caller and called.
 //!
-//! Clients count their transaction ids up: eight neighbours share a line (one of the cache), each
-//! at its own place, so that one fetched line serves eight calls. An entry is a call's number and
-//! some bits of its transaction id; the ring tells whether it is the call that is looked for. What
-//! left the ring need not be taken out: its number tells so, and its place is free for another.
+//! Clients count their transaction ids up, so a window's places are the ids' low bits: calls that
+//! wait at the same time have different ones, and neighbours lie side by side. A place holds a
+//! call's number; the ring tells whether it is the call that is looked for. What left the ring need
+//! not be taken out: its number tells so, and its place is free for another.
 //!
-//! A full line sends calls to the next one and remembers the number of the last of them: while that
-//! one is in the ring, the next line is searched as well.
+//! A place that is still in use (of clients that choose their ids at random) sends the call into a
+//! map of those beyond. Windows grow with the calls that wait; when they have become too many for
+//! all that wait they are made anew.
 
-/// Entries of a line.
-const PLACES: usize = 8;
-/// Tags in a word, and bits of one.
-const TAGS: usize = 4;
-const TAG_BITS: usize = 16;
-/// Lines that the index begins with.
-const LEAST_LINES: usize = 32;
+use hashbrown::HashMap;
 
-/// One line of the cache.
-#[derive(Clone, Debug)]
-#[repr(align(64))]
-struct Line {
-    /// Low bits of calls' numbers.
-    numbers: [u32; PLACES],
-    /// Their tags, four in a word.
-    tags: [u64; PLACES / TAGS],
-    /// The last call that found no place here.
-    beyond: u32,
-}
-
-impl Line {
-    /// With nothing in it: `nobody` is in the ring neither now nor soon.
-    fn empty(nobody: u32) -> Self {
-        Line {
-            numbers: [nobody; PLACES],
-            tags: [0; PLACES / TAGS],
-            beyond: nobody,
-        }
-    }
-
-    /// A place that no call in the ring has, its own if that is one.
-    #[inline(always)]
-    fn free(&self, own: usize, ring: InRing) -> Option<usize> {
-        let free = |place: &usize| !ring.has(self.numbers[place % PLACES]);
-        Some(own)
-            .filter(free)
-            .or_else(|| (0..PLACES).find(|place| free(place)))
-    }
-
-    /// Whether the entry at this place has this tag.
-    #[inline(always)]
-    fn has(&self, place: usize, tag: u16) -> bool {
-        (self.tags[place / TAGS % (PLACES / TAGS)] >> (place % TAGS * TAG_BITS)) as u16 == tag
-    }
-
-    #[inline(always)]
-    fn put(&mut self, place: usize, number: u32, tag: u16) {
-        self.numbers[place % PLACES] = number;
-        let shift = place % TAGS * TAG_BITS;
-        let word = &mut self.tags[place / TAGS % (PLACES / TAGS)];
-        *word = *word & !(0xffff << shift) | u64::from(tag) << shift;
-    }
-
-    /// Whether any entry has this tag, four compared at once (Warren, Hacker's Delight, 6-1). It
-    /// may be taken for there if it is not, never the other way.
-    #[inline(always)]
-    fn may_have(&self, tag: u16) -> bool {
-        const ONES: u64 = 0x0001_0001_0001_0001;
-        let wanted = u64::from(tag) * ONES;
-        let zero = |word: u64| word.wrapping_sub(ONES) & !word & ONES << 15;
-        let [low, high] = self.tags;
-        zero(low ^ wanted) | zero(high ^ wanted) != 0
-    }
-}
+/// Places of the smallest window.
+const LEAST_PLACES: usize = 8;
+/// Places of a new window for each call of its pair that waits.
+const ROOM: usize = 4;
+/// Places of all windows for each call that waits: more are too many.
+const MOST_ROOM: usize = 16;
+/// Places that all windows may have whatever waits.
+const MOST_SPARE: usize = 1 << 16;
 
 /// Numbers (low bits) that are in the ring.
 #[derive(Clone, Copy, Debug)]
@@ -94,39 +41,50 @@ impl InRing {
     }
 }
 
+/// The places of one pair.
+#[derive(Clone, Debug, Default)]
+struct Window {
+    /// A power of two of low bits of calls' numbers, or none.
+    numbers: Vec<u32>,
+    /// Calls that entered and did not leave.
+    waiting: u32,
+}
+
+impl Window {
+    fn new(waiting: u32, ring: InRing) -> Self {
+        let places = waiting as usize * ROOM;
+        let places = places.next_power_of_two().max(LEAST_PLACES);
+        Window {
+            numbers: vec![ring.gone(); places],
+            waiting,
+        }
+    }
+
+    #[inline(always)]
+    fn place(&self, xid: u32) -> usize {
+        xid as usize & self.numbers.len().wrapping_sub(1)
+    }
+
+    /// What is at a transaction id's place.
+    #[inline(always)]
+    fn at_mut(&mut self, xid: u32) -> Option<&mut u32> {
+        let place = self.place(xid);
+        self.numbers.get_mut(place)
+    }
+}
+
 /// Numbers of waiting calls by pair and transaction id.
 #[derive(Debug, Default)]
 pub struct Index {
-    /// A power of two of them, or none.
-    lines: Vec<Line>,
-}
-
-#[inline(always)]
-fn hash(peer: u32, xid: u32) -> usize {
-    let mixed = (u64::from(peer) << 32 | u64::from(xid >> 3)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed ^ mixed >> 32) as usize
-}
-
-/// Bits of a transaction id that tell entries of one line apart.
-#[inline(always)]
-fn tag(xid: u32) -> u16 {
-    (xid ^ xid >> 16) as u16
+    /// By the pair's number.
+    windows: Vec<Window>,
+    /// Places of all windows.
+    places: usize,
+    /// Calls that found their place in use; those that left the ring are among them for a while.
+    beyond: HashMap<[u32; 2], u32>,
 }
 
 impl Index {
-    /// Calls that it is made for: a quarter of its entries.
-    #[inline(always)]
-    pub fn room(&self) -> usize {
-        self.lines.len() * PLACES / 4
-    }
-
-    /// Empty, with room for this many calls.
-    pub fn clear(&mut self, calls: usize, ring: InRing) {
-        let lines = (calls * 4 / PLACES).next_power_of_two().max(LEAST_LINES);
-        self.lines.clear();
-        self.lines.resize(lines, Line::empty(ring.gone()));
-    }
-
     /// The call of this pair with this transaction id. `is` tells whether the one with this number
     /// is it.
     #[inline(always)]
@@ -136,72 +94,110 @@ impl Index {
         ring: InRing,
         is: impl Fn(u32) -> bool,
     ) -> Option<u32> {
-        let (mask, tag, own) = (
-            self.lines.len().wrapping_sub(1),
-            tag(xid),
-            xid as usize % PLACES,
-        );
-        let home = hash(peer, xid);
-        for step in 0..self.lines.len() {
-            let line = self.lines.get(home.wrapping_add(step) & mask)?;
-            let wanted = |place: usize| {
-                let number = line.numbers[place % PLACES];
-                (line.has(place, tag) && ring.has(number) && is(number)).then_some(number)
-            };
-            if let Some(number) = wanted(own) {
-                return Some(number);
-            }
-            if line.may_have(tag)
-                && let Some(number) = (0..PLACES).find_map(wanted)
-            {
-                return Some(number);
-            }
-            if !ring.has(line.beyond) {
-                return None;
-            }
+        let window = self.windows.get(peer as usize)?;
+        let number = *window.numbers.get(window.place(xid))?;
+        if ring.has(number) && is(number) {
+            return Some(number);
         }
-        None
+        match self.beyond.is_empty() {
+            true => None,
+            false => self.find_beyond([peer, xid], ring, is),
+        }
     }
 
-    /// Enters a call that is in the ring.
+    #[inline(never)]
+    fn find_beyond(&self, key: [u32; 2], ring: InRing, is: impl Fn(u32) -> bool) -> Option<u32> {
+        let number = *self.beyond.get(&key)?;
+        (ring.has(number) && is(number)).then_some(number)
+    }
+
+    /// Enters a call that is in the ring, and not found by its key; false if there is no room, and
+    /// nothing was done.
     #[inline(always)]
-    pub fn insert(&mut self, [peer, xid]: [u32; 2], number: u32, ring: InRing) {
-        let mask = self.lines.len().wrapping_sub(1);
-        let home = hash(peer, xid);
-        for step in 0..self.lines.len() {
-            let Some(line) = self.lines.get_mut(home.wrapping_add(step) & mask) else {
-                return;
-            };
-            if let Some(place) = line.free(xid as usize % PLACES, ring) {
-                return line.put(place, number, tag(xid));
+    pub fn insert(&mut self, [peer, xid]: [u32; 2], number: u32, ring: InRing) -> bool {
+        let Some(window) = self.windows.get_mut(peer as usize) else {
+            return false;
+        };
+        if window.waiting as usize * 2 >= window.numbers.len() {
+            return false;
+        }
+        window.waiting += 1;
+        match window.at_mut(xid) {
+            Some(place) if !ring.has(*place) => *place = number,
+            _ => self.insert_beyond([peer, xid], number, ring),
+        }
+        true
+    }
+
+    #[inline(never)]
+    fn insert_beyond(&mut self, key: [u32; 2], number: u32, ring: InRing) {
+        if self.beyond.len() > 2 * ring.length as usize {
+            self.beyond.retain(|_, number| ring.has(*number));
+        }
+        self.beyond.insert(key, number);
+    }
+
+    /// Makes room for another call of this pair; false if all has to be made anew
+    /// ([`Index::clear`]). `xid` gives the transaction id of a call in the ring.
+    pub fn make_room(&mut self, peer: u32, ring: InRing, xid: impl Fn(u32) -> u32) -> bool {
+        let peer = peer as usize;
+        if peer >= self.windows.len() {
+            self.windows.resize(peer + 1, Window::default());
+        }
+        let Some(window) = self.windows.get_mut(peer) else {
+            return false;
+        };
+        let mut grown = Window::new(window.waiting + 1, ring);
+        grown.waiting = window.waiting;
+        for number in window.numbers.iter().filter(|number| ring.has(**number)) {
+            // Those that had different places have different ones again.
+            if let Some(place) = grown.at_mut(xid(*number)) {
+                *place = *number;
             }
-            line.beyond = number;
+        }
+        self.places += grown.numbers.len() - window.numbers.len();
+        *window = grown;
+        self.places <= MOST_ROOM * ring.length as usize + MOST_SPARE
+    }
+
+    /// Empty, with room for these: how many calls will enter of each pair, by its number.
+    pub fn clear(&mut self, waiting: &[u32], ring: InRing) {
+        self.beyond = HashMap::new();
+        self.windows.clear();
+        self.windows
+            .extend(waiting.iter().map(|waiting| match waiting {
+                0 => Window::default(),
+                _ => Window {
+                    waiting: 0,
+                    ..Window::new(*waiting, ring)
+                },
+            }));
+        self.places = self.windows.iter().map(|it| it.numbers.len()).sum();
+    }
+
+    /// A call of this pair that had entered waits no more.
+    #[inline(always)]
+    pub fn left(&mut self, peer: u32) {
+        if let Some(window) = self.windows.get_mut(peer as usize) {
+            window.waiting = window.waiting.saturating_sub(1);
         }
     }
 
-    /// Takes a call out that is in the ring and is not to be found any more.
+    /// Takes a call's number out that is in the ring and is not to be found any more; it still has
+    /// to leave.
     #[cold]
     pub fn remove(&mut self, [peer, xid]: [u32; 2], number: u32, ring: InRing) {
-        let mask = self.lines.len().wrapping_sub(1);
-        let home = hash(peer, xid);
-        for step in 0..self.lines.len() {
-            let Some(line) = self.lines.get_mut(home.wrapping_add(step) & mask) else {
-                return;
-            };
-            if let Some(entry) = line.numbers.iter_mut().find(|entry| **entry == number) {
-                *entry = ring.gone();
-                return;
-            }
-            if !ring.has(line.beyond) {
-                return;
-            }
+        let window = self.windows.get_mut(peer as usize);
+        match window.and_then(|window| window.at_mut(xid)) {
+            Some(place) if *place == number => *place = ring.gone(),
+            _ => drop(self.beyond.remove(&[peer, xid])),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{HashMap, VecDeque};
+    use std::collections::VecDeque;
 
     use super::*;
 
@@ -212,6 +208,7 @@ mod tests {
         calls: VecDeque<[u32; 2]>,
         base: u32,
         right: HashMap<[u32; 2], u32>,
+        made_anew: u32,
     }
 
     impl Model {
@@ -230,22 +227,34 @@ mod tests {
         fn push(&mut self, key: [u32; 2]) {
             let number = self.base.wrapping_add(self.calls.len() as u32);
             self.calls.push_back(key);
-            if self.calls.len() > self.index.room() {
-                self.index.clear(2 * self.calls.len(), self.ring());
-                for (at, key) in self.calls.iter().enumerate() {
-                    let number = self.base.wrapping_add(at as u32);
-                    self.index.insert(*key, number, self.ring());
-                }
-            } else {
-                self.index.insert(key, number, self.ring());
-            }
             self.right.insert(key, number);
+            let (ring, calls) = (self.ring(), &self.calls);
+            if self.index.insert(key, number, ring) {
+                return;
+            }
+            let xid = |number: u32| calls[number.wrapping_sub(self.base) as usize][1];
+            if self.index.make_room(key[0], ring, xid) {
+                assert!(self.index.insert(key, number, ring));
+                return;
+            }
+            self.made_anew += 1;
+            let pairs = calls.iter().map(|[peer, _]| peer + 1).max().unwrap();
+            let mut counts = vec![0; pairs as usize];
+            calls
+                .iter()
+                .for_each(|[peer, _]| counts[*peer as usize] += 1);
+            self.index.clear(&counts, ring);
+            for (at, key) in calls.iter().enumerate() {
+                let number = self.base.wrapping_add(at as u32);
+                assert!(self.index.insert(*key, number, ring));
+            }
         }
 
         fn pop(&mut self) {
             if let Some(key) = self.calls.pop_front() {
                 self.right.remove(&key);
                 self.base = self.base.wrapping_add(1);
+                self.index.left(key[0]);
             }
         }
     }
@@ -275,8 +284,8 @@ mod tests {
 
     #[test]
     fn calls_are_found_while_they_are_in_the_ring() {
-        // Clients that count up, at random, by steps that fill few places of many lines, and
-        // over the end of the numbers.
+        // Clients that count up, at random, by steps that meet in few places, and over the end of
+        // the numbers.
         agrees(|_, step| [step % 16, 0x1234_0000 + step / 16], 0);
         agrees(|random, _| [random.u32(..4), random.u32(..)], 5);
         agrees(|random, step| [random.u32(..2), step << 3], 9);
@@ -290,33 +299,66 @@ mod tests {
     }
 
     #[test]
+    fn places_of_pairs_that_fell_silent_are_given_back() {
+        let mut model = Model::default();
+        let mut most = 0;
+        // Each pair has a thousand calls waiting once, and one of them for long.
+        for peer in 0..100 {
+            (0..1000).for_each(|xid| model.push([peer, xid]));
+            (0..999).for_each(|_| model.pop());
+            most = most.max(model.index.places);
+        }
+        assert!(model.made_anew > 0);
+        assert!(most <= MOST_SPARE + MOST_ROOM * 2000, "{most}");
+        assert_eq!(model.find([99, 999]), Some(99_999));
+        let lengths = model.index.windows.iter().map(|it| it.numbers.len());
+        assert_eq!(model.index.places, lengths.sum::<usize>());
+    }
+
+    #[test]
+    fn of_those_beyond_few_have_left() {
+        let mut model = Model::default();
+        for step in 0..10_000u32 {
+            // All meet in one place.
+            model.push([1, step << 16]);
+            if step >= 100 {
+                model.pop();
+            }
+            let held = model.index.beyond.len();
+            // One has left since they were counted.
+            assert!(held <= 2 * (model.calls.len() + 1) + 1, "{held}");
+        }
+    }
+
+    #[test]
     fn those_that_are_taken_out_leave_their_place() {
         let mut index = Index::default();
         let ring = InRing {
             base: 0,
             length: 1000,
         };
-        index.clear(1000, ring);
+        index.clear(&[0, 0, 0, 1000], ring);
         let key = [3, 0x1234_5678];
         for number in 0..1000 {
-            index.insert(key, number, ring);
+            assert!(index.insert(key, number, ring));
             assert_eq!(index.find(key, ring, |found| found == number), Some(number));
             index.remove(key, number, ring);
             assert_eq!(index.find(key, ring, |_| true), None);
         }
-        // Of lines that are full, too.
-        (0..30).for_each(|number| index.insert(key, number, ring));
-        (0..30).for_each(|number| index.remove(key, number, ring));
-        assert_eq!(index.find(key, ring, |_| true), None);
-        let held = |line: &Line| line.numbers.iter().any(|number| ring.has(*number));
-        assert!(!index.lines.iter().any(held));
+        // Also those beyond.
+        let other = [3, 0x8000_0000 | key[1]];
+        assert!(index.insert(key, 1, ring) && index.insert(other, 2, ring));
+        assert_eq!(index.find(other, ring, |found| found == 2), Some(2));
+        index.remove(other, 2, ring);
+        assert_eq!(index.find(other, ring, |found| found == 2), None);
+        assert_eq!(index.find(key, ring, |found| found == 1), Some(1));
     }
 
     #[test]
     fn nothing_is_found_in_an_empty_one() {
-        let index = Index::default();
+        let mut index = Index::default();
         let ring = InRing { base: 0, length: 0 };
         assert_eq!(index.find([1, 2], ring, |_| true), None);
-        assert_eq!(index.room(), 0);
+        assert!(!index.insert([1, 2], 0, ring));
     }
 }

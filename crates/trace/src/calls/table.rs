@@ -172,10 +172,8 @@ impl Table {
         let was_empty = self.is_empty();
         let (key, first_ns) = ([open.peer, open.xid], open.call_first_ns);
         let number = self.ring.push(open);
-        if self.ring.len() > self.index.room() {
-            self.index_anew();
-        } else {
-            self.index.insert(key, number as u32, self.in_ring());
+        if !self.index.insert(key, number as u32, self.in_ring()) {
+            self.enter_with_room(key, number);
         }
         if first_ns >= self.last_first_ns || was_empty {
             self.last_first_ns = first_ns;
@@ -188,16 +186,47 @@ impl Table {
         number
     }
 
-    /// Twice the room.
+    /// Enters a call into the index once it has room for it.
     #[cold]
     #[inline(never)]
+    fn enter_with_room(&mut self, key: [u32; 2], number: u64) {
+        let in_ring = self.in_ring();
+        let (ring, base) = (&self.ring, self.ring.base());
+        let xid = |low: u32| {
+            let number = base + u64::from(low.wrapping_sub(base as u32));
+            ring.get(number).map_or(0, |open| open.xid)
+        };
+        if self.index.make_room(key[0], in_ring, xid) {
+            self.index.insert(key, number as u32, in_ring);
+        } else {
+            self.index_anew();
+        }
+    }
+
+    /// Enters all calls into an index that has just the room for them.
+    #[cold]
     fn index_anew(&mut self) {
         let (base, in_ring) = (self.ring.base(), self.in_ring());
-        self.index.clear(2 * self.ring.len(), in_ring);
-        for number in base..base + self.ring.len() as u64 {
-            if let Some(open) = self.ring.get(number).filter(|open| open.is_to_be_found()) {
-                let key = [open.peer, open.xid];
-                self.index.insert(key, number as u32, in_ring);
+        let numbers = base..base + self.ring.len() as u64;
+        let waiting = |open: &&Kept| open.has & has::RELEASED == 0;
+        let mut counts: Vec<u32> = Vec::new();
+        for open in numbers.clone().filter_map(|number| self.ring.get(number)) {
+            let peer = open.peer as usize;
+            if counts.len() <= peer {
+                counts.resize(peer + 1, 0);
+            }
+            counts[peer] += u32::from(waiting(&open));
+        }
+        self.index.clear(&counts, in_ring);
+        for number in numbers {
+            let Some(open) = self.ring.get(number).filter(waiting) else {
+                continue;
+            };
+            let key = [open.peer, open.xid];
+            let found = open.is_to_be_found();
+            self.index.insert(key, number as u32, in_ring);
+            if !found {
+                self.index.remove(key, number as u32, in_ring);
             }
         }
     }
@@ -261,6 +290,7 @@ impl Table {
             return;
         };
         self.answered -= usize::from(open.replies > 0);
+        self.index.left(open.peer);
         if open.marks & marks::RECONNECTED != 0 {
             self.forget_aliases(number);
         }
@@ -279,6 +309,7 @@ impl Table {
             return;
         };
         open.has |= has::RELEASED;
+        self.index.left(open.peer);
         let reconnected = open.marks & marks::RECONNECTED != 0;
         if open.replies > 0 {
             self.answered -= 1;
