@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-PATIENCE_S = 30
+PATIENCE_S = 120
 
 
 @dataclass

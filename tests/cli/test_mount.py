@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from nfslab._core import CoreError, Mount, Server, unmount
 
-PATIENCE_S = 60
+PATIENCE_S = 120
 
 
 def possible() -> str:

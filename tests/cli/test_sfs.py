@@ -21,7 +21,7 @@ import pytest
 from nfslab._core import Histogram
 
 from tests.cli.invocation import Said, nfslab
-from tests.cli.serving import serving
+from tests.cli.serving import PATIENCE_S, serving
 
 SMALL = ("--files", "60", "--time", "0.3s", "--warm-up", "0.1s")
 
@@ -161,12 +161,12 @@ def test_an_interrupted_ladder_keeps_its_points(tmp_path: Path) -> None:
     with subprocess.Popen(
         list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while not out.exists():
             assert time.monotonic() < deadline
             os.sched_yield()
         process.send_signal(signal.SIGINT)
-        printed, _ = process.communicate(timeout=60)
+        printed, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     kept = json.loads(out.read_text())
     assert len(kept["points"]) >= 1

@@ -55,7 +55,7 @@ def test_every_call_is_on_the_wire_as_it_was_recorded(
     assert point["unexpected"] == [], said.err
     recorded = {row["xid"]: row for row in pq.read_table(calls).to_pylist()}
     seen = of_the_wire(wire)
-    assert len(recorded) == sum(row["calls"] for row in point["operations"]) > 200
+    assert len(recorded) == sum(row["calls"] for row in point["operations"]) > 50
     assert set(recorded) <= set(seen)
     for xid, call in recorded.items():
         there = seen[xid]

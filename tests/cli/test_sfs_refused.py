@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.invocation import nfslab
-from tests.cli.serving import Served, serving
+from tests.cli.serving import PATIENCE_S, Served, serving
 
 SHORT = ("--files", "60", "--time", "0.3s", "--warm-up", "0.1s")
 SET = '[file_set]\nfile_sizes_bytes = {"4096" = 1}\n'
@@ -65,7 +65,7 @@ def test_a_server_that_is_killed_in_the_middle_and_the_rest_of_the_ladder() -> N
             served.process.send_signal(signal.SIGKILL)
             served.process.wait()
             served.ended = {}
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1
     middle, rest = json.loads(out)["points"]
     assert not middle["valid"]

@@ -161,7 +161,7 @@ def test_a_text_that_is_none_of_strace(capsys: pytest.CaptureFixture[str], tmp_p
 
 def test_a_process_that_has_gone(capsys: pytest.CaptureFixture[str]) -> None:
     ended = subprocess.Popen(["true"])
-    ended.wait(20)
+    ended.wait(PATIENCE_S)
     said = nfslab(capsys, "syscalls", "--pid", ended.pid)
     assert said.code == 2
     assert f"no process {ended.pid}" in said.err

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from nfslab.machine.syscall_watch import SyscallWatch
 
-PATIENCE_S = 60
+PATIENCE_S = 120
 ROUNDS = 3
 SYNCER = """
 import os, sys

@@ -7,6 +7,7 @@ call and was done with it): on one clock, and the true share lies between both.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,11 @@ from nfslab.results.sync_capture import calls_of_capture
 from nfslab.results.sync_series import SyncSeries
 from nfslab.results.sync_steps import STEPS, StepsRow, SyncSteps
 from nfslab.statistics.change_points import LEVEL_LEAST
+from numpy.typing import NDArray
 
 from tests.collectors.watched_nfs import LOG_NAME, Watched, watched
 from tests.machine import needs
+from tests.standing_out import FACTORS, standing_out
 
 MS = 1_000_000
 WSIZE = 8192
@@ -30,7 +33,7 @@ TAIL = 4096
 """What is left for it to send."""
 ROUND = FULL * WSIZE + TAIL
 SYNCS = 12
-WRITE_NS, COMMIT_NS = 2 * MS, 20 * MS
+WRITE_MS, COMMIT_MS = 2, 20
 LOG = f"""
 import os, sys
 file = os.open(os.path.join(sys.argv[1], "{LOG_NAME}"), os.O_RDWR)
@@ -39,31 +42,48 @@ for n in range({SYNCS}):
     os.pwrite(file, bytes([n % 251 + 1]) * {TAIL}, n * {ROUND} + {FULL * WSIZE})
     os.fdatasync(file)
 """
-MODEL: dict[str, Any] = {
-    "wsize": WSIZE, "threads": 1,
-    "service_time": [f"WRITE={WRITE_NS // MS}ms", f"COMMIT={COMMIT_NS // MS}ms"],
-}  # fmt: skip
-STALL_NS = 800 * MS
-"""Longer than whatever a busy machine does to a call."""
+STALL_MS = 800
+"""Longer than what a busy machine usually does to a call."""
 STALLED = f"""
 import os, sys, time
 file = os.open(os.path.join(sys.argv[1], "{LOG_NAME}"), os.O_RDWR)
 after = 0
-for n in range(3000):
+for n in range(12000):
     os.pwrite(file, bytes([n % 251]) * {WSIZE}, 0)
     began = time.monotonic_ns()
     os.fdatasync(file)
-    if after or time.monotonic_ns() - began > {STALL_NS // 2}:
+    if after or time.monotonic_ns() - began > int(sys.argv[2]) // 2:
         after += 1
     if after > 60:
         break
 """
 
 
-@pytest.fixture(scope="module")
-def planted(tmp_path_factory: pytest.TempPathFactory) -> Watched:
+@dataclass
+class Planted:
     """Syncs with several WRITEs each, watched by everybody."""
-    return watched(tmp_path_factory.mktemp("planted"), LOG, MODEL, captured=True)
+
+    seen: Watched
+    write_ns: int
+    commit_ns: int
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Planted:
+    """WRITEs that take long enough for most syncs to find some under way."""
+
+    def watch(factor: int) -> Watched:
+        times = [f"WRITE={factor * WRITE_MS}ms", f"COMMIT={factor * COMMIT_MS}ms"]
+        model: dict[str, Any] = {"wsize": WSIZE, "threads": 1, "service_time": times}
+        return watched(tmp_path_factory.mktemp(f"planted{factor}"), LOG, model, captured=True)
+
+    def stands_out(seen: Watched) -> bool:
+        truth = truth_of(seen)
+        waits = truth.as_planned > SYNCS / 2 and truth.least["waiting"] > 0
+        return waits and truth.least["sending"] > 0
+
+    factor, seen = standing_out(FACTORS[:3], watch, stands_out)
+    return Planted(seen, factor * WRITE_MS * MS, factor * COMMIT_MS * MS)
 
 
 def of_log(steps: SyncSteps) -> StepsRow:
@@ -100,43 +120,59 @@ def rounds(seen: Watched) -> list[tuple[list[dict[str, Any]], dict[str, Any]]]:
     return list(zip(writes, commits, strict=True))
 
 
-@needs.ebpf
-def test_all_three_steps_are_as_long_as_the_server_says(planted: Watched) -> None:
-    row = of_log(planted.steps())
-    assert (row.summary.calls, row.commits) == (SYNCS, SYNCS)
-    found = sums_ms(row)
-    least, most = Counter[str](), Counter[str]()
-    as_planned, late_bytes = 0, 0
-    for (start, end), (writes, commit) in zip(syncs_of(planted), rounds(planted), strict=True):
+@dataclass
+class Truth:
+    """Of each step at least and at most, by the server and the client, ns."""
+
+    least: Counter[str]
+    most: Counter[str]
+    as_planned: int = 0
+    """Syncs that found all but the tail under way."""
+    late_bytes: int = 0
+
+
+def truth_of(seen: Watched) -> Truth:
+    truth = Truth(Counter(), Counter())
+    for (start, end), (writes, commit) in zip(syncs_of(seen), rounds(seen), strict=True):
         assert start < commit["enqueued_ns"] < commit["completed_ns"] < end
         assert len(writes) == FULL + 1
         early = [one for one in writes if one["enqueued_ns"] < start]
         late = [one for one in writes if one["enqueued_ns"] >= start]
-        as_planned += [one["count"] for one in late] == [TAIL]
-        late_bytes += sum(one["count"] for one in late)
+        truth.as_planned += [one["count"] for one in late] == [TAIL]
+        truth.late_bytes += sum(one["count"] for one in late)
         # Done at the server, and known to the client: the truth lies between. A program that
         # was kept from its processor may come to its sync when all is done.
         done, known = _last(early, start)
-        least["waiting"] += done - start
-        most["waiting"] += known - start
+        truth.least["waiting"] += done - start
+        truth.most["waiting"] += known - start
         if late:
             late_done, late_known = _last(late, start)
             taken = [one["enqueued_ns"] for one in late]
-            least["sending"] += max(0, late_done - max(known, *taken))
-            most["sending"] += max(0, late_known - max(done, min(taken)))
+            truth.least["sending"] += max(0, late_done - max(known, *taken))
+            truth.most["sending"] += max(0, late_known - max(done, min(taken)))
         at_server = commit["at_server"]
-        took = at_server["finished_ns"] - at_server["started_ns"]
-        assert took >= COMMIT_NS
-        least["committing"] += took
-        most["committing"] += commit["completed_ns"] - commit["enqueued_ns"]
-    assert as_planned > SYNCS / 2, "what was written before is under way, the rest is left to send"
+        truth.least["committing"] += at_server["finished_ns"] - at_server["started_ns"]
+        truth.most["committing"] += commit["completed_ns"] - commit["enqueued_ns"]
+    return truth
+
+
+@needs.ebpf
+def test_all_three_steps_are_as_long_as_the_server_says(planted: Planted) -> None:
+    row = of_log(planted.seen.steps())
+    assert (row.summary.calls, row.commits) == (SYNCS, SYNCS)
+    truth, found = truth_of(planted.seen), sums_ms(row)
     for step in ("waiting", "sending", "committing"):
-        assert least[step] / MS <= found[step] <= most[step] / MS, step
-    # What was planted: one worker takes the WRITEs one by one.
-    assert found["committing"] >= SYNCS * COMMIT_NS / MS
-    assert found["waiting"] > SYNCS * WRITE_NS / MS
-    assert found["sending"] > SYNCS * WRITE_NS / MS / 2
-    assert row.write_bytes == late_bytes  # what was taken while the syncs lasted
+        assert truth.least[step] / MS <= found[step] <= truth.most[step] / MS, step
+    # What was planted: each WRITE and each COMMIT takes its time, one after the other.
+    taken = {"WRITE": planted.write_ns, "COMMIT": planted.commit_ns}
+    for call in planted.seen.served:
+        if (least := taken.get(call["operation"])) is not None:
+            assert call["finished_ns"] - call["started_ns"] >= least
+    assert found["committing"] >= SYNCS * planted.commit_ns / MS
+    assert truth.as_planned > SYNCS / 2, (
+        "what was written before is under way, the rest is left to send"
+    )
+    assert row.write_bytes == truth.late_bytes  # what was taken while the syncs lasted
     shares = dict(zip(STEPS, row.summary.share, strict=True))
     assert all(share is not None and share > 0 for share in shares.values())
 
@@ -149,8 +185,12 @@ def _last(writes: list[dict[str, Any]], start: int) -> tuple[int, int]:
 
 
 @needs.ebpf
-def test_the_capture_s_calls_are_the_client_s(planted: Watched) -> None:
+def test_the_capture_s_calls_are_the_client_s(planted: Planted) -> None:
     """Call by call: the same transaction ids for the same file, instants within the client's."""
+    _the_same_calls(planted.seen)
+
+
+def _the_same_calls(planted: Watched) -> None:
     assert planted.capture is not None
     summary = planted.capture.summary
     assert summary["kernel_dropped_packets"] == 0
@@ -177,9 +217,13 @@ def test_the_capture_s_calls_are_the_client_s(planted: Watched) -> None:
 
 
 @needs.ebpf
-def test_the_capture_s_shares_lie_between_the_server_s_and_the_client_s(planted: Watched) -> None:
+def test_the_capture_s_shares_lie_between_the_server_s_and_the_client_s(planted: Planted) -> None:
     """The server works on a call while it is on the wire, and the wire has it while the client
     waits for it: so has each step, by the capture, at least the one and at most the other."""
+    _lie_between(planted.seen)
+
+
+def _lie_between(planted: Watched) -> None:
     by_client, by_capture = planted.steps(), planted.steps(by_capture=True)
     assert (by_client.captured, by_capture.captured) == ([], ["share"])
     assert (by_capture.unknown_file, by_capture.unanswered, by_capture.dropped) == (0, 0, 0)
@@ -220,21 +264,48 @@ def _covered(at_server: list[dict[str, Any]], sync: tuple[int, int]) -> int:
 @needs.ebpf
 def test_a_stall_is_one_slow_call_at_its_place_and_no_change_of_level(tmp_path: Path) -> None:
     """The server stands still for a time: the very fdatasync that its record shows, no other."""
-    every = [f"{at}s:{STALL_NS // MS}ms" for at in range(2, 122, 4)]
-    seen = watched(tmp_path, STALLED, {"service_time": ["WRITE=8ms"], "stall": every})
-    (series,) = (one for one in seen.found.series if one.file_class == "PostgreSQL WAL")
-    writes = [row for row in seen.served if row["operation"] == "WRITE"]
-    assert series.calls == len(writes) > 60
-    took = np.array([row["finished_ns"] - row["started_ns"] for row in writes])
-    (stalled,) = np.flatnonzero(took > STALL_NS // 2)
+
+    def watch(stall_ms: int) -> Stalled:
+        every = [f"{at}ms:{stall_ms}ms" for at in range(2000, 2000 + 150 * stall_ms, 5 * stall_ms)]
+        model = {"service_time": ["WRITE=8ms"], "stall": every}
+        stall_ns = stall_ms * MS
+        seen = watched(tmp_path / f"{stall_ms}", STALLED, model, arguments=(str(stall_ns),))
+        (series,) = (one for one in seen.found.series if one.file_class == "PostgreSQL WAL")
+        writes = [row for row in seen.served if row["operation"] == "WRITE"]
+        took = np.array([row["finished_ns"] - row["started_ns"] for row in writes])
+        return Stalled(series, took, stall_ns)
+
+    _, found = standing_out((STALL_MS, 4 * STALL_MS), watch, Stalled.stands_out)
+    series, took = found.series, found.took
+    assert series.calls == len(took) > 60
+    # In each sync lies its WRITE.
+    assert (series.latency_ns >= took).all()
+    (stalled,) = np.flatnonzero(took > found.stall_ns // 2)
     assert int(series.latency_ns.argmax()) == stalled
-    assert took[stalled] <= series.latency_ns[stalled]
-    assert sorted(series.latency_ns.tolist())[-2] < STALL_NS // 2
+    assert sorted(series.latency_ns.tolist())[-2] < found.stall_ns // 2
     assert not [at for at in series.steps.changes if abs(at - stalled) <= LEVEL_LEAST]
     _is_drawn(series, int(stalled))
     text = series_sentence(series)
     assert ("no change" in text) == (series.steps.changes == [])
     assert f"the slowest is call {stalled + 1:,}" in text
+
+
+@dataclass
+class Stalled:
+    """Syncs while the server stood still once, and what it needed for each of their WRITEs, ns."""
+
+    series: SyncSeries
+    took: NDArray[np.int64]
+    stall_ns: int
+
+    def stands_out(self) -> bool:
+        """Nothing but the stall took half as long, and no level changed beside it."""
+        (slow,), (synced,) = (
+            np.nonzero(ns > self.stall_ns // 2) for ns in (self.took, self.series.latency_ns)
+        )
+        if len(slow) != 1 or len(synced) != 1:
+            return False
+        return all(abs(at - slow[0]) > LEVEL_LEAST for at in self.series.steps.changes)
 
 
 def _is_drawn(series: SyncSeries, stalled: int) -> None:

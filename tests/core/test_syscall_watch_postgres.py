@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -19,10 +20,11 @@ from nfslab._core import SyscallWatch
 
 from tests.core.watched_program import Seen, needs_ebpf
 from tests.mount.test_postgres import BINARIES, USER, Postgres, missing
+from tests.standing_out import standing_out
 
 TRANSACTIONS = 400
 CLIENTS = 3
-PATIENCE_S = 30
+PATIENCE_S = 300
 SETTINGS = """
 autovacuum = off
 checkpoint_timeout = 1d
@@ -84,29 +86,50 @@ def test_every_sync_of_the_log_is_seen_and_timed_as_postgresql_does() -> None:
         cluster(Path(folder, "one")) as postgres,
         cluster(Path(folder, "two")) as other,
     ):
-        before, before_ns = wal_syncs(postgres)
-        assert postgres.process is not None
-        watch = SyscallWatch([postgres.process.pid], "events", lseek=True)
-        beside = other.spawn(*load(other))  # type: ignore[arg-type]
-        postgres.run(*load(postgres))  # type: ignore[arg-type]
-        beside.communicate(timeout=PATIENCE_S)
-        seen = Seen(watch)
-        watch.stop()
-        paths = {row["file_id"]: row["path"] for row in seen.files}
-        of_log = [
-            row for row in seen.syncs
-            if row["call"] == "fdatasync" and "/pg_wal/" in paths[row["file_id"]]
-        ]  # fmt: skip
-        # The log writer tells what it counted in its own time.
-        deadline = time.monotonic() + PATIENCE_S
-        while (counted := wal_syncs(postgres))[0] - before < len(of_log):
-            assert time.monotonic() < deadline, (counted, before, len(of_log))
-        syncs, time_ns = counted[0] - before, counted[1] - before_ns
-        assert syncs == len(of_log) > TRANSACTIONS / CLIENTS / 2
-        assert sum(row["latency_ns"] for row in of_log) == pytest.approx(time_ns, rel=0.05)
-        assert not [path for path in paths.values() if path.startswith(f"{folder}/two")]
-        lost = {k: n for k, n in seen.figures.items() if k.startswith(("lost", "uncounted"))}
-        assert set(lost.values()) == {0}, lost
-        relations = [path for path in paths.values() if "/base/" in path]
-        assert relations
-        assert all(path.startswith(f"{folder}/one/data/") for path in relations)
+        # Where the server waits for its processor before or behind a call, its time is longer.
+        _, times = standing_out(range(6), lambda _: one_load(postgres, other), Times.agree)
+        assert times.agree(), times
+
+
+@dataclass
+class Times:
+    """The same syncs, as they were seen and as the server timed them."""
+
+    seen_ns: int
+    servers_ns: float
+
+    def agree(self) -> bool:
+        return self.seen_ns >= 0.95 * self.servers_ns
+
+
+def one_load(postgres: Postgres, other: Postgres) -> Times:
+    """A load on the one while the other has one, too; the one is watched."""
+    before, before_ns = wal_syncs(postgres)
+    assert postgres.process is not None
+    watch = SyscallWatch([postgres.process.pid], "events", lseek=True)
+    beside = other.spawn(*load(other))  # type: ignore[arg-type]
+    postgres.run(*load(postgres))  # type: ignore[arg-type]
+    beside.communicate(timeout=PATIENCE_S)
+    seen = Seen(watch)
+    watch.stop()
+    paths = {row["file_id"]: row["path"] for row in seen.files}
+    of_log = [
+        row for row in seen.syncs
+        if row["call"] == "fdatasync" and "/pg_wal/" in paths[row["file_id"]]
+    ]  # fmt: skip
+    # The log writer tells what it counted in its own time.
+    deadline = time.monotonic() + PATIENCE_S
+    while (counted := wal_syncs(postgres))[0] - before < len(of_log):
+        assert time.monotonic() < deadline, (counted, before, len(of_log))
+    syncs, time_ns = counted[0] - before, counted[1] - before_ns
+    assert syncs == len(of_log) > TRANSACTIONS / CLIENTS / 2
+    times = Times(sum(row["latency_ns"] for row in of_log), time_ns)
+    # Each lies within what the server timed, in whole microseconds.
+    assert times.seen_ns <= times.servers_ns + 1000 * syncs
+    assert not [path for path in paths.values() if path.startswith(f"{other.data.parent}/")]
+    lost = {k: n for k, n in seen.figures.items() if k.startswith(("lost", "uncounted"))}
+    assert set(lost.values()) == {0}, lost
+    relations = [path for path in paths.values() if "/base/" in path]
+    assert relations
+    assert all(path.startswith(f"{postgres.data}/") for path in relations)
+    return times

@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from nfslab.experiment.plan import planned_runs
 from nfslab.experiment.reading import read_experiment
 
@@ -38,7 +39,7 @@ FROM_START = 3
 LONGEST_S = 2.0
 RUNS_LENGTH_S = 0.6
 """A few runs of the workload below."""
-FINISH_LIMIT_S = 240
+FINISH_LIMIT_S = 900
 
 
 def launch(path: Path, tmp_path: Path) -> subprocess.Popen[str]:
@@ -68,6 +69,7 @@ def wait_for_a_run(process: subprocess.Popen[str], tmp_path: Path) -> None:
         time.sleep(0.002)
 
 
+@pytest.mark.timeout(2 * FINISH_LIMIT_S)
 def test_ten_kills_and_exactly_the_planned_runs(
     experiment_file: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -110,7 +112,7 @@ def test_ten_kills_and_exactly_the_planned_runs(
     assert all(r.metrics["rate_per_s"].value == 100.0 * r.factors["clients"] for r in found)
     assert left_behind(tmp_path) == []
     # The last child was a few milliseconds old when it was stopped.
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while processes_of_state(tmp_path / "state") and time.monotonic() < deadline:
         time.sleep(0.01)
     assert processes_of_state(tmp_path / "state") == []

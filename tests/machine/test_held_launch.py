@@ -12,6 +12,8 @@ import pytest
 from nfslab.errors import RunFailed
 from nfslab.machine.held_launch import HeldLaunch
 
+PATIENCE_S = 120
+
 
 def test_the_program_begins_when_it_is_let_go_and_has_the_pid_that_was_told() -> None:
     with HeldLaunch() as held:
@@ -27,7 +29,7 @@ def test_the_program_begins_when_it_is_let_go_and_has_the_pid_that_was_told() ->
             f"/proc/{pid}/cmdline"
         ).read_text("utf-8")
         held.let_go()
-        said = program.communicate(timeout=20)[0].split()
+        said = program.communicate(timeout=PATIENCE_S)[0].split()
     assert int(said[0]) == pid == program.pid
     # Standard ones and the listing itself: the pipe does not leak into the program.
     assert int(said[1]) == 4
@@ -43,7 +45,7 @@ def test_arguments_reach_the_program_as_they_are() -> None:
         )  # fmt: skip
         held.await_pid()
         held.let_go()
-        assert program.communicate(timeout=20)[0].strip() == repr(awkward)
+        assert program.communicate(timeout=PATIENCE_S)[0].strip() == repr(awkward)
 
 
 def test_when_the_watcher_goes_the_program_runs() -> None:
@@ -51,7 +53,7 @@ def test_when_the_watcher_goes_the_program_runs() -> None:
     program = subprocess.Popen(held.argv(["true"]))
     held.await_pid()
     held.close()
-    assert program.wait(20) == 0
+    assert program.wait(PATIENCE_S) == 0
 
 
 def test_a_program_that_is_never_started_is_an_error() -> None:

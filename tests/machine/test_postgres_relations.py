@@ -255,7 +255,7 @@ def test_root_asks_as_the_servers_user(server: Any, monkeypatch: pytest.MonkeyPa
         connection.execute("SELECT pg_reload_conf()")
         try:
             conninfo = psycopg.conninfo.make_conninfo(server.conninfo, user=user)
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 120
             refused = RelationNames(conninfo)
             while not refused.notes:  # until the rule is in force
                 assert time.monotonic() < deadline

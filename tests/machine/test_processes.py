@@ -34,7 +34,7 @@ def child(*code: str, token: str = "") -> subprocess.Popen[bytes]:
 
 def ended(started: subprocess.Popen[bytes]) -> int:
     assert started.stdout is not None
-    code = started.wait(timeout=20)
+    code = started.wait(timeout=120)
     started.stdout.close()
     return code
 

@@ -19,7 +19,7 @@ wrapped, added = watch.wrap(argv)
 before = set(sys.modules)
 program = subprocess.Popen(wrapped, env=os.environ | added)
 watch.launched()
-program.wait(60)
+program.wait(120)
 watch._take()
 later = {name.split(".")[0] for name in set(sys.modules) - before}
 print("pyarrow" in sys.modules, sorted(later & {"numpy", "pandas", "pyarrow", "nfslab"}))

@@ -10,7 +10,7 @@ from nfslab._core import CoreError, StraceReader
 from nfslab.machine import taking_thread
 from nfslab.machine.taking_thread import TakingThread
 
-PATIENCE_S = 30
+PATIENCE_S = 120
 
 
 @pytest.fixture(autouse=True)

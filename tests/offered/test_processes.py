@@ -75,9 +75,11 @@ def test_a_process_that_is_killed_makes_the_point_invalid(
     first = report["reasons"][0]
     assert first["kind"] == "generator_process"
     assert "generator process 2 of 2 ended before its time: killed by SIGKILL" in first["text"]
-    # What the other one measured stays: half of 400 a second for half a second.
-    assert report["answered"] == load.histograms()["all"].count == pytest.approx(100, abs=50)
+    # What the other one measured stays: half of 400 a second for half a second, Poisson.
+    assert report["arrivals"] == pytest.approx(100, abs=50)
     assert [one["process"] for one in report["processes"]] == [0]
+    of_the_other = report["processes"][0]["answered"]
+    assert report["answered"] == load.histograms()["all"].count == of_the_other
     killing.assert_none_is_left()
 
 
@@ -195,4 +197,4 @@ def test_a_process_whose_parent_is_gone_ends() -> None:
             part.stdin.close()
             # An hour of load was asked for.
             part.stdout.read()
-            assert part.wait(timeout=30) in (0, 3)
+            assert part.wait(timeout=120) in (0, 3)

@@ -128,9 +128,9 @@ def test_two_mounts_share_one_load(scratch: Path) -> None:
         point = json.loads((run.context.folder / "logs" / "sfs.json").read_text())
     assert [mount["files_found"] for mount in point["mounts"]] == [100, 100], "half the set each"
     first, second = (mount["calls"] for mount in point["mounts"])
-    # An even load, evenly spread: but for what a late thread sends no more at the very end.
+    # An even load, evenly spread.
     assert first + second > 100
-    assert min(first, second) > 0.4 * (first + second)
+    assert abs(first - second) <= 2 + point["unsent"] + point["not_sent"]
     assert len({mount["options"] for mount in point["mounts"]}) == 2, "two servers"
     ports = {text for text in run.context.commands[0] if "port=" in text}
     assert len(ports) == 2, "each has its own"
