@@ -1,16 +1,17 @@
 //! What the short runs of fuzz targets on stable Rust share (`crates/*/tests/fuzz_smoke.rs`): seeds
 //! changed at random go through the very files of this folder.
 //!
-//! The targets name `libfuzzer_sys`; there that is the test's own crate, with a macro that makes a
-//! function of a target. The allocator counts: no execution may hold more than the test allows
-//! beyond what was held before it. Inputs come from a fixed seed; a failure says target, origin of
-//! the input and round.
+//! The targets name `bounded` (`lib.rs`); there that is the test's own crate, with a macro that
+//! makes a function of a target. Allocations are counted (`held.rs`): no execution may hold more than
+//! the test allows beyond what was held before it. Inputs come from a fixed seed; a failure says
+//! target, origin of the input and round.
 
-use std::alloc::{GlobalAlloc, Layout, System};
+#[path = "held.rs"]
+pub mod held;
+
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use fastrand::Rng;
 
@@ -68,30 +69,6 @@ pub struct Limits {
     pub input_bytes: usize,
     pub held_bytes: usize,
 }
-
-static HELD: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
-struct Counting;
-
-// SAFETY: every call is handed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let held = HELD.fetch_add(layout.size(), Relaxed) + layout.size();
-        MOST.fetch_max(held, Relaxed);
-        // SAFETY: as our own caller promises.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: as our own caller promises.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Numbers that break careless readers.
 const WORDS: [u32; 12] = [
@@ -172,10 +149,8 @@ fn hex(data: &[u8]) -> String {
 
 /// Whether an execution ended well, and the most bytes that it held.
 fn held_by(entry: fn(&[u8]), data: &[u8]) -> (bool, usize) {
-    let before = HELD.load(Relaxed);
-    MOST.store(before, Relaxed);
-    let ended = catch_unwind(AssertUnwindSafe(|| entry(data)));
-    (ended.is_ok(), MOST.load(Relaxed).saturating_sub(before))
+    let (most, ended) = held::most_held(|| catch_unwind(AssertUnwindSafe(|| entry(data))));
+    (ended.is_ok(), most)
 }
 
 fn run(target: &Target, limits: Limits, data: &[u8], origin: &str) {

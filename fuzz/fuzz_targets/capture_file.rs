@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 use std::io::{Cursor, ErrorKind, Read, Result as IoResult};
 
-use libfuzzer_sys::fuzz_target;
+use bounded::fuzz_target;
 use trace::block::{Block, Segment};
 use trace::packet::Anomaly;
 use trace::source::{Bounds, Reader, Totals};
@@ -16,6 +16,7 @@ const BOUNDS: Bounds = Bounds {
     frame_bytes: 2048,
     fragment_bytes: 1 << 14,
     window_bytes: 0,
+    zstd_window_bytes: 8 << 20,
 };
 /// Packets that a capture can hold at most in so many bytes.
 const RECORD_BYTES: u64 = 16;

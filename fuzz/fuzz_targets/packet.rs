@@ -2,7 +2,7 @@
 //! Arbitrary frames of every link layer, several in a row, fragments among them: nothing panics,
 //! every frame is a segment, waits, or is counted; the quick look at Ethernet, IPv4 and TCP says
 //! what the layers say; fragments stay within their bound and no byte of them is kept at the end.
-use libfuzzer_sys::fuzz_target;
+use bounded::fuzz_target;
 use trace::block::{Block, Segment};
 use trace::packet::{Anomalies, Anomaly, Frame, Link, Packets};
 

@@ -1,6 +1,6 @@
 #![no_main]
 //! A stream in two different splits gives the same records, and buffers no more than came.
-use libfuzzer_sys::fuzz_target;
+use bounded::fuzz_target;
 use wire::record::RecordDecoder;
 
 const LIMIT_BYTES: u32 = 1 << 16;

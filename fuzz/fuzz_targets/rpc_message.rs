@@ -1,6 +1,6 @@
 #![no_main]
 //! RPC headers, recognition, protection, and the body of whatever program the header names.
-use libfuzzer_sys::fuzz_target;
+use bounded::fuzz_target;
 use wire::rpc::recognise::find_record;
 use wire::rpc::{Call, Payload, Reply, looks_like_call, looks_like_reply, looks_like_tls_record};
 use wire::{summarise_call, summarise_reply};

@@ -7,7 +7,7 @@ use std::io::Cursor;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
-use libfuzzer_sys::fuzz_target;
+use bounded::fuzz_target;
 use trace::analysis::{Findings, Options, Pass};
 use trace::block::{ACK, Block, Endpoint, FIN, Host, NO_SCALE, SYN, Segment, Transport};
 use trace::lens::LENSES;
@@ -19,6 +19,7 @@ const BOUNDS: Bounds = Bounds {
     frame_bytes: 8 << 10,
     fragment_bytes: 1 << 16,
     window_bytes: 0,
+    zstd_window_bytes: 8 << 20,
 };
 /// One input of so many, told by a sum of its bytes, is taken to the end: tables, JSON and columns.
 /// (Not by its length: most have the greatest one.)

@@ -1,7 +1,7 @@
 #![no_main]
 //! Arbitrary sequences of segments, of several connections in both directions, never panic, keep
 //! no more than their bounds, and give messages whose parts add up.
-use libfuzzer_sys::fuzz_target;
+use bounded::fuzz_target;
 use trace::block::{Endpoint, Host, Segment, Transport};
 use trace::event::TransportEvent;
 use trace::limits::{MAX_FLIGHT_TOTAL, MAX_HELD_BYTES_TOTAL, MAX_PARTIAL_BYTES_TOTAL};

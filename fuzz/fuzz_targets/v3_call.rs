@@ -1,7 +1,7 @@
 #![no_main]
 //! NFSv2/v3, MOUNT, portmap, NLM, NSM and NFSACL arguments. Data: program, version and procedure
 //! (one byte each), completeness, body.
-use libfuzzer_sys::fuzz_target;
+use bounded::fuzz_target;
 use wire::nfs3::*;
 use wire::{Decode, Encode, End, mount, portmap, programs, summarise_call};
 

@@ -1,6 +1,6 @@
 #![no_main]
 //! NFSv2/v3, MOUNT, portmap, NLM, NSM and NFSACL results. Data as in `v3_call`.
-use libfuzzer_sys::fuzz_target;
+use bounded::fuzz_target;
 use wire::nfs3::*;
 use wire::{Decode, Encode, End, mount, portmap, programs, summarise_reply};
 

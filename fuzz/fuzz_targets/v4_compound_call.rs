@@ -1,6 +1,6 @@
 #![no_main]
 //! COMPOUND and CB_COMPOUND arguments: whole, cut, with a hole. Data: flags, cut, body.
-use libfuzzer_sys::fuzz_target;
+use bounded::fuzz_target;
 use wire::summary::CallOperation;
 use wire::{Body, End, Ignore, Visitor, programs, summarise_call, summarise_call_with};
 

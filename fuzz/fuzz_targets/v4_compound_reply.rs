@@ -1,6 +1,6 @@
 #![no_main]
 //! COMPOUND and CB_COMPOUND results: whole, cut, with a hole. Data: flags, cut, body.
-use libfuzzer_sys::fuzz_target;
+use bounded::fuzz_target;
 use wire::summary::ReplyOperation;
 use wire::{Body, End, Ignore, Visitor, programs, summarise_reply, summarise_reply_with};
 

@@ -7,9 +7,9 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
+use bounded::fuzz_target;
 use client::nfs3::*;
 use client::{Engine, MountOptions, Reply};
-use libfuzzer_sys::fuzz_target;
 use measure::ManualClock;
 use wire::nfs3::{GETATTR3args, nfs_fh3};
 

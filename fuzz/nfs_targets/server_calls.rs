@@ -6,7 +6,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use libfuzzer_sys::fuzz_target;
+use bounded::fuzz_target;
 use server::protocol::{Export, ExportOptions, Received, Service, receive, refuse};
 use server::store::memory::MemoryStore;
 use server::store::{Payload, Store};

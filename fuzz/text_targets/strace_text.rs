@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use libfuzzer_sys::fuzz_target;
+use bounded::fuzz_target;
 use syscalls::record::NO_FILE;
 use syscalls::strace::StraceReader;
 use syscalls::tally::{Level, Options, Taken};
@@ -29,9 +29,18 @@ fn read(pieces: &[&[u8]]) -> (Result<(), String>, StraceReader, Taken) {
 
 fn check(reader: &StraceReader, taken: &Taken) {
     let counts = reader.tally().counts();
-    let of_reads = counts.iter().filter(|row| row.call.reads() || row.call.writes());
-    assert_eq!(of_reads.map(|row| row.calls).sum::<u64>(), taken.events.len() as u64);
-    let syncs: u64 = counts.iter().filter(|row| row.call.syncs()).map(|row| row.calls).sum();
+    let of_reads = counts
+        .iter()
+        .filter(|row| row.call.reads() || row.call.writes());
+    assert_eq!(
+        of_reads.map(|row| row.calls).sum::<u64>(),
+        taken.events.len() as u64
+    );
+    let syncs: u64 = counts
+        .iter()
+        .filter(|row| row.call.syncs())
+        .map(|row| row.calls)
+        .sum();
     assert!(syncs <= taken.syncs.len() as u64);
     for row in counts {
         assert!(row.errors <= row.calls);

@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-extern crate self as libfuzzer_sys;
+extern crate self as bounded;
 
 #[macro_use]
 #[allow(dead_code)]

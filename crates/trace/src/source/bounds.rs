@@ -1,6 +1,8 @@
 //! Sizes of blocks, frames and windows.
 
-use crate::limits::{BLOCK_BYTES, MAX_FRAGMENT_BYTES, MAX_FRAME_BYTES, WINDOW_BYTES};
+use crate::limits::{
+    BLOCK_BYTES, MAX_FRAGMENT_BYTES, MAX_FRAME_BYTES, MAX_ZSTD_WINDOW_BYTES, WINDOW_BYTES,
+};
 
 /// Room of a block beyond the longest packet: headers, options, what a full block leaves.
 const MARGIN_BYTES: usize = 16 << 10;
@@ -17,6 +19,8 @@ pub struct Bounds {
     /// Bytes of a plain file that are mapped at once, raised to what a block needs; 0: files are
     /// read.
     pub window_bytes: usize,
+    /// Largest window of a zstd frame, bytes: a frame that states a larger one cannot be read.
+    pub zstd_window_bytes: usize,
 }
 
 impl Bounds {
@@ -33,6 +37,7 @@ impl Default for Bounds {
             frame_bytes: MAX_FRAME_BYTES,
             fragment_bytes: MAX_FRAGMENT_BYTES,
             window_bytes: WINDOW_BYTES,
+            zstd_window_bytes: MAX_ZSTD_WINDOW_BYTES,
         }
     }
 }

@@ -1,8 +1,9 @@
 //! gzip and zstd, taken off while reading; also one inside the other.
 //!
 //! Both may hold several members or frames one after another (`cat a.gz b.gz`, pigz, pzstd).
-//! Memory: gzip 32 KiB of window; zstd the window that the frame states, at most 128 MiB (its own
-//! bound; levels up to 19 use 8 MiB), which the decoder checks before it allocates.
+//! Memory: gzip 32 KiB of window; zstd the window that the frame states (levels up to 19 use 8 MiB), at
+//! most [`MAX_ZSTD_WINDOW_BYTES`], and in a frame within a frame [`MAX_INNER_ZSTD_WINDOW_BYTES`]. The
+//! decoder checks it before it allocates: six bytes are enough to ask for it.
 //!
 //! A stream that has nothing yet says `WouldBlock`, which passes through both decoders without
 //! loss; cut data gives `UnexpectedEof`; damaged data any other error.
@@ -12,26 +13,34 @@ use std::io::{self, BufRead, BufReader, Read};
 use flate2::bufread::GzDecoder;
 
 use super::magic::{MAGIC_BYTES, Magic, magic};
+use crate::limits::MAX_INNER_ZSTD_WINDOW_BYTES;
+#[cfg(doc)]
+use crate::limits::MAX_ZSTD_WINDOW_BYTES;
 
 /// Compressed bytes read at once.
 const COMPRESSED_BYTES: usize = 128 << 10;
 /// Compressions within compressions that are taken off.
 pub(super) const MAX_NESTING: usize = 3;
-/// Base-2 logarithm of the largest zstd window: what the zstd library allows unless told
-/// otherwise.
-const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 
 /// A layer that may be wrapped.
 pub(super) type Bytes = Box<dyn Read + Send>;
 
-/// Takes off one layer of compression.
-pub(super) fn decompress(kind: Magic, stored: Bytes) -> io::Result<Bytes> {
+/// Largest window of a zstd frame where so many zstd layers lie around it.
+pub(super) fn zstd_window_bytes(outermost_bytes: usize, around: usize) -> usize {
+    match around {
+        0 => outermost_bytes,
+        _ => outermost_bytes.min(MAX_INNER_ZSTD_WINDOW_BYTES),
+    }
+}
+
+/// Takes off one layer of compression; a zstd frame may state a window of so many bytes.
+pub(super) fn decompress(kind: Magic, stored: Bytes, window_bytes: usize) -> io::Result<Bytes> {
     let stored = BufReader::with_capacity(COMPRESSED_BYTES, stored);
     if kind == Magic::Gzip {
         return Ok(Box::new(Gunzip(State::Between(stored))));
     }
     let mut decoder = zstd::stream::read::Decoder::with_buffer(stored)?;
-    decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
+    decoder.window_log_max(window_bytes.max(1).ilog2())?;
     Ok(Box::new(decoder))
 }
 

@@ -52,7 +52,7 @@ fn first_ns(path: &Path, bounds: Bounds, block: &mut Block) -> Result<Option<i64
         window_bytes: 0,
         ..bounds
     };
-    let started = start(path.display().to_string(), raw, bounds.frame_bytes, &shared)?;
+    let started = start(path.display().to_string(), raw, bounds, &shared)?;
     let mut reader = Reader::of_started(started, bounds, shared);
     reader.read(block)?;
     Ok(block.times_ns.map(|(first_ns, _)| first_ns))

@@ -146,7 +146,7 @@ impl Reader {
         let shared = Arc::new(Shared::default());
         shared.set_total(None);
         let bytes: Bytes = Box::new(bytes);
-        let started = start_bytes(name.to_owned(), bytes, bounds.frame_bytes, &shared)?;
+        let started = start_bytes(name.to_owned(), bytes, bounds, &shared)?;
         Ok(Self::of_started(started, bounds, shared))
     }
 
@@ -260,7 +260,7 @@ impl Reader {
         let name = input.name();
         let is_file = matches!(input, Input::File(_));
         let raw = Raw::of_input(input, &self.shared)?;
-        let started = start(name, raw, self.bounds.frame_bytes, &self.shared)?;
+        let started = start(name, raw, self.bounds, &self.shared)?;
         let can_be_mapped = is_file && started.plain;
         self.begin(started);
         if let Some(current) = self.current.as_mut().filter(|_| can_be_mapped) {

@@ -3,7 +3,8 @@
 use std::io::{self, Read};
 use std::sync::Arc;
 
-use super::compression::{Bytes, MAX_NESTING, decompress};
+use super::bounds::Bounds;
+use super::compression::{Bytes, MAX_NESTING, decompress, zstd_window_bytes};
 use super::magic::{DESCRIBE_BYTES, MAGIC_BYTES, Magic, describe, magic};
 use super::pcap::{FILE_HEADER_BYTES, Pcap};
 use super::pcapng::{PcapNg, SECTION_HEADER_BYTES};
@@ -12,6 +13,9 @@ use super::raw::{Raw, Watch};
 use super::sink::Sink;
 use crate::error::TraceError;
 use crate::packet::link::link_type_name;
+
+/// Name of a layer.
+const ZSTD: &str = "zstd";
 
 /// Why a format refuses bytes.
 #[derive(Debug)]
@@ -103,11 +107,11 @@ pub(super) struct Started {
 pub(super) fn start(
     name: String,
     raw: Raw,
-    frame_bytes: u32,
+    bounds: Bounds,
     shared: &Arc<Shared>,
 ) -> Result<Started, TraceError> {
     let (live, watch) = (raw.is_live(), raw.watch());
-    let started = start_bytes(name, Box::new(raw), frame_bytes, shared)?;
+    let started = start_bytes(name, Box::new(raw), bounds, shared)?;
     Ok(Started {
         live,
         watch,
@@ -119,7 +123,7 @@ pub(super) fn start(
 pub(super) fn start_bytes(
     name: String,
     bytes: Bytes,
-    frame_bytes: u32,
+    bounds: Bounds,
     shared: &Arc<Shared>,
 ) -> Result<Started, TraceError> {
     let mut opening = Opening {
@@ -128,6 +132,7 @@ pub(super) fn start_bytes(
         begin: Vec::new(),
         layers: Vec::new(),
         ended: false,
+        zstd_window_bytes: bounds.zstd_window_bytes,
         shared,
     };
     opening.have(MAGIC_BYTES)?;
@@ -143,12 +148,12 @@ pub(super) fn start_bytes(
     let format = match magic(&opening.begin) {
         Magic::Pcap => {
             opening.have_header(FILE_HEADER_BYTES, "pcap")?;
-            let pcap = Pcap::new(&opening.begin, frame_bytes);
+            let pcap = Pcap::new(&opening.begin, bounds.frame_bytes);
             Format::Pcap(pcap.map_err(|it| refused(it, &opening.name))?)
         }
         Magic::PcapNg => {
             opening.have_header(SECTION_HEADER_BYTES, "pcapng")?;
-            let pcapng = PcapNg::new(&opening.begin, frame_bytes);
+            let pcapng = PcapNg::new(&opening.begin, bounds.frame_bytes);
             Format::PcapNg(Box::new(pcapng.map_err(|it| refused(it, &opening.name))?))
         }
         _ => return Err(opening.not_a_capture()),
@@ -171,6 +176,8 @@ struct Opening<'a> {
     /// Compressions that were taken off.
     layers: Vec<&'static str>,
     ended: bool,
+    /// Largest one of the outermost zstd layer.
+    zstd_window_bytes: usize,
     shared: &'a Arc<Shared>,
 }
 
@@ -224,13 +231,15 @@ impl Opening<'_> {
     }
 
     fn take_off(mut self, kind: Magic) -> Result<Self, TraceError> {
+        let around = self.layers.iter().filter(|layer| **layer == ZSTD).count();
+        let window_bytes = zstd_window_bytes(self.zstd_window_bytes, around);
         self.layers.push(match kind {
             Magic::Gzip => "gzip",
-            _ => "zstd",
+            _ => ZSTD,
         });
         let begin = std::mem::take(&mut self.begin);
         let stored = Box::new(io::Cursor::new(begin).chain(self.bytes));
-        match decompress(kind, stored) {
+        match decompress(kind, stored, window_bytes) {
             Ok(bytes) => Ok(Opening {
                 bytes,
                 ended: false,

@@ -81,6 +81,7 @@ fn grows(window_bytes: usize, first_bytes: usize) {
         frame_bytes: 2048,
         fragment_bytes: 0,
         window_bytes,
+        ..Bounds::default()
     };
     let inputs = vec![Input::File(path.clone())];
     let mut reader = Reader::open_within(inputs, bounds).expect("a capture");

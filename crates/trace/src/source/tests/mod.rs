@@ -55,6 +55,7 @@ pub(super) fn small() -> Bounds {
         frame_bytes: 4096,
         fragment_bytes: 1 << 20,
         window_bytes: 0,
+        ..Bounds::default()
     }
 }
 

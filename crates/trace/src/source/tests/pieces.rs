@@ -5,7 +5,9 @@ use std::io::{self, Write};
 use proptest::prelude::*;
 
 use super::made::{enhanced, interface, pcap_header, pcap_packet, section, udp_frame};
-use super::{Bounds, Found, Pieces, drain, odd, read_bytes};
+use super::{Bounds, Found, Pieces, drain, odd, read_bytes, small};
+use crate::block::Block;
+use crate::error::TraceError;
 use crate::source::Reader;
 
 /// Payloads of packets, from empty to the longest that Ethernet carries.
@@ -53,6 +55,7 @@ fn in_pieces(bytes: &[u8], lengths: &[usize], block_bytes: usize) -> Vec<Found> 
         frame_bytes: 2048,
         fragment_bytes: 1 << 16,
         window_bytes: 0,
+        ..Bounds::default()
     };
     let mut reader = Reader::of_bytes("pieces", pieces, bounds).expect("a capture");
     drain(&mut reader).expect("readable").0
@@ -124,6 +127,45 @@ fn what_follows_compressed_data() {
         (found.len(), odd(&totals)),
         (4, vec![("trailing_bytes", 1)])
     );
+}
+
+/// A frame that states a window of two to this power.
+fn with_window(bytes: &[u8], log: u32) -> Vec<u8> {
+    let mut encoder = ::zstd::Encoder::new(Vec::new(), 1).expect("memory");
+    encoder.window_log(log).expect("a size that zstd has");
+    encoder.write_all(bytes).expect("memory");
+    encoder.finish().expect("memory")
+}
+
+#[test]
+fn windows_of_zstd_frames_are_bounded_and_those_of_frames_in_frames_do_not_add_up() {
+    let plain = pcap(&vec![vec![1, 2, 3]; 4]);
+    let frames = |stored: Vec<u8>, zstd_window_bytes: usize| {
+        let bounds = Bounds {
+            zstd_window_bytes,
+            ..small()
+        };
+        let mut reader = Reader::of_bytes("test", io::Cursor::new(stored), bounds)?;
+        reader.read(&mut Block::default())?;
+        Ok::<u64, TraceError>(reader.totals().frames)
+    };
+    let usual = Bounds::default().zstd_window_bytes;
+    let words = "Frame requires too much memory";
+    let refused = |found: Result<u64, TraceError>| {
+        found.is_err_and(|error| error.to_string().contains(words))
+    };
+    // `zstd --long`, and `zstd --long=31`.
+    assert_eq!(frames(with_window(&plain, 27), usual).expect("read"), 4);
+    assert!(refused(frames(with_window(&plain, 28), usual)));
+    assert_eq!(frames(with_window(&plain, 20), 1 << 20).expect("read"), 4);
+    assert!(refused(frames(with_window(&plain, 21), 1 << 20)));
+    for outer in [gzip, zstd] {
+        let inner = with_window(&plain, 23);
+        assert_eq!(frames(outer(&inner), usual).expect("read"), 4);
+    }
+    let inner = with_window(&plain, 24);
+    assert_eq!(frames(gzip(&inner), usual).expect("read"), 4);
+    assert!(refused(frames(zstd(&inner), usual)));
 }
 
 #[test]
