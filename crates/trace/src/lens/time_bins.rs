@@ -6,24 +6,34 @@
 //! merging adds, and no event is moved to another bin.
 //!
 //! Times may step back, even before the first bin: bins are then added in front.
+//!
+//! A bin that nobody looked at takes four bytes, so that a pause costs next to nothing.
 
 /// Most bins kept: two for each pixel of a wide screen.
 pub const MAX_BINS: usize = 4096;
 
+/// The place of a bin that was never looked at.
+const NOWHERE: u32 = u32::MAX;
+
 /// What a bin holds.
 pub trait Merge: Clone + Default {
-    /// Takes in the bin that follows in time.
+    /// Takes in the bin that follows in time; a fresh one changes nothing.
     fn merge(&mut self, later: &Self);
 }
 
 /// Bins from the first time seen to the last.
 #[derive(Clone, Debug)]
 pub struct TimeBins<T> {
-    bins: Vec<T>,
+    /// Where each bin is held.
+    places: Vec<u32>,
+    held: Vec<T>,
+    /// What every other bin is.
+    fresh: T,
     origin_ns: i64,
     width_ns: i64,
-    // The bin of the last look: most events fall into it, and a division is saved.
+    // The bin of the last look, and its place: most events fall into it, and a division is saved.
     last: usize,
+    last_place: usize,
     last_from_ns: i64,
     doublings: u32,
 }
@@ -32,10 +42,13 @@ impl<T: Merge> TimeBins<T> {
     /// Empty; `width_ns` (at least 1) is the width to begin with.
     pub fn new(width_ns: i64) -> Self {
         TimeBins {
-            bins: Vec::new(),
+            places: Vec::new(),
+            held: Vec::new(),
+            fresh: T::default(),
             origin_ns: 0,
             width_ns: width_ns.max(1),
             last: 0,
+            last_place: 0,
             last_from_ns: i64::MAX,
             doublings: 0,
         }
@@ -45,39 +58,51 @@ impl<T: Merge> TimeBins<T> {
     #[inline(always)]
     pub fn at(&mut self, time_ns: i64) -> &mut T {
         let into = time_ns.wrapping_sub(self.last_from_ns);
-        if !(0..self.width_ns).contains(&into) || self.last >= self.bins.len() {
+        if !(0..self.width_ns).contains(&into) || self.last_place >= self.held.len() {
             self.look(time_ns);
         }
-        &mut self.bins[self.last]
+        &mut self.held[self.last_place]
     }
 
     #[cold]
     #[inline(never)]
     fn look(&mut self, time_ns: i64) {
-        if self.bins.is_empty() {
+        if self.places.is_empty() {
             self.origin_ns = time_ns;
-            self.bins.push(T::default());
+            self.places.push(NOWHERE);
         }
         let mut index = self.index(time_ns);
-        while index >= MAX_BINS as i128 || index < self.bins.len() as i128 - MAX_BINS as i128 {
+        while index >= MAX_BINS as i128 || index < self.places.len() as i128 - MAX_BINS as i128 {
             self.double();
             index = self.index(time_ns);
         }
         if index < 0 {
             let missing = index.unsigned_abs() as usize;
-            self.bins
-                .splice(0..0, std::iter::repeat_n(T::default(), missing));
+            self.places
+                .splice(0..0, std::iter::repeat_n(NOWHERE, missing));
             self.origin_ns = self
                 .origin_ns
                 .saturating_sub(self.width_ns.saturating_mul(missing as i64));
             index = 0;
         }
         let index = index as usize;
-        if index >= self.bins.len() {
-            self.bins.resize(index + 1, T::default());
+        if index >= self.places.len() {
+            self.places.resize(index + 1, NOWHERE);
         }
         self.last = index;
+        self.last_place = self.place(index);
         self.last_from_ns = self.from_ns(index);
+    }
+
+    /// Where the bin is held, from now on.
+    #[inline(always)]
+    fn place(&mut self, index: usize) -> usize {
+        let place = &mut self.places[index];
+        if *place == NOWHERE {
+            *place = self.held.len() as u32;
+            self.held.push(T::default());
+        }
+        *place as usize
     }
 
     fn index(&self, time_ns: i64) -> i128 {
@@ -85,14 +110,23 @@ impl<T: Merge> TimeBins<T> {
     }
 
     fn double(&mut self) {
-        for pair in 0..self.bins.len().div_ceil(2) {
-            let mut merged = self.bins[2 * pair].clone();
-            if let Some(later) = self.bins.get(2 * pair + 1) {
-                merged.merge(later);
+        // In the order of time again.
+        let mut held: Vec<T> = Vec::with_capacity(self.held.len());
+        let mut places = Vec::with_capacity(MAX_BINS);
+        for pair in self.places.chunks(2) {
+            let mut both = pair.iter().filter(|place| **place != NOWHERE);
+            let Some(first) = both.next() else {
+                places.push(NOWHERE);
+                continue;
+            };
+            let mut merged = std::mem::take(&mut self.held[*first as usize]);
+            if let Some(later) = both.next() {
+                merged.merge(&self.held[*later as usize]);
             }
-            self.bins[pair] = merged;
+            places.push(held.len() as u32);
+            held.push(merged);
         }
-        self.bins.truncate(self.bins.len().div_ceil(2));
+        (self.places, self.held) = (places, held);
         self.width_ns = self.width_ns.saturating_mul(2);
         self.doublings += 1;
     }
@@ -107,9 +141,9 @@ impl<T: Merge> TimeBins<T> {
         let into = from_ns.wrapping_sub(self.last_from_ns);
         if (0..self.width_ns).contains(&into)
             && to_ns.wrapping_sub(self.last_from_ns) <= self.width_ns
-            && self.last < self.bins.len()
+            && self.last_place < self.held.len()
         {
-            visit(&mut self.bins[self.last], to_ns - from_ns);
+            visit(&mut self.held[self.last_place], to_ns - from_ns);
             return;
         }
         self.span_of_many(from_ns, to_ns, visit);
@@ -124,7 +158,8 @@ impl<T: Merge> TimeBins<T> {
         for index in first..=self.last {
             let begin = self.from_ns(index).max(from_ns);
             let end = self.from_ns(index).saturating_add(self.width_ns).min(to_ns);
-            visit(&mut self.bins[index], end - begin);
+            let place = self.place(index);
+            visit(&mut self.held[place], end - begin);
         }
     }
 
@@ -149,9 +184,26 @@ impl<T: Merge> TimeBins<T> {
         self.doublings
     }
 
+    /// How many bins there are.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether no time was seen.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// A bin by its number in the order of time; a fresh one beyond the last.
+    #[inline(always)]
+    pub fn bin(&self, index: usize) -> &T {
+        let place = self.places.get(index).copied().unwrap_or(NOWHERE);
+        self.held.get(place as usize).unwrap_or(&self.fresh)
+    }
+
     /// All bins in the order of time.
-    pub fn bins(&self) -> &[T] {
-        &self.bins
+    pub fn bins(&self) -> impl ExactSizeIterator<Item = &T> {
+        (0..self.places.len()).map(|index| self.bin(index))
     }
 }
 
@@ -173,7 +225,7 @@ mod tests {
         for time in [100, 109, 110, 135, 100] {
             bins.at(time).0 += 1;
         }
-        let counts: Vec<i64> = bins.bins().iter().map(|bin| bin.0).collect();
+        let counts: Vec<i64> = bins.bins().map(|bin| bin.0).collect();
         assert_eq!((bins.origin_ns(), counts), (100, vec![3, 1, 0, 1]));
     }
 
@@ -184,12 +236,12 @@ mod tests {
             bins.at(1_000_000_000_000 + millisecond * 1_000_000).0 += 1;
         }
         bins.at(999_000_000_000).0 += 1;
-        assert!((MAX_BINS / 4..=MAX_BINS).contains(&bins.bins().len()));
-        assert_eq!(bins.bins().iter().map(|bin| bin.0).sum::<i64>(), 3_600_001);
+        assert!((MAX_BINS / 4..=MAX_BINS).contains(&bins.len()));
+        assert_eq!(bins.bins().map(|bin| bin.0).sum::<i64>(), 3_600_001);
         assert!(bins.origin_ns() <= 999_000_000_000);
         // Every full bin holds one event a millisecond.
         let each = bins.width_ns() / 1_000_000;
-        assert_eq!(bins.bins()[bins.bins().len() / 2].0, each);
+        assert_eq!(bins.bin(bins.len() / 2).0, each);
     }
 
     #[test]
@@ -198,8 +250,8 @@ mod tests {
         for time in [0, i64::MAX, i64::MIN, 5, i64::MIN + 1, i64::MAX - 1] {
             bins.at(time).0 += 1;
         }
-        assert!(bins.bins().len() <= MAX_BINS);
-        assert_eq!(bins.bins().iter().map(|bin| bin.0).sum::<i64>(), 6);
+        assert!(bins.len() <= MAX_BINS);
+        assert_eq!(bins.bins().map(|bin| bin.0).sum::<i64>(), 6);
     }
 
     #[test]
@@ -211,6 +263,31 @@ mod tests {
         bins.span(30, 32, |bin, overlap| bin.0 += overlap);
         bins.span(5, 5, |_, _| parts.push(-1));
         assert_eq!(parts, [3, 10, 10, 2]);
-        assert_eq!(bins.bins()[3].0, 2);
+        assert_eq!(bins.bin(3).0, 2);
+    }
+
+    #[test]
+    fn what_is_held_is_what_a_plain_list_would_hold() {
+        let mut random = fastrand::Rng::with_seed(5);
+        for _ in 0..20 {
+            let mut bins = TimeBins::<Sum>::new(1);
+            let mut events = Vec::new();
+            let mut time = 0;
+            for _ in 0..200 {
+                let most = 1 << random.u32(6..14);
+                time += random.i64(-50..most);
+                let value = random.i64(1..100);
+                bins.at(time).0 += value;
+                events.push((time, value));
+            }
+            assert!(bins.held.len() <= events.len(), "pauses take no bins");
+            let mut expected = vec![0; bins.len()];
+            for (time, value) in events {
+                let index = (time - bins.origin_ns()).div_euclid(bins.width_ns());
+                expected[index as usize] += value;
+            }
+            let found: Vec<i64> = bins.bins().map(|bin| bin.0).collect();
+            assert_eq!(found, expected);
+        }
     }
 }

@@ -139,18 +139,24 @@ impl<'a> Columns<'a> {
         });
     }
 
+    /// Eight bytes of each bin.
+    fn bytes(&self, of: impl Fn(&Bin) -> [u8; 8]) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(8 * self.bins.len());
+        for bin in self.bins.bins() {
+            bytes.extend_from_slice(&of(bin));
+        }
+        bytes
+    }
+
     fn count(&mut self, name: &str, unit: &str, of: impl Fn(&Bin) -> u64) {
-        let bytes = self.bins.bins().iter();
-        let bytes = bytes
-            .flat_map(|bin| i64::try_from(of(bin)).unwrap_or(i64::MAX).to_le_bytes())
-            .collect();
+        let bytes = self.bytes(|bin| i64::try_from(of(bin)).unwrap_or(i64::MAX).to_le_bytes());
         self.describe(name, "<i8", unit, bytes);
     }
 
     /// Time-weighted mean of each bin; NaN where the sweep had no time.
     fn mean(&mut self, name: &str, unit: &str, of: impl Fn(&Bin) -> i128) {
         let mut bytes = Vec::new();
-        for (index, bin) in self.bins.bins().iter().enumerate() {
+        for (index, bin) in self.bins.bins().enumerate() {
             let from = self.bins.from_ns(index);
             let to = from.saturating_add(self.bins.width_ns()).min(self.end_ns);
             let span = if to > from {
@@ -166,10 +172,7 @@ impl<'a> Columns<'a> {
 
     /// A value that may be absent: NaN.
     fn value(&mut self, name: &str, unit: &str, of: impl Fn(&Bin) -> Option<f64>) {
-        let bytes = self.bins.bins().iter();
-        let bytes = bytes
-            .flat_map(|bin| of(bin).unwrap_or(f64::NAN).to_le_bytes())
-            .collect();
+        let bytes = self.bytes(|bin| of(bin).unwrap_or(f64::NAN).to_le_bytes());
         self.describe(name, "<f8", unit, bytes);
     }
 

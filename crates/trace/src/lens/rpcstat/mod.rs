@@ -266,11 +266,11 @@ impl RpcStat {
             .map(|(name, count)| ((*name).to_owned(), json!(count)))
             .collect();
         let span_ns = (extent.last_ns - extent.first_ns).max(1);
-        let sum = |of: fn(&Bin) -> u64| self.bins.bins().iter().map(of).sum::<u64>();
+        let sum = |of: fn(&Bin) -> u64| self.bins.bins().map(of).sum::<u64>();
         json!({
             "origin_ns": self.bins.origin_ns(),
             "bin_ns": self.bins.width_ns(),
-            "bins": self.bins.bins().len(),
+            "bins": self.bins.len(),
             "columns": columns,
             "totals": {
                 "calls": totals.calls,
@@ -317,19 +317,11 @@ impl RpcStat {
         let mut sides = Vec::new();
         for (side, from) in ["client", "server"].into_iter().enumerate() {
             let sum = |of: fn(&bin::Direction) -> u64| {
-                self.bins
-                    .bins()
-                    .iter()
-                    .map(|bin| of(&bin.tcp[side]))
-                    .sum::<u64>()
+                self.bins.bins().map(|bin| of(&bin.tcp[side])).sum::<u64>()
             };
-            let windows = self.bins.bins().iter();
+            let windows = self.bins.bins();
             let windows = windows.filter_map(|bin| bin.tcp[side].window_min).min();
-            let in_flight = self
-                .bins
-                .bins()
-                .iter()
-                .map(|bin| bin.tcp[side].in_flight_max);
+            let in_flight = self.bins.bins().map(|bin| bin.tcp[side].in_flight_max);
             sides.push((
                 from.to_owned(),
                 json!({

@@ -58,19 +58,20 @@ impl Stretches {
     /// The stretch whose calls waited longest in sum: where it lies, its calls and their mean
     /// latency beside that of all.
     pub fn slowest(&self) -> Option<(i64, i64, Value)> {
-        let bins = self.0.bins();
+        let bins = &self.0;
         let length = (bins.len() / STRETCH_PART).max(STRETCH_MIN_BINS);
         if bins.len() < 2 * length {
             return None;
         }
         let mut sum = Stretch::default();
         let mut best: Option<(usize, Stretch)> = None;
-        for (index, bin) in bins.iter().enumerate() {
+        for (index, bin) in bins.bins().enumerate() {
             sum.merge(bin);
             if let Some(left) = index.checked_sub(length) {
-                sum.calls -= bins[left].calls;
-                sum.completed -= bins[left].completed;
-                sum.latency_ns -= bins[left].latency_ns;
+                let left = bins.bin(left);
+                sum.calls -= left.calls;
+                sum.completed -= left.completed;
+                sum.latency_ns -= left.latency_ns;
             }
             let larger = best
                 .as_ref()
@@ -82,7 +83,7 @@ impl Stretches {
         let (first, stretch) = best.filter(|(_, stretch)| stretch.calls > 0)?;
         let (from, to) = (self.0.from_ns(first), self.0.from_ns(first + length));
         let mut all = Stretch::default();
-        bins.iter().for_each(|bin| all.merge(bin));
+        bins.bins().for_each(|bin| all.merge(bin));
         let mean = |part: &Stretch| (part.latency_ns / i128::from(part.calls.max(1))) as i64;
         Some((
             from,
@@ -103,8 +104,8 @@ impl Stretches {
     /// until chance alone does not empty them.
     pub fn phases(&self) -> Cycles {
         let mut cycles = Cycles::default();
-        let bins = self.0.bins();
-        let all: u64 = bins.iter().map(|bin| bin.completed).sum();
+        let bins = &self.0;
+        let all: u64 = bins.bins().map(|bin| bin.completed).sum();
         let mean = all as f64 / bins.len().max(1) as f64;
         let group = (MIN_MEAN / mean.max(1e-9)).ceil().max(1.0);
         if group * MIN_BINS as f64 > bins.len() as f64 {
@@ -113,8 +114,9 @@ impl Stretches {
         let group = group as usize;
         let limit = (mean * group as f64 * SLOW_PART) as u64;
         let mut begin: Option<usize> = None;
-        for (index, part) in bins.chunks_exact(group).enumerate() {
-            let slow = part.iter().map(|bin| bin.completed).sum::<u64>() <= limit;
+        for index in 0..bins.len() / group {
+            let part = (index * group..).take(group).map(|place| bins.bin(place));
+            let slow = part.map(|bin| bin.completed).sum::<u64>() <= limit;
             match (slow, begin) {
                 (true, None) => begin = Some(index),
                 (false, Some(first)) => {
