@@ -10,6 +10,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 
 /// Bytes in use by all threads. It may wrap around below what was in use before the first count.
 static HELD: AtomicUsize = AtomicUsize::new(0);
@@ -33,9 +34,13 @@ fn shrink(bytes: usize) {
     HELD.fetch_sub(bytes, Relaxed);
 }
 
+/// One execution at a time: there is one count.
+static ALONE: Mutex<()> = Mutex::new(());
+
 /// Calls `run`; gives the most bytes that were in use at any time beyond those before, and what
-/// `run` gave. One at a time.
+/// `run` gave. What other threads allocate meanwhile is counted, too; another call waits.
 pub fn most_held<R>(run: impl FnOnce() -> R) -> (usize, R) {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     BASE.store(HELD.load(Relaxed), Relaxed);
     MOST.store(0, Relaxed);
     let given = run();

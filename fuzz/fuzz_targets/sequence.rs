@@ -23,7 +23,7 @@ const BOUNDS: Bounds = Bounds {
 };
 /// One input of so many, told by a sum of its bytes, is taken to the end: tables, JSON and columns.
 /// (Not by its length: most have the greatest one.)
-const WHOLE_EVERY: u32 = 64;
+const WHOLE_EVERY: u64 = 64;
 /// Programs and versions that are spoken.
 const PLACES: [[u32; 2]; 12] = [
     [100_003, 3],
@@ -57,27 +57,32 @@ impl<'a> Script<'a> {
     fn message(&mut self, to_server: bool) -> Vec<u8> {
         let (what, xid) = (self.byte(), self.byte() % 8);
         let [program, version] = PLACES[usize::from(what & 15) % PLACES.len()];
-        let mut words = vec![u32::from(xid)];
+        let mut message = Vec::with_capacity(512);
+        let mut add = |words: &[u32]| {
+            for word in words {
+                message.extend_from_slice(&word.to_be_bytes());
+            }
+        };
+        add(&[u32::from(xid)]);
         if to_server != (what & 0x80 != 0) {
-            words.extend([0, 2, program, version, u32::from(self.byte() % 24)]);
+            add(&[0, 2, program, version, u32::from(self.byte() % 24)]);
             match what >> 4 & 7 {
                 // RPCSEC_GSS: integrity, privacy, context control.
-                5 => words.extend([6, 20, 1, 0, u32::from(xid), 2, 0, 6, 0]),
-                6 => words.extend([6, 20, 1, 0, u32::from(xid), 3, 0, 6, 0]),
-                7 => words.extend([6, 20, 1, 1, 0, 1, 0, 0, 0]),
-                _ => words.extend([1, 20, 1, 0, 1000, 100, 0, 0, 0]),
+                5 => add(&[6, 20, 1, 0, u32::from(xid), 2, 0, 6, 0]),
+                6 => add(&[6, 20, 1, 0, u32::from(xid), 3, 0, 6, 0]),
+                7 => add(&[6, 20, 1, 1, 0, 1, 0, 0, 0]),
+                _ => add(&[1, 20, 1, 0, 1000, 100, 0, 0, 0]),
             }
         } else {
-            words.extend([1, 0, 0, 0, u32::from(what >> 4 & 7 == 7)]);
+            add(&[1, 0, 0, 0, u32::from(what >> 4 & 7 == 7)]);
         }
-        let mut message: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
         let mut body = usize::from(self.byte());
         // XDR is mostly small words: each byte of the script is one, or stands for itself.
         while body > 0 && !self.0.is_empty() {
             match self.byte() {
                 255 => message.extend_from_slice(self.take(4)),
                 254 => message.resize(message.len() + 16 * usize::from(self.byte()), 0x61),
-                byte => message.extend([0, 0, 0, byte]),
+                byte => message.extend_from_slice(&[0, 0, 0, byte]),
             }
             body -= 1;
         }
@@ -189,10 +194,15 @@ fn lenses(data: &[u8]) -> Vec<String> {
 
 /// Whether an input is taken to the end.
 fn is_whole(data: &[u8]) -> bool {
-    let sum = data.iter().fold(0x811c_9dc5_u32, |sum, byte| {
-        (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
-    });
-    (sum >> 8) % WHOLE_EVERY == 0
+    let (words, rest) = data.as_chunks::<8>();
+    let mix = |sum: u64, word: u64| (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let words = words.iter().map(|word| u64::from_le_bytes(*word));
+    let sum = words.fold(data.len() as u64, mix);
+    let sum = rest
+        .iter()
+        .fold(sum, |sum, byte| mix(sum, u64::from(*byte)));
+    // By its highest bits: all of the input are in them.
+    (sum >> 32) * WHOLE_EVERY >> 32 == 0
 }
 
 /// Calls that the table by operation counts: RPC calls stand under COMPOUND or their procedure;

@@ -53,3 +53,19 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
 }
 
 smoke_tests!("fuzz/fuzz_targets");
+
+/// zstd's window is C's memory: RFC 8878 section 3.1.1.1.2, an exponent of 15 is 32 MiB.
+#[test]
+fn what_c_allocates_is_counted() {
+    use std::io::Cursor;
+    use trace::source::{Bounds, Reader};
+
+    let frame = [0x28, 0xb5, 0x2f, 0xfd, 0, 15 << 3, 1, 0, 0];
+    let read = || Reader::of_bytes("frame", Cursor::new(frame), Bounds::default()).is_err();
+    let (most, refused) = smoke::held::most_held(read);
+    assert!(refused && most >= 32 << 20, "{most} bytes");
+    // What the fuzzer found: six bytes that state 64 MiB.
+    let found = [0x28, 0xb5, 0x2f, 0xfd, 0x10, 0x80];
+    let (most, ()) = smoke::held::most_held(|| capture_file::entry(&found));
+    assert!(most <= LIMITS.held_bytes / 2, "{most} bytes");
+}
