@@ -2,9 +2,9 @@
 //! changed at random go through the very files of this folder.
 //!
 //! The targets name `bounded` (`lib.rs`); there that is the test's own crate, with a macro that
-//! makes a function of a target. Allocations are counted (`held.rs`): no execution may hold more than
-//! the test allows beyond what was held before it. Inputs come from a fixed seed; a failure says
-//! target, origin of the input and round.
+//! makes a function of a target. Allocations are counted (`held.rs`): no execution may hold more
+//! than the test allows beyond what was held before it. Inputs come from a fixed seed; a failure
+//! says target, origin of the input and round.
 
 #[path = "held.rs"]
 pub mod held;

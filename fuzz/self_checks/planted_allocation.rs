@@ -1,6 +1,6 @@
 #![no_main]
-//! Not a target: holds as many MiB as its input's first byte says, so that `fuzz/run` sees the bound
-//! on memory at work before it trusts it. The second byte: by Rust's allocator, or by C's.
+//! Not a target: holds as many MiB as its input's first byte says, so that `fuzz/run` sees the
+//! bound on memory at work before it trusts it. The second byte: by Rust's allocator, or by C's.
 use std::ffi::c_void;
 
 use bounded::fuzz_target;

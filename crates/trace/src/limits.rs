@@ -12,11 +12,11 @@ pub const WINDOW_BYTES: usize = 4 << 20;
 pub const BLOCKS: usize = 6;
 /// Largest frame believed, bytes (libpcap's `MAXIMUM_SNAPLEN`).
 pub const MAX_FRAME_BYTES: u32 = 256 << 10;
-/// Largest window of a zstd frame: what zstd itself takes unless told otherwise, and what `zstd --long`
-/// writes. The frame states it, and the decoder holds so much at once.
+/// Largest window of a zstd frame: what zstd itself takes unless told otherwise, and what
+/// `zstd --long` writes. The frame states it, and the decoder holds so much at once.
 pub const MAX_ZSTD_WINDOW_BYTES: usize = 128 << 20;
-/// Largest window of a zstd frame within another one: what every decoder is to take (RFC 8878 section
-/// 3.1.1.1.2), so that frames in frames do not add up.
+/// Largest window of a zstd frame within another one: what every decoder is to take (RFC 8878
+/// section 3.1.1.1.2), so that frames in frames do not add up.
 pub const MAX_INNER_ZSTD_WINDOW_BYTES: usize = 8 << 20;
 /// Connections followed at once; beyond, the one idle longest is given up.
 pub const MAX_CONNECTIONS: usize = 16_384;

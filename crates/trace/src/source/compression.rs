@@ -1,9 +1,10 @@
 //! gzip and zstd, taken off while reading; also one inside the other.
 //!
 //! Both may hold several members or frames one after another (`cat a.gz b.gz`, pigz, pzstd).
-//! Memory: gzip 32 KiB of window; zstd the window that the frame states (levels up to 19 use 8 MiB), at
-//! most [`MAX_ZSTD_WINDOW_BYTES`], and in a frame within a frame [`MAX_INNER_ZSTD_WINDOW_BYTES`]. The
-//! decoder checks it before it allocates: six bytes are enough to ask for it.
+//! Memory: gzip 32 KiB of window; zstd the window that the frame states (levels up to 19 use
+//! 8 MiB), at most [`MAX_ZSTD_WINDOW_BYTES`], and in a frame within a frame
+//! [`MAX_INNER_ZSTD_WINDOW_BYTES`]. The decoder checks it before it allocates: six bytes are enough
+//! to ask for it.
 //!
 //! A stream that has nothing yet says `WouldBlock`, which passes through both decoders without
 //! loss; cut data gives `UnexpectedEof`; damaged data any other error.
