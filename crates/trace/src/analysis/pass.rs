@@ -19,6 +19,8 @@ use crate::stream::{Lost, Streams};
 
 /// Segments between the one that is looked at and the one whose bytes are asked for.
 const AHEAD: usize = 4;
+/// Lines of the cache that are asked for: as far as a call's header and arguments reach, mostly.
+const AHEAD_LINES: usize = 3;
 
 /// The analysing half of an analysis.
 pub struct Pass {
@@ -88,7 +90,7 @@ impl Pass {
         let mut later = later.iter();
         for segment in &block.segments {
             if let Some(later) = later.next() {
-                prefetch(front, later.payload_at as usize);
+                prefetch::<AHEAD_LINES>(front, later.payload_at as usize);
             }
             // Nearly all lie in the front; the few others elsewhere in the block.
             let (at, length) = (segment.payload_at as usize, segment.captured_bytes as usize);

@@ -25,12 +25,13 @@ pub(super) const FILE_HEADER_BYTES: usize = 24;
 const NEAR_NS: i64 = 86_400_000_000_000;
 /// How far a search lets the time go back: clocks of several interfaces differ, not by more.
 const BACK_NS: i64 = 10_000_000_000;
-/// How far in front of a packet bytes are asked for, at least: what a processor works off while
-/// memory answers. A processor foresees by itself that memory is gone through in order, but not
-/// beyond a page.
-const AHEAD_BYTES: usize = 1024;
+/// How far in front of a packet bytes are asked for, at least. A processor foresees by itself that
+/// memory is gone through in order, but not beyond a page of 4 KiB.
+const AHEAD_BYTES: usize = 4096;
 /// The same in packets as long as this one: of large ones only the headers are looked at.
 const AHEAD_PACKETS: usize = 4;
+/// Lines of the cache asked for with each packet: small ones are asked for whole.
+const AHEAD_LINES: usize = 5;
 /// Longest frame on the wire that a search believes: twice the largest offloaded segment.
 const MAX_WIRE_BYTES: u32 = 1 << 20;
 
@@ -255,7 +256,7 @@ impl Pcap {
         while let Some(header) = self.layout.header_in::<BIG>(bytes, at) {
             let captured = header.captured as usize;
             let start = at + record_header_bytes;
-            prefetch(bytes, start + AHEAD_BYTES.max(AHEAD_PACKETS * captured));
+            prefetch::<AHEAD_LINES>(bytes, start + AHEAD_BYTES.max(AHEAD_PACKETS * captured));
             let odd_length = header.captured.wrapping_sub(1) >= self.frame_bytes;
             let odd_time = header.fraction >= fractions;
             let jump = header.time_ns.wrapping_sub(last_ns).wrapping_add(NEAR_NS);
