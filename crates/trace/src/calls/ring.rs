@@ -3,8 +3,13 @@
 //! Numbers count up from 0 as elements enter, and go on when they leave at the front. A place is a
 //! number's low bits: finding one costs a mask, where a `VecDeque` has to look where it wraps.
 
+use crate::prefetch::prefetch_element;
+
 /// Places that a ring begins with.
 const LEAST_PLACES: usize = 64;
+
+/// Elements between the front and the one that is asked for.
+const AHEAD: u64 = 6;
 
 /// The queue.
 #[derive(Debug)]
@@ -92,11 +97,13 @@ impl<T: Copy + Default> Ring<T> {
         self.places = grown;
     }
 
-    /// Takes the front away.
+    /// Takes the front away. Elements behind it are asked for: they were written long ago.
     #[inline(always)]
     pub fn pop_front(&mut self) {
         if self.base < self.end {
             self.base += 1;
+            let soon = self.place(self.base + AHEAD);
+            prefetch_element(&self.places, soon);
         }
     }
 }

@@ -140,6 +140,16 @@ impl Direction {
         Some((position, before))
     }
 
+    /// The same where nobody asks whether they are more: no branch, since nobody can tell.
+    #[inline(always)]
+    pub(super) fn note_acknowledgement(&mut self, acknowledgement: u32) {
+        let position = self.position(acknowledgement).max(self.acknowledged);
+        self.acknowledged = match self.started {
+            true => position,
+            false => self.acknowledged,
+        };
+    }
+
     /// The same, with its event; `segment` is the other side's.
     pub(super) fn acknowledge<S: Sink>(
         &mut self,

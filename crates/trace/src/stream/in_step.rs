@@ -95,7 +95,7 @@ impl Connection {
             return inside && self.inside_in_step(side, segment, payload);
         }
         self.last_ns = segment.time_ns;
-        theirs.acknowledged_up_to(segment.acknowledgement);
+        theirs.note_acknowledgement(segment.acknowledgement);
         ours.step(segment, payload.len());
         let stamp = Stamp {
             time_ns: segment.time_ns,
@@ -119,7 +119,7 @@ impl Connection {
             return false;
         }
         self.last_ns = segment.time_ns;
-        theirs.acknowledged_up_to(segment.acknowledgement);
+        theirs.note_acknowledgement(segment.acknowledgement);
         ours.step(segment, payload.len());
         true
     }
