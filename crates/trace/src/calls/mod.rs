@@ -24,6 +24,7 @@
 mod anomaly;
 mod arguments;
 mod body;
+mod counted;
 mod index;
 mod keep;
 mod learning;
@@ -53,7 +54,7 @@ use body::{Inside, checksum, inside, protection};
 use keep::keep;
 use open::{Open, Protection, has};
 use orphans::Orphans;
-use peers::Peers;
+use peers::{PairKey, Peers};
 use steps::Pool;
 use table::Table;
 
@@ -432,21 +433,20 @@ impl<O: Output> Sink for Calls<O> {
 
     #[inline(always)]
     fn message_in_step(&mut self, message: &Message<'_>) {
-        let taken = match kind(message.head) {
-            Some(CALL) => self.quick_call(message),
-            Some(REPLY) => self.quick_reply(message),
-            _ => false,
-        };
-        if !taken {
-            // A copy, so that those that were taken need not be written to memory.
-            let message = *message;
+        let counted = !wants_details(&self.output);
+        if counted && self.count_message(message) {
+            return;
+        }
+        // A copy, so that those that were counted need not be written to memory.
+        let message = *message;
+        if counted || !self.quick_message(&message) {
             self.message_in_full(&message);
         }
     }
 
     fn keep(&mut self, connection: u32, from: &Endpoint, to: &Endpoint, head: &[u8]) -> Keep {
         let pending = |xid| {
-            let peer = self.peers.find(connection, to, from)?;
+            let peer = self.peers.find(PairKey::new(connection, to, from))?;
             self.table.get(self.table.find(peer, xid)?)
         };
         keep(head, pending)
@@ -454,7 +454,7 @@ impl<O: Output> Sink for Calls<O> {
 
     fn expects(&self, connection: u32, from: &Endpoint, to: &Endpoint, xid: u32) -> bool {
         self.peers
-            .find(connection, to, from)
+            .find(PairKey::new(connection, to, from))
             .is_some_and(|peer| self.table.find(peer, xid).is_some())
     }
 

@@ -44,14 +44,34 @@ fn hosts(peer: &Peer) -> Hosts {
 }
 
 /// Connection and direction: which of the two ends calls.
-#[inline(always)]
-fn key(connection: u32, caller: &Endpoint, called: &Endpoint) -> u64 {
-    // Any order will do; ports nearly always tell.
-    let first = match caller.port == called.port {
-        true => caller.host < called.host,
-        false => caller.port < called.port,
-    };
-    u64::from(connection) << 1 | u64::from(first)
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PairKey(u64);
+
+impl PairKey {
+    /// No pair has this key.
+    const NONE: PairKey = PairKey(u64::MAX);
+
+    /// Of a connection over which this one calls that one.
+    #[inline(always)]
+    pub fn new(connection: u32, caller: &Endpoint, called: &Endpoint) -> Self {
+        // Any order will do; ports nearly always tell.
+        let first = match caller.port == called.port {
+            true => caller.host < called.host,
+            false => caller.port < called.port,
+        };
+        PairKey(u64::from(connection) << 1 | u64::from(first))
+    }
+
+    /// Both of a connection.
+    fn both(connection: u32) -> [Self; 2] {
+        [0, 1].map(|direction| PairKey(u64::from(connection) << 1 | direction))
+    }
+
+    /// Place in the cache.
+    #[inline(always)]
+    fn place(self) -> usize {
+        self.0 as usize % CACHED
+    }
 }
 
 /// All pairs with waiting calls.
@@ -59,13 +79,10 @@ fn key(connection: u32, caller: &Endpoint, called: &Endpoint) -> u64 {
 pub struct Peers {
     peers: Vec<Peer>,
     free: Vec<u32>,
-    by_key: HashMap<u64, u32>,
+    by_key: HashMap<PairKey, u32>,
     by_hosts: HashMap<Hosts, Vec<u32>>,
-    cache: [(u64, u32); CACHED],
+    cache: [(PairKey, u32); CACHED],
 }
-
-/// No pair has this key.
-const NO_KEY: u64 = u64::MAX;
 
 impl Peers {
     /// None yet.
@@ -75,7 +92,7 @@ impl Peers {
             free: Vec::new(),
             by_key: HashMap::new(),
             by_hosts: HashMap::new(),
-            cache: [(NO_KEY, 0); CACHED],
+            cache: [(PairKey::NONE, 0); CACHED],
         }
     }
 
@@ -87,9 +104,8 @@ impl Peers {
 
     /// The pair's number, if calls of it wait.
     #[inline(always)]
-    pub fn find(&self, connection: u32, caller: &Endpoint, called: &Endpoint) -> Option<u32> {
-        let key = key(connection, caller, called);
-        match self.cache.get(key as usize % CACHED) {
+    pub fn find(&self, key: PairKey) -> Option<u32> {
+        match self.cache.get(key.place()) {
             Some((cached, number)) if *cached == key => Some(*number),
             _ => self.by_key.get(&key).copied(),
         }
@@ -98,8 +114,8 @@ impl Peers {
     /// The pair of a call.
     #[inline(always)]
     pub fn of_call(&mut self, message: &Message<'_>) -> u32 {
-        let key = key(message.connection, message.from, message.to);
-        let place = key as usize % CACHED;
+        let key = PairKey::new(message.connection, message.from, message.to);
+        let place = key.place();
         let number = match self.cache.get(place) {
             Some((cached, number)) if *cached == key => *number,
             _ => {
@@ -117,7 +133,7 @@ impl Peers {
     }
 
     #[cold]
-    fn find_or_add(&mut self, key: u64, message: &Message<'_>) -> u32 {
+    fn find_or_add(&mut self, key: PairKey, message: &Message<'_>) -> u32 {
         if let Some(number) = self.by_key.get(&key) {
             return *number;
         }
@@ -142,8 +158,8 @@ impl Peers {
 
     /// A connection ended: its pairs, in both directions.
     pub fn end(&mut self, connection: u32) {
-        for direction in 0..2 {
-            let number = self.by_key.get(&(u64::from(connection) << 1 | direction));
+        for key in PairKey::both(connection) {
+            let number = self.by_key.get(&key);
             if let Some(peer) = number.and_then(|number| self.peers.get_mut(*number as usize)) {
                 peer.ended = true;
             }
@@ -189,7 +205,7 @@ impl Peers {
         let Some(peer) = self.peers.get(number as usize).copied() else {
             return;
         };
-        let key = key(peer.connection, &peer.client, &peer.server);
+        let key = PairKey::new(peer.connection, &peer.client, &peer.server);
         self.by_key.remove(&key);
         let hosts = hosts(&peer);
         if let Some(numbers) = self.by_hosts.get_mut(&hosts) {
@@ -198,10 +214,10 @@ impl Peers {
                 self.by_hosts.remove(&hosts);
             }
         }
-        if let Some(cached) = self.cache.get_mut(key as usize % CACHED)
+        if let Some(cached) = self.cache.get_mut(key.place())
             && cached.0 == key
         {
-            cached.0 = NO_KEY;
+            cached.0 = PairKey::NONE;
         }
         self.free.push(number);
     }

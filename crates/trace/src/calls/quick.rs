@@ -1,72 +1,62 @@
 //! The quick way of usual calls.
 //!
 //! What nearly all messages are (a whole, well-formed NFSv3 call of a frequent procedure with
-//! AUTH_SYS, or the first reply to one) takes a fraction of the work here. Where nothing but the
-//! table per operation is wanted, it is only counted: no names, no attributes, no detail. Else its
-//! details are written where they stay, instead of being put together from summaries. Each step
-//! that finds something unusual gives up before anything was changed; the full way then takes the
-//! message, and what it keeps of calls is the same (tests/quick_way.rs).
+//! AUTH_SYS, or the first reply to one) takes a fraction of the work here: its details are written
+//! where they stay, instead of being put together from summaries. Each step that finds something
+//! unusual gives up before anything was changed; the full way then takes the message, and what it
+//! keeps of calls is the same (tests/quick_way.rs). Where calls are only counted,
+//! [`super::counted`] does still less.
 
 use wire::nfs3::procedure;
 use wire::nfs3::quick::{self, QuickCall, QuickReply};
 use wire::nfs4::opcode::LOOKUP;
 use wire::programs::NFS;
-use wire::rpc::{self, Credential};
+use wire::rpc::{self, CALL, Credential, REPLY};
 
 use super::anomaly::Anomaly;
 use super::body::checksum;
 use super::learning::NOENT;
 use super::open::{Answer, Detail, Kept, NONE, Protection, has};
+use super::peers::PairKey;
 use super::steps::{Step, Steps};
-use super::{Calls, Output, wants_details};
+use super::{Calls, Output, kind};
 use crate::call::{FileId, marks};
 use crate::event::Event;
 use crate::stream::Message;
 
 /// The version whose shapes are known.
-const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 3;
 /// Calls of which more has to be known than their length.
 const UNUSUAL: u16 = marks::TRUNCATED | marks::MALFORMED | marks::PRIVATE | marks::CONTROL;
 
 impl<O: Output> Calls<O> {
-    /// Takes a new call in, if it is a usual one.
-    #[inline(always)]
-    pub(super) fn quick_call(&mut self, message: &Message<'_>) -> bool {
-        match wants_details(&self.output) {
-            // A copy, so that the other way's need not be written to memory.
-            true => {
-                let message = *message;
-                self.quick_call_with_details(&message)
-            }
-            false => self.quick_call_as::<false>(message),
-        }
-    }
-
-    /// Apart, so that the way without them is not burdened.
+    /// Takes a message in, if it is a usual one.
     #[inline(never)]
-    fn quick_call_with_details(&mut self, message: &Message<'_>) -> bool {
-        self.quick_call_as::<true>(message)
-    }
-
-    #[inline(always)]
-    fn quick_call_as<const DETAILS: bool>(&mut self, message: &Message<'_>) -> bool {
-        if !is_plain(message) || !self.orphans.is_empty() || !self.quick {
+    pub(super) fn quick_message(&mut self, message: &Message<'_>) -> bool {
+        if !is_plain(message) || !self.quick {
             return false;
         }
+        match kind(message.head) {
+            Some(CALL) => self.quick_call(message),
+            Some(REPLY) => self.quick_reply(message),
+            _ => false,
+        }
+    }
+
+    #[inline(always)]
+    fn quick_call(&mut self, message: &Message<'_>) -> bool {
         let Some(header) = rpc::Call::parse_plain(message.head) else {
             return false;
         };
         let body = header.body.unwrap_or_default();
-        if header.program != NFS || header.version != VERSION || self.calls == 0 {
+        if header.program != NFS || header.version != VERSION || !self.orphans.is_empty() {
             return false;
         }
         let Some(call) = quick::call(header.procedure, body) else {
             return false;
         };
-        let peer = self
-            .peers
-            .find(message.connection, message.from, message.to);
-        let Some(peer) = peer else {
+        let pair = PairKey::new(message.connection, message.from, message.to);
+        let Some(peer) = self.peers.find(pair) else {
             return false;
         };
         let again = self.table.find(peer, header.xid).is_some();
@@ -84,11 +74,7 @@ impl<O: Output> Calls<O> {
             bytes_written: call.data_bytes,
             ..Kept::new(peer, place)
         };
-        if DETAILS {
-            self.push_detailed(message, &header, &call, kept);
-        } else {
-            self.table.push_kept(kept);
-        }
+        self.push_detailed(message, &header, &call, kept);
         self.settle(message.last.time_ns);
         true
     }
@@ -150,34 +136,12 @@ impl<O: Output> Calls<O> {
 
     /// Takes the first reply to a call, if both are usual ones.
     #[inline(always)]
-    pub(super) fn quick_reply(&mut self, message: &Message<'_>) -> bool {
-        match wants_details(&self.output) {
-            // A copy, so that the other way's need not be written to memory.
-            true => {
-                let message = *message;
-                self.quick_reply_with_details(&message)
-            }
-            false => self.quick_reply_as::<false>(message),
-        }
-    }
-
-    /// Apart, as with calls.
-    #[inline(never)]
-    fn quick_reply_with_details(&mut self, message: &Message<'_>) -> bool {
-        self.quick_reply_as::<true>(message)
-    }
-
-    #[inline(always)]
-    fn quick_reply_as<const DETAILS: bool>(&mut self, message: &Message<'_>) -> bool {
-        if !is_plain(message) || !self.quick {
-            return false;
-        }
+    fn quick_reply(&mut self, message: &Message<'_>) -> bool {
         let Some(header) = rpc::Reply::parse_plain(message.head) else {
             return false;
         };
-        let peer = self
-            .peers
-            .find(message.connection, message.to, message.from);
+        let pair = PairKey::new(message.connection, message.to, message.from);
+        let peer = self.peers.find(pair);
         let number = peer.and_then(|peer| self.table.find(peer, header.xid));
         let Some(number) = number else {
             return false;
@@ -185,13 +149,7 @@ impl<O: Output> Calls<O> {
         let Some(open) = self.table.get_mut(number) else {
             return false;
         };
-        let usual = (open.replies == 0)
-            & (open.program == NFS)
-            & (open.version == VERSION)
-            & (open.protection == Protection::None)
-            & (open.marks & UNUSUAL == 0)
-            & (message.first.time_ns >= open.call_first_ns);
-        if !usual {
+        if !is_usual(open, message.first.time_ns) {
             return false;
         }
         let body = header.body.unwrap_or_default();
@@ -204,16 +162,14 @@ impl<O: Output> Calls<O> {
         open.answer = Answer::Status;
         open.status = reply.status;
         open.bytes_read = reply.data_bytes;
-        if DETAILS {
-            let is_lookup = open.procedure == procedure::LOOKUP;
-            open.has |= if reply.eof { has::END_OF_FILE } else { 0 };
-            if reply.attributes.is_some() && !is_lookup {
-                open.has |= has::FILE_SIZE;
-            }
-            self.answer_detailed(number, message, &reply, is_lookup);
+        let is_lookup = open.procedure == procedure::LOOKUP;
+        open.has |= if reply.eof { has::END_OF_FILE } else { 0 };
+        if reply.attributes.is_some() && !is_lookup {
+            open.has |= has::FILE_SIZE;
         }
+        self.answer_detailed(number, message, &reply, is_lookup);
         self.table.count_answered();
-        if DETAILS && self.output.wants_messages() {
+        if self.output.wants_messages() {
             self.tell_replied(number, message.first.time_ns);
         }
         true
@@ -294,6 +250,17 @@ impl<O: Output> Calls<O> {
 
 /// Whether all of a message is there, where it belongs.
 #[inline(always)]
-fn is_plain(message: &Message<'_>) -> bool {
-    message.complete & (message.missing == 0) & !message.resynchronised
+pub(super) fn is_plain(message: &Message<'_>) -> bool {
+    message.complete & (message.wire_bytes as usize == message.head.len()) & !message.resynchronised
+}
+
+/// Whether a call waits for its first reply, and for one of a known shape, at this time.
+#[inline(always)]
+pub(super) fn is_usual(open: &Kept, reply_ns: i64) -> bool {
+    (open.replies == 0)
+        & (open.program == NFS)
+        & (open.version == VERSION)
+        & (open.protection == Protection::None)
+        & (open.marks & UNUSUAL == 0)
+        & (reply_ns >= open.call_first_ns)
 }

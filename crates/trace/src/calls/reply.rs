@@ -12,6 +12,7 @@ use super::arguments::name_space;
 use super::body::{Ended, Inside, ended, inside};
 use super::learning::{Walk, learn};
 use super::open::{Answer, NONE, Open, has};
+use super::peers::PairKey;
 use super::steps::Steps;
 use super::{Calls, Output};
 use crate::call::{FileId, OperationsId, marks};
@@ -27,9 +28,8 @@ impl<O: Output> Calls<O> {
             self.anomalies.count(Anomaly::MalformedHeader);
             return;
         };
-        let peer = self
-            .peers
-            .find(message.connection, message.to, message.from);
+        let pair = PairKey::new(message.connection, message.to, message.from);
+        let peer = self.peers.find(pair);
         let number = peer.and_then(|peer| self.table.find(peer, header.xid));
         match number {
             Some(number) => self.answered(number, message, &header),
