@@ -13,9 +13,11 @@
 //! not kept; both are counted ([`Names::beyond`]). Of several hard links the last one seen counts.
 
 mod identity;
+mod recent;
 pub mod spelling;
 
 use std::hash::BuildHasher;
+use std::num::NonZeroU32;
 
 use hashbrown::hash_table::Entry;
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
@@ -25,6 +27,7 @@ use crate::call::{FileId, OperationsId};
 use crate::limits::{MAX_FILES, MAX_NAMES_BYTES, MAX_OPERATION_LISTS, MAX_PATH_DEPTH};
 
 pub use identity::Identity;
+use recent::Recent;
 pub use spelling::{call_name, operation_name, operation_text, status_name};
 
 /// What is known of a file handle. Handles are told apart per server host.
@@ -70,27 +73,15 @@ pub struct Names {
     roots: HashMap<Host, FileId>,
     operations: Vec<Vec<u32>>,
     by_codes: HashMap<Vec<u8>, OperationsId>,
-    recent: [(u64, u32); RECENT],
-    recent_next: usize,
+    recent: Recent,
     names_bytes: usize,
     changes: u64,
     beyond: Beyond,
     hashing: DefaultHashBuilder,
 }
 
-/// Handles that are compared before anything is hashed: most calls are about one of the last few.
-const RECENT: usize = 4;
-
 /// Directories of nearly all paths.
 const USUAL_PATH_DEPTH: usize = 12;
-
-/// Where handles differ most: their last eight bytes (0 of a shorter one).
-#[inline(always)]
-fn last_word(handle: &[u8]) -> u64 {
-    handle
-        .last_chunk()
-        .map_or(0, |bytes| u64::from_le_bytes(*bytes))
-}
 
 impl Names {
     /// A file's record.
@@ -178,25 +169,20 @@ impl Names {
     /// The number of a handle; `None` (and counted) if it is new and the table is full.
     #[inline]
     pub fn file_id(&mut self, server: Host, handle: &[u8]) -> Option<FileId> {
-        let end = last_word(handle);
-        for (other, number) in self.recent {
-            if other == end
-                && let Some(file) = self.files.get(number as usize)
-                && file.handle == handle
-                && file.server == server
-                && !handle.is_empty()
-            {
-                return Some(FileId(number));
-            }
+        let place = self.recent.place(handle);
+        if let Some(number) = *place
+            && let Some(file) = self.files.get(number.get() as usize - 1)
+            && file.server == server
+            && recent::are_equal(&file.handle, handle)
+        {
+            return Some(FileId(number.get() - 1));
         }
         let id = self.file_id_hashed(server, handle)?;
-        if let Some(place) = self.recent.get_mut(self.recent_next) {
-            *place = (end, id.0);
-        }
-        self.recent_next = (self.recent_next + 1) % RECENT;
+        *self.recent.place(handle) = NonZeroU32::new(id.0 + 1);
         Some(id)
     }
 
+    #[inline(never)]
     fn file_id_hashed(&mut self, server: Host, handle: &[u8]) -> Option<FileId> {
         if handle.is_empty() {
             return None;

@@ -280,16 +280,23 @@ pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
 
 fn write_hexadecimal(bytes: &[u8], out: &mut String) {
     const DIGITS: [u8; 16] = *b"0123456789abcdef";
-    /// A file handle of NFSv4 has no more.
-    const PIECE: usize = 128;
-    for piece in bytes.chunks(PIECE) {
-        let mut digits = [0; 2 * PIECE];
-        for (pair, byte) in digits.chunks_exact_mut(2).zip(piece) {
-            pair[0] = DIGITS[usize::from(byte >> 4)];
-            pair[1] = DIGITS[usize::from(byte & 15)];
+    const PAIRS: [[u8; 2]; 256] = {
+        let (mut pairs, mut byte) = ([[0; 2]; 256], 0);
+        while byte < pairs.len() {
+            pairs[byte] = [DIGITS[byte >> 4], DIGITS[byte & 15]];
+            byte += 1;
         }
-        let digits = digits.get(..2 * piece.len()).unwrap_or_default();
-        out.push_str(str::from_utf8(digits).unwrap_or_default());
+        pairs
+    };
+    /// Nearly all file handles have no more.
+    const PIECE: usize = 32;
+    for piece in bytes.chunks(PIECE) {
+        let mut digits = [[0; 2]; PIECE];
+        for (pair, byte) in digits.iter_mut().zip(piece) {
+            *pair = PAIRS[usize::from(*byte)];
+        }
+        let digits = digits.as_flattened().get(..2 * piece.len());
+        out.push_str(str::from_utf8(digits.unwrap_or_default()).unwrap_or_default());
     }
 }
 

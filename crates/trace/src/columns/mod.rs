@@ -13,8 +13,8 @@
 //! show from the next batch on.
 //!
 //! Finding keys costs nothing that grows: small memos in front of the dictionaries, a table by
-//! number for files and operation lists. Null bits are gathered as one word a row and turned into
-//! bitmaps when a batch is full.
+//! number for files and operation lists. Null bits are gathered as one word a row; each 64 of them
+//! go to the bitmaps at once, since mostly all of these rows have a value, or none has.
 
 mod keys;
 mod rows;

@@ -54,18 +54,29 @@ macro_rules! rows {
 
         /// The columns of the rows so far.
         #[derive(Debug)]
-        pub(super) struct Rows { length: usize, present: Column<u32>, $($name: Column<$kind>,)* }
+        pub(super) struct Rows {
+            length: usize,
+            /// Words of the last rows.
+            present: [u32; GATHERED],
+            bitmaps: Bitmaps,
+            $($name: Column<$kind>,)*
+        }
 
         impl Rows {
             pub(super) fn new() -> Self {
-                Rows { length: 0, present: Column::new(), $($name: Column::new(),)* }
+                Rows {
+                    length: 0,
+                    present: [0; GATHERED],
+                    bitmaps: Bitmaps::default(),
+                    $($name: Column::new(),)*
+                }
             }
 
             /// Adds a row.
             #[inline(always)]
             pub(super) fn push(&mut self, row: &Row) {
                 let at = self.length % GATHERED;
-                self.present.last[at] = row.present;
+                self.present[at] = row.present;
                 $(self.$name.last[at] = row.$name;)*
                 self.length += 1;
                 if at + 1 == GATHERED {
@@ -76,7 +87,7 @@ macro_rules! rows {
             /// So many of the last rows go to their columns.
             #[inline(never)]
             fn keep(&mut self, count: usize) {
-                self.present.keep(count);
+                self.bitmaps.add(self.present.get(..count).unwrap_or_default());
                 $(self.$name.keep(count);)*
             }
         }
@@ -92,35 +103,50 @@ rows! {
     file_id: u64,
 }
 
-/// Rows whose bits are turned into words at once.
-const TURNED: usize = 32;
+/// Nullable columns that a row's word can tell of.
+const NULLABLE: usize = u32::BITS as usize;
 
-/// Takes full columns apart: values, with the null bits of all of them.
-struct Taker {
-    count: usize,
-    /// Bits that all rows have.
-    every: u32,
-    /// For each 32 rows, the word of each bit: row `n` is its bit `n`.
-    turned: Vec<[u32; TURNED]>,
+/// Which rows have a value, as bitmaps: one for each bit of the rows' words.
+#[derive(Debug, Default)]
+struct Bitmaps {
+    /// Row `n` is bit `n % 8` of byte `n / 8`.
+    of: [Vec<u8>; NULLABLE],
+    rows: usize,
+    /// Bits that some row has not.
+    missing: u32,
 }
 
-impl Taker {
-    fn of(present: &[u32]) -> Self {
-        let turned = present.chunks(TURNED).map(|words| {
-            let mut square = [0; TURNED];
-            for (place, word) in square.iter_mut().zip(words) {
-                *place = *word;
-            }
-            turn(&mut square);
-            square
-        });
-        Taker {
-            count: present.len(),
-            every: present.iter().fold(u32::MAX, |every, word| every & word),
-            turned: turned.collect(),
+impl Bitmaps {
+    /// Adds the words of [`GATHERED`] rows (of fewer at the end). Mostly all of them have a bit, or
+    /// none has.
+    fn add(&mut self, words: &[u32]) {
+        let every = words.iter().fold(u32::MAX, |every, word| every & word);
+        let any = words.iter().fold(0, |any, word| any | word);
+        self.missing |= !every;
+        self.rows += words.len();
+        for (bit, bitmap) in self.of.iter_mut().enumerate() {
+            let bits = match (every >> bit & 1, any >> bit & 1) {
+                (1, _) => u64::MAX,
+                (_, 0) => 0,
+                _ => words
+                    .iter()
+                    .rev()
+                    .fold(0, |bits, word| bits << 1 | u64::from(word >> bit & 1)),
+            };
+            bitmap.extend_from_slice(&bits.to_le_bytes());
         }
     }
 
+    fn clear(&mut self) {
+        self.of.iter_mut().for_each(Vec::clear);
+        (self.rows, self.missing) = (0, 0);
+    }
+}
+
+/// Takes full columns apart: values, with their null bits.
+struct Taker<'b>(&'b Bitmaps);
+
+impl Taker<'_> {
     fn numbers<T: ArrowPrimitiveType>(
         &self,
         values: &mut Column<T::Native>,
@@ -145,37 +171,21 @@ impl Taker {
         dictionary: &mut Dictionary,
     ) -> Result<ArrayRef, ArrowError> {
         let keys = self.numbers::<Int32Type>(keys, bit)?;
-        Ok(Arc::new(DictionaryArray::try_new(keys, dictionary.take())?))
+        // SAFETY: the keys of rows that have a text are those that this dictionary gave for it
+        // since it was last taken, as the rows were; each is the place of a text in it.
+        let coded = unsafe { DictionaryArray::new_unchecked(keys, dictionary.take()) };
+        Ok(Arc::new(coded))
     }
 
     /// The bitmap of one bit of the rows' words; `None` if all rows have it (`bit` 0: always).
     fn nulls(&self, bit: u32) -> Option<BooleanBufferBuilder> {
-        if self.every & bit == bit {
+        if self.0.missing & bit == 0 {
             return None;
         }
-        let place = bit.trailing_zeros() as usize;
-        let words = self.turned.iter().filter_map(|square| square.get(place));
-        let bytes: Vec<u8> = words.flat_map(|word| word.to_le_bytes()).collect();
-        let mut bits = BooleanBufferBuilder::new(self.count);
-        bits.append_packed_range(0..self.count, &bytes);
+        let bitmap = self.0.of.get(bit.trailing_zeros() as usize)?;
+        let mut bits = BooleanBufferBuilder::new(self.0.rows);
+        bits.append_packed_range(0..self.0.rows, bitmap);
         Some(bits)
-    }
-}
-
-/// Turns a square of bits: bit `c` of word `r` becomes bit `r` of word `c` (Warren, Hacker's
-/// Delight, 7-3): halves are swapped, then quarters, and so on.
-fn turn(square: &mut [u32; TURNED]) {
-    let mut mask = u32::MAX;
-    for step in [16, 8, 4, 2, 1] {
-        mask ^= mask << step;
-        for pair in square.chunks_exact_mut(2 * step) {
-            let (upper, lower) = pair.split_at_mut(step);
-            for (upper, lower) in upper.iter_mut().zip(lower) {
-                let swapped = (*upper >> step ^ *lower) & mask;
-                *lower ^= swapped;
-                *upper ^= swapped << step;
-            }
-        }
     }
 }
 
@@ -188,14 +198,16 @@ impl Rows {
     pub(super) fn take(&mut self, of: &mut Dictionaries) -> Result<Vec<ArrayRef>, ArrowError> {
         self.keep(self.length % GATHERED);
         self.length = 0;
-        let taker = Taker::of(&self.present.values);
-        self.present.values.clear();
-        self.columns(&taker, of)
+        let mut bitmaps = std::mem::take(&mut self.bitmaps);
+        let columns = self.columns(&Taker(&bitmaps), of);
+        bitmaps.clear();
+        self.bitmaps = bitmaps;
+        columns
     }
 
     fn columns(
         &mut self,
-        take: &Taker,
+        take: &Taker<'_>,
         of: &mut Dictionaries,
     ) -> Result<Vec<ArrayRef>, ArrowError> {
         Ok(vec![
@@ -242,26 +254,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_turned_square_has_rows_as_columns() {
-        let square: [u32; TURNED] =
-            std::array::from_fn(|row| (row as u32 + 1).wrapping_mul(0x9e37_79b9));
-        let mut turned = square;
-        turn(&mut turned);
-        for (row, word) in square.iter().enumerate() {
-            for (column, other) in turned.iter().enumerate() {
-                assert_eq!(word >> column & 1, other >> row & 1, "{row} {column}");
-            }
-        }
-    }
-
-    #[test]
     fn nulls_are_those_of_the_words() {
-        for count in [1, 31, 32, 33, 64, 1000] {
-            let word = |row: usize| (row as u32).wrapping_mul(0x85eb_ca6b) >> 9 | 1 << 30;
+        for count in [1, 31, 63, 64, 65, 128, 1000] {
+            // Bits 0 to 19 are mixed, 20 changes from one stretch of rows to another.
+            let mixed = |row: usize| (row as u32).wrapping_mul(0x85eb_ca6b) >> 12 | 1 << 30;
+            let word = |row: usize| mixed(row) | u32::from(row / GATHERED % 2 == 1) << 20;
             let present: Vec<u32> = (0..count).map(word).collect();
-            let taker = Taker::of(&present);
+            let mut bitmaps = Bitmaps::default();
+            present
+                .chunks(GATHERED)
+                .for_each(|words| bitmaps.add(words));
+            let taker = Taker(&bitmaps);
             assert!(taker.nulls(0).is_none() && taker.nulls(1 << 30).is_none());
-            for bit in (0..20).map(|place| 1 << place) {
+            for bit in (0..22).map(|place| 1 << place) {
                 let every = present.iter().all(|word| word & bit != 0);
                 let Some(mut bits) = taker.nulls(bit) else {
                     assert!(every);
