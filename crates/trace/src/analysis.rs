@@ -1,7 +1,8 @@
 //! Drives one pass: blocks in, calls, events, columns and sections out.
 //!
-//! Two threads: one reads and finds segments ([`crate::source`]), one does all the rest. The table by
-//! operation alone, of a mapped file, is made by one: handing over would cost as much as it gains.
+//! Two threads: one reads and finds segments ([`crate::source`]), one does all the rest. The table
+//! by operation of a mapped file, with rows of the calls or without, is made by one: handing over
+//! would cost as much as it gains.
 //! Batches of columns go to the caller through a short channel, so that a slow writer slows the
 //! reader and memory stays flat.
 //!
@@ -110,7 +111,7 @@ impl Analysis {
             pass.set_columns(sender);
             receiver
         });
-        let blocks = match pass.only_counts() && reader.is_mapped() {
+        let blocks = match !pass.has_lenses() && reader.is_mapped() {
             true => Blocks::read_here(reader),
             false => spawn(reader)?,
         };

@@ -100,6 +100,11 @@ impl Dispatch {
         });
     }
 
+    /// Whether any lens but that of the operations runs.
+    pub(super) fn has_lenses(&self) -> bool {
+        !self.lenses.is_empty()
+    }
+
     /// Only calls first sent within this time count.
     pub(super) fn set_window(&mut self, window_ns: (i64, i64)) {
         self.window_ns = Some(window_ns);

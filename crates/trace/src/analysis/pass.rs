@@ -56,9 +56,9 @@ impl Pass {
         self.calls.output_mut().set_columns(sender);
     }
 
-    /// Whether calls are only counted: nothing but the table by operation is asked for.
-    pub(super) fn only_counts(&self) -> bool {
-        self.calls.only_counts()
+    /// Whether more is asked for than the table by operation and perhaps rows of the calls.
+    pub(super) fn has_lenses(&mut self) -> bool {
+        self.calls.output_mut().has_lenses()
     }
 
     /// All messages are to go the full way: see [`Calls::leave_quick_way`].

@@ -132,11 +132,6 @@ impl<O: Output> Calls<O> {
         self.quick = false;
     }
 
-    /// Whether no more than briefs is wanted, and kept.
-    pub fn only_counts(&self) -> bool {
-        !wants_details(&self.output)
-    }
-
     /// The capture ended: gives out all that waits.
     pub fn finish(&mut self) {
         while !self.table.is_empty() {
