@@ -166,9 +166,13 @@ fn run(target: &Target, limits: Limits, data: &[u8], origin: &str) {
 
 /// Runs every target on the seeds, and on seeds that were changed.
 pub fn run_all(targets: &[Target], seeds: &[(String, Vec<u8>)], limits: Limits) {
-    let greedy = |data: &[u8]| drop(std::hint::black_box(vec![1u8; data.len()]));
+    let greedy = |data: &[u8]| {
+        let bytes = usize::from_le_bytes(data.try_into().unwrap());
+        drop(std::hint::black_box(vec![1u8; bytes]));
+    };
+    let too_much = limits.held_bytes + 1;
     assert!(
-        held_by(greedy, &vec![0; limits.held_bytes + 1]).1 > limits.held_bytes,
+        held_by(greedy, &too_much.to_le_bytes()).1 >= too_much,
         "too much is noticed"
     );
     for target in targets {

@@ -69,3 +69,35 @@ fn what_c_allocates_is_counted() {
     let (most, ()) = smoke::held::most_held(|| capture_file::entry(&found));
     assert!(most <= LIMITS.held_bytes / 2, "{most} bytes");
 }
+
+/// Other tests of this process take and give back meanwhile, but not so much.
+#[test]
+fn what_is_held_is_what_was_taken_and_not_given_back() {
+    const UNIT: usize = 16 << 20;
+    let is = |run: &dyn Fn(), units: usize| {
+        let (most, ()) = smoke::held::most_held(run);
+        assert!(
+            most.abs_diff(units * UNIT) < UNIT / 2,
+            "{most} bytes, not {units}"
+        );
+    };
+    let one = || std::hint::black_box(vec![1_u8; UNIT]);
+    is(&|| (0..5).for_each(|_| drop(one())), 1);
+    is(&|| drop([one(), one(), one()]), 3);
+    // Zeroed by the C library, and grown: both places may be there for a moment.
+    is(&|| drop(std::hint::black_box(vec![0_u8; 2 * UNIT])), 2);
+    is(&|| one().reserve_exact(2 * UNIT), 4);
+    // Larger alignments go another way.
+    #[repr(align(4096))]
+    struct Page(#[allow(dead_code)] [u8; 4096]);
+    let page = || Box::new(std::hint::black_box(Page([1; 4096])));
+    let pages = 0..UNIT / 4096;
+    is(&|| pages.clone().for_each(|_| drop(page())), 0);
+    is(
+        &|| drop(pages.clone().map(|_| page()).collect::<Vec<_>>()),
+        1,
+    );
+    // What was held before is no part of it, whether it is given back or not.
+    let before = std::cell::Cell::new(one());
+    is(&|| drop([before.take(), one()]), 1);
+}
