@@ -98,6 +98,43 @@ def test_long_function_rule_finds_an_offence() -> None:
     assert long_functions(f"def planted():\n{body}\n") == [("planted", FUNCTION_LINES_MAX + 1)]
 
 
+ERRORS = {"UsageError", "RunFailed", "Unavailable", "ResultsError"}
+NOTHING_TO_DO = {
+    # Nobody but a programmer meets these.
+    "this run is closed: nothing can be started for it any more",
+    "{} cannot be told anything",
+    "record of run {} given to run {}",
+    "there is no PostgreSQL: the run was not prepared",
+}
+
+
+def errors_without_fix(source: str) -> list[str]:
+    """What is said by errors made in a Python source that do not say what to do next."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+            continue
+        keywords = {keyword.arg for keyword in node.keywords}
+        if node.func.id in ERRORS and node.args and not keywords & {"fix", None}:
+            said = re.sub(r"\{.*?\}", "{}", ast.unparse(node.args[0]))
+            found.append(said.removeprefix("f").strip("'\""))
+    return found
+
+
+def test_errors_say_what_to_do_next() -> None:
+    found = {
+        str(p.relative_to(ROOT)): set(said) - NOTHING_TO_DO
+        for p in source_files()
+        if p.suffix == ".py" and (said := errors_without_fix(p.read_text()))
+    }
+    assert {path: said for path, said in found.items() if said} == {}
+
+
+def test_error_rule_finds_an_offence() -> None:
+    planted = 'raise UsageError(f"{name} is wrong")\nraise RunFailed("no", fix="do this")\n'
+    assert errors_without_fix(planted) == ["{} is wrong"]
+
+
 def test_lines_stay_within_the_page() -> None:
     offences = [
         f"{p.relative_to(ROOT)}:{number}"

@@ -51,7 +51,10 @@ def command(
     from nfslab.results.thresholds import MAX_CONDITIONS, exit_code, judge, parse_condition
 
     if len(conditions) > MAX_CONDITIONS:
-        raise UsageError(f"more than {MAX_CONDITIONS} conditions")
+        raise UsageError(
+            f"more than {MAX_CONDITIONS} conditions",
+            fix="compare twice, with some of them each time",
+        )
     parsed = [parse_condition(text) for text in conditions]
     sides = parse_two(base, new)
     asked = [*metrics, *(condition.metric for condition in parsed)]

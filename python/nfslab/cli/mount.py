@@ -159,7 +159,11 @@ def _start_behind(source: str, directory: Path, options: str) -> dict[str, Any]:
     stderr = process.stderr.read().decode(errors="replace") if process.stderr else ""
     process.wait()
     last = stderr.strip().splitlines()[-1:] or [f"exit code {process.returncode}"]
-    raise RunFailed("the process behind the mount ended before it was ready", why=last[0])
+    raise RunFailed(
+        "the process behind the mount ended before it was ready",
+        why=last[0],
+        fix="run it with --foreground: it says there what it does",
+    )
 
 
 class _SaidBehind(RunFailed):

@@ -42,9 +42,14 @@ def command(results: Path, sql: str | None, list_views: bool, as_json: bool, as_
     from nfslab.results.query import ResultsDatabase
 
     if (sql is None) != list_views:
-        raise UsageError("give either a query or --list")
+        raise UsageError(
+            "give either a query or --list",
+            fix="nfslab query RESULTS 'SELECT ...', or nfslab query RESULTS --list",
+        )
     if as_json and as_csv:
-        raise UsageError("--json and --csv both print: give one of them")
+        raise UsageError(
+            "--json and --csv both print: give one of them", fix="leave one of them out"
+        )
     with ResultsDatabase(Outcomes.open(results)) as database:
         if sql is None:
             _print_views(database.columns(), as_json)

@@ -40,7 +40,9 @@ def command(
     from nfslab.report.registry import report_renderer
 
     if markdown and as_json:
-        raise UsageError("--markdown and --json both print: give one of them")
+        raise UsageError(
+            "--markdown and --json both print: give one of them", fix="leave one of them out"
+        )
     analysis = analyse(results, baseline=_baseline(baseline))
     if html is not None or not (markdown or as_json):
         path = html if html is not None else Path(analysis.path) / "report.html"

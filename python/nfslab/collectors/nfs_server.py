@@ -105,7 +105,11 @@ class NfsServerCollector(Collector):
             return Evidence(summary={"incomplete": "it was never started"})
         seen = watch.end()
         if self.parameters.required and (missing := seen.summary.get("incomplete")):
-            raise RunFailed(missing, why="; ".join(seen.summary["notes"]))
+            raise RunFailed(
+                missing,
+                why="; ".join(seen.summary["notes"]),
+                fix="run it again; without `required` in [collectors.nfs_server] such a run counts",
+            )
         return seen
 
 
@@ -138,7 +142,11 @@ class _Watch:
         try:
             self._folder.mkdir()
         except OSError as error:
-            raise RunFailed("NFS servers cannot be watched", why=str(error)) from error
+            raise RunFailed(
+                "NFS servers cannot be watched",
+                why=str(error),
+                fix="make room in the results folder and let this user write there",
+            ) from error
         for served in self._served.values():
             served.server.record(served.file, CALL_ROWS_MAX)
             served.recording = True

@@ -127,7 +127,11 @@ class PostgresCollector(Collector):
         try:
             self._watch = _Watch(context.facts, service, self._p)
         except psycopg.Error as error:
-            raise RunFailed("PostgreSQL cannot be watched", why=str(error)) from error
+            raise RunFailed(
+                "PostgreSQL cannot be watched",
+                why=str(error),
+                fix="see the server's log in the run's logs; max_connections may be too low",
+            ) from error
         context.facts.setdefault("at_timed_start", []).append(self._watch.mark_start)
         self._watch.begin()
 

@@ -94,7 +94,11 @@ class SystemCollector(Collector):
             self._sampler.start()
         except CoreError as error:
             self._sampler = None
-            raise RunFailed("the machine cannot be watched", why=str(error)) from error
+            raise RunFailed(
+                "the machine cannot be watched",
+                why=str(error),
+                fix="correct [collectors.system], or leave the collector out",
+            ) from error
 
     def stop(self) -> Evidence:
         """Take the last sample; everything as tables, t = 0 at the start of the timed part."""
@@ -106,7 +110,11 @@ class SystemCollector(Collector):
         try:
             result = sampler.stop()
         except CoreError as error:
-            raise RunFailed("the machine could not be watched", why=str(error)) from error
+            raise RunFailed(
+                "the machine could not be watched",
+                why=str(error),
+                fix="run it again, or leave the collector system out",
+            ) from error
         facts = self._context.facts
         roles: dict[str, list[str]] = {}
         for role, place in self._context.places.items():

@@ -184,6 +184,7 @@ class RunExecution:
             raise RunFailed(
                 "what was measured is not true: " + "; ".join(check.message for check in bad),
                 why=f"violated: {', '.join(check.name for check in bad)}",
+                fix="see the checks' figures with `nfslab show`, and the run's logs",
             )
 
     def _bring_up(self, resources: Resources) -> None:

@@ -49,7 +49,11 @@ def _value(option: str, text: str) -> Any:
             ) from error
         return text
     if set(document) != {"value"}:
-        raise UsageError(f"{option}: one value is expected", why=repr(text))
+        raise UsageError(
+            f"{option}: one value is expected",
+            why=repr(text),
+            fix="give one key with one value: --set workload.clients=8",
+        )
     value = document["value"]
     return value if isinstance(value, str | int | float | bool | list | dict) else text
 
@@ -117,7 +121,10 @@ def _put(source: Source, option: str, path: tuple[Step, ...], value: Any) -> Non
         elif isinstance(here, list) and isinstance(step, int) and step < len(here):
             here = here[step]
         if not isinstance(here, dict | list):
-            raise UsageError(f"{option}: {step} is a value, not a table: nothing can be in it")
+            raise UsageError(
+                f"{option}: {step} is a value, not a table: nothing can be in it",
+                fix=f"set {step} itself, or another key",
+            )
     if isinstance(here, list):
         raise UsageError(f"{option}: a list cannot be changed in part", fix="set the whole list")
     if path[0] == "axes" and "labels" in here:

@@ -79,11 +79,14 @@ def read_source(path: Path) -> Source:
             raise UsageError(
                 f"{name} is no experiment file",
                 why=f"it has {size} bytes, more than the {MAX_FILE_BYTES} accepted",
+                fix="give an experiment file (TOML), such as those in experiments/",
             )
         content = path.read_bytes()
     except OSError as error:
         raise UsageError(
-            f"cannot read the experiment file {name}", why=str(error.strerror or error)
+            f"cannot read the experiment file {name}",
+            why=str(error.strerror or error),
+            fix="let this user read it",
         ) from error
     return parse_source(content, path)
 
@@ -106,7 +109,10 @@ def parse_source(content: bytes, path: Path, name: str | None = None) -> Source:
     except tomllib.TOMLDecodeError as error:
         raise _syntax_error(name, text, error) from error
     except RecursionError as error:
-        raise UsageError(f"{name}: nested too deeply to be an experiment file") from error
+        raise UsageError(
+            f"{name}: nested too deeply to be an experiment file",
+            fix="give an experiment file (TOML), such as those in experiments/",
+        ) from error
     source = Source(path, name, content, text, tree)
     _add_lines(source)
     _refuse_dates(source)

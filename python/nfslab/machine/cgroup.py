@@ -85,7 +85,10 @@ def memory_cgroup(limit_bytes: int, resources: Resources) -> Cgroup:
     if isinstance(found, Availability):
         raise Unavailable("a memory limit cannot be set here", why=found.reason, fix=found.fix)
     if limit_bytes < PAGE_BYTES:
-        raise RunFailed(f"a memory limit of {limit_bytes} bytes is less than one page")
+        raise RunFailed(
+            f"a memory limit of {limit_bytes} bytes is less than one page",
+            fix=f"give at least {PAGE_BYTES} bytes (limits.memory)",
+        )
     entry = resources.cgroup(found.path / resources.name)
     path = entry.path
     try:
@@ -134,7 +137,10 @@ def _read_back(path: Path, version: Version, asked: int) -> int:
     """The limit in effect; RunFailed when it is not the one that was asked for."""
     own = _number(path / ("memory.max" if version == 2 else "memory.limit_in_bytes"))
     if own is None or not asked - PAGE_BYTES < own <= asked:
-        raise RunFailed(f"the memory limit is {own} bytes, not the {asked} asked for")
+        raise RunFailed(
+            f"the memory limit is {own} bytes, not the {asked} asked for",
+            fix="leave limits.memory out: this kernel does not hold it as it was asked for",
+        )
     outer = _outer_limit(path, version)
     if outer is not None and outer < own:
         raise Unavailable(

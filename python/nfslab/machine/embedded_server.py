@@ -77,7 +77,11 @@ class EmbeddedServer:
         try:
             self.process.tell(json.dumps(asked).encode() + b"\n", TELL_LIMIT_S)
         except RunFailed as error:
-            raise RunFailed(what, why=self._ended() or error.what) from error
+            raise RunFailed(
+                what,
+                why=self._ended() or error.what,
+                fix="see the server's own lines in the run's logs",
+            ) from error
         place = self._told
         self._told += 1
         deadline = time.monotonic() + limit_s
@@ -91,7 +95,11 @@ class EmbeddedServer:
                 told = [answer.get(name) for name in ("what", "why")]
                 raise RunFailed(what, why="; ".join(filter(None, told)), fix=answer.get("fix", ""))
             if over or time.monotonic() > deadline:
-                raise RunFailed(what, why=self._ended() or f"no answer within {limit_s:g} s")
+                raise RunFailed(
+                    what,
+                    why=self._ended() or f"no answer within {limit_s:g} s",
+                    fix="see the server's own lines in the run's logs",
+                )
             time.sleep(READY_POLL_S)
 
     def _ended(self) -> str:

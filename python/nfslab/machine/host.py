@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import subprocess
 import tempfile
@@ -141,7 +142,10 @@ class LocalHost:
                 if stdout is not None:
                     out = stack.enter_context(stdout.open("wb"))
             except OSError as error:
-                raise RunFailed(f"cannot write {error.filename}: {error.strerror}") from error
+                raise RunFailed(
+                    f"cannot write {error.filename}: {error.strerror}",
+                    fix="make room there and let this user write",
+                ) from error
             return self._start(
                 Launch(list(argv), env, cwd, user, cgroup, stdin, stop_signal),
                 resources,
@@ -227,7 +231,9 @@ class LocalHost:
             except OSError as error:
                 entry.release()
                 raise RunFailed(
-                    f"cannot start {argv[0]}", why=f"{error.strerror} ({error.filename})"
+                    f"cannot start {argv[0]}",
+                    why=f"{error.strerror} ({error.filename})",
+                    fix="see that it can be executed, and that the folder it starts in is there",
                 ) from error
             process = Process(popen, argv, entry, command.stop_signal, started_ns)
             try:
@@ -285,6 +291,12 @@ def failure(completed: Completed) -> RunFailed:
     if code < 0:
         with contextlib.suppress(ValueError):
             return RunFailed(
-                f"{name} was ended by {signal.Signals(-code).name}", why=tail(completed)
+                f"{name} was ended by {signal.Signals(-code).name}",
+                why=tail(completed),
+                fix="see `dmesg` if nobody ended it: the kernel may have been out of memory",
             )
-    return RunFailed(f"{name} failed with exit code {code}", why=tail(completed))
+    return RunFailed(
+        f"{name} failed with exit code {code}",
+        why=tail(completed),
+        fix=f"to see more, run it by hand: {shlex.join(completed.argv)}",
+    )

@@ -27,6 +27,7 @@ def failure_said(command: str, code: int, said: str) -> RunFailed:
         return RunFailed(
             f"{command} failed (exit code {code})",
             why="\n       ".join(lines[-LAST_LINES:]) or "it said nothing",
+            fix="run the command by hand: its words are all it said",
         )
     parts = {"why": "", "fix": ""}
     for line in lines[begin + 1 :]:

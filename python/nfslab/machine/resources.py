@@ -247,7 +247,9 @@ class Resources:
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise RunFailed(f"the path {text!r} is not valid UTF-8") from None
+            raise RunFailed(
+                f"the path {text!r} is not valid UTF-8", fix="use a folder whose name is UTF-8"
+            ) from None
         return text
 
     def _intend(self, kind: str, what: dict[str, Any]) -> Entry:
@@ -255,7 +257,10 @@ class Resources:
             if self._closed:
                 raise RunFailed("this run is closed: nothing can be started for it any more")
             if len(self._open) >= ENTRIES_MAX:
-                raise RunFailed(f"more than {ENTRIES_MAX} things open in one run")
+                raise RunFailed(
+                    f"more than {ENTRIES_MAX} things open in one run",
+                    fix="use fewer targets and generators in one run",
+                )
             entry = OpenEntry(self._next, kind, what)
             self._journal.append(
                 {"op": "intent", "id": entry.number, "kind": kind, "what": what}, durable=True

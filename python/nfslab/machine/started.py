@@ -30,6 +30,7 @@ GROUP_LIMIT_S = 2.0
 """How long the others of its group may take; what is left then is found by the journal."""
 GROUP_POLL_S = 0.005
 TELL_POLL_S = 0.005
+SEE_LOG = "see what it says in its log, which lies with the run's"
 
 
 class Process:
@@ -78,11 +79,13 @@ class Process:
             except BlockingIOError:
                 wait_s = deadline - time.monotonic()
                 if wait_s <= 0:
-                    raise RunFailed(f"{self.argv[0]} did not listen for {timeout_s:g} s") from None
+                    raise RunFailed(
+                        f"{self.argv[0]} did not listen for {timeout_s:g} s", fix=SEE_LOG
+                    ) from None
                 time.sleep(min(wait_s, TELL_POLL_S))
             except OSError as error:
                 why = error.strerror or str(error)
-                raise RunFailed(f"{self.argv[0]} listens no more", why=why) from error
+                raise RunFailed(f"{self.argv[0]} listens no more", why=why, fix=SEE_LOG) from error
 
     def _tell_some(self, text: memoryview) -> int:
         """As much as the pipe takes; under the lock nobody closes it (and its number)."""
@@ -96,7 +99,7 @@ class Process:
     def wait(self, timeout_s: float | None = None) -> int:
         """Wait for the end; RunFailed when `timeout_s` is over (it goes on running)."""
         if not self.ended_within(timeout_s):
-            raise RunFailed(f"{self.argv[0]} still runs after {timeout_s:g} s")
+            raise RunFailed(f"{self.argv[0]} still runs after {timeout_s:g} s", fix=SEE_LOG)
         with self._lock:
             if self._returncode is None:
                 self._reap(0)

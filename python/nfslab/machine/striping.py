@@ -69,7 +69,10 @@ class Striping:
             self.entries.append(entry)
             printed = self.run(layers.losetup_argv(file, direct_io=direct_io)).stdout.split()
             if not printed:
-                raise RunFailed("losetup did not say which device it took")
+                raise RunFailed(
+                    "losetup did not say which device it took",
+                    fix="see what `losetup --find --show FILE` prints by hand",
+                )
             entry.bind(device=printed[-1])
             effective = _number(SYS / "block" / Path(printed[-1]).name / "loop" / "dio")
             if effective != int(direct_io):
@@ -139,6 +142,7 @@ class Striping:
             raise RunFailed(
                 f"chunk {plan.chunk_bytes} bytes was asked for, in effect is {effective}",
                 why=f"read back from {plan.backend}",
+                fix="ask for the chunk that is in effect, or use another backend",
             )
         return node
 
@@ -166,7 +170,10 @@ class Striping:
         self.run(layers.mount_argv(plan.filesystem, node, point, options))
         mount = mount_of(point)
         if mount.mount_point != point or mount.filesystem != plan.filesystem:
-            raise RunFailed(f"{point} holds {mount.filesystem}, not {plan.filesystem}")
+            raise RunFailed(
+                f"{point} holds {mount.filesystem}, not {plan.filesystem}",
+                fix=f"see `dmesg`, and that the kernel knows {plan.filesystem} (/proc/filesystems)",
+            )
         if found := differences(plan.mount_options, mount, absent=False):
             raise RunFailed(
                 f"mount options are not in effect: {'; '.join(found)}",
@@ -186,7 +193,8 @@ class Striping:
             if wanted not in profiles or members != self.facts["number_of_devices"]:
                 raise RunFailed(
                     f"btrfs has data profiles {profiles} over {members} devices, "
-                    f"not {wanted} over {self.facts['number_of_devices']}"
+                    f"not {wanted} over {self.facts['number_of_devices']}",
+                    fix="see `btrfs filesystem usage` by hand, or use another backend",
                 )
             return
         if plan.filesystem == "xfs":
@@ -207,6 +215,7 @@ class Striping:
                 raise RunFailed(
                     f"{name} = {value} was asked for, in effect is {found.get(name)}",
                     why=f"read back from {self.plan.filesystem}",
+                    fix="ask for what is in effect, or leave the option out",
                 )
 
     def run(self, argv: Sequence[str]) -> Completed:

@@ -36,7 +36,11 @@ def remove_tree(path: Path, owner: int | None = None) -> bool:
     `owner` is tried when root may not (an NFS server that squashes root).
     """
     if not answers(path):
-        raise RunFailed(f"{path} is left alone", why="its file server does not answer")
+        raise RunFailed(
+            f"{path} is left alone",
+            why="its file server does not answer",
+            fix="the next start of nfslab tries again, when the server answers",
+        )
     refuse_mounts(path)
     try:
         return _remove(path)
@@ -65,7 +69,11 @@ def remove_as(path: Path, owner: int) -> None:
         argv, cwd="/", capture_output=True, text=True, timeout=REMOVE_LIMIT_S, check=False
     )
     if completed.returncode != 0:
-        raise RunFailed(f"{path} could not be removed", why=completed.stderr.strip())
+        raise RunFailed(
+            f"{path} could not be removed",
+            why=completed.stderr.strip(),
+            fix=f"remove it by hand: rm -r {path}",
+        )
 
 
 def _remove(path: Path) -> bool:
@@ -76,7 +84,11 @@ def _remove(path: Path) -> bool:
     try:
         facts = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
         if not stat.S_ISDIR(facts.st_mode):
-            raise RunFailed(f"{path} is left alone", why="it is not a folder any more")
+            raise RunFailed(
+                f"{path} is left alone",
+                why="it is not a folder any more",
+                fix="look what took its place; nfslab removes only what it made",
+            )
         _empty(parent, path.name, facts.st_dev, 0)
         os.rmdir(path.name, dir_fd=parent)
     except FileNotFoundError:
@@ -102,7 +114,11 @@ def _open_folder(path: Path) -> int:
 def _empty(parent: int, name: str, device: int, depth: int) -> None:
     """Remove all that is in the folder `name` of `parent`."""
     if depth > DEPTH_MAX:
-        raise RunFailed(f"{name} is left alone", why=f"more than {DEPTH_MAX} levels deep")
+        raise RunFailed(
+            f"{name} is left alone",
+            why=f"more than {DEPTH_MAX} levels deep",
+            fix="remove it by hand",
+        )
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         folder = os.open(name, flags, dir_fd=parent)
@@ -112,7 +128,11 @@ def _empty(parent: int, name: str, device: int, depth: int) -> None:
         folder = os.open(name, flags, dir_fd=parent)
     try:
         if os.fstat(folder).st_dev != device:
-            raise RunFailed(f"{name} is left alone", why="another file system begins there")
+            raise RunFailed(
+                f"{name} is left alone",
+                why="another file system begins there",
+                fix="unmount what is below; the next start of nfslab tries again",
+            )
         with os.scandir(folder) as entries:
             listing = [(e.name, e.is_dir(follow_symlinks=False)) for e in entries]
         for below, is_folder in listing:

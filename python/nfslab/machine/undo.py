@@ -113,7 +113,10 @@ def undo_mount(what: dict[str, Any], scope: Scope) -> str:
             return done
         lazily = unmount(point)
         done = f"unmounted {point}{' (lazily: it was busy)' * lazily}"
-    raise RunFailed(f"{point} is mounted again and again")
+    raise RunFailed(
+        f"{point} is mounted again and again",
+        fix="find who mounts it (/proc/mounts, systemd units) and unmount it by hand",
+    )
 
 
 def undo_fuse(what: dict[str, Any], scope: Scope) -> str:
@@ -239,7 +242,11 @@ def undo_device_mapper(what: dict[str, Any], scope: Scope) -> str:
     """Remove a device-mapper device whose name holds the token."""
     name = str(what.get("name", ""))
     if not names_token(Path(name), scope.token):
-        raise RunFailed(f"device-mapper device {name!r} is left alone", why="not named by us")
+        raise RunFailed(
+            f"device-mapper device {name!r} is left alone",
+            why="not named by us",
+            fix=f"dmsetup remove {name}, if it is of no use to anybody",
+        )
     present = {p.read_text().strip() for p in SYS.glob("block/dm-*/dm/name")}
     if name not in present:
         return ""
@@ -286,7 +293,11 @@ def _own_path(what: dict[str, Any], key: str, scope: Scope) -> Path:
     """The recorded path, if its name says that it is ours; RunFailed otherwise."""
     path = Path(str(what.get(key, "")))
     if not path.is_absolute() or not names_token(path, scope.token):
-        raise RunFailed(f"{path} is left alone", why="its name does not carry our token")
+        raise RunFailed(
+            f"{path} is left alone",
+            why="its name does not carry our token",
+            fix="remove it by hand, if it is of no use to anybody",
+        )
     return path
 
 
@@ -308,7 +319,9 @@ def _checked(argv: list[str]) -> None:
     completed = _tool(argv)
     if completed.returncode != 0:
         raise RunFailed(
-            f"{' '.join(argv)} failed ({completed.returncode})", why=completed.stderr.strip()
+            f"{' '.join(argv)} failed ({completed.returncode})",
+            why=completed.stderr.strip(),
+            fix="run it by hand; the next start of nfslab goes on behind it",
         )
 
 

@@ -146,7 +146,10 @@ def choose_baseline(
     axes = outcomes.record.axes
     if stated:
         if len(stated) != 1:
-            raise UsageError("a baseline is one axis and one of its levels")
+            raise UsageError(
+                "a baseline is one axis and one of its levels",
+                fix="give it as AXIS=LEVEL, as in --baseline placement=local",
+            )
         name, wanted = next(iter(stated.items()))
         axis = next((one for one in axes if one.name == name), None)
         if axis is None:

@@ -143,7 +143,10 @@ class Experiment:
         chosen = select(self._outcomes, {**self._selection.conditions, **wanted})
         kept = [index for index in chosen.points if index in set(self._selection.points)]
         if not kept:
-            raise UsageError(f"no point of {self._selection.label} meets {conditions}")
+            raise UsageError(
+                f"no point of {self._selection.label} meets {conditions}",
+                fix="`nfslab show` lists its points with their factors",
+            )
         return Experiment(Selection(self._outcomes, kept, chosen.conditions))
 
     def compare(
@@ -183,7 +186,11 @@ class Experiment:
         try:
             table = pq.read_table(path)
         except (OSError, pa.ArrowException) as error:
-            raise ResultsError(f"cannot read {path}", why=str(error)) from error
+            raise ResultsError(
+                f"cannot read {path}",
+                why=str(error),
+                fix="restore it from a copy; the other runs are not affected",
+            ) from error
         check_table(table.schema.metadata, path)
         return table
 

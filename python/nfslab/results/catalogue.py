@@ -169,7 +169,9 @@ def read_run(run: Path) -> RunRecord:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise ResultsError(
-            f"{run / 'run.json'} is damaged", why=f"{where}: {first['msg']}"
+            f"{run / 'run.json'} is damaged",
+            why=f"{where}: {first['msg']}",
+            fix="restore it from a copy; the other runs are not affected",
         ) from error
     if record.run_id != run.name:
         raise ResultsError(
@@ -188,7 +190,11 @@ def read_provenance(run: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise ResultsError(f"cannot read {path}", why=str(error)) from error
+        raise ResultsError(
+            f"cannot read {path}",
+            why=str(error),
+            fix="restore it from a copy; the run's figures are not affected",
+        ) from error
     return content if isinstance(content, dict) else {}
 
 

@@ -249,9 +249,15 @@ def _metrics(base: Outcomes, new: Outcomes, asked: Sequence[str] | None) -> list
     for name in names:
         mine, theirs = base.metric(name), new.metric(name)
         if mine.unit != theirs.unit:
-            raise UsageError(f"{name} is in {mine.unit} on one side, in {theirs.unit} on the other")
+            raise UsageError(
+                f"{name} is in {mine.unit} on one side, in {theirs.unit} on the other",
+                fix="compare another metric, or runs of the same workload",
+            )
         if mine.better != theirs.better:
-            raise UsageError(f"{name} has another direction of improvement on the other side")
+            raise UsageError(
+                f"{name} has another direction of improvement on the other side",
+                fix="compare another metric, or give both the same `better`",
+            )
     return names
 
 

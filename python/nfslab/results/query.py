@@ -168,7 +168,10 @@ class ResultsDatabase:
                     if suffix == "parquet" and dot and _PLAIN_NAME.fullmatch(view):
                         found.setdefault(view, []).append(f"{folder}/{name}")
                 if len(found) > MAX_TABLES:
-                    raise UsageError(f"more than {MAX_TABLES} tables in one experiment")
+                    raise UsageError(
+                        f"more than {MAX_TABLES} tables in one experiment",
+                        fix="query a part of the runs: copy the folder with fewer of them",
+                    )
         return found
 
     def _make(self, view: str) -> None:

@@ -216,7 +216,10 @@ def _conditions(text: str, whole: str) -> dict[str, list[str]]:
     conditions: dict[str, list[str]] = {}
     parts = _split_quoted(text, whole)
     if len(parts) > MAX_CONDITIONS:
-        raise UsageError(f"more than {MAX_CONDITIONS} conditions in {whole!r}")
+        raise UsageError(
+            f"more than {MAX_CONDITIONS} conditions in {whole!r}",
+            fix="leave some out: what is not named is not restricted",
+        )
     for part in parts:
         factor, equals, value = part.partition("=")
         if not equals or not factor.strip():
@@ -243,5 +246,5 @@ def _split_quoted(text: str, whole: str) -> list[str]:
         else:
             current += letter
     if quoted:
-        raise UsageError(f"a double quote is not closed in {whole!r}")
+        raise UsageError(f"a double quote is not closed in {whole!r}", fix='close it: factor="a,b"')
     return [*parts, current]

@@ -109,7 +109,11 @@ class ExperimentFolder:
         written last: a folder without it is no experiment, and is taken up again.
         """
         if not _NAME.fullmatch(record.name) or len(record.name) > MAX_NAME_LENGTH:
-            raise ResultsError(f"{record.name!r} cannot name a folder")
+            raise ResultsError(
+                f"{record.name!r} cannot name a folder",
+                why=f"letters, digits, '_', '.', '-', at most {MAX_NAME_LENGTH}",
+                fix="correct the name in [experiment]",
+            )
         path = Path(results_dir) / folder_name(record)
         if (path / RECORD).exists():
             raise ResultsError(
@@ -147,7 +151,9 @@ class ExperimentFolder:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"])
             raise ResultsError(
-                f"{path / RECORD} is damaged", why=f"{where}: {first['msg']}"
+                f"{path / RECORD} is damaged",
+                why=f"{where}: {first['msg']}",
+                fix="restore it from a copy: the runs beside it are whole",
             ) from error
         return cls(path, record)
 
@@ -169,12 +175,15 @@ class ExperimentFolder:
             raise ResultsError(
                 f"{self.path} is another experiment",
                 why=f"identity {self._record.identity[:12]}, not {record.identity[:12]}",
+                fix="give another results folder with --results",
             )
         try:
             write_durably(self.path / RECORD, _record_json(record))
         except OSError as error:
             raise ResultsError(
-                f"cannot write {self.path / RECORD}", why=str(error.strerror or error)
+                f"cannot write {self.path / RECORD}",
+                why=str(error.strerror or error),
+                fix="make room there and let this user write; what is finished is kept",
             ) from error
         self._record = record
 
@@ -199,7 +208,9 @@ class ExperimentFolder:
             ) from error
         except OSError as error:
             raise RunFailed(
-                f"cannot begin run {run_id}", why=str(error.strerror or error)
+                f"cannot begin run {run_id}",
+                why=str(error.strerror or error),
+                fix="make room there and let this user write; what is finished is kept",
             ) from error
         return PartialRun(self, run_id, partial)
 
@@ -356,6 +367,7 @@ def checked_name(name: str, what: str) -> str:
         raise ResultsError(
             f"{name!r} is not a valid {what}",
             why=f"letters, digits, '_', '.', '-', at most {MAX_NAME_LENGTH}",
+            fix="choose another name",
         )
     return name
 

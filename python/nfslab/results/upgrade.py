@@ -53,10 +53,15 @@ def load_record(path: Path, kind: RecordKind) -> dict[str, Any]:
             raise ResultsError(
                 f"{path} is no record of nfslab",
                 why=f"it has {size_bytes} bytes; a record has at most {MAX_RECORD_BYTES}",
+                fix="give a folder that nfslab wrote",
             )
         content = json.loads(path.read_bytes())
     except OSError as error:
-        raise ResultsError(f"cannot read {path}", why=str(error.strerror or error)) from error
+        raise ResultsError(
+            f"cannot read {path}",
+            why=str(error.strerror or error),
+            fix="let this user read it, or restore it from a copy",
+        ) from error
     except (ValueError, RecursionError) as error:
         raise ResultsError(
             f"{path} is damaged",
@@ -64,7 +69,11 @@ def load_record(path: Path, kind: RecordKind) -> dict[str, Any]:
             fix="restore it from a copy; the other runs are not affected",
         ) from error
     if not isinstance(content, dict):
-        raise ResultsError(f"{path} is damaged", why="it does not hold one JSON object")
+        raise ResultsError(
+            f"{path} is damaged",
+            why="it does not hold one JSON object",
+            fix="restore it from a copy; the other runs are not affected",
+        )
     return upgrade(content, kind, where=str(path))
 
 
@@ -87,6 +96,7 @@ def upgrade(
         raise ResultsError(
             f"{where} is no record of nfslab",
             why=f"its schema_version is {version!r}, not a whole number from 1",
+            fix="give a folder that nfslab wrote",
         )
     if version > current:
         raise _newer(where, version, current, content)
@@ -113,7 +123,9 @@ def check_table(table_metadata: Mapping[bytes, bytes] | None, path: Path) -> Non
         version = int(raw)
     except ValueError as error:
         raise ResultsError(
-            f"{path} is damaged", why=f"its schema version is {raw!r}, not a number"
+            f"{path} is damaged",
+            why=f"its schema version is {raw!r}, not a number",
+            fix="restore it from a copy; the other runs are not affected",
         ) from error
     if version > SCHEMA_VERSION:
         raise _newer(str(path), version, SCHEMA_VERSION, {})

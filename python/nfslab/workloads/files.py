@@ -237,7 +237,10 @@ class FilesWorkload(Workload):
         result: dict[str, Any] = json.loads(done.stdout)
         (context.folder / "logs" / "files.json").write_text(done.stdout, encoding="utf-8")
         if "debug_build" in result["flags"]:
-            raise RunFailed("the Rust core is a debug build: its figures mean nothing")
+            raise RunFailed(
+                "the Rust core is a debug build: its figures mean nothing",
+                fix="./nfslab --set-up-only builds it for use",
+            )
         phases = result["phases"]
         context.facts["timed_start_ns"] = result["start_monotonic_ns"]
         context.facts["timed_end_ns"] = max(
@@ -269,7 +272,10 @@ def phase_metrics(phases: list[dict[str, Any]]) -> dict[str, Metric]:
     for phase in phases:
         name, wall_s = BONNIE[phase["phase"]], phase["wall_ns"] / NS_PER_S
         if phase["wall_ns"] <= 0:
-            raise RunFailed(f"the phase {phase['phase']} took no time: {phase['wall_ns']} ns")
+            raise RunFailed(
+                f"the phase {phase['phase']} took no time: {phase['wall_ns']} ns",
+                fix="give a larger file_size (or more seeks): the clock has to see it",
+            )
         if phase["phase"] in COUNTED:
             rate, unit, value = f"{name}_per_s", "1/s", phase["operations"] / wall_s
         else:

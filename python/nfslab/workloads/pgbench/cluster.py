@@ -289,7 +289,10 @@ def _inventory(folder: Path) -> tuple[int, int]:
             files += 1
             size_bytes += path.lstat().st_size
             if files > FILES_MAX:
-                raise RunFailed(f"{folder} has more than {FILES_MAX} files")
+                raise RunFailed(
+                    f"{folder} has more than {FILES_MAX} files",
+                    fix="use a smaller scale or fewer partitions",
+                )
     return files, size_bytes
 
 

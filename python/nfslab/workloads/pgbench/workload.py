@@ -279,7 +279,11 @@ class PgbenchWorkload(Workload):
             try:
                 text = path.read_bytes()
             except OSError as error:
-                raise RunFailed(f"the script {path} cannot be read", why=str(error)) from error
+                raise RunFailed(
+                    f"the script {path} cannot be read",
+                    why=str(error),
+                    fix="correct scripts in [workload], and let this user read the file",
+                ) from error
             (context.folder / "logs" / f"script-{index}.sql").write_bytes(text)
             digest = hashlib.sha256(text).hexdigest()
             context.notes.append(f"script {path}: SHA-256 {digest} (logs/script-{index}.sql)")
@@ -348,6 +352,7 @@ class PgbenchWorkload(Workload):
                 raise RunFailed(
                     "pgbench's report does not have all scripts",
                     why=f"{len(names)} were run, {len(printed.scripts)} are reported",
+                    fix="see logs/pgbench.out: another version may print another report",
                 )
             counts = {
                 name: script.processed for name, script in zip(names, printed.scripts, strict=True)
