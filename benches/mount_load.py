@@ -10,20 +10,16 @@ thread has one read outstanding; one that is late catches up. Needs root and /de
 
 from __future__ import annotations
 
-import json
 import mmap
 import os
 import random
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
 
-from nfslab._core import Mount, Server
+from mounted_file import BLOCK_BYTES, FILE_BLOCKS, mounted_file
 
-BLOCK_BYTES = 4096
-FILE_BLOCKS = 4096
 NS_PER_S = 1_000_000_000
 
 
@@ -45,32 +41,22 @@ def one_thread(path: Path, period_ns: int, reads: int, seed: int, late: list[int
 
 def main() -> None:
     rate, seconds, count = float(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        Server(json.dumps({"store": "memory", "memory_bytes": 1 << 30})) as server,
-    ):
-        ports = f"port={server.port},mountport={server.port}"
-        mount = Mount("127.0.0.1:/export", folder, ports)
-        try:
-            path = Path(folder) / "file"
-            path.write_bytes(os.urandom(BLOCK_BYTES * FILE_BLOCKS))
-            print(server.port, flush=True)
-            sys.stdin.readline()
-            late = [[0] for _ in range(count)]
-            reads = round(rate * seconds / count)
-            arguments = (path, round(NS_PER_S * count / rate), reads)
-            threads = [
-                threading.Thread(target=one_thread, args=(*arguments, seed, late[seed]))
-                for seed in range(count)
-            ]
-            began, cpu_ns = time.monotonic_ns(), time.process_time_ns()
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-            cpu_ns, took_ns = time.process_time_ns() - cpu_ns, time.monotonic_ns() - began
-        finally:
-            mount.unmount("force")
+    with mounted_file() as (server, _, path):
+        print(server.port, flush=True)
+        sys.stdin.readline()
+        late = [[0] for _ in range(count)]
+        reads = round(rate * seconds / count)
+        arguments = (path, round(NS_PER_S * count / rate), reads)
+        threads = [
+            threading.Thread(target=one_thread, args=(*arguments, seed, late[seed]))
+            for seed in range(count)
+        ]
+        began, cpu_ns = time.monotonic_ns(), time.process_time_ns()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        cpu_ns, took_ns = time.process_time_ns() - cpu_ns, time.monotonic_ns() - began
     print(reads * count, took_ns / NS_PER_S, cpu_ns / NS_PER_S, sum(one[0] for one in late))
 
 

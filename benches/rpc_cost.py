@@ -13,20 +13,17 @@ that recording every call costs at most 2 % of an operation's CPU.
 from __future__ import annotations
 
 import argparse
-import json
 import mmap
 import os
 import random
 import statistics
-import tempfile
 import threading
 import time
 from pathlib import Path
 
-from nfslab._core import Mount, RpcRecorder, Server, build_info
+from mounted_file import BLOCK_BYTES, FILE_BLOCKS, mounted_file
+from nfslab._core import RpcRecorder, build_info
 
-BLOCK_BYTES = 4096
-FILE_BLOCKS = 4096
 INTERVAL_S = 0.05
 AIM = 1.02
 COUNTERS, SAMPLES, EVERY_CALL = "counters only", "counters and samples", "every call"
@@ -86,22 +83,12 @@ def main() -> None:
         return
     found: dict[str, list[float]] = {COUNTERS: [], SAMPLES: [], EVERY_CALL: []}
     order = random.Random(1)
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        Server(json.dumps({"store": "memory", "memory_bytes": 1 << 30})) as server,
-    ):
-        ports = f"port={server.port},mountport={server.port}"
-        mount = Mount("127.0.0.1:/export", folder, ports)
-        try:
-            path = Path(folder) / "file"
-            path.write_bytes(os.urandom(BLOCK_BYTES * FILE_BLOCKS))
-            recorder = mount.recorder()
-            for seed in range(asked.rounds):
-                for way in order.sample(list(found), len(found)):
-                    cost = round_of(way, recorder, path, asked.operations, seed)
-                    found[way].append(cost)
-        finally:
-            mount.unmount("force")
+    with mounted_file() as (_, mount, path):
+        recorder = mount.recorder()
+        for seed in range(asked.rounds):
+            for way in order.sample(list(found), len(found)):
+                cost = round_of(way, recorder, path, asked.operations, seed)
+                found[way].append(cost)
     print(
         f"{asked.operations} reads, {asked.rounds} rounds, core built {build_info()['profile']}\n"
     )

@@ -1,8 +1,15 @@
-"""For all tests: signals are as a shell's user has them."""
+"""For all tests: signals as a shell's user has them, a run's resources, a place to build in."""
 
 from __future__ import annotations
 
+import shutil
 import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from nfslab.machine.resources import Resources
 
 
 def pytest_configure() -> None:
@@ -13,3 +20,27 @@ def pytest_configure() -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Journals of this test alone."""
+    folder = tmp_path / "state"
+    monkeypatch.setenv("NFSLAB_STATE", str(folder))
+    return folder
+
+
+@pytest.fixture
+def resources(state: Path) -> Iterator[Resources]:
+    """A run's resources; whatever a test leaves open is undone."""
+    with Resources("a test") as made:
+        yield made
+
+
+@pytest.fixture
+def scratch() -> Iterator[Path]:
+    """A folder that every user can enter (pytest's own are private to their owner)."""
+    folder = Path(tempfile.mkdtemp(prefix="nfslab-test-", dir="/var/tmp"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)

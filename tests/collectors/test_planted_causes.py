@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -19,12 +21,13 @@ from nfslab.collectors.nfs_server import NfsServerCollector
 from nfslab.collectors.rpc import RpcCollector, RpcCollectorParameters
 from nfslab.machine.resources import Resources
 from nfslab.results.call_parts import ALL, PARTS, CallParts, OperationParts, take_apart
+from nfslab.targets.base import Place
 from nfslab.targets.nfs import NfsParameters, NfsTarget
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 
 from tests.cli.invocation import nfslab
 from tests.standing_out import FACTORS, standing_out
-from tests.workloads.run_context import run_of, scratch_folder
+from tests.workloads.run_context import Run, run_of, scratch_folder
 
 MS = 1_000_000
 FILES = 8
@@ -32,8 +35,20 @@ PIECE_BYTES = 1 << 14
 PIECES = 12
 
 
-def watched(load: Callable[[Path], None], tmp_path: Path, **parameters: object) -> CallParts:
-    """The load on a fresh mount of a fresh server, its calls taken apart."""
+@dataclass
+class Recorded:
+    """A mount of ours on a server of ours, and whoever records their calls."""
+
+    run: Run
+    target: NfsTarget
+    place: Place
+    clients: RpcCollector
+    servers: NfsServerCollector
+
+
+@contextmanager
+def recorded(tmp_path: Path, **parameters: object) -> Iterator[Recorded]:
+    """From now on, with some files there."""
     usable = NfsTarget.available()
     if not usable.ok:
         pytest.skip(usable.reason)
@@ -52,17 +67,23 @@ def watched(load: Callable[[Path], None], tmp_path: Path, **parameters: object) 
             clients.start(run.context)
             servers.start(run.context)
             run.context.facts["timed_start_ns"] = time.monotonic_ns()
-            load(place.path)
-            seen = servers.stop().tables | clients.stop().tables
+            yield Recorded(run, target, place, clients, servers)
             target.down(place)
+
+
+def watched(load: Callable[[Path], None], tmp_path: Path, **parameters: object) -> CallParts:
+    """The load on a fresh mount of a fresh server, its calls taken apart."""
+    with recorded(tmp_path, **parameters) as one:
+        load(one.place.path)
+        seen = one.servers.stop().tables | one.clients.stop().tables
     found = take_apart(seen["rpc_calls"], seen[nfs_server.TABLE])
     assert found.calls > 0
     # What was begun before, or is still under way, alone is in one record only.
     assert sum(found.left_out.values()) <= 2, found.left_out
     assert found.negative == {}
     for row in found.rows:
-        one = row.summary
-        assert sum(one.mean_ns) == pytest.approx(one.whole_mean_ns, abs=1e-3)
+        one_row = row.summary
+        assert sum(one_row.mean_ns) == pytest.approx(one_row.whole_mean_ns, abs=1e-3)
     return found
 
 
@@ -215,36 +236,18 @@ def test_with_nothing_planted_it_is_client_and_wire(tmp_path: Path) -> None:
 def test_a_server_killed_while_it_records_is_said_and_the_clients_record_kept(
     tmp_path: Path,
 ) -> None:
-    usable = NfsTarget.available()
-    if not usable.ok:
-        pytest.skip(usable.reason)
-    work = CommandWorkload(CommandParameters(data="disk", argv=["true"]))
-    with scratch_folder() as scratch, run_of(work, tmp_path) as run:
-        options = {"directory": str(scratch), "store": "memory", "ac": False, "hard": False}
-        # No reply is late within a minute; a killed server's connections end at once.
-        more = {"timeo": 600, "retrans": 0}
-        target = NfsTarget("share", NfsParameters.model_validate(options | more))
-        with Resources("a test", state=run.root / "state") as resources:
-            place = target.up(resources)
-            (place.path / "file0").write_bytes(b"x")
-            for name, source in target.sources(place).items():
-                run.context.facts[name] = {"share": source}
-            clients = RpcCollector(RpcCollectorParameters(calls=True))
-            servers = NfsServerCollector(CollectorParameters())
-            clients.start(run.context)
-            servers.start(run.context)
-            run.context.facts["timed_start_ns"] = time.monotonic_ns()
-            asking(place.path)
-            server = target.server_of(place)
-            assert server is not None
-            server.process.stop(9)
-            kept, lost = clients.stop(), servers.stop()
-            target.down(place)
+    # No reply is late within a minute; a killed server's connections end at once.
+    with recorded(tmp_path, hard=False, timeo=600, retrans=0) as one:
+        asking(one.place.path)
+        server = one.target.server_of(one.place)
+        assert server is not None
+        server.process.stop(9)
+        kept, lost = one.clients.stop(), one.servers.stop()
+        assert rpc.FACT in one.run.context.facts
     assert kept.tables["rpc_calls"].num_rows >= 40
     assert lost.tables == {}
     assert lost.summary["incomplete"] == "no server-side times of share"
     assert "signal 9" in lost.summary["notes"][0]
-    assert rpc.FACT in run.context.facts
 
 
 EXPERIMENT = """

@@ -30,7 +30,7 @@ from nfslab.errors import ResultsError
 from nfslab.results.durable import to_json
 from nfslab.results.records import CatalogueLine, RunRecord
 from nfslab.results.setup import setup_digest
-from nfslab.results.upgrade import load_record
+from nfslab.results.upgrade import load_valid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -162,17 +162,7 @@ def line_from_folder(run: Path) -> CatalogueLine:
 
 def read_run(run: Path) -> RunRecord:
     """The record of one sealed run; `ResultsError` when it is damaged or too new."""
-    content = load_record(run / "run.json", "run")
-    try:
-        record = RunRecord.model_validate(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise ResultsError(
-            f"{run / 'run.json'} is damaged",
-            why=f"{where}: {first['msg']}",
-            fix="restore it from a copy; the other runs are not affected",
-        ) from error
+    record = load_valid(run / "run.json", "run", RunRecord)
     if record.run_id != run.name:
         raise ResultsError(
             f"{run / 'run.json'} is not this folder's",

@@ -25,8 +25,6 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import ValidationError
-
 from nfslab.errors import ResultsError, RunFailed
 from nfslab.results import catalogue as catalogue_file
 from nfslab.results.catalogue import CATALOGUE, PARTIAL_PREFIX, RUNS, catalogue_line, line_json
@@ -38,7 +36,7 @@ from nfslab.results.durable import (
     write_durably,
 )
 from nfslab.results.records import CatalogueLine, ExperimentRecord, RunRecord
-from nfslab.results.upgrade import load_record, stamp_table
+from nfslab.results.upgrade import load_valid, stamp_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -144,18 +142,7 @@ class ExperimentFolder:
                 why=f"there is no {RECORD} in it" if path.is_dir() else "no such folder",
                 fix="`nfslab list RESULTS` shows the experiments in a results folder",
             )
-        content = load_record(path / RECORD, "experiment")
-        try:
-            record = ExperimentRecord.model_validate(content)
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise ResultsError(
-                f"{path / RECORD} is damaged",
-                why=f"{where}: {first['msg']}",
-                fix="restore it from a copy: the runs beside it are whole",
-            ) from error
-        return cls(path, record)
+        return cls(path, load_valid(path / RECORD, "experiment", ExperimentRecord))
 
     def catalogue(self) -> catalogue_file.Catalogue:
         """Sealed runs, damaged ones with reasons, half-written ones by name."""

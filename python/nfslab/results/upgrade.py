@@ -16,7 +16,9 @@ steps of their own.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from nfslab.errors import ResultsError
 from nfslab.results.records import SCHEMA_VERSION
@@ -31,12 +33,15 @@ if TYPE_CHECKING:
     Chain = Mapping[int, Step]
 
 RecordKind = Literal["experiment", "run"]
+Record = TypeVar("Record", bound=BaseModel)
 
 STEPS: dict[RecordKind, dict[int, Step]] = {"experiment": {}, "run": {}}
 """Kind of record -> version n -> the function that makes version n + 1 of it."""
 
 MAX_RECORD_BYTES = 64 * 2**20
 """A record is some kilobytes; a larger file is damaged or not ours, and is not loaded."""
+
+FROM_A_COPY: Final = "restore it from a copy; the other runs are not affected"
 
 TABLE_VERSION_KEY = b"nfslab.schema_version"
 """Key of the schema version in the metadata of every Parquet file."""
@@ -66,15 +71,28 @@ def load_record(path: Path, kind: RecordKind) -> dict[str, Any]:
         raise ResultsError(
             f"{path} is damaged",
             why=f"not valid JSON: {error}",
-            fix="restore it from a copy; the other runs are not affected",
+            fix=FROM_A_COPY,
         ) from error
     if not isinstance(content, dict):
         raise ResultsError(
             f"{path} is damaged",
             why="it does not hold one JSON object",
-            fix="restore it from a copy; the other runs are not affected",
+            fix=FROM_A_COPY,
         )
     return upgrade(content, kind, where=str(path))
+
+
+def load_valid(path: Path, kind: RecordKind, model: type[Record]) -> Record:
+    """The same as a record; raises `ResultsError` also where its content is none."""
+    content = load_record(path, kind)
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ResultsError(
+            f"{path} is damaged", why=f"{where}: {first['msg']}", fix=FROM_A_COPY
+        ) from error
 
 
 def upgrade(
@@ -125,7 +143,7 @@ def check_table(table_metadata: Mapping[bytes, bytes] | None, path: Path) -> Non
         raise ResultsError(
             f"{path} is damaged",
             why=f"its schema version is {raw!r}, not a number",
-            fix="restore it from a copy; the other runs are not affected",
+            fix=FROM_A_COPY,
         ) from error
     if version > SCHEMA_VERSION:
         raise _newer(str(path), version, SCHEMA_VERSION, {})

@@ -32,6 +32,7 @@ from nfslab.statistics.estimates import Estimates, estimate
 from nfslab.statistics.intervals import Interval
 from nfslab.statistics.judgement import judge
 from nfslab.statistics.observations import Observations
+from nfslab.statistics.plain import plain_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,13 +92,7 @@ class Comparison:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        plain: dict[str, Any] = {}
-        for name in self.__slots__:
-            value = getattr(self, name)
-            if isinstance(value, Interval):
-                value = value.as_dict()
-            plain[name] = list(value) if isinstance(value, tuple) else value
-        return plain
+        return plain_values(self, self.__slots__)
 
 
 def compare_blocked(

@@ -25,6 +25,7 @@ import numpy as np
 from nfslab.statistics import bootstrap
 from nfslab.statistics.intervals import METHOD_T, Interval, median_interval, t_interval
 from nfslab.statistics.outlier_marks import MIN_N, limit, modified_z_scores
+from nfslab.statistics.plain import plain_values
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -64,13 +65,7 @@ class Summary:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        plain: dict[str, Any] = {}
-        for name in self.__slots__:
-            value = getattr(self, name)
-            if isinstance(value, Interval):
-                value = value.as_dict()
-            plain[name] = list(value) if isinstance(value, tuple) else value
-        return plain
+        return plain_values(self, self.__slots__)
 
 
 def summarise(

@@ -27,7 +27,7 @@ from nfslab.machine.durability import durability_of
 from nfslab.machine.mount_options import nfs_facts
 from nfslab.machine.mounts import answers, backing_file, block_devices_of, mount_of
 from nfslab.machine.users import reachable_by
-from nfslab.quantities import format_size
+from nfslab.quantities import Size, format_size
 from nfslab.results.records import DurabilityRecord, Level, PlaceRecord
 
 if TYPE_CHECKING:
@@ -155,22 +155,33 @@ def describe(
     )
 
 
+class FolderParameters(TargetParameters):
+    """Where a folder of our own is made."""
+
+    path: str
+    """An existing folder; "~" is the home of the user who runs nfslab."""
+    minimum_free: Size = 0
+    """Refuse to run when less space than this is free."""
+
+
 class FolderTarget(Target):
     """A target that is a folder of our own inside a folder that exists already."""
+
+    parameters: FolderParameters
+
+    @classmethod
+    def available(cls) -> Availability:
+        """Always: every machine has folders, and what is mounted is the user's business."""
+        return Availability(True)
 
     def __init__(self, name: str, parameters: TargetParameters) -> None:
         super().__init__(name, parameters)
         self._entries: dict[Path, Entry] = {}
 
     @property
-    @abstractmethod
     def parent(self) -> Path:
         """The folder that exists."""
-
-    @property
-    def minimum_free_bytes(self) -> int:
-        """Space that has to be there before anything is made."""
-        return 0
+        return Path(self.parameters.path).expanduser().absolute()
 
     @property
     def stated_durability(self) -> Level | None:
@@ -179,7 +190,7 @@ class FolderTarget(Target):
 
     def check(self) -> Availability:
         """Is the folder there, writable, large enough?"""
-        return usable_folder(self.parent, self.minimum_free_bytes)
+        return usable_folder(self.parent, self.parameters.minimum_free)
 
     def free_bytes(self) -> int | None:
         """Space for an unprivileged user in the folder; None when it cannot be asked."""

@@ -21,18 +21,13 @@ from nfslab.errors import RunFailed
 from nfslab.machine.availability import Availability
 from nfslab.machine.mount_options import differences, nfs_facts
 from nfslab.machine.mounts import Mount, mount_by_name, mount_of
-from nfslab.quantities import Size
 from nfslab.results.records import Level
-from nfslab.targets.base import FolderTarget, Place, TargetParameters
+from nfslab.targets.base import FolderParameters, FolderTarget, Place
 
 
-class PathParameters(TargetParameters):
-    """Where it is, and what has to be true of it."""
+class PathParameters(FolderParameters):
+    """Where it is (a mount point, or a folder below it), and what has to be true of it."""
 
-    path: str
-    """An existing folder: a mount point, or one below it."""
-    minimum_free: Size = 0
-    """Refuse to run when less space than this is free."""
     expect_filesystem: str | None = None
     """Type that has to be mounted there as the kernel names it: "nfs4", "nfs" (3), "ext4"."""
     expect_options: list[str] = Field(default_factory=list)
@@ -48,21 +43,6 @@ class PathTarget(FolderTarget):
     summary = "anything already mounted, NFS included, with its options verified"
     Parameters = PathParameters
     parameters: PathParameters
-
-    @classmethod
-    def available(cls) -> Availability:
-        """Always: what is mounted is the user's business."""
-        return Availability(True)
-
-    @property
-    def parent(self) -> Path:
-        """The folder in which ours is made."""
-        return Path(self.parameters.path).expanduser().absolute()
-
-    @property
-    def minimum_free_bytes(self) -> int:
-        """As given."""
-        return self.parameters.minimum_free
 
     @property
     def stated_durability(self) -> Level | None:
