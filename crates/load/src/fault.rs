@@ -7,7 +7,10 @@ use serde::{Deserialize, Serialize};
 use wire::nfs3::nfsstat3;
 use wire::rpc::ReplyStatus;
 
+use crate::exchange::World;
+use crate::layout::Name;
 use crate::operation::Operation;
+use crate::targets::{Call, Targets};
 
 /// Most kinds that are told apart; further ones are counted together.
 pub const MAX_KINDS: usize = 256;
@@ -172,5 +175,30 @@ impl FaultSums {
     /// The first that was met, in words.
     pub fn first(&self) -> Option<&str> {
         self.first.as_ref().map(|(_, text)| text.as_str())
+    }
+}
+
+/// What an operation was about, for the first unexpected answer.
+#[cold]
+pub(crate) fn describe(call: &Call, targets: &Targets, world: &World<'_>) -> String {
+    match call.operation {
+        Operation::Create | Operation::Remove => {
+            Name::scratch(targets.scratch_number(call.item)).to_string()
+        }
+        Operation::ReadLink => {
+            let link = world.mount.links.get(call.item as usize);
+            link.map_or_else(String::new, |(number, _)| Name::link(*number).to_string())
+        }
+        Operation::ReadDir | Operation::ReadDirPlus => {
+            Name::directory(u64::from(call.item)).to_string()
+        }
+        _ => {
+            let name = targets.files.get(call.item as usize);
+            let name = name.map_or_else(String::new, |file| Name::file(file.number).to_string());
+            match call.count {
+                0 => name,
+                count => format!("{name} [{count} bytes at {}]", call.offset),
+            }
+        }
     }
 }

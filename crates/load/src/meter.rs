@@ -213,10 +213,11 @@ impl Meter {
         }
     }
 
-    /// An operation was handed over `late_ns` after it could have been.
+    /// An operation that could have been handed over at `due_ns` was at `at_ns`. In the window is
+    /// what was due or done in it: whoever comes back behind its end was late for what is in it.
     #[inline]
     pub fn handed(&mut self, at_ns: u64, due_ns: u64) {
-        if self.times.in_window(at_ns) {
+        if self.times.in_window(at_ns) || self.times.in_window(due_ns) {
             self.late.record(at_ns.saturating_sub(due_ns).max(1)); // the histogram begins at 1
         }
     }

@@ -1,5 +1,7 @@
 //! How far the generator is, for whoever watches and may stop it.
 
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
 use serde::Serialize;
 
 use crate::error::LoadError;
@@ -63,4 +65,13 @@ impl Observer for () {
     fn tick(&mut self, _: &Progress) -> bool {
         true
     }
+}
+
+/// What all threads share with whoever watches.
+#[derive(Debug, Default)]
+pub(crate) struct Board {
+    pub stop: AtomicBool,
+    pub answered: AtomicU64,
+    pub unexpected: AtomicU64,
+    pub outstanding: AtomicU64,
 }

@@ -15,12 +15,13 @@ use crate::exchange::World;
 use crate::meter::{Ending, Meter, Times};
 use crate::plan::{Checked, LoadPlan, Stability};
 use crate::prepare::{Prepared, PreparedMount, caller};
+use crate::progress::Board;
 use crate::progress::{Observer, Progress, TICK_NS};
 use crate::report::Report;
 use crate::source::{Processes, Schedule, Share, Source};
 use crate::sums::Sums;
 use crate::targets::{Habits, Targets};
-use crate::worker::{Board, Done, State, Worker};
+use crate::worker::{Done, State, Worker};
 
 /// Between the threads' start and the load's: all of them wait for the same instant.
 const START_NS: u64 = 20_000_000;

@@ -11,7 +11,7 @@
 //! measured, and does not count as work in the guard.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use client::record::Counters;
@@ -20,10 +20,10 @@ use measure::{Clock, HistogramError, Random, ThreadUsage};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::exchange::World;
-use crate::fault::Fault;
-use crate::layout::Name;
+use crate::fault::{Fault, describe};
 use crate::meter::{Ending, Meter};
 use crate::operation::Operation;
+use crate::progress::Board;
 use crate::source::Source;
 use crate::targets::{Call, Targets};
 use crate::weights::Weights;
@@ -37,15 +37,6 @@ const MAX_BATCH: usize = 64;
 pub const MAX_WAITING: usize = 1 << 16;
 /// Longest sleep: how soon a request to stop is seen.
 const MAX_SLEEP_NS: u64 = 50_000_000;
-
-/// What all threads share with whoever watches.
-#[derive(Debug, Default)]
-pub(crate) struct Board {
-    pub stop: AtomicBool,
-    pub answered: AtomicU64,
-    pub unexpected: AtomicU64,
-    pub outstanding: AtomicU64,
-}
 
 /// What one thread hands over.
 pub(crate) struct Done {
@@ -93,6 +84,7 @@ pub(crate) struct State {
     batch: Vec<u64>,
     /// When a slot became free last while none was.
     free_since_ns: u64,
+    /// When the server answered last, or was asked something when it had nothing to answer.
     answered_ns: u64,
     verifier: Option<[u8; 8]>,
     verifier_changes: u64,
@@ -115,11 +107,12 @@ impl<C: Clock> Worker<'_, C> {
         let mut system_error = None;
         let ending = loop {
             let now_ns = self.engine.clock().now_ns();
+            // What was due before the end belongs to the load, however late this thread is.
+            self.take_due(now_ns.min(times.end_ns.saturating_sub(1)));
             self.cross(now_ns);
             if let Some(ending) = self.ending(now_ns) {
                 break ending;
             }
-            self.take_due(now_ns);
             self.hand_over(now_ns);
             if let Err(error) = self.turn(times.end_ns) {
                 system_error = Some(format!("epoll: {error}"));
@@ -127,7 +120,10 @@ impl<C: Clock> Worker<'_, C> {
             }
         };
         let ending = match (ending, &system_error) {
-            (Ending::Complete, None) => self.drain(),
+            (Ending::Complete, None) => {
+                self.hand_over_rest();
+                self.drain()
+            }
             (ending, _) => ending,
         };
         self.finish(ending, system_error)
@@ -223,6 +219,24 @@ impl<C: Clock> Worker<'_, C> {
         }
     }
 
+    /// The last arrivals, as far as slots are free: this thread was late for them.
+    fn hand_over_rest(&mut self) {
+        loop {
+            let now_ns = self.engine.clock().now_ns();
+            self.hand_over(now_ns);
+            if self.state.batch.is_empty() {
+                return;
+            }
+            self.note_handed(now_ns);
+        }
+    }
+
+    fn note_handed(&mut self, now_ns: u64) {
+        for due_ns in self.state.batch.drain(..) {
+            self.meter.handed(now_ns, due_ns);
+        }
+    }
+
     /// Nothing was free for an operation: it is counted, and its process goes on.
     #[cold]
     fn give_up(&mut self, operation: Operation, (planned_ns, process): (u64, u32), now_ns: u64) {
@@ -258,6 +272,9 @@ impl<C: Clock> Worker<'_, C> {
         }
         match taken {
             Ok(()) => {
+                if state.outstanding == 0 {
+                    state.answered_ns = state.answered_ns.max(now_ns); // it had nothing to answer
+                }
                 state.outstanding += 1;
                 state.batch.push(call.planned_ns.max(state.free_since_ns));
             }
@@ -278,9 +295,7 @@ impl<C: Clock> Worker<'_, C> {
     fn turn(&mut self, end_ns: u64) -> Result<(), rustix::io::Errno> {
         let now_ns = self.engine.clock().now_ns();
         let idle = self.state.batch.is_empty();
-        for due_ns in self.state.batch.drain(..) {
-            self.meter.handed(now_ns, due_ns);
-        }
+        self.note_handed(now_ns);
         let full = self.state.outstanding >= self.outstanding_max;
         let more = !full && !self.state.waiting.is_empty();
         let wait_ns = if more {
@@ -467,29 +482,4 @@ fn end_call(
     }
     let response_ns = ended_ns.saturating_sub(call.planned_ns);
     source.ended(call.process, ended_ns, response_ns, random);
-}
-
-/// What an operation was about, for the first unexpected answer.
-#[cold]
-fn describe(call: &Call, targets: &Targets, world: &World<'_>) -> String {
-    match call.operation {
-        Operation::Create | Operation::Remove => {
-            Name::scratch(targets.scratch_number(call.item)).to_string()
-        }
-        Operation::ReadLink => {
-            let link = world.mount.links.get(call.item as usize);
-            link.map_or_else(String::new, |(number, _)| Name::link(*number).to_string())
-        }
-        Operation::ReadDir | Operation::ReadDirPlus => {
-            Name::directory(u64::from(call.item)).to_string()
-        }
-        _ => {
-            let name = targets.files.get(call.item as usize);
-            let name = name.map_or_else(String::new, |file| Name::file(file.number).to_string());
-            match call.count {
-                0 => name,
-                count => format!("{name} [{count} bytes at {}]", call.offset),
-            }
-        }
-    }
 }

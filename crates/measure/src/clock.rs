@@ -160,7 +160,7 @@ mod tests {
         let theirs = other.join().unwrap();
         let ours = ThreadUsage::now().since(&before);
         assert!(theirs.cpu_ns >= 20_000_000);
-        assert!(ours.cpu_ns < 10_000_000, "{ours:?}");
+        assert!(ours.cpu_ns < theirs.cpu_ns, "{ours:?} {theirs:?}");
         // The two sources agree within the microsecond rounding of two fields and the work between.
         let sum = theirs.user_ns + theirs.system_ns;
         assert!(sum.abs_diff(theirs.cpu_ns) < 5_000_000, "{theirs:?}");

@@ -25,7 +25,7 @@ impl Server {
         let (process, port) = Process::start(program, folder, 0);
         let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         stream
-            .set_read_timeout(Some(Duration::from_secs(20)))
+            .set_read_timeout(Some(Duration::from_secs(120)))
             .unwrap();
         Server {
             _process: process,

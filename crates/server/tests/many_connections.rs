@@ -17,7 +17,7 @@ use server::net::{MAX_CONNECTIONS, RunningServer, ServerOptions};
 use server::protocol::ExportOptions;
 
 /// Long enough that only a hang reaches it.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();

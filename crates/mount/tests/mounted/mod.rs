@@ -111,7 +111,7 @@ pub struct Mounted {
 fn most() -> Duration {
     // Runs of a million operations may take their time.
     let long = std::env::var_os("NFSLAB_RANDOM_OPERATIONS").is_some();
-    Duration::from_secs(if long { 7_200 } else { 60 })
+    Duration::from_secs(if long { 7_200 } else { 300 })
 }
 
 fn end_by_force_when_late(path: PathBuf, most: Duration) -> mpsc::Sender<()> {

@@ -13,7 +13,7 @@ use wire::nfs3::{GETATTR3args, nfs_fh3};
 use crate::calls::{NFS3, call};
 
 /// Long enough that only a hang reaches it.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 pub fn start(service: Arc<Service>, options: ServerOptions) -> RunningServer {
     let listen = if options.listen.is_empty() {
