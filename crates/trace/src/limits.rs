@@ -5,9 +5,10 @@
 
 /// Bytes that the reading thread takes at once: fits the second-level cache twice.
 pub const BLOCK_BYTES: usize = 512 << 10;
-/// Bytes of a file that are mapped at once: many enough that mapping costs nothing, few enough that
-/// the three or four windows in use count little as the process's memory.
-pub const WINDOW_BYTES: usize = 4 << 20;
+/// Bytes of a file that are mapped at once: four huge pages, of which the first one was mostly seen
+/// through the window before; few enough that the windows in use count little as the process's
+/// memory.
+pub const WINDOW_BYTES: usize = 8 << 20;
 /// Blocks in flight between the threads.
 pub const BLOCKS: usize = 6;
 /// Largest frame believed, bytes (libpcap's `MAXIMUM_SNAPLEN`).

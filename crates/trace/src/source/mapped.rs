@@ -4,7 +4,8 @@
 //! looked at where it lies: a [`Stretch`] of a window takes the place of a block's bytes, and the
 //! next one begins with the first packet that was not whole in it, so nothing is carried over.
 //! Windows are small, since their pages count as the process's memory, and go when the last block
-//! that points into them does.
+//! that points into them does. They begin at bounds of huge pages: one fault then has 2 MiB mapped,
+//! and one entry of the processor's table of pages serves them.
 //!
 //! A file that was cut short meanwhile ends in zeroes (`window.rs`), so whoever used a stretch asks
 //! [`Stretch::verify`] afterwards, and throws away what it made if that is an error. Blocks that
@@ -18,6 +19,10 @@ use std::sync::Arc;
 
 use super::window::{Window, page_bytes};
 use crate::error::TraceError;
+
+/// The kernel maps so much of a file at once if it lies together in memory, and if the window
+/// begins at a multiple of it. Where that is no size of pages, nothing is lost.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// The error of a file that has fewer bytes than when it was opened.
 #[derive(Debug, thiserror::Error)]
@@ -83,9 +88,14 @@ impl Mapped {
         Some(mapped)
     }
 
-    /// The window that begins with the page of the next packet.
+    /// The window that begins with the page of the next packet: a huge one, if windows have room
+    /// for some.
     fn map(&self) -> Option<(u64, Arc<Mapping>)> {
-        let from = self.at - self.at % page_bytes() as u64;
+        let page_bytes = match self.window_bytes >= 2 * HUGE_PAGE_BYTES {
+            true => HUGE_PAGE_BYTES,
+            false => page_bytes(),
+        };
+        let from = self.at - self.at % page_bytes as u64;
         let left = usize::try_from(self.of.bytes.saturating_sub(from)).unwrap_or(usize::MAX);
         let window = Window::map(&self.of.file, from, left.min(self.window_bytes))?;
         let of = Arc::clone(&self.of);

@@ -89,6 +89,25 @@ proptest! {
     }
 }
 
+/// Several windows of huge pages, each of which begins in front of the next packet.
+#[test]
+fn large_windows_give_what_reading_gives() {
+    let mut stored = pcap_header(0xa1b2_c3d4, 1, true);
+    for number in 0..16_000_u32 {
+        let frame = udp_frame(&vec![number as u8; 1 + number as usize % 1400]);
+        let time = [1_700_000_000 + number, 1];
+        pcap_packet(&mut stored, time, frame.len() as u32, &frame, true);
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let path = folder.path().join("x.pcap");
+    fs::write(&path, &stored).expect("write");
+    let found = |window_bytes| drain(&mut open(&path, window_bytes)).expect("readable");
+    let expected = found(0);
+    assert_eq!(expected.1.frames, 16_000);
+    assert!(found(4 << 20) == expected);
+    assert!(found(6 << 20) == expected);
+}
+
 #[test]
 fn a_file_that_is_cut_short_is_an_error_and_no_crash() {
     let folder = tempfile::tempdir().expect("folder");
