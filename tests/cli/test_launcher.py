@@ -1,4 +1,4 @@
-"""The launcher `nfslab` on a machine that cannot build the core: what is wrong, and what helps."""
+"""The launcher `nfslab`: where it finds its folder, when it builds, and what helps if it cannot."""
 
 from __future__ import annotations
 
@@ -40,3 +40,72 @@ def test_rust_that_cannot_be_used(tmp_path: Path, rustc: str, what: str, fix: st
     assert what in done.stderr
     assert fix in done.stderr
     assert not (tmp_path / ".venv").exists(), "nothing is made before it is known to be of use"
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """One whose environment is ready, with a Python that tells its arguments."""
+    folder = tmp_path / "a checkout"
+    python = folder / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text('#!/bin/sh\necho python "$@"\n')
+    python.chmod(0o755)
+    (folder / "crates" / "one" / "tests").mkdir(parents=True)
+    sources = ["crates/one/lib.rs", "crates/one/tests/a.rs", "Cargo.lock", "pyproject.toml"]
+    for name in sources:
+        (folder / name).write_text("")
+    for name in ("nfslab", "Cargo.toml", "requirements.txt"):
+        shutil.copy(ROOT / name, folder)
+    (folder / ".venv" / "nfslab.ready").write_text(str(folder.resolve()))
+    for path in folder.rglob("*"):
+        made = 1e9 + (path.name == "nfslab.ready")
+        os.utime(path, (made, made))
+    return folder
+
+
+def test_it_finds_its_folder_however_it_is_called(checkout: Path) -> None:
+    parent = checkout.parent
+    (parent / "link").symlink_to(checkout / "nfslab")
+    (parent / "folder link").symlink_to(checkout)
+    (parent / "elsewhere" / checkout.name).mkdir(parents=True)
+    ways = [
+        (parent, [str(checkout / "nfslab")]),
+        (parent, ["./a checkout/nfslab"]),
+        (parent, ["a checkout/nfslab"]),
+        (parent, ["./link"]),
+        (parent, ["./folder link/nfslab"]),
+        (checkout, ["./nfslab"]),
+        (checkout, ["bash", "nfslab"]),
+        (checkout / "crates", ["../nfslab"]),
+    ]
+    env = {**os.environ, "CDPATH": str(parent / "elsewhere")}
+    for cwd, command in ways:
+        done = subprocess.run(
+            [*command, "a b", "c"], cwd=cwd, env=env, capture_output=True, text=True
+        )
+        assert done.stdout == "python -m nfslab a b c\n", (command, done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("changed", "builds"),
+    [
+        ("crates/one/lib.rs", True),
+        ("Cargo.lock", True),
+        ("requirements.txt", True),
+        ("crates/one/tests/a.rs", False),
+        ("nfslab", False),
+    ],
+)
+def test_it_builds_when_what_the_core_is_made_of_changed(
+    checkout: Path, changed: str, builds: bool
+) -> None:
+    (checkout / changed).touch()
+    programs = checkout.parent / "bin"
+    programs.mkdir()
+    for name, script in (("cargo", "exit 0"), ("rustc", "exit 1")):
+        (programs / name).write_text(f"#!/bin/sh\n{script}\n")
+        (programs / name).chmod(0o755)
+    path = f"{programs}:{os.environ['PATH']}"
+    done = subprocess.run([checkout / "nfslab"], capture_output=True, text=True, env={"PATH": path})
+    assert ("rustc does not run" in done.stderr) == builds
+    assert (done.stdout == "python -m nfslab\n") == (not builds)

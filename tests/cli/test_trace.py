@@ -339,15 +339,37 @@ def test_a_stream_has_no_command_for_a_closer_look(plain: Path) -> None:
     assert re.fullmatch(r"slowest stretch: [\d.]+ s to [\d.]+ s", last)
 
 
-def test_nothing_heavy_is_imported_without_need() -> None:
+def imported(*arguments: str) -> set[str]:
+    """Modules that `nfslab trace` of a small capture has imported at its end."""
     code = (
         "import sys\n"
-        f"sys.argv = ['nfslab', 'trace', {str(STALLS)!r}, '--by', 'client']\n"
+        f"sys.argv = ['nfslab', 'trace', {str(STALLS)!r}, *{arguments!r}]\n"
         "from nfslab.cli import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
-        "print('LOADED', *[m for m in sys.modules if '.' not in m])\n"
+        "print('LOADED', *sys.modules)\n"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = set(run.stdout.splitlines()[-1].split()[1:])
-    assert loaded & {"pyarrow", "pandas", "scipy", "duckdb", "rich"} == set()
+    return set(run.stdout.splitlines()[-1].split()[1:])
+
+
+HEAVY = {"asyncio", "duckdb", "importlib.metadata", "jinja2", "pandas", "psycopg", "pydantic",
+         "rich", "scipy", "pyarrow.compute", "pyarrow.dataset"}  # fmt: skip
+
+
+@pytest.mark.parametrize("as_text", [["--json"], []])
+def test_the_quick_table_waits_for_nothing_it_does_not_use(as_text: list[str]) -> None:
+    """A tiny capture takes no longer than Python's start, click and the core."""
+    mine = {"nfslab.captures.parquet", "nfslab.captures.file_classes"}
+    needless = {"numpy", "pyarrow", "glob", "tomllib", "decimal", "subprocess", *mine}
+    assert imported("--quick", *as_text) & (HEAVY | needless) == set()
+
+
+def test_nothing_heavy_is_imported_without_need() -> None:
+    assert imported("--by", "client") & {*HEAVY, "numpy", "pyarrow"} == set()
+
+
+def test_rows_of_the_calls_need_their_writer_and_no_more(tmp_path: Path) -> None:
+    loaded = imported("--quick", "--json", "--calls", str(tmp_path / "calls.parquet"))
+    assert "pyarrow.parquet" in loaded
+    assert loaded & HEAVY == set()

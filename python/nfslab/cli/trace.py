@@ -10,7 +10,6 @@ Exit code: 0 read, 1 a capture cannot be read or has no NFS in it, 2 bad usage (
 
 from __future__ import annotations
 
-import glob
 import os
 import signal
 import sys
@@ -118,6 +117,9 @@ def command(captures: tuple[str, ...], **options: Any) -> None:
     sides = _sides(captures, options["compare"])
     _check(sides, options)
     asked = _asked(options)
+    if asked.calls is not None:
+        # numpy comes with what writes them, and its threads for matrices would spin for nothing.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # A polite kill ends it as Ctrl-C does: nothing half written stays.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -140,6 +142,8 @@ def _sides(captures: Sequence[str], compare: bool) -> list[list[Source]]:
         raise UsageError(
             "there is nothing to compare with", fix="give two captures: --compare BEFORE AFTER"
         )
+    import glob
+
     sides: list[list[Source]] = []
     for name in captures:
         # A file may have brackets in its name: what exists is no pattern.

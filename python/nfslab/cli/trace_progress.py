@@ -10,8 +10,6 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
-from nfslab.quantities import format_duration, format_size
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -109,6 +107,8 @@ def _lines(stream: TextIO, label: str, clock: Callable[[], float]) -> Show:
 def _done(state: TraceProgress) -> str:
     total = state["total_bytes"]
     share = f"{state['read_bytes'] / total:.0%}, " if total else ""
+    from nfslab.quantities import format_size
+
     read = format_size(state["read_bytes"])
     return f"{share}{read}, {state['frames']:,} packets, {state['calls']:,} calls"
 
@@ -118,4 +118,6 @@ def time_left(state: TraceProgress, elapsed_s: float) -> str:
     total, read = state["total_bytes"], state["read_bytes"]
     if not total or not read:
         return ""
+    from nfslab.quantities import format_duration
+
     return f", {format_duration(elapsed_s * max(0, total - read) / read)} left"
