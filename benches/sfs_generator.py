@@ -9,6 +9,10 @@ crates/client/benches/getattr.rs in the same run, for the floor: a bare exchange
 epoll. Medians of 7 rounds. Aims: 150,000 GETATTR and LOOKUP a second at 2 us of CPU, 80,000 READs
 of 4 KiB at 3 us; lateness p99 within 100 us; recording every call within 5 % of CPU.
 
+--recording ROUNDS: only what recording every call costs the generator's thread, as the ratio of CPU
+for an operation within each round of four windows (crates/load/benches/generator.rs): many rounds
+of short windows tell a few per cent apart.
+
 --memory: `nfslab sfs` as a process of its own against `nfslab serve --null`: its resident memory in
 the course of --operations operations (10 million), and with 1,000 to 1,000,000 files.
 
@@ -42,6 +46,7 @@ if TYPE_CHECKING:
 
 SPEED_ROW = re.compile(r"(.+?)  +(\d+) ops/s \((\d+) to (\d+)\) +CPU ([\d.]+) us/op \((.+?)\)")
 PACED_ROW = re.compile(r"paced (\d+): (.+?) +([\d.]+) \((.+?)\)")
+RECORDING_ROW = re.compile(r"recording every call: ([\d.]+) \(([\d.]+) to ([\d.]+)\)")
 RECORDED = "the same, every call recorded"
 AIMS = {"GETATTR and LOOKUP": (150_000, 2.0), "READ of 4 KiB": (80_000, 3.0)}
 LATE_P99_US = 100.0
@@ -88,6 +93,18 @@ def paced_rows(text: str) -> list[str]:
         aim = verdict(float(value) <= LATE_P99_US) if name == "late p99 us" else "-"
         rows.append(f"| {int(rate):,}/s open: {name} | {value} ({spread}) | - | - | {aim} |")
     return rows
+
+
+def recording(text: str) -> int:
+    """What records cost, beside the aim."""
+    found = RECORDING_ROW.search(text)
+    if found is None:
+        raise SystemExit(f"the benchmark said:\n{text}")
+    ratio, least, most = map(float, found.groups())
+    kept = verdict(ratio <= 1 + RECORDING_SHARE)
+    print(f"recording every call: {ratio:.3f} of the CPU without (quartiles {least:.3f} to "
+          f"{most:.3f}); aim 1.05: {kept}")  # fmt: skip
+    return 0
 
 
 class Bench:
@@ -245,6 +262,9 @@ def main() -> int:
     parser.add_argument("--window-ms", type=int, default=1000, help="of one measurement")
     parser.add_argument("--profile", default="release", help="Cargo's: release, quick, dev")
     parser.add_argument("--small", action="store_true", help="a moment: does it still run?")
+    parser.add_argument(
+        "--recording", type=int, metavar="ROUNDS", help="what records cost, instead"
+    )
     parser.add_argument("--memory", action="store_true", help="resident memory instead")
     parser.add_argument("--operations", type=int, default=OPERATIONS, help="with --memory")
     parser.add_argument("--fio", metavar="PROGRAM", help="a fio with engine nfs, instead")
@@ -252,6 +272,9 @@ def main() -> int:
     if options.memory or options.fio:
         return with_server(options)
     window_ms = SMALL_WINDOW_MS if options.small else options.window_ms
+    if options.recording:
+        rounds = f"recording={options.recording}"
+        return recording(benchmark("nfslab-load", "generator", options.profile, window_ms, rounds))
     client = benchmark(
         "nfslab-client", "getattr", options.profile, *([SMALL_CALLS] if options.small else [])
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 
 import pytest
@@ -30,6 +31,15 @@ def test_sfs_generator() -> None:
     rows = table_rows(small("sfs_generator", "--profile", "dev"))
     assert len(rows) == 2 + 4 + 4
     assert widths(rows) == {5}
+
+
+@cargo
+def test_sfs_generator_tells_what_records_cost() -> None:
+    said = small("sfs_generator", "--profile", "dev", "--recording", 3)
+    found = re.search(r"every call: ([\d.]+) .*quartiles ([\d.]+) to ([\d.]+)", said)
+    assert found is not None, said
+    ratio, least, most = map(float, found.groups())
+    assert 0 < least <= ratio <= most
 
 
 def test_sfs_generator_tells_its_memory() -> None:

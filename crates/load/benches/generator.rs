@@ -6,6 +6,10 @@
 //! of an open load of 50,000 operations a second. All ways take turns in every round; medians over
 //! rounds, with the least and the greatest. With an argument that is a number: so many
 //! milliseconds for a window (default 1000).
+//!
+//! With `recording=ROUNDS`: only what recording every call costs. Each round has four windows, two
+//! of them recorded, in an order that lets no drift favour either (plain, recorded, recorded, plain,
+//! and the other way round in the next); the ratio of its sums of CPU for an operation is one value.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -22,6 +26,8 @@ use server::store::null::NullStore;
 const ROUNDS: usize = 7;
 const PROCESSES: u32 = 64;
 const PACED_OPS_PER_S: u32 = 50_000;
+/// Room for records between two looks at them.
+const RECORDS: usize = 1 << 18;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -116,6 +122,30 @@ fn show(names: &[&str], speeds: &mut [[Vec<f64>; 2]], paced: &mut [Vec<f64>]) {
     }
 }
 
+/// The ratio of each round: CPU for an operation with every call recorded, to without.
+fn recording(port: u16, window_ms: u64, rounds: usize, mix: &Value, load: &Value) -> Outcome<()> {
+    let mut ratios = Vec::with_capacity(rounds);
+    for round in 0..rounds {
+        let mut cpu = [0.0; 2];
+        for place in 0..4 {
+            let recorded = (place == 1 || place == 2) != (round % 2 == 1);
+            let records = if recorded { RECORDS } else { 0 };
+            let report = point(plan(port, window_ms, mix, load, records))?;
+            cpu[usize::from(recorded)] += speed(&report)[1];
+        }
+        ratios.push(cpu[1] / cpu[0]);
+    }
+    ratios.sort_by(f64::total_cmp);
+    let quarter = |number: usize| ratios[(ratios.len() - 1) * number / 4];
+    println!(
+        "recording every call: {:.3} ({:.3} to {:.3}) in {rounds} rounds",
+        quarter(2),
+        quarter(1),
+        quarter(3)
+    );
+    Ok(())
+}
+
 fn main() -> Outcome<()> {
     if cfg!(debug_assertions) {
         println!("debug build: these figures mean nothing");
@@ -137,9 +167,16 @@ fn main() -> Outcome<()> {
     let closed = json!({"mode": "closed", "clients": 1, "processes": PROCESSES,
         "think": "saturated", "rate_ops_per_s": 1000});
     let names = json!({"GETATTR": 50, "LOOKUP": 50});
+    let rounds =
+        std::env::args().find_map(|argument| argument.strip_prefix("recording=")?.parse().ok());
+    if let Some(rounds) = rounds.filter(|rounds| *rounds > 0) {
+        recording(port, window_ms, rounds, &names, &closed)?;
+        server.stop()?;
+        return Ok(());
+    }
     let ways = [
         ("GETATTR and LOOKUP", names.clone(), 0),
-        ("the same, every call recorded", names.clone(), 1 << 18),
+        ("the same, every call recorded", names.clone(), RECORDS),
         ("READ of 4 KiB", json!({"READ": 100}), 0),
         ("WRITE of 4 KiB", json!({"WRITE": 100}), 0),
     ];
