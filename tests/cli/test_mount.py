@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
+import shutil
 import signal
+import socket
+import struct
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from nfslab._core import CoreError, Mount, Server, unmount
 
@@ -125,6 +134,129 @@ def test_errors_are_told_in_the_foreground_and_from_behind(
             assert (said.returncode, said.stdout) == (code, ""), said.stderr
             assert words in said.stderr
     assert run("umount", state=state).returncode == 2
+
+
+def of_ss(port: int) -> list[tuple[float, ...]]:
+    """What ss(8) says of the connections to a port."""
+    asked = ["ss", "-tinH", f"dport = :{port}"]
+    said = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    pattern = r"rto:([\d.]+) rtt:([\d.]+)/([\d.]+) .*mss:(\d+) .*cwnd:(\d+)"
+    return sorted(tuple(map(float, found)) for found in re.findall(pattern, said))
+
+
+@pytest.mark.skipif(shutil.which("ss") is None, reason="ss is not here (iproute2)")
+def test_the_kernels_figures_of_a_connection_are_those_of_ss(server: Server, place: Path) -> None:
+    mount = Mount("127.0.0.1:/export", place, ports(server, "nconnect=2"))
+    try:
+        recorder = mount.recorder()
+        recorder.start(interval_ns=10_000_000)
+        (place / "f").write_bytes(bytes(5_000_000))
+        until = time.monotonic() + PATIENCE_S
+        while True:  # until nothing moved between two looks of ss, and a sample lies between them
+            assert time.monotonic() < until
+            before, looked_ns = of_ss(server.port), time.monotonic_ns()
+            recorder.samples()
+            rows: list[dict[str, Any]] = []
+            while len({row["connection"] for row in rows}) < 2:
+                assert time.monotonic() < until
+                taken = pa.table(recorder.samples()["tcp"]).to_pylist()
+                rows += [row for row in taken if row["at_ns"] > looked_ns]
+            if of_ss(server.port) == before:
+                break
+        recorder.stop()
+    finally:
+        mount.unmount("force")
+    assert len(before) == 2
+    last = {row["connection"]: row for row in rows}.values()
+    found = sorted(
+        (
+            row["retransmission_timeout_us"] / 1000, row["round_trip_us"] / 1000,
+            row["round_trip_deviation_us"] / 1000, row["segment_size_bytes"],
+            row["congestion_window"],
+        )
+        for row in last
+    )  # fmt: skip
+    assert found == [pytest.approx(one, rel=0.001) for one in before]
+    assert [row["retransmitted"] for row in last] == [0, 0]
+
+
+@contextmanager
+def saying(reply: Callable[[bytes], bytes] | None) -> Iterator[int]:
+    """A server of one's own at this port: for each call what `reply` makes of its transaction id,
+    or not a word."""
+    over = threading.Event()
+
+    def answer(stream: socket.socket) -> None:
+        with stream:
+            while call := stream.recv(1 << 16):
+                if reply is not None:
+                    body = reply(call[4:8])
+                    stream.sendall(struct.pack(">I", 0x80000000 | len(body)) + body)
+
+    def serve() -> None:
+        while True:
+            stream, _ = listener.accept()
+            if over.is_set():
+                stream.close()
+                return
+            threading.Thread(target=answer, args=(stream,), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            over.set()
+            socket.create_connection(listener.getsockname()).close()
+            thread.join()
+
+
+def of_version_4_only(xid: bytes) -> bytes:
+    """PROG_MISMATCH, from 4 to 4 (RFC 5531 section 9)."""
+    return xid + struct.pack(">IIIIIII", 1, 0, 0, 0, 2, 4, 4)
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (
+            of_version_4_only,
+            "PROG_MISMATCH (it serves versions 4 to 4 of that program)\n  fix: Have the ",
+        ),
+        (lambda xid: xid + bytes(3), "mounting /export"),
+        (None, "mounting /export"),
+    ],
+    ids=["another version", "no reply of RPC", "silence"],
+)
+def test_a_server_that_is_none_for_us_is_one_clear_line(
+    place: Path, tmp_path: Path, reply: Callable[[bytes], bytes] | None, words: str
+) -> None:
+    with saying(reply) as port:
+        options = f"port={port},mountport={port},soft,timeo=5,retrans=1"
+        said = run("mount", "127.0.0.1:/export", place, "-o", options, state=tmp_path / "state")
+    assert (said.returncode, said.stdout) == (1, "")
+    what = said.stderr.splitlines()[0]
+    assert what.startswith("nfslab: ")
+    assert words in said.stderr, said.stderr
+    assert "Traceback" not in said.stderr
+    assert not os.path.ismount(place)
+
+
+def test_what_a_name_may_not_be_is_told_as_posix_has_it(server: Server, place: Path) -> None:
+    mount = Mount("127.0.0.1:/export", place, ports(server))
+    try:
+        (place / ("x" * 255)).touch()
+        (place / "file").touch()
+        for path, number in [
+            (place / ("x" * 256), errno.ENAMETOOLONG),
+            (place / "none" / "below", errno.ENOENT),
+            (place / "file" / "below", errno.ENOTDIR),
+        ]:
+            with pytest.raises(OSError, match=os.strerror(number)):
+                path.touch()
+    finally:
+        mount.unmount("force")
 
 
 def test_the_foreground_ends_with_the_mount(server: Server, place: Path, tmp_path: Path) -> None:

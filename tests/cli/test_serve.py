@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 
 from tests.cli.invocation import nfslab
 from tests.cli.serving import PATIENCE_S, ask, call, command, null, serving
+from tests.machine import needs
 
 FILES = 50
 
@@ -121,6 +123,42 @@ def test_a_read_only_export_refuses_changes_and_squash_is_stated(tmp_path: Path)
             made = ask(stream, call(2, 100003, 3, 9, handle + b"\0\0\0\x01x\0\0\0" + bytes(24)))
         assert int.from_bytes(made[24:28]) == 30, "NFS3ERR_ROFS"
     assert list(tmp_path.iterdir()) == []
+
+
+IN_A_NAMESPACE = """
+import json, socket, subprocess, sys
+from tests.cli.serving import ask, call, serving
+for words in (["link", "set", "lo", "up"], *(["addr", "add", f"{one}/32", "dev", "lo"]
+              for one in ("198.51.100.1", "198.51.100.2", "198.51.100.3"))):
+    subprocess.run(["ip", *words], check=True)
+told = {}
+with serving("--memory", "--bind", "198.51.100.1", "--allow", "198.51.100.2") as served:
+    for source in ("198.51.100.2", "198.51.100.3"):
+        with socket.create_connection(("198.51.100.1", served.port), 60, (source, 0)) as stream:
+            try:
+                told[source] = len(ask(stream, call(1, 100003, 3, 0)))
+            except (AssertionError, OSError):
+                told[source] = 0
+    told["calls"] = served.end()["counters"]["calls"]
+print(json.dumps(told))
+"""
+
+
+@needs.root
+@pytest.mark.skipif(
+    shutil.which("unshare") is None or shutil.which("ip") is None, reason="needs unshare and ip"
+)
+def test_a_client_that_is_not_listed_is_turned_away() -> None:
+    """In a network namespace: every address of loopback may ask."""
+    said = subprocess.run(
+        ["unshare", "--net", sys.executable, "-c", IN_A_NAMESPACE],
+        capture_output=True, text=True, check=False, timeout=PATIENCE_S,
+        cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    if "unshare failed" in said.stderr:
+        pytest.skip(said.stderr.strip())
+    assert said.returncode == 0, said.stderr
+    assert json.loads(said.stdout) == {"198.51.100.2": 24, "198.51.100.3": 0, "calls": 1}
 
 
 def test_what_a_person_sees(tmp_path: Path) -> None:

@@ -99,9 +99,10 @@ def test_no_two_processes_change_the_same_file(
         load = [*at(served), "--load", "1500", "--files", "200", "--generators", "2"]
         # One call under way in each: no packet has two, however busy the machine is.
         load += ["--mode", "closed", "--processes", "2"]
-        assert nfslab(capsys, "sfs", *load, "--prepare-only").code == 0
 
         def changed(seconds: float) -> tuple[dict[str, Any], dict[tuple[str, str], set[str]]]:
+            # What the last point changed is put right before the capture, not in it.
+            assert nfslab(capsys, "sfs", *load, "--prepare-only").code == 0
             with captured(wire, served.port):
                 point = point_of(capsys, *load, time=seconds)
             return point, owners_of(wire, served.port)

@@ -12,6 +12,17 @@ use wire::mount::mountstat3;
 use wire::nfs3::nfsstat3;
 use wire::rpc::ReplyStatus;
 
+/// The RFC's name, with the versions that are served where the one asked for is not.
+fn refusal(status: &ReplyStatus) -> String {
+    let name = status.name();
+    match status {
+        ReplyStatus::ProgramMismatch { low, high } => {
+            format!("{name} (it serves versions {low} to {high} of that program)")
+        }
+        _ => name.to_owned(),
+    }
+}
+
 /// Why a call has no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
@@ -22,7 +33,7 @@ pub enum CallError {
     #[error("the mount service answered {0:?}")]
     Mount(mountstat3),
     /// The RPC layer refused.
-    #[error("the server refused the call: {}", .0.name())]
+    #[error("the server refused the call: {}", refusal(.0))]
     Rpc(ReplyStatus),
     /// The reply, or the call's own arguments, break the protocol.
     #[error("malformed message: {0}")]

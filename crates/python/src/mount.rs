@@ -8,9 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use client::{CallError, ConnectError};
 use mount::{MountError, Source, Unmount};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use wire::rpc::ReplyStatus;
 
 use crate::errors::{Parts, core_error};
 use crate::rpc_records::{RpcRecorder, counter_dict};
@@ -197,6 +199,10 @@ fn to_python(py: Python<'_>, error: &MountError) -> PyErr {
     let fix = match error {
         MountError::Option(_) => "See docs/mount.md for the options.",
         MountError::Source { .. } => "Name it as in 127.0.0.1:/export or [::1]:/export.",
+        MountError::Connect(ConnectError::Call {
+            source: CallError::Rpc(ReplyStatus::ProgramMismatch { .. }),
+            ..
+        }) => "Have the server serve NFS version 3, too: this client speaks no other.",
         MountError::Connect(_) => {
             "Check server, export and ports (-o port=,mountport= where there is no portmapper)."
         }
