@@ -8,8 +8,9 @@
 //! milliseconds for a window (default 1000).
 //!
 //! With `recording=ROUNDS`: only what recording every call costs. Each round has four windows, two
-//! of them recorded, in an order that lets no drift favour either (plain, recorded, recorded, plain,
-//! and the other way round in the next); the ratio of its sums of CPU for an operation is one value.
+//! of them recorded, in an order that lets no drift favour either (plain, recorded, recorded,
+//! plain, and the other way round in the next); the ratio of its sums of CPU for an operation is
+//! one value.
 
 use std::error::Error;
 use std::sync::Arc;
