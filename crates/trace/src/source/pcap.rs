@@ -16,7 +16,6 @@ use super::sink::{Record, Sink};
 use super::start::Refused;
 use crate::packet::Anomaly;
 use crate::packet::link::Link;
-use crate::prefetch::prefetch;
 
 /// Length of the file's header.
 pub(super) const FILE_HEADER_BYTES: usize = 24;
@@ -25,13 +24,6 @@ pub(super) const FILE_HEADER_BYTES: usize = 24;
 const NEAR_NS: i64 = 86_400_000_000_000;
 /// How far a search lets the time go back: clocks of several interfaces differ, not by more.
 const BACK_NS: i64 = 10_000_000_000;
-/// How far in front of a packet bytes are asked for, at least. A processor foresees by itself that
-/// memory is gone through in order, but not beyond a page of 4 KiB.
-const AHEAD_BYTES: usize = 4096;
-/// The same in packets as long as this one: of large ones only the headers are looked at.
-const AHEAD_PACKETS: usize = 4;
-/// Lines of the cache asked for with each packet: small ones are asked for whole.
-const AHEAD_LINES: usize = 5;
 /// Longest frame on the wire that a search believes: twice the largest offloaded segment.
 const MAX_WIRE_BYTES: u32 = 1 << 20;
 
@@ -256,7 +248,6 @@ impl Pcap {
         while let Some(header) = self.layout.header_in::<BIG>(bytes, at) {
             let captured = header.captured as usize;
             let start = at + record_header_bytes;
-            prefetch::<AHEAD_LINES>(bytes, start + AHEAD_BYTES.max(AHEAD_PACKETS * captured));
             let odd_length = header.captured.wrapping_sub(1) >= self.frame_bytes;
             let odd_time = header.fraction >= fractions;
             let jump = header.time_ns.wrapping_sub(last_ns).wrapping_add(NEAR_NS);
