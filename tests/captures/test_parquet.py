@@ -100,6 +100,77 @@ def test_what_the_file_says_of_itself(tmp_path: Path) -> None:
     assert "DELTA_BINARY_PACKED" in times.encodings
 
 
+def many_rows(seed: int, rows: int) -> pa.RecordBatch:
+    """Columns of every kind in which rows are alike, repeat, count on or are random, with nulls."""
+    rng = np.random.default_rng(seed)
+
+    def some(values: list[Any], share: float) -> list[Any]:
+        """Without so many of them, row by row or fifty at once."""
+        length = 50 if rng.random() < 0.5 else 1
+        without = np.repeat(rng.random(rows // length + 1) < share, length)
+        return [None if gone else value for value, gone in zip(values, without, strict=False)]
+
+    def random(most: int) -> list[int]:
+        return [int(value) for value in rng.integers(0, most, rows, np.uint64, endpoint=True)]
+
+    words = [f"/data/é{number}" for number in range(900)]
+    paths = [words[at] for at in rng.integers(0, 900, rows)]
+    return pa.record_batch(
+        {
+            "call_first_ns": pa.array(np.cumsum(rng.integers(0, 10**6, rows)) - 10**9, pa.int64()),
+            "reply_first_ns": pa.array(some(random(2**63 - 1), 0.1), pa.int64()),
+            "last_send_ns": pa.nulls(rows, pa.int64()),
+            "xid": pa.array(random(2**32 - 1), pa.uint32()),
+            "offset": pa.array(some(random(2**64 - 1), 0.5), pa.uint64()),
+            "count": pa.array(some([value << 50 for value in random(40)], 0.3), pa.uint64()),
+            "file_id": pa.array(some(random(2**64 - 1), 0.01), pa.uint64()),
+            "sends": pa.array(np.ones(rows), pa.uint16()),
+            "server_port": pa.array(random(2**16 - 1), pa.uint16()),
+            "user": pa.nulls(rows, pa.uint32()),
+            "path": texts(some(paths, 0.2)),
+            "operation": texts(["READ"] * rows),
+            "marks": texts([None] * rows),
+        }
+    )
+
+
+@pytest.mark.parametrize("rows", [1, 63, 64, 65, 127, 128, 129, 1000, 70_001])
+def test_every_kind_of_column_comes_back(tmp_path: Path, rows: int) -> None:
+    file = tmp_path / "calls.parquet"
+    batch = many_rows(rows, rows)
+    stream = pa.RecordBatchReader.from_batches(batch.schema, [batch, batch.slice(rows // 3)])
+    assert write_calls(stream, file) == rows + rows - rows // 3
+    expected = pa.Table.from_batches([batch, batch.slice(rows // 3)]).to_pydict()
+    found = pq.read_table(file).to_pydict()
+    query = duckdb.sql(f"SELECT * FROM '{file}'").to_arrow_table().to_pydict()
+    for name in batch.schema.names:
+        assert found[name] == expected[name], name
+        assert query[name] == expected[name], name
+
+
+def test_a_query_for_a_stretch_of_time_may_skip_row_groups(tmp_path: Path) -> None:
+    """Lowest, highest and nulls of each row group's times are those of its rows."""
+    file = tmp_path / "calls.parquet"
+    batches = [many_rows(seed, 500) for seed in range(3)]
+    write_calls(pa.RecordBatchReader.from_batches(batches[0].schema, batches), file)
+    metadata = pq.ParquetFile(file).metadata
+    for group, batch in enumerate(batches):
+        for column in range(3):
+            said, rows = metadata.row_group(group).column(column).statistics, batch.column(column)
+            assert said.null_count == rows.null_count
+            ends = [row for row in rows.to_pylist() if row is not None]
+            assert said.has_min_max == bool(ends)
+            assert not ends or (said.min, said.max) == (min(ends), max(ends))
+
+
+def test_a_file_without_calls_has_its_columns(tmp_path: Path) -> None:
+    file = tmp_path / "calls.parquet"
+    schema = two_batches().schema
+    assert write_calls(pa.RecordBatchReader.from_batches(schema, []), file) == 0
+    assert pq.read_table(file).schema.equals(schema)
+    assert duckdb.sql(f"SELECT * FROM '{file}'").columns == schema.names
+
+
 @pytest.fixture(scope="module")
 def calls(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The calls of a real capture."""

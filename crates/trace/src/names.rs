@@ -173,7 +173,7 @@ impl Names {
         if let Some(number) = *place
             && let Some(file) = self.files.get(number.get() as usize - 1)
             && file.server == server
-            && recent::are_equal(&file.handle, handle)
+            && file.handle == handle
         {
             return Some(FileId(number.get() - 1));
         }

@@ -39,6 +39,8 @@ TIMES = ("call_first_ns", "call_last_ns", "reply_first_ns", "reply_last_ns", "la
 DELTAS = (*TIMES, "frame_call", "frame_reply", "offset", "connection", "client_port")
 PAGE_BYTES = 4 << 20
 """A row group's column is one page: readers of this much take all of it anyway."""
+ENCODED_ROWS = 16_384
+"""Rows of a column that are encoded at once: the default of 1024 costs 8 % more CPU."""
 
 
 def write_calls(batches: ArrowStream, path: Path, *, sources: Sequence[str] = ()) -> int:
@@ -87,4 +89,5 @@ def _options(schema: Any) -> dict[str, Any]:
         "compression": {name: "none" if name in packed else "snappy" for name in schema.names},
         "write_statistics": [name for name in TIMES if name in schema.names],
         "data_page_size": PAGE_BYTES,
+        "write_batch_size": ENCODED_ROWS,
     }

@@ -28,31 +28,8 @@ impl Recent {
     }
 }
 
-/// Whether both are the same bytes: word by word, since a call of the library's comparison costs
-/// more than these few.
-#[inline(always)]
-pub(super) fn are_equal(one: &[u8], other: &[u8]) -> bool {
-    let ((words, rest), (others, other_rest)) = (one.as_chunks::<8>(), other.as_chunks::<8>());
-    if one.len() != other.len() {
-        return false;
-    }
-    let differ =
-        |(one, other): (&[u8; 8], &[u8; 8])| u64::from_ne_bytes(*one) ^ u64::from_ne_bytes(*other);
-    let words = words
-        .iter()
-        .zip(others)
-        .map(differ)
-        .fold(0, |all, bits| all | bits);
-    let rest = rest
-        .iter()
-        .zip(other_rest)
-        .fold(0, |all, (one, other)| all | (one ^ other));
-    words == 0 && rest == 0
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::block::Host;
     use crate::names::Names;
 
@@ -76,19 +53,5 @@ mod tests {
         }
         assert_eq!(first, [0, 1, 2, 3, 4, 5]);
         assert_eq!(names.file_id(one, b""), None);
-    }
-
-    #[test]
-    fn bytes_of_any_length_are_compared_to_the_last() {
-        for length in 0..70 {
-            let one: Vec<u8> = (0..length).collect();
-            assert!(are_equal(&one, &one.clone()));
-            assert!(!are_equal(&one, &[one.as_slice(), &[0]].concat()));
-            for at in 0..one.len() {
-                let mut other = one.clone();
-                other[at] ^= 1;
-                assert!(!are_equal(&one, &other));
-            }
-        }
     }
 }
