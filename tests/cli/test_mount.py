@@ -136,6 +136,27 @@ def test_errors_are_told_in_the_foreground_and_from_behind(
     assert run("umount", state=state).returncode == 2
 
 
+def test_transaction_ids_begin_anywhere_and_none_comes_twice(server: Server, place: Path) -> None:
+    """A server's reply cache would take a client that began where the last one did for that one."""
+    firsts = []
+    for _ in range(3):
+        mount = Mount("127.0.0.1:/export", place, ports(server, "noac"))
+        try:
+            recorder = mount.recorder()
+            recorder.start()
+            for n in range(50):
+                (place / f"f{n}").touch()
+            recorder.stop()
+            ids = pa.table(recorder.calls())["xid"].to_pylist()
+        finally:
+            mount.unmount("force")
+        assert len(set(ids)) == len(ids) >= 50
+        firsts.append(min(ids))
+    # Three of 2^32, by chance within 100,000 of each other: once in 7,000 times.
+    apart = [abs(a - b) for a, b in zip(firsts, [*firsts[1:], firsts[0]], strict=True)]
+    assert max(apart) > 100_000, firsts
+
+
 def of_ss(port: int) -> list[tuple[float, ...]]:
     """What ss(8) says of the connections to a port."""
     asked = ["ss", "-tinH", f"dport = :{port}"]

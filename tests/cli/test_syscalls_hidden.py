@@ -40,7 +40,7 @@ def there(hiding: str, *command: object) -> subprocess.CompletedProcess[str]:
     script = f'set -e\nhide() {{ mount -t tmpfs none "$1"; }}\n{hiding}\nexec "$@"'
     argv = ["unshare", "--mount", "sh", "-c", script, "sh", *map(str, command)]
     return subprocess.run(
-        argv, capture_output=True, text=True, check=False, timeout=60, stdin=subprocess.DEVNULL
+        argv, capture_output=True, text=True, check=False, timeout=120, stdin=subprocess.DEVNULL
     )
 
 

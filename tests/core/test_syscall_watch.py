@@ -472,7 +472,7 @@ def test_nothing_is_left_when_the_watcher_is_killed() -> None:
         assert len(programs) > 10
         assert all(map(program_is_loaded, programs))
         process.kill()
-        process.wait(timeout=60)
+        process.wait(timeout=PATIENCE_S)
     # Its descriptors are closed before it can be waited for; what hangs on them may go a moment
     # later (seen on a busy machine).
     over = time.monotonic() + PATIENCE_S

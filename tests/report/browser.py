@@ -20,7 +20,7 @@ import pytest
 
 CHROMIUM = Path("/usr/bin/chromium")
 OWN = ("file:", "data:", "blob:")
-TRUTH_LIMIT_S = 30.0
+PATIENCE_S = 120.0
 
 
 @contextlib.contextmanager
@@ -31,7 +31,9 @@ def browser() -> Iterator[Any]:
     api = pytest.importorskip("playwright.sync_api", reason="no playwright (pip, group checks)")
     arguments = ["--disable-gpu"] + ["--no-sandbox"] * (os.geteuid() == 0)
     with api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=str(CHROMIUM), args=arguments)
+        chromium = playwright.chromium.launch(
+            executable_path=str(CHROMIUM), args=arguments, timeout=PATIENCE_S * 1000
+        )
         try:
             yield chromium
         finally:
@@ -43,6 +45,7 @@ def opened(chromium: Any, path: Path, *, scripts: bool = True, **options: Any) -
     """The report at `path`, drawn wholly; fails on anything that went wrong meanwhile."""
     options = {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light", **options}
     context = chromium.new_context(offline=True, java_script_enabled=scripts, **options)
+    context.set_default_timeout(PATIENCE_S * 1000)
     page = context.new_page()
     wrong: list[str] = []
 
@@ -71,7 +74,7 @@ def opened(chromium: Any, path: Path, *, scripts: bool = True, **options: Any) -
 def await_truth(page: Any, expression: str) -> None:
     """Return when it is true. Playwright's own waiting evaluates within the page, which the page's
     Content-Security-Policy refuses unless it is true at once."""
-    end = time.monotonic() + TRUTH_LIMIT_S
+    end = time.monotonic() + PATIENCE_S
     while not page.evaluate(expression):
         assert time.monotonic() < end, f"never true: {expression}"
         settled(page)
