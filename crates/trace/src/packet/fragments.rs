@@ -28,7 +28,8 @@ const REUSE_NS: i64 = 2_000_000_000;
 /// A fragment of a datagram that was complete this short ago is a second capture of it, such as
 /// `tcpdump -i any` makes.
 const ECHO_NS: i64 = 100_000_000;
-/// First fragments without any other, after which they are believed to come alone.
+/// First fragments, each of another datagram, without any other fragment, after which they are
+/// believed to come alone.
 const FIRSTS_ALONE: u32 = 16;
 /// Longest payload of a fragmented datagram: offsets and lengths have 16 bits.
 const MAX_DATAGRAM_BYTES: usize = 65_535;
@@ -168,12 +169,13 @@ impl Fragments {
             return 0;
         }
         let mut lost = self.expire(fragment.context.time_ns, anomalies);
-        if fragment.offset > 0 {
-            self.others_seen = true;
-        } else if !self.others_seen {
+        self.others_seen |= fragment.offset > 0;
+        let known = self.generation;
+        lost += self.place(fragment, end, anomalies);
+        // One that comes again says nothing of others: those of datagrams that are new count.
+        if !self.others_seen && self.generation != known {
             self.firsts = self.firsts.saturating_add(1);
         }
-        lost += self.place(fragment, end, anomalies);
         if !self.others_seen && self.firsts >= FIRSTS_ALONE {
             // Once all that waited are out, only the newest can be left.
             let from = match self.firsts {

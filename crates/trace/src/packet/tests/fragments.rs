@@ -258,6 +258,21 @@ fn impossible_fragments_are_refused() {
 }
 
 #[test]
+fn a_first_fragment_that_comes_often_still_waits_for_the_others() {
+    let (payload, pieces) = fragments();
+    let mut feed = Feed::new(1 << 16);
+    let firsts = std::iter::repeat_n(&pieces[0], 40);
+    for piece in firsts.chain(&pieces[1..]) {
+        let bytes = fragment_v4(9, piece);
+        feed.frame(101, 5, &bytes, bytes.len());
+    }
+    let (segment, found) = feed.assembled();
+    assert_eq!((found, segment.payload_bytes), (payload, 3000));
+    feed.packets.finish(&mut feed.block.segments);
+    assert_eq!(feed.block.segments.len(), 1);
+}
+
+#[test]
 fn first_fragments_alone_are_used_when_no_others_come() {
     let (payload, pieces) = fragments();
     let mut feed = Feed::new(1 << 20);
