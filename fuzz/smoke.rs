@@ -170,9 +170,10 @@ pub fn run_all(targets: &[Target], seeds: &[(String, Vec<u8>)], limits: Limits) 
         let bytes = usize::from_le_bytes(data.try_into().unwrap());
         drop(std::hint::black_box(vec![1u8; bytes]));
     };
-    let too_much = limits.held_bytes + 1;
+    // Another thread may give a little back meanwhile.
+    let too_much = limits.held_bytes + (1 << 20);
     assert!(
-        held_by(greedy, &too_much.to_le_bytes()).1 >= too_much,
+        held_by(greedy, &too_much.to_le_bytes()).1 > limits.held_bytes,
         "too much is noticed"
     );
     for target in targets {
