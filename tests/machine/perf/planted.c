@@ -3,7 +3,7 @@
    CLOCK_THREAD_CPUTIME_ID: the truth that a profile has to find.
 
    gcc -O0 -fno-omit-frame-pointer -o planted planted.c      (-O1 leaves leaf functions no frame)
-   ./planted ROUNDS KERNEL_READS        a round takes about 5 ms */
+   ./planted ROUNDS KERNEL_READS        a round takes 1 to 5 ms */
 
 #include <fcntl.h>
 #include <stdio.h>
