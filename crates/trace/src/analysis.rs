@@ -111,7 +111,8 @@ impl Analysis {
             pass.set_columns(sender);
             receiver
         });
-        let blocks = match !pass.has_lenses() && reader.is_mapped() {
+        // Rows keep a second processor at work by themselves; all else has it read.
+        let blocks = match options.columns && !pass.has_lenses() && reader.is_mapped() {
             true => Blocks::read_here(reader),
             false => spawn(reader)?,
         };

@@ -2,8 +2,8 @@
 //!
 //! With a thread at most [`BLOCKS`] blocks exist: being filled, in the channel, or with the caller,
 //! who gives them back when they are read. A slow caller thus slows the reader, and memory stays
-//! flat. Where little is done with a block that is no copy, the caller reads by itself: two
-//! processors that both look at the packets fetch them twice, and hand the segments over besides.
+//! flat. Two processors that both look at the packets fetch them twice, and hand the segments over
+//! besides: where a second one has other work, and reading is no copy, the caller reads by itself.
 
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
 use std::thread::{Builder, JoinHandle};
@@ -13,6 +13,10 @@ use super::reader::{Reader, Totals};
 use crate::block::Block;
 use crate::error::TraceError;
 use crate::limits::BLOCKS;
+
+/// Blocks that go back to the reader at once. One that is quicker than its caller waits for them,
+/// and waking it for each costs as much as reading it.
+const TOGETHER: usize = BLOCKS / 2;
 
 /// What the reading thread says.
 enum Said {
@@ -28,6 +32,8 @@ enum Reading {
     Apart {
         blocks: Receiver<Said>,
         empty: Sender<Block>,
+        /// Those that go back with the next ones.
+        done: Vec<Block>,
         thread: JoinHandle<()>,
     },
     Here {
@@ -64,6 +70,7 @@ pub fn spawn(reader: Reader) -> Result<Blocks, TraceError> {
         Reading::Apart {
             blocks,
             empty,
+            done: Vec::with_capacity(TOGETHER),
             thread,
         },
     ))
@@ -157,8 +164,13 @@ impl Blocks {
     /// Gives a block back to be filled again.
     pub fn recycle(&mut self, block: Block) {
         match &mut self.reading {
-            // A reader that has ended needs none.
-            Reading::Apart { empty, .. } => drop(empty.send(block)),
+            Reading::Apart { empty, done, .. } => {
+                done.push(block);
+                if done.len() >= TOGETHER {
+                    // A reader that has ended needs none.
+                    done.drain(..).for_each(|block| drop(empty.send(block)));
+                }
+            }
             Reading::Here { spare, .. } => *spare = block,
             Reading::Ended => {}
         }
@@ -185,6 +197,7 @@ impl Blocks {
             blocks,
             empty,
             thread,
+            ..
         } = std::mem::replace(&mut self.reading, Reading::Ended)
         {
             // The thread ends when nobody listens.
