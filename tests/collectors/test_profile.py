@@ -139,7 +139,7 @@ def test_a_planted_function_is_found_with_its_share(root: Path, planted: Path) -
         return sum(leaves_of(seen).values()) > 500 and abs(found - asked) <= room
 
     # What a busy machine adds to one round is less and less of all of them.
-    _, seen = standing_out((400, 800, 1600), watch, enough)
+    _, seen = standing_out((400, 1600, 6400), watch, enough)
     leaf, rows = leaves_of(seen), seen.stacks()
     n = sum(leaf.values())
     truth = seen.printed["three_parts"] / (seen.printed["three_parts"] + seen.printed["one_part"])
@@ -207,7 +207,7 @@ def test_idle_by_samples_is_what_the_kernels_accounts_say(root: Path, planted: P
         told = [note for note in seen.summary["notes"] if "hypervisor" not in note]
         return idle_of(seen).agree() and told == []
 
-    _, seen = standing_out((500, 500, 1000, 2000), watch, agrees)
+    _, seen = standing_out((500, 1000, 4000, 8000), watch, agrees)
     found = seen.summary
     assert found["idle_by"] == "samples"
     assert agrees(seen), (idle_of(seen), found["notes"])
@@ -223,7 +223,7 @@ def test_idle_by_samples_is_what_the_kernels_accounts_say(root: Path, planted: P
 
 @needs_perf
 def test_the_runs_processes_alone(root: Path, planted: Path) -> None:
-    argv = ["sh", "-c", f"{planted} 100 20; {planted} 100 20 >/dev/null"]
+    argv = ["sh", "-c", f"{planted} 500 20; {planted} 500 20 >/dev/null"]
     with watched(root, argv, frequency=499, scope="processes") as seen:
         found = seen.summary
         assert found["scope"] == "processes"
