@@ -29,7 +29,7 @@ impl Sink for Check {
         }
         assert!(message.first.frame > 0 && message.last.frame > 0);
     }
-    fn keep(&mut self, _: u32, _: &Endpoint, _: &Endpoint, head: &[u8]) -> Keep {
+    fn keep(&mut self, _: u32, _: &Endpoint, _: &Endpoint, head: &[u8], _: Option<usize>) -> Keep {
         assert!(head.len() >= HEAD_BYTES);
         self.keep
     }

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.trace import scenes
-from tests.trace.generator import companions, nfs3, rpc
+from tests.trace.generator import companions, nfs3, nfs4, nfs41, rpc
 from tests.trace.generator.capture import CLIENT, CLIENT6, SERVER, SERVER6, Capture
 from tests.trace.generator.flows import Connection
 from tests.trace.generator.xdr import u32
@@ -42,6 +42,38 @@ def test_gss_private_bodies_give_headers_and_instants(tmp_path: Path) -> None:
     assert [row["bytes"] for row in found.rows] == [0, 0]
     assert [row["file_handle"] for row in found.rows] == [None, None]
     assert all("private" in row["marks"] for row in found.rows)
+
+
+@pytest.mark.parametrize("service", [None, rpc.SVC_INTEGRITY])
+@pytest.mark.parametrize("count", [4000, 70_000])
+def test_every_payload_of_a_compound_counts(
+    tmp_path: Path, count: int, service: int | None
+) -> None:
+    """Over TCP the inside of a long message passes: what stands behind a payload must not."""
+    made = Capture(15)
+    node = scenes.v4_tree().children[0].children[0]
+    session = nfs41.Session(minor=2)
+    written_twice = [nfs4.write(0, count), nfs4.write(count, count), nfs4.getattr_(node)]
+    mixed = [nfs4.write(0, count), nfs4.read(0, count), nfs4.write(7, 900), nfs4.commit(0, 0)]
+    far = [*[nfs4.getattr_(node)] * 60, nfs4.read(0, count), nfs4.getattr_(node)]
+    bodies = [
+        session.on(node, nfs4.read(0, count), nfs4.read(count, count), named_by="READ"),
+        session.on(node, nfs4.read(0, count), *[nfs4.getattr_(node)] * 50, named_by="READ"),
+        session.on(node, *written_twice, named_by="WRITE"),
+        session.on(node, *mixed, named_by="READ"),
+        session.on(node, *far, named_by="READ"),
+        session.on(node, nfs41.read_plus(0, (count, 4096), (count, 512), (300, 0)),
+                   named_by="READ_PLUS"),
+    ]  # fmt: skip
+    auth = None if service is None else rpc.GssAuth(service=service)
+    made.converse(made.tcp(), bodies, auth=auth)
+    path, true = written(made, tmp_path)
+    found = read(path)
+    assert_same(found, true, path=False)
+    assert found.anomalies == {}
+    assert [row["marks"] for row in found.rows] == [None] * len(bodies)
+    calls = {row["operation"]: row["calls"] for row in found.summary["operations"]}
+    assert (calls["READ"], calls["WRITE"], calls["GETATTR"]) == (5, 4, 112)
 
 
 def test_tls_is_told_and_not_read(tmp_path: Path) -> None:

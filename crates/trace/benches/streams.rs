@@ -31,7 +31,7 @@ impl Sink for Count {
         self.messages += 1;
         self.bytes += u64::from(message.wire_bytes) + message.head.len() as u64;
     }
-    fn keep(&mut self, _: u32, _: &Endpoint, _: &Endpoint, _: &[u8]) -> Keep {
+    fn keep(&mut self, _: u32, _: &Endpoint, _: &Endpoint, _: &[u8], _: Option<usize>) -> Keep {
         Keep::Ends
     }
     fn expects(&self, _: u32, _: &Endpoint, _: &Endpoint, _: u32) -> bool {

@@ -57,15 +57,19 @@ def layoutget() -> Op:
     return Op(50, "LAYOUTGET", arguments, u32(1) + STATE + array([layout]))
 
 
-def read_plus(offset: int, data_bytes: int, hole_bytes: int) -> Op:
-    """Data, then a hole."""
-    segments = [
-        u32(0) + u64(offset) + opaque(payload(offset, data_bytes)),
-        u32(1) + u64(offset + data_bytes, hole_bytes),
-    ]
-    count = data_bytes + hole_bytes
-    arguments = STATE + u64(offset) + u32(count)
-    return Op(68, "READ_PLUS", arguments, u32(0) + array(segments), 0, offset, count, data_bytes)
+def read_plus(offset: int, *parts: tuple[int, int]) -> Op:
+    """Data and a hole, in bytes, as often as there are parts."""
+    segments, at = [], offset
+    for data_bytes, hole_bytes in parts:
+        segments += [
+            u32(0) + u64(at) + opaque(payload(at, data_bytes)),
+            u32(1) + u64(at + data_bytes, hole_bytes),
+        ]
+        at += data_bytes + hole_bytes
+    data_bytes = sum(part[0] for part in parts)
+    arguments = STATE + u64(offset) + u32(at - offset)
+    results = u32(0) + array(segments)
+    return Op(68, "READ_PLUS", arguments, results, 0, offset, at - offset, data_bytes)
 
 
 def sessions(root: Node) -> list[Body]:
@@ -127,7 +131,7 @@ def extensions(root: Node) -> list[Body]:
                          named_by="LOOKUP"),
         session.compound(putfh(folder), nfs4.lookup(node.name), nfs4.getfh(node),
                          named_by="LOOKUP"),
-        on(node, read_plus(0, 8192, 4096), named_by="READ_PLUS"),
+        on(node, read_plus(0, (8192, 4096)), named_by="READ_PLUS"),
         on(node, Op(59, "ALLOCATE", STATE + u64(0, 65536), b"", 0, 0, 65536), named_by="ALLOCATE"),
         on(node, Op(62, "DEALLOCATE", STATE + u64(512, 4096), b"", 0, 512, 4096),
            named_by="DEALLOCATE"),

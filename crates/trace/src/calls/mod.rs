@@ -439,12 +439,19 @@ impl<O: Output> Sink for Calls<O> {
         }
     }
 
-    fn keep(&mut self, connection: u32, from: &Endpoint, to: &Endpoint, head: &[u8]) -> Keep {
+    fn keep(
+        &mut self,
+        connection: u32,
+        from: &Endpoint,
+        to: &Endpoint,
+        head: &[u8],
+        total: Option<usize>,
+    ) -> Keep {
         let pending = |xid| {
             let peer = self.peers.find(PairKey::new(connection, to, from))?;
             self.table.get(self.table.find(peer, xid)?)
         };
-        keep(head, pending)
+        keep(head, total, pending)
     }
 
     fn expects(&self, connection: u32, from: &Endpoint, to: &Endpoint, xid: u32) -> bool {

@@ -234,7 +234,8 @@ impl Framer {
             if room && !now.is_empty() {
                 let (from, to) = (scene.from, scene.to);
                 let head = self.kept.head();
-                match scene.sink.keep(scene.connection, from, to, head) {
+                let total = self.last.then_some(total);
+                match scene.sink.keep(scene.connection, from, to, head, total) {
                     Keep::Whole => self.kept.keep_whole(),
                     Keep::Ends => self.kept.end_head(),
                 }

@@ -135,8 +135,16 @@ pub trait Sink {
         self.message(message);
     }
     /// Asked once for a message longer than its head: what of it is wanted. `head` holds at least
-    /// the first [`HEAD_BYTES`] of the message.
-    fn keep(&mut self, connection: u32, from: &Endpoint, to: &Endpoint, head: &[u8]) -> Keep;
+    /// the first [`HEAD_BYTES`] of the message, `total` is its length where the record marks that
+    /// came tell it.
+    fn keep(
+        &mut self,
+        connection: u32,
+        from: &Endpoint,
+        to: &Endpoint,
+        head: &[u8],
+        total: Option<usize>,
+    ) -> Keep;
     /// Whether a reply with this xid from here is awaited (or was there already): what makes a
     /// reply believable that was found by searching behind a hole.
     fn expects(&self, connection: u32, from: &Endpoint, to: &Endpoint, xid: u32) -> bool;

@@ -385,13 +385,17 @@ fn calls_are_given_out_in_the_order_of_their_first_bytes() {
 fn only_payloads_are_not_kept() {
     let mut capture = Capture::new();
     let (client, server) = capture.ends();
-    let keep = |capture: &mut Capture, to_server: bool, head: &[u8]| {
+    let told = |capture: &mut Capture, to_server: bool, head: &[u8], total| {
         let (from, to) = if to_server {
             (client, server)
         } else {
             (server, client)
         };
-        capture.calls.keep(0, &from, &to, head)
+        capture.calls.keep(0, &from, &to, head, total)
+    };
+    // 100 bytes of 8192 are in the head.
+    let keep = |capture: &mut Capture, to_server: bool, head: &[u8]| {
+        told(capture, to_server, head, Some(head.len() + 8092))
     };
     let write = call(1, [NFS, 3, 7], Xdr::default().opaque(HANDLE).long(0));
     assert_eq!(keep(&mut capture, true, &write), Keep::Ends);
@@ -411,7 +415,12 @@ fn only_payloads_are_not_kept() {
         .clone()
         .words(&[38, 0, 0, 0, 0, 0, 0, 0, 8192])
         .raw(&[1; 100]);
-    assert_eq!(keep(&mut capture, true, &compound(write, 3)), Keep::Ends);
+    let write = compound(write, 3);
+    assert_eq!(keep(&mut capture, true, &write), Keep::Ends);
+    // More behind the payload than the tail holds, or nobody knows how much.
+    for total in [Some(write.len() + 8092 + 1024), None] {
+        assert_eq!(told(&mut capture, true, &write, total), Keep::Whole);
+    }
     let setattr = putfh
         .words(&[34, 0, 0, 0, 0, 1, 1 << 12, 8192])
         .raw(&[1; 100]);

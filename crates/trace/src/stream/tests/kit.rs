@@ -65,7 +65,7 @@ impl Sink for Recorder {
             resynchronised: message.resynchronised,
         });
     }
-    fn keep(&mut self, _: u32, _: &Endpoint, _: &Endpoint, head: &[u8]) -> Keep {
+    fn keep(&mut self, _: u32, _: &Endpoint, _: &Endpoint, head: &[u8], _: Option<usize>) -> Keep {
         assert!(head.len() >= crate::stream::HEAD_BYTES);
         self.asked += 1;
         if self.ends { Keep::Ends } else { Keep::Whole }
