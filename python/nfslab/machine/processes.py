@@ -155,6 +155,21 @@ def find_ours(token: str, roots: Iterable[Identity] = ()) -> list[Status]:
     return [status for status in found.values() if status.alive]
 
 
+def descendants_of(pids: Iterable[int], statuses: Iterable[Status], most: int) -> list[int]:
+    """These processes and all below them that are there, at most so many."""
+    children: dict[int, list[int]] = {}
+    for status in statuses:
+        children.setdefault(status.parent, []).append(status.identity.pid)
+    waiting = list(pids)
+    found: dict[int, None] = {}
+    while waiting and len(found) < most:
+        pid = waiting.pop()
+        if pid not in found:
+            found[pid] = None
+            waiting += children.get(pid, ())
+    return list(found)
+
+
 def send_signal(identity: Identity, number: int) -> bool:
     """Signal exactly this process; False when it is gone. PermissionError as it comes."""
     try:

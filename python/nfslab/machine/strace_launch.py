@@ -51,6 +51,11 @@ class StraceLaunch:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="strace's text", daemon=True)
 
+    @property
+    def folder(self) -> str:
+        """Its own; strace's command line has it."""
+        return str(self._folder)
+
     def argv(self, argv: Sequence[str]) -> list[str]:
         """What to start instead."""
         return [

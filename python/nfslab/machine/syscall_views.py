@@ -85,19 +85,10 @@ class SyscallViews:
         return found
 
     def _processes(self) -> dict[int, dict[str, int]]:
-        from nfslab.machine.processes import all_statuses
+        from nfslab.machine.processes import all_statuses, descendants_of
 
-        children: dict[int, list[int]] = {}
-        for status in all_statuses():
-            children.setdefault(status.parent, []).append(status.identity.pid)
-        waiting = list(self._pids)
-        found: dict[int, dict[str, int]] = {}
-        while waiting and len(found) < PROCESSES_MOST:
-            pid = waiting.pop()
-            if pid not in found:
-                found[pid] = _io_of(pid)
-                waiting += children.get(pid, ())
-        return found
+        pids = descendants_of(self._pids, all_statuses(), PROCESSES_MOST)
+        return {pid: _io_of(pid) for pid in pids}
 
     def _read(self) -> dict[str, float]:
         if not self._conninfo:

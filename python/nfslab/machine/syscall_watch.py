@@ -25,6 +25,7 @@ from nfslab.errors import RunFailed
 from nfslab.machine.held_launch import HeldLaunch
 from nfslab.machine.strace_launch import StraceLaunch
 from nfslab.machine.taking_thread import TakingThread
+from nfslab.machine.unseen_io import UnseenIo, Whose
 from nfslab.results.bounded_rows import BoundedRows
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ class SyscallWatch:
         self._held: HeldLaunch | None = None
         self._strace: StraceLaunch | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._unseen = UnseenIo()
+        self._whose = Whose(subject.pids)
         self._lock = threading.Lock()
         self._thread = TakingThread(self._take, "system calls")
         self._kept = {name: BoundedRows(most) for name, most in ROWS_MOST.items()}
@@ -121,18 +124,21 @@ class SyscallWatch:
             memory = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
             self._folder = tempfile.TemporaryDirectory(prefix="nfslab-shim-", dir=memory)
             os.chmod(self._folder.name, 0o711)
+            self._whose = Whose(mark=self._folder.name)
             self._source = ShimRecords(self._folder.name, level, lseek=self._asked.lseek)
             return list(argv), dict(self._source.environment())
         self._offset_ns = time.time_ns() - time.monotonic_ns()
         self._strace = StraceLaunch(level, self._asked.lseek)
         self._source = self._strace.reader
+        self._whose = Whose(mark=self._strace.folder)
         return self._strace.argv(argv), {}
 
     def launched(self, gone: Callable[[], bool] = lambda: False) -> None:
         """The wrapped program was started: watch it, and let it run."""
         if self._held is not None:
             try:
-                self._attach_ebpf([self._held.await_pid(gone)])
+                self._whose = Whose([self._held.await_pid(gone)])
+                self._attach_ebpf(self._whose.pids)
             finally:
                 # Whatever went wrong: a program is not left waiting.
                 self._held.let_go()
@@ -149,6 +155,7 @@ class SyscallWatch:
 
     def _begin(self) -> None:
         self._began_ns = time.monotonic_ns()
+        self._unseen.begin(self._whose)
         self._thread.begin()
 
     def mark(self) -> None:
@@ -181,6 +188,7 @@ class SyscallWatch:
                 kept = self._kept[name].keep(core_table(columns))
                 if name == "syncs":
                     self._look_at(kept)
+        self._unseen.turn()
 
     def _look_at(self, syncs: pa.Table) -> None:
         """Who syncs, while it lives; what a person is shown."""
@@ -217,7 +225,9 @@ class SyscallWatch:
         if self._strace is not None:
             self._strace.end()
         if self._source is not None:
+            self._unseen.look()
             self._hand_over(seen, wait)
+            seen.notes += self._unseen.notes
         if self._folder is not None:
             self._folder.cleanup()
         return seen
