@@ -54,20 +54,30 @@ class Syncer:
 
 
 @contextmanager
-def watched_syncer(folder: Path) -> Iterator[tuple[Syncer, subprocess.Popen[str]]]:
-    """It, and an `nfslab syscalls --json` whose probes are there."""
-    syncer = Syncer(folder)
-    watching = subprocess.Popen(
-        [sys.executable, "-m", "nfslab", "syscalls", "--pid", str(syncer.process.pid), "--json"],
+def watching(pid: int, *options: object) -> Iterator[subprocess.Popen[str]]:
+    """An `nfslab syscalls --json` of this process whose probes are there."""
+    watch = subprocess.Popen(
+        [sys.executable, "-m", "nfslab", "syscalls", "--pid", str(pid), "--json",
+         *map(str, options)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     try:
-        assert watching.stderr is not None
-        assert "watching by eBPF" in watching.stderr.readline()  # said when the probes are there
-        yield syncer, watching
+        assert watch.stderr is not None
+        assert "watching by eBPF" in watch.stderr.readline()  # said when the probes are there
+        yield watch
     finally:
-        watching.kill()
-        watching.communicate()
+        watch.kill()
+        watch.communicate()
+
+
+@contextmanager
+def watched_syncer(folder: Path) -> Iterator[tuple[Syncer, subprocess.Popen[str]]]:
+    """It, and what watches it."""
+    syncer = Syncer(folder)
+    try:
+        with watching(syncer.process.pid) as watch:
+            yield syncer, watch
+    finally:
         if syncer.process.poll() is None:
             syncer.end()
 

@@ -37,13 +37,13 @@ class Run:
 
 
 @contextmanager
-def scratch_folder() -> Iterator[Path]:
+def scratch_folder(*, in_memory: bool = True) -> Iterator[Path]:
     """A folder that every user can enter (pytest's own are private to their owner).
 
     In memory where there is room: these tests ask what is true, not how fast a disk is.
     """
     memory = Path("/dev/shm")
-    roomy = memory.is_dir() and shutil.disk_usage(memory).free > ROOM_BYTES
+    roomy = in_memory and memory.is_dir() and shutil.disk_usage(memory).free > ROOM_BYTES
     root = Path(tempfile.mkdtemp(prefix="nfslab-test-", dir=memory if roomy else "/var/tmp"))
     root.chmod(0o755)
     try:

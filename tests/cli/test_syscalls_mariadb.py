@@ -1,0 +1,255 @@
+"""MariaDB counts its own writes and syncs: `nfslab syscalls` sees the same, in the right classes.
+
+Truth is SHOW GLOBAL STATUS. What its counters count (10.11, seen under strace):
+
+    Innodb_log_writes      writes of log records
+    log_checkpoints        (innodb_metrics) writes of a checkpoint's header: not in that one
+    Innodb_os_log_written  bytes of log (what the LSN grew by), not of the blocks written
+    Innodb_data_fsyncs     syncs of all of InnoDB's files, the redo log among them
+    Innodb_data_writes     writes of pages and of the doublewrite buffer, with Innodb_data_written
+                           bytes; none of the log
+    Innodb_dblwr_writes    writes into the doublewrite buffer, of Innodb_dblwr_pages_written pages
+    Binlog_group_commits   writes and syncs of the binary log (sync_binlog = 1)
+
+A watch begins and ends between two readings: what is seen lies between what was counted within it
+and what was counted from before to after it. Of a server that has nothing to do these are the same.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from nfslab.machine.syscall_ways import Asked, Subject, obstacle
+
+from tests.cli.mariadb_server import CHECKPOINTS, PAGE_BYTES, Cluster, Counters, Server, missing
+from tests.cli.watching import PATIENCE_S, watching
+from tests.machine import needs
+from tests.workloads.run_context import scratch_folder
+
+TRANSACTIONS = 120
+REDO, BINLOG = "InnoDB redo log", "MariaDB binary and relay logs"
+SYSTEM, UNDO, DATA, TEMPORARY = (
+    "InnoDB system tablespace", "InnoDB undo", "InnoDB data", "MariaDB temporary",
+)  # fmt: skip
+PAGES = (SYSTEM, UNDO, DATA, TEMPORARY)
+"""Classes of files of pages."""
+DOUBLEWRITE = range(1 << 20, 3 << 20)
+"""Where it lies in ibdata1: its extents 1 and 2 (storage/innobase/buf/buf0dblwr.cc)."""
+RECORDS_BEGIN = 12288
+"""In ib_logfile0, behind the header and two checkpoints (storage/innobase/include/log0log.h)."""
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "usable")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    # Not in memory: there MariaDB maps its redo log, and makes no calls on it.
+    with scratch_folder(in_memory=False) as root:
+        yield Cluster(root)
+
+
+@dataclass
+class Watched:
+    """What a watch saw, and between what it lies by the server's own counters."""
+
+    found: dict[str, Any]
+    least: Counters
+    most: Counters
+
+    def calls(self, file_class: str, kind: str) -> int:
+        rows = [row for row in self.found["classes"] if row["name"] == file_class]
+        return sum(row["calls"].get(kind, {"calls": 0})["calls"] for row in rows)
+
+    def agrees(self, seen: int, *counters: str) -> None:
+        """So many as the server counts in these together."""
+        least = sum(self.least[name] for name in counters)
+        most = sum(self.most[name] for name in counters)
+        assert least <= seen <= most, (counters, least, seen, most)
+
+
+@contextmanager
+def watched(server: Server, *options: object) -> Iterator[list[Watched]]:
+    """The list has what was seen when the block has ended."""
+    seen: list[Watched] = []
+    before = server.settled()
+    with watching(server.process.pid, *options) as watch:
+        begun = server.status()
+        yield seen
+        done = server.settled()
+        watch.send_signal(signal.SIGINT)
+        out, said = watch.communicate(timeout=PATIENCE_S)
+        assert watch.returncode == 0, said
+    after = server.status()
+    seen.append(Watched(json.loads(out), done.since(begun), after.since(before)))
+
+
+def make_table(server: Server) -> None:
+    server.ask(
+        "CREATE DATABASE IF NOT EXISTS bank; DROP TABLE IF EXISTS bank.moves;"
+        "CREATE TABLE bank.moves (id INT PRIMARY KEY, amount INT) ENGINE=InnoDB"
+    )
+
+
+def commit(server: Server, first: int = 0) -> None:
+    """So many transactions of one row each."""
+    numbers = range(first, first + TRANSACTIONS)
+    server.ask("".join(f"INSERT INTO bank.moves VALUES ({n}, {n});\n" for n in numbers))
+
+
+@needs.ebpf
+@pytest.mark.parametrize("level", ["sync", "counts"])
+def test_each_commit_syncs_redo_log_and_binary_log(cluster: Cluster, level: str) -> None:
+    with cluster.server("--innodb-use-native-aio=OFF") as server:
+        make_table(server)
+        with watched(server, "--level", level) as seen:
+            commit(server)
+    (watch,) = seen
+    assert watch.least["Binlog_group_commits"] == TRANSACTIONS  # what was asked of it
+    assert watch.calls(BINLOG, "fdatasync") == TRANSACTIONS
+    assert watch.calls(REDO, "fdatasync") >= TRANSACTIONS
+    watch.agrees(
+        sum(watch.calls(name, "fdatasync") for name in (REDO, *PAGES)), "Innodb_data_fsyncs"
+    )
+    assert not any(watch.calls(name, "fsync") for name in (REDO, BINLOG, *PAGES))
+    rows = {row["name"]: row["calls"] for row in watch.found["classes"]}
+    if level == "sync":
+        assert all(set(calls) <= {"fdatasync"} for calls in rows.values())
+        return
+    watch.agrees(rows[REDO]["writes"]["calls"], "Innodb_log_writes", CHECKPOINTS)
+    # In whole blocks: more than the records.
+    assert rows[REDO]["writes"]["bytes"] >= watch.least["Innodb_os_log_written"] > 0
+    assert rows[BINLOG]["writes"]["calls"] == TRANSACTIONS
+    watch.agrees(rows[BINLOG]["writes"]["bytes"], "Binlog_bytes_written")
+    assert not [note for note in watch.found["notes"] if "not all is here" in note.lower()]
+
+
+@needs.ebpf
+def test_pages_go_by_the_doublewrite_buffer(cluster: Cluster, tmp_path: Path) -> None:
+    with cluster.server("--innodb-use-native-aio=OFF") as server:
+        make_table(server)
+        server.flush_pages()
+        with watched(server, "--level", "events", "--parquet", tmp_path / "tables") as seen:
+            commit(server)
+            server.flush_pages()
+    (watch,) = seen
+    files = pq.read_table(tmp_path / "tables" / "files.parquet").to_pylist()
+    class_of = {row["file_id"]: row["class"] for row in files}
+    writes = [
+        (class_of[row["file_id"]], row["offset"], row["bytes"])
+        for row in pq.read_table(tmp_path / "tables" / "events.parquet").to_pylist()
+        if "write" in row["call"]
+    ]
+    doubled = [size for name, at, size in writes if name == SYSTEM and at in DOUBLEWRITE]
+    watch.agrees(len(doubled), "Innodb_dblwr_writes")
+    assert sum(doubled) % PAGE_BYTES == 0
+    watch.agrees(sum(doubled) // PAGE_BYTES, "Innodb_dblwr_pages_written")
+    assert doubled
+    pages = [(name, size) for name, at, size in writes if name in PAGES]
+    watch.agrees(len(pages), "Innodb_data_writes")
+    watch.agrees(sum(size for _, size in pages), "Innodb_data_written")
+    watch.agrees(len(pages) - len(doubled), "Innodb_pages_written")
+    assert {DATA, UNDO, SYSTEM} <= {name for name, _ in pages}
+    records = [at for name, at, _ in writes if name == REDO and at >= RECORDS_BEGIN]
+    watch.agrees(len(records), "Innodb_log_writes")
+    headers = [at for name, at, _ in writes if name == REDO and at < RECORDS_BEGIN]
+    watch.agrees(len(headers), CHECKPOINTS)
+    assert set(headers) <= {4096, 8192}
+    watch.agrees(
+        sum(watch.calls(name, "fdatasync") for name in (REDO, *PAGES)), "Innodb_data_fsyncs"
+    )
+    for name in PAGES:
+        assert watch.calls(name, "writes") == len([1 for other, _ in pages if other == name])
+
+
+@needs.ebpf
+@pytest.mark.parametrize(("aio", "said"), [("io_uring", "io_uring"), ("aio", "Linux native AIO")])
+def test_pages_by_native_aio_are_missing_and_that_is_said(
+    cluster: Cluster, aio: str, said: str
+) -> None:
+    """The server's own default. Log, binary log and every sync are calls as ever."""
+    with cluster.server("--innodb-use-native-aio=ON", f"--innodb-linux-aio={aio}") as server:
+        if f"Using {said}" not in server.said():
+            pytest.skip(f"the kernel does not grant {aio} to it")
+        make_table(server)
+        server.flush_pages()
+        with watched(server, "--level", "counts") as seen:
+            commit(server)
+            server.flush_pages()
+    (watch,) = seen
+    (note,) = (note for note in watch.found["notes"] if "not all is here" in note.lower())
+    assert f": mariadbd ({server.process.pid}) holds {aio}" in note
+    assert sum(watch.calls(name, "writes") for name in PAGES) < watch.least["Innodb_data_writes"]
+    watch.agrees(watch.calls(REDO, "writes"), "Innodb_log_writes", CHECKPOINTS)
+    assert watch.least["Innodb_log_writes"] >= TRANSACTIONS
+    assert watch.calls(BINLOG, "fdatasync") == TRANSACTIONS
+    watch.agrees(
+        sum(watch.calls(name, "fdatasync") for name in (REDO, *PAGES)), "Innodb_data_fsyncs"
+    )
+
+
+LIFE = """
+CREATE DATABASE shop;
+USE shop;
+CREATE TABLE orders (id INT PRIMARY KEY, what VARCHAR(20)) ENGINE=InnoDB;
+INSERT INTO orders SELECT seq, 'a thing' FROM seq_1_to_2000;
+ALTER TABLE orders ADD note TEXT, ALGORITHM=COPY;
+CREATE TRIGGER always BEFORE INSERT ON orders FOR EACH ROW SET NEW.note = 'new';
+CREATE VIEW all_orders AS SELECT * FROM orders;
+CREATE TABLE parts (id INT) ENGINE=InnoDB PARTITION BY HASH(id) PARTITIONS 2;
+CREATE TABLE old (id INT) ENGINE=MyISAM;
+CREATE TABLE aria (id INT) ENGINE=Aria;
+INSERT INTO aria VALUES (1);
+CREATE TEMPORARY TABLE brief (id INT) ENGINE=InnoDB;
+INSERT INTO brief SELECT seq FROM seq_1_to_2000;
+SET tmp_memory_table_size = 1024, max_heap_table_size = 16384;
+SELECT COUNT(*) FROM (SELECT DISTINCT REPEAT(seq, 100) FROM seq_1_to_2000) AS on_disk;
+SET GLOBAL slow_query_log = 1, general_log = 1;
+SET GLOBAL log_output = 'TABLE';
+SELECT 1;
+FLUSH LOGS;
+SHUTDOWN;
+"""
+
+
+@pytest.mark.parametrize("way", ["ebpf", "shim", "strace"])
+def test_every_file_from_start_to_shutdown_has_its_class(way: str) -> None:
+    with scratch_folder(in_memory=False) as root:
+        cluster = Cluster(root)
+        argv = cluster.argv("--innodb-use-native-aio=OFF", "--general-log=OFF")
+        reason, _ = obstacle(way, Asked("counts"), Subject(argv=argv))  # type: ignore[arg-type]
+        if reason:
+            pytest.skip(f"{way}: {reason}")
+        watch = [sys.executable, "-m", "nfslab", "syscalls", "--way", way, "--level", "counts"]
+        with cluster.started([*watch, "--by-file", "--json", "--", *argv]) as server:
+            server.ask(LIFE)
+            out, said = server.process.communicate(timeout=PATIENCE_S)
+        assert server.process.returncode == 0, said
+        there = {path.relative_to(cluster.data).as_posix() for path in cluster.data.rglob("*")}
+        folders = {name for name in there if (cluster.data / name).is_dir()}
+    found: dict[str, set[str]] = {}
+    for row in json.loads(out)["files"]:
+        if row["name"].startswith(f"{cluster.data}/"):
+            name = row["name"].removeprefix(f"{cluster.data}/")
+            found.setdefault(row["class"], set()).add(name)
+    assert found.pop("other files", set()) <= folders | {"shop"}
+    named = {name: files & there for name, files in found.items()}
+    assert named[REDO] == {"ib_logfile0"}
+    assert named[SYSTEM] == {"ibdata1"}
+    assert named[UNDO] == {"undo001", "undo002"}
+    assert named[BINLOG] >= {"binlog.000001", "binlog.000002", "binlog.index", "binlog.state"}
+    assert found[TEMPORARY] >= {"ibtmp1"}
+    data = {name for name in there if name.endswith(".ibd")}
+    assert {"shop/parts#P#p0.ibd", "mysql/gtid_slave_pos.ibd"} <= named[DATA] <= data
+    assert named["Aria log"] == {"aria_log.00000001", "aria_log_control"}
+    assert named["Aria and MyISAM tables"] >= {"shop/old.MYD", "shop/aria.MAD", "mysql/db.MAI"}
+    assert named["MariaDB other"] >= {"shop/orders.frm", "shop/db.opt"}
+    assert "ddl_recovery.log" in found["MariaDB other"]
