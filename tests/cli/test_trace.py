@@ -115,6 +115,34 @@ def test_json_is_one_object_of_the_contract(capsys: pytest.CaptureFixture[str]) 
     assert sum(row["retransmissions"] for row in content["operations"]) == 36
 
 
+@pytest.mark.parametrize("path", [KERNEL_V3, KERNEL_V42], ids=lambda path: path.name)
+def test_errors_have_their_status_whoever_met_them(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = json.loads(nfslab(capsys, "trace", "--json", path).out)
+    rows = content["operations"]
+    # tshark: five replies with status 2 (nfs.nfsstat3 == 2, nfs.nfsstat4 == 2) in each.
+    (name,) = {status for row in rows for status in row["errors"]}
+    assert name in ("NFS3ERR_NOENT", "NFS4ERR_NOENT")
+    lists = {"clients": content["clients"], "servers": content["clients"],
+             "users": content["clients"], "classes": content["files"]}  # fmt: skip
+    for list_name, section in lists.items():
+        met = [row["errors_by_status"].get(name, 0) for row in section[list_name]]
+        assert sum(met) == 5, list_name
+        assert met == [row["errors"] for row in section[list_name]]
+    files = content["files"]
+    rest = [files["rest"], files["without_file"]]
+    assert sum(row["errors_by_status"].get(name, 0) for row in files["list"] + rest) == 5
+    for row in content["clients"]["clients"] + files["classes"]:
+        assert sum(count for _, _, count in row["histogram"]) == row["latencies"]
+    # PUTFH and the like name no COMPOUND: the contract's object all the same.
+    for row in rows:
+        values = [row["latency_ns"][q] for q in ("min", "mean", "p50", "p90", "p99", "p999", "max")]
+        assert values.count(None) == (0 if row["latencies"] else 7), row["operation"]
+    said = nfslab(capsys, "trace", path, "--by", "client").out
+    assert f"{name} 5" in said.split("By client")[1]
+
+
 def test_quick_gives_the_same_table_and_no_other(capsys: pytest.CaptureFixture[str]) -> None:
     whole = json.loads(nfslab(capsys, "trace", "--json", STALLS).out)
     quick = json.loads(nfslab(capsys, "trace", "--json", "--quick", STALLS).out)

@@ -153,6 +153,8 @@ def test_a_lost_fragment_loses_its_message_only(tmp_path: Path) -> None:
     flow.made = [packet for packet in flow.made if packet not in (first, third)]
     path, true = written(made, tmp_path)
     found = read(path)
+    missing = sum(len(packet.ip) - 20 for packet in (first, third))
+    assert found.summary["lost"] == {"bytes": missing, "gaps": 2}
     assert [row["replies"] for row in found.rows if row["xid"] == planned[0].xid] == [0]
     unanswered = {planned[0].xid, planned[2].xid}
     others = [call for call in true.calls if call.exchange.xid not in unanswered]

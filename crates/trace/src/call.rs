@@ -14,7 +14,7 @@ pub struct Stamp {
 }
 
 /// What came of a call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Outcome {
     /// No reply in the capture.
     #[default]

@@ -28,7 +28,7 @@ use crate::limits::{MAX_FILES, MAX_NAMES_BYTES, MAX_OPERATION_LISTS, MAX_PATH_DE
 
 pub use identity::Identity;
 use recent::Recent;
-pub use spelling::{call_name, operation_name, operation_text, status_name};
+pub use spelling::{call_name, failure_name, operation_name, operation_text, status_name};
 
 /// What is known of a file handle. Handles are told apart per server host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

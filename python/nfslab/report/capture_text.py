@@ -195,8 +195,8 @@ def breakdown(capture: CaptureAnalysis, what: str, top: int) -> Iterator[str]:
         rows = [rows[place] for place in found.get("by_time", range(len(rows)))]
     else:
         rows = sorted(rows, key=lambda row: -row["calls"])
-    header = [what, "calls", "no reply", "sent again", "errors", "read", "written"]
-    header += ["waited in all", "mean", "p99", "max"]
+    header = [what, "calls", "no reply", "sent again", "read", "written"]
+    header += ["waited in all", "mean", "p99", "max", "errors"]
     cells = []
     for row in rows[:top]:
         found_ns = row.get("latency_ns") or {}
@@ -206,17 +206,17 @@ def breakdown(capture: CaptureAnalysis, what: str, top: int) -> Iterator[str]:
                 count(row["calls"]),
                 count(row["unanswered"]),
                 count(row["retransmissions"]),
-                count(row["errors"]),
                 size(row["bytes_read"]),
                 size(row["bytes_written"]),
                 seconds(row["total_latency_ns"] or 0),
                 *(latency(found_ns.get(name)) for name in ("mean", "p99", "max")),
+                _errors(row.get("errors_by_status") or {}) or count(row["errors"]),
             ]
         )
     if not cells:
         yield "(none)"
         return
-    yield table(header, cells, right=range(1, len(header)))
+    yield table(header, cells, right=range(1, len(header) - 1))
     left = len(rows) - len(cells)
     if what == "file":
         left = found.get("files", len(rows)) - len(cells)

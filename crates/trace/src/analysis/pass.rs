@@ -15,7 +15,7 @@ use crate::error::TraceError;
 use crate::lens::Extent;
 use crate::prefetch::prefetch;
 use crate::source::Totals;
-use crate::stream::{Lost, Streams};
+use crate::stream::Streams;
 
 /// Segments between the one that is looked at and the one whose bytes are asked for.
 const AHEAD: usize = 4;
@@ -142,18 +142,14 @@ impl Pass {
             packets: self.packets,
             calls: self.calls.calls(),
         };
+        let mut lost = counters.lost;
+        lost += totals.fragments_lost;
         let whole = summary::Whole {
             extent,
             has_times: self.times_ns.is_some(),
             bytes: self.bytes,
             window_ns: self.window_ns.filter(|_| self.times_ns.is_some()),
-            lost: Lost {
-                bytes: counters
-                    .lost
-                    .bytes
-                    .saturating_add(totals.fragments_lost_bytes),
-                gaps: counters.lost.gaps,
-            },
+            lost,
             files: self.calls.names().files() as u64,
         };
         let mut summary = summary::summary(&whole, totals, &anomalies, inputs);

@@ -18,6 +18,7 @@ use serde_json::{Map, Value, json};
 
 use super::ledger::{Row, group, top};
 use super::pool::{Gathered, Pool};
+use super::statuses::Statuses;
 use super::{Extent, Interest, Lens, LensOptions, Section};
 use crate::block::Host;
 use crate::call::Call;
@@ -51,6 +52,8 @@ type Hosts = (Host, Host);
 /// Calls of one client host to one server host.
 #[derive(Clone, Debug)]
 struct Pair {
+    /// Its place, which its errors are kept under.
+    place: u32,
     /// `None`: all pairs beyond the bound.
     hosts: Option<Hosts>,
     connections: u64,
@@ -60,6 +63,8 @@ struct Pair {
 /// Calls of one user.
 #[derive(Clone, Debug)]
 struct User {
+    /// Its place, which its errors are kept under.
+    place: u32,
     user: Option<u32>,
     /// All users beyond the bound.
     other: bool,
@@ -78,6 +83,8 @@ pub struct Clients {
     seen: Vec<u64>,
     last_connection: Option<u32>,
     uncounted: bool,
+    statuses: Statuses,
+    user_statuses: Statuses,
     pool: Pool<PARTS>,
     /// Users have no histogram: a pool without room.
     no_pool: Pool<PARTS>,
@@ -97,6 +104,8 @@ impl Default for Clients {
             seen: Vec::new(),
             last_connection: None,
             uncounted: false,
+            statuses: Statuses::default(),
+            user_statuses: Statuses::default(),
             pool: Pool::new(MAX_BLOCKS),
             no_pool: Pool::new(0),
         }
@@ -130,6 +139,7 @@ impl Clients {
             self.by_hosts.insert(hosts, place);
         }
         self.pairs.push(Pair {
+            place,
             hosts: told_apart.then_some(hosts),
             connections: 0,
             row: Row::default(),
@@ -162,6 +172,7 @@ impl Clients {
             self.by_user.insert(user, place);
         }
         self.users.push(User {
+            place,
             user: user.filter(|_| !other),
             other,
             row: Row::default(),
@@ -202,8 +213,11 @@ impl Lens for Clients {
         let pair = &mut self.pairs[place];
         pair.connections += u64::from(new);
         pair.row.count(call, group, &mut self.pool);
+        self.statuses.count(pair.place, call);
         let place = self.user(call.user);
-        self.users[place].row.count(call, group, &mut self.no_pool);
+        let user = &mut self.users[place];
+        user.row.count(call, group, &mut self.no_pool);
+        self.user_statuses.count(user.place, call);
     }
 
     fn finish(&mut self, _names: &Names, _extent: &Extent) -> Section {
@@ -232,6 +246,9 @@ impl Clients {
         let mut out = Map::new();
         out.insert("connections".to_owned(), json!(connections));
         sum.put(&mut out);
+        let places = pairs.iter().map(|pair| pair.place);
+        let errors = self.statuses.json(places, sum.errors());
+        out.insert("errors_by_status".to_owned(), errors);
         sum.put_quantiles(&mut out, |group| {
             let mut gathered = Gathered::default();
             for pair in pairs {
@@ -315,23 +332,29 @@ impl Clients {
         let shown = top(&named, TOP_ROWS, |place| {
             self.users[place as usize].row.calls()
         });
-        let row_json = |row: &Row, user: Option<u32>| {
+        let row_json = |row: &Row, user: Option<u32>, places: &[u32]| {
             let mut out = Map::new();
             out.insert("user".to_owned(), json!(user));
             row.put(&mut out);
+            let errors = self
+                .user_statuses
+                .json(places.iter().copied(), row.errors());
+            out.insert("errors_by_status".to_owned(), errors);
             out
         };
         let mut list: Vec<Value> = Vec::new();
         for place in &shown {
             let user = &self.users[*place as usize];
-            list.push(Value::Object(row_json(&user.row, user.user)));
+            list.push(Value::Object(row_json(&user.row, user.user, &[*place])));
         }
         let mut rest = Row::default();
-        for place in all.iter().filter(|place| !shown.contains(place)) {
+        let mut places = all;
+        places.retain(|place| !shown.contains(place));
+        for place in &places {
             rest.add(&self.users[*place as usize].row);
         }
         if rest.calls() > 0 {
-            let mut out = row_json(&rest, None);
+            let mut out = row_json(&rest, None, &places);
             out.insert("other".to_owned(), json!(true));
             list.push(Value::Object(out));
         }

@@ -17,6 +17,7 @@ use serde_json::{Map, Value, json};
 
 use super::ledger::{Row, group, top};
 use super::pool::{Chain, Gathered, Pool};
+use super::statuses::Statuses;
 use super::{Extent, Interest, Lens, LensOptions, Section};
 use crate::call::{Call, FileId};
 use crate::limits::MAX_FILES;
@@ -29,6 +30,9 @@ pub const TOP_FILES: usize = 40;
 pub const MAX_BLOCKS: usize = 400_000;
 /// Parts of a power of two: quantiles are within 6.25 %.
 const PARTS: usize = 8;
+
+/// Stands for all calls without a file.
+const NO_FILE: u32 = u32::MAX;
 
 /// Makes the lens.
 ///
@@ -64,6 +68,8 @@ pub struct Files {
     entries: Vec<Entry>,
     pool: Pool<PARTS>,
     without_file: Row,
+    /// Errors by file; those without one are kept under [`NO_FILE`].
+    statuses: Statuses,
     classes: Classes,
     /// Latencies of each class that found the pool full.
     spilled: Vec<Chain>,
@@ -76,6 +82,7 @@ impl Files {
             entries: Vec::new(),
             pool: Pool::new(MAX_BLOCKS),
             without_file: Row::default(),
+            statuses: Statuses::default(),
             spilled: vec![Chain::default(); classes.len()],
             spill: Pool::new(classes.len() * super::ledger::GROUPS.len() * 65),
             classes,
@@ -128,8 +135,10 @@ impl Lens for Files {
         }
         let Some(entry) = self.entries.get_mut(place) else {
             self.without_file.count(call, group, &mut self.pool);
+            self.statuses.count(NO_FILE, call);
             return;
         };
+        self.statuses.count(place as u32, call);
         if let Some(latency_ns) = entry.row.count(call, group, &mut self.pool)
             && let Some(id) = call.file
         {
@@ -181,7 +190,10 @@ impl Lens for Files {
             .collect();
         object.insert("list".to_owned(), Value::Array(list));
         object.insert("rest".to_owned(), self.rest_json(&used, &shown));
-        object.insert("without_file".to_owned(), self.row_json(&self.without_file));
+        object.insert(
+            "without_file".to_owned(),
+            self.row_json(&self.without_file, NO_FILE),
+        );
         object.insert("classes".to_owned(), self.classes_json(&used, &classes));
         let error = Pool::<PARTS>::RELATIVE_ERROR;
         object.insert("quantile_relative_error".to_owned(), json!(error));
@@ -193,11 +205,22 @@ impl Lens for Files {
 }
 
 impl Files {
-    fn row_json(&self, row: &Row) -> Value {
+    fn row_json(&self, row: &Row, place: u32) -> Value {
         let mut out = Map::new();
         row.put(&mut out);
+        self.put_errors(&mut out, row, [place].into_iter());
         row.put_quantiles(&mut out, |group| self.gathered(row, group));
         Value::Object(out)
+    }
+
+    fn put_errors(
+        &self,
+        out: &mut Map<String, Value>,
+        row: &Row,
+        places: impl Iterator<Item = u32>,
+    ) {
+        let errors = self.statuses.json(places, row.errors());
+        out.insert("errors_by_status".to_owned(), errors);
     }
 
     fn gathered(&self, row: &Row, group: Option<u8>) -> Gathered {
@@ -211,7 +234,7 @@ impl Files {
         let path = names.path(id);
         let file = names.file(id);
         let handle = file.map(|file| crate::columns::hexadecimal(&file.handle));
-        let mut out = self.row_json(&self.entries[place as usize].row);
+        let mut out = self.row_json(&self.entries[place as usize].row, place);
         out["file"] = json!(place);
         out["path"] = json!(path);
         out["file_handle"] = json!(handle);
@@ -225,17 +248,15 @@ impl Files {
     /// Files that are not shown, added up.
     fn rest_json(&self, used: &[u32], shown: &[u32]) -> Value {
         let mut rest = Row::default();
-        let mut files = 0;
-        for place in used
-            .iter()
-            .filter(|place| shown.binary_search(place).is_err())
-        {
+        let mut places = used.to_vec();
+        places.retain(|place| shown.binary_search(place).is_err());
+        for place in &places {
             rest.add(&self.entries[*place as usize].row);
-            files += 1;
         }
         let mut out = Map::new();
-        out.insert("files".to_owned(), json!(files));
+        out.insert("files".to_owned(), json!(places.len()));
         rest.put(&mut out);
+        self.put_errors(&mut out, &rest, places.into_iter());
         Value::Object(out)
     }
 
@@ -246,9 +267,11 @@ impl Files {
             let places = used
                 .iter()
                 .zip(of)
-                .filter(|(_, of)| usize::from(**of) == class);
+                .filter(|(_, of)| usize::from(**of) == class)
+                .map(|(place, _)| *place);
             let members: Vec<&Row> = places
-                .map(|(place, _)| &self.entries[*place as usize].row)
+                .clone()
+                .map(|place| &self.entries[place as usize].row)
                 .collect();
             if members.is_empty() {
                 continue;
@@ -261,6 +284,7 @@ impl Files {
             out.insert("class".to_owned(), json!(self.classes.name(class as u16)));
             out.insert("files".to_owned(), json!(members.len()));
             sum.put(&mut out);
+            self.put_errors(&mut out, &sum, places);
             sum.put_quantiles(&mut out, |group| {
                 let mut gathered = Gathered::default();
                 for row in &members {

@@ -167,15 +167,13 @@ impl Latencies {
         Some(value.min(self.max_held_ns))
     }
 
-    /// `{min, mean, p50, p90, p99, p999, max}`, null if there are none.
+    /// `{min, mean, p50, p90, p99, p999, max}`, each null if there are none.
     pub fn json(&self) -> Value {
-        if self.count == 0 {
-            return Value::Null;
-        }
+        let any = self.count > 0;
         let mut object = json!({
-            "min": self.min_ns,
+            "min": any.then_some(self.min_ns),
             "mean": self.mean_ns(),
-            "max": self.max_ns,
+            "max": any.then_some(self.max_ns),
         });
         for (name, thousandths) in QUANTILES {
             object[name] = json!(self.quantile_ns(thousandths));
@@ -224,7 +222,7 @@ pub fn mean_ns(sum_ns: i128, count: u64) -> Option<i64> {
 }
 
 /// The part of an octave that a value lies in: its lower edge and the next part's.
-fn part(value: u64) -> (u64, u64) {
+pub fn part(value: u64) -> (u64, u64) {
     let width = (1u64 << value.max(1).ilog2()) / PARTS;
     let width = width.max(1);
     let from = value / width * width;

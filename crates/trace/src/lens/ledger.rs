@@ -122,6 +122,11 @@ impl Row {
         self.last_ns = self.last_ns.max(other.last_ns);
     }
 
+    /// Calls that the server, or RPC, said no to.
+    pub fn errors(&self) -> u64 {
+        self.errors
+    }
+
     /// Calls of all groups.
     pub fn calls(&self) -> u64 {
         self.calls.iter().sum()
@@ -162,20 +167,23 @@ impl Row {
         put("latency_ns", self.latency_json());
     }
 
+    /// Smallest, mean and largest, null if there are none; the quantiles follow.
     fn latency_json(&self) -> Value {
-        if self.latencies == 0 {
-            return Value::Null;
-        }
-        json!({
-            "min": self.min_ns,
+        let any = self.latencies > 0;
+        let mut object = json!({
+            "min": any.then_some(self.min_ns),
             "mean": mean_ns(self.sum_ns, self.latencies),
-            "max": self.max_ns,
-        })
+            "max": any.then_some(self.max_ns),
+        });
+        for (name, _) in QUANTILES {
+            object[name] = Value::Null;
+        }
+        object
     }
 
     /// Adds quantiles to what [`Row::put`] wrote: of all latencies, and of each group in
-    /// `latency_ns_by_kind`. `gather` gives the latencies of one group, or of all. They are null
-    /// where not all latencies are held.
+    /// `latency_ns_by_kind`; and the histogram. `gather` gives the latencies of one group, or of
+    /// all. They are null where not all latencies are held.
     pub fn put_quantiles(
         &self,
         out: &mut Map<String, Value>,
@@ -194,6 +202,8 @@ impl Row {
                 latency.insert(name.to_owned(), json!(found));
             }
         }
+        let histogram = whole.then(|| all.histogram_json());
+        out.insert("histogram".to_owned(), json!(histogram));
         let mut groups = Map::new();
         for (group, name) in GROUPS.iter().enumerate() {
             let of = gather(u8::try_from(group).ok());
@@ -213,7 +223,7 @@ impl Row {
 
 /// Whether the server, or RPC, said no. A reply that cannot be read is no error.
 #[inline(always)]
-fn is_error(outcome: Outcome) -> bool {
+pub fn is_error(outcome: Outcome) -> bool {
     match outcome {
         Outcome::Status(status) => status != 0,
         Outcome::Refused(_) => true,

@@ -19,6 +19,7 @@ pub mod points;
 pub mod pool;
 pub mod rpcstat;
 pub mod stalls;
+pub mod statuses;
 #[cfg(test)]
 mod tests;
 pub mod time_bins;

@@ -8,7 +8,9 @@
 
 use std::collections::BTreeMap;
 
-use super::latencies::rank;
+use serde_json::{Value, json};
+
+use super::latencies::{part, rank};
 
 const NONE: u32 = u32::MAX;
 
@@ -152,6 +154,19 @@ impl Gathered {
     /// How many.
     pub fn count(&self) -> u64 {
         self.count
+    }
+
+    /// `[[from, below, count], ...]`, at most 16 parts for each doubling.
+    pub fn histogram_json(&self) -> Value {
+        let mut parts: Vec<(u64, u64, u64)> = Vec::new();
+        for ((low, high), count) in &self.parts {
+            let (from, below) = part(*low);
+            match parts.last_mut() {
+                Some(last) if last.0 == from => last.2 += count,
+                _ => parts.push((from, below.max(high.saturating_add(1)), *count)),
+            }
+        }
+        json!(parts)
     }
 
     /// Nearest rank of a quantile in thousandths, to the middle of its part.

@@ -6,7 +6,7 @@ use wire::nfs3::nfsstat3;
 use wire::nfs4;
 use wire::programs::{MOUNT, NFS, NFSACL, NLM, NSM, is_callback, procedure_name};
 
-use crate::call::Call;
+use crate::call::{Call, Outcome};
 
 /// First opcode of NFSv4 and of its callbacks: smaller numbers are procedures.
 const FIRST_OPCODE: u32 = 3;
@@ -49,6 +49,15 @@ pub fn status_name(program: u32, version: u32, status: u32) -> Cow<'static, str>
         _ => None,
     };
     known.map_or_else(|| Cow::Owned(status.to_string()), Cow::Borrowed)
+}
+
+/// Name of the status of a call that failed, or of RPC's refusal; `None` for all other calls.
+pub fn failure_name(program: u32, version: u32, outcome: Outcome) -> Option<Cow<'static, str>> {
+    match outcome {
+        Outcome::Status(0) | Outcome::Unanswered | Outcome::Accepted | Outcome::Unreadable => None,
+        Outcome::Status(status) => Some(status_name(program, version, status)),
+        Outcome::Refused(name) => Some(Cow::Borrowed(name)),
+    }
 }
 
 /// `stat` (RFC 1094 section 2.3.1).

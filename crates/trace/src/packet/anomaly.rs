@@ -80,6 +80,22 @@ anomalies! {
     FragmentLimit = "fragment_limit",
 }
 
+/// Bytes that were sent but are not in the capture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// How many, as far as it is known.
+    pub bytes: u64,
+    /// In how many stretches.
+    pub gaps: u64,
+}
+
+impl std::ops::AddAssign for Lost {
+    fn add_assign(&mut self, more: Lost) {
+        self.bytes = self.bytes.saturating_add(more.bytes);
+        self.gaps = self.gaps.saturating_add(more.gaps);
+    }
+}
+
 /// A count for each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Anomalies([u64; Anomaly::ALL.len()]);

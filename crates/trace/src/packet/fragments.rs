@@ -17,7 +17,8 @@ use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 
 use super::Context;
-use super::anomaly::{Anomalies, Anomaly};
+use super::anomaly::{Anomalies, Anomaly, Lost};
+use super::datagram::Datagram;
 use crate::block::Host;
 
 /// How long fragments wait for the others, in the capture's time (Linux: `ipfrag_time`, 30 s).
@@ -82,34 +83,21 @@ impl Assembled {
     }
 }
 
-/// Bytes `start..end` came, and of them `start..captured_end` were captured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Range {
-    start: usize,
-    end: usize,
-    captured_end: usize,
-}
-
-#[derive(Debug)]
-struct Datagram {
-    generation: u64,
-    protocol: u8,
-    /// Bytes at their offsets; holes are zero.
-    bytes: Vec<u8>,
-    /// In order, without overlaps, joined where nothing is missing between.
-    ranges: Vec<Range>,
-    total: Option<usize>,
-    /// Of the newest fragment, with the time of the earliest.
-    context: Context,
-    /// Handed out already; kept a while to recognise echoes.
-    done: bool,
-}
-
 #[derive(Debug)]
 struct Waiting {
     key: Key,
     generation: u64,
     first_ns: i64,
+}
+
+impl Waiting {
+    fn of(datagram: &Datagram, key: Key) -> Self {
+        Waiting {
+            key,
+            generation: datagram.generation,
+            first_ns: datagram.context.first_ns,
+        }
+    }
 }
 
 /// Datagrams that wait for fragments.
@@ -159,14 +147,14 @@ impl Fragments {
         }
     }
 
-    /// Takes a fragment; gives the bytes of datagrams that were given up meanwhile.
-    pub(super) fn add(&mut self, fragment: &Fragment<'_>, anomalies: &mut Anomalies) -> u64 {
+    /// Takes a fragment; gives what is missing of datagrams that were given up meanwhile.
+    pub(super) fn add(&mut self, fragment: &Fragment<'_>, anomalies: &mut Anomalies) -> Lost {
         let end = fragment.offset + fragment.wire;
         // RFC 8200 section 4.5: all but the last are multiples of eight.
         let uneven = fragment.more && !fragment.wire.is_multiple_of(8);
         if end > MAX_DATAGRAM_BYTES || uneven || fragment.wire == 0 {
             anomalies.count(Anomaly::MalformedIp);
-            return 0;
+            return Lost::default();
         }
         let mut lost = self.expire(fragment.context.time_ns, anomalies);
         self.others_seen |= fragment.offset > 0;
@@ -195,20 +183,20 @@ impl Fragments {
         lost
     }
 
-    /// The capture ended. Gives the bytes of datagrams that were given up.
-    pub(super) fn finish(&mut self, anomalies: &mut Anomalies) -> u64 {
+    /// The capture ended. Gives what is missing of datagrams that were given up.
+    pub(super) fn finish(&mut self, anomalies: &mut Anomalies) -> Lost {
         if !self.others_seen {
             self.hand_out_firsts(0, anomalies);
         }
-        let mut lost = 0;
+        let mut lost = Lost::default();
         while !self.queue.is_empty() {
             lost += self.give_up_oldest(anomalies);
         }
         lost
     }
 
-    fn place(&mut self, fragment: &Fragment<'_>, end: usize, anomalies: &mut Anomalies) -> u64 {
-        let (mut lost, now_ns) = (0, fragment.context.time_ns);
+    fn place(&mut self, fragment: &Fragment<'_>, end: usize, anomalies: &mut Anomalies) -> Lost {
+        let (mut lost, now_ns) = (Lost::default(), fragment.context.time_ns);
         let datagram = match self.datagrams.entry(fragment.key) {
             Entry::Occupied(entry) => {
                 let known = entry.into_mut();
@@ -216,18 +204,18 @@ impl Fragments {
                 let echo = known.done && now_ns.saturating_sub(known.context.time_ns) < ECHO_NS;
                 if echo {
                     anomalies.count(Anomaly::FragmentOverlaps);
-                    return 0;
+                    return Lost::default();
                 }
                 if known.done || (age_ns > REUSE_NS && known.has_any(fragment.offset, end)) {
-                    lost = known.received_bytes();
                     if !known.done {
+                        lost = known.missing();
                         anomalies.count(Anomaly::FragmentsLost);
                     }
                     self.charged_bytes -= known.charge();
                     self.generation += 1;
                     known.restart(fragment, self.generation);
                     self.charged_bytes += OVERHEAD_BYTES;
-                    self.queue.push_back(known.waiting(fragment.key));
+                    self.queue.push_back(Waiting::of(known, fragment.key));
                 }
                 known
             }
@@ -236,7 +224,7 @@ impl Fragments {
                 let bytes = self.spare.pop().unwrap_or_default();
                 let known = entry.insert(Datagram::new(fragment, self.generation, bytes));
                 self.charged_bytes += OVERHEAD_BYTES;
-                self.queue.push_back(known.waiting(fragment.key));
+                self.queue.push_back(Waiting::of(known, fragment.key));
                 known
             }
         };
@@ -252,8 +240,8 @@ impl Fragments {
         lost
     }
 
-    fn expire(&mut self, now_ns: i64, anomalies: &mut Anomalies) -> u64 {
-        let mut lost = 0;
+    fn expire(&mut self, now_ns: i64, anomalies: &mut Anomalies) -> Lost {
+        let mut lost = Lost::default();
         while let Some(oldest) = self.queue.front() {
             let age_ns = now_ns.saturating_sub(oldest.first_ns);
             if age_ns <= ECHO_NS || (age_ns <= TIMEOUT_NS && self.is_awaited(oldest, now_ns)) {
@@ -273,9 +261,9 @@ impl Fragments {
         })
     }
 
-    fn give_up_oldest(&mut self, anomalies: &mut Anomalies) -> u64 {
+    fn give_up_oldest(&mut self, anomalies: &mut Anomalies) -> Lost {
         let Some(waiting) = self.queue.pop_front() else {
-            return 0;
+            return Lost::default();
         };
         self.charged_bytes -= OVERHEAD_BYTES;
         match self.datagrams.entry(waiting.key) {
@@ -283,14 +271,14 @@ impl Fragments {
                 let datagram = entry.remove();
                 self.charged_bytes -= datagram.charge();
                 if datagram.done {
-                    return 0;
+                    return Lost::default();
                 }
                 anomalies.count(Anomaly::FragmentsLost);
-                let lost = datagram.received_bytes();
+                let lost = datagram.missing();
                 self.reuse(datagram.bytes);
                 lost
             }
-            _ => 0,
+            _ => Lost::default(),
         }
     }
 
@@ -301,10 +289,7 @@ impl Fragments {
             if let Some(datagram) = self.datagrams.get_mut(&waiting.key)
                 && datagram.generation == waiting.generation
                 && !datagram.done
-                && datagram
-                    .ranges
-                    .first()
-                    .is_some_and(|range| range.start == 0)
+                && datagram.has_first()
             {
                 anomalies.count(Anomaly::FragmentsNotCaptured);
                 self.charged_bytes -= datagram.charge();
@@ -312,178 +297,6 @@ impl Fragments {
                 self.ready.push_back(datagram.hand_out(version, false));
                 self.charged_bytes += datagram.charge();
             }
-        }
-    }
-}
-
-impl Datagram {
-    fn new(fragment: &Fragment<'_>, generation: u64, bytes: Vec<u8>) -> Self {
-        Datagram {
-            generation,
-            protocol: fragment.protocol,
-            bytes,
-            ranges: Vec::new(),
-            total: None,
-            context: fragment.context,
-            done: false,
-        }
-    }
-
-    fn restart(&mut self, fragment: &Fragment<'_>, generation: u64) {
-        let mut bytes = std::mem::take(&mut self.bytes);
-        bytes.clear();
-        *self = Datagram::new(fragment, generation, bytes);
-    }
-
-    fn waiting(&self, key: Key) -> Waiting {
-        Waiting {
-            key,
-            generation: self.generation,
-            first_ns: self.context.first_ns,
-        }
-    }
-
-    fn charge(&self) -> usize {
-        self.bytes.len() + self.ranges.len() * size_of::<Range>()
-    }
-
-    fn received_bytes(&self) -> u64 {
-        self.ranges
-            .iter()
-            .map(|range| (range.end - range.start) as u64)
-            .sum()
-    }
-
-    fn has_any(&self, start: usize, end: usize) -> bool {
-        self.ranges
-            .iter()
-            .any(|range| range.start < end && start < range.end)
-    }
-
-    /// Whether nothing is missing on the wire.
-    fn is_whole(&self) -> bool {
-        let Some(total) = self.total else {
-            return false;
-        };
-        let mut reached = 0;
-        for range in &self.ranges {
-            if range.start != reached {
-                return false;
-            }
-            reached = range.end;
-        }
-        !self.done && reached == total
-    }
-
-    /// Puts the fragment in its place; false if it contradicts those before.
-    fn take(&mut self, fragment: &Fragment<'_>, end: usize, anomalies: &mut Anomalies) -> bool {
-        let reached = self.ranges.last().map_or(0, |range| range.end);
-        let ends_right = match (self.total, fragment.more) {
-            (Some(total), true) => end <= total,
-            (Some(total), false) => end == total,
-            (None, true) => true,
-            (None, false) => reached <= end,
-        };
-        if self.done || !ends_right {
-            return false;
-        }
-        if !fragment.more {
-            self.total = Some(end);
-        }
-        if fragment.offset == 0 {
-            self.protocol = fragment.protocol;
-        }
-        let first_ns = self.context.first_ns.min(fragment.context.time_ns);
-        self.context = fragment.context;
-        self.context.first_ns = first_ns;
-        let whole = Range {
-            start: fragment.offset,
-            end,
-            captured_end: fragment.offset + fragment.bytes.len(),
-        };
-        if whole.start >= reached {
-            // In order, or behind a hole: nearly always.
-            self.insert(self.ranges.len(), whole, fragment);
-        } else {
-            self.fill_holes(whole, fragment, anomalies);
-        }
-        true
-    }
-
-    /// Takes those bytes of a fragment that did not come before.
-    fn fill_holes(&mut self, whole: Range, fragment: &Fragment<'_>, anomalies: &mut Anomalies) {
-        let (mut at, mut index, mut overlaps) = (whole.start, 0, false);
-        while at < whole.end {
-            let next = self.ranges.get(index).copied();
-            let (hole_end, reached) = next.map_or((whole.end, whole.end), |it| (it.start, it.end));
-            let end = hole_end.min(whole.end);
-            if at < end {
-                let piece = Range {
-                    start: at,
-                    end,
-                    captured_end: whole.captured_end.clamp(at, end),
-                };
-                index += usize::from(self.insert(index, piece, fragment));
-            }
-            overlaps |= next.is_some_and(|it| it.start < whole.end && it.end > whole.start);
-            at = at.max(end).max(reached.min(whole.end));
-            index += 1;
-        }
-        if overlaps {
-            anomalies.count(Anomaly::FragmentOverlaps);
-        }
-    }
-
-    /// Copies bytes and notes their range before that at `index`, or joins it to its predecessor;
-    /// true if the list grew.
-    fn insert(&mut self, index: usize, piece: Range, fragment: &Fragment<'_>) -> bool {
-        let captured = piece.captured_end - piece.start;
-        let skipped = piece.start - fragment.offset;
-        if let Some(bytes) = fragment.bytes.get(skipped..skipped + captured) {
-            if self.bytes.len() <= piece.start {
-                self.bytes.resize(piece.start, 0);
-                self.bytes.extend_from_slice(bytes);
-            } else {
-                if self.bytes.len() < piece.captured_end {
-                    self.bytes.resize(piece.captured_end, 0);
-                }
-                if let Some(place) = self.bytes.get_mut(piece.start..piece.captured_end) {
-                    place.copy_from_slice(bytes);
-                }
-            }
-        }
-        if let Some(before) = index.checked_sub(1).and_then(|it| self.ranges.get_mut(it))
-            && before.end == piece.start
-            && before.captured_end == before.end
-        {
-            before.end = piece.end;
-            before.captured_end = piece.captured_end;
-            return false;
-        }
-        self.ranges.insert(index, piece);
-        true
-    }
-
-    /// Gives away the bytes; what stays recognises echoes.
-    fn hand_out(&mut self, version: u8, complete: bool) -> Assembled {
-        let mut captured_bytes = 0;
-        for range in &self.ranges {
-            if range.start != captured_bytes {
-                break;
-            }
-            captured_bytes = range.captured_end;
-        }
-        let reached = self.ranges.last().map_or(0, |range| range.end);
-        self.done = true;
-        self.ranges.clear();
-        Assembled {
-            version,
-            protocol: self.protocol,
-            bytes: std::mem::take(&mut self.bytes),
-            captured_bytes,
-            wire: self.total.unwrap_or(reached),
-            complete,
-            context: self.context,
         }
     }
 }

@@ -15,6 +15,7 @@
 //! Tunnels are counted, not looked into. What gives no segment is counted in [`Anomalies`].
 
 pub mod anomaly;
+mod datagram;
 mod fragments;
 mod ip;
 pub mod link;
@@ -26,7 +27,7 @@ mod tests;
 use crate::block::{Endpoint, Host, NO_SCALE, SYN, Segment, Transport};
 use fragments::{Assembled, Fragments};
 
-pub use anomaly::{Anomalies, Anomaly};
+pub use anomaly::{Anomalies, Anomaly, Lost};
 pub use link::Link;
 
 /// A captured frame: where it lies, how long it was, when it came.
@@ -116,8 +117,8 @@ impl Context {
 pub struct Packets {
     /// What was odd so far.
     pub anomalies: Anomalies,
-    /// Bytes of datagrams that were given up since fragments of them never came.
-    pub fragments_lost_bytes: u64,
+    /// What is missing of datagrams that were given up since fragments of them never came.
+    pub fragments_lost: Lost,
     fragments: Fragments,
     assembled: Vec<u8>,
     assembled_at: usize,
@@ -129,7 +130,7 @@ impl Packets {
     pub fn new(assembled_at: usize, fragment_bytes: usize) -> Self {
         Packets {
             anomalies: Anomalies::default(),
-            fragments_lost_bytes: 0,
+            fragments_lost: Lost::default(),
             fragments: Fragments::new(fragment_bytes),
             assembled: Vec::new(),
             assembled_at,
@@ -159,7 +160,7 @@ impl Packets {
 
     /// The capture ended: no fragment will come any more.
     pub fn finish(&mut self, out: &mut Vec<Segment>) {
-        self.fragments_lost_bytes += self.fragments.finish(&mut self.anomalies);
+        self.fragments_lost += self.fragments.finish(&mut self.anomalies);
         self.take_ready(out);
     }
 
@@ -187,7 +188,7 @@ impl Packets {
             }
             ip::Parsed::Fragment(fragment) => {
                 let lost = self.fragments.add(&fragment, &mut self.anomalies);
-                self.fragments_lost_bytes += lost;
+                self.fragments_lost += lost;
                 self.take_ready(out);
                 Ok(())
             }

@@ -18,7 +18,7 @@ use super::start::{Started, start, start_bytes};
 use super::window::page_bytes;
 use crate::block::Block;
 use crate::error::TraceError;
-use crate::packet::{Anomalies, Anomaly, Packets};
+use crate::packet::{Anomalies, Anomaly, Lost, Packets};
 
 /// Packets of a live stream wait no longer than this for a block to fill.
 const HOLD: Duration = Duration::from_millis(100);
@@ -45,8 +45,8 @@ pub struct Totals {
     pub kernel_drops: u64,
     /// Bytes of files in which no packet could be made out.
     pub skipped_bytes: u64,
-    /// Bytes of datagrams that were given up since fragments of them never came.
-    pub fragments_lost_bytes: u64,
+    /// What is missing of datagrams that were given up since fragments of them never came.
+    pub fragments_lost: Lost,
     /// Inputs that were begun.
     pub inputs: u64,
     /// What was odd, by kind.
@@ -198,7 +198,7 @@ impl Reader {
             times_ns: (tally.frames > 0).then_some((tally.earliest_ns, tally.latest_ns)),
             kernel_drops: self.kernel_drops.saturating_add(drops),
             skipped_bytes: tally.skipped_bytes,
-            fragments_lost_bytes: self.packets.fragments_lost_bytes,
+            fragments_lost: self.packets.fragments_lost,
             inputs: self.inputs,
             anomalies: self.packets.anomalies,
         }

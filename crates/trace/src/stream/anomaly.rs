@@ -2,6 +2,8 @@
 //!
 //! `docs/captures.md` explains each kind to users: a line here is a line there.
 
+use crate::packet::Lost;
+
 /// Kinds of oddities that [`super::Streams`] counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -117,15 +119,6 @@ impl Anomaly {
             Anomaly::UnsynchronisedBytes => "unsynchronised_bytes",
         }
     }
-}
-
-/// Bytes that were sent but are not in the capture.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lost {
-    /// How many.
-    pub bytes: u64,
-    /// In how many stretches.
-    pub gaps: u64,
 }
 
 /// What [`super::Streams`] counted.

@@ -8,7 +8,7 @@
 //! What comes early waits ([`super::holes`]).
 
 use super::Sink;
-use super::anomaly::{Anomaly, Lost};
+use super::anomaly::Anomaly;
 use super::flight::{Flight, Window, tell};
 use super::framing::{Framer, Role};
 use super::held::{Held, Piece};
@@ -16,6 +16,7 @@ use super::shared::{Scene, Shared};
 use crate::block::{SYN, Segment};
 use crate::call::Stamp;
 use crate::event::TransportKind;
+use crate::packet::Lost;
 
 /// Packets remembered to recognise those captured twice; the copy follows closely.
 const REMEMBERED: usize = 8;

@@ -45,7 +45,7 @@ mod udp;
 #[cfg(test)]
 mod tests;
 
-pub use anomaly::{Anomaly, Counters, Lost};
+pub use anomaly::{Anomaly, Counters};
 
 use self::connection::Connection;
 use self::shared::Shared;
@@ -55,6 +55,7 @@ use crate::block::{Endpoint, Segment, Transport};
 use crate::call::Stamp;
 use crate::event::TransportEvent;
 use crate::limits::MAX_CONNECTIONS;
+pub use crate::packet::Lost;
 
 /// An RPC message (record) found in a stream or datagram. Its inside may not have been kept.
 #[derive(Clone, Copy, Debug)]

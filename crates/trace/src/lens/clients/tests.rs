@@ -45,6 +45,11 @@ fn calls_add_up_by_client_by_server_and_by_user() {
     assert_eq!(figures("clients", "client"), expected);
     let expected = [json!(["10.0.0.1", 3, 4, 1]), json!(["10.0.0.9", 1, 1, 0])];
     assert_eq!(figures("servers", "server"), expected);
+    let errors = |list: &str, at: usize| found[list][at]["errors_by_status"].clone();
+    assert_eq!(errors("clients", 0), json!({}));
+    for (list, at) in [("clients", 1), ("servers", 0), ("users", 2)] {
+        assert_eq!(errors(list, at), json!({"NFS3ERR_STALE": 1}), "{list}");
+    }
     let users = found["users"].as_array().unwrap().iter();
     let users: Vec<Value> = users
         .map(|row| json!([row["user"], row["calls"]]))
@@ -55,6 +60,14 @@ fn calls_add_up_by_client_by_server_and_by_user() {
     let client = &found["clients"][0];
     assert_eq!(client["calls_by_kind"]["READ"], 4);
     assert_eq!(client["bytes_read"], 4 * 4096);
+    // 50 lies in 50 to 52, 1000 in 992 to 1024, and so on: sixteen parts a power of two.
+    let histogram = json!([
+        [50, 52, 1],
+        [992, 1024, 1],
+        [1984, 2048, 1],
+        [2944, 3072, 1]
+    ]);
+    assert_eq!(client["histogram"], histogram);
     let latency = &client["latency_ns"];
     assert_eq!([&latency["min"], &latency["max"]], [50, 3000]);
     assert_eq!(latency["mean"], 1513); // 6050 / 4 = 1512.5

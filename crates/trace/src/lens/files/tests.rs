@@ -123,6 +123,12 @@ fn figures_of_a_file() {
         [&json!("WAL"), &json!(1), &json!(3)]
     );
     assert_eq!(class["latency_ns"], *latency);
+    for row in [file, class] {
+        assert_eq!(row["errors_by_status"], json!({"NFS3ERR_NOSPC": 1}));
+        // Eight parts a power of two.
+        assert_eq!(row["histogram"], json!([[960, 1024, 1], [8192, 9216, 1]]));
+    }
+    assert_eq!(found["rest"]["errors_by_status"], json!({}));
 }
 
 #[test]
@@ -213,6 +219,7 @@ fn more_files_and_latencies_than_there_is_room_for() {
     // Files that came late have no quantiles, since some latencies are not held...
     assert_eq!(found["without_file"]["latency_ns"]["p50"], Value::Null);
     assert_eq!(found["without_file"]["latency_ns"]["max"], 1 << 19);
+    assert_eq!(found["without_file"]["histogram"], Value::Null);
     // ... but their class has: it took what found no room.
     let class = &found["classes"][0];
     assert_eq!(class["latencies"], 10 * MAX_FILES / 2);

@@ -6,8 +6,7 @@ use serde_json::{Map, Value, json};
 use wire::programs::program_name;
 
 use super::{COMPOUND, OTHER, Protocol, Row};
-use crate::call::Outcome;
-use crate::names::{operation_name, status_name};
+use crate::names::{failure_name, operation_name};
 
 /// One row: the fields of the contract first, then further ones.
 pub(super) fn row_json(protocol: &Protocol, row: &Row) -> Value {
@@ -66,14 +65,9 @@ fn operation_text(protocol: &Protocol, operation: u32) -> String {
 fn errors_json(protocol: &Protocol, row: &Row) -> Value {
     let mut errors: BTreeMap<String, u64> = BTreeMap::new();
     for (outcome, count) in &row.errors {
-        let name = match outcome {
-            Outcome::Status(status) => {
-                status_name(protocol.program, protocol.version, *status).into_owned()
-            }
-            Outcome::Refused(name) => (*name).to_owned(),
-            _ => continue,
-        };
-        *errors.entry(name).or_default() += count;
+        if let Some(name) = failure_name(protocol.program, protocol.version, *outcome) {
+            *errors.entry(name.into_owned()).or_default() += count;
+        }
     }
     if row.other_errors > 0 {
         *errors.entry("OTHER".to_owned()).or_default() += row.other_errors;

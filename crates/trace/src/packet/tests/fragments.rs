@@ -16,6 +16,10 @@ fn fragments() -> (Vec<u8>, Vec<Fragment>) {
     (payload, pieces.collect())
 }
 
+fn lost(bytes: u64, gaps: u64) -> Lost {
+    Lost { bytes, gaps }
+}
+
 fn fragment_v4(id: u16, fragment: &Fragment) -> Vec<u8> {
     let place = (fragment.0 / 8) | if fragment.1 { 0x2000 } else { 0 };
     join(&[
@@ -120,10 +124,40 @@ fn missing_fragments_are_counted_with_what_was_lost() {
         feed.odd(),
         [("fragments_lost", 1), ("fragment_overlaps", 1)]
     );
-    assert_eq!(feed.packets.fragments_lost_bytes, 2008);
+    assert_eq!(feed.packets.fragments_lost, lost(1000, 1));
     feed.packets.finish(&mut feed.block.segments);
     assert_eq!(feed.odd()[0], ("fragments_lost", 2));
+    // Of the other one only the third fragment came: its end is not known, nor how long it is.
+    assert_eq!(feed.packets.fragments_lost, lost(1000 + 2000, 1 + 2));
     assert!(feed.block.segments.is_empty());
+}
+
+#[test]
+fn a_missing_end_is_as_long_as_udp_states() {
+    let (_, pieces) = fragments();
+    // Which fragments come, what is missing: 3008 bytes with UDP's header, 1000 a fragment.
+    let cases: [(&[usize], Lost); 5] = [
+        (&[0], lost(2008, 1)),
+        (&[0, 2], lost(1000 + 8, 2)),
+        (&[0, 1, 2], lost(8, 1)),
+        (&[1, 3], lost(2000, 2)),
+        (&[1], lost(1000, 2)),
+    ];
+    for (came, missing) in cases {
+        let mut feed = Feed::new(1 << 16);
+        // One that is whole: fragments behind the first are captured at all.
+        for piece in &pieces {
+            let bytes = fragment_v4(9, piece);
+            feed.frame(101, 0, &bytes, bytes.len());
+        }
+        for at in came {
+            let bytes = fragment_v4(1, &pieces[*at]);
+            feed.frame(101, 1, &bytes, bytes.len());
+        }
+        feed.packets.finish(&mut feed.block.segments);
+        assert_eq!(feed.odd(), [("fragments_lost", 1)]);
+        assert_eq!(feed.packets.fragments_lost, missing, "{came:?}");
+    }
 }
 
 #[test]
@@ -192,7 +226,7 @@ fn a_lost_fragment_among_many_whole_datagrams_costs_one_datagram() {
     assert_eq!(feed.block.segments.len(), 1999);
     // 20 000 bytes are reached by 40 that came behind it.
     assert_eq!(feed.odd(), [("fragments_lost", 1), ("fragment_limit", 1)]);
-    assert_eq!(feed.packets.fragments_lost_bytes, 2008);
+    assert_eq!(feed.packets.fragments_lost, lost(1000, 1));
 }
 
 proptest! {
@@ -235,7 +269,7 @@ proptest! {
         feed.packets.finish(&mut feed.block.segments);
         prop_assert_eq!(feed.block.segments.len(), 1);
         prop_assert_eq!(feed.packets.waiting_bytes(), 0);
-        prop_assert_eq!(feed.packets.fragments_lost_bytes, 0);
+        prop_assert_eq!(feed.packets.fragments_lost, Lost::default());
     }
 }
 

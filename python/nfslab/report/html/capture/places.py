@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from nfslab.report.html import wording
@@ -27,7 +28,7 @@ COUNTED = (
     Column("READ"),
     Column("WRITE"),
     Column("COMMIT"),
-    Column("attributes", hint="GETATTR, SETATTR, ACCESS, LOOKUP and the like"),
+    Column("attributes", hint="GETATTR, ACCESS and LOOKUP"),
     Column("other"),
     Column("sent again"),
     Column("errors"),
@@ -50,12 +51,19 @@ def counted(row: Mapping[str, Any]) -> list[Cell]:
         count(row["calls"]),
         *(count(kinds.get(kind, 0)) for kind in KINDS),
         count(row["retransmissions"], "bad"),
-        count(row["errors"]),
+        _errors(row),
         size(row["bytes_read"]),
         size(row["bytes_written"]),
         latency(row.get("total_latency_ns")),
         *(latency(found.get(q)) for q in ("mean", "p50", "p99", "max")),
     ]
+
+
+def _errors(row: Mapping[str, Any]) -> Cell:
+    """How many calls failed; the pointer tells with which status."""
+    named = sorted(row.get("errors_by_status", {}).items(), key=lambda item: -item[1])
+    told = ", ".join(f"{name} {times:,}" for name, times in named)
+    return dataclasses.replace(count(row["errors"]), hint=told)
 
 
 def classes(section: Mapping[str, Any]) -> Table | None:

@@ -95,7 +95,7 @@ def _gaps(analysis: CaptureAnalysis, found: Sequence[Mapping[str, Any]]) -> list
         cycle = server.get("drain_cycle") or section.get("throughput_cycle")
         if cycle:
             told.append(
-                f"It stops and goes with a period of {spelling.seconds(cycle['period_ns'])} "
+                f"It stops and goes with a period of {cycle['period_ns'] / 1e6:,.0f} ms "
                 f"({cycle['intervals_near']} of {cycle['intervals']} intervals lie near it)."
             )
             break
