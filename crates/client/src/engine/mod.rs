@@ -53,7 +53,7 @@ use self::core::{Core, End, queue_length};
 use self::link::{Link, LinkState};
 use self::timers::Expiry;
 use self::turn::WAKER;
-pub(crate) use self::turn::Waits;
+pub(crate) use self::turn::{Events, Waits};
 use crate::error::{CallError, ConnectError};
 use crate::options::{Family, MountOptions, Transport};
 use crate::record::{

@@ -3,7 +3,8 @@
 //! Flow: a call is encoded and sent by its caller's thread, while the reactor's thread waits for
 //! replies and runs each call's continuation on the reply where it lies. [`Client::call`] waits for
 //! it; [`Client::call_then`] does not. Where somebody else is at the engine, or calls wait for room
-//! in it, the call is put into an inbox, and the reactor sends it.
+//! in it, the call is put into an inbox, and the reactor sends it. Who may sleep, and who wakes
+//! whom: `shared.rs`.
 //!
 //! Decisions: continuations run in the reactor's thread, so they have to be short, and must not
 //! wait for another call (that is noticed and refused). Each is run exactly once: with its answer,
@@ -14,11 +15,12 @@
 
 mod promise;
 mod reactor;
+mod shared;
+mod sync;
+mod turns;
 
-use std::cell::Cell;
-use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -26,13 +28,13 @@ use measure::MonotonicClock;
 use wire::Encode;
 use wire::nfs3::{WRITE3args, nfsstat3};
 
-use crate::engine::{Caller, Engine, Reply, SharedBytes, Waker};
+use crate::engine::{Caller, Engine, Reply, SharedBytes};
 use crate::error::{CallError, ConnectError};
 use crate::nfs3::{Procedure, Write, WriteHead};
 use crate::record::{Counters, Operations, RecordReader, Sample};
 
 pub(crate) use self::promise::Promise;
-use self::reactor::Working;
+use self::shared::{Shared, Submission};
 
 /// Calls that wait to be taken by the reactor.
 pub const MAX_INBOX: usize = 1 << 16;
@@ -42,85 +44,9 @@ const JUKEBOX_WAIT: Duration = Duration::from_secs(5);
 /// What is done with a call's end, in the reactor's thread.
 pub type Continuation = Box<dyn FnOnce(Result<Reply<'_>, CallError>) + Send>;
 
-struct Submission {
-    target: [u32; 3],
-    caller: Option<Caller>,
-    arguments: Vec<u8>,
-    payload: Option<SharedBytes>,
-    continuation: Continuation,
-}
-
-#[derive(Default)]
-struct Inbox {
-    calls: VecDeque<Submission>,
-    /// The reactor will look here before it waits.
-    awake: bool,
-    stopped: bool,
-}
-
-/// Who has both locks took `working` first.
-struct Shared {
-    /// Nobody holds it for long, and the reactor not while it waits. None at the end.
-    working: Mutex<Option<Working>>,
-    inbox: Mutex<Inbox>,
-    /// Room in the inbox, or the end.
-    changed: Condvar,
-    waker: Waker,
-}
-
-impl Shared {
-    fn working(&self) -> AtEngine<'_> {
-        AtEngine::new(
-            self,
-            self.working.lock().unwrap_or_else(PoisonError::into_inner),
-        )
-    }
-
-    /// As [`Shared::working`], if nobody else is there.
-    fn working_now(&self) -> Option<AtEngine<'_>> {
-        self.working
-            .try_lock()
-            .ok()
-            .map(|working| AtEngine::new(self, working))
-    }
-
-    /// Whether this thread is at the engine: it must not wait for it then.
-    fn is_held_here(&self) -> bool {
-        AT_ENGINE.get() == std::ptr::from_ref(self).addr()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inbox> {
-        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-thread_local! {
-    /// Whose engine this thread is at.
-    static AT_ENGINE: Cell<usize> = const { Cell::new(0) };
-}
-
-/// The engine, with a mark on the thread that has it.
-struct AtEngine<'a> {
-    working: MutexGuard<'a, Option<Working>>,
-    before: usize,
-}
-
-impl<'a> AtEngine<'a> {
-    fn new(shared: &Shared, working: MutexGuard<'a, Option<Working>>) -> Self {
-        let before = AT_ENGINE.replace(std::ptr::from_ref(shared).addr());
-        AtEngine { working, before }
-    }
-}
-
-impl Drop for AtEngine<'_> {
-    fn drop(&mut self) {
-        AT_ENGINE.set(self.before);
-    }
-}
-
 /// A client that many threads use. Dropping it shuts it down.
 pub struct Client {
-    shared: Arc<Shared>,
+    shared: Arc<Shared<Engine>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     jukebox_wait: Duration,
 }
@@ -169,16 +95,15 @@ impl Client {
         let waits = engine
             .waits()
             .map_err(|error| failed("epoll")(error.into()))?;
-        let shared = Arc::new(Shared {
-            inbox: Mutex::new(Inbox::default()),
-            changed: Condvar::new(),
-            waker: engine.waker(),
-            working: Mutex::new(Some(Working::new(engine))),
-        });
+        let waker = engine.waker();
+        let shared = Arc::new(Shared::new(engine, waker, MAX_INBOX));
         let inside = Arc::clone(&shared);
         let thread = thread::Builder::new()
             .name("nfs-client".to_owned())
-            .spawn(move || reactor::run(&waits, &inside))
+            .spawn(move || {
+                measure::thread::leave_signals_to_others();
+                reactor::run(&waits, &inside);
+            })
             .map_err(failed("a thread for the client"))?;
         Ok(Arc::new(Client {
             shared,
@@ -189,61 +114,6 @@ impl Client {
 
     pub(crate) fn would_deadlock(&self) -> bool {
         self.shared.is_held_here()
-    }
-
-    /// Sends the call, or leaves it to the reactor; `waits` for room in the inbox if there is none.
-    /// On an error it is still there.
-    fn put(&self, call: &mut Option<Submission>, waits: bool) -> Result<(), CallError> {
-        self.send_at_once(call);
-        if call.is_none() {
-            return Ok(());
-        }
-        let mut inbox = self.shared.lock();
-        while inbox.calls.len() >= MAX_INBOX && !inbox.stopped {
-            if !waits {
-                return Err(CallError::Full);
-            }
-            inbox = self
-                .shared
-                .changed
-                .wait(inbox)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
-        if inbox.stopped {
-            return Err(CallError::Closed);
-        }
-        let was_awake = std::mem::replace(&mut inbox.awake, true);
-        inbox.calls.extend(call.take());
-        drop(inbox);
-        if !was_awake {
-            self.shared.waker.wake();
-        }
-        Ok(())
-    }
-
-    /// Takes the call and sends it, if nobody is at the engine and none came before it.
-    fn send_at_once(&self, call: &mut Option<Submission>) {
-        let Some(mut at_engine) = self.shared.working_now() else {
-            return;
-        };
-        let Some(working) = at_engine
-            .working
-            .as_mut()
-            .filter(|working| working.is_free())
-        else {
-            return;
-        };
-        let inbox = self.shared.lock();
-        if inbox.stopped || !inbox.calls.is_empty() {
-            return;
-        }
-        drop(inbox);
-        if let Some(call) = call.take() {
-            working.send(call);
-        }
-        if working.engine.is_due_sooner() {
-            self.shared.waker.wake();
-        }
     }
 
     /// Makes a call with encoded arguments; `continuation` is run once, in the reactor's thread (or
@@ -264,7 +134,7 @@ impl Client {
             continuation,
         };
         let mut call = Some(submission);
-        if let Err(error) = self.put(&mut call, false)
+        if let Err(error) = self.shared.put(&mut call, false)
             && let Some(refused) = call
         {
             (refused.continuation)(Err(error));
@@ -366,7 +236,7 @@ impl Client {
                 promise.give(result.map(|reply| reply.body.to_vec()));
             }),
         };
-        self.put(&mut Some(submission), true)?;
+        self.shared.put(&mut Some(submission), true)?;
         awaited.wait()
     }
 
@@ -375,16 +245,7 @@ impl Client {
     /// # Errors
     /// [`CallError::Closed`].
     pub fn wait_out_jukebox(&self) -> Result<(), CallError> {
-        let inbox = self.shared.lock();
-        let (inbox, _) = self
-            .shared
-            .changed
-            .wait_timeout_while(inbox, self.jukebox_wait, |inbox| !inbox.stopped)
-            .unwrap_or_else(PoisonError::into_inner);
-        if inbox.stopped {
-            return Err(CallError::Closed);
-        }
-        Ok(())
+        self.shared.rest(self.jukebox_wait)
     }
 
     /// Runs something short on the engine, between its turns.
@@ -395,17 +256,7 @@ impl Client {
         if self.would_deadlock() {
             return Err(CallError::WouldDeadlock);
         }
-        let mut at_engine = self.shared.working();
-        let engine = at_engine
-            .working
-            .as_mut()
-            .map(|working| &mut working.engine);
-        let engine = engine.ok_or(CallError::Closed)?;
-        let value = run(engine);
-        if engine.is_due_sooner() {
-            self.shared.waker.wake();
-        }
-        Ok(value)
+        self.shared.with_engine(run)
     }
 
     /// Totals, gauges and figures by operation.
@@ -447,9 +298,7 @@ impl Client {
     /// Ends all calls with [`CallError::Closed`] and the reactor's thread; later calls get the same
     /// error. Waits for the thread, except in a continuation.
     pub fn shutdown(&self) {
-        self.shared.lock().stopped = true;
-        self.shared.changed.notify_all();
-        self.shared.waker.wake();
+        self.shared.stop();
         if self.would_deadlock() {
             return;
         }

@@ -1,7 +1,8 @@
 //! Waiting for what another thread will give.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
+use super::sync::{Condvar, Mutex};
 use crate::error::CallError;
 
 /// A value that another thread will give, exactly once; giving up gives [`CallError::Closed`].

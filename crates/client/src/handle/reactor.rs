@@ -2,8 +2,10 @@
 
 use std::collections::VecDeque;
 
-use super::{Continuation, Shared, Submission};
-use crate::engine::{Completion, Encoded, Engine, Request, Waits};
+use super::Continuation;
+use super::shared::{Shared, Submission};
+use super::turns::{Turns, WaitsFor};
+use crate::engine::{Completion, Encoded, Request};
 use crate::error::CallError;
 
 /// Continuations of the calls that the engine has, by token.
@@ -46,14 +48,14 @@ fn usize_of(token: u64) -> usize {
 }
 
 /// The engine, who waits for its calls, and calls that it has no room for yet.
-pub(super) struct Working {
-    pub engine: Engine,
+pub(super) struct Working<E> {
+    pub engine: E,
     waiting: Waiting,
     taken: VecDeque<Submission>,
 }
 
-impl Working {
-    pub fn new(engine: Engine) -> Self {
+impl<E: Turns> Working<E> {
+    pub fn new(engine: E) -> Self {
         Working {
             engine,
             waiting: Waiting::default(),
@@ -89,14 +91,14 @@ impl Working {
     }
 
     /// Gives the engine what lies in the inbox, as much as it has room for; false at the end.
-    fn take_in(&mut self, shared: &Shared) -> bool {
+    fn take_in(&mut self, shared: &Shared<E>) -> bool {
         loop {
             let mut inbox = shared.lock();
             if inbox.stopped {
                 return false;
             }
             if self.taken.is_empty() {
-                let was_full = inbox.calls.len() >= super::MAX_INBOX;
+                let was_full = inbox.calls.len() >= shared.room;
                 std::mem::swap(&mut inbox.calls, &mut self.taken);
                 inbox.awake = !self.taken.is_empty();
                 drop(inbox);
@@ -131,9 +133,9 @@ impl Working {
 }
 
 /// Tells all who come later that the thread has ended, however it did.
-struct EndOfThread<'a>(&'a Shared);
+struct EndOfThread<'a, E: Turns>(&'a Shared<E>);
 
-impl Drop for EndOfThread<'_> {
+impl<E: Turns> Drop for EndOfThread<'_, E> {
     fn drop(&mut self) {
         let mut inbox = self.0.lock();
         inbox.stopped = true;
@@ -149,8 +151,7 @@ impl Drop for EndOfThread<'_> {
 }
 
 /// The reactor's thread, until the client is shut down.
-pub(super) fn run(waits: &Waits, shared: &Shared) {
-    measure::thread::leave_signals_to_others();
+pub(super) fn run<E: Turns>(waits: &impl WaitsFor<E::Events>, shared: &Shared<E>) {
     let _end = EndOfThread(shared);
     loop {
         let timeout = {
