@@ -7,7 +7,7 @@ instant: they stand at the end of the timed part.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.machine.file_devices import disks_of_devices
 from nfslab.machine.syscall_cost import known_cost
@@ -44,31 +44,40 @@ def summary_of(choice: Choice, asked: Asked, seen: Seen) -> dict[str, Any]:
 def evidence_tables(
     seen: Seen, classes: Sequence[tuple[str, str]], zero_ns: int, end_ns: int
 ) -> dict[str, pa.Table]:
-    """By the names of `nfslab.results.syscalls.TABLES`; tables without a row are left out."""
+    """By the names of `nfslab.results.syscalls.TABLES`; tables without a row are left out.
+
+    They are taken out of `seen`: millions of rows are not kept twice.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     from nfslab.results.syscalls import with_classes
 
     found: dict[str, pa.Table] = {}
-    for name, table in seen.tables.items():
+    for name in list(seen.tables):
+        table = seen.tables.pop(name)
         if not table.num_rows:
             continue
         if name == "files":
             table = with_classes(table, classes)
         if name == "syncs":
             table = _with_titles(table, seen.processes)
-        if name == "counts":
-            at_end = pa.array([max(1, end_ns - zero_ns)] * table.num_rows, pa.int64())
+        if name in ("counts", "beyond"):
+            at_end = pa.repeat(pa.scalar(max(1, end_ns - zero_ns), pa.int64()), table.num_rows)
             found[name] = table.add_column(0, "t_ns", at_end)
             continue
         times = pc.subtract(table[INSTANTS[name]].cast(pa.int64()), zero_ns)
-        found[name] = table.add_column(0, "t_ns", times).sort_by("t_ns")
+        table = table.add_column(0, "t_ns", times)
+        found[name] = table.sort_by("t_ns")
     return found
 
 
 def _with_titles(syncs: pa.Table, processes: dict[int, str]) -> pa.Table:
+    """A title is stored once, however many syncs its process made."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    titles: list[Any] = [processes.get(pid) for pid in cast("list[int]", syncs["pid"].to_pylist())]
-    return syncs.append_column("process", pa.array(titles, pa.string()).dictionary_encode())
+    pids = pa.array(processes, pa.uint32())
+    titles = pa.array(processes.values(), pa.string())
+    numbers = pc.index_in(syncs["pid"].combine_chunks(), value_set=pids)
+    return syncs.append_column("process", pa.DictionaryArray.from_arrays(numbers, titles))

@@ -1,5 +1,7 @@
 """A text that strace (or perf trace) wrote, read into the same tables as a watch gives.
 
+Memory is bounded as that of a watch (`ROWS_MOST`), however long the text is; totals have all calls.
+
 Limits: times are what the text has: with -t only whole seconds, without -T no durations (both are
 noted); calls whose file the text does not name belong to no file.
 """
@@ -10,7 +12,7 @@ import time
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from nfslab.errors import UsageError
-from nfslab.machine.syscall_watch import LOSSES, Seen
+from nfslab.machine.syscall_watch import LOSSES, ROWS_MOST, Seen, left_out_note
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,21 +34,23 @@ NOTED: Final = {
 
 def read_text(stream: IO[bytes], level: str, lseek: bool = False) -> tuple[Seen, dict[str, Any]]:
     """Everything of it, and the summary; UsageError when it is no such text; OSError."""
-    import pyarrow as pa
-
     from nfslab._core import CoreError, StraceReader
+    from nfslab.results.bounded_rows import BoundedRows
     from nfslab.results.core_tables import core_table
+    from nfslab.results.sync_totals import SyncsBeyond
 
     began = time.monotonic_ns()
     reader = StraceReader(level, lseek=lseek)
     seen = Seen()
-    parts: dict[str, list[pa.Table]] = {}
+    kept = {name: BoundedRows(most) for name, most in ROWS_MOST.items()}
+    beyond = SyncsBeyond()
 
     def take() -> None:
         for name, columns in reader.take().items():
             table = core_table(columns)
-            if table.num_rows:
-                parts.setdefault(name, []).append(table)
+            room = kept[name].keep(table).num_rows
+            if name == "syncs":
+                beyond.add(table.slice(room))
 
     try:
         while data := stream.read(READ_BYTES):
@@ -56,11 +60,16 @@ def read_text(stream: IO[bytes], level: str, lseek: bool = False) -> tuple[Seen,
     except CoreError as error:
         raise UsageError(error.what, why=error.why, fix=error.fix) from error
     take()
-    seen.tables = {name: pa.concat_tables(tables) for name, tables in parts.items()}
+    for name, rows in kept.items():
+        if (table := rows.table()) is not None:
+            seen.tables[name] = table
+    if (totals := beyond.table()) is not None:
+        seen.tables["beyond"] = totals
     if level != "sync":
         seen.tables["counts"] = core_table(reader.counts())
     seen.figures = {name: int(value) for name, value in reader.figures().items()}
     seen.notes = _notes(seen.figures)
+    seen.notes += [left_out_note(n, rows.left_out) for n, rows in kept.items() if rows.left_out]
     if reader.clock != "epoch" and reader.clock in CLOCKS:
         seen.notes.append(CLOCKS[reader.clock])
     if reader.first_not_understood:

@@ -27,6 +27,7 @@ from nfslab.machine.strace_launch import StraceLaunch
 from nfslab.machine.taking_thread import TakingThread
 from nfslab.machine.unseen_io import UnseenIo, Whose
 from nfslab.results.bounded_rows import BoundedRows
+from nfslab.results.sync_totals import SyncsBeyond
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -94,6 +95,7 @@ class SyscallWatch:
         self._lock = threading.Lock()
         self._thread = TakingThread(self._take, "system calls")
         self._kept = {name: BoundedRows(most) for name, most in ROWS_MOST.items()}
+        self._beyond = SyncsBeyond()
         self._base: pa.Table | None = None
         self._seen = Seen(notes=list(choice.notes))
         self._began_ns = time.monotonic_ns()
@@ -162,10 +164,11 @@ class SyscallWatch:
         """Totals count from now on."""
         if self._source is None:
             return
-        if hasattr(self._source, "restart"):
-            self._source.restart()
-        else:
-            with self._lock:
+        with self._lock:
+            self._beyond = SyncsBeyond()
+            if hasattr(self._source, "restart"):
+                self._source.restart()
+            else:
                 self._base = self._counts()
 
     def figures(self) -> dict[str, int]:
@@ -185,8 +188,10 @@ class SyscallWatch:
 
         with self._lock:
             for name, columns in self._source.take().items():
-                kept = self._kept[name].keep(core_table(columns))
+                taken = core_table(columns)
+                kept = self._kept[name].keep(taken)
                 if name == "syncs":
+                    self._beyond.add(taken.slice(kept.num_rows))
                     self._look_at(kept)
         self._unseen.turn()
 
@@ -258,7 +263,7 @@ class SyscallWatch:
                 seen.notes.append(f"{count:,} {words}")
         for name, kept in self._kept.items():
             if kept.left_out:
-                seen.notes.append(f"{kept.left_out:,} rows of {name} are counted, not kept")
+                seen.notes.append(left_out_note(name, kept.left_out))
         seen.cpu_s += time.thread_time() - began + seen.figures.get("thread_cpu_ns", 0) / NS_PER_S
 
     def _whole_tables(self, seen: Seen) -> None:
@@ -268,6 +273,8 @@ class SyscallWatch:
             if self._offset_ns:
                 table = _shifted(table, INSTANTS[name], self._offset_ns)
             seen.tables[name] = table
+        if (beyond := self._beyond.table()) is not None:
+            seen.tables["beyond"] = beyond
 
 
 def _load() -> None:
@@ -275,6 +282,12 @@ def _load() -> None:
     import pyarrow.compute  # noqa: F401
 
     import nfslab.results.core_tables  # noqa: F401
+
+
+def left_out_note(name: str, count: int) -> str:
+    """Of rows beyond `ROWS_MOST`; syncs are in the totals all the same."""
+    what = "are in the totals, but in no series" if name == "syncs" else "are counted, not kept"
+    return f"{count:,} rows of {name} {what}: there is room for {ROWS_MOST[name]:,}"
 
 
 def attach_error(choice: Choice, error: CoreError) -> RunFailed:

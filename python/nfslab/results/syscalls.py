@@ -8,9 +8,11 @@ Decisions. A file belongs to the class of the first of its names that has one. C
 totals (`counts`) where the level has them, from the records of single syncs otherwise; then there
 is nothing of opens, reads, writes, and it says so (`has_counts`). A write that returns when its
 bytes are durable is a write *and* a sync: it stands among the writes, and in a column of its own
-that is in no sum with the others. Shares of places are of the reads or writes that have a place.
+that is in no sum with the others. Syncs beyond what is kept as rows are in the totals (`beyond`),
+and in no series. Shares of places are of the reads or writes that have a place.
 
-Limits: what was lost or not kept is in the watch's figures, not here.
+Limits: what was lost, and reads, writes and names that were not kept, are in the watch's figures
+and notes, not here.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.results.evidence_tables import has_evidence, read_evidence
 from nfslab.results.sync_series import NO_FILE, OTHER_FILES, SYNC_CALLS, integers, series_of
+from nfslab.results.sync_totals import totals_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
 
     from nfslab.results.sync_series import SyncSeries
 
-TABLES: Final = ("files", "syncs", "events", "names", "counts", "blocks")
+TABLES: Final = ("files", "syncs", "events", "names", "counts", "blocks", "beyond")
 PREFIX: Final = "syscall_"
 """Of the evidence's names: syscall_syncs, ..."""
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
@@ -62,6 +65,8 @@ class SyscallTables:
     events: pa.Table | None = None
     names: pa.Table | None = None
     blocks: pa.Table | None = None
+    beyond: pa.Table | None = None
+    """Totals of syncs for which there was no room as rows (`nfslab.results.sync_totals`)."""
 
 
 @dataclass(slots=True)
@@ -216,7 +221,8 @@ def sum_up(tables: SyscallTables, *, by_file: bool = False) -> Syscalls:
     found = Syscalls(has_counts=tables.counts is not None, untimed=untimed)
     rows: dict[str, ClassRow] = {}
     files: dict[int | None, ClassRow] = {}
-    totals = _added_up(syncs, False) if tables.counts is None else _rows(tables.counts)
+    synchronous, others = _added_up(syncs, tables.beyond)
+    totals = others if tables.counts is None else _rows(tables.counts)
     seen: dict[str, set[int | None]] = {}
     for row in totals:
         number = row["file_id"]
@@ -229,7 +235,7 @@ def sum_up(tables: SyscallTables, *, by_file: bool = False) -> Syscalls:
             into.append(files.setdefault(number, ClassRow(path, name, 1)))
         for one in into:
             _group_of(one, row["call"]).add(row)
-    for row in _added_up(syncs, True):
+    for row in synchronous:
         number = row["file_id"]
         name = class_of.get(number, OTHER_FILES) if number is not None else NO_FILE
         into = [rows.setdefault(name, ClassRow(name, name)), found.total]
@@ -310,22 +316,14 @@ def _rows(counts: pa.Table) -> list[dict[str, Any]]:
     return counts.select(list(TOTALS)).to_pylist()
 
 
-def _added_up(syncs: pa.Table, synchronous: bool) -> list[dict[str, Any]]:
-    """Rows as the totals have them: of the writes that make bytes durable, or of all others."""
-    found: dict[tuple[int | None, str], dict[str, Any]] = {}
-    names = ("synchronous", "file_id", "call", "size", "error", "latency_ns")
-    columns = (syncs[name].to_pylist() for name in names)
-    for flag, number, call, size, error, latency_ns in zip(*columns, strict=True):
-        if flag != synchronous:
-            continue
-        row = found.setdefault(
-            (number, call),
-            {"file_id": number, "call": call, "places": [0] * len(PLACES)}
-            | dict.fromkeys(("calls", "errors", "bytes", "latency_sum_ns", "latency_max_ns"), 0),
-        )
-        row["calls"] += 1
-        row["errors"] += error != 0
-        row["bytes"] += 0 if error else size or 0
-        row["latency_sum_ns"] += latency_ns
-        row["latency_max_ns"] = max(row["latency_max_ns"], latency_ns)
-    return list(found.values())
+def _added_up(
+    syncs: pa.Table, beyond: pa.Table | None
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Rows as the totals have them: of the writes that make bytes durable, and of all others."""
+    rows = [] if not syncs.num_rows else totals_of(syncs).to_pylist()
+    rows += [] if beyond is None else beyond.to_pylist()
+    for row in rows:
+        row["places"] = [0] * len(PLACES)
+    return [one for one in rows if one["synchronous"]], [
+        one for one in rows if not one["synchronous"]
+    ]
