@@ -99,6 +99,10 @@ def summary(capture: CaptureAnalysis) -> Iterator[str]:
         if lost.get("bytes") or lost.get("gaps")
         else "nothing lost"
     )
+    skipped = content.get("skipped_bytes")
+    if skipped:
+        passed = f"{size(skipped)} of the input passed over, since no packet could be made out"
+        gone = passed if gone == "nothing lost" else f"{passed}; {gone}"
     dropped = content.get("kernel_drops")
     kernel = f", {dropped:,} packets dropped by the kernel that captured" if dropped else ""
     sides = content.get("clients") or {}

@@ -51,6 +51,7 @@ def sentences(analysis: CaptureAnalysis, found: Sequence[Mapping[str, Any]]) -> 
         + (f", {unanswered:,} of them without a reply" if unanswered else ", all answered")
         + "."
     ]
+    told += _hidden(content, rows)
     told += _gaps(analysis, found)
     told += _again(rows)
     if len(told) == 1 and calls:
@@ -58,6 +59,31 @@ def sentences(analysis: CaptureAnalysis, found: Sequence[Mapping[str, Any]]) -> 
     told += _where(content.get("network"), calls)
     access = content.get("access") or {}
     told += [f"{_first_upper(one['text'])}." for one in access.get("observations", [])]
+    return told
+
+
+def _hidden(content: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What the capture does not show, though it was there: no figure has it."""
+    told = []
+    odd = {entry["kind"]: entry["count"] for entry in content.get("anomalies", [])}
+    sealed = odd.get("rpc_over_tls", 0)
+    if sealed:
+        told.append(
+            f"RPC went inside TLS on {sealed:,} connection{'' if sealed == 1 else 's'} "
+            f"({format_size(odd.get('rpc_over_tls_bytes', 0))}): those calls cannot be seen, "
+            "and are in no figure."
+        )
+    answered = sum(row["answered"] for row in rows)
+    if not answered:
+        told.append(
+            "There is no reply at all: the capture has one direction only, or nobody answered."
+        )
+    unreadable = sum(row.get("unreadable", 0) for row in rows)
+    if unreadable:
+        told.append(
+            f"The status of {_of(unreadable, answered)} replies cannot be read, since they are "
+            "encrypted or cut by the snapshot length: errors among them are in no figure."
+        )
     return told
 
 
@@ -176,8 +202,8 @@ def warnings(analysis: CaptureAnalysis) -> list[Warned]:
             Warned(
                 "severe",
                 WORDS["loss"],
-                f"The capture lacks {format_size(lost['bytes'])} of its TCP streams in "
-                f"{lost['gaps']:,} gaps: calls and replies inside them are in no figure. "
+                f"The capture lacks {format_size(lost['bytes'])} of TCP streams and UDP datagrams "
+                f"in {lost['gaps']:,} gaps: calls and replies inside them are in no figure. "
                 f"To avoid it, {anomalies.BIGGER_BUFFER}.",
             )
         )
