@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import re
 import struct
+from dataclasses import replace
 from html import unescape
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from nfslab.captures.analysis import Asked, read_captures
 from nfslab.report.html.capture import capture_sections, render_capture_page
+from nfslab.report.html.capture.series import rpcstat
 from nfslab.report.html.columns import unpack
 
 from tests.report.made_captures import (
@@ -21,6 +25,10 @@ from tests.report.made_captures import (
     gap,
     make_calls,
 )
+from tests.trace import scenes
+from tests.trace.generator import nfs3
+from tests.trace.generator.capture import Capture
+from tests.trace.reading import written
 
 STALLS = [(120.0, 1.2), (360.0, 2.5), (480.0, 0.7)]
 
@@ -170,3 +178,34 @@ def test_times_run_from_the_first_packet() -> None:
     assert capture["points"]["offset_s"] == 0.25
     assert [band["from_s"] for band in capture["gaps"]] == [120.25, 360.25, 480.25]
     assert payload["time"]["domain"] == [0.0, 600.25]
+
+
+def test_bytes_of_rpc_and_timeouts_of_tcp_are_drawn_over_time(tmp_path: Path) -> None:
+    made = Capture(3)
+    flow, node = made.tcp(), scenes.v3_tree().children[0].children[0]
+    made.converse(flow, [nfs3.getattr_(node)] * 20)
+    last = made.exchange(flow, nfs3.getattr_(node))
+    made.send(flow, [last])
+    # Sent again by TCP after 300 ms of silence: a timeout (Linux's shortest is 200 ms).
+    made.now_ns += 300_000_000
+    first = [segment for segment in flow.segments if segment.data][-1]
+    flow.segments.append(replace(first, time_ns=made.now_ns, ident=first.ident + 1))
+    made.now_ns += 200_000
+    made.send(flow, [last], replies=True)
+    path, _true = written(made, tmp_path)
+    capture = read_captures([path], Asked())
+    figure, _frames, _chunks = rpcstat([capture], "captures")
+    assert figure is not None
+    shown = {s["column"]: (p["title"], s["label"]) for p in figure["panels"] for s in p["series"]}
+    assert shown["tcp_client_timeouts"] == (
+        "Sent again, in each bin", "timeouts of the client's TCP",
+    )  # fmt: skip
+    assert "tcp_server_timeouts" not in shown, "there were none"
+    assert capture.column("rpcstat/tcp_client_timeouts").sum() == 1
+    # Bytes of all messages, without their record marks.
+    for name, messages in (
+        ("sent_bytes", [call.call for call in made.exchanges]),
+        ("answered_bytes", [call.reply for call in made.exchanges]),
+    ):
+        assert shown[name][0] == "RPC bytes"
+        assert capture.column(f"rpcstat/{name}").sum() == sum(map(len, messages))

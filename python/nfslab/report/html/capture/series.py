@@ -49,6 +49,14 @@ PANELS: tuple[tuple[str, str, str, tuple[tuple[str, str, bool], ...], bool, bool
         False,
     ),
     (
+        "messages",
+        "RPC bytes",
+        "B/s",
+        (("sent_bytes", "calls sent", False), ("answered_bytes", "replies", True)),
+        True,
+        False,
+    ),
+    (
         "queue",
         "Calls waiting for a reply",
         "1",
@@ -65,6 +73,8 @@ PANELS: tuple[tuple[str, str, str, tuple[tuple[str, str, bool], ...], bool, bool
             ("tcp_client_retransmitted_segments", "TCP segments of the client", False),
             ("tcp_server_retransmitted_segments", "TCP segments of the server", False),
             ("duplicate_replies", "duplicate replies", False),
+            ("tcp_client_timeouts", "timeouts of the client's TCP", False),
+            ("tcp_server_timeouts", "timeouts of the server's TCP", False),
         ),
         False,
         True,
