@@ -162,7 +162,13 @@ def of_ss(port: int) -> list[tuple[float, ...]]:
     asked = ["ss", "-tinH", f"dport = :{port}"]
     said = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
     pattern = r"rto:([\d.]+) rtt:([\d.]+)/([\d.]+) .*mss:(\d+) .*cwnd:(\d+)"
-    return sorted(tuple(map(float, found)) for found in re.findall(pattern, said))
+    found = []
+    for line in said.splitlines():
+        if figures := re.search(pattern, line):
+            # Not said where it is 0; in flight and in all.
+            again = re.search(r"\bretrans:\d+/(\d+)", line)
+            found.append((*map(float, figures.groups()), float(again[1]) if again else 0.0))
+    return sorted(found)
 
 
 @pytest.mark.skipif(shutil.which("ss") is None, reason="ss is not here (iproute2)")
@@ -193,12 +199,13 @@ def test_the_kernels_figures_of_a_connection_are_those_of_ss(server: Server, pla
         (
             row["retransmission_timeout_us"] / 1000, row["round_trip_us"] / 1000,
             row["round_trip_deviation_us"] / 1000, row["segment_size_bytes"],
-            row["congestion_window"],
+            row["congestion_window"], row["retransmitted"],
         )
         for row in last
     )  # fmt: skip
+    # Segments are sent again on the loopback, too: those of a thread that moves to another
+    # processor overtake each other.
     assert found == [pytest.approx(one, rel=0.001) for one in before]
-    assert [row["retransmitted"] for row in last] == [0, 0]
 
 
 @contextmanager
