@@ -24,6 +24,8 @@ import pytest
 from nfslab._core import CoreError, Mount, Server, unmount
 
 PATIENCE_S = 120
+# nfs(5): a call over TCP is sent again after 60 seconds.
+TIMEO_NS = 60_000_000_000
 
 
 def possible() -> str:
@@ -147,11 +149,18 @@ def test_transaction_ids_begin_anywhere_and_none_comes_twice(server: Server, pla
             for n in range(50):
                 (place / f"f{n}").touch()
             recorder.stop()
-            ids = pa.table(recorder.calls())["xid"].to_pylist()
+            calls = pa.table(recorder.calls()).to_pylist()
+            counters = mount.counters()
         finally:
             mount.unmount("force")
+        ids = [call["xid"] for call in calls]
         assert len(set(ids)) == len(ids) >= 50
         firsts.append(min(ids))
+        # Seen once: the test took a minute longer, which is `timeo`. Should it come again, the
+        # instants say whether a call was not sent, a reply not there, or nobody looked at it.
+        late = [call for call in calls if call["completed_ns"] - call["enqueued_ns"] >= TIMEO_NS]
+        assert late == []
+        assert counters["minor_timeouts"] == 0, (counters, server.counters())
     # Three of 2^32, by chance within 100,000 of each other: once in 7,000 times.
     apart = [abs(a - b) for a, b in zip(firsts, [*firsts[1:], firsts[0]], strict=True)]
     assert max(apart) > 100_000, firsts

@@ -1,6 +1,6 @@
 //! The hand-over in every order of threads, as loom makes them: the code is that of the client, the
 //! engine a model. No timeout ever ends a wait here, so a wake-up that is lost is a deadlock, which
-//! loom notices (`LOOM_LOG=trace` and its `checkpoint_file` show the order that led to it).
+//! loom notices.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
