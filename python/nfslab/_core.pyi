@@ -617,8 +617,9 @@ class StraceReader:
         ended), without_start, without_time, without_duration, without_place, without_path,
         without_pid, unknown_descriptors (calls left out, may be sockets), unknown_flags (writes
         whose open was not seen: not counted as synchronous), late_paths (perf trace looked them up
-        when it printed the line: they may be of a later file), beyond (limits), lost_syncs,
-        lost_events, lost_names, uncounted.
+        when it printed the line: they may be of a later file), unseen_requests (through io_uring or
+        io_submit: what they did is no call), beyond (limits), lost_syncs, lost_events, lost_names,
+        uncounted.
         """
     @property
     def clock(self) -> str:

@@ -97,7 +97,7 @@ fn options(py: Python<'_>, level: &str, lseek: bool) -> PyResult<Options> {
     })
 }
 
-fn named(figures: &Figures) -> [(&'static str, u64); 20] {
+fn named(figures: &Figures) -> [(&'static str, u64); 21] {
     [
         ("lines", figures.lines),
         ("calls", figures.calls),
@@ -114,6 +114,7 @@ fn named(figures: &Figures) -> [(&'static str, u64); 20] {
         ("unknown_descriptors", figures.unknown_descriptors),
         ("unknown_flags", figures.unknown_flags),
         ("late_paths", figures.late_paths),
+        ("unseen_requests", figures.unseen_requests),
         ("beyond", figures.beyond),
         ("lost_syncs", figures.lost.syncs),
         ("lost_events", figures.lost.events),

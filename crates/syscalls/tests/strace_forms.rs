@@ -425,6 +425,31 @@ fn lines_of_perf_trace() {
     assert_eq!(reader.clock(), Clock::Relative);
 }
 
+/// As strace 6.1 prints them; a submission returns how many requests were taken.
+#[test]
+fn requests_that_are_no_calls_are_counted() {
+    let (reader, taken) = read(
+        "\
+7 1.1 io_uring_setup(8, {flags=0, sq_thread_cpu=0, sq_thread_idle=0, sq_entries=8}) = 3<anon_inode:[io_uring]> <0.000053>
+7 1.2 io_uring_enter(3<anon_inode:[io_uring]>, 5, 0, 0, NULL, 8) = 5 <0.000082>
+8 1.3 io_uring_enter(3<anon_inode:[io_uring]>, 0, 1, IORING_ENTER_GETEVENTS, NULL, 8 <unfinished ...>
+7 1.4 io_uring_enter(3<anon_inode:[io_uring]>, 1, 0, 0, NULL, 8) = -1 EAGAIN (Resource temporarily unavailable) <0.000002>
+7 1.5 io_submit(0x7fcbf6a04000, 2, [{aio_data=0, aio_lio_opcode=IOCB_CMD_PWRITE, aio_fildes=4</d/f>, aio_buf=\"x)\\\" = 7\"..., aio_nbytes=512, aio_offset=0}, {aio_data=0, aio_lio_opcode=IOCB_CMD_FSYNC, aio_fildes=4</d/f>}]) = 2 <0.000035>
+8 1.6 <... io_uring_enter resumed>) = 0 <0.300000>
+8 1.7 io_uring_enter(3<anon_inode:[io_uring]>, 0, 1, IORING_ENTER_GETEVENTS, NULL, 8) = ? ERESTARTSYS (To be restarted if SA_RESTART is set) <0.1>
+7 1.8 pwrite64(4</d/f>, \"\", 512, 0) = 512 <0.000001>
+",
+    );
+    let figures = reader.figures();
+    assert_eq!(figures.unseen_requests, 7);
+    assert_eq!(
+        (figures.calls, figures.file_calls, figures.not_understood),
+        (7, 1, 0)
+    );
+    assert_eq!((figures.interrupted, figures.unfinished), (0, 0));
+    assert_eq!((taken.events.len(), taken.syncs.len()), (1, 0));
+}
+
 #[test]
 fn what_is_not_a_trace_is_refused() {
     let end = |text: &[u8]| {

@@ -27,6 +27,8 @@ NOTED: Final = {
     "without_duration": "calls have no duration (strace writes it with -T): they count as 0",
     "without_place": "reads and writes have no known place",
     "without_path": "calls name no file (strace writes it with -y)",
+    "unseen_requests": "requests went through io_uring or io_submit: the text does not say what "
+    "they read, wrote or synced, and it is missing here",
     "without_time": "calls have no instant (strace writes it with -ttt)",
     "interrupted": "calls were interrupted: begun again, or never ended",
 }

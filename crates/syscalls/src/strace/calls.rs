@@ -35,7 +35,8 @@ impl State {
     pub fn ended(&mut self, printed: &Printed<'_>) {
         let kind = Kind::of(printed.name);
         let Outcome::Returned(result, behind) = printed.outcome else {
-            self.figures.interrupted += u64::from(kind != Kind::Passes);
+            let heeded = !matches!(kind, Kind::Passes | Kind::Submits);
+            self.figures.interrupted += u64::from(heeded);
             return;
         };
         match kind {
@@ -67,6 +68,8 @@ impl State {
             Kind::Clones => self.cloned(printed, result),
             Kind::ChangesFolder => self.change_folder(printed, result),
             Kind::Moves => self.moved(printed),
+            // Both return how many they took.
+            Kind::Submits => self.figures.unseen_requests += u64::try_from(result).unwrap_or(0),
         }
     }
 

@@ -130,6 +130,8 @@ pub struct Figures {
     /// Paths of perf trace, which asks for them when it prints the line: of a descriptor that is
     /// soon used again they may be those of a later file.
     pub late_paths: u64,
+    /// Requests through io_uring or io_submit: what they read, wrote and synced is no call.
+    pub unseen_requests: u64,
     /// What found no room.
     pub lost: Lost,
 }

@@ -95,6 +95,8 @@ pub enum Kind {
     ChangesFolder,
     /// Moves positions in ways that are not followed.
     Moves,
+    /// io_uring_enter, io_submit: hands requests over, which the text does not show as calls.
+    Submits,
     /// Nothing.
     Passes,
 }
@@ -130,6 +132,7 @@ impl Kind {
             b"sendfile" | b"sendfile64" | b"splice" | b"copy_file_range" | b"_llseek" => {
                 return Kind::Moves;
             }
+            b"io_uring_enter" | b"io_submit" => return Kind::Submits,
             _ => return Kind::Passes,
         };
         Kind::Recorded(call)
