@@ -299,6 +299,30 @@ def test_a_planted_slowness_is_shown_and_only_that(
     assert "not independent" in text, "the reader is told what an observation is"
 
 
+def test_a_stall_that_lies_in_few_blocks_is_not_hidden(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    without = CAPTURES / "v3_udp.pcap.gz"
+
+    def mean(path: Path) -> str:
+        (row,) = [line for line in nfslab(capsys, "trace", path).out.splitlines()
+                  if line.startswith("NFSv3 GETATTR ")]  # fmt: skip
+        return re.findall(r"[\d.]+ [um]s", row)[0]
+
+    said = nfslab(capsys, "trace", "--compare", without, STALLS)
+    (note,) = [line for line in said.out.splitlines() if "(a stall) counts little" in line]
+    assert f"NFSv3 GETATTR {mean(without)} and {mean(STALLS)}" in note
+    assert "WRITE" not in note, "no WRITE waited for the stopped server"
+    content = json.loads(nfslab(capsys, "trace", "--compare", "--json", without, STALLS).out)
+    tables = [{row["operation"]: row for row in one["operations"]} for one in content["captures"]]
+    for figure in content["comparison"]["figures"]:
+        if figure["figure"] == "mean latency":
+            means = [table[figure["operation"]]["latency_ns"]["mean"] for table in tables]
+            assert [figure["whole_base"], figure["whole_new"]] == means
+    said = nfslab(capsys, "trace", "--compare", KERNEL_V3, KERNEL_V42)
+    assert "(a stall) counts little" not in said.out
+
+
 def test_two_versions_of_nfs_are_compared_by_the_operations_names(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nfslab.captures.spelling import operation, protocol
+from nfslab.captures.spelling import latency, operation, protocol
 from nfslab.statistics.comparison import Comparison, compare_many
 from nfslab.statistics.observations import Observations
 
@@ -49,9 +49,13 @@ AUTOCORRELATION_BLOCKS = 8
 WITHOUT_MEANING = frozenset({"NULL", "COMPOUND"})
 """Not compared across versions: a COMPOUND is whatever it holds."""
 
+UNLIKE = 2.0
+"""A note says so where whole captures differ that much more, or less, than their blocks do."""
+
 METHOD = (
     "Each capture is cut into equal blocks of time; a block gives one observation of each "
     "operation, since calls within a block wait behind each other and are not independent. "
+    "Base and new are geometric means of the blocks that hold enough answered calls. "
     "Welch's t on the logarithms of the blocks; Holm's correction over all lines."
 )
 
@@ -87,6 +91,8 @@ class ComparedFigure:
     """Index of the capture that is compared with the first."""
     blocks: bool
     """Compared block by block; False: too few blocks, the totals are laid beside each other."""
+    whole: tuple[float | None, float | None]
+    """The same of the whole captures, the first one in front: a stall weighs there as it lasted."""
     result: Comparison
 
     def as_dict(self) -> dict[str, Any]:
@@ -99,6 +105,8 @@ class ComparedFigure:
             "unit": self.measure.unit,
             "capture": self.capture,
             "by_blocks": self.blocks,
+            "whole_base": self.whole[0],
+            "whole_new": self.whole[1],
             **self.result.as_dict(),
         }
 
@@ -136,6 +144,7 @@ class _Pair:
     base: Floats
     new: Floats
     by_blocks: bool
+    whole: tuple[float | None, float | None]
 
 
 def compare_captures(captures: Sequence[CaptureAnalysis]) -> CaptureComparison:
@@ -146,9 +155,12 @@ def compare_captures(captures: Sequence[CaptureAnalysis]) -> CaptureComparison:
         pairs += _pairs(captures[0], captures[index], index, notes)
     results = _compared(pairs)
     figures = [
-        ComparedFigure(*pair.key, pair.label, pair.measure, pair.capture, pair.by_blocks, result)
+        ComparedFigure(
+            *pair.key, pair.label, pair.measure, pair.capture, pair.by_blocks, pair.whole, result
+        )
         for pair, result in zip(pairs, results, strict=True)
     ]
+    notes += _unlike(pairs)
     few = dict.fromkeys(f.label for f in figures if not f.blocks)
     if few:
         notes.insert(
@@ -239,13 +251,31 @@ def _pair(
     new: tuple[Mapping[str, Any], CaptureAnalysis],
 ) -> _Pair | None:
     blocks = (_of_blocks(measure, *base), _of_blocks(measure, *new))
-    if min(values.size for values in blocks) >= MIN_BLOCKS:
-        return _Pair(key, label, measure, index, *blocks, by_blocks=True)
     totals = (_of_all(measure, *base), _of_all(measure, *new))
+    if min(values.size for values in blocks) >= MIN_BLOCKS:
+        return _Pair(key, label, measure, index, *blocks, by_blocks=True, whole=totals)
     if totals[0] is None or totals[1] is None:
         return None
     whole = (np.array([totals[0]]), np.array([totals[1]]))
-    return _Pair(key, label, measure, index, *whole, by_blocks=False)
+    return _Pair(key, label, measure, index, *whole, by_blocks=False, whole=totals)
+
+
+def _unlike(pairs: Sequence[_Pair]) -> list[str]:
+    """A note where a mean over all calls tells otherwise than the blocks: a stall is in few."""
+    found = []
+    for pair in pairs:
+        base, new = pair.whole
+        if not pair.by_blocks or pair.measure.column != "mean_ns" or not base or not new:
+            continue
+        blocks = float(np.exp(np.log(pair.new).mean() - np.log(pair.base).mean()))
+        if not 1 / UNLIKE < new / base / blocks < UNLIKE:
+            found.append(f"{pair.label} {latency(base)} and {latency(new)}")
+    if not found:
+        return []
+    return [
+        "mean latency over all calls differs otherwise than the blocks do, since what few blocks "
+        f"hold (a stall) counts little among them: {', '.join(found)}"
+    ]
 
 
 def _of_blocks(measure: Measure, row: Mapping[str, Any], capture: CaptureAnalysis) -> Floats:
