@@ -65,6 +65,15 @@ def test_a_quiet_capture_says_so() -> None:
     assert "No stall, pause or loss above the thresholds was found." in text
 
 
+def test_a_capture_with_holes_does_not_say_that_nothing_was_lost() -> None:
+    text = text_of(
+        render_capture_page([analysis_of(make_calls(2_000), lost={"bytes": 9, "gaps": 1})])
+    )
+    assert "no loss" not in text
+    assert "Of what was captured: no stall, and nothing sent again." in text
+    assert "The capture lacks 9 B" in text
+
+
 def test_losses_come_before_notes() -> None:
     page = render_capture_page(
         [

@@ -55,7 +55,12 @@ def sentences(analysis: CaptureAnalysis, found: Sequence[Mapping[str, Any]]) -> 
     told += _gaps(analysis, found)
     told += _again(rows)
     if len(told) == 1 and calls:
-        told.append("No stall, no loss and nothing sent again was found.")
+        gaps = (content.get("lost") or {}).get("gaps")
+        told.append(
+            "Of what was captured: no stall, and nothing sent again."
+            if gaps
+            else "No stall, no loss and nothing sent again was found."
+        )
     told += _where(content.get("network"), calls)
     access = content.get("access") or {}
     told += [f"{_first_upper(one['text'])}." for one in access.get("observations", [])]
