@@ -6,6 +6,7 @@ import gzip
 import json
 import random
 import re
+import shlex
 import struct
 import subprocess
 import sys
@@ -85,6 +86,29 @@ def test_a_closer_look_shows_the_stall_alone(capsys: pytest.CaptureFixture[str])
     count = [sum(row["calls"] for row in found["operations"]) for found in (part, whole)]
     assert 0 < count[0] < count[1] / 2
     assert part["stalls"]["gaps"][0]["length_ns"] == whole["stalls"]["gaps"][0]["length_ns"]
+
+
+def test_figures_of_a_part_are_those_of_its_time(capsys: pytest.CaptureFixture[str]) -> None:
+    begin, end = 2.0, 6.0
+    part = ["--from", str(begin), "--to", str(end)]
+    content = json.loads(nfslab(capsys, "trace", "--json", STALLS, *part).out)
+    calls = sum(row["calls"] for row in content["operations"])
+    text = nfslab(capsys, "trace", STALLS, *part).out
+    assert (
+        f"* {calls} calls in 4.000 s (from 2.000 to 6.000 s of the capture), all answered" in text
+    )
+    assert f"sent {calls / (end - begin):.4g} calls/s" in text
+    # The second stop lasted 2.502 s (test_the_report_names_the_planted_stalls).
+    assert "2.502 s in all (63 % of this part)" in text
+    # A closer look at a part counts from the capture's first frame, as --from does.
+    whole = json.loads(nfslab(capsys, "trace", "--json", STALLS).out)
+    longest = [found["stalls"]["closer_look"][0] for found in (whole, content)]
+    assert longest[0] == longest[1], "the same stop, at the same seconds"
+    slowest = content["stalls"]["closer_look"][1]
+    assert begin * 1e9 <= slowest["from_ns"] < slowest["to_ns"] <= end * 1e9
+    (command,) = [line for line in text.splitlines() if line.startswith("longest gap: ")]
+    again = shlex.split(command.split(": nfslab trace ")[1])
+    assert "The server stalled once" in nfslab(capsys, "trace", *again).out
 
 
 def test_json_is_one_object_of_the_contract(capsys: pytest.CaptureFixture[str]) -> None:

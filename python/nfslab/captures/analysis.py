@@ -97,6 +97,15 @@ class CaptureAnalysis:
         return sum(row["calls"] for row in self.content["operations"] if not is_inner(row))
 
     @property
+    def looked_at_ns(self) -> int:
+        """How long the part lasts whose calls are in the figures: all of it, or --from to --to."""
+        window = self.content.get("window_ns")
+        if not window or not self.duration_ns:
+            return self.duration_ns
+        first, last = int(self.content["first_ns"]), int(self.content["last_ns"])
+        return max(min(int(window[1]), last) - max(int(window[0]), first), 0)
+
+    @property
     def duration_ns(self) -> int:
         """From the first frame to the last."""
         first, last = self.content.get("first_ns"), self.content.get("last_ns")

@@ -295,7 +295,7 @@ def _of_blocks(measure: Measure, row: Mapping[str, Any], capture: CaptureAnalysi
 def _of_all(measure: Measure, row: Mapping[str, Any], capture: CaptureAnalysis) -> float | None:
     """The same of the whole capture."""
     if measure.column == "calls":
-        return _calls(row) / (capture.duration_ns / 1e9) if capture.duration_ns else None
+        return _calls(row) / (capture.looked_at_ns / 1e9) if capture.looked_at_ns else None
     key = (row["program"], row["version"], row["operation"])
     for other in capture.content["operations"]:
         if (other["program"], other["version"], other["operation"]) == key:

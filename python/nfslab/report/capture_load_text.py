@@ -25,10 +25,10 @@ SIZES_SHOWN = 3
 def load(capture: CaptureAnalysis) -> Iterator[str]:
     """Throughput, the queue of outstanding calls, what TCP had to do."""
     section = capture.content.get("rpcstat")
-    if not section or not section["totals"]["calls"] or not capture.duration_ns:
+    if not section or not section["totals"]["calls"] or not capture.looked_at_ns:
         return
     totals, queue = section["totals"], section["queue"]
-    per_s = 1e9 / capture.duration_ns
+    per_s = 1e9 / capture.looked_at_ns
     yield (
         f"sent {totals['calls'] * per_s:,.4g} calls/s, answered "
         f"{totals['answered'] * per_s:,.4g}/s; read {_rate(totals['read_bytes'], per_s)}, "

@@ -139,6 +139,7 @@ impl Pass {
         let mut extent = Extent {
             first_ns,
             last_ns,
+            capture_first_ns: first_ns,
             packets: self.packets,
             calls: self.calls.calls(),
         };

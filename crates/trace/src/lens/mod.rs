@@ -67,10 +67,12 @@ pub struct Section {
 /// What the whole capture was, for [`Lens::finish`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
-    /// Time of the first frame, nanoseconds since 1970.
+    /// Time of the first frame, or where the part begins that is looked at: nanoseconds since 1970.
     pub first_ns: i64,
-    /// Time of the last frame.
+    /// Time of the last frame, or where that part ends.
     pub last_ns: i64,
+    /// Time of the first frame, whatever part is looked at.
+    pub capture_first_ns: i64,
     /// Frames.
     pub packets: u64,
     /// Calls.

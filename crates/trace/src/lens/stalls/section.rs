@@ -180,7 +180,7 @@ fn longest(stalls: &Stalls) -> Vec<Gap> {
 /// What to look at closer: the longest gap (a pause only if there is nothing else), and the slowest
 /// stretch; times from the capture's begin, as `nfslab trace F --from S --to S` takes them.
 fn closer_look(gaps: &[Gap], stretches: &Stretches, extent: &Extent) -> Vec<Value> {
-    let from_begin = |time_ns: i64| (time_ns - extent.first_ns).max(0);
+    let from_begin = |time_ns: i64| (time_ns - extent.capture_first_ns).max(0);
     let mut looks = Vec::new();
     let not_a_pause = gaps.iter().find(|gap| gap.kind != Kind::ClientPaused);
     if let Some(gap) = not_a_pause.or(gaps.first()) {

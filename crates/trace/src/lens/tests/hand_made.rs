@@ -180,6 +180,7 @@ impl Capture {
         let extent = Extent {
             first_ns: START_NS,
             last_ns: START_NS + end_ns,
+            capture_first_ns: START_NS,
             packets: self.happenings.len() as u64,
             calls: self.calls.len() as u64,
         };

@@ -47,7 +47,7 @@ def sentences(analysis: CaptureAnalysis, found: Sequence[Mapping[str, Any]]) -> 
     rows = [row for row in content.get("operations", []) if not _inner(row)]
     unanswered = sum(row["unanswered"] for row in rows)
     told = [
-        f"{calls:,} calls in {spelling.seconds(analysis.duration_ns)}"
+        f"{calls:,} calls in {spelling.seconds(analysis.looked_at_ns)}{_part(analysis)}"
         + (f", {unanswered:,} of them without a reply" if unanswered else ", all answered")
         + "."
     ]
@@ -65,6 +65,17 @@ def sentences(analysis: CaptureAnalysis, found: Sequence[Mapping[str, Any]]) -> 
     access = content.get("access") or {}
     told += [f"{_first_upper(one['text'])}." for one in access.get("observations", [])]
     return told
+
+
+def _part(analysis: CaptureAnalysis) -> str:
+    """Which part of the capture is looked at, if it is not all of it."""
+    window = analysis.content.get("window_ns")
+    if not window:
+        return ""
+    first_ns = analysis.content["first_ns"]
+    begin_s = max(window[0] - first_ns, 0) / NS
+    end_s = min(window[1] - first_ns, analysis.duration_ns) / NS
+    return f" (from {begin_s:.3f} to {end_s:.3f} s of the capture)"
 
 
 def _hidden(content: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -110,6 +121,7 @@ def _gaps(analysis: CaptureAnalysis, found: Sequence[Mapping[str, Any]]) -> list
     if not section:
         return []
     told = []
+    looked_at = "this part" if analysis.content.get("window_ns") else "the capture"
     for kind, what, how in GAPS:
         shown = of_kind(found, kind)
         if not shown:
@@ -117,10 +129,10 @@ def _gaps(analysis: CaptureAnalysis, found: Sequence[Mapping[str, Any]]) -> list
         total = section["totals"].get(kind, {})
         times = max(len(shown), total.get("count", 0))
         time_ns = max(sum(gap["length_ns"] for gap in shown), total.get("time_ns", 0))
-        share = time_ns / analysis.duration_ns if analysis.duration_ns else 0.0
+        share = time_ns / analysis.looked_at_ns if analysis.looked_at_ns else 0.0
         told.append(
             f"{what} {_times(times)}, {spelling.seconds(time_ns)} in all "
-            f"({wording.plain(share * 100, 2)} % of the capture), {how}: {lengths(shown)}."
+            f"({wording.plain(share * 100, 2)} % of {looked_at}), {how}: {lengths(shown)}."
         )
     for server in section.get("servers", []):
         cycle = server.get("drain_cycle") or section.get("throughput_cycle")
