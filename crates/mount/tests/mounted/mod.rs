@@ -151,6 +151,12 @@ impl Mounted {
         let (_, operations) = self.mount.client().figures().unwrap();
         operations.get(procedure).unwrap().calls
     }
+
+    /// Bytes of the replies to them.
+    pub fn bytes_in(&self, procedure: usize) -> u64 {
+        let (_, operations) = self.mount.client().figures().unwrap();
+        operations.get(procedure).unwrap().bytes_in
+    }
 }
 
 impl Drop for Mounted {
