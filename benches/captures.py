@@ -261,6 +261,7 @@ def aims(rows: list[Row], series: list[tuple[int, Cost]]) -> list[str]:
     ours, walk = ("small", TABLE_ALONE), ("small", FLOOR)
     checks = [
         ("small: table within 2.5 header walks", ratio(ours, walk), 2.5),
+        ("small: --calls within twice that", ratio(("small", TABLE_CALLS), walk), 5.0),
         ("small: --calls within 2 tables", ratio(("small", TABLE_CALLS), ours), 2.0),
         ("small: table within 1/8 of nfstrace", ratio(ours, ("small", "nfstrace")), 1 / 8),
         ("most memory of nfslab, MB", max(rss, default=None), MEMORY_AIM_MB),

@@ -58,6 +58,19 @@ def test_a_ladder_is_kept_whole_and_the_set_is_made_once(
     assert result["curve"].keys() == {"peak", "knee", "saturated", "overall_response_s"}
 
 
+def test_the_smallest_set_has_something_for_each_operation(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The light ladder of sfs-threads-1999: 47 files, and READLINK has links to read."""
+    load = ["--load", "50", "--bytes-per-op", "128k", "--mix", "laddis", "--threads", "2"]
+    with serving("--memory") as served:
+        times = ["--time", "2s", "--warm-up", "0.1s"]
+        result = told(nfslab(capsys, "sfs", *source(served.port), *load, *times, "--json"))
+    (point,) = result["points"]
+    assert point["mounts"][0]["files_made"] == 48
+    assert point["not_drawn"] == 0
+
+
 def test_the_histograms_are_the_points(capsys: pytest.CaptureFixture[str]) -> None:
     import base64
 

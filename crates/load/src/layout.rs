@@ -22,6 +22,9 @@ use crate::weights::Weights;
 pub const MARKER: &str = "file-set.json";
 /// Least number of scratch names.
 const SCRATCH_MIN: u64 = 256;
+/// So many of the first files have links, whatever their share: a small set has some, too, and of
+/// these some are worked on.
+const LINKED_FRONT: u64 = 64;
 
 /// How large a set is to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,10 +149,11 @@ impl Layout {
         ((word * u128::from(owners)) >> 64) as u32
     }
 
-    /// Whether there is a link to a file: at even distances.
+    /// Whether there is a link to a file: to the first ones, and at even distances.
     pub fn has_link(&self, file: u64) -> bool {
         let until = |count: u64| (count as f64 * self.symlinks_share).floor();
-        until(file + 1) > until(file)
+        let front = self.symlinks_share > 0.0 && file < LINKED_FRONT;
+        front || until(file + 1) > until(file)
     }
 
     /// The directory of a file, or of a scratch name.

@@ -127,6 +127,22 @@ fn the_set_is_sized_by_the_offered_load_and_by_nothing_else() {
 }
 
 #[test]
+fn a_small_set_has_links_that_are_worked_on() {
+    let world = World::memory(1 << 20);
+    let mut plan = world.plan();
+    // LADDIS at 50 operations a second, at 128 KiB each: one file in 30 would leave one link.
+    set(&mut plan, "file_set.files", json!(47));
+    set(&mut plan, "file_set.accessed_share", json!(0.2));
+    set(&mut plan, "file_set.symlinks_share", json!(0.033_333_3));
+    let small = checked(&plan).layout;
+    let worked_on = |file: &u64| small.is_accessed(*file) && small.has_link(*file);
+    assert!((0..small.files).filter(worked_on).count() >= 5);
+    set(&mut plan, "file_set.symlinks_share", json!(0));
+    let without = checked(&plan).layout;
+    assert!((0..without.files).all(|file| !without.has_link(file)));
+}
+
+#[test]
 fn files_that_grew_are_cut_and_those_that_shrank_are_refused() {
     let world = World::memory(1 << 28);
     let plan = world.plan();

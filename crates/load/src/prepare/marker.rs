@@ -12,7 +12,7 @@ use crate::layout::{Layout, MARKER};
 use crate::plan::Checked;
 
 /// Version of what lies on the server.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// Largest marker: the most sizes a plan may have, and room.
 const MAX_BYTES: u32 = 256 << 10;
 /// Two shares are the same when they differ by less: they went through decimal text.
