@@ -102,9 +102,11 @@ fuzz_target!(|data: &[u8]| {
             assert!(taken + RECORD_BYTES * totals.frames <= data.len() as u64);
         }
         let style = usize::from(data.last().copied().unwrap_or(0));
-        // What a decompressor gives before it finds damage depends on the pieces.
+        // What a decompressor gives before it finds damage, or one within another before the outer
+        // one's end is missing, depends on the pieces.
         let damaged = totals.anomalies.of(Anomaly::DamagedCompression) > 0;
-        if style & 1 == 0 || damaged {
+        let cut = is_compressed(data) && totals.anomalies.of(Anomaly::CutAtEnd) > 0;
+        if style & 1 == 0 || damaged || cut {
             return;
         }
         let pieces = Pieces {
