@@ -5,7 +5,7 @@ use bounded::fuzz_target;
 use trace::block::{Endpoint, Host, Segment, Transport};
 use trace::event::TransportEvent;
 use trace::limits::{MAX_FLIGHT_TOTAL, MAX_HELD_BYTES_TOTAL, MAX_PARTIAL_BYTES_TOTAL};
-use trace::stream::{HEAD_BYTES, Keep, Message, Sink, Streams, TAIL_BYTES};
+use trace::stream::{Front, HEAD_BYTES, Keep, Message, Sink, Streams, TAIL_BYTES};
 use wire::record::RecordMark;
 use wire::rpc::{OpaqueAuth, ReplyStatus, encode_call, encode_reply};
 
@@ -29,8 +29,8 @@ impl Sink for Check {
         }
         assert!(message.first.frame > 0 && message.last.frame > 0);
     }
-    fn keep(&mut self, _: u32, _: &Endpoint, _: &Endpoint, head: &[u8], _: Option<usize>) -> Keep {
-        assert!(head.len() >= HEAD_BYTES);
+    fn keep(&mut self, front: &Front<'_>) -> Keep {
+        assert!(front.head.len() >= HEAD_BYTES);
         self.keep
     }
     fn expects(&self, _: u32, _: &Endpoint, _: &Endpoint, _: u32) -> bool {

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use trace::block::{ACK, Endpoint, Host, NO_SCALE, SYN, Segment, Transport};
 use trace::event::TransportEvent;
-use trace::stream::{Keep, Message, Sink, Streams};
+use trace::stream::{Front, Keep, Message, Sink, Streams};
 use wire::record::RecordMark;
 use wire::rpc::{OpaqueAuth, ReplyStatus, encode_call, encode_reply};
 
@@ -31,7 +31,7 @@ impl Sink for Count {
         self.messages += 1;
         self.bytes += u64::from(message.wire_bytes) + message.head.len() as u64;
     }
-    fn keep(&mut self, _: u32, _: &Endpoint, _: &Endpoint, _: &[u8], _: Option<usize>) -> Keep {
+    fn keep(&mut self, _: &Front<'_>) -> Keep {
         Keep::Ends
     }
     fn expects(&self, _: u32, _: &Endpoint, _: &Endpoint, _: u32) -> bool {

@@ -47,7 +47,7 @@ use crate::call::{Brief, Call, marks};
 use crate::event::{Event, TransportEvent};
 use crate::limits::{MAX_OPEN_CALLS, MAX_SETTLING_CALLS, SETTLING_NS, UNANSWERED_NS};
 use crate::names::Names;
-use crate::stream::{Keep, Message, Sink};
+use crate::stream::{Front, Keep, Message, Sink};
 
 pub use anomaly::{Anomalies, Anomaly};
 use body::{Inside, checksum, inside, protection};
@@ -439,19 +439,13 @@ impl<O: Output> Sink for Calls<O> {
         }
     }
 
-    fn keep(
-        &mut self,
-        connection: u32,
-        from: &Endpoint,
-        to: &Endpoint,
-        head: &[u8],
-        total: Option<usize>,
-    ) -> Keep {
+    fn keep(&mut self, front: &Front<'_>) -> Keep {
         let pending = |xid| {
-            let peer = self.peers.find(PairKey::new(connection, to, from))?;
+            let pair = PairKey::new(front.connection, front.to, front.from);
+            let peer = self.peers.find(pair)?;
             self.table.get(self.table.find(peer, xid)?)
         };
-        keep(head, total, pending)
+        keep(front.head, front.total, pending)
     }
 
     fn expects(&self, connection: u32, from: &Endpoint, to: &Endpoint, xid: u32) -> bool {

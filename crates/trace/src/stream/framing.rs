@@ -19,7 +19,7 @@ use super::belief::{Belief, MIN_HEAD_BYTES, Trust, believe};
 use super::record::{Fill, Kept};
 use super::search::{CARRY_BYTES, Carry};
 use super::shared::{Scene, Shared};
-use super::{HEAD_BYTES, Keep, Message, Sink, TAIL_BYTES};
+use super::{Front, HEAD_BYTES, Keep, Message, Sink, TAIL_BYTES};
 use crate::block::Transport;
 use crate::call::Stamp;
 
@@ -232,10 +232,14 @@ impl Framer {
             }
             now = behind;
             if room && !now.is_empty() {
-                let (from, to) = (scene.from, scene.to);
-                let head = self.kept.head();
-                let total = self.last.then_some(total);
-                match scene.sink.keep(scene.connection, from, to, head, total) {
+                let front = Front {
+                    connection: scene.connection,
+                    from: scene.from,
+                    to: scene.to,
+                    head: self.kept.head(),
+                    total: self.last.then_some(total),
+                };
+                match scene.sink.keep(&front) {
                     Keep::Whole => self.kept.keep_whole(),
                     Keep::Ends => self.kept.end_head(),
                 }

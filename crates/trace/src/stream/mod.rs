@@ -116,6 +116,21 @@ impl<'a> Message<'a> {
     }
 }
 
+/// The front of a message that is longer than its head.
+#[derive(Clone, Copy, Debug)]
+pub struct Front<'a> {
+    /// As in [`Message`].
+    pub connection: u32,
+    /// The sender.
+    pub from: &'a Endpoint,
+    /// The receiver.
+    pub to: &'a Endpoint,
+    /// At least the first [`HEAD_BYTES`] of the message.
+    pub head: &'a [u8],
+    /// The message's length, where the record marks that came tell it, bytes.
+    pub total: Option<usize>,
+}
+
 /// How much of a long message is of use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
@@ -135,17 +150,8 @@ pub trait Sink {
     fn message_in_step(&mut self, message: &Message<'_>) {
         self.message(message);
     }
-    /// Asked once for a message longer than its head: what of it is wanted. `head` holds at least
-    /// the first [`HEAD_BYTES`] of the message, `total` is its length where the record marks that
-    /// came tell it.
-    fn keep(
-        &mut self,
-        connection: u32,
-        from: &Endpoint,
-        to: &Endpoint,
-        head: &[u8],
-        total: Option<usize>,
-    ) -> Keep;
+    /// Asked once for a message longer than its head: what of it is wanted.
+    fn keep(&mut self, front: &Front<'_>) -> Keep;
     /// Whether a reply with this xid from here is awaited (or was there already): what makes a
     /// reply believable that was found by searching behind a hole.
     fn expects(&self, connection: u32, from: &Endpoint, to: &Endpoint, xid: u32) -> bool;

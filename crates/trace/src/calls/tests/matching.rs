@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::call::{Outcome, marks};
-use crate::stream::Keep;
+use crate::stream::{Front, Keep};
 
 const HANDLE: &[u8] = b"handle-0123456789";
 
@@ -391,7 +391,13 @@ fn only_payloads_are_not_kept() {
         } else {
             (server, client)
         };
-        capture.calls.keep(0, &from, &to, head, total)
+        capture.calls.keep(&Front {
+            connection: 0,
+            from: &from,
+            to: &to,
+            head,
+            total,
+        })
     };
     // 100 bytes of 8192 are in the head.
     let keep = |capture: &mut Capture, to_server: bool, head: &[u8]| {

@@ -7,7 +7,7 @@ use wire::rpc::{OpaqueAuth, ReplyStatus, encode_call, encode_reply};
 
 use crate::block::{ACK, Endpoint, Host, NO_SCALE, SYN, Segment, Transport};
 use crate::event::TransportEvent;
-use crate::stream::{Anomaly, Keep, Message, Sink, Streams};
+use crate::stream::{Anomaly, Front, Keep, Message, Sink, Streams};
 
 pub(super) const CLIENT: Endpoint = Endpoint {
     host: Host::from_bits(0xffff_0a00_0001),
@@ -65,8 +65,8 @@ impl Sink for Recorder {
             resynchronised: message.resynchronised,
         });
     }
-    fn keep(&mut self, _: u32, _: &Endpoint, _: &Endpoint, head: &[u8], _: Option<usize>) -> Keep {
-        assert!(head.len() >= crate::stream::HEAD_BYTES);
+    fn keep(&mut self, front: &Front<'_>) -> Keep {
+        assert!(front.head.len() >= crate::stream::HEAD_BYTES);
         self.asked += 1;
         if self.ends { Keep::Ends } else { Keep::Whole }
     }
