@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import tempfile
@@ -20,6 +21,10 @@ def pytest_configure() -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Processes that test side by side have journals of their own.
+    if worker := os.environ.get("PYTEST_XDIST_WORKER"):
+        state = Path(os.environ.get("NFSLAB_STATE", tempfile.gettempdir())) / worker
+        os.environ["NFSLAB_STATE"] = str(state)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -11,6 +11,8 @@ import pytest
 from tests.benches.small_run import program, small
 from tests.trace.reading import read
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize("kind", ["small", "large"])
 def test_generated_captures_hold_what_they_say(tmp_path: Path, kind: str) -> None:

@@ -10,6 +10,8 @@ from nfslab.captures import tool as tools
 
 from tests.benches.small_run import small, table_rows
 
+pytestmark = pytest.mark.long
+
 
 def test_every_call_is_decoded() -> None:
     answer = tools.available("auto")

@@ -10,6 +10,8 @@ from nfslab.machine import ganesha
 
 from tests.benches.small_run import small, table_rows
 
+pytestmark = pytest.mark.long
+
 cargo = pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo is not installed")
 
 

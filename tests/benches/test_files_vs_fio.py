@@ -9,6 +9,8 @@ import pytest
 
 from tests.benches.small_run import small, table_rows
 
+pytestmark = pytest.mark.long
+
 
 def test_a_whole_table(tmp_path: Path) -> None:
     if shutil.which("fio") is None:

@@ -10,6 +10,8 @@ from nfslab.machine.users import unprivileged_user
 
 from tests.benches.small_run import by_first_cell, small
 
+pytestmark = pytest.mark.long
+
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or not os.path.exists("/dev/fuse"), reason="needs root and /dev/fuse"
 )

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.benches.small_run import small
+
+pytestmark = pytest.mark.long
 
 
 def test_every_command_succeeds() -> None:

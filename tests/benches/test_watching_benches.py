@@ -11,6 +11,8 @@ from nfslab.machine.users import unprivileged_user
 from tests.benches.small_run import by_first_cell, program, small
 from tests.machine import needs
 
+pytestmark = pytest.mark.long
+
 postgres = pytest.mark.skipif(
     unprivileged_user() is None, reason="PostgreSQL needs a user besides root"
 )

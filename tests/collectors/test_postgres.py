@@ -157,11 +157,12 @@ def test_the_servers_counts_are_pgbenchs(watch: Watched) -> None:
         assert rows["client backend/relation/normal"]["hits"] > 0
     if watch.service.major >= 17:
         assert evidence.summary["deltas"]["pg_stat_checkpointer"]["num_requested"] == 0
-    # The same from the table: last value minus the last one before t = 0.
+    # The same from the table: last value minus one before t = 0. On a busy machine pgbench's
+    # sessions may have begun when the last of these was read.
     counts = evidence.tables["postgres_counters"].to_pylist()
     mine = [row for row in counts if row["name"] == "pg_stat_database.xact_commit"]
-    before = [row["value"] for row in mine if row["t_ns"] < 0][-1]
-    assert mine[-1]["value"] - before == database["xact_commit"]
+    before = {row["value"] for row in mine if row["t_ns"] < 0}
+    assert mine[-1]["value"] - database["xact_commit"] in before
 
 
 @with_postgres(warm_up=1, builtin="simple-update")

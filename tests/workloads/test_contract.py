@@ -116,7 +116,9 @@ def one_run(work: Workload, run: Run) -> dict[str, Metric]:
     checks = outcome.checks + work.verify(run.context, outcome)
     work.finish(run.context)
     assert all(isinstance(check, CheckRecord) for check in checks)
-    assert [c for c in checks if c.verdict == "violation"] == []
+    # That a generator was late is right to say of a busy machine (judged in tests/offered).
+    broken = {check.name for check in checks if check.verdict == "violation"}
+    assert broken <= {"offered_load"}, checks
     for title, table in outcome.samples.items():
         assert title.replace("_", "").isalnum()
         assert table.num_rows > 0
