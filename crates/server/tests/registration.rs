@@ -1,11 +1,16 @@
-//! Registration with a real rpcbind in namespaces of its own, and with a portmap that knows
-//! version 2 only.
+//! Registration with a real rpcbind, and with a portmap that knows version 2 only.
+//!
+//! The machine may have an rpcbind, and other servers registered there: none of them is ever
+//! asked. The test that needs one runs once more as a process in network, mount and process
+//! namespaces of its own, where /run is empty, and starts rpcbind there.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
@@ -14,58 +19,92 @@ use wire::portmap::mapping;
 use wire::rpc::{Call, OpaqueAuth, ReplyStatus, encode_reply};
 use wire::{Decode, Encode};
 
-/// A port where nobody listens.
-fn closed() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
+/// A port where nobody listens, nor ever will while the socket is there.
+fn closed() -> (OwnedFd, SocketAddr) {
+    let kind = rustix::net::SocketType::STREAM;
+    let socket = rustix::net::socket(rustix::net::AddressFamily::INET, kind, None).unwrap();
+    let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    rustix::net::bind(&socket, &any).unwrap();
+    let bound = rustix::net::getsockname(&socket).unwrap();
+    let address = SocketAddr::try_from(bound).unwrap();
+    (socket, address)
+}
+
+/// Set in the namespaces.
+const INSIDE: &str = "NFSLAB_TEST_ALONE";
+/// What is there besides this program: an empty /run and a loopback.
+const ALONE: &str = "mount -t tmpfs tmpfs /run && ip link set lo up";
+
+/// A command in namespaces of its own; all that it starts ends with it.
+fn alone(script: &str) -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["-n", "-m", "-p", "-f", "--kill-child", "sh", "-c"]);
+    command.arg(format!("{ALONE} && {script}"));
+    command
+}
+
+/// Runs a test of this file in namespaces. False: this is the process there, to do the work.
+/// True: it is done, or cannot be, with the reason printed.
+fn done_elsewhere(test: &str) -> bool {
+    if std::env::var_os(INSIDE).is_some() {
+        return false;
+    }
+    let tried = alone("command -v rpcbind rpcinfo").output();
+    let reason = match tried {
+        Ok(tried) if tried.status.success() => None,
+        Ok(tried) => Some(String::from_utf8_lossy(&tried.stderr).into_owned()),
+        Err(error) => Some(error.to_string()),
+    };
+    if let Some(reason) = reason {
+        let what = "no rpcbind in namespaces of its own (needs root, unshare, ip, rpcbind)";
+        eprintln!("skipped: {what}: {}", reason.trim());
+        return true;
+    }
+    let output = alone("exec \"$0\" --exact \"$1\" --nocapture")
+        .arg(std::env::current_exe().unwrap())
+        .arg(test)
+        .env(INSIDE, "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}{errors}");
+    assert!(said.contains("1 passed"), "{said}{errors}");
+    true
 }
 
 struct Rpcbind(Child);
 
 impl Rpcbind {
-    /// With a network and a /run of its own; `None` (and why) where that cannot be.
-    fn start() -> Option<Self> {
-        let script = "mount -t tmpfs tmpfs /run && ip link set lo up && exec rpcbind -f";
-        let child = Command::new("unshare")
-            .args(["-n", "-m", "sh", "-c", script])
+    fn start() -> Self {
+        let child = Command::new("rpcbind")
+            .arg("-f")
             .stdin(Stdio::null())
-            .stderr(Stdio::null())
             .spawn();
-        let mut rpcbind = match child {
-            Ok(child) => Rpcbind(child),
-            Err(error) => {
-                eprintln!("skipped: unshare does not run ({error})");
-                return None;
-            }
-        };
-        while !reachable(&rpcbind.socket()) {
-            if rpcbind.0.try_wait().unwrap().is_some() {
-                eprintln!("skipped: no rpcbind in namespaces of its own (not root, not installed)");
-                return None;
-            }
+        let mut rpcbind = Rpcbind(child.unwrap());
+        while UnixStream::connect(Portmapper::default().socket).is_err() {
+            assert!(rpcbind.0.try_wait().unwrap().is_none(), "rpcbind has ended");
             std::thread::yield_now();
         }
-        Some(rpcbind)
+        rpcbind
     }
+}
 
-    fn socket(&self) -> PathBuf {
-        PathBuf::from(format!("/proc/{}/root/run/rpcbind.sock", self.0.id()))
+impl Drop for Rpcbind {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
+}
 
-    /// What `rpcinfo` inside says of NFS and MOUNT: program, version, netid, address.
-    fn known(&self) -> Vec<(u32, u32, String, String)> {
-        let pid = self.0.id().to_string();
-        let said = Command::new("nsenter")
-            .args(["-t", &pid, "-n", "-m", "rpcinfo"])
-            .output();
-        let text = String::from_utf8(said.unwrap().stdout).unwrap();
-        let mut rows: Vec<_> = text.lines().skip(1).filter_map(row).collect();
-        rows.retain(|row| row.0 != 100_000);
-        rows.sort();
-        rows
-    }
+/// What `rpcinfo` says of NFS and MOUNT: program, version, netid, address.
+fn known() -> Vec<(u32, u32, String, String)> {
+    let said = Command::new("rpcinfo").output();
+    let text = String::from_utf8(said.unwrap().stdout).unwrap();
+    let mut rows: Vec<_> = text.lines().skip(1).filter_map(row).collect();
+    rows.retain(|row| row.0 != 100_000);
+    rows.sort();
+    rows
 }
 
 fn row(line: &str) -> Option<(u32, u32, String, String)> {
@@ -80,31 +119,18 @@ fn row(line: &str) -> Option<(u32, u32, String, String)> {
     ))
 }
 
-fn reachable(socket: &Path) -> bool {
-    std::os::unix::net::UnixStream::connect(socket).is_ok()
-}
-
-impl Drop for Rpcbind {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn rpcbind_knows_the_server_until_it_ends() {
-    let Some(rpcbind) = Rpcbind::start() else {
+    if done_elsewhere("rpcbind_knows_the_server_until_it_ends") {
         return;
-    };
-    let portmapper = Portmapper {
-        socket: rpcbind.socket(),
-        address: closed(),
-    };
+    }
+    let _rpcbind = Rpcbind::start();
+    let portmapper = Portmapper::default();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let v4 = listener.local_addr().unwrap();
     let v6: SocketAddr = "[::1]:2051".parse().unwrap();
     let made = Registration::make(portmapper.clone(), &[v4, v6], true).unwrap();
-    let known = rpcbind.known();
+    let registered = known();
     let mut wanted: Vec<_> = made.entries();
     wanted.sort();
     assert_eq!(wanted.len(), 2 * 2 * 4);
@@ -112,28 +138,24 @@ fn rpcbind_knows_the_server_until_it_ends() {
         .into_iter()
         .map(|(p, v, netid, at)| (p, v, netid.to_owned(), at))
         .collect();
-    assert_eq!(known, wanted);
+    assert_eq!(registered, wanted);
     let [high, low] = v4.port().to_be_bytes();
     let address = format!("127.0.0.1.{high}.{low}");
-    assert!(known.contains(&(100_003, 3, "udp".to_owned(), address)));
+    assert!(registered.contains(&(100_003, 3, "udp".to_owned(), address)));
     // While it answers, nobody else gets its place; the attempt takes nothing away.
     let other = "127.0.0.1:2052".parse().unwrap();
     let refused = Registration::make(portmapper.clone(), &[other], false).unwrap_err();
     assert!(refused.to_string().contains("another server"), "{refused}");
-    assert_eq!(rpcbind.known(), known);
+    assert_eq!(known(), registered);
     // A server that was killed leaves its entries behind: they are replaced.
     std::mem::forget(made);
     drop(listener);
     let made = Registration::make(portmapper, &[other], false).unwrap();
-    let tcp: Vec<_> = rpcbind
-        .known()
-        .into_iter()
-        .filter(|row| row.2 == "tcp")
-        .collect();
+    let tcp: Vec<_> = known().into_iter().filter(|row| row.2 == "tcp").collect();
     assert_eq!(tcp.len(), 4);
     assert!(tcp.iter().all(|row| row.3 == "127.0.0.1.8.4"), "{tcp:?}");
     drop(made);
-    assert!(rpcbind.known().iter().all(|row| row.2 != "tcp"));
+    assert!(known().iter().all(|row| row.2 != "tcp"));
 }
 
 type Mappings = Arc<Mutex<BTreeMap<(u32, u32, u32), u32>>>;
@@ -210,9 +232,10 @@ fn portmap_is_enough_for_ipv4() {
 
 #[test]
 fn no_portmapper_is_said_with_both_places() {
+    let (_socket, address) = closed();
     let portmapper = Portmapper {
         socket: PathBuf::from("/nonexistent/rpcbind.sock"),
-        address: closed(),
+        address,
     };
     let port = portmapper.address.port().to_string();
     let error =
