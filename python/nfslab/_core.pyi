@@ -645,6 +645,7 @@ class Server:
         udp: bool = false               UDP on the same port
         allow: [str] = []               addresses and networks; needed beyond loopback
         workers: int = 0                threads for a store that waits for a device (0: 8)
+        client_memory_bytes: int = 0    for requests and replies of all clients together (0: 256 MiB)
         record_room: int = 0            as `begin_records` at the start (0: not recording)
         register: {socket, address} | null      with the portmapper: {} for the usual one
         model: {                        null: nothing is planted and nothing costs anything

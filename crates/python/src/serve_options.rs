@@ -49,6 +49,8 @@ pub struct Asked {
     #[serde(default)]
     workers: usize,
     #[serde(default)]
+    client_memory_bytes: usize,
+    #[serde(default)]
     record_room: usize,
     model: Option<Model>,
     pub(crate) register: Option<Registrar>,
@@ -287,6 +289,7 @@ pub fn prepare(asked: Asked) -> Result<Prepared, Problem> {
         udp: asked.udp,
         allow,
         threads: asked.workers,
+        client_memory_bytes: asked.client_memory_bytes,
         model,
         recorder: Arc::clone(&recorder),
     };

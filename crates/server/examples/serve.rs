@@ -1,7 +1,8 @@
-//! A server as a process of its own: `serve memory|null|directory [PATH]`. Prints its port; ends
-//! when standard input ends. The kill and restart tests run it.
+//! A server as a process of its own: `serve memory|null|directory [PATH]`. Prints its port, and its
+//! counters for each line of standard input; ends when that ends. Tests run it: kill and restart,
+//! hostile clients.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -52,7 +53,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{}", address.port());
     }
     std::io::stdout().flush()?;
-    std::io::stdin().read_to_end(&mut Vec::new())?;
+    for line in std::io::stdin().lines() {
+        line?;
+        let counts = server.counts().named();
+        let pairs = counts
+            .iter()
+            .map(|(name, value)| format!("{name}={value} "));
+        println!("{}", pairs.collect::<String>());
+    }
     server.stop()?;
     Ok(())
 }

@@ -11,6 +11,8 @@ use crate::limits::{MAX_FRAGMENTS_PER_RECORD, MAX_RECORD_BYTES};
 /// Bytes of a record mark.
 pub const MARK_BYTES: usize = 4;
 const LAST: u32 = 1 << 31;
+/// How much room a record in pieces gets beyond what has come of it, bytes at most.
+pub const MAX_SPARE_BYTES: usize = 16 << 10;
 
 /// The mark before a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +83,15 @@ pub fn finish_record(out: &mut [u8], place: usize, tail_bytes: usize) -> Result<
     Ok(())
 }
 
+/// Room for `more` bytes, and as much again for those to come: never beyond the `left` that the
+/// mark claims.
+fn make_room(record: &mut Vec<u8>, more: usize, left: usize) {
+    if record.capacity() - record.len() < more {
+        let spare = (record.len() + more).min(MAX_SPARE_BYTES);
+        record.reserve_exact(left.min(more + spare));
+    }
+}
+
 /// What [`RecordDecoder::feed`] made of its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fed<'s> {
@@ -126,6 +137,20 @@ impl RecordDecoder {
         self.record.len() + self.mark_bytes
     }
 
+    /// Memory held for a record that is not whole yet, or that was handed out last: its bytes and
+    /// at most [`MAX_SPARE_BYTES`].
+    pub fn held_bytes(&self) -> usize {
+        self.record.capacity()
+    }
+
+    /// The record that was handed out last, if it had to be put together here; none if it lies in
+    /// the input, before `consumed`. The decoder holds nothing then.
+    pub fn take_record(&mut self) -> Option<Vec<u8>> {
+        let taken = self.handed_out.then(|| std::mem::take(&mut self.record));
+        self.handed_out = false;
+        taken
+    }
+
     /// True between records: the stream may end here.
     pub fn is_idle(&self) -> bool {
         self.handed_out || (!self.in_fragment && self.mark_bytes == 0 && self.fragments == 0)
@@ -157,6 +182,7 @@ impl RecordDecoder {
                     record: Some(fragment),
                 });
             }
+            make_room(&mut self.record, there, self.fragment_left);
             self.record.extend_from_slice(fragment);
             self.fragment_left -= there;
             rest = behind;

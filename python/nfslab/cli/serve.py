@@ -90,6 +90,10 @@ def _option(
     "--threads", type=click.IntRange(1, 1024), metavar="N", help="Workers, as nfsd's threads."
 )
 @_option(
+    "--client-memory", read.size_bytes,
+    "For requests and replies of all clients together. [256M]", "SIZE",
+)  # fmt: skip
+@_option(
     "--service-time", read.service_time, "Of a call, or of one procedure (again for more).",
     "[OP=]TIME", multiple=True,
 )  # fmt: skip
@@ -190,6 +194,7 @@ def _asked(directory: Path | None, options: dict[str, Any]) -> dict[str, Any]:
         "squash": options["squash"],
         "udp": not options["no_udp"],
         "model": read.model(options),
+        "client_memory_bytes": options["client_memory"] or 0,
         "record_room": _record_room(options["records"]),
         "register": {} if options["register"] else None,
     }

@@ -56,6 +56,16 @@ counters! {
     model_doubled,
     /// Times that a connection was not read because of back-pressure.
     back_pressure,
+    /// Times that a call waited for memory that others held.
+    memory_waits,
+    /// Connections closed because others wanted what they held and they took and sent nothing.
+    stalled_connections,
+    /// Bytes held now for requests, calls in work and replies of all connections.
+    held_bytes,
+    /// The most that ever was.
+    held_bytes_peak,
+    /// Times that memory was given back to the operating system.
+    memory_given_back,
 }
 
 /// Moves a counter on.

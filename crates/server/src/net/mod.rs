@@ -14,6 +14,8 @@ mod at_once;
 mod connection;
 mod counters;
 mod event_loop;
+mod fair_queue;
+mod memory;
 mod outgoing;
 mod pending;
 mod pool;
@@ -33,21 +35,20 @@ use crate::record::Recorder;
 pub use access::{AllowedClient, MAX_ALLOWED, NoNetwork, is_allowed};
 pub use counters::{Counters, Counts};
 use event_loop::Loop;
+pub use memory::{DEFAULT_MEMORY_BYTES, GUARANTEED_BYTES, MAX_CONNECTION_BYTES, MIN_MEMORY_BYTES};
 pub use pool::MAX_THREADS;
 
-/// Connections at a time, with those closed ones whose calls are still in work; one more ends the
-/// one that was silent longest or, if all have calls in work, is closed (a client comes back).
+/// Connections at a time, with those closed ones whose calls are still in work; one more ends
+/// another one ([`event_loop`]) or, if all have calls in work, is closed (a client comes back).
 pub const MAX_CONNECTIONS: usize = 1024;
 /// Largest request: a WRITE of the largest size with its surroundings.
 pub const MAX_REQUEST_BYTES: u32 = crate::store::WRITE_BYTES_MAX + wire::limits::MAX_HEADER_BYTES;
-/// Replies that wait in one connection, bytes; beyond it the connection is not read.
-pub const MAX_QUEUED_BYTES: usize = 8 << 20;
 /// Calls of one connection that are in work (on workers or in the model).
 pub const MAX_OUTSTANDING: usize = 1024;
-/// Bytes of requests and expected replies of one connection that are in work.
-pub const MAX_OUTSTANDING_BYTES: usize = 16 << 20;
 /// Datagrams in work; more are dropped and counted.
 pub const MAX_DATAGRAMS: usize = 1024;
+/// What they and their replies may hold, bytes; likewise.
+pub const MAX_DATAGRAMS_BYTES: usize = 16 << 20;
 /// Largest UDP payload (RFC 768 with IPv4's header).
 pub const MAX_DATAGRAM_BYTES: usize = 65_507;
 /// What is read from a socket at a time, bytes.
@@ -64,6 +65,9 @@ pub struct ServerOptions {
     pub allow: Vec<AllowedClient>,
     /// Worker threads for stores that may wait for a device (0 means 8, as a kernel's nfsd).
     pub threads: usize,
+    /// What all connections together may hold for requests and replies, bytes (0 means
+    /// [`DEFAULT_MEMORY_BYTES`]; at least [`MIN_MEMORY_BYTES`]).
+    pub client_memory_bytes: usize,
     /// Causes to plant; `None` costs nothing.
     pub model: Option<ModelDescription>,
     /// Where records of calls are kept while it is on.
@@ -82,6 +86,12 @@ pub enum ServerError {
     /// More than [`MAX_ALLOWED`].
     #[error("more than {MAX_ALLOWED} allowed clients")]
     TooManyAllowed,
+    /// Less than the guarantees need.
+    #[error(
+        "clients need {MIN_MEMORY_BYTES} bytes of memory together at least, {0} were given: every \
+         connection has {GUARANTEED_BYTES} of its own"
+    )]
+    LittleMemory(usize),
     /// The model cannot work.
     #[error("service model: {0}")]
     Model(#[from] ModelError),
@@ -154,6 +164,8 @@ fn bind_both(address: SocketAddr, udp: bool) -> io::Result<(TcpListener, Option<
     loop {
         attempt += 1;
         let listener = TcpListener::bind(address)?;
+        // The library's 128 are soon used up; whoever then comes waits a second for its next try.
+        rustix::net::listen(&listener, MAX_CONNECTIONS as i32)?;
         listener.set_nonblocking(true)?;
         if !udp {
             return Ok((listener, None));
@@ -174,6 +186,9 @@ impl RunningServer {
     pub fn start(service: Arc<Service>, options: ServerOptions) -> Result<Self, ServerError> {
         if options.allow.len() > MAX_ALLOWED {
             return Err(ServerError::TooManyAllowed);
+        }
+        if (1..MIN_MEMORY_BYTES).contains(&options.client_memory_bytes) {
+            return Err(ServerError::LittleMemory(options.client_memory_bytes));
         }
         if let Some(model) = &options.model {
             model.check()?;

@@ -14,7 +14,9 @@ use crate::store::{Chunk, Payload};
 /// Pieces of one `writev` (the kernel takes `IOV_MAX` = 1024).
 const MAX_PIECES: usize = 256;
 /// Heads' room that is kept between bursts, bytes.
-const HEADS_KEPT_BYTES: usize = 1 << 20;
+const HEADS_KEPT_BYTES: usize = 16 << 10;
+/// Segments' places that are kept between bursts.
+const SEGMENTS_KEPT: usize = 64;
 
 #[derive(Debug)]
 enum Segment {
@@ -32,6 +34,8 @@ pub struct Outgoing {
     // Bytes of the first data segment that are sent already.
     data_sent: usize,
     queued_bytes: usize,
+    // What the data segments keep from being used otherwise.
+    data_held: usize,
     /// Bytes queued since the beginning.
     pub stream_queued: u64,
     /// Bytes sent since the beginning.
@@ -42,6 +46,11 @@ impl Outgoing {
     /// Bytes that wait.
     pub fn queued_bytes(&self) -> usize {
         self.queued_bytes
+    }
+
+    /// Memory that is held for them: of a piece that is sent in part, all.
+    pub fn held_bytes(&self) -> usize {
+        self.heads.len() + self.data_held
     }
 
     /// Appends one record: `fill` writes the head and the payload. An empty head is no record.
@@ -65,22 +74,16 @@ impl Outgoing {
             Some(Segment::Heads(run)) => *run += length,
             _ => self.segments.push_back(Segment::Heads(length)),
         }
-        self.segments.extend(payload.drain().map(Segment::Data));
+        for chunk in payload.drain() {
+            self.data_held += chunk.held_bytes();
+            self.segments.push_back(Segment::Data(chunk));
+        }
         result
     }
 
-    /// Writes as much as the socket takes; true if nothing is left.
-    pub fn send(&mut self, mut socket: impl Write) -> io::Result<bool> {
-        while self.queued_bytes > 0 {
-            if !self.write(&mut socket)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Writes once; false if the socket takes no more for now.
-    pub fn write(&mut self, mut socket: impl Write) -> io::Result<bool> {
+    /// Writes once, at most so many bytes; false if the socket takes no more for now.
+    pub fn write(&mut self, mut socket: impl Write, most_bytes: usize) -> io::Result<bool> {
+        let mut left = most_bytes;
         let mut pieces = [IoSlice::new(&[]); MAX_PIECES];
         let mut count = 0;
         let mut at = self.heads_sent;
@@ -95,8 +98,14 @@ impl Outgoing {
                 Segment::Data(chunk) => chunk.as_bytes().get(skip..),
             };
             skip = 0;
-            *piece = IoSlice::new(bytes.unwrap_or_default());
+            let bytes = bytes.unwrap_or_default();
+            let bytes = bytes.get(..left).unwrap_or(bytes);
+            left -= bytes.len();
+            *piece = IoSlice::new(bytes);
             count += 1;
+            if left == 0 {
+                break;
+            }
         }
         let sent = match pieces.get(..count).unwrap_or_default() {
             [only] => socket.write(only),
@@ -136,6 +145,7 @@ impl Outgoing {
                     }
                     sent -= left;
                     self.data_sent = 0;
+                    self.data_held -= chunk.held_bytes();
                 }
                 None => break,
             }
@@ -143,10 +153,12 @@ impl Outgoing {
         }
         if self.queued_bytes == 0 {
             self.segments.clear();
+            self.segments.shrink_to(SEGMENTS_KEPT);
+            self.data_held = 0;
             self.heads.clear();
             self.heads_sent = 0;
             self.heads.shrink_to(HEADS_KEPT_BYTES);
-        } else if self.heads_sent > HEADS_KEPT_BYTES {
+        } else if self.heads_sent > HEADS_KEPT_BYTES.max(self.heads.len() / 2) {
             self.heads.drain(..self.heads_sent);
             self.heads_sent = 0;
         }
@@ -179,6 +191,16 @@ mod tests {
         }
     }
 
+    /// Writes as much as the socket takes; true if nothing is left.
+    fn send(outgoing: &mut Outgoing, mut socket: impl Write) -> bool {
+        while outgoing.queued_bytes() > 0 {
+            if !outgoing.write(&mut socket, 97).unwrap() {
+                return false;
+            }
+        }
+        true
+    }
+
     proptest! {
         #[test]
         fn any_partial_writes_give_the_same_stream(
@@ -201,10 +223,12 @@ mod tests {
                     }
                 });
                 let slow = Slow { takes: &mut takes, got: &mut got };
-                outgoing.send(slow).unwrap();
+                send(&mut outgoing, slow);
                 prop_assert_eq!(got.len() + outgoing.queued_bytes(), wanted.len());
+                prop_assert!(outgoing.held_bytes() >= outgoing.queued_bytes());
             }
-            prop_assert_eq!(outgoing.send(&mut got).unwrap(), true);
+            prop_assert!(send(&mut outgoing, &mut got));
+            prop_assert_eq!(outgoing.held_bytes(), 0);
             prop_assert_eq!(got, wanted);
             prop_assert_eq!(outgoing.stream_sent, outgoing.stream_queued);
         }

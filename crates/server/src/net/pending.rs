@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use wire::nfs3::{READ3args, WRITE3args, procedure, stable_how};
+use wire::nfs3::{READ3args, READDIR3args, READDIRPLUS3args, WRITE3args, procedure, stable_how};
 use wire::rpc::Call;
 use wire::{Decode, Reader, programs};
 
@@ -10,7 +10,8 @@ use super::pool::Finished;
 use crate::model::{Shape, Stages};
 use crate::record::Reading;
 use crate::reply_cache::CallKey;
-use crate::store::READ_BYTES_MAX;
+use crate::store::payload::{CHUNK_BYTES, PAGE_BYTES};
+use crate::store::{LINK_BYTES_MAX, READ_BYTES_MAX};
 
 /// Where a reply goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,14 +39,45 @@ pub struct Pending {
     pub reading: Option<Reading>,
     /// Size of its message, bytes.
     pub message_bytes: usize,
-    /// What it counts against the connection's limit, bytes.
+    /// What is held for it, bytes: its message and the most that its reply may be.
     pub cost_bytes: usize,
+    /// The reply's part of that.
+    pub reply_most: usize,
     /// The reply, once there.
     pub finished: Option<Finished>,
     /// True once the model lets the reply go (always without a model).
     pub released: bool,
     /// What the model made of it, once it lets the reply go.
     pub stages: Option<Stages>,
+}
+
+/// What any call costs in memory: keeping account of it, and a reply without data.
+pub const CALL_BYTES: usize = 1024;
+/// The lists of MOUNT: 1024 mounts of the longest path from the longest address.
+const MOUNT_LIST_BYTES: usize = 5 * (READ_BYTES_MAX as usize / 4);
+
+/// The most memory that the reply to a call holds until it is sent, bytes.
+pub fn reply_bytes_most(call: &Call<'_>) -> usize {
+    use wire::mount::procedure as mount;
+    let mut reader = Reader::new(call.body.unwrap_or_default());
+    let data = match (call.program, call.procedure) {
+        (programs::NFS, procedure::READ) => {
+            let count = READ3args::decode(&mut reader, "READ3args").map_or(0, |args| args.count);
+            // Two pages are touched in part, and there is padding.
+            let pages = count.min(READ_BYTES_MAX) as usize / PAGE_BYTES + 3;
+            pages * (PAGE_BYTES + CHUNK_BYTES)
+        }
+        (programs::NFS, procedure::READLINK) => LINK_BYTES_MAX,
+        (programs::NFS, procedure::READDIR) => READDIR3args::decode(&mut reader, "READDIR3args")
+            .map_or(0, |args| args.count.min(READ_BYTES_MAX) as usize),
+        (programs::NFS, procedure::READDIRPLUS) => {
+            READDIRPLUS3args::decode(&mut reader, "READDIRPLUS3args")
+                .map_or(0, |args| args.maxcount.min(READ_BYTES_MAX) as usize)
+        }
+        (programs::MOUNT, mount::DUMP | mount::EXPORT..) => MOUNT_LIST_BYTES,
+        _ => 0,
+    };
+    data + CALL_BYTES
 }
 
 /// Room for a reply besides READ data and directory pages, bytes.

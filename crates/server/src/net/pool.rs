@@ -1,6 +1,5 @@
 //! Worker threads for calls that may wait for a device.
 
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,6 +10,7 @@ use measure::clock::{Clock, MonotonicClock};
 
 use wire::rpc::ReplyStatus;
 
+use super::fair_queue::{FairQueue, Flow};
 use crate::protocol::{Outcome, Received, Service, receive, refuse};
 use crate::store::Payload;
 
@@ -49,7 +49,7 @@ pub struct Finished {
 
 #[derive(Debug, Default)]
 struct Queue {
-    work: VecDeque<Work>,
+    work: FairQueue<Work>,
     closed: bool,
 }
 
@@ -138,14 +138,14 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Queues a call (the loop bounds how many).
-    pub fn submit(&self, work: Work) {
+    /// Queues a call of a connection that moves so many bytes (the loop bounds how many wait).
+    pub fn submit(&self, work: Work, flow: &mut Flow, bytes: usize) {
         let mut queue = self
             .shared
             .queue
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        queue.work.push_back(work);
+        queue.work.push(flow, bytes, work);
         drop(queue);
         self.shared.there_is_work.notify_one();
     }
@@ -165,7 +165,7 @@ fn run(shared: &Shared) {
     loop {
         let mut queue = shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let work = loop {
-            if let Some(work) = queue.work.pop_front() {
+            if let Some(work) = queue.work.pop() {
                 break work;
             }
             if queue.closed {

@@ -12,6 +12,9 @@ pub type Page = [u8; PAGE_BYTES];
 /// What holes read as.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
+/// Keeping account of a [`Chunk`], bytes.
+pub const CHUNK_BYTES: usize = 64;
+
 /// A run of bytes that lives elsewhere.
 #[derive(Clone, Debug)]
 pub enum Chunk {
@@ -34,6 +37,18 @@ impl Chunk {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Memory that it keeps from being used otherwise, bytes: of a page all of it, for the file may
+    /// have another one there by now.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        let bytes = match self {
+            Chunk::Zeros(_) => 0,
+            Chunk::Page(..) => PAGE_BYTES,
+            Chunk::Buffer(bytes) => bytes.capacity(),
+        };
+        bytes + CHUNK_BYTES
     }
 
     /// The bytes.

@@ -1,9 +1,10 @@
 //! The server as a process of its own: the example `serve`, which cargo builds beside the tests.
 #![allow(dead_code, clippy::unwrap_used)]
 
-use std::io::{BufRead, BufReader};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 
 /// Its program; `None`, with the reason printed, if it was not built.
 pub fn program() -> Option<PathBuf> {
@@ -17,7 +18,10 @@ pub fn program() -> Option<PathBuf> {
 }
 
 /// Killed (SIGKILL) when dropped.
-pub struct Process(Child);
+pub struct Process {
+    child: Child,
+    output: BufReader<ChildStdout>,
+}
 
 impl Process {
     /// Serves a folder at a port (0: any); returns which.
@@ -42,14 +46,40 @@ impl Process {
         let mut output = BufReader::new(process.stdout.take().unwrap());
         output.read_line(&mut line).unwrap();
         let port = line.trim().parse().unwrap();
-        (Process(process), port)
+        let child = process;
+        (Process { child, output }, port)
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends as it should.
+    pub fn end(mut self) -> ExitStatus {
+        drop(self.child.stdin.take());
+        self.child.wait().unwrap()
+    }
+
+    /// Its counters.
+    pub fn counts(&mut self) -> BTreeMap<String, u64> {
+        let mut input = self.child.stdin.as_ref().unwrap();
+        input.write_all(b"\n").unwrap();
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        let pairs = line
+            .split_whitespace()
+            .filter_map(|word| word.split_once('='));
+        let number = |text: &str| text.parse().unwrap();
+        pairs
+            .map(|(name, value)| (name.to_owned(), number(value)))
+            .collect()
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
         // Child::kill is SIGKILL.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }

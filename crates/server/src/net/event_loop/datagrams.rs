@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use measure::clock::{Clock, MonotonicClock};
 
 use super::super::counters::count;
-use super::super::pending::Origin;
-use super::super::{MAX_DATAGRAM_BYTES, MAX_DATAGRAMS, is_allowed};
+use super::super::pending::{Origin, reply_bytes_most};
+use super::super::{MAX_DATAGRAM_BYTES, MAX_DATAGRAMS, MAX_DATAGRAMS_BYTES, is_allowed};
 use super::{Loop, TAKEN_PER_TURN, record_at_once};
 use wire::rpc::ReplyStatus;
 
@@ -17,7 +17,13 @@ use crate::record::{CallRecord, Session};
 use crate::reply_cache::{CallKey, Seen};
 
 impl Loop {
-    pub(super) fn receive_datagrams(&mut self, socket: usize, buffer: &mut [u8]) {
+    pub(super) fn receive_datagrams(&mut self, socket: usize) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        self.receive_into(socket, &mut buffer);
+        self.buffer = buffer;
+    }
+
+    fn receive_into(&mut self, socket: usize, buffer: &mut [u8]) {
         for _ in 0..TAKEN_PER_TURN {
             let Some(received) = self.datagrams.get(socket).map(|s| s.recv_from(buffer)) else {
                 return;
@@ -55,7 +61,11 @@ impl Loop {
         };
         count(&self.counters.calls);
         let in_work = self.goes_to_work(&call, true);
-        if in_work && self.datagrams_in_work >= MAX_DATAGRAMS {
+        let cost = message.len() + reply_bytes_most(&call);
+        if in_work
+            && (self.datagrams_in_work >= MAX_DATAGRAMS
+                || self.datagrams_bytes + cost > MAX_DATAGRAMS_BYTES)
+        {
             return count(&self.counters.surplus_datagrams);
         }
         let key = runs_once(&call).then(|| CallKey::new(peer, &call, message));
@@ -72,8 +82,12 @@ impl Loop {
             }
         }
         if in_work {
+            let message = message.to_vec();
             self.datagrams_in_work += 1;
-            self.put_in_work(Origin::Datagram(socket), peer, message, key);
+            self.datagrams_bytes += message.capacity() + reply_bytes_most(&call);
+            let mut flow = self.datagrams_flow;
+            self.put_in_work(Origin::Datagram(socket), peer, message, key, &mut flow);
+            self.datagrams_flow = flow;
             return;
         }
         let timed = self.reading.is_some() || self.pool.is_some();

@@ -1,8 +1,14 @@
 //! The loop: waits, and hands on what comes: [`streams`], [`datagrams`], finished work, the model.
+//! [`places`] says who may connect and who has to go, [`pressure`] who may hold how much.
 
 mod datagrams;
+mod places;
+mod pressure;
 mod streams;
+#[cfg(test)]
+mod tests;
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,10 +20,13 @@ use measure::clock::{Clock, MonotonicClock};
 use rustix::event::{Timespec, epoll};
 use wire::rpc::Call;
 
+use self::streams::TurnOfEach;
 use super::at_once::AtOnce;
 use super::connection::Connection;
 use super::counters::{Counters, count};
-use super::pending::{Origin, Pending, shape_of};
+use super::fair_queue::Flow;
+use super::memory::Memory;
+use super::pending::{Origin, Pending, reply_bytes_most, shape_of};
 use super::pool::{Finished, Pool, Work, execute};
 use super::{READ_BUFFER_BYTES, ServerOptions, Sockets};
 use crate::model::{Action, Engine};
@@ -47,8 +56,15 @@ pub(super) struct Loop {
     counters: Arc<Counters>,
     connections: Vec<Option<Connection>>,
     connected: usize,
+    /// Most of them: fewer than [`MAX_CONNECTIONS`] where there are few descriptors.
+    places: usize,
     /// Calls in work of connections that are closed, by serial number.
-    orphans: HashMap<u64, usize>,
+    orphans: HashMap<u64, Orphans>,
+    /// Connections that have their next turn without an event, with their serial numbers.
+    ready: VecDeque<(usize, u64)>,
+    line: pressure::Line,
+    memory: Memory,
+    giving_back: pressure::GivingBack,
     spare: Option<OwnedFd>,
     next_serial: u64,
     dirty: Vec<usize>,
@@ -56,6 +72,12 @@ pub(super) struct Loop {
     pending: HashMap<u64, Pending>,
     next_call: u64,
     datagrams_in_work: usize,
+    datagrams_bytes: usize,
+    datagrams_flow: Flow,
+    /// What each connection may have of this turn.
+    turn_of_each: TurnOfEach,
+    /// What was read from a socket, while it is looked at.
+    buffer: Vec<u8>,
     payload: Payload,
     datagram: Vec<u8>,
     now_ns: u64,
@@ -86,6 +108,7 @@ impl Loop {
         }
         let now_ns = MonotonicClock.now_ns();
         let model = options.model.take().map(|model| Engine::new(model, now_ns));
+        let memory = Memory::new(options.client_memory_bytes);
         Ok(Loop {
             service,
             options,
@@ -99,14 +122,23 @@ impl Loop {
             counters,
             connections: Vec::new(),
             connected: 0,
+            places: places::places(),
             orphans: HashMap::new(),
-            spare: streams::spare_descriptor(),
+            ready: VecDeque::new(),
+            line: pressure::Line::default(),
+            memory,
+            giving_back: pressure::GivingBack::default(),
+            spare: places::spare_descriptor(),
             next_serial: 0,
             dirty: Vec::new(),
             cache: ReplyCache::default(),
             pending: HashMap::new(),
             next_call: 0,
             datagrams_in_work: 0,
+            datagrams_bytes: 0,
+            datagrams_flow: Flow::default(),
+            turn_of_each: TurnOfEach::of(1),
+            buffer: vec![0; READ_BUFFER_BYTES],
             payload: Payload::new(),
             datagram: Vec::new(),
             now_ns,
@@ -117,33 +149,72 @@ impl Loop {
     /// Runs until `stop` is set.
     pub fn run(&mut self, stop: &AtomicBool) -> io::Result<()> {
         let mut events = Vec::with_capacity(EVENTS);
-        let mut buffer = vec![0; READ_BUFFER_BYTES];
         while !stop.load(Ordering::Acquire) {
-            events.clear();
             let timeout = self.timeout();
-            let room = rustix::buffer::spare_capacity(&mut events);
-            match epoll::wait(&self.epoll, room, timeout.as_ref()) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-            self.now_ns = MonotonicClock.now_ns();
-            for event in &events {
-                let token = event.data.u64();
-                let index = token as u32 as usize;
-                match token & !u64::from(u32::MAX) {
-                    TOKEN_WAKE => self.finished_work(),
-                    TOKEN_LISTENER => self.accept(index),
-                    TOKEN_DATAGRAM => self.receive_datagrams(index, &mut buffer),
-                    _ => self.connection_event(index, event.flags, &mut buffer),
-                }
-            }
-            self.model_actions();
-            self.flush();
+            self.wait(&mut events, timeout.as_ref())?;
+            self.turn(&events);
         }
         // Work in hand ends, and what the sockets take is sent.
         self.pool_end();
         self.flush();
         Ok(())
+    }
+
+    /// Waits for something to happen.
+    fn wait(
+        &mut self,
+        events: &mut Vec<epoll::Event>,
+        timeout: Option<&Timespec>,
+    ) -> io::Result<()> {
+        events.clear();
+        let room = rustix::buffer::spare_capacity(events);
+        match epoll::wait(&self.epoll, room, timeout) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.now_ns = MonotonicClock.now_ns();
+        Ok(())
+    }
+
+    /// Gives everyone who has something a turn.
+    fn turn(&mut self, events: &[epoll::Event]) {
+        // Who has had its turn in this one waits for the next.
+        let ready = self.ready.len();
+        self.turn_of_each = TurnOfEach::of(events.len() + ready);
+        for event in events {
+            let token = event.data.u64();
+            let index = token as u32 as usize;
+            match token & !u64::from(u32::MAX) {
+                TOKEN_WAKE => self.finished_work(),
+                TOKEN_LISTENER => self.accept(index),
+                TOKEN_DATAGRAM => self.receive_datagrams(index),
+                _ => self.connection_event(index, event.flags),
+            }
+        }
+        for _ in 0..ready {
+            self.next_ready();
+        }
+        self.model_actions();
+        self.flush();
+        if !self.line.is_empty() {
+            self.serve_the_line();
+            self.flush();
+        }
+        self.end_turn();
+    }
+
+    fn next_ready(&mut self) {
+        let Some((index, serial)) = self.ready.pop_front() else {
+            return;
+        };
+        let slot = self.connections.get_mut(index).and_then(Option::as_mut);
+        if let Some(connection) = slot.filter(|found| found.serial == serial) {
+            connection.ready = false;
+            // Who has come to stand in line for memory meanwhile stays there.
+            if connection.wants == 0 {
+                self.resume(index, false);
+            }
+        }
     }
 
     /// Bytes were read. Records want the moment, and so does the model (whether or not there are
@@ -165,7 +236,12 @@ impl Loop {
     }
 
     fn timeout(&self) -> Option<Timespec> {
-        let next_ns = self.model.as_ref()?.next_ns()?;
+        if !self.ready.is_empty() || self.line_can_go_on() {
+            return Some(Timespec::default());
+        }
+        let model_ns = self.model.as_ref().and_then(Engine::next_ns);
+        let instants = [model_ns, self.memory_ns()];
+        let next_ns = instants.into_iter().flatten().min()?;
         let left = next_ns.saturating_sub(MonotonicClock.now_ns());
         Some(Timespec {
             tv_sec: i64::try_from(left / 1_000_000_000).unwrap_or(i64::MAX),
@@ -183,30 +259,33 @@ impl Loop {
         self.pool.is_some() && !(idle && self.at_once.may(call))
     }
 
-    /// Hands a call to the model, or to the workers; returns its cost in bytes.
+    /// Hands a call to the model, or to the workers, where it stands as `flow` says.
     fn put_in_work(
         &mut self,
         origin: Origin,
         peer: SocketAddr,
-        message: &[u8],
+        message: Vec<u8>,
         key: Option<CallKey>,
-    ) -> usize {
-        let Received::Call(call) = receive(message) else {
-            return 0;
+        flow: &mut Flow,
+    ) {
+        let Received::Call(call) = receive(&message) else {
+            return;
         };
-        let shape = shape_of(&call, message.len());
-        let cost_bytes = message.len() + usize::try_from(shape.reply_bytes).unwrap_or(0);
+        let message_bytes = message.len();
+        let shape = shape_of(&call, message_bytes);
+        let reply_most = reply_bytes_most(&call);
         let number = self.next_call;
         self.next_call += 1;
         let pending = Pending {
             origin,
             peer,
-            message: message.to_vec(),
-            key,
             numbers: [call.xid, call.program, call.procedure],
+            key,
             reading: self.reading,
-            message_bytes: message.len(),
-            cost_bytes,
+            message_bytes,
+            cost_bytes: message.capacity() + reply_most,
+            reply_most,
+            message,
             finished: None,
             released: self.model.is_none(),
             stages: None,
@@ -214,12 +293,11 @@ impl Loop {
         self.pending.insert(number, pending);
         match &mut self.model {
             Some(model) => model.arrive(number, shape, self.now_ns),
-            None => self.start(number),
+            None => self.start(number, flow),
         }
-        cost_bytes
     }
 
-    fn start(&mut self, number: u64) {
+    fn start(&mut self, number: u64, flow: &mut Flow) {
         let Some(pending) = self.pending.get_mut(&number) else {
             return;
         };
@@ -230,7 +308,7 @@ impl Loop {
             timed: pending.reading.is_some(),
         };
         match &self.pool {
-            Some(pool) => pool.submit(work),
+            Some(pool) => pool.submit(work, flow, pending.cost_bytes),
             None => {
                 if let Some(finished) = execute(&self.service, &work) {
                     self.finished(finished);
@@ -245,7 +323,8 @@ impl Loop {
             self.model.as_mut().and_then(|model| model.act(now_ns))
         } {
             match action {
-                Action::Start(number) => self.start(number),
+                // Its order is the model's.
+                Action::Start(number) => self.start(number, &mut Flow::default()),
                 Action::Finish(number, stages) => {
                     if let Some(pending) = self.pending.get_mut(&number) {
                         pending.released = true;
@@ -306,16 +385,22 @@ impl Loop {
         match pending.origin {
             Origin::Datagram(socket) => {
                 self.datagrams_in_work -= 1;
+                self.datagrams_bytes -= pending.cost_bytes;
                 done.head.extend(done.payload.to_vec());
                 self.send_datagram(socket, pending.peer, &done.head, record);
             }
             Origin::Connection(index, serial) => {
-                let slot = self.connections.get_mut(index).and_then(Option::as_mut);
-                let Some(connection) = slot.filter(|found| found.serial == serial) else {
-                    return self.orphan_ended(serial);
+                let slot = self.connections.get_mut(index);
+                let Some(slot) = slot.filter(|slot| is(slot.as_ref(), serial)) else {
+                    return self.orphan_ended(serial, pending.cost_bytes);
+                };
+                let Some(mut connection) = slot.take() else {
+                    return;
                 };
                 connection.outstanding -= 1;
                 connection.outstanding_bytes -= pending.cost_bytes;
+                connection.expected_bytes -= pending.reply_most;
+                connection.moved_on = true;
                 let head = &done.head;
                 connection
                     .outgoing
@@ -324,22 +409,26 @@ impl Loop {
                     let end = connection.outgoing.stream_queued;
                     connection.unsent.push_back((end, record));
                 }
-                mark_dirty(&mut self.dirty, connection, index);
+                self.settle(&mut connection, 0);
+                mark_dirty(&mut self.dirty, &mut connection, index);
+                if let Some(slot) = self.connections.get_mut(index) {
+                    *slot = Some(connection);
+                }
             }
         }
     }
 }
 
-impl Loop {
-    /// A call has ended whose connection is closed.
-    fn orphan_ended(&mut self, serial: u64) {
-        if let Some(left) = self.orphans.get_mut(&serial) {
-            *left -= 1;
-            if *left == 0 {
-                self.orphans.remove(&serial);
-            }
-        }
-    }
+/// Calls in work of a connection that is closed.
+#[derive(Debug)]
+struct Orphans {
+    calls: usize,
+    /// What they hold.
+    bytes: usize,
+}
+
+fn is(slot: Option<&Connection>, serial: u64) -> bool {
+    slot.is_some_and(|found| found.serial == serial)
 }
 
 fn mark_dirty(dirty: &mut Vec<usize>, connection: &mut Connection, index: usize) {
