@@ -18,9 +18,9 @@ use wire::nfs3::{ftype3, nfsstat3, stable_how};
 use super::DirectoryStore;
 use super::identity::{act_as, act_as_server};
 use super::kernel::{may_access, proc_path, status_of};
-use super::locate::{Object, attributes};
+use super::object::{Object, attributes};
 use crate::store::permission::{may_read, may_write, mode_after_write};
-use crate::store::{Chunk, FILE_BYTES_MAX, Payload, READ_BYTES_MAX, ReadDone};
+use crate::store::{FILE_BYTES_MAX, READ_BYTES_MAX};
 use crate::{Caller, Handle};
 
 /// Files held open.
@@ -63,6 +63,11 @@ impl OpenFiles {
         };
         open.used = self.uses;
         serves.then(|| Arc::clone(&open.file))
+    }
+
+    /// The file, if it is open, for whatever it was opened.
+    pub fn peek(&self, handle: &Handle) -> Option<Arc<File>> {
+        self.files.get(handle).map(|open| Arc::clone(&open.file))
     }
 
     fn put(&mut self, handle: Handle, file: Arc<File>, [reads, writes]: [bool; 2]) {
@@ -166,13 +171,14 @@ impl DirectoryStore {
         }
     }
 
+    /// What is read of a file, and the file as it was found once more afterwards: what was written
+    /// to it only after it had left the export is not told.
     pub(super) fn read_object(
         &self,
         caller: &Caller,
         (handle, object): (&Handle, &Object),
         (offset, count): (u64, u32),
-        payload: &mut Payload,
-    ) -> Result<ReadDone, nfsstat3> {
+    ) -> Result<(Vec<u8>, Object), nfsstat3> {
         let file = self.open_file((handle, object), Use::Reading)?;
         self.check_data(caller, object, false)?;
         let wanted = count.min(READ_BYTES_MAX) as usize;
@@ -187,13 +193,7 @@ impl DirectoryStore {
             }
         }
         data.truncate(wanted);
-        let count = data.len();
-        let size = object.now().map_or(0, |now| now.size);
-        payload.push(Chunk::Buffer(data));
-        Ok(ReadDone {
-            count: count as u32,
-            eof: offset.saturating_add(count as u64) >= size,
-        })
+        Ok((data, self.locate(handle)?))
     }
 
     /// Takes set-id bits away that a writer other than root takes away, be it of data or of the

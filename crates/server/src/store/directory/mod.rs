@@ -3,8 +3,8 @@
 //! How objects are found and why nothing leaves the export: [`locate`]. Where the process is root,
 //! each call acts with the caller's ids on its own thread ([`identity`]) and the kernel checks;
 //! elsewhere mode bits are checked here and all files belong to the server's user. Handles hold
-//! the kernel's own where that may be opened, and survive a restart; elsewhere inode number and
-//! birth time, looked up by names that are verified at each use ([`known`]).
+//! the kernel's own where that may be opened, elsewhere inode number and birth time; both survive
+//! a restart ([`find`]).
 //!
 //! Stable means fsync: WRITE with DATA_SYNC and FILE_SYNC, COMMIT, and (unless switched off)
 //! changes of names and attributes before their reply. The write verifier is the instance's, and
@@ -14,11 +14,13 @@
 //! Limits: needs openat2 (Linux 5.6) and /proc. Mount points inside the export are not entered.
 
 mod data;
+mod find;
 mod identity;
 mod kernel;
 mod known;
 mod locate;
 mod names;
+mod object;
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -33,12 +35,13 @@ use wire::nfs3::{
 };
 
 use self::data::{OpenFiles, Use};
+use self::find::Searches;
 use self::kernel::{kernel_handle, may_access, open_kernel_handle, proc_path, status_of};
 use self::known::Known;
-use self::locate::{Object, attributes};
+use self::object::{Object, attributes};
 use super::permission::{EXECUTE, READ, WRITE, access_bits, access_from};
 use super::{
-    Changed, DirectorySink, Entry, Found, LinkWcc, ListFrom, NO_WCC, Payload, ReadDone, RenameWcc,
+    Changed, Chunk, DirectorySink, Entry, Found, LinkWcc, ListFrom, NO_WCC, Payload, ReadDone, RenameWcc,
     Seen, Special, Store, StoreDescription, StoreKind, WriteDone, wcc_before,
 };
 use crate::{Caller, Handle};
@@ -75,6 +78,7 @@ pub struct DirectoryStore {
     acts_as_caller: bool,
     stable_names: bool,
     known: Mutex<Known>,
+    searches: Mutex<Searches>,
     open: Mutex<OpenFiles>,
     locks: Vec<Mutex<()>>,
     verifier: AtomicU64,
@@ -87,7 +91,10 @@ impl DirectoryStore {
         let root = rustix::fs::open(path, flags, Mode::empty())?;
         let mount = File::open(proc_path(&root))?;
         let stat = fstat(&root)?;
-        let kernel = || kernel_handle(&root).and_then(|handle| open_kernel_handle(&mount, &handle));
+        let kernel = || {
+            let (bytes, length) = kernel_handle(&root)?;
+            open_kernel_handle(&mount, bytes.get(..length).unwrap_or_default())
+        };
         let by_kernel_handle = options.kernel_handles && kernel().is_ok();
         let store = DirectoryStore {
             root_inode: stat.st_ino,
@@ -96,6 +103,7 @@ impl DirectoryStore {
             acts_as_caller: identity::can_act_as_others(),
             stable_names: options.stable_names,
             known: Mutex::default(),
+            searches: Mutex::default(),
             open: Mutex::default(),
             locks: (0..LOCKS).map(|_| Mutex::new(())).collect(),
             verifier: AtomicU64::new(options.instance),
@@ -128,9 +136,9 @@ impl DirectoryStore {
         handle: &Handle,
         action: impl FnOnce(&Object) -> Result<T, nfsstat3>,
     ) -> Changed<T> {
+        let guard = self.lock(handle.object);
         let object = self.locate(handle).map_err(|status| (status, NO_WCC))?;
-        let guard = self.lock(object.stat.st_ino);
-        let before = object.now();
+        let before = Some(attributes(&object.stat));
         let result = action(&object);
         let after = object.now();
         drop(guard);
@@ -256,7 +264,7 @@ impl Store for DirectoryStore {
     ) -> Changed<()> {
         let handle = object;
         self.change(handle, |object| {
-            let now = object.now().ok_or(nfsstat3::NFS3ERR_STALE)?;
+            let now = attributes(&object.stat);
             if guard.is_some_and(|ctime| ctime != now.ctime) {
                 return Err(nfsstat3::NFS3ERR_NOT_SYNC);
             }
@@ -312,9 +320,20 @@ impl Store for DirectoryStore {
         count: u32,
         payload: &mut Payload,
     ) -> Seen<ReadDone> {
-        self.see(file, |object| {
-            self.read_object(caller, (file, object), (offset, count), payload)
-        })
+        let object = self.locate(file).map_err(|status| (status, None))?;
+        match self.read_object(caller, (file, &object), (offset, count)) {
+            Ok((data, now)) => {
+                let seen = attributes(&now.stat);
+                let end = offset.saturating_add(data.len() as u64);
+                let done = ReadDone {
+                    count: data.len() as u32,
+                    eof: end >= seen.size,
+                };
+                payload.push(Chunk::Buffer(data));
+                Ok((done, Some(seen)))
+            }
+            Err(status) => Err((status, object.now())),
+        }
     }
     fn write(
         &self,
@@ -410,16 +429,19 @@ impl Store for DirectoryStore {
             from: NO_WCC,
             to: NO_WCC,
         };
+        // Two locks in the order of their places, one if they are the same.
+        let (one, other) = (from.object % LOCKS as u64, to.object % LOCKS as u64);
+        let _low = self.lock(one.min(other));
+        let _high = if one == other {
+            None
+        } else {
+            self.lock(one.max(other))
+        };
         let (from, to) = match (self.locate(from), self.locate(to)) {
             (Ok(from), Ok(to)) => (from, to),
             (Err(status), _) | (_, Err(status)) => return (status, nothing),
         };
-        // Two locks in the order of their places, one if they are the same.
-        let place = |object: &Object| object.stat.st_ino % LOCKS as u64;
-        let (low, high) = (place(&from).min(place(&to)), place(&from).max(place(&to)));
-        let _low = self.lock(low);
-        let _high = if low == high { None } else { self.lock(high) };
-        let before = [from.now(), to.now()];
+        let before = [&from, &to].map(|object| Some(attributes(&object.stat)));
         let done = self.rename_in(caller, (&from, from_name), (&to, to_name));
         let wcc = |before: &Option<fattr3>, object: &Object| wcc_data {
             before: before.as_ref().map(wcc_before),
@@ -460,7 +482,12 @@ impl Store for DirectoryStore {
         from: ListFrom,
         sink: &mut dyn DirectorySink,
     ) -> Result<bool, (nfsstat3, post_op_attr)> {
-        let listed = self.see(dir, |dir| self.list_object(caller, dir, from, sink));
+        let handle = dir;
+        let listed = self.see(handle, |dir| {
+            let end = self.list_object(caller, dir, from, sink)?;
+            // Names given after it was moved out are not told.
+            self.locate(handle).map(|_| end)
+        });
         listed.map(|(end, _)| end)
     }
     fn fsstat(&self, object: &Handle) -> Result<FSSTAT3resok, nfsstat3> {

@@ -5,8 +5,8 @@ use std::os::fd::OwnedFd;
 use std::sync::PoisonError;
 
 use rustix::fs::{
-    AtFlags, CWD, Gid, Mode, OFlags, ResolveFlags, Timespec, Timestamps, Uid, chownat, openat2,
-    unlinkat, utimensat,
+    AtFlags, CWD, Gid, Mode, OFlags, ResolveFlags, Timespec, Timestamps, Uid, chownat, fstat,
+    openat2, unlinkat, utimensat,
 };
 use rustix::io::Errno;
 use wire::nfs3::{createhow3, createverf3, ftype3, nfsstat3, sattr3, set_time};
@@ -15,7 +15,7 @@ use super::DirectoryStore;
 use super::data::{Use, errno};
 use super::identity::{act_as, act_as_server};
 use super::kernel::{proc_path, status_of};
-use super::locate::{Object, attributes};
+use super::object::{Object, attributes};
 use crate::store::permission::{
     EXECUTE, STICKY, WRITE, check_setattr, granted, may_unlink, mode_after_chown,
 };
@@ -172,7 +172,13 @@ impl DirectoryStore {
         self.act_as_server()?;
         let object = self.child(dir, name)?;
         let found = self.found(&object, Some((dir, name)))?;
-        if let Some(made) = made {
+        // Another may have the name by now.
+        let same = |made: &OwnedFd| {
+            fstat(made).is_ok_and(|made| {
+                (made.st_ino, made.st_dev) == (object.stat.st_ino, object.stat.st_dev)
+            })
+        };
+        if let Some(made) = made.filter(same) {
             self.keep_open(found.handle, File::from(made), [true, true]);
         }
         let mut new = *new;
@@ -313,14 +319,22 @@ impl DirectoryStore {
 
     /// A name is gone: closes its file if that was the last, forgets the path.
     fn forget(&self, dir: &Object, name: &[u8], victim: &Object) {
-        if victim.stat.st_nlink <= 1
-            && let Ok(found) = self.found(victim, None)
-        {
+        let is_last = fstat(&victim.fd).is_ok_and(|now| now.st_nlink == 0);
+        let mut gone = None;
+        if is_last && let Ok(found) = self.found(victim, None) {
             let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
             open.close(&found.handle);
+            let Handle {
+                object, generation, ..
+            } = found.handle;
+            // The kernel knows of its own handles.
+            gone = (!self.by_kernel_handle).then_some((object, generation));
         }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.remove(victim.stat.st_ino, dir.stat.st_ino, name);
+        if let Some(gone) = gone {
+            known.bury(gone);
+        }
     }
 
     /// RENAME.
