@@ -53,6 +53,8 @@ pub const KIND: StoreKind = StoreKind {
 };
 /// Locks that objects share by inode number.
 pub const LOCKS: usize = 128;
+/// A new directory's mode if the client gave none.
+const DIRECTORY_MODE: u32 = 0o755;
 /// Directory entries read from the kernel at a time, bytes.
 const LISTING_BYTES: usize = 32 << 10;
 
@@ -377,9 +379,15 @@ impl Store for DirectoryStore {
     fn mkdir(&self, caller: &Caller, dir: &Handle, name: &[u8], new: &sattr3) -> Changed<Found> {
         self.change(dir, |dir| {
             self.act_in(caller, dir, WRITE | EXECUTE)?;
-            rustix::fs::mkdirat(&dir.fd, name, Mode::RWXU).map_err(status_of)?;
-            let mode = new.mode.or(Some(0o755));
-            self.finish_new(caller, (dir, name), None, &sattr3 { mode, ..*new })
+            let mode = new.mode.unwrap_or(DIRECTORY_MODE);
+            // With its mode at once: to set it later may take S_ISGID away (`finish_new`).
+            let at_first = Mode::from_raw_mode(mode & 0o777);
+            rustix::fs::mkdirat(&dir.fd, name, at_first).map_err(status_of)?;
+            let new = sattr3 {
+                mode: Some(mode),
+                ..*new
+            };
+            self.finish_new(caller, (dir, name), None, &new)
         })
     }
     fn symlink(
