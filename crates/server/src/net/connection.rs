@@ -3,9 +3,11 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsRawFd;
 
 use measure::clock::{Clock, MonotonicClock};
 use rustix::event::epoll::EventFlags;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wire::record::RecordDecoder;
 
 use super::outgoing::Outgoing;
@@ -41,6 +43,10 @@ pub struct Connection {
     pub dirty: bool,
     /// True once the other end sends no more: replies still go out, then it is closed.
     pub ending: bool,
+    /// True once reading or writing failed.
+    pub is_broken: bool,
+    /// True once it made a call that must not run twice.
+    pub has_calls: bool,
     /// When bytes were last read.
     pub heard_ns: u64,
 }
@@ -62,6 +68,8 @@ impl Connection {
             interest: EventFlags::IN,
             dirty: false,
             ending: false,
+            is_broken: false,
+            has_calls: false,
             heard_ns: now_ns,
         }
     }
@@ -99,6 +107,32 @@ impl Connection {
     /// call yet.
     pub fn is_idle(&self) -> bool {
         self.outgoing.queued_bytes() + self.outstanding + self.held.len() == 0
+    }
+
+    /// True if its client, should it have gone, went with all replies: nothing is left to be sent,
+    /// the other kernel has acknowledged the rest, and no reset came, which a kernel sends for a
+    /// program that goes before it has read everything (RFC 2525 section 2.17).
+    pub fn has_taken_all(&self) -> bool {
+        let mut unacknowledged: libc::c_int = 0;
+        // SAFETY: SIOCOUTQ (tcp(7), the same as TIOCOUTQ) writes one int, to a local.
+        let asked = unsafe {
+            libc::ioctl(
+                self.stream.as_raw_fd(),
+                libc::TIOCOUTQ,
+                &raw mut unacknowledged,
+            )
+        };
+        self.is_idle() && !self.is_broken && asked == 0 && unacknowledged == 0
+    }
+
+    /// True if the other end has said that it sends no more, be it read here or not, or is gone.
+    pub fn has_hung_up(&self) -> bool {
+        const NOW: Timespec = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let mut look = [PollFd::new(&self.stream, PollFlags::RDHUP)];
+        self.ending || poll(&mut look, Some(&NOW)).is_ok_and(|changed| changed > 0)
     }
 
     /// True if it has ended and nothing is left to be sent.

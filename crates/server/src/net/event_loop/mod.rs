@@ -1,8 +1,11 @@
 //! The loop: waits, and hands on what comes: [`streams`], [`datagrams`], finished work, the model.
+//! Whose call it is that comes again from elsewhere: [`came_back`].
 
+mod came_back;
 mod datagrams;
 mod streams;
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
@@ -23,10 +26,12 @@ use super::{READ_BUFFER_BYTES, ServerOptions, Sockets};
 use crate::model::{Action, Engine};
 use crate::protocol::{Outcome, Received, Service, receive};
 use crate::record::{CallRecord, Reading, Session};
-use crate::reply_cache::{CallKey, ReplyCache};
+use crate::reply_cache::{ReplyCache, Ticket};
 use crate::store::Payload;
 
 const EVENTS: usize = 256;
+/// Broken connections remembered: as many as may be open.
+const MAX_BROKEN: usize = super::MAX_CONNECTIONS;
 /// Accepted or received in one turn, so that no socket starves another.
 const TAKEN_PER_TURN: usize = 64;
 const TOKEN_WAKE: u64 = 0;
@@ -49,6 +54,9 @@ pub(super) struct Loop {
     connected: usize,
     /// Calls in work of connections that are closed, by serial number.
     orphans: HashMap<u64, usize>,
+    /// Connections that ended before their clients had all replies, by serial number, the last
+    /// [`MAX_BROKEN`].
+    broken: VecDeque<u64>,
     spare: Option<OwnedFd>,
     next_serial: u64,
     dirty: Vec<usize>,
@@ -100,6 +108,7 @@ impl Loop {
             connections: Vec::new(),
             connected: 0,
             orphans: HashMap::new(),
+            broken: VecDeque::new(),
             spare: streams::spare_descriptor(),
             next_serial: 0,
             dirty: Vec::new(),
@@ -189,7 +198,7 @@ impl Loop {
         origin: Origin,
         peer: SocketAddr,
         message: &[u8],
-        key: Option<CallKey>,
+        ticket: Option<Ticket>,
     ) -> usize {
         let Received::Call(call) = receive(message) else {
             return 0;
@@ -202,7 +211,7 @@ impl Loop {
             origin,
             peer,
             message: message.to_vec(),
-            key,
+            ticket,
             numbers: [call.xid, call.program, call.procedure],
             reading: self.reading,
             message_bytes: message.len(),
@@ -281,8 +290,8 @@ impl Loop {
     fn finished(&mut self, finished: Finished) {
         let number = finished.call;
         if let Some(pending) = self.pending.get_mut(&number) {
-            if let Some(key) = pending.key {
-                self.cache.finish(key, &finished.head, self.now_ns);
+            if let Some(ticket) = pending.ticket {
+                self.cache.finish(ticket, &finished.head, self.now_ns);
             }
             pending.finished = Some(finished);
         }

@@ -13,9 +13,11 @@ use super::super::connection::Connection;
 use super::super::counters::count;
 use super::super::pending::Origin;
 use super::super::{MAX_CONNECTIONS, is_allowed};
-use super::{Loop, TAKEN_PER_TURN, TOKEN_CONNECTION, mark_dirty, record_at_once};
+use super::{
+    Loop, MAX_BROKEN, TAKEN_PER_TURN, TOKEN_CONNECTION, came_back, mark_dirty, record_at_once,
+};
 use crate::protocol::{Received, receive, refuse, runs_once};
-use crate::reply_cache::{CallKey, Seen};
+use crate::reply_cache::{CallKey, Seen, Sender};
 
 /// Open for nothing, to be closed when there is no other descriptor left.
 pub(super) fn spare_descriptor() -> Option<OwnedFd> {
@@ -113,6 +115,12 @@ impl Loop {
     /// have any number of them.
     fn forget(&mut self, closed: &Connection) {
         self.connected -= 1;
+        if closed.has_calls && !closed.has_taken_all() {
+            if self.broken.len() >= MAX_BROKEN {
+                self.broken.pop_front();
+            }
+            self.broken.push_back(closed.serial);
+        }
         if closed.outstanding > 0 {
             self.orphans.insert(closed.serial, closed.outstanding);
         }
@@ -135,6 +143,7 @@ impl Loop {
         if connection.is_blocked() || !connection.held.is_empty() || connection.ending {
             // Nothing is read under back-pressure, nor before what was held back.
             if flags.intersects(gone) {
+                connection.is_broken = true;
                 self.close(index);
             }
             return;
@@ -151,6 +160,7 @@ impl Loop {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(_) => {
+                connection.is_broken = true;
                 count(&self.counters.broken_connections);
                 self.close(index);
             }
@@ -191,6 +201,7 @@ impl Loop {
             // The stream cannot be followed any more: what was answered still goes out.
             count(&self.counters.broken_connections);
             let _ = connection.outgoing.send(&connection.stream);
+            connection.is_broken = true;
             self.forget(&connection);
             return;
         }
@@ -219,11 +230,19 @@ impl Loop {
             Received::Ignored => return count(&self.counters.ignored_messages),
         };
         count(&self.counters.calls);
-        let key = runs_once(&call).then(|| CallKey::new(connection.peer, &call, message));
-        if let Some(key) = key {
-            match self.cache.begin(key, self.now_ns) {
-                Seen::First => {}
+        let mut ticket = None;
+        if runs_once(&call) {
+            connection.has_calls = true;
+            let sender = Sender::Connection(index, connection.serial);
+            let key = CallKey::new(connection.peer, sender, &call, message);
+            let is_left = came_back::among(&self.connections, &self.broken, connection.peer);
+            match self.cache.begin(key, sender, self.now_ns, is_left) {
+                Seen::First(begun) => ticket = Some(begun),
                 Seen::Running => return count(&self.counters.duplicates_dropped),
+                Seen::TakenOver(running) => {
+                    count(&self.counters.duplicates_dropped);
+                    return self.take_over(running, index, connection);
+                }
                 Seen::Answered(reply) => {
                     count(&self.counters.duplicates_answered);
                     connection
@@ -235,7 +254,7 @@ impl Loop {
         }
         if self.goes_to_work(&call, alone) {
             let origin = Origin::Connection(index, connection.serial);
-            let cost = self.put_in_work(origin, connection.peer, message, key);
+            let cost = self.put_in_work(origin, connection.peer, message, ticket);
             connection.outstanding += 1;
             connection.outstanding_bytes += cost;
             return;
@@ -250,8 +269,8 @@ impl Loop {
             .record(&mut self.payload, |head, payload| {
                 let start = head.len();
                 let outcome = service.answer(peer, &call, head, payload);
-                if let Some(key) = key {
-                    cache.finish(key, head.get(start..).unwrap_or_default(), now_ns);
+                if let Some(ticket) = ticket {
+                    cache.finish(ticket, head.get(start..).unwrap_or_default(), now_ns);
                 }
                 outcome
             });
@@ -276,6 +295,7 @@ impl Loop {
             };
             connection.dirty = false;
             if connection.send(&self.options.recorder).is_err() {
+                connection.is_broken = true;
                 count(&self.counters.broken_connections);
                 self.close(index);
                 continue;
