@@ -73,7 +73,9 @@ fn main() -> Outcome<()> {
             let mut payload = Payload::new();
             let data = [8; BLOCK];
             let getattr = median_ns(turns, || {
-                store.getattr(&file).map_err(|status| failed((status, ())))?;
+                store
+                    .getattr(&file)
+                    .map_err(|status| failed((status, ())))?;
                 Ok(())
             })?;
             let lookup = median_ns(turns, || find(&dir, "file").map(drop))?;

@@ -13,12 +13,10 @@
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use measure::clock::{Clock, MonotonicClock};
-use rustix::fs::{
-    FileType, Mode, RawDir, ResolveFlags, Stat, fstat, openat2,
-};
+use rustix::fs::{FileType, Mode, RawDir, ResolveFlags, Stat, fstat, openat2};
 use rustix::io::Errno;
 use wire::nfs3::nfsstat3;
 
@@ -75,7 +73,11 @@ struct Search {
 /// The part of a path below a folder's own.
 fn below<'p>(top: &[u8], path: &'p [u8]) -> Option<&'p [u8]> {
     let rest = path.strip_prefix(top)?;
-    let rest = if top == b"/" { rest } else { rest.strip_prefix(b"/")? };
+    let rest = if top == b"/" {
+        rest
+    } else {
+        rest.strip_prefix(b"/")?
+    };
     Some(rest).filter(|rest| !rest.is_empty())
 }
 
@@ -203,15 +205,15 @@ impl DirectoryStore {
 
     /// Notes the names on a path that was just gone.
     fn note(&self, path: &[u8]) {
-        let (mut at, mut dir) = (None, self.root_inode);
+        let (mut at, mut dir) = (Arc::clone(&self.root), self.root_inode);
         for name in path.split(|byte| *byte == b'/') {
-            let Ok(object) = open_below(at.as_ref().unwrap_or(&self.root), name) else {
+            let Ok(object) = open_below(&at, name) else {
                 return;
             };
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             known.add(object.stat.st_ino, dir, name);
             drop(known);
-            (at, dir) = (Some(object.fd), object.stat.st_ino);
+            (at, dir) = (object.fd, object.stat.st_ino);
         }
     }
 

@@ -11,7 +11,7 @@
 //! keeps that number from another; else the kernel's handle says it, or the time of birth.
 
 use std::os::fd::AsFd;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use rustix::fs::{Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
@@ -43,12 +43,17 @@ impl DirectoryStore {
         }
     }
 
+    /// The object, if it is still where it was found; as the server.
+    pub(super) fn still_there(&self, handle: &Handle) -> Option<Object> {
+        if (handle.object, handle.generation) == (self.root_inode, 0) {
+            return self.root_object().ok();
+        }
+        self.by_known_names(handle)
+    }
+
     pub(super) fn root_object(&self) -> Result<Object, nfsstat3> {
-        let fd = self
-            .root
-            .try_clone()
-            .map_err(|_| nfsstat3::NFS3ERR_JUKEBOX)?;
-        let stat = fstat(&fd).map_err(status_of)?;
+        let stat = fstat(&self.root).map_err(status_of)?;
+        let fd = Arc::clone(&self.root);
         Ok(Object { fd, stat })
     }
 
@@ -65,13 +70,17 @@ impl DirectoryStore {
             let leads = known.path(handle.object, number, self.root_inode, &mut path);
             drop(known);
             if number == 0 {
-                let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-                held = open.peek(handle);
+                let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+                held = open.hold(handle);
             }
             if leads
                 && let Ok(object) = open_below(&self.root, &path)
                 && self.is_meant(handle, &object, held.is_some())
             {
+                if held.is_none() && object.is_directory() {
+                    let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+                    open.keep_folder(*handle, Arc::clone(&object.fd));
+                }
                 return Some(object);
             }
         }
@@ -92,7 +101,9 @@ impl DirectoryStore {
     pub(super) fn is_same(&self, handle: &Handle, fd: impl AsFd) -> bool {
         match handle.extra() {
             [] => birth_ns(fd).max(1) == handle.generation,
-            extra => kernel_handle(fd).is_ok_and(|(bytes, length)| bytes.get(..length) == Some(extra)),
+            extra => {
+                kernel_handle(fd).is_ok_and(|(bytes, length)| bytes.get(..length) == Some(extra))
+            }
         }
     }
 
@@ -117,13 +128,12 @@ impl DirectoryStore {
         }
         let fd =
             openat(&dir.fd, c"..", LOOK | OFlags::DIRECTORY, Mode::empty()).map_err(status_of)?;
-        let stat = fstat(&fd).map_err(status_of)?;
-        if stat.st_dev != self.device {
+        let above = Object::of(fd).map_err(status_of)?;
+        if above.stat.st_dev != self.device {
             return Err(nfsstat3::NFS3ERR_STALE);
         }
         // It may lie outside by now: found as any other.
-        let above = self.handle_of(&Object { fd, stat }, None)?;
-        self.locate(&above)
+        self.locate(&self.handle_of(&above, None)?)
     }
 
     /// Handle and attributes of a name's object.

@@ -18,6 +18,7 @@ mod find;
 mod identity;
 mod kernel;
 mod known;
+mod list;
 mod locate;
 mod names;
 mod object;
@@ -26,9 +27,9 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{FileType, Mode, OFlags, RawDir, SeekFrom, fstat, fstatvfs, makedev};
+use rustix::fs::{FileType, Mode, OFlags, fstat, fstatvfs, makedev};
 use wire::nfs3::{
     FSSTAT3resok, createhow3, fattr3, nfsstat3, nfstime3, post_op_attr, sattr3, stable_how,
     wcc_data, writeverf3,
@@ -41,7 +42,7 @@ use self::known::Known;
 use self::object::{Object, attributes};
 use super::permission::{EXECUTE, READ, WRITE, access_bits, access_from};
 use super::{
-    Changed, Chunk, DirectorySink, Entry, Found, LinkWcc, ListFrom, NO_WCC, Payload, ReadDone, RenameWcc,
+    Changed, Chunk, DirectorySink, Found, LinkWcc, ListFrom, NO_WCC, Payload, ReadDone, RenameWcc,
     Seen, Special, Store, StoreDescription, StoreKind, WriteDone, wcc_before,
 };
 use crate::{Caller, Handle};
@@ -55,8 +56,6 @@ pub const KIND: StoreKind = StoreKind {
 pub const LOCKS: usize = 128;
 /// A new directory's mode if the client gave none.
 const DIRECTORY_MODE: u32 = 0o755;
-/// Directory entries read from the kernel at a time, bytes.
-const LISTING_BYTES: usize = 32 << 10;
 
 /// How the store behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +71,7 @@ pub struct DirectoryOptions {
 /// The store.
 #[derive(Debug)]
 pub struct DirectoryStore {
-    root: OwnedFd,
+    root: Arc<OwnedFd>,
     mount: File,
     root_inode: u64,
     device: u64,
@@ -109,7 +108,7 @@ impl DirectoryStore {
             open: Mutex::default(),
             locks: (0..LOCKS).map(|_| Mutex::new(())).collect(),
             verifier: AtomicU64::new(options.instance),
-            root,
+            root: Arc::new(root),
             mount,
         };
         // Fails here rather than at the first call where openat2 is missing or forbidden.
@@ -163,61 +162,6 @@ impl DirectoryStore {
         match action(&object) {
             Ok(value) => Ok((value, object.now())),
             Err(status) => Err((status, object.now())),
-        }
-    }
-
-    fn list_object(
-        &self,
-        caller: &Caller,
-        dir: &Object,
-        from: ListFrom,
-        sink: &mut dyn DirectorySink,
-    ) -> Result<bool, nfsstat3> {
-        if !dir.is_directory() {
-            return Err(nfsstat3::NFS3ERR_NOTDIR);
-        }
-        self.act_in(caller, dir, READ)?;
-        let listing = File::open(proc_path(&dir.fd)).map_err(|error| data::errno(&error))?;
-        rustix::fs::seek(&listing, SeekFrom::Start(from.cookie))
-            .map_err(|_| nfsstat3::NFS3ERR_BAD_COOKIE)?;
-        sink.begin(dir.now(), [0; 8]);
-        let mut buffer = Vec::with_capacity(LISTING_BYTES);
-        let mut entries = RawDir::new(&listing, buffer.spare_capacity_mut());
-        while let Some(entry) = entries.next() {
-            let entry = entry.map_err(status_of)?;
-            let name = entry.file_name().to_bytes();
-            let above_root = name == b".." && dir.stat.st_ino == self.root_inode;
-            let found = if from.with_objects {
-                self.look(dir, name)
-            } else {
-                None
-            };
-            let entry = Entry {
-                fileid: if above_root {
-                    self.root_inode
-                } else {
-                    entry.ino()
-                },
-                name,
-                cookie: entry.next_entry_cookie(),
-                found,
-            };
-            if !sink.entry(&entry) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// The object of an entry, if it can be looked at.
-    fn look(&self, dir: &Object, name: &[u8]) -> Option<Found> {
-        match name {
-            b"." => self.found(dir, None).ok(),
-            b".." => self.found(&self.parent(dir).ok()?, None).ok(),
-            _ => {
-                let object = self.child(dir, name).ok()?;
-                self.found(&object, Some((dir, name))).ok()
-            }
         }
     }
 }
@@ -322,20 +266,14 @@ impl Store for DirectoryStore {
         count: u32,
         payload: &mut Payload,
     ) -> Seen<ReadDone> {
-        let object = self.locate(file).map_err(|status| (status, None))?;
-        match self.read_object(caller, (file, &object), (offset, count)) {
-            Ok((data, now)) => {
-                let seen = attributes(&now.stat);
-                let end = offset.saturating_add(data.len() as u64);
-                let done = ReadDone {
-                    count: data.len() as u32,
-                    eof: end >= seen.size,
-                };
-                payload.push(Chunk::Buffer(data));
-                Ok((done, Some(seen)))
-            }
-            Err(status) => Err((status, object.now())),
-        }
+        let (data, seen) = self.read_located(caller, file, (offset, count))?;
+        let end = offset.saturating_add(data.len() as u64);
+        let done = ReadDone {
+            count: data.len() as u32,
+            eof: end >= seen.size,
+        };
+        payload.push(Chunk::Buffer(data));
+        Ok((done, Some(seen)))
     }
     fn write(
         &self,
@@ -490,11 +428,8 @@ impl Store for DirectoryStore {
         from: ListFrom,
         sink: &mut dyn DirectorySink,
     ) -> Result<bool, (nfsstat3, post_op_attr)> {
-        let handle = dir;
-        let listed = self.see(handle, |dir| {
-            let end = self.list_object(caller, dir, from, sink)?;
-            // Names given after it was moved out are not told.
-            self.locate(handle).map(|_| end)
+        let listed = self.see(dir, |object| {
+            self.list_located(caller, (dir, object), from, sink)
         });
         listed.map(|(end, _)| end)
     }

@@ -1,6 +1,7 @@
 //! Objects held open, and how a path is opened without leaving the folder it begins in.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, StatxFlags, fstat, openat2, statx,
@@ -25,11 +26,16 @@ const PATH_BYTES_MAX: usize = 4096;
 /// An object of the export, held open.
 #[derive(Debug)]
 pub struct Object {
-    pub fd: OwnedFd,
+    pub fd: Arc<OwnedFd>,
     pub stat: Stat,
 }
 
 impl Object {
+    /// What a descriptor is open on.
+    pub fn of(fd: OwnedFd) -> Result<Self, Errno> {
+        let (stat, fd) = (fstat(&fd)?, Arc::new(fd));
+        Ok(Object { fd, stat })
+    }
     pub fn is_directory(&self) -> bool {
         FileType::from_raw_mode(self.stat.st_mode) == FileType::Directory
     }
@@ -106,7 +112,5 @@ pub fn open_below(top: &OwnedFd, path: &[u8]) -> Result<Object, Errno> {
         rest = behind.get(1..).unwrap_or_default();
     }
     let from = stage.as_ref().unwrap_or(top);
-    let fd = openat2(from, rest, LOOK, Mode::empty(), BENEATH)?;
-    let stat = fstat(&fd)?;
-    Ok(Object { fd, stat })
+    Object::of(openat2(from, rest, LOOK, Mode::empty(), BENEATH)?)
 }
