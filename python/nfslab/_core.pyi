@@ -636,6 +636,8 @@ class Server:
 
         store: "directory" | "memory" | "null"
         path: str                       directory: the folder
+        key_file: str                   directory: where the key of its handles is kept, in a folder
+                                        of such keys alone (left out: handles end with the server)
         memory_bytes: int = 2**30       memory: what it may take
         file_bytes: int = 2**30         null: size of every file
         export: str = "/export"         what clients mount

@@ -293,6 +293,10 @@ fn kind_and_fix(problem: &Problem) -> (&'static str, &'static str) {
             "config",
             "Give the options that nfslab._core.Server documents.",
         ),
+        Problem::Key(_) => (
+            "io",
+            "Make that folder yours, or set NFSLAB_STATE to another one of yours.",
+        ),
         Problem::Folder { source, .. } => match source.kind() {
             ErrorKind::NotFound => ("missing", "Check the name, or make the folder."),
             ErrorKind::NotADirectory => ("directory", "Serve the folder that it is in."),

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use server::key_file::{KeyOrigin, kept_in};
 use server::model::{DiskDescription, ModelDescription, PROCEDURES, QueueOrder, Spread, Stall};
 use server::net::{AllowedClient, DEFAULT_THREADS, MAX_THREADS, ServerError, ServerOptions};
 use server::protocol::{Export, ExportOptions, Service, Squash};
@@ -32,6 +33,8 @@ const NULL_FILE_BYTES: u64 = 1 << 30;
 pub struct Asked {
     store: StoreKind,
     path: Option<PathBuf>,
+    /// Where the key of a folder's handles is kept; without it they end with the server.
+    key_file: Option<PathBuf>,
     memory_bytes: Option<u64>,
     file_bytes: Option<u64>,
     #[serde(default = "export_path")]
@@ -190,6 +193,8 @@ fn loopback() -> Vec<SocketAddr> {
 pub enum Problem {
     /// The options do not make sense.
     Options(String),
+    /// The key of the handles cannot be had.
+    Key(String),
     /// The folder cannot be served.
     Folder { path: PathBuf, source: io::Error },
     /// It does not start, or ended badly.
@@ -211,6 +216,10 @@ impl Problem {
                 };
                 (format!("cannot serve {}", path.display()), why)
             }
+            Problem::Key(why) => (
+                "the key of the handles cannot be read or made".to_owned(),
+                why,
+            ),
             Problem::Server(ServerError::Listen { address, source }) => {
                 (format!("cannot listen on {address}"), source.to_string())
             }
@@ -270,15 +279,8 @@ pub fn prepare(asked: Asked) -> Result<Prepared, Problem> {
         },
         read_only: asked.read_only,
     };
-    let purpose = asked.path.as_ref().map_or_else(
-        || description.kind.as_bytes().to_vec(),
-        |path| {
-            // Whatever way it was written: handles are the same after a restart.
-            let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
-            path.into_os_string().into_encoded_bytes()
-        },
-    );
-    let key = HandleKey::of_this_machine(&purpose);
+    let (key, origin) = handle_key(asked.key_file.as_deref())?;
+    state("handle_key", origin);
     let service = Service::new(vec![Export::new(&asked.export, store, options)], key);
     let recorder = Arc::new(Recorder::default());
     if asked.record_room > 0 {
@@ -301,11 +303,30 @@ pub fn prepare(asked: Asked) -> Result<Prepared, Problem> {
     })
 }
 
+/// The key that seals handles, and what is said of it.
+fn handle_key(file: Option<&Path>) -> Result<(HandleKey, Value), Problem> {
+    let Some(file) = file else {
+        let key = HandleKey::random().map_err(|error| Problem::Key(error.to_string()))?;
+        return Ok((key, json!({"origin": "of this start"})));
+    };
+    let kept = kept_in(file).map_err(|error| Problem::Key(error.to_string()));
+    let (key, origin) = kept?;
+    let (origin, why) = match origin {
+        KeyOrigin::Kept => ("kept", None),
+        KeyOrigin::Made => ("made", None),
+        KeyOrigin::MadeAnew(why) => ("made anew", Some(why)),
+    };
+    Ok((key, json!({"origin": origin, "file": file, "why": why})))
+}
+
 fn check(asked: &Asked) -> Result<(), Problem> {
     let wrong = |why: &str| Err(Problem::Options(why.to_owned()));
     let directory = asked.store == StoreKind::Directory;
     if directory != asked.path.is_some() {
         return wrong("path goes with the store directory, and only with it");
+    }
+    if !directory && asked.key_file.is_some() {
+        return wrong("key_file goes with the store directory: other handles end with the server");
     }
     if asked.memory_bytes.is_some() && asked.store != StoreKind::Memory {
         return wrong("memory_bytes goes with the store memory");

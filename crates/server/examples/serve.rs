@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     };
     let export = Export::new("/export", store, ExportOptions::default());
-    let service = Service::new(vec![export], HandleKey::of_this_machine(b"/export"));
+    let service = Service::new(vec![export], HandleKey::new(b"0123456789abcdef"));
     let options = ServerOptions {
         listen: vec![listen],
         udp: true,

@@ -7,6 +7,8 @@ use wire::rpc::AuthSys;
 
 /// Ids of nobody: what callers without (believed) ids act as.
 pub const ANONYMOUS_ID: u32 = 65534;
+/// No id: "as it is" to chown(2), and refused by setfsuid(2) and setgroups(2).
+const NO_ID: u32 = u32::MAX;
 
 const GIDS: usize = MAX_AUTH_SYS_GIDS as usize;
 
@@ -42,11 +44,14 @@ impl Caller {
         }
     }
 
-    /// The caller that an AUTH_SYS credential names.
+    /// The caller that an AUTH_SYS credential names. Ids that no user can have are nobody's, as
+    /// for Linux' server (`nfsd_setuser`); groups of that number are left out.
     #[must_use]
     pub fn from_auth_sys(address: SocketAddr, sys: &AuthSys<'_>) -> Self {
-        let mut caller = Self::with_ids(address, sys.uid, sys.gid);
-        for (slot, gid) in caller.gids.iter_mut().zip(sys.gids()) {
+        let believed = |id| if id == NO_ID { ANONYMOUS_ID } else { id };
+        let mut caller = Self::with_ids(address, believed(sys.uid), believed(sys.gid));
+        let gids = sys.gids().filter(|gid| *gid != NO_ID);
+        for (slot, gid) in caller.gids.iter_mut().zip(gids) {
             *slot = gid;
             caller.gid_count += 1;
         }

@@ -6,9 +6,9 @@
 //! NFS3ERR_BADHANDLE. One that was, but whose object is gone, is the store's to refuse:
 //! NFS3ERR_STALE.
 //!
-//! Decisions: the key is made from the machine's identity, so that handles outlive the server
-//! process; whoever can read that identity can forge handles, and then meets the store's own
-//! checks (permission, containment in the export) like anyone else.
+//! Decisions: the key is random ([`crate::key_file`] keeps it over restarts), so that clients can
+//! name no object but those they were shown. No store relies on it for what lies in the export:
+//! whoever has the key meets the store's own checks like anyone else.
 
 use std::hash::Hasher;
 
@@ -22,6 +22,8 @@ pub const MAX_HANDLE_BYTES: usize = 64;
 const MAGIC: [u8; 4] = *b"nfL3";
 const FIXED_BYTES: usize = 24;
 const CHECKSUM_BYTES: usize = 8;
+/// Size of a key (SipHash's).
+pub const KEY_BYTES: usize = 16;
 
 /// What a handle names inside a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -92,28 +94,25 @@ impl std::fmt::Debug for HandleKey {
 }
 
 impl HandleKey {
-    /// A key of sixteen bytes.
+    /// This key.
     #[must_use]
-    pub fn new(key: &[u8; 16]) -> Self {
+    pub fn new(key: &[u8; KEY_BYTES]) -> Self {
         HandleKey {
             hasher: SipHasher24::new_with_key(key),
         }
     }
 
-    /// The key of this machine (`/etc/machine-id`, machine-id(5)) and `purpose`: the same after a
-    /// restart. Without that file the key is a constant, and handles can be forged.
-    #[must_use]
-    pub fn of_this_machine(purpose: &[u8]) -> Self {
-        let identity = std::fs::read("/etc/machine-id").unwrap_or_default();
-        let mut key = [0; 16];
-        for (part, word) in key.chunks_mut(8).zip(0u64..) {
-            let mut hasher = SipHasher24::new_with_keys(0x6e66_736c_6162, word);
-            hasher.write(&identity);
-            hasher.write(&[0]);
-            hasher.write(purpose);
-            part.copy_from_slice(&hasher.finish().to_be_bytes());
-        }
-        Self::new(&key)
+    /// A random key: handles are good as long as this process.
+    pub fn random() -> std::io::Result<Self> {
+        Ok(Self::new(&Self::random_bytes()?))
+    }
+
+    /// What a random key is made of (getrandom(2)).
+    pub(crate) fn random_bytes() -> std::io::Result<[u8; KEY_BYTES]> {
+        let mut key = [0; KEY_BYTES];
+        // So few bytes come whole, or not at all.
+        rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty())?;
+        Ok(key)
     }
 
     fn checksum(&self, bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {

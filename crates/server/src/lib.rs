@@ -15,6 +15,7 @@
 
 pub mod caller;
 pub mod handle;
+pub mod key_file;
 pub mod model;
 pub mod net;
 pub mod protocol;

@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
-use calls::{NFS3, at, call, create, decoded, memory_service, root_handle};
+use calls::{NFS3, call, create, decoded, memory_service, root_handle};
 use server::model::ModelDescription;
 use server::net::{RunningServer, ServerError, ServerOptions};
 use server::protocol::ExportOptions;
@@ -80,55 +80,6 @@ fn data_comes_back_whole_under_back_pressure() {
         assert!(read.data.0 == block);
     }
     assert!(server.counts().back_pressure > 0);
-    server.stop().unwrap();
-}
-
-#[test]
-fn calls_sent_again_run_once_on_any_connection_and_over_udp() {
-    let service = Arc::new(memory_service(ExportOptions::default()));
-    let root = root_handle(&service);
-    create(&service, &root, b"f");
-    let server = start(
-        service,
-        ServerOptions {
-            udp: true,
-            ..ServerOptions::default()
-        },
-    );
-    let remove = call(
-        77,
-        NFS3,
-        12,
-        &REMOVE3args {
-            object: at(&root, b"f"),
-        },
-    );
-    let mut first = connect(&server);
-    first.write_all(&marked(&remove)).unwrap();
-    let reply = next_reply(&mut first);
-    assert_eq!(decoded::<REMOVE3res>(&reply).status(), nfsstat3::NFS3_OK);
-    let mut second = connect(&server);
-    second.write_all(&marked(&remove)).unwrap();
-    assert_eq!(next_reply(&mut second), reply);
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    socket.send_to(&remove, server.addresses()[0]).unwrap();
-    let mut datagram = [0; 2000];
-    let (length, _) = socket.recv_from(&mut datagram).unwrap();
-    assert_eq!(datagram[..length], reply);
-    assert_eq!(server.counts().duplicates_answered, 2);
-    // Another xid is another call.
-    let again = call(
-        78,
-        NFS3,
-        12,
-        &REMOVE3args {
-            object: at(&root, b"f"),
-        },
-    );
-    second.write_all(&marked(&again)).unwrap();
-    let status = decoded::<REMOVE3res>(&next_reply(&mut second)).status();
-    assert_eq!(status, nfsstat3::NFS3ERR_NOENT);
     server.stop().unwrap();
 }
 

@@ -365,6 +365,7 @@ fn an_ordinary_users_server() {
         writes_what_it_made_whatever_the_mode(&tree);
         asks_for_the_right_to_make_names_only_if_it_makes_one(&tree);
         says_what_a_mode_refuses(&tree);
+        gives_a_new_directory_the_groups_bit(&tree);
     }
 }
 
@@ -430,4 +431,61 @@ fn says_what_a_mode_refuses(tree: &Tree) {
     let mut payload = Payload::new();
     tree.store.read(&user, &file, 0, 10, &mut payload).unwrap();
     assert_eq!(payload.to_vec(), b"closed");
+}
+
+/// mkdir(2): a new directory has S_ISGID and the group of the one it is made in, also where its
+/// maker is not in that group and could not set the bit itself.
+#[test]
+fn a_directory_made_in_a_set_group_id_directory_is_one_too() {
+    for (tree, user) in with_users() {
+        let root = tree.root_user;
+        let shared = tree.dir(b"shared");
+        let new = sattr3 {
+            gid: Some(4242),
+            mode: Some(0o2777),
+            ..NEW
+        };
+        tree.store.setattr(&root, &shared, &new, None).unwrap();
+        for (name, who, asked, wanted) in [
+            (b"a", &user, Some(0o755), 0o2755),
+            (b"b", &user, Some(0o700), 0o2700),
+            // Beyond any usual umask: the mode is set once more after the making.
+            (b"c", &user, Some(0o777), 0o2777),
+            (b"d", &root, Some(0o1770), 0o3770),
+            (b"e", &user.with_groups(&[4242]), Some(0o2750), 0o2750),
+        ] {
+            let new = sattr3 { mode: asked, ..NEW };
+            let made = tree.store.mkdir(who, &shared, name, &new).unwrap().0;
+            let kind = tree.store.description().kind;
+            let seen = (made.attributes.mode, made.attributes.gid);
+            assert_eq!(seen, (wanted, 4242), "{asked:?} by {} on {kind}", who.uid);
+            assert_eq!(mode(&tree, &made.handle), wanted);
+            // A file in it has the group and no bit.
+            let how = createhow3::GUARDED(NEW);
+            let file = tree.store.create(who, &made.handle, b"f", &how).unwrap().0;
+            assert_eq!((file.attributes.mode, file.attributes.gid), (0o644, 4242));
+        }
+        // Elsewhere none is given.
+        let new = sattr3 {
+            mode: Some(0o755),
+            ..NEW
+        };
+        let plain = tree.store.mkdir(&root, &tree.store.root(), b"plain", &new);
+        assert_eq!(plain.unwrap().0.attributes.mode, 0o755);
+    }
+}
+
+fn gives_a_new_directory_the_groups_bit(tree: &Tree) {
+    let folder = tree.folder.as_ref().unwrap().path();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o2755);
+    std::fs::set_permissions(folder, mode).unwrap();
+    for (name, mode, wanted) in [(b"d", 0o755, 0o2755), (b"e", 0o777, 0o2777)] {
+        let new = sattr3 {
+            mode: Some(mode),
+            ..NEW
+        };
+        let (user, top) = (&tree.root_user, tree.store.root());
+        let made = tree.store.mkdir(user, &top, name, &new).unwrap().0;
+        assert_eq!(made.attributes.mode, wanted);
+    }
 }

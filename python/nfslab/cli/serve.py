@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 NFS_PORT: Final = 2049
 LOOK_S: Final = 0.1
 """How often records are taken, and how soon a signal ends it."""
+KEY_NAME_DIGITS: Final = 32
 USAGE_KINDS: Final = {"config", "missing", "directory"}
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
@@ -201,13 +202,24 @@ def _asked(directory: Path | None, options: dict[str, Any]) -> dict[str, Any]:
     if directory is not None:
         if options["size"] is not None:
             raise UsageError("--size goes with --memory and --null", fix="leave it out")
-        asked |= {"store": "directory", "path": str(directory)}
+        asked |= {"store": "directory", "path": str(directory), "key_file": _key_file(directory)}
         asked["workers"] = options["threads"] or 0
     elif options["memory"]:
         asked |= {"store": "memory"} | _given("memory_bytes", options["size"])
     else:
         asked |= {"store": "null"} | _given("file_bytes", options["size"])
     return asked
+
+
+def _key_file(directory: Path) -> str:
+    """Where the key of a folder's handles outlives the server: one file for each folder."""
+    import hashlib
+
+    from nfslab.machine.journal import state_folder
+
+    # Whatever way it was written: handles are the same after a restart.
+    name = hashlib.sha256(os.fsencode(os.path.realpath(directory))).hexdigest()[:KEY_NAME_DIGITS]
+    return str(state_folder() / "handle-keys" / f"{name}.key")
 
 
 def _record_room(records: Path | None) -> int:
@@ -310,10 +322,18 @@ def _end(server: Server, recording: Recording | None) -> Exception | None:
 
 def _say_ready(server: Server, directory: Path | None, as_json: bool) -> None:
     model = server.model()
+    key = model.pop("handle_key")
+    if key.get("why"):
+        click.echo(
+            f"the key of this folder's handles was made anew, so handles that clients hold are "
+            f"stale: {key['why']} ({key['file']})",
+            err=True,
+        )
     if as_json:
         ready = {
             "event": "ready", "pid": os.getpid(), "address": server.address, "port": server.port,
-            "export": model["export"], "model": model, "registered": server.registered(),
+            "export": model["export"], "model": model, "handle_key": key,
+            "registered": server.registered(),
         }  # fmt: skip
         click.echo(json.dumps(ready))
         return

@@ -71,7 +71,7 @@ impl Server {
         model: Option<ModelDescription>,
     ) -> Self {
         let export = Export::new(EXPORT, store, options);
-        let service = Service::new(vec![export], HandleKey::of_this_machine(b"mount"));
+        let service = Service::new(vec![export], HandleKey::new(b"0123456789abcdef"));
         let options = ServerOptions {
             listen: vec!["127.0.0.1:0".parse().unwrap()],
             udp: true,

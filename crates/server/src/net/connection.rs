@@ -3,9 +3,11 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsRawFd;
 
 use measure::clock::{Clock, MonotonicClock};
 use rustix::event::epoll::EventFlags;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wire::record::RecordDecoder;
 
 use super::MAX_REQUEST_BYTES;
@@ -76,6 +78,10 @@ pub struct Connection {
     pub moved_on: bool,
     /// True once the other end sends no more: replies still go out, then it is closed.
     pub ending: bool,
+    /// True once reading or writing failed.
+    pub is_broken: bool,
+    /// True once it made a call that must not run twice.
+    pub runs_once: bool,
     /// True once it has sent a whole call.
     pub has_called: bool,
     /// When its last call came.
@@ -114,6 +120,8 @@ impl Connection {
             wants: 0,
             moved_on: false,
             ending: false,
+            is_broken: false,
+            runs_once: false,
             has_called: false,
             called_ns: now_ns,
             still_ns: now_ns,
@@ -223,6 +231,32 @@ impl Connection {
     pub fn still_since(&self) -> Option<u64> {
         let waits_for_us = self.outstanding > 0 && self.outgoing.queued_bytes() == 0;
         (self.booked > GUARANTEED_BYTES && !waits_for_us).then_some(self.still_ns)
+    }
+
+    /// True if its client, should it have gone, went with all replies: nothing is left to be sent,
+    /// the other kernel has acknowledged the rest, and no reset came, which a kernel sends for a
+    /// program that goes before it has read everything (RFC 2525 section 2.17).
+    pub fn has_taken_all(&self) -> bool {
+        let mut unacknowledged: libc::c_int = 0;
+        // SAFETY: SIOCOUTQ (tcp(7), the same as TIOCOUTQ) writes one int, to a local.
+        let asked = unsafe {
+            libc::ioctl(
+                self.stream.as_raw_fd(),
+                libc::TIOCOUTQ,
+                &raw mut unacknowledged,
+            )
+        };
+        self.is_idle() && !self.is_broken && asked == 0 && unacknowledged == 0
+    }
+
+    /// True if the other end has said that it sends no more, be it read here or not, or is gone.
+    pub fn has_hung_up(&self) -> bool {
+        const NOW: Timespec = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let mut look = [PollFd::new(&self.stream, PollFlags::RDHUP)];
+        self.ending || poll(&mut look, Some(&NOW)).is_ok_and(|changed| changed > 0)
     }
 
     /// True if it has ended and nothing is left to be sent.

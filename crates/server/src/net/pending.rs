@@ -9,7 +9,7 @@ use wire::{Decode, Reader, programs};
 use super::pool::Finished;
 use crate::model::{Shape, Stages};
 use crate::record::Reading;
-use crate::reply_cache::CallKey;
+use crate::reply_cache::Ticket;
 use crate::store::payload::{CHUNK_BYTES, PAGE_BYTES};
 use crate::store::{LINK_BYTES_MAX, READ_BYTES_MAX};
 
@@ -32,7 +32,7 @@ pub struct Pending {
     /// Its message, until it is handed to a worker.
     pub message: Vec<u8>,
     /// Its place in the reply cache.
-    pub key: Option<CallKey>,
+    pub ticket: Option<Ticket>,
     /// xid, program, procedure for the record.
     pub numbers: [u32; 3],
     /// When its bytes were read, if it is to be recorded.

@@ -14,7 +14,7 @@ use wire::rpc::ReplyStatus;
 use crate::model::Engine;
 use crate::protocol::{Received, receive, refuse, runs_once};
 use crate::record::{CallRecord, Session};
-use crate::reply_cache::{CallKey, Seen};
+use crate::reply_cache::{CallKey, Seen, Sender};
 
 impl Loop {
     pub(super) fn receive_datagrams(&mut self, socket: usize) {
@@ -68,11 +68,15 @@ impl Loop {
         {
             return count(&self.counters.surplus_datagrams);
         }
-        let key = runs_once(&call).then(|| CallKey::new(peer, &call, message));
-        if let Some(key) = key {
-            match self.cache.begin(key, self.now_ns) {
-                Seen::First => {}
-                Seen::Running => return count(&self.counters.duplicates_dropped),
+        let mut ticket = None;
+        if runs_once(&call) {
+            let sender = Sender::Port(peer.port());
+            let key = CallKey::new(peer, sender, &call, message);
+            match self.cache.begin(key, sender, self.now_ns, |_| false) {
+                Seen::First(begun) => ticket = Some(begun),
+                Seen::Running | Seen::TakenOver(_) => {
+                    return count(&self.counters.duplicates_dropped);
+                }
                 Seen::Answered(kept) => {
                     count(&self.counters.duplicates_answered);
                     reply.extend_from_slice(kept);
@@ -86,7 +90,7 @@ impl Loop {
             self.datagrams_in_work += 1;
             self.datagrams_bytes += message.capacity() + reply_bytes_most(&call);
             let mut flow = self.datagrams_flow;
-            self.put_in_work(Origin::Datagram(socket), peer, message, key, &mut flow);
+            self.put_in_work(Origin::Datagram(socket), peer, message, ticket, &mut flow);
             self.datagrams_flow = flow;
             return;
         }
@@ -94,8 +98,8 @@ impl Loop {
         let started_ns = if timed { MonotonicClock.now_ns() } else { 0 };
         let mut payload = std::mem::take(&mut self.payload);
         let outcome = self.service.answer(peer, &call, &mut reply, &mut payload);
-        if let Some(key) = key {
-            self.cache.finish(key, &reply, self.now_ns);
+        if let Some(ticket) = ticket {
+            self.cache.finish(ticket, &reply, self.now_ns);
         }
         let finished_ns = if timed { MonotonicClock.now_ns() } else { 0 };
         self.at_once.took(finished_ns - started_ns);

@@ -1,6 +1,8 @@
 //! The loop: waits, and hands on what comes: [`streams`], [`datagrams`], finished work, the model.
+//! Whose call it is that comes again from elsewhere: [`came_back`].
 //! [`places`] says who may connect and who has to go, [`pressure`] who may hold how much.
 
+mod came_back;
 mod datagrams;
 mod places;
 mod pressure;
@@ -32,7 +34,7 @@ use super::{READ_BUFFER_BYTES, ServerOptions, Sockets};
 use crate::model::{Action, Engine};
 use crate::protocol::{Outcome, Received, Service, receive};
 use crate::record::{CallRecord, Reading, Session};
-use crate::reply_cache::{CallKey, ReplyCache};
+use crate::reply_cache::{ReplyCache, Ticket};
 use crate::store::Payload;
 
 const EVENTS: usize = 256;
@@ -60,6 +62,9 @@ pub(super) struct Loop {
     places: usize,
     /// Calls in work of connections that are closed, by serial number.
     orphans: HashMap<u64, Orphans>,
+    /// Connections that ended before their clients had all replies, by serial number, the last
+    /// [`came_back::MAX_BROKEN`].
+    broken: VecDeque<u64>,
     /// Connections that have their next turn without an event, with their serial numbers.
     ready: VecDeque<(usize, u64)>,
     line: pressure::Line,
@@ -124,6 +129,7 @@ impl Loop {
             connected: 0,
             places: places::places(),
             orphans: HashMap::new(),
+            broken: VecDeque::new(),
             ready: VecDeque::new(),
             line: pressure::Line::default(),
             memory,
@@ -265,7 +271,7 @@ impl Loop {
         origin: Origin,
         peer: SocketAddr,
         message: Vec<u8>,
-        key: Option<CallKey>,
+        ticket: Option<Ticket>,
         flow: &mut Flow,
     ) {
         let Received::Call(call) = receive(&message) else {
@@ -279,8 +285,8 @@ impl Loop {
         let pending = Pending {
             origin,
             peer,
+            ticket,
             numbers: [call.xid, call.program, call.procedure],
-            key,
             reading: self.reading,
             message_bytes,
             cost_bytes: message.capacity() + reply_most,
@@ -360,8 +366,8 @@ impl Loop {
     fn finished(&mut self, finished: Finished) {
         let number = finished.call;
         if let Some(pending) = self.pending.get_mut(&number) {
-            if let Some(key) = pending.key {
-                self.cache.finish(key, &finished.head, self.now_ns);
+            if let Some(ticket) = pending.ticket {
+                self.cache.finish(ticket, &finished.head, self.now_ns);
             }
             pending.finished = Some(finished);
         }

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use super::super::connection::Connection;
 use super::super::counters::count;
 use super::super::{MAX_CONNECTIONS, is_allowed};
+use super::came_back::MAX_BROKEN;
 use super::{Loop, Orphans, TAKEN_PER_TURN, TOKEN_CONNECTION};
 
 /// Open for nothing, to be closed when there is no other descriptor left.
@@ -132,6 +133,12 @@ impl Loop {
     /// comes and goes could have any number of them.
     pub(super) fn forget(&mut self, closed: &Connection) {
         self.connected -= 1;
+        if closed.runs_once && !closed.has_taken_all() {
+            if self.broken.len() >= MAX_BROKEN {
+                self.broken.pop_front();
+            }
+            self.broken.push_back(closed.serial);
+        }
         if closed.wants > 0 {
             self.line.leave(closed.serial);
         }

@@ -13,9 +13,9 @@ use super::super::connection::{Connection, Sent};
 use super::super::counters::count;
 use super::super::pending::{CALL_BYTES, Origin, reply_bytes_most};
 use super::super::{MAX_OUTSTANDING, READ_BUFFER_BYTES};
-use super::{Loop, TOKEN_CONNECTION, mark_dirty, record_at_once};
+use super::{Loop, TOKEN_CONNECTION, came_back, mark_dirty, record_at_once};
 use crate::protocol::{Received, receive, refuse, runs_once};
-use crate::reply_cache::{CallKey, Seen};
+use crate::reply_cache::{CallKey, Seen, Sender, Ticket};
 
 /// Bytes of calls and replies of one connection in one turn; the last call may pass it.
 const TURN_BYTES: usize = 1 << 20;
@@ -107,6 +107,7 @@ impl Loop {
         if connection.blocked || connection.has_rest() || connection.ending {
             // Nothing is read under back-pressure, nor before what was held back.
             if flags.intersects(gone) {
+                connection.is_broken = true;
                 self.close(index);
             }
             return;
@@ -149,6 +150,7 @@ impl Loop {
                 self.now_ns,
             );
             self.settle(&mut connection, 0);
+            connection.is_broken = true;
             self.forget(&connection);
             return;
         }
@@ -318,11 +320,19 @@ impl Loop {
         count(&self.counters.calls);
         connection.has_called = true;
         connection.called_ns = self.now_ns;
-        let key = runs_once(&call).then(|| CallKey::new(connection.peer, &call, &message));
-        if let Some(key) = key {
-            match self.cache.begin(key, self.now_ns) {
-                Seen::First => {}
+        let mut ticket = None;
+        if runs_once(&call) {
+            connection.runs_once = true;
+            let sender = Sender::Connection(index, connection.serial);
+            let key = CallKey::new(connection.peer, sender, &call, &message);
+            let is_left = came_back::among(&self.connections, &self.broken, connection.peer);
+            match self.cache.begin(key, sender, self.now_ns, is_left) {
+                Seen::First(begun) => ticket = Some(begun),
                 Seen::Running => return count(&self.counters.duplicates_dropped),
+                Seen::TakenOver(running) => {
+                    count(&self.counters.duplicates_dropped);
+                    return self.take_over(running, index, connection);
+                }
                 Seen::Answered(reply) => {
                     count(&self.counters.duplicates_answered);
                     connection
@@ -339,9 +349,9 @@ impl Loop {
             connection.outstanding += 1;
             connection.outstanding_bytes += message.capacity() + reply_most;
             connection.expected_bytes += reply_most;
-            self.put_in_work(origin, connection.peer, message, key, flow);
+            self.put_in_work(origin, connection.peer, message, ticket, flow);
         } else {
-            self.answer_here(connection, &call, message.len(), key);
+            self.answer_here(connection, &call, message.len(), ticket);
         }
     }
 
@@ -351,7 +361,7 @@ impl Loop {
         connection: &mut Connection,
         call: &Call<'_>,
         message_bytes: usize,
-        key: Option<CallKey>,
+        ticket: Option<Ticket>,
     ) {
         let timed = self.reading.is_some() || self.pool.is_some();
         let queued_before = connection.outgoing.stream_queued;
@@ -363,8 +373,8 @@ impl Loop {
             .record(&mut self.payload, |head, payload| {
                 let start = head.len();
                 let outcome = service.answer(peer, call, head, payload);
-                if let Some(key) = key {
-                    cache.finish(key, head.get(start..).unwrap_or_default(), now_ns);
+                if let Some(ticket) = ticket {
+                    cache.finish(ticket, head.get(start..).unwrap_or_default(), now_ns);
                 }
                 outcome
             });
@@ -396,6 +406,7 @@ impl Loop {
             );
             self.settle(&mut connection, 0);
             let Ok(sent) = sent else {
+                connection.is_broken = true;
                 count(&self.counters.broken_connections);
                 self.forget(&connection);
                 continue;

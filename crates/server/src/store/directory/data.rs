@@ -6,25 +6,31 @@
 //! root nothing else lets its maker write to a file of mode 0444 (open(2) does).
 
 use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use hashbrown::HashMap;
+use lru::LruCache;
 use rustix::fs::{Mode, fchmod};
 use rustix::io::Errno;
-use wire::nfs3::{ftype3, nfsstat3, stable_how};
+use wire::nfs3::{fattr3, ftype3, nfsstat3, post_op_attr, stable_how};
 
 use super::DirectoryStore;
 use super::identity::{act_as, act_as_server};
 use super::kernel::{may_access, proc_path, status_of};
-use super::locate::{Object, attributes};
+use super::object::{Object, attributes};
 use crate::store::permission::{may_read, may_write, mode_after_write};
-use crate::store::{Chunk, FILE_BYTES_MAX, Payload, READ_BYTES_MAX, ReadDone};
+use crate::store::{FILE_BYTES_MAX, READ_BYTES_MAX};
 use crate::{Caller, Handle};
 
+/// Times that data are read again because their file was on the move.
+const READ_TRIES: usize = 16;
 /// Files held open.
 pub const MAX_OPEN: usize = 256;
+/// Directories of which a descriptor is kept.
+const MAX_FOLDERS: usize = 64;
 
 /// What a descriptor is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,11 +51,32 @@ struct Open {
     used: u64,
 }
 
-/// Open files by handle.
-#[derive(Debug, Default)]
+/// Open files by handle, and directories of which a descriptor is kept.
+#[derive(Debug)]
 pub struct OpenFiles {
     files: HashMap<Handle, Open>,
+    folders: LruCache<Handle, Arc<OwnedFd>>,
     uses: u64,
+}
+
+impl Default for OpenFiles {
+    fn default() -> Self {
+        OpenFiles {
+            files: HashMap::new(),
+            // Bounded by `keep_folder`.
+            folders: LruCache::unbounded(),
+            uses: 0,
+        }
+    }
+}
+
+/// Keeps an object's inode number its own while it is held.
+#[derive(Debug)]
+pub enum Held {
+    /// Open for its data.
+    File(#[allow(dead_code)] Arc<File>),
+    /// To be looked at.
+    Folder(#[allow(dead_code)] Arc<OwnedFd>),
 }
 
 impl OpenFiles {
@@ -63,6 +90,24 @@ impl OpenFiles {
         };
         open.used = self.uses;
         serves.then(|| Arc::clone(&open.file))
+    }
+
+    /// A descriptor of the object, if there is one: so long its inode number is no other's.
+    pub fn hold(&mut self, handle: &Handle) -> Option<Held> {
+        if let Some(open) = self.files.get(handle) {
+            return Some(Held::File(Arc::clone(&open.file)));
+        }
+        let folder = self.folders.get(handle)?;
+        Some(Held::Folder(Arc::clone(folder)))
+    }
+
+    /// Keeps a directory's descriptor. (A file's would keep its room on the disk, should a local
+    /// process remove it.)
+    pub fn keep_folder(&mut self, handle: Handle, fd: Arc<OwnedFd>) {
+        if self.folders.len() >= MAX_FOLDERS {
+            self.folders.pop_lru();
+        }
+        self.folders.put(handle, fd);
     }
 
     fn put(&mut self, handle: Handle, file: Arc<File>, [reads, writes]: [bool; 2]) {
@@ -85,6 +130,7 @@ impl OpenFiles {
     /// Closes a file that loses its last name, so that its room is freed.
     pub fn close(&mut self, handle: &Handle) {
         self.files.remove(handle);
+        self.folders.pop(handle);
     }
 }
 
@@ -166,13 +212,32 @@ impl DirectoryStore {
         }
     }
 
-    pub(super) fn read_object(
+    /// What is read of a file, and its attributes afterwards. It lay in the export before and once
+    /// more after the data were read: what was written to it only after it had left is not told.
+    pub(super) fn read_located(
+        &self,
+        caller: &Caller,
+        handle: &Handle,
+        range: (u64, u32),
+    ) -> Result<(Vec<u8>, fattr3), (nfsstat3, post_op_attr)> {
+        for _ in 0..READ_TRIES {
+            let object = self.locate(handle).map_err(|status| (status, None))?;
+            let data = self.read_object(caller, (handle, &object), range);
+            let data = data.map_err(|status| (status, object.now()))?;
+            // At once or not at all: while one looks for it, it may come back.
+            if let Some(after) = self.still_there(handle) {
+                return Ok((data, attributes(&after.stat)));
+            }
+        }
+        Err((nfsstat3::NFS3ERR_JUKEBOX, None))
+    }
+
+    fn read_object(
         &self,
         caller: &Caller,
         (handle, object): (&Handle, &Object),
         (offset, count): (u64, u32),
-        payload: &mut Payload,
-    ) -> Result<ReadDone, nfsstat3> {
+    ) -> Result<Vec<u8>, nfsstat3> {
         let file = self.open_file((handle, object), Use::Reading)?;
         self.check_data(caller, object, false)?;
         let wanted = count.min(READ_BYTES_MAX) as usize;
@@ -187,13 +252,7 @@ impl DirectoryStore {
             }
         }
         data.truncate(wanted);
-        let count = data.len();
-        let size = object.now().map_or(0, |now| now.size);
-        payload.push(Chunk::Buffer(data));
-        Ok(ReadDone {
-            count: count as u32,
-            eof: offset.saturating_add(count as u64) >= size,
-        })
+        Ok(data)
     }
 
     /// Takes set-id bits away that a writer other than root takes away, be it of data or of the

@@ -25,8 +25,8 @@ fn last_errno() -> Errno {
     Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
-/// The kernel's handle of an open object: type word and bytes.
-pub fn kernel_handle(fd: impl AsFd) -> Result<Vec<u8>, Errno> {
+/// The kernel's handle of an open object: room with type word and bytes in front, and how many.
+pub fn kernel_handle(fd: impl AsFd) -> Result<([u8; MAX_EXTRA_BYTES], usize), Errno> {
     let mut handle = FileHandle {
         handle_bytes: KERNEL_BYTES as u32,
         handle_type: 0,
@@ -48,10 +48,15 @@ pub fn kernel_handle(fd: impl AsFd) -> Result<Vec<u8>, Errno> {
     if result != 0 {
         return Err(last_errno());
     }
-    let mut bytes = handle.handle_type.to_be_bytes().to_vec();
+    let mut bytes = [0; MAX_EXTRA_BYTES];
+    let (kind, rest) = bytes.split_at_mut(TYPE_BYTES);
+    kind.copy_from_slice(&handle.handle_type.to_be_bytes());
+    rest.copy_from_slice(&handle.bytes);
     let length = handle.handle_bytes as usize;
-    bytes.extend_from_slice(handle.bytes.get(..length).ok_or(Errno::OVERFLOW)?);
-    Ok(bytes)
+    if length > KERNEL_BYTES {
+        return Err(Errno::OVERFLOW);
+    }
+    Ok((bytes, TYPE_BYTES + length))
 }
 
 /// Opens what a kernel handle names (needs CAP_DAC_READ_SEARCH), without following or reading it.

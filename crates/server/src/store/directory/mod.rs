@@ -3,8 +3,8 @@
 //! How objects are found and why nothing leaves the export: [`locate`]. Where the process is root,
 //! each call acts with the caller's ids on its own thread ([`identity`]) and the kernel checks;
 //! elsewhere mode bits are checked here and all files belong to the server's user. Handles hold
-//! the kernel's own where that may be opened, and survive a restart; elsewhere inode number and
-//! birth time, looked up by names that are verified at each use ([`known`]).
+//! the kernel's own where that may be opened, elsewhere inode number and birth time; both survive
+//! a restart ([`find`]).
 //!
 //! Stable means fsync: WRITE with DATA_SYNC and FILE_SYNC, COMMIT, and (unless switched off)
 //! changes of names and attributes before their reply. The write verifier is the instance's, and
@@ -14,31 +14,35 @@
 //! Limits: needs openat2 (Linux 5.6) and /proc. Mount points inside the export are not entered.
 
 mod data;
+mod find;
 mod identity;
 mod kernel;
 mod known;
+mod list;
 mod locate;
 mod names;
+mod object;
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{FileType, Mode, OFlags, RawDir, SeekFrom, fstat, fstatvfs, makedev};
+use rustix::fs::{FileType, Mode, OFlags, fstat, fstatvfs, makedev};
 use wire::nfs3::{
     FSSTAT3resok, createhow3, fattr3, nfsstat3, nfstime3, post_op_attr, sattr3, stable_how,
     wcc_data, writeverf3,
 };
 
 use self::data::{OpenFiles, Use};
+use self::find::Searches;
 use self::kernel::{kernel_handle, may_access, open_kernel_handle, proc_path, status_of};
 use self::known::Known;
-use self::locate::{Object, attributes};
+use self::object::{Object, attributes};
 use super::permission::{EXECUTE, READ, WRITE, access_bits, access_from};
 use super::{
-    Changed, DirectorySink, Entry, Found, LinkWcc, ListFrom, NO_WCC, Payload, ReadDone, RenameWcc,
+    Changed, Chunk, DirectorySink, Found, LinkWcc, ListFrom, NO_WCC, Payload, ReadDone, RenameWcc,
     Seen, Special, Store, StoreDescription, StoreKind, WriteDone, wcc_before,
 };
 use crate::{Caller, Handle};
@@ -50,8 +54,8 @@ pub const KIND: StoreKind = StoreKind {
 };
 /// Locks that objects share by inode number.
 pub const LOCKS: usize = 128;
-/// Directory entries read from the kernel at a time, bytes.
-const LISTING_BYTES: usize = 32 << 10;
+/// A new directory's mode if the client gave none.
+const DIRECTORY_MODE: u32 = 0o755;
 
 /// How the store behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +71,7 @@ pub struct DirectoryOptions {
 /// The store.
 #[derive(Debug)]
 pub struct DirectoryStore {
-    root: OwnedFd,
+    root: Arc<OwnedFd>,
     mount: File,
     root_inode: u64,
     device: u64,
@@ -75,6 +79,7 @@ pub struct DirectoryStore {
     acts_as_caller: bool,
     stable_names: bool,
     known: Mutex<Known>,
+    searches: Mutex<Searches>,
     open: Mutex<OpenFiles>,
     locks: Vec<Mutex<()>>,
     verifier: AtomicU64,
@@ -87,7 +92,10 @@ impl DirectoryStore {
         let root = rustix::fs::open(path, flags, Mode::empty())?;
         let mount = File::open(proc_path(&root))?;
         let stat = fstat(&root)?;
-        let kernel = || kernel_handle(&root).and_then(|handle| open_kernel_handle(&mount, &handle));
+        let kernel = || {
+            let (bytes, length) = kernel_handle(&root)?;
+            open_kernel_handle(&mount, bytes.get(..length).unwrap_or_default())
+        };
         let by_kernel_handle = options.kernel_handles && kernel().is_ok();
         let store = DirectoryStore {
             root_inode: stat.st_ino,
@@ -96,10 +104,11 @@ impl DirectoryStore {
             acts_as_caller: identity::can_act_as_others(),
             stable_names: options.stable_names,
             known: Mutex::default(),
+            searches: Mutex::default(),
             open: Mutex::default(),
             locks: (0..LOCKS).map(|_| Mutex::new(())).collect(),
             verifier: AtomicU64::new(options.instance),
-            root,
+            root: Arc::new(root),
             mount,
         };
         // Fails here rather than at the first call where openat2 is missing or forbidden.
@@ -128,9 +137,9 @@ impl DirectoryStore {
         handle: &Handle,
         action: impl FnOnce(&Object) -> Result<T, nfsstat3>,
     ) -> Changed<T> {
+        let guard = self.lock(handle.object);
         let object = self.locate(handle).map_err(|status| (status, NO_WCC))?;
-        let guard = self.lock(object.stat.st_ino);
-        let before = object.now();
+        let before = Some(attributes(&object.stat));
         let result = action(&object);
         let after = object.now();
         drop(guard);
@@ -153,61 +162,6 @@ impl DirectoryStore {
         match action(&object) {
             Ok(value) => Ok((value, object.now())),
             Err(status) => Err((status, object.now())),
-        }
-    }
-
-    fn list_object(
-        &self,
-        caller: &Caller,
-        dir: &Object,
-        from: ListFrom,
-        sink: &mut dyn DirectorySink,
-    ) -> Result<bool, nfsstat3> {
-        if !dir.is_directory() {
-            return Err(nfsstat3::NFS3ERR_NOTDIR);
-        }
-        self.act_in(caller, dir, READ)?;
-        let listing = File::open(proc_path(&dir.fd)).map_err(|error| data::errno(&error))?;
-        rustix::fs::seek(&listing, SeekFrom::Start(from.cookie))
-            .map_err(|_| nfsstat3::NFS3ERR_BAD_COOKIE)?;
-        sink.begin(dir.now(), [0; 8]);
-        let mut buffer = Vec::with_capacity(LISTING_BYTES);
-        let mut entries = RawDir::new(&listing, buffer.spare_capacity_mut());
-        while let Some(entry) = entries.next() {
-            let entry = entry.map_err(status_of)?;
-            let name = entry.file_name().to_bytes();
-            let above_root = name == b".." && dir.stat.st_ino == self.root_inode;
-            let found = if from.with_objects {
-                self.look(dir, name)
-            } else {
-                None
-            };
-            let entry = Entry {
-                fileid: if above_root {
-                    self.root_inode
-                } else {
-                    entry.ino()
-                },
-                name,
-                cookie: entry.next_entry_cookie(),
-                found,
-            };
-            if !sink.entry(&entry) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// The object of an entry, if it can be looked at.
-    fn look(&self, dir: &Object, name: &[u8]) -> Option<Found> {
-        match name {
-            b"." => self.found(dir, None).ok(),
-            b".." => self.found(&self.parent(dir).ok()?, None).ok(),
-            _ => {
-                let object = self.child(dir, name).ok()?;
-                self.found(&object, Some((dir, name))).ok()
-            }
         }
     }
 }
@@ -256,7 +210,7 @@ impl Store for DirectoryStore {
     ) -> Changed<()> {
         let handle = object;
         self.change(handle, |object| {
-            let now = object.now().ok_or(nfsstat3::NFS3ERR_STALE)?;
+            let now = attributes(&object.stat);
             if guard.is_some_and(|ctime| ctime != now.ctime) {
                 return Err(nfsstat3::NFS3ERR_NOT_SYNC);
             }
@@ -312,9 +266,14 @@ impl Store for DirectoryStore {
         count: u32,
         payload: &mut Payload,
     ) -> Seen<ReadDone> {
-        self.see(file, |object| {
-            self.read_object(caller, (file, object), (offset, count), payload)
-        })
+        let (data, seen) = self.read_located(caller, file, (offset, count))?;
+        let end = offset.saturating_add(data.len() as u64);
+        let done = ReadDone {
+            count: data.len() as u32,
+            eof: end >= seen.size,
+        };
+        payload.push(Chunk::Buffer(data));
+        Ok((done, Some(seen)))
     }
     fn write(
         &self,
@@ -358,9 +317,15 @@ impl Store for DirectoryStore {
     fn mkdir(&self, caller: &Caller, dir: &Handle, name: &[u8], new: &sattr3) -> Changed<Found> {
         self.change(dir, |dir| {
             self.act_in(caller, dir, WRITE | EXECUTE)?;
-            rustix::fs::mkdirat(&dir.fd, name, Mode::RWXU).map_err(status_of)?;
-            let mode = new.mode.or(Some(0o755));
-            self.finish_new(caller, (dir, name), None, &sattr3 { mode, ..*new })
+            let mode = new.mode.unwrap_or(DIRECTORY_MODE);
+            // With its mode at once: to set it later may take S_ISGID away (`finish_new`).
+            let at_first = Mode::from_raw_mode(mode & 0o777);
+            rustix::fs::mkdirat(&dir.fd, name, at_first).map_err(status_of)?;
+            let new = sattr3 {
+                mode: Some(mode),
+                ..*new
+            };
+            self.finish_new(caller, (dir, name), None, &new)
         })
     }
     fn symlink(
@@ -410,16 +375,19 @@ impl Store for DirectoryStore {
             from: NO_WCC,
             to: NO_WCC,
         };
+        // Two locks in the order of their places, one if they are the same.
+        let (one, other) = (from.object % LOCKS as u64, to.object % LOCKS as u64);
+        let _low = self.lock(one.min(other));
+        let _high = if one == other {
+            None
+        } else {
+            self.lock(one.max(other))
+        };
         let (from, to) = match (self.locate(from), self.locate(to)) {
             (Ok(from), Ok(to)) => (from, to),
             (Err(status), _) | (_, Err(status)) => return (status, nothing),
         };
-        // Two locks in the order of their places, one if they are the same.
-        let place = |object: &Object| object.stat.st_ino % LOCKS as u64;
-        let (low, high) = (place(&from).min(place(&to)), place(&from).max(place(&to)));
-        let _low = self.lock(low);
-        let _high = if low == high { None } else { self.lock(high) };
-        let before = [from.now(), to.now()];
+        let before = [&from, &to].map(|object| Some(attributes(&object.stat)));
         let done = self.rename_in(caller, (&from, from_name), (&to, to_name));
         let wcc = |before: &Option<fattr3>, object: &Object| wcc_data {
             before: before.as_ref().map(wcc_before),
@@ -460,7 +428,9 @@ impl Store for DirectoryStore {
         from: ListFrom,
         sink: &mut dyn DirectorySink,
     ) -> Result<bool, (nfsstat3, post_op_attr)> {
-        let listed = self.see(dir, |dir| self.list_object(caller, dir, from, sink));
+        let listed = self.see(dir, |object| {
+            self.list_located(caller, (dir, object), from, sink)
+        });
         listed.map(|(end, _)| end)
     }
     fn fsstat(&self, object: &Handle) -> Result<FSSTAT3resok, nfsstat3> {

@@ -5,8 +5,8 @@ use std::os::fd::OwnedFd;
 use std::sync::PoisonError;
 
 use rustix::fs::{
-    AtFlags, CWD, Gid, Mode, OFlags, ResolveFlags, Timespec, Timestamps, Uid, chownat, openat2,
-    unlinkat, utimensat,
+    AtFlags, CWD, Gid, Mode, OFlags, ResolveFlags, Timespec, Timestamps, Uid, chownat, fstat,
+    openat2, unlinkat, utimensat,
 };
 use rustix::io::Errno;
 use wire::nfs3::{createhow3, createverf3, ftype3, nfsstat3, sattr3, set_time};
@@ -15,7 +15,7 @@ use super::DirectoryStore;
 use super::data::{Use, errno};
 use super::identity::{act_as, act_as_server};
 use super::kernel::{proc_path, status_of};
-use super::locate::{Object, attributes};
+use super::object::{Object, attributes};
 use crate::store::permission::{
     EXECUTE, STICKY, WRITE, check_setattr, granted, may_unlink, mode_after_chown,
 };
@@ -26,6 +26,8 @@ use crate::{Caller, Handle};
 const MODE_UNSTATED: u32 = 0o644;
 /// Mode between creation and the setting of the wanted one: nobody else's.
 const MODE_AT_FIRST: u32 = 0o600;
+/// S_ISGID.
+const SET_GROUP_ID: u32 = 0o2000;
 const UTIME_NOW: i64 = libc::UTIME_NOW;
 const UTIME_OMIT: i64 = libc::UTIME_OMIT;
 
@@ -172,15 +174,31 @@ impl DirectoryStore {
         self.act_as_server()?;
         let object = self.child(dir, name)?;
         let found = self.found(&object, Some((dir, name)))?;
-        if let Some(made) = made {
+        // Another may have the name by now.
+        let same = |made: &OwnedFd| {
+            fstat(made).is_ok_and(|made| {
+                (made.st_ino, made.st_dev) == (object.stat.st_ino, object.stat.st_dev)
+            })
+        };
+        if let Some(made) = made.filter(same) {
             self.keep_open(found.handle, File::from(made), [true, true]);
         }
+        // A new directory has S_ISGID of the one it is in (inode(7)), whatever mode was asked for.
+        let made_with = object.stat.st_mode & 0o7777;
+        let inherited = match object.is_directory() {
+            true => made_with & SET_GROUP_ID,
+            false => 0,
+        };
+        let mode = new.mode.unwrap_or(MODE_UNSTATED) | inherited;
         let mut new = *new;
-        new.mode = Some(new.mode.unwrap_or(MODE_UNSTATED));
+        new.mode = Some(mode).filter(|mode| !object.is_directory() || *mode != made_with);
         // Where all belongs to the server's user, that user is who sets what the caller asked for.
         let owner = Caller::with_ids(caller.address, object.stat.st_uid, object.stat.st_gid);
         let setter = if self.acts_as_caller { caller } else { &owner };
-        if let Err(status) = self.set_attributes(setter, (&found.handle, &object), &new) {
+        let set = self
+            .set_attributes(setter, (&found.handle, &object), &new)
+            .and_then(|()| self.keep_bits(&object, inherited));
+        if let Err(status) = set {
             // The refusal is what the caller hears; an object that stays is no more than untidy.
             let _ = unlinkat(&dir.fd, name, removing(object.is_directory()));
             self.forget(dir, name, &object);
@@ -192,6 +210,17 @@ impl DirectoryStore {
             handle: found.handle,
             attributes,
         })
+    }
+
+    /// Gives mode bits back that chmod(2) has taken away: a caller outside the group may not set
+    /// S_ISGID, but its new directory has it.
+    fn keep_bits(&self, object: &Object, bits: u32) -> Result<(), nfsstat3> {
+        let mode = fstat(&object.fd).map_err(status_of)?.st_mode & 0o7777;
+        if mode & bits == bits {
+            return Ok(());
+        }
+        let mode = Mode::from_raw_mode(mode | bits);
+        rustix::fs::chmod(proc_path(&object.fd), mode).map_err(status_of)
     }
 
     /// CREATE.
@@ -313,14 +342,22 @@ impl DirectoryStore {
 
     /// A name is gone: closes its file if that was the last, forgets the path.
     fn forget(&self, dir: &Object, name: &[u8], victim: &Object) {
-        if victim.stat.st_nlink <= 1
-            && let Ok(found) = self.found(victim, None)
-        {
+        let is_last = fstat(&victim.fd).is_ok_and(|now| now.st_nlink == 0);
+        let mut gone = None;
+        if is_last && let Ok(found) = self.found(victim, None) {
             let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
             open.close(&found.handle);
+            let Handle {
+                object, generation, ..
+            } = found.handle;
+            // The kernel knows of its own handles.
+            gone = (!self.by_kernel_handle).then_some((object, generation));
         }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.remove(victim.stat.st_ino, dir.stat.st_ino, name);
+        if let Some(gone) = gone {
+            known.bury(gone);
+        }
     }
 
     /// RENAME.
