@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from pathlib import Path
@@ -18,6 +19,7 @@ from nfslab.machine.mounts import (
     mount_by_name,
     mount_of,
     parse_mountinfo,
+    without_links,
 )
 
 from tests.machine import needs
@@ -168,6 +170,33 @@ def test_members_of_btrfs_are_looked_up_where_it_lists_them(
         (tmp_path / "fs" / "btrfs" / "some-uuid" / "devices" / disk).mkdir(parents=True)
     mount = Mount(1, 0, 0, 40, "/", Path("/b"), "btrfs", "/dev/sdb", "rw")
     assert block_devices_of(mount) == ["sdb", "sdc"]
+
+
+def test_links_are_followed_as_the_kernel_does(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "absolute").symlink_to(tmp_path / "a" / "b")
+    (tmp_path / "relative").symlink_to("a/../a/b")
+    (tmp_path / "a" / "chain").symlink_to("../absolute/../b")
+    for name in ("", "a/b", "absolute/..", "relative/x/y", "a/chain/none", "none/../a", "./a//b/."):
+        assert str(without_links(tmp_path / name)) == os.path.realpath(tmp_path / name)
+    assert str(without_links(Path("x/../y"))) == os.path.realpath("x/../y")
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(OSError, match=os.strerror(errno.ELOOP)):
+        without_links(tmp_path / "loop")
+
+
+def test_nothing_behind_a_mount_that_may_hang_is_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "remote").mkdir()
+    (tmp_path / "remote" / "inside").symlink_to("/etc")
+    (tmp_path / "link").symlink_to("remote")
+    before = without_links(tmp_path / "link" / "inside" / ".." / "file")
+    assert before == Path("/file"), "it is an ordinary folder as yet"
+    line = f"99 1 0:99 / {tmp_path}/remote rw - fuse.nfslab 127.0.0.1:/export rw"
+    monkeypatch.setattr(mounts, "mounts", lambda: parse_mountinfo(line))
+    after = without_links(tmp_path / "link" / "inside" / ".." / "file")
+    assert after == tmp_path / "remote" / "file"
 
 
 def test_a_server_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

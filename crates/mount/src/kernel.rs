@@ -207,9 +207,6 @@ pub(crate) fn detach(attached: &Attached, how: Unmount) -> io::Result<()> {
     if connection_of(&attached.directory) != attached.connection {
         return Ok(()); // it is gone; what lies there now is not ours
     }
-    if how == Unmount::Force {
-        abort(attached.connection);
-    }
     unmount(&attached.directory, how)
 }
 
@@ -223,6 +220,9 @@ pub fn unmount(directory: &Path, how: Unmount) -> io::Result<()> {
         Unmount::Lazy => UnmountFlags::DETACH,
         Unmount::Force => UnmountFlags::DETACH | UnmountFlags::FORCE,
     };
+    if how == Unmount::Force {
+        abort(connection_of(directory));
+    }
     match rustix::mount::unmount(directory, flags | UnmountFlags::NOFOLLOW) {
         Ok(()) => return Ok(()),
         Err(Errno::PERM) => {}

@@ -26,6 +26,7 @@ mod open_directories;
 mod open_files;
 mod shared;
 mod source;
+mod waiting;
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -156,6 +157,9 @@ impl Mount {
     /// that sends old data.
     fn serve(&self, device: OwnedFd) -> Result<(), MountError> {
         let system = |what: &'static str| move |error| MountError::system(what, error);
+        let waiting = Arc::clone(&self.shared.waiting);
+        let answers = device.try_clone();
+        waiting.use_device(answers.map_err(system("another descriptor of /dev/fuse"))?);
         let mut config = fuser::Config::default();
         config.n_threads = Some(SESSION_THREADS);
         let file_system = FileSystem(Arc::clone(&self.shared));
@@ -171,10 +175,13 @@ impl Mount {
         })?;
         let (life, shared) = (Arc::clone(&self.life), Arc::clone(&self.shared));
         spawn("nfs-old-data", move || tend(&life, &shared))?;
+        let looking = Arc::clone(&waiting);
+        spawn("nfs-killed", move || looking.look_for_killed())?;
         let life = Arc::clone(&self.life);
         spawn("nfs-mount", move || {
             // An error here means that the kernel has ended it, or that it was aborted.
             let _ = session.run();
+            waiting.over();
             life.end();
         })
     }
@@ -249,17 +256,19 @@ impl Mount {
     /// EBUSY while it is used, with [`Unmount::Normal`].
     pub fn unmount(&self, how: Unmount) -> Result<(), MountError> {
         let what = || format!("unmounting {}", self.directory().display());
+        if how == Unmount::Force {
+            self.shared.waiting.end(fuser::Errno::EIO);
+        }
         kernel::detach(&self.attached, how).map_err(|error| MountError::system(what(), error))
     }
 
     /// Tells the server that it is no longer mounted (UMNT), as mount.nfs(8) does; best effort.
     pub fn tell_server(&self) {
-        let mut options = self.shared.options.clone();
-        options.timeout = Duration::from_secs(1);
-        let Ok(host) = self.source.address(&options) else {
+        let options = &self.shared.options;
+        let Ok(host) = self.source.address(options) else {
             return;
         };
-        if let Ok(mut service) = MountService::connect(host, &options) {
+        if let Ok(mut service) = MountService::connect(host, options) {
             let _ = service.umnt(&self.source.export);
         }
     }

@@ -17,6 +17,7 @@ use crate::callers::Callers;
 use crate::inodes::{Inode, Inodes, Place};
 use crate::open_directories::OpenDirectory;
 use crate::open_files::{Numbered, OpenFile};
+use crate::waiting::Waiting;
 
 /// Bytes of all files together that wait for their COMMIT, as far as their number allows.
 const MAX_DIRTY_BYTES: u64 = 512 << 20;
@@ -32,6 +33,8 @@ pub(crate) struct Shared {
     pub files: Numbered<OpenFile>,
     pub directories: Numbered<OpenDirectory>,
     pub callers: Callers,
+    /// Requests of the kernel that are not answered.
+    pub waiting: Arc<Waiting>,
     /// Longest name (PATHCONF).
     pub name_max: usize,
     /// Largest file (FSINFO); 0 if the server has no opinion.
@@ -79,6 +82,7 @@ impl Shared {
             files: Numbered::default(),
             directories: Numbered::default(),
             callers: Callers::default(),
+            waiting: Arc::default(),
             name_max,
             max_file_bytes: info.maxfilesize,
             directory_bytes,

@@ -94,7 +94,8 @@ impl Mount {
     }
 
     /// Unmounts: "normal" (an error while it is used), "lazy" or "force"; waits for the end of a
-    /// normal or forced one, and tells the server.
+    /// normal or forced one, and tells the server of a normal one: forced are those whose server is
+    /// dead.
     #[pyo3(signature = (how = "normal"))]
     fn unmount(&self, py: Python<'_>, how: &str) -> PyResult<()> {
         let way = way(py, how)?;
@@ -105,7 +106,9 @@ impl Mount {
             inner.unmount(way)?;
             if way != Unmount::Lazy {
                 inner.wait(Some(Duration::from_secs(10)));
-                inner.tell_server();
+                if way == Unmount::Normal {
+                    inner.tell_server();
+                }
                 *self.locked() = None;
             }
             Ok(())

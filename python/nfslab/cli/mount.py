@@ -44,36 +44,40 @@ USAGE_KINDS = {"option", "source", "config"}
 
 @click.command("mount", epilog=EPILOG)
 @click.argument("source", metavar="HOST:/EXPORT")
-@click.argument("directory", type=click.Path(path_type=Path))
+@click.argument("directory")  # no click.Path: it would touch what may be a dead mount
 @click.option("-o", "options", multiple=True, metavar="OPTIONS", help="Comma-separated.")
 @click.option("--foreground", is_flag=True, help="Stay until it is unmounted; Ctrl-C unmounts.")
 @click.option("--json", "as_json", is_flag=True, help="Print what is in effect as JSON.")
 @click.option("--ready-to", type=int, hidden=True)
 def command(
     source: str,
-    directory: Path,
+    directory: str,
     options: tuple[str, ...],
     foreground: bool,
     as_json: bool,
     ready_to: int | None,
 ) -> None:
     """Mount an NFS export on a folder, without the kernel's NFS."""
-    text = ",".join(options)
+    from nfslab.machine.mounts import without_links
+
+    text, place = ",".join(options), without_links(Path(directory))
     if foreground:
-        _serve(source, directory, text, as_json, ready_to)
+        _serve(source, place, text, as_json, ready_to)
         return
-    _print(_start_behind(source, directory, text), as_json)
+    _print(_start_behind(source, place, text), as_json)
 
 
 def _serve(source: str, directory: Path, options: str, as_json: bool, ready_to: int | None) -> None:
     """Mount, say so, and stay until the end."""
     from nfslab._core import CoreError, Mount
-    from nfslab.machine.fuse_mounts import journalled, remove_stale
+    from nfslab.machine.fuse_mounts import END_SIGNAL, journalled, remove_stale
 
     for sentence in remove_stale():
         print(f"nfslab: {sentence}", file=sys.stderr)
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(END_SIGNAL, _raise_forced)
     try:
+        _require_answer(directory)
         with journalled(directory, f"nfslab mount {source} {directory}"):
             try:
                 mount = Mount(source, directory, options)
@@ -96,12 +100,36 @@ def _serve(source: str, directory: Path, options: str, as_json: bool, ready_to: 
         signal.signal(signal.SIGTERM, before)
 
 
+class _Forced(BaseException):
+    """`nfslab umount --force` says that the mount is to be ended."""
+
+
+def _raise_forced(_number: int, _frame: object) -> None:
+    raise _Forced
+
+
+def _require_answer(directory: Path) -> None:
+    """RunFailed where the folder lies on, or below, a mount that does not answer."""
+    from nfslab.machine.fuse_mounts import ANSWER_LIMIT_S
+    from nfslab.machine.mounts import answers, mount_by_name
+
+    if not answers(directory, ANSWER_LIMIT_S):
+        below = mount_by_name(directory)
+        raise RunFailed(
+            f"{directory} cannot be mounted on: what is mounted at {below.mount_point} is silent",
+            why=f"{below.source} ({below.filesystem}) does not answer",
+            fix=f"end that mount first: nfslab umount --force {below.mount_point}",
+        )
+
+
 def _stay(mount: Mount) -> None:
-    """Until it is unmounted; a signal unmounts, lazily if it is in use."""
+    """Until it is unmounted; a signal unmounts, lazily if it is in use, or by force."""
     from nfslab._core import CoreError
 
     try:
         mount.wait()
+    except _Forced:
+        mount.unmount("force")
     except KeyboardInterrupt:
         try:
             mount.unmount()
@@ -131,7 +159,7 @@ def _start_behind(source: str, directory: Path, options: str) -> dict[str, Any]:
     reader, writer = os.pipe()
     os.set_inheritable(writer, True)
     code = "from nfslab.cli import main; main()"
-    argv = [sys.executable, "-c", code, "mount", source, str(directory.absolute()), "--foreground"]
+    argv = [sys.executable, "-c", code, "mount", source, str(directory), "--foreground"]
     argv += [f"--ready-to={writer}"] + (["-o", options] if options else [])
     process = subprocess.Popen(
         argv,

@@ -20,31 +20,34 @@ Examples:
 
 
 @click.command("umount", epilog=EPILOG)
-@click.argument("directory", type=click.Path(path_type=Path), required=False)
+@click.argument("directory", required=False)  # no click.Path: it would touch the mount
 @click.option("--lazy", is_flag=True, help="Out of sight at once, gone when nobody uses it.")
 @click.option("--force", is_flag=True, help="End it; whoever waits in it gets an error.")
 @click.option("--stale", is_flag=True, help="Remove all mounts whose process is gone.")
-def command(directory: Path | None, lazy: bool, force: bool, stale: bool) -> None:
+def command(directory: str | None, lazy: bool, force: bool, stale: bool) -> None:
     """Unmount a folder that `nfslab mount` mounted."""
     if stale == (directory is not None) or (lazy and force) or (stale and (lazy or force)):
         raise UsageError("name one folder, or --stale", fix="see nfslab umount --help")
-    from nfslab.machine.fuse_mounts import is_mounted, remove_stale
+    from nfslab.machine.fuse_mounts import ANSWER_LIMIT_S, end_by_force, is_mounted, remove_stale
+    from nfslab.machine.mounts import without_links
 
     if directory is None:
-        for sentence in remove_stale():
+        for sentence in remove_stale(ANSWER_LIMIT_S):
             click.echo(sentence)
         return
     from nfslab._core import CoreError, unmount
 
-    # Not resolved through the mount: its server may be dead.
-    place = directory.parent.resolve() / directory.name if directory.name else directory.resolve()
+    place = without_links(Path(directory))
     if not is_mounted(place):
         raise RunFailed(
             f"{directory} is no mount of nfslab",
             fix="see the ones there are: grep fuse.nfslab /proc/mounts",
         )
     try:
-        unmount(place, "force" if force else "lazy" if lazy else "normal")
+        if force:
+            end_by_force(place)
+        else:
+            unmount(place, "lazy" if lazy else "normal")
     except CoreError as error:
         fix = error.fix or "add --lazy or --force"
         raise RunFailed(error.what, why=error.why, fix=fix) from error

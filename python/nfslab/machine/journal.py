@@ -340,6 +340,18 @@ def is_dead(path: Path) -> bool:
     return here == there and not is_alive(header)
 
 
+def of_the_living(folder: Path) -> list[Content]:
+    """What the journals of living runners in a folder hold; what cannot be read is left out."""
+    found = []
+    with contextlib.suppress(OSError):
+        for path in sorted(folder.glob(f"*{SUFFIX}")):
+            with contextlib.suppress(OSError), path.open("rb") as file:
+                content = parse(file.read(READ_LIMIT_BYTES))
+                if content is not None and is_alive(content.header):
+                    found.append(content)
+    return found
+
+
 def _line(record: dict[str, Any]) -> bytes:
     return json.dumps(record, separators=(",", ":")).encode() + b"\n"
 

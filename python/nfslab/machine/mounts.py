@@ -8,21 +8,28 @@ were asked for are silently changed (NFS rounds rsize) or shared with an older m
 Devices are followed through `/sys` down to those that hold data themselves: disks, and
 loop devices (whose backing file is another path, see `backing_file`). File systems that
 span devices without a device of their own (btrfs) are looked up where they list them.
+
+Whoever touches a path on a mount whose server is dead waits in the kernel. What has to work
+then (`answers`, `without_links`, `mount_by_name`, `mounts_below`) goes by the kernel's list alone.
 Limits: ZFS and bcachefs pools are not resolved (no devices are returned).
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import re
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+
+from nfslab.machine.asking import ask
 
 SYS = Path("/sys")
 NETWORK_FILESYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "glusterfs", "9p", "afs")
 ANSWER_LIMIT_S = 20.0
 """A server that says nothing for this long is taken to be gone."""
+LINKS_MAX = 40
+"""Symbolic links on one path: then Linux says ELOOP, too."""
 DEVICES_MAX = 1024
 """Bound on the devices below one mount."""
 
@@ -55,6 +62,12 @@ class Mount:
     def read_only(self) -> bool:
         """Mounted read-only (as a whole, or at this place)."""
         return self.option("ro") is not None
+
+    @property
+    def may_hang(self) -> bool:
+        """Does a server, or a program, answer for it, which may be dead? (fuseblk is a disk.)"""
+        kind = self.filesystem
+        return kind in NETWORK_FILESYSTEMS or kind == "fuse" or kind.startswith("fuse.")
 
 
 def unescape(text: str) -> str:
@@ -104,29 +117,56 @@ def mounts_below(path: Path) -> list[Mount]:
     return [m for m in mounts() if m.mount_point == path or path in m.mount_point.parents]
 
 
+def without_links(path: Path) -> Path:
+    """The absolute path with its symbolic links followed, as far as no dead server is asked.
+
+    From where the way enters a mount that may hang, the rest is taken as it is written. OSError:
+    ELOOP.
+    """
+    remote = {mount.mount_point for mount in mounts() if mount.may_hang}
+    place, links = Path("/"), 0
+    absolute = path if path.is_absolute() else Path.cwd() / path
+    waiting = list(reversed(absolute.parts[1:]))
+    while waiting:
+        if (part := waiting.pop()) == "..":
+            place = place.parent
+            continue
+        place /= part
+        if place in remote:
+            return Path(os.path.normpath(place.joinpath(*reversed(waiting))))
+        try:
+            text = os.readlink(place)
+        except OSError:
+            continue  # no link, or nothing at all
+        if (links := links + 1) > LINKS_MAX:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+        place = place.parent
+        target = Path(text)
+        if target.is_absolute():
+            place = Path("/")
+        waiting += reversed(target.parts[target.is_absolute() :])
+    return place
+
+
 def mount_by_name(path: Path) -> Mount:
     """The mount of an absolute path by its name alone: asks no file system anything.
 
-    Symbolic links are not seen; use it only where asking might hang (see `answers`).
+    Symbolic links are not seen (see `without_links`).
     """
     holding = [m for m in mounts() if m.mount_point == path or m.mount_point in path.parents]
     # Of two at the same point the later one covers the earlier one.
     return max(enumerate(holding), key=lambda item: (len(item[1].mount_point.parts), item[0]))[1]
 
 
-def answers(path: Path) -> bool:
+def answers(path: Path, limit_s: float | None = None) -> bool:
     """Does the file system of this path answer, or does its server hang?
 
-    Asked only of network file systems, by a child that can be given up.
+    Asked only of what may hang, by a process that can be given up.
     """
-    if mount_by_name(path).filesystem not in NETWORK_FILESYSTEMS:
+    place = without_links(path)
+    if not mount_by_name(place).may_hang:
         return True
-    try:
-        argv = ["stat", "--file-system", "--", str(path)]
-        subprocess.run(argv, capture_output=True, timeout=ANSWER_LIMIT_S, check=False)
-    except subprocess.TimeoutExpired:
-        return False
-    return True
+    return ask([place], ANSWER_LIMIT_S if limit_s is None else limit_s)[place] is not None
 
 
 def mount_of(path: str | Path) -> Mount:

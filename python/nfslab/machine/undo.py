@@ -121,10 +121,12 @@ def undo_mount(what: dict[str, Any], scope: Scope) -> str:
 
 def undo_fuse(what: dict[str, Any], scope: Scope) -> str:
     """A mount of `nfslab mount`: lazily, if its process is dead (the journal's runner was it)."""
-    from nfslab.machine.fuse_mounts import is_dead, is_mounted, take_away
+    from nfslab.machine.fuse_mounts import dead, is_mounted, living, take_away
 
-    place = str(what["mount_point"])
-    return take_away(place) if is_mounted(Path(place)) and is_dead(place) else ""
+    place = Path(str(what["mount_point"]))
+    if not is_mounted(place) or place in living():
+        return ""
+    return take_away(place) if dead([place]) else ""
 
 
 def unmount(point: Path) -> bool:

@@ -216,6 +216,8 @@ class FolderTarget(Target):
 
 def free_bytes_of(folder: Path) -> int | None:
     """Space for an unprivileged user in a folder; None when it cannot be asked."""
+    if not answers(folder):
+        return None
     try:
         space = os.statvfs(folder)
     except OSError:

@@ -10,8 +10,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use client::CallError;
 use client::nfs3::{FileHandle as NfsHandle, ReadDir, ReadDirPlus};
 use fuser::{
-    Errno, FileAttr, FileHandle, FileType, FopenFlags, Generation, INodeNo, ReplyDirectory,
-    ReplyDirectoryPlus, ReplyOpen, Request,
+    Errno, FileAttr, FileHandle, FileType, FopenFlags, Generation, INodeNo, ReplyOpen, Request,
 };
 use wire::nfs3::{
     READDIR3args, READDIR3resok, READDIRPLUS3args, READDIRPLUS3resok, Res, cookieverf3, fattr3,
@@ -21,6 +20,7 @@ use super::entries::{Found, WithFound};
 use super::or_reply;
 use crate::open_directories::{Entry, OpenDirectory, Page};
 use crate::shared::{Shared, kind};
+use crate::waiting::{ReplyDirectory, ReplyDirectoryPlus};
 
 /// Goes on with a page of entries.
 type WithPage = Box<dyn FnOnce(&Arc<Shared>, Result<(), Errno>) + Send>;
@@ -47,7 +47,10 @@ impl Shared {
         self.with_page(&open, offset, Box::new(then));
     }
 
-    fn reply_plain(&self, open: &OpenDirectory, mut reply: ReplyDirectory) {
+    fn reply_plain(&self, open: &OpenDirectory, reply: ReplyDirectory) {
+        let Some(mut reply) = reply.take() else {
+            return;
+        };
         let mut page = open.page();
         while let Some(entry) = page.entries.front() {
             let attributes = entry.attributes.as_ref().map(|a| kind(a.type_));
@@ -85,7 +88,11 @@ impl Shared {
         self.with_page(&open, offset, Box::new(then));
     }
 
-    fn reply_plus(&self, open: &OpenDirectory, mut reply: ReplyDirectoryPlus) {
+    fn reply_plus(&self, open: &OpenDirectory, reply: ReplyDirectoryPlus) {
+        // The kernel counts what it hears of only.
+        let Some(mut reply) = reply.take() else {
+            return;
+        };
         let mut page = open.page();
         let changed = page.changes != open.inode.changes.load(Ordering::Relaxed);
         let entry_believed = self.believed(&open.inode.handle);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use client::nfs3::{FileHandle, Link, Lookup, MkDir, MkNod, Procedure, SymLink};
 use client::{CallError, Caller};
-use fuser::{Errno, FileAttr, Generation, INodeNo, ReplyEntry, Request};
+use fuser::{Errno, FileAttr, Generation, INodeNo, Request};
 use measure::{Clock, MonotonicClock};
 use wire::nfs3::{
     CREATE3args, CREATE3res, LINK3args, LOOKUP3args, MKDIR3args, MKNOD3args, Res, SYMLINK3args,
@@ -15,6 +15,7 @@ use wire::nfs3::{
 use super::or_reply;
 use crate::inodes::{Inode, Place};
 use crate::shared::{Shared, device_numbers};
+use crate::waiting::ReplyEntry;
 
 /// An object that the server told of.
 pub(super) struct Found {
@@ -125,6 +126,10 @@ impl Shared {
     }
 
     fn reply_entry(&self, parent: &Inode, place: Place, found: &Found, reply: ReplyEntry) {
+        // The kernel counts what it hears of only.
+        let Some(reply) = reply.take() else {
+            return;
+        };
         let (inode, attr) = self.introduce(place, found);
         let entry_believed = self.believed(&parent.handle);
         let attributes_believed = self.attributes_believed(&inode);
@@ -176,7 +181,9 @@ impl Shared {
             Some(any) if !believed.is_zero() => {
                 let mut attr = self.file_attr(directory, &any, MonotonicClock.now_ns());
                 attr.ino = INodeNo(0); // FUSE: there is nothing of this name
-                reply.entry(&believed, &attr, Generation(0));
+                if let Some(reply) = reply.take() {
+                    reply.entry(&believed, &attr, Generation(0));
+                }
             }
             _ => reply.error(Errno::ENOENT),
         }

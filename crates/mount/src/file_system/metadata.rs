@@ -5,10 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use client::nfs3::{Access, FsStat, GetAttr, ReadLink, SetAttr};
 use client::{CallError, Caller, File};
-use fuser::{
-    AccessFlags, Errno, FileHandle, INodeNo, ReplyAttr, ReplyData, ReplyEmpty, ReplyStatfs,
-    Request, TimeOrNow,
-};
+use fuser::{AccessFlags, Errno, FileHandle, INodeNo, Request, TimeOrNow};
 use measure::{Clock, MonotonicClock};
 use wire::nfs3::{
     ACCESS3args, FSSTAT3args, GETATTR3args, READLINK3args, Res, SETATTR3args, access, fattr3,
@@ -18,6 +15,7 @@ use wire::nfs3::{
 use super::or_reply;
 use crate::inodes::Inode;
 use crate::shared::Shared;
+use crate::waiting::{ReplyAttr, ReplyData, ReplyEmpty, ReplyStatfs};
 
 /// What comes after something that had to be waited for.
 type Next = Box<dyn FnOnce(&Arc<Shared>) + Send>;
@@ -183,7 +181,9 @@ impl Shared {
         let new_attributes = changes.as_sattr();
         // What was written before must not change the times, or the size, afterwards.
         self.when_settled(inode.files(), move |shared| {
-            shared.set_attributes(&caller, &inode, new_attributes, reply);
+            if reply.is_awaited() {
+                shared.set_attributes(&caller, &inode, new_attributes, reply);
+            }
         });
     }
 
@@ -281,6 +281,9 @@ impl Shared {
         let caller = self.caller(request);
         self.ask::<FsStat>(&caller, &arguments, move |result, _| match result {
             Ok(Res::Ok(space)) => {
+                let Some(reply) = reply.take() else {
+                    return;
+                };
                 let blocks = |bytes: u64| bytes / u64::from(BLOCK_BYTES);
                 reply.statfs(
                     blocks(space.tbytes),

@@ -68,6 +68,7 @@ impl Filesystem for FileSystem {
     }
 
     fn lookup(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let reply = self.0.waiting.hold(req, reply);
         self.0.lookup(req, parent, name.as_bytes(), reply);
     }
 
@@ -76,6 +77,7 @@ impl Filesystem for FileSystem {
     }
 
     fn getattr(&self, req: &Request, ino: INodeNo, fh: Option<FileHandle>, reply: ReplyAttr) {
+        let reply = self.0.waiting.hold(req, reply);
         self.0.getattr(req, ino, fh, reply);
     }
 
@@ -97,6 +99,7 @@ impl Filesystem for FileSystem {
         _flags: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
+        let reply = self.0.waiting.hold(req, reply);
         let changes = Changes {
             mode,
             uid,
@@ -109,6 +112,7 @@ impl Filesystem for FileSystem {
     }
 
     fn readlink(&self, req: &Request, ino: INodeNo, reply: ReplyData) {
+        let reply = self.0.waiting.hold(req, reply);
         self.0.readlink(req, ino, reply);
     }
 
@@ -122,6 +126,7 @@ impl Filesystem for FileSystem {
         rdev: u32,
         reply: ReplyEntry,
     ) {
+        let reply = self.0.waiting.hold(req, reply);
         self.0
             .mknod(req, parent, name.as_bytes(), mode, rdev, reply);
     }
@@ -135,14 +140,17 @@ impl Filesystem for FileSystem {
         _umask: u32,
         reply: ReplyEntry,
     ) {
+        let reply = self.0.waiting.hold(req, reply);
         self.0.mkdir(req, parent, name.as_bytes(), mode, reply);
     }
 
     fn unlink(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let reply = self.0.waiting.hold(req, reply);
         self.0.unlink(req, parent, name.as_bytes(), reply);
     }
 
     fn rmdir(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let reply = self.0.waiting.hold(req, reply);
         self.0.rmdir(req, parent, name.as_bytes(), reply);
     }
 
@@ -154,6 +162,7 @@ impl Filesystem for FileSystem {
         target: &Path,
         reply: ReplyEntry,
     ) {
+        let reply = self.0.waiting.hold(req, reply);
         let text = target.as_os_str().as_bytes();
         self.0
             .symlink(req, parent, link_name.as_bytes(), text, reply);
@@ -169,6 +178,7 @@ impl Filesystem for FileSystem {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
+        let reply = self.0.waiting.hold(req, reply);
         // NFSv3 cannot do them atomically; Linux's client says the same.
         if !flags.is_empty() {
             return reply.error(fuser::Errno::EINVAL);
@@ -185,10 +195,12 @@ impl Filesystem for FileSystem {
         newname: &OsStr,
         reply: ReplyEntry,
     ) {
+        let reply = self.0.waiting.hold(req, reply);
         self.0.link(req, ino, newparent, newname.as_bytes(), reply);
     }
 
     fn open(&self, req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let reply = self.0.waiting.hold(req, reply);
         self.0.open(req, ino, flags, reply);
     }
 
@@ -202,13 +214,14 @@ impl Filesystem for FileSystem {
         flags: i32,
         reply: ReplyCreate,
     ) {
+        let reply = self.0.waiting.hold(req, reply);
         self.0
             .create(req, parent, name.as_bytes(), mode, flags, reply);
     }
 
     fn read(
         &self,
-        _req: &Request,
+        req: &Request,
         _ino: INodeNo,
         fh: FileHandle,
         offset: u64,
@@ -217,12 +230,13 @@ impl Filesystem for FileSystem {
         _lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
+        let reply = self.0.waiting.hold(req, reply);
         self.0.read(fh, offset, size, reply);
     }
 
     fn write(
         &self,
-        _req: &Request,
+        req: &Request,
         _ino: INodeNo,
         fh: FileHandle,
         offset: u64,
@@ -232,28 +246,31 @@ impl Filesystem for FileSystem {
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
+        let reply = self.0.waiting.hold(req, reply);
         self.0.write(fh, offset, data, flags, reply);
     }
 
     fn flush(
         &self,
-        _req: &Request,
+        req: &Request,
         _ino: INodeNo,
         fh: FileHandle,
         _lock_owner: LockOwner,
         reply: ReplyEmpty,
     ) {
+        let reply = self.0.waiting.hold(req, reply);
         self.0.sync(fh, reply);
     }
 
     fn fsync(
         &self,
-        _req: &Request,
+        req: &Request,
         _ino: INodeNo,
         fh: FileHandle,
         _datasync: bool,
         reply: ReplyEmpty,
     ) {
+        let reply = self.0.waiting.hold(req, reply);
         self.0.sync(fh, reply);
     }
 
@@ -276,23 +293,25 @@ impl Filesystem for FileSystem {
 
     fn readdir(
         &self,
-        _req: &Request,
+        req: &Request,
         _ino: INodeNo,
         fh: FileHandle,
         offset: u64,
         reply: ReplyDirectory,
     ) {
+        let reply = self.0.waiting.hold(req, reply);
         self.0.readdir(fh, offset, reply);
     }
 
     fn readdirplus(
         &self,
-        _req: &Request,
+        req: &Request,
         _ino: INodeNo,
         fh: FileHandle,
         offset: u64,
         reply: ReplyDirectoryPlus,
     ) {
+        let reply = self.0.waiting.hold(req, reply);
         self.0.readdirplus(fh, offset, reply);
     }
 
@@ -321,10 +340,12 @@ impl Filesystem for FileSystem {
     }
 
     fn statfs(&self, req: &Request, ino: INodeNo, reply: ReplyStatfs) {
+        let reply = self.0.waiting.hold(req, reply);
         self.0.statfs(req, ino, reply);
     }
 
     fn access(&self, req: &Request, ino: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
+        let reply = self.0.waiting.hold(req, reply);
         self.0.access(req, ino, mask, reply);
     }
 }

@@ -9,10 +9,7 @@ use std::sync::atomic::Ordering;
 
 use client::nfs3::{Access, Create, SetAttr};
 use client::{CallError, Caller, File};
-use fuser::{
-    Errno, FileHandle, FopenFlags, Generation, INodeNo, OpenFlags, ReplyCreate, ReplyEmpty,
-    ReplyOpen, Request,
-};
+use fuser::{Errno, FileHandle, FopenFlags, Generation, INodeNo, OpenFlags, ReplyEmpty, Request};
 use measure::{Clock, MonotonicClock};
 use wire::nfs3::{
     ACCESS3args, CREATE3args, Res, SETATTR3args, access, createhow3, nfsstat3, sattr3, set_time,
@@ -23,6 +20,7 @@ use super::or_reply;
 use crate::inodes::{Inode, Place};
 use crate::open_files::OpenFile;
 use crate::shared::Shared;
+use crate::waiting::{ReplyCreate, ReplyOpen};
 
 /// `__FMODE_EXEC` (linux/fs.h): opened to be run.
 const OPEN_TO_RUN: i32 = 0x20;
@@ -161,7 +159,13 @@ impl Shared {
         });
     }
 
-    fn reply_open(&self, inode: &Arc<Inode>, caller: &Caller, flags: i32, reply: ReplyOpen) {
+    fn reply_open(
+        self: &Arc<Self>,
+        inode: &Arc<Inode>,
+        caller: &Caller,
+        flags: i32,
+        reply: ReplyOpen,
+    ) {
         let (keeps, told_old) = (self.pages_hold(inode), self.told_old(inode));
         let Some(number) = self.opened(inode, caller, flags) else {
             return reply.error(Errno::ENFILE);
@@ -169,9 +173,18 @@ impl Shared {
         let answer = open_flags(flags, keeps);
         if told_old {
             // The answer to an open brings no attributes: where the file ends would stay as it was.
-            return self.drop_pages(inode.ino, move || reply.opened(number, answer));
+            let shared = Arc::clone(self);
+            return self.drop_pages(inode.ino, move || shared.tell_open(number, answer, reply));
         }
-        reply.opened(number, answer);
+        self.tell_open(number, answer, reply);
+    }
+
+    /// An open that nobody hears of is closed again: the kernel will not.
+    fn tell_open(self: &Arc<Self>, number: FileHandle, answer: FopenFlags, reply: ReplyOpen) {
+        match reply.take() {
+            Some(reply) => reply.opened(number, answer),
+            None => self.close(number, || {}),
+        }
     }
 
     pub fn create(
@@ -303,6 +316,10 @@ impl Shared {
         flags: i32,
         reply: ReplyCreate,
     ) {
+        // The kernel counts, and closes, what it hears of only.
+        let Some(reply) = reply.take() else {
+            return;
+        };
         let (inode, attr) = self.introduce(place, found);
         let keeps = self.pages_hold(&inode);
         let Some(number) = self.opened(&inode, caller, flags) else {
@@ -321,11 +338,16 @@ impl Shared {
         );
     }
 
+    /// RELEASE, whose answer no program waits for.
+    pub fn release(self: &Arc<Self>, number: FileHandle, reply: ReplyEmpty) {
+        self.close(number, move || reply.ok());
+    }
+
     /// The last of an open file: what is left of its data goes out (mapped pages may have come
     /// after the close), and if it was removed meanwhile, now its last name goes.
-    pub fn release(self: &Arc<Self>, number: FileHandle, reply: ReplyEmpty) {
+    fn close(self: &Arc<Self>, number: FileHandle, then: impl FnOnce() + Send + 'static) {
         let Some(open) = self.files.remove(number.0) else {
-            return reply.error(Errno::EBADF);
+            return then();
         };
         let shared = Arc::clone(self);
         let (inode, file) = (Arc::clone(&open.inode), Arc::clone(&open.file));
@@ -337,7 +359,7 @@ impl Shared {
                     shared.remove_silly(&open.caller, &directory, &name);
                 }
             }
-            reply.ok();
+            then();
         });
     }
 

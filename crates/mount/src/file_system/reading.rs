@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use client::CallError;
 use client::nfs3::Read;
-use fuser::{Errno, FileHandle, ReplyData};
+use fuser::{Errno, FileHandle};
 use wire::nfs3::{READ3args, READ3res, Res, nfsstat3};
 
 use crate::open_files::OpenFile;
 use crate::shared::Shared;
+use crate::waiting::ReplyData;
 
 impl Shared {
     pub fn read(self: &Arc<Self>, number: FileHandle, offset: u64, size: u32, reply: ReplyData) {

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use client::nfs3::{FileHandle, Remove, Rename, RmDir};
 use client::{CallError, Caller};
-use fuser::{Errno, INodeNo, ReplyEmpty, Request};
+use fuser::{Errno, INodeNo, Request};
 use wire::nfs3::{
     REMOVE3args, RENAME3args, RENAME3res, RMDIR3args, Res, diropargs3, filename3, wcc_data,
 };
@@ -18,6 +18,7 @@ use super::entries::{WithFound, named};
 use super::or_reply;
 use crate::inodes::{Inode, Place};
 use crate::shared::Shared;
+use crate::waiting::ReplyEmpty;
 
 /// Names tried before a silly rename gives up.
 const MAX_SILLY_NAMES: u32 = 64;
@@ -141,6 +142,9 @@ impl Shared {
             let to_directory = Arc::clone(&to_directory);
             let to_place = to_place.clone();
             move |shared: &Arc<Shared>| {
+                if !reply.is_awaited() {
+                    return;
+                }
                 let ends: WithErrno = Box::new(move |_, result| answer(result, reply));
                 let (from, to) = ((from_directory, from_place), (to_directory, to_place));
                 shared.rename_now(&who, from, to, ends);

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use client::CallError;
-use fuser::{Errno, FileHandle, OpenFlags, ReplyEmpty, ReplyWrite};
+use fuser::{Errno, FileHandle, OpenFlags};
 
 use crate::open_files::OpenFile;
 use crate::shared::Shared;
+use crate::waiting::{ReplyEmpty, ReplyWrite};
 
 impl Shared {
     pub fn write(
@@ -27,6 +28,7 @@ impl Shared {
         if let Some(other) = open.unsettled_other() {
             let (shared, bytes) = (Arc::clone(self), data.to_vec());
             return other.settle_then(move |result| match result {
+                Ok(()) if !reply.is_awaited() => {}
                 Ok(()) => shared.write(number, offset, &bytes, flags, reply),
                 Err(error) => reply.error(shared.errno(&error)),
             });

@@ -1,6 +1,8 @@
 //! A server and a mount of it in one process, and in processes that can be killed.
 #![allow(dead_code)] // each test file uses its part
 
+pub mod between;
+
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -164,7 +166,9 @@ impl Drop for Mounted {
         if self.mount.unmount(Unmount::Normal).is_err() {
             let _ = self.mount.unmount(Unmount::Force);
         }
-        self.mount.wait(None);
+        // Whoever made a mount namespace meanwhile, on this machine, has a copy of the mount there:
+        // then it ends with that.
+        self.mount.wait(Some(Duration::from_secs(10)));
         drop(self.folder.take());
     }
 }
