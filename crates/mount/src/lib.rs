@@ -59,8 +59,8 @@ const READ_AHEAD_KIB: (u32, u32) = (1024, 8192);
 const PUSH_INTERVAL: Duration = Duration::from_secs(5);
 /// How many of these intervals until data are committed (Linux: `dirty_expire_centisecs`).
 const COMMIT_INTERVALS: u32 = 6;
-/// NAME_MAX where the server does not say.
-const DEFAULT_NAME_MAX: usize = 255;
+/// Longest name in any case, and where the server does not say (Linux: NFS3_MAXNAMLEN).
+const NAME_MAX: u32 = 255;
 
 /// What a mount shares with its threads.
 #[derive(Default)]
@@ -322,8 +322,9 @@ fn ask_root(export: &Export, caller: &Caller) -> Result<fattr3, CallError> {
     }
 }
 
-/// Longest name; a server that does not say is taken to have the usual limit.
-fn ask_name_max(export: &Export, caller: &Caller) -> usize {
+/// Longest name (PATHCONF); a server that does not say is taken to have the usual limit, as Linux
+/// takes it (fs/nfs/client.c `nfs_create_server`).
+fn ask_name_max(export: &Export, caller: &Caller) -> u32 {
     let arguments = PATHCONF3args {
         object: export.root.as_fh(),
     };
@@ -335,7 +336,7 @@ fn ask_name_max(export: &Export, caller: &Caller) -> usize {
         })
     });
     match known {
-        Ok(Some(most)) if most > 0 => usize::try_from(most).unwrap_or(DEFAULT_NAME_MAX),
-        _ => DEFAULT_NAME_MAX,
+        Ok(Some(most)) if most > 0 => most.min(NAME_MAX),
+        _ => NAME_MAX,
     }
 }

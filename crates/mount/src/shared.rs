@@ -1,6 +1,6 @@
 //! What all operations of a mount share: the client, what is known, and how calls are made.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
@@ -36,11 +36,13 @@ pub(crate) struct Shared {
     /// Requests of the kernel that are not answered.
     pub waiting: Arc<Waiting>,
     /// Longest name (PATHCONF).
-    pub name_max: usize,
+    pub name_max: u32,
     /// Largest file (FSINFO); 0 if the server has no opinion.
     pub max_file_bytes: u64,
     /// Preferred size of READDIR (FSINFO).
     pub directory_bytes: u32,
+    /// The server said that it has no READDIRPLUS (Linux: NFS_CAP_READDIRPLUS is cleared).
+    pub lacks_readdirplus: AtomicBool,
     /// Writes, syncs and drains that go on in the background.
     pub writers: AtomicU64,
     pub silly_names: AtomicU64,
@@ -66,7 +68,7 @@ impl Shared {
         root: FileHandle,
         root_attributes: &fattr3,
         info: &wire::nfs3::FSINFO3resok,
-        name_max: usize,
+        name_max: u32,
     ) -> Arc<Self> {
         let limit = client::attributes::DEFAULT_LIMIT;
         let attributes = Arc::new(Mutex::new(AttributeCache::new(&options, limit)));
@@ -86,6 +88,7 @@ impl Shared {
             name_max,
             max_file_bytes: info.maxfilesize,
             directory_bytes,
+            lacks_readdirplus: AtomicBool::new(false),
             writers: AtomicU64::new(0),
             silly_names: AtomicU64::new(u64::from(std::process::id())),
             void_pages: OnceLock::new(),
@@ -113,7 +116,7 @@ impl Shared {
 
     /// A name as a place in a directory.
     pub fn place(&self, parent: u64, name: &[u8]) -> Result<Place, fuser::Errno> {
-        if name.len() > self.name_max {
+        if name.len() > self.name_max as usize {
             return Err(fuser::Errno::ENAMETOOLONG);
         }
         Ok((parent, name.into()))

@@ -1,5 +1,8 @@
 //! Reading directories: by READDIRPLUS, or with `nordirplus` by READDIR and a LOOKUP of each entry
 //! that is not known yet (programs are told its type, and FUSE has no word for an unknown one).
+//!
+//! A server need not have READDIRPLUS (RFC 1813 3.3.17: NFS3ERR_NOTSUPP). Once it said so, this
+//! mount asks by READDIR; a listing that was begun goes on with its cookie, as with Linux's client.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -14,7 +17,9 @@ use fuser::{
 };
 use wire::nfs3::{
     READDIR3args, READDIR3resok, READDIRPLUS3args, READDIRPLUS3resok, Res, cookieverf3, fattr3,
+    nfsstat3,
 };
+use wire::rpc::ReplyStatus;
 
 use super::entries::{Found, WithFound};
 use super::or_reply;
@@ -171,7 +176,7 @@ impl Shared {
             Ok(()) => shared.fill_in(&of, 0, then),
             Err(errno) => then(shared, Err(errno)),
         });
-        if self.options.readdirplus {
+        if self.options.readdirplus && !self.lacks_readdirplus.load(Ordering::Relaxed) {
             self.fetch_plus(open, offset, verifier, fetched);
         } else {
             self.fetch(open, offset, verifier, fetched);
@@ -225,6 +230,11 @@ impl Shared {
         let (shared, of) = (Arc::clone(self), Arc::clone(open));
         self.ask::<ReadDirPlus>(&open.caller, &arguments, move |result, sent_ns| {
             let result = match result {
+                Ok(Res::Fail(nfsstat3::NFS3ERR_NOTSUPP, _))
+                | Err(CallError::Rpc(ReplyStatus::ProcedureUnavailable)) => {
+                    shared.lacks_readdirplus.store(true, Ordering::Relaxed);
+                    return shared.fetch(&of, cookie, cookieverf, then);
+                }
                 Ok(Res::Ok(read)) => {
                     let attributes = read.dir_attributes;
                     let page = page_of_plus(&read, cookie, sent_ns, changes);

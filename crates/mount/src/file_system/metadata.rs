@@ -292,7 +292,7 @@ impl Shared {
                     space.tfiles,
                     space.ffiles,
                     BLOCK_BYTES,
-                    u32::try_from(shared.name_max).unwrap_or(u32::MAX),
+                    shared.name_max,
                     BLOCK_BYTES,
                 );
             }
