@@ -38,6 +38,16 @@ fn read(store: &DirectoryStore, file: &Handle) -> Result<Vec<u8>, nfsstat3> {
     Ok(payload.to_vec())
 }
 
+#[test]
+fn the_longest_name_is_the_file_systems() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), true);
+    let told = store.pathconf(&store.root()).unwrap().name_max as usize;
+    let of_bytes = |bytes: usize| folder.path().join("n".repeat(bytes));
+    assert!(std::fs::write(of_bytes(told), "").is_ok());
+    assert!(std::fs::write(of_bytes(told + 1), "").is_err());
+}
+
 /// `outside/secret` beside `export`, which has links to it.
 fn scene() -> tempfile::TempDir {
     let base = tempfile::tempdir().unwrap();

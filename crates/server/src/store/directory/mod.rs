@@ -31,8 +31,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FileType, Mode, OFlags, fstat, fstatvfs, makedev};
 use wire::nfs3::{
-    FSSTAT3resok, createhow3, fattr3, nfsstat3, nfstime3, post_op_attr, sattr3, stable_how,
-    wcc_data, writeverf3,
+    FSSTAT3resok, PATHCONF3resok, createhow3, fattr3, nfsstat3, nfstime3, post_op_attr, sattr3,
+    stable_how, wcc_data, writeverf3,
 };
 
 use self::data::{OpenFiles, Use};
@@ -42,8 +42,9 @@ use self::known::Known;
 use self::object::{Object, attributes};
 use super::permission::{EXECUTE, READ, WRITE, access_bits, access_from};
 use super::{
-    Changed, Chunk, DirectorySink, Found, LinkWcc, ListFrom, NO_WCC, Payload, ReadDone, RenameWcc,
-    Seen, Special, Store, StoreDescription, StoreKind, WriteDone, wcc_before,
+    Changed, Chunk, DirectorySink, Found, LinkWcc, ListFrom, NAME_BYTES_MAX, NO_WCC, Payload,
+    ReadDone, RenameWcc, Seen, Special, Store, StoreDescription, StoreKind, WriteDone,
+    usual_pathconf, wcc_before,
 };
 use crate::{Caller, Handle};
 
@@ -446,6 +447,13 @@ impl Store for DirectoryStore {
             afiles: stat.f_favail,
             invarsec: 0,
         })
+    }
+    fn pathconf(&self, object: &Handle) -> Result<PATHCONF3resok, nfsstat3> {
+        let longest = fstatvfs(&self.mount).map_err(status_of)?.f_namemax;
+        // Longer ones than the protocol layer takes are of no use.
+        let name_max = longest.min(NAME_BYTES_MAX as u64) as u32;
+        let usual = usual_pathconf(self.getattr(object)?);
+        Ok(PATHCONF3resok { name_max, ..usual })
     }
     fn commit(&self, _: &Caller, file: &Handle, _: u64, _: u32) -> Changed<writeverf3> {
         let verifier = self.verifier();
