@@ -86,6 +86,7 @@ impl Loop {
         }
         let now_ns = MonotonicClock.now_ns();
         let model = options.model.take().map(|model| Engine::new(model, now_ns));
+        let at_once = AtOnce::new(service.names_block());
         Ok(Loop {
             service,
             options,
@@ -94,7 +95,7 @@ impl Loop {
             epoll,
             wake,
             pool,
-            at_once: AtOnce::default(),
+            at_once,
             model,
             counters,
             connections: Vec::new(),
