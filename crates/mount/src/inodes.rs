@@ -52,6 +52,8 @@ pub(crate) struct State {
     pub told_version: Option<u64>,
     /// Something was written here since then, or is on its way.
     pub wrote: bool,
+    /// Questions for the size since then that were answered while data were on their way.
+    pub sizes_asked: u32,
     /// End of what was written here and may not be in the attributes of a reply.
     pub written_end: u64,
     /// Replies to calls sent after this instant have all that was written.
@@ -101,6 +103,7 @@ impl Inode {
             (state.written_end, state.settled_ns) = (0, None);
         }
         state.written_end = state.written_end.max(end);
+        state.sizes_asked = 0;
         // If somebody's fsync has had it committed meanwhile, nothing more of ours will come.
         state.wrote |= state.is_dirty();
     }

@@ -29,6 +29,7 @@ mod source;
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -217,6 +218,11 @@ impl Mount {
             self.shared.files.len(),
             self.shared.directories.len(),
         )
+    }
+
+    /// How often the kernel has asked for an object's attributes.
+    pub fn attributes_asked(&self) -> u64 {
+        self.shared.attributes_asked.load(Ordering::Relaxed)
     }
 
     /// Waits until it is unmounted, by whomever; false if that did not happen in time.

@@ -41,6 +41,8 @@ pub(crate) struct Shared {
     /// Writes, syncs and drains that go on in the background.
     pub writers: AtomicU64,
     pub silly_names: AtomicU64,
+    /// Questions of the kernel for attributes.
+    pub attributes_asked: AtomicU64,
     /// Inodes whose pages the kernel has to drop. As many as there are answers to stat(2) and
     /// open(2) that tell of a change, which the kernel bounds.
     pub void_pages: OnceLock<Sender<Void>>,
@@ -84,6 +86,7 @@ impl Shared {
             directory_bytes,
             writers: AtomicU64::new(0),
             silly_names: AtomicU64::new(u64::from(std::process::id())),
+            attributes_asked: AtomicU64::new(0),
             void_pages: OnceLock::new(),
         })
     }
