@@ -54,8 +54,8 @@ pub(crate) struct Void {
     then: Box<dyn FnOnce() + Send>,
 }
 
-/// What a call's continuation gets: its results, and when it was sent.
-type Continuation = Box<dyn FnOnce(Result<Reply<'_>, CallError>, u64) + Send>;
+/// What a call's continuation gets: its results, when it was sent, and whether more than once.
+type Continuation = Box<dyn FnOnce(Result<Reply<'_>, CallError>, u64, bool) + Send>;
 
 impl Shared {
     #[allow(clippy::too_many_arguments)] // once
@@ -126,14 +126,27 @@ impl Shared {
         arguments: &P::Arguments<'_>,
         then: impl FnOnce(Result<P::Results<'_>, CallError>, u64) + Send + 'static,
     ) {
+        self.ask_told::<P>(caller, arguments, |result, sent_ns, _| {
+            then(result, sent_ns);
+        });
+    }
+
+    /// As [`Shared::ask`]; `then` is told, too, whether the call was sent more than once: the server
+    /// may have run it before.
+    pub fn ask_told<P: Procedure>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        arguments: &P::Arguments<'_>,
+        then: impl FnOnce(Result<P::Results<'_>, CallError>, u64, bool) + Send + 'static,
+    ) {
         let mut bytes = Vec::new();
         match arguments.encode(&mut bytes) {
-            Err(error) => then(Err(CallError::Malformed(error)), 0),
+            Err(error) => then(Err(CallError::Malformed(error)), 0, false),
             Ok(()) => {
-                let decoded: Continuation = Box::new(move |result, sent_ns| {
-                    then(client::nfs3::decode::<P>(result), sent_ns);
+                let decoded: Continuation = Box::new(move |result, sent_ns, again| {
+                    then(client::nfs3::decode::<P>(result), sent_ns, again);
                 });
-                self.send(P::TARGET, caller.clone(), bytes, decoded);
+                self.send(P::TARGET, caller.clone(), (bytes, false), decoded);
             }
         }
     }
@@ -142,7 +155,7 @@ impl Shared {
         self: &Arc<Self>,
         target: [u32; 3],
         caller: Caller,
-        bytes: Vec<u8>,
+        (bytes, before): (Vec<u8>, bool),
         then: Continuation,
     ) {
         let again = Arc::clone(self);
@@ -152,10 +165,11 @@ impl Shared {
             let later = result.as_ref().is_ok_and(|reply| {
                 reply.body.first_chunk::<4>() == Some(&nfsstat3::NFS3ERR_JUKEBOX.code.to_be_bytes())
             });
+            let more = before || result.as_ref().is_ok_and(|reply| reply.sends > 1);
             if later {
-                again.be_patient(move |shared| shared.send(target, who, same, then));
+                again.be_patient(move |shared| shared.send(target, who, (same, more), then));
             } else {
-                then(result, sent_ns);
+                then(result, sent_ns, more);
             }
         });
         self.client

@@ -62,7 +62,7 @@ fn as_time(time: Option<TimeOrNow>) -> set_time {
 }
 
 /// NFSv3's times go from 1970 to 2106; others become the nearest (as Linux: `s_time_min`).
-fn nfs_time(time: SystemTime) -> nfstime3 {
+pub(super) fn nfs_time(time: SystemTime) -> nfstime3 {
     match time.duration_since(UNIX_EPOCH) {
         Ok(since) => u32::try_from(since.as_secs()).map_or(
             nfstime3 {
