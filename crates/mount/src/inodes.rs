@@ -17,6 +17,8 @@ use client::{Caller, File};
 use hashbrown::HashMap;
 use wire::nfs3::{fattr3, ftype3};
 
+use crate::new_directories::NewDirectory;
+
 /// The root's inode number, which FUSE fixes.
 pub(crate) const ROOT: u64 = 1;
 /// Our own inode numbers begin here.
@@ -62,6 +64,8 @@ pub(crate) struct State {
     pub silly: Option<(FileHandle, Box<[u8]>)>,
     /// Data paths by caller, with the number of their open files.
     pub files: Vec<(Caller, Arc<File>, u32)>,
+    /// All that is in a directory, where that is known.
+    pub new_directory: Option<NewDirectory>,
     names: Vec<Place>,
 }
 
@@ -112,6 +116,16 @@ impl Inode {
     pub fn truncated(&self, size: u64) {
         let mut state = self.state();
         state.written_end = state.written_end.min(size);
+    }
+
+    /// A call is sent that may make this name in the directory.
+    pub fn may_get(&self, name: &[u8]) {
+        let mut state = self.state();
+        if let Some(new) = &mut state.new_directory
+            && !new.add(name)
+        {
+            state.new_directory = None;
+        }
     }
 
     /// This mount changed the directory's entries.

@@ -22,6 +22,7 @@ mod file_system;
 mod general;
 mod inodes;
 mod kernel;
+mod new_directories;
 mod open_directories;
 mod open_files;
 mod shared;
@@ -128,14 +129,14 @@ impl Mount {
             source,
         };
         let root = ask_root(&export, &caller).map_err(about)?;
-        let name_max = ask_name_max(&export, &caller);
+        let names = ask_about_names(&export, &caller);
         let Export {
             client,
             root: handle,
             options,
             info,
         } = export;
-        let shared = Shared::new(client, options, handle, &root, &info, name_max);
+        let shared = Shared::new(client, options, handle, &root, &info, names);
         let (device, attached) = kernel::attach(directory, &source.to_string(), general)?;
         let mut mount = Mount {
             source: source.clone(),
@@ -319,20 +320,24 @@ fn ask_root(export: &Export, caller: &Caller) -> Result<fattr3, CallError> {
     }
 }
 
-/// Longest name; a server that does not say is taken to have the usual limit.
-fn ask_name_max(export: &Export, caller: &Caller) -> usize {
+/// Longest name, and whether case is folded; a server that does not say is taken to have the usual
+/// limit, and to fold case.
+fn ask_about_names(export: &Export, caller: &Caller) -> (usize, bool) {
     let arguments = PATHCONF3args {
         object: export.root.as_fh(),
     };
     let asked = export.client.call::<PathConf>(Some(caller), &arguments);
     let known = asked.and_then(|answer| {
         answer.decode().map(|limits| match limits {
-            Res::Ok(limits) => Some(limits.name_max),
+            Res::Ok(limits) => Some((limits.name_max, limits.case_insensitive)),
             Res::Fail(..) => None,
         })
     });
     match known {
-        Ok(Some(most)) if most > 0 => usize::try_from(most).unwrap_or(DEFAULT_NAME_MAX),
-        _ => DEFAULT_NAME_MAX,
+        Ok(Some((most, folds_case))) if most > 0 => {
+            let most = usize::try_from(most).unwrap_or(DEFAULT_NAME_MAX);
+            (most, folds_case)
+        }
+        _ => (DEFAULT_NAME_MAX, true),
     }
 }

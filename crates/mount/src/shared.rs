@@ -34,6 +34,8 @@ pub(crate) struct Shared {
     pub callers: Callers,
     /// Longest name (PATHCONF).
     pub name_max: usize,
+    /// Whether names that differ in case alone are the same (PATHCONF).
+    pub folds_case: bool,
     /// Largest file (FSINFO); 0 if the server has no opinion.
     pub max_file_bytes: u64,
     /// Preferred size of READDIR (FSINFO).
@@ -65,7 +67,7 @@ impl Shared {
         root: FileHandle,
         root_attributes: &fattr3,
         info: &wire::nfs3::FSINFO3resok,
-        name_max: usize,
+        (name_max, folds_case): (usize, bool),
     ) -> Arc<Self> {
         let limit = client::attributes::DEFAULT_LIMIT;
         let attributes = Arc::new(Mutex::new(AttributeCache::new(&options, limit)));
@@ -82,6 +84,7 @@ impl Shared {
             directories: Numbered::default(),
             callers: Callers::default(),
             name_max,
+            folds_case,
             max_file_bytes: info.maxfilesize,
             directory_bytes,
             writers: AtomicU64::new(0),

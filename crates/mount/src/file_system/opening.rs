@@ -224,6 +224,7 @@ impl Shared {
             where_: named(directory, &place),
             how,
         };
+        directory.may_get(&place.1);
         self.ask::<Create>(caller, &arguments, move |result, sent_ns| {
             shared.made(&who, &parent, &known, result, sent_ns, then);
         });
@@ -250,6 +251,7 @@ impl Shared {
             where_: named(directory, &place),
             how: createhow3::GUARDED(attributes),
         };
+        directory.may_get(&place.1);
         let (parent, who, known) = (Arc::clone(directory), caller.clone(), place.clone());
         let shared = Arc::clone(self);
         self.ask_told::<Create>(caller, &arguments, move |result, sent_ns, again| {
