@@ -642,6 +642,7 @@ class Server:
         file_bytes: int = 2**30         null: size of every file
         export: str = "/export"         what clients mount
         read_only: bool = false
+        unsafe_async_names: bool = false              directory: names are not synced at their reply
         squash: "none" | "root" | "all" = "none"      whose ids are not believed, exports(5)
         listen: [str] = ["127.0.0.1:0"] addresses; port 0 is any free one
         udp: bool = false               UDP on the same port

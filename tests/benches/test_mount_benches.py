@@ -28,6 +28,13 @@ def test_throughput() -> None:
         assert all(float(cell.replace(",", "")) > 0 for cell in rows[place])
 
 
+def test_names() -> None:
+    rows = by_first_cell(small("names"))
+    for place in ("local", "mount, memory", "mount, folder", "mount, folder, async"):
+        assert len(rows[place]) == 8
+        assert all(float(cell) > 0 for cell in rows[place])
+
+
 def test_the_cost_of_recording() -> None:
     rows = by_first_cell(small("rpc_cost"))
     assert rows["counters only"][1] == "1.000"

@@ -110,6 +110,17 @@ def test_every_option_of_the_model_is_in_effect_as_it_was_asked() -> None:
     }  # fmt: skip
 
 
+def test_names_are_stable_unless_the_user_gives_that_up(tmp_path: Path) -> None:
+    for arguments, stable in (((), "true"), (("--unsafe-async-names",), "false")):
+        with serving(tmp_path, *arguments) as served:
+            assert served.ready["model"]["store_settings"]["stable_names"] == stable
+    refused = subprocess.run(
+        command("--memory", "--unsafe-async-names"), capture_output=True, text=True, check=False
+    )
+    assert refused.returncode == 2
+    assert "goes with DIR" in refused.stderr
+
+
 def test_a_read_only_export_refuses_changes_and_squash_is_stated(tmp_path: Path) -> None:
     with serving(tmp_path, "--read-only", "--squash", "root", "--no-udp") as served:
         model = served.ready["model"]

@@ -77,6 +77,7 @@ def test_the_model_is_recorded_and_felt(make: Make, resources: Resources) -> Non
     [
         ({"store": "memory"}, "volatile", "memory"),
         ({"nvram": "1M", "disk": "seek=1ms"}, "volatile", "NVRAM"),
+        ({"unsafe_async_names": True}, "volatile", "unsafe_async_names"),
     ],
 )
 def test_durability_is_that_of_the_servers_store(
@@ -238,6 +239,8 @@ def test_what_cannot_be_is_a_sentence_and_leaves_nothing(
         {"store": "null"},
         {"server": "ganesha", "nvram": "1M"},
         {"server": "ganesha", "threads": 1},
+        {"server": "ganesha", "unsafe_async_names": True},
+        {"store": "memory", "unsafe_async_names": True},
         {"threads": 0},
     ],
 )

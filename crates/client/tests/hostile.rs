@@ -114,7 +114,7 @@ proptest! {
             body[..4].fill(0);
         }
         fn try_one<P: Procedure>(body: &[u8]) {
-            let _ = client::Reply { body }.decode::<P::Results<'_>>();
+            let _ = client::Reply { body, sends: 1 }.decode::<P::Results<'_>>();
         }
         try_one::<GetAttr>(&body);
         try_one::<Lookup>(&body);

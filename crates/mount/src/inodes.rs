@@ -17,6 +17,8 @@ use client::{Caller, File};
 use hashbrown::HashMap;
 use wire::nfs3::{fattr3, ftype3};
 
+use crate::new_directories::NewDirectory;
+
 /// The root's inode number, which FUSE fixes.
 pub(crate) const ROOT: u64 = 1;
 /// Our own inode numbers begin here.
@@ -52,6 +54,8 @@ pub(crate) struct State {
     pub told_version: Option<u64>,
     /// Something was written here since then, or is on its way.
     pub wrote: bool,
+    /// Questions for the size since then that were answered while data were on their way.
+    pub sizes_asked: u32,
     /// End of what was written here and may not be in the attributes of a reply.
     pub written_end: u64,
     /// Replies to calls sent after this instant have all that was written.
@@ -60,6 +64,8 @@ pub(crate) struct State {
     pub silly: Option<(FileHandle, Box<[u8]>)>,
     /// Data paths by caller, with the number of their open files.
     pub files: Vec<(Caller, Arc<File>, u32)>,
+    /// All that is in a directory, where that is known.
+    pub new_directory: Option<NewDirectory>,
     names: Vec<Place>,
 }
 
@@ -101,6 +107,7 @@ impl Inode {
             (state.written_end, state.settled_ns) = (0, None);
         }
         state.written_end = state.written_end.max(end);
+        state.sizes_asked = 0;
         // If somebody's fsync has had it committed meanwhile, nothing more of ours will come.
         state.wrote |= state.is_dirty();
     }
@@ -109,6 +116,16 @@ impl Inode {
     pub fn truncated(&self, size: u64) {
         let mut state = self.state();
         state.written_end = state.written_end.min(size);
+    }
+
+    /// A call is sent that may make this name in the directory.
+    pub fn may_get(&self, name: &[u8]) {
+        let mut state = self.state();
+        if let Some(new) = &mut state.new_directory
+            && !new.add(name)
+        {
+            state.new_directory = None;
+        }
     }
 
     /// This mount changed the directory's entries.

@@ -22,6 +22,7 @@ mod file_system;
 mod general;
 mod inodes;
 mod kernel;
+mod new_directories;
 mod open_directories;
 mod open_files;
 mod shared;
@@ -30,6 +31,7 @@ mod waiting;
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -128,14 +130,14 @@ impl Mount {
             source,
         };
         let root = ask_root(&export, &caller).map_err(about)?;
-        let name_max = ask_name_max(&export, &caller);
+        let names = ask_about_names(&export, &caller);
         let Export {
             client,
             root: handle,
             options,
             info,
         } = export;
-        let shared = Shared::new(client, options, handle, &root, &info, name_max);
+        let shared = Shared::new(client, options, handle, &root, &info, names);
         let (device, attached) = kernel::attach(directory, &source.to_string(), general)?;
         let mut mount = Mount {
             source: source.clone(),
@@ -224,6 +226,11 @@ impl Mount {
             self.shared.files.len(),
             self.shared.directories.len(),
         )
+    }
+
+    /// How often the kernel has asked for an object's attributes.
+    pub fn attributes_asked(&self) -> u64 {
+        self.shared.attributes_asked.load(Ordering::Relaxed)
     }
 
     /// Waits until it is unmounted, by whomever; false if that did not happen in time.
@@ -322,21 +329,21 @@ fn ask_root(export: &Export, caller: &Caller) -> Result<fattr3, CallError> {
     }
 }
 
-/// Longest name (PATHCONF); a server that does not say is taken to have the usual limit, as Linux
-/// takes it (fs/nfs/client.c `nfs_create_server`).
-fn ask_name_max(export: &Export, caller: &Caller) -> u32 {
+/// Longest name, and whether case is folded (PATHCONF). A server that does not say is taken to have
+/// the usual limit, as Linux takes it (fs/nfs/client.c `nfs_create_server`), and to fold case.
+fn ask_about_names(export: &Export, caller: &Caller) -> (u32, bool) {
     let arguments = PATHCONF3args {
         object: export.root.as_fh(),
     };
     let asked = export.client.call::<PathConf>(Some(caller), &arguments);
     let known = asked.and_then(|answer| {
         answer.decode().map(|limits| match limits {
-            Res::Ok(limits) => Some(limits.name_max),
+            Res::Ok(limits) => Some((limits.name_max, limits.case_insensitive)),
             Res::Fail(..) => None,
         })
     });
     match known {
-        Ok(Some(most)) if most > 0 => most.min(NAME_MAX),
-        _ => NAME_MAX,
+        Ok(Some((most, folds_case))) if most > 0 => (most.min(NAME_MAX), folds_case),
+        _ => (NAME_MAX, true),
     }
 }

@@ -37,6 +37,8 @@ pub(crate) struct Shared {
     pub waiting: Arc<Waiting>,
     /// Longest name (PATHCONF).
     pub name_max: u32,
+    /// Whether names that differ in case alone are the same (PATHCONF).
+    pub folds_case: bool,
     /// Largest file (FSINFO); 0 if the server has no opinion.
     pub max_file_bytes: u64,
     /// Preferred size of READDIR (FSINFO).
@@ -46,6 +48,8 @@ pub(crate) struct Shared {
     /// Writes, syncs and drains that go on in the background.
     pub writers: AtomicU64,
     pub silly_names: AtomicU64,
+    /// Questions of the kernel for attributes.
+    pub attributes_asked: AtomicU64,
     /// Inodes whose pages the kernel has to drop. As many as there are answers to stat(2) and
     /// open(2) that tell of a change, which the kernel bounds.
     pub void_pages: OnceLock<Sender<Void>>,
@@ -57,8 +61,8 @@ pub(crate) struct Void {
     then: Box<dyn FnOnce() + Send>,
 }
 
-/// What a call's continuation gets: its results, and when it was sent.
-type Continuation = Box<dyn FnOnce(Result<Reply<'_>, CallError>, u64) + Send>;
+/// What a call's continuation gets: its results, when it was sent, and whether more than once.
+type Continuation = Box<dyn FnOnce(Result<Reply<'_>, CallError>, u64, bool) + Send>;
 
 impl Shared {
     #[allow(clippy::too_many_arguments)] // once
@@ -68,7 +72,7 @@ impl Shared {
         root: FileHandle,
         root_attributes: &fattr3,
         info: &wire::nfs3::FSINFO3resok,
-        name_max: u32,
+        (name_max, folds_case): (u32, bool),
     ) -> Arc<Self> {
         let limit = client::attributes::DEFAULT_LIMIT;
         let attributes = Arc::new(Mutex::new(AttributeCache::new(&options, limit)));
@@ -86,11 +90,13 @@ impl Shared {
             callers: Callers::default(),
             waiting: Arc::default(),
             name_max,
+            folds_case,
             max_file_bytes: info.maxfilesize,
             directory_bytes,
             lacks_readdirplus: AtomicBool::new(false),
             writers: AtomicU64::new(0),
             silly_names: AtomicU64::new(u64::from(std::process::id())),
+            attributes_asked: AtomicU64::new(0),
             void_pages: OnceLock::new(),
         })
     }
@@ -130,14 +136,27 @@ impl Shared {
         arguments: &P::Arguments<'_>,
         then: impl FnOnce(Result<P::Results<'_>, CallError>, u64) + Send + 'static,
     ) {
+        self.ask_told::<P>(caller, arguments, |result, sent_ns, _| {
+            then(result, sent_ns);
+        });
+    }
+
+    /// As [`Shared::ask`]; `then` is told, too, whether the call was sent more than once: the server
+    /// may have run it before.
+    pub fn ask_told<P: Procedure>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        arguments: &P::Arguments<'_>,
+        then: impl FnOnce(Result<P::Results<'_>, CallError>, u64, bool) + Send + 'static,
+    ) {
         let mut bytes = Vec::new();
         match arguments.encode(&mut bytes) {
-            Err(error) => then(Err(CallError::Malformed(error)), 0),
+            Err(error) => then(Err(CallError::Malformed(error)), 0, false),
             Ok(()) => {
-                let decoded: Continuation = Box::new(move |result, sent_ns| {
-                    then(client::nfs3::decode::<P>(result), sent_ns);
+                let decoded: Continuation = Box::new(move |result, sent_ns, again| {
+                    then(client::nfs3::decode::<P>(result), sent_ns, again);
                 });
-                self.send(P::TARGET, caller.clone(), bytes, decoded);
+                self.send(P::TARGET, caller.clone(), (bytes, false), decoded);
             }
         }
     }
@@ -146,7 +165,7 @@ impl Shared {
         self: &Arc<Self>,
         target: [u32; 3],
         caller: Caller,
-        bytes: Vec<u8>,
+        (bytes, before): (Vec<u8>, bool),
         then: Continuation,
     ) {
         let again = Arc::clone(self);
@@ -156,10 +175,11 @@ impl Shared {
             let later = result.as_ref().is_ok_and(|reply| {
                 reply.body.first_chunk::<4>() == Some(&nfsstat3::NFS3ERR_JUKEBOX.code.to_be_bytes())
             });
+            let more = before || result.as_ref().is_ok_and(|reply| reply.sends > 1);
             if later {
-                again.be_patient(move |shared| shared.send(target, who, same, then));
+                again.be_patient(move |shared| shared.send(target, who, (same, more), then));
             } else {
-                then(result, sent_ns);
+                then(result, sent_ns, more);
             }
         });
         self.client

@@ -7,8 +7,12 @@ mod mounted;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use mounted::{Server, possible};
+use server::protocol::ExportOptions;
+use server::store::directory::{DirectoryOptions, DirectoryStore};
 use wire::nfs3::procedure;
 
 const GETATTR: usize = procedure::GETATTR as usize;
@@ -16,6 +20,8 @@ const ACCESS: usize = procedure::ACCESS as usize;
 const READ: usize = procedure::READ as usize;
 const WRITE: usize = procedure::WRITE as usize;
 const COMMIT: usize = procedure::COMMIT as usize;
+/// A hang is noticed by then.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 #[test]
 fn an_open_sees_what_another_client_has_closed() {
@@ -61,6 +67,41 @@ fn the_end_of_a_file_is_known_without_sending_what_was_written() {
     let seen = server.mount("");
     let there = fs::metadata(seen.path.join("f")).unwrap();
     assert_eq!(there.modified().unwrap(), found.modified().unwrap());
+}
+
+/// A database asks for a table's size with each statement.
+#[test]
+fn a_size_that_is_asked_for_again_and_again_is_kept_by_the_kernel() {
+    if !possible() {
+        return;
+    }
+    // A store that has to be told to commit: its data stay in the client's hands for long.
+    let folder = tempfile::tempdir().unwrap();
+    let options = DirectoryOptions {
+        stable_names: false,
+        kernel_handles: true,
+        instance: 1,
+    };
+    let store = DirectoryStore::open(folder.path(), options).unwrap();
+    let server = Server::of(Arc::new(store), ExportOptions::default());
+    let mounted = server.mount("acregmin=60");
+    let mut file = File::create(mounted.path.join("f")).unwrap();
+    file.write_all(&[1; 8192]).unwrap();
+    file.sync_all().unwrap();
+    let (sent, committed) = (mounted.calls(WRITE), mounted.calls(COMMIT));
+    file.write_all_at(&[2; 8192], 8192).unwrap();
+    let begun = Instant::now();
+    while mounted.calls(WRITE) == sent {
+        assert_eq!(file.seek(SeekFrom::End(0)).unwrap(), 16384);
+        assert!(begun.elapsed() < PATIENCE, "nothing is sent for it");
+    }
+    assert_eq!(file.seek(SeekFrom::End(0)).unwrap(), 16384);
+    let asked = mounted.mount.attributes_asked();
+    for _ in 0..100 {
+        assert_eq!(file.seek(SeekFrom::End(0)).unwrap(), 16384);
+    }
+    assert_eq!(mounted.mount.attributes_asked(), asked);
+    assert_eq!(mounted.calls(COMMIT), committed, "nobody asked for that");
 }
 
 /// The name and the attributes are still believed: the open alone tells.

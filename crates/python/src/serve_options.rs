@@ -41,6 +41,9 @@ pub struct Asked {
     export: String,
     #[serde(default)]
     read_only: bool,
+    /// Changes of names and attributes are not on the disk when they are answered (directory).
+    #[serde(default)]
+    unsafe_async_names: bool,
     #[serde(default)]
     squash: SquashName,
     #[serde(default = "loopback")]
@@ -328,6 +331,9 @@ fn check(asked: &Asked) -> Result<(), Problem> {
     if !directory && asked.key_file.is_some() {
         return wrong("key_file goes with the store directory: other handles end with the server");
     }
+    if asked.unsafe_async_names && !directory {
+        return wrong("unsafe_async_names goes with the store directory");
+    }
     if asked.memory_bytes.is_some() && asked.store != StoreKind::Memory {
         return wrong("memory_bytes goes with the store memory");
     }
@@ -353,7 +359,7 @@ fn open(asked: &Asked) -> Result<Arc<dyn Store>, Problem> {
     match (asked.store, &asked.path) {
         (StoreKind::Directory, Some(path)) => {
             let options = DirectoryOptions {
-                stable_names: true,
+                stable_names: !asked.unsafe_async_names,
                 kernel_handles: true,
                 instance,
             };

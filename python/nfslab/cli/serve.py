@@ -82,6 +82,10 @@ def _option(
 )
 @click.option("--read-only", is_flag=True, help="Refuse every change.")
 @click.option(
+    "--unsafe-async-names", is_flag=True,
+    help="DIR: answer before names and attributes are on the disk (exports(5): async).",
+)  # fmt: skip
+@click.option(
     "--squash", type=click.Choice(["none", "root", "all"]), default="none", show_default=True,
     help="Whose ids are not believed, as in exports(5).",
 )  # fmt: skip
@@ -199,11 +203,14 @@ def _asked(directory: Path | None, options: dict[str, Any]) -> dict[str, Any]:
         "record_room": _record_room(options["records"]),
         "register": {} if options["register"] else None,
     }
+    if options["unsafe_async_names"] and directory is None:
+        raise UsageError("--unsafe-async-names goes with DIR", fix="leave it out")
     if directory is not None:
         if options["size"] is not None:
             raise UsageError("--size goes with --memory and --null", fix="leave it out")
         asked |= {"store": "directory", "path": str(directory), "key_file": _key_file(directory)}
         asked["workers"] = options["threads"] or 0
+        asked["unsafe_async_names"] = options["unsafe_async_names"]
     elif options["memory"]:
         asked |= {"store": "memory"} | _given("memory_bytes", options["size"])
     else:

@@ -15,8 +15,9 @@ The mount options in effect are read back and recorded, with what was rounded on
 Server settings and mount options are parameters, hence axes.
 
 Durability: the embedded server on a folder is as durable as that folder (it answers a COMMIT
-after fsync); memory is volatile, and so is what a modelled NVRAM confirmed. Of
-another server (Ganesha too) only its owner knows: `server_durability`.
+after fsync); memory is volatile, and so are what a modelled NVRAM confirmed and names that are not
+synced (`unsafe_async_names`). Of another server (Ganesha too) only its owner knows:
+`server_durability`.
 """
 
 from __future__ import annotations
@@ -81,6 +82,8 @@ class NfsParameters(TargetParameters):
     """Embedded: a folder of `directory`, memory, or (not mounted) nothing: every name is a file."""
     size: Size | None = None
     """Embedded, memory: what it may take (1G)."""
+    unsafe_async_names: bool = False
+    """Embedded, a folder: names and attributes are confirmed before the disk has them."""
     server_durability: Literal["stable", "volatile"] | None = None
     """Of another server than the embedded one: does it keep what it confirmed?"""
 
@@ -137,6 +140,8 @@ class NfsParameters(TargetParameters):
     @model_validator(mode="after")
     def _possible(self) -> NfsParameters:
         """What belongs to the embedded server is no setting of another one."""
+        if self.unsafe_async_names and (self.server, self.store) != (EMBEDDED, "directory"):
+            raise ValueError("unsafe_async_names goes with the embedded server on a folder")
         if self.store == "null" and self.client != "none":
             raise ValueError('store = "null" goes with client = "none": it has no folders')
         if self.server == EMBEDDED:
@@ -171,6 +176,8 @@ class NfsParameters(TargetParameters):
     def serve_arguments(self, folder: Path) -> list[str]:
         """Arguments of `nfslab serve`."""
         arguments = [str(folder)] if self.store == "directory" else [f"--{self.store}"]
+        if self.unsafe_async_names:
+            arguments.append("--unsafe-async-names")
         for name in ("size", *MODEL):
             if (value := getattr(self, name)) is not None and (name, value) != ("nvram", 0):
                 arguments += [f"--{name}", str(value)]
@@ -392,11 +399,15 @@ class NfsTarget(Target):
             reason = f"the embedded server's store is {wanted.store}: gone with it"
             return DurabilityRecord(level="volatile", reasons=[reason])
         mount = mount_of(base)
-        found = durability_of(mount, block_devices_of(mount))
-        if not wanted.nvram:
-            return found
-        reason = "the modelled NVRAM confirms before the disk has it"
-        return weakest([found, DurabilityRecord(level="volatile", reasons=[reason])])
+        lost = []
+        if wanted.unsafe_async_names:
+            lost.append("unsafe_async_names: names are confirmed before the disk has them")
+        if wanted.nvram:
+            lost.append("the modelled NVRAM confirms before the disk has it")
+        below = durability_of(mount, block_devices_of(mount))
+        if not lost:
+            return below
+        return weakest([below, DurabilityRecord(level="volatile", reasons=lost)])
 
 
 def _in_effect(mount: Mount) -> str:

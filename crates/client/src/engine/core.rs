@@ -196,7 +196,7 @@ impl Core {
             counters.misdirected_replies += 1;
             return false;
         }
-        let mut end = judge(&parsed, call.target);
+        let mut end = judge(&parsed, call.target, call.sends);
         if end.outcome == Outcome::Malformed {
             counters.malformed_replies += 1;
             if self.congestion.is_some() {
@@ -331,13 +331,13 @@ pub(super) fn queue_length(calls: &Calls) -> u32 {
 }
 
 /// What a reply to a call of `target` means.
-fn judge<'a>(parsed: &wire::Result<wire::rpc::Reply<'a>>, target: [u32; 3]) -> End<'a> {
+fn judge<'a>(parsed: &wire::Result<wire::rpc::Reply<'a>>, target: [u32; 3], sends: u32) -> End<'a> {
     let malformed = |error| (Err(CallError::Malformed(error)), Outcome::Malformed);
     let (result, outcome) = match parsed {
         Err(error) => malformed(*error),
         Ok(reply) => match (reply.status, reply.body) {
             (Some(ReplyStatus::Success), Some(body)) => (
-                Ok(Reply { body }),
+                Ok(Reply { body, sends }),
                 Outcome::Answered(status_of(body, target)),
             ),
             (Some(status), _) => (Err(CallError::Rpc(status)), Outcome::Refused),

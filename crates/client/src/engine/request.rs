@@ -173,6 +173,8 @@ pub struct Times {
 pub struct Reply<'a> {
     /// Results behind the RPC header.
     pub body: &'a [u8],
+    /// How often the call was sent: if more than once, it may have been run more than once.
+    pub sends: u32,
 }
 
 impl<'a> Reply<'a> {

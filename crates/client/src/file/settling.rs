@@ -97,6 +97,12 @@ impl File {
         !self.inner.lock().is_clean()
     }
 
+    /// Whether the server has answered all that was written.
+    pub fn is_answered(&self) -> bool {
+        let dirty = self.inner.lock();
+        dirty.gathered_bytes() == 0 && !dirty.any_unanswered(dirty.next_number())
+    }
+
     fn wait_for(&self, goal: Goal) -> Result<(), CallError> {
         if self.inner.client.would_deadlock() {
             return Err(CallError::WouldDeadlock);

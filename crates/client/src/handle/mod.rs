@@ -25,8 +25,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use measure::MonotonicClock;
-use wire::Encode;
 use wire::nfs3::{WRITE3args, nfsstat3};
+use wire::{Decode, Encode};
 
 use crate::engine::{Caller, Engine, Reply, SharedBytes};
 use crate::error::{CallError, ConnectError};
@@ -70,7 +70,7 @@ impl<P: Procedure> Answer<P> {
     /// # Errors
     /// [`CallError::Malformed`].
     pub fn decode(&self) -> Result<P::Results<'_>, CallError> {
-        Reply { body: &self.body }.decode()
+        P::Results::decode_whole(&self.body, "results").map_err(CallError::Malformed)
     }
 }
 

@@ -155,7 +155,13 @@ impl Turns for ModelEngine {
                 .change(|state| std::mem::swap(&mut replies, &mut state.replies));
             for token in replies {
                 self.outstanding -= 1;
-                sink(end(token, Ok(Reply { body: &[] })));
+                sink(end(
+                    token,
+                    Ok(Reply {
+                        body: &[],
+                        sends: 1,
+                    }),
+                ));
             }
         }
         if let Some(due) = self.due.take() {

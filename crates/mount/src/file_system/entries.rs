@@ -1,6 +1,7 @@
 //! Names: looking them up, and making what they name.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use client::nfs3::{FileHandle, Link, Lookup, MkDir, MkNod, Procedure, SymLink};
 use client::{CallError, Caller};
@@ -14,6 +15,7 @@ use wire::nfs3::{
 
 use super::or_reply;
 use crate::inodes::{Inode, Place};
+use crate::new_directories::NewDirectory;
 use crate::shared::{Shared, device_numbers};
 use crate::waiting::ReplyEntry;
 
@@ -131,20 +133,29 @@ impl Shared {
             return;
         };
         let (inode, attr) = self.introduce(place, found);
+        self.reply_introduced(parent, (&inode, &attr), reply);
+    }
+
+    fn reply_introduced(
+        &self,
+        parent: &Inode,
+        (inode, attr): (&Inode, &FileAttr),
+        reply: fuser::ReplyEntry,
+    ) {
         let entry_believed = self.believed(&parent.handle);
-        let attributes_believed = self.attributes_believed(&inode);
+        let attributes_believed = self.attributes_believed(inode);
         let generation = Generation(inode.generation);
-        reply.entry_with_ttls(&attributes_believed, &entry_believed, &attr, generation);
+        reply.entry_with_ttls(&attributes_believed, &entry_believed, attr, generation);
     }
 
     /// How long the attributes of a reply that names an object hold. Not at all if they say that
     /// the kernel's pages are void: then the kernel asks again, and that question drops the pages.
-    pub(super) fn attributes_believed(&self, inode: &Inode) -> std::time::Duration {
+    pub(super) fn attributes_believed(&self, inode: &Inode) -> Duration {
         let version = self.cache().data_version(&inode.handle);
         let state = inode.state();
         let void = state.pages_version.is_some() && state.pages_version != version;
         if void && !state.wrote {
-            return std::time::Duration::ZERO;
+            return Duration::ZERO;
         }
         drop(state);
         self.believed(&inode.handle)
@@ -159,6 +170,10 @@ impl Shared {
     ) {
         let directory = or_reply!(self.inode(parent), reply);
         let place = or_reply!(self.place(parent.0, name), reply);
+        if let Some(most) = self.is_lacking(&directory, name) {
+            self.inodes().remove_name(&place);
+            return self.reply_no_entry(&directory, most, reply);
+        }
         let caller = self.caller(request);
         let known = place.clone();
         let under = Arc::clone(&directory);
@@ -166,16 +181,44 @@ impl Shared {
             Ok(found) => shared.reply_entry(&under, known, &found, reply),
             Err(Errno::ENOENT) => {
                 shared.inodes().remove_name(&known);
-                shared.reply_no_entry(&under, reply);
+                shared.reply_no_entry(&under, Duration::MAX, reply);
             }
             Err(errno) => reply.error(errno),
         });
         self.find(&caller, &directory, &place, then);
     }
 
-    /// The name does not exist, and will not for as long as the directory's entries are believed.
-    fn reply_no_entry(&self, directory: &Inode, reply: ReplyEntry) {
-        let believed = self.believed(&directory.handle);
+    /// For how long there is certainly nothing of a name, where that is known without asking.
+    fn is_lacking(&self, directory: &Inode, name: &[u8]) -> Option<Duration> {
+        let now_ns = MonotonicClock.now_ns();
+        let version = {
+            let cache = self.cache();
+            cache.get(&directory.handle, now_ns)?;
+            cache.data_version(&directory.handle)
+        };
+        let state = directory.state();
+        let new = state.new_directory.as_ref()?;
+        new.lacks_for_ns(name, version, now_ns)
+            .map(Duration::from_nanos)
+    }
+
+    /// A directory that MKDIR has made, if the reply told of it: later it need not be empty.
+    fn knows_all_of(&self, new: &Inode, found: &Found, sent_ns: u64) {
+        let Some(version) = self.cache().data_version(&new.handle) else {
+            return;
+        };
+        let time = self.options.attribute_times.directory_min;
+        let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        if found.sent_ns == sent_ns && !self.folds_case && self.options.attribute_cache {
+            let until_ns = sent_ns.saturating_add(time_ns);
+            new.state().new_directory = Some(NewDirectory::new(version, until_ns));
+        }
+    }
+
+    /// The name does not exist, and will not for as long as the directory's entries are believed,
+    /// at most so long.
+    fn reply_no_entry(&self, directory: &Inode, most: Duration, reply: ReplyEntry) {
+        let believed = self.believed(&directory.handle).min(most);
         let kept = self.cache().last_seen(&directory.handle).copied();
         match kept {
             Some(any) if !believed.is_zero() => {
@@ -232,10 +275,21 @@ impl Shared {
     {
         let (shared, parent, who) = (Arc::clone(self), Arc::clone(directory), caller.clone());
         let place = place.clone();
+        directory.may_get(&place.1);
         self.ask::<P>(caller, arguments, move |result, sent_ns| {
             let (under, known) = (Arc::clone(&parent), place.clone());
             let then: WithFound = Box::new(move |shared, found| match found {
-                Ok(found) => shared.reply_entry(&under, known, &found, reply),
+                Ok(found) => {
+                    // The kernel counts what it hears of only.
+                    let Some(reply) = reply.take() else {
+                        return;
+                    };
+                    let (inode, attr) = shared.introduce(known, &found);
+                    if P::TARGET == MkDir::TARGET {
+                        shared.knows_all_of(&inode, &found, sent_ns);
+                    }
+                    shared.reply_introduced(&under, (&inode, &attr), reply);
+                }
                 Err(errno) => reply.error(errno),
             });
             shared.made(&who, &parent, &place, result, sent_ns, then);
@@ -335,6 +389,7 @@ impl Shared {
         };
         let (shared, of, under) = (Arc::clone(self), Arc::clone(&inode), Arc::clone(&directory));
         let (who, place) = (caller.clone(), place.clone());
+        directory.may_get(&place.1);
         self.ask::<Link>(&caller, &arguments, move |result, sent_ns| {
             under.changed();
             match result {

@@ -1,6 +1,7 @@
 //! Attributes, links' texts, space.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use client::nfs3::{Access, FsStat, GetAttr, ReadLink, SetAttr};
@@ -20,6 +21,10 @@ use crate::waiting::{ReplyAttr, ReplyData, ReplyEmpty, ReplyStatfs};
 /// What comes after something that had to be waited for.
 type Next = Box<dyn FnOnce(&Arc<Shared>) + Send>;
 
+/// So often the size of a file is asked for after a write before what was gathered is sent: from
+/// then on the kernel can keep what it is told. (One that is being extended is asked for its size
+/// before each write, and its data are better gathered.)
+const SIZES_BEFORE_SENDING: u32 = 4;
 /// Block of statfs(2).
 const BLOCK_BYTES: u32 = 4096;
 
@@ -55,7 +60,7 @@ fn as_time(time: Option<TimeOrNow>) -> set_time {
 }
 
 /// NFSv3's times go from 1970 to 2106; others become the nearest (as Linux: `s_time_min`).
-fn nfs_time(time: SystemTime) -> nfstime3 {
+pub(super) fn nfs_time(time: SystemTime) -> nfstime3 {
     match time.duration_since(UNIX_EPOCH) {
         Ok(since) => u32::try_from(since.as_secs()).map_or(
             nfstime3 {
@@ -118,19 +123,29 @@ impl Shared {
         open: Option<FileHandle>,
         reply: ReplyAttr,
     ) {
+        self.attributes_asked.fetch_add(1, Ordering::Relaxed);
         let inode = or_reply!(self.inode(ino), reply);
         // For an open file the kernel wants the size alone (fuse_file_llseek, SEEK_END), which is
         // known here, as Linux knows it (nfs_revalidate_file_size): nothing has to be sent first.
-        // The times are those before the writes, so the kernel is to keep nothing of it.
+        // The times are those before the writes, so the kernel is to keep nothing of it, and asks
+        // again: database servers ask for sizes all the time. So the data go out after a few
+        // questions, and once they are answered, the answer holds as any other.
         let now_ns = MonotonicClock.now_ns();
+        let files = inode.files();
         if open.is_some()
-            && inode.files().iter().any(|file| file.is_dirty())
+            && !files.iter().all(|file| file.is_answered())
             && let Some((kept, sent_ns)) = self.kept_attributes(&inode, now_ns)
         {
-            return reply.attr(&Duration::ZERO, &self.file_attr(&inode, &kept, sent_ns));
+            reply.attr(&Duration::ZERO, &self.file_attr(&inode, &kept, sent_ns));
+            let mut state = inode.state();
+            state.sizes_asked = state.sizes_asked.saturating_add(1);
+            if state.sizes_asked == SIZES_BEFORE_SENDING {
+                drop(state);
+                files.iter().for_each(|file| file.push());
+            }
+            return;
         }
         let caller = self.caller(request);
-        let files = inode.files();
         self.when_answered(
             files,
             Box::new(move |shared| {

@@ -6,16 +6,19 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::SystemTime;
 
-use client::nfs3::{Access, Create, SetAttr};
+use client::nfs3::{Access, Create};
 use client::{CallError, Caller, File};
 use fuser::{Errno, FileHandle, FopenFlags, Generation, INodeNo, OpenFlags, ReplyEmpty, Request};
 use measure::{Clock, MonotonicClock};
 use wire::nfs3::{
-    ACCESS3args, CREATE3args, Res, SETATTR3args, access, createhow3, nfsstat3, sattr3, set_time,
+    ACCESS3args, CREATE3args, Res, access, createhow3, fattr3, ftype3, nfsstat3, nfstime3, sattr3,
+    set_time,
 };
 
 use super::entries::{Found, WithFound, named, with_mode};
+use super::metadata::nfs_time;
 use super::or_reply;
 use crate::inodes::{Inode, Place};
 use crate::open_files::OpenFile;
@@ -234,13 +237,16 @@ impl Shared {
             where_: named(directory, &place),
             how,
         };
+        directory.may_get(&place.1);
         self.ask::<Create>(caller, &arguments, move |result, sent_ns| {
             shared.made(&who, &parent, &known, result, sent_ns, then);
         });
     }
 
-    /// EXCLUSIVE survives a reply that was lost, but carries no attributes: they follow by SETATTR
-    /// (RFC 1813 3.3.8; Linux does the same). A server without it gets GUARDED.
+    /// O_EXCL. EXCLUSIVE would survive a reply that was lost, but carries no attributes: they have
+    /// to follow by SETATTR, a second change that a server has to make stable (RFC 1813 3.3.8).
+    /// GUARDED carries them, the access time among them, which is this moment's: where the call was
+    /// sent more than once and finds the name taken, that time tells whether it was by this call.
     fn create_exclusively(
         self: &Arc<Self>,
         caller: &Caller,
@@ -249,61 +255,31 @@ impl Shared {
         mode: u32,
         then: WithFound,
     ) {
-        let mut verifier = [0; 8];
-        let flags = rustix::rand::GetRandomFlags::empty();
-        if rustix::rand::getrandom(&mut verifier, flags).is_err() {
-            verifier = MonotonicClock.now_ns().to_be_bytes();
-        }
-        let (shared, parent, who) = (Arc::clone(self), Arc::clone(directory), caller.clone());
-        let known = place.clone();
-        let arguments = CREATE3args {
-            where_: named(directory, &place),
-            how: createhow3::EXCLUSIVE(verifier),
-        };
-        self.ask::<Create>(caller, &arguments, move |result, sent_ns| match result {
-            Ok(Res::Fail(nfsstat3::NFS3ERR_NOTSUPP, _)) => {
-                let how = createhow3::GUARDED(with_mode(mode));
-                shared.create_how(&who, &parent, known, how, then);
-            }
-            result => {
-                let whose = who.clone();
-                let with_mode: WithFound = Box::new(move |shared, found| match found {
-                    Ok(found) => shared.set_first_attributes(&whose, found, mode, then),
-                    Err(errno) => then(shared, Err(errno)),
-                });
-                shared.made(&who, &parent, &known, result, sent_ns, with_mode);
-            }
-        });
-    }
-
-    /// Mode and times of a file made by EXCLUSIVE; servers keep the verifier in the times.
-    fn set_first_attributes(
-        self: &Arc<Self>,
-        caller: &Caller,
-        found: Found,
-        mode: u32,
-        then: WithFound,
-    ) {
-        let new_attributes = sattr3 {
-            atime: set_time::SET_TO_SERVER_TIME,
-            mtime: set_time::SET_TO_SERVER_TIME,
+        let made_at = nfs_time(SystemTime::now());
+        let attributes = sattr3 {
+            atime: set_time::SET_TO_CLIENT_TIME(made_at),
             ..with_mode(mode)
         };
-        let arguments = SETATTR3args {
-            object: found.handle.as_fh(),
-            new_attributes,
-            guard: None,
+        let arguments = CREATE3args {
+            where_: named(directory, &place),
+            how: createhow3::GUARDED(attributes),
         };
-        let (shared, handle, who) = (Arc::clone(self), found.handle, caller.clone());
-        self.ask::<SetAttr>(caller, &arguments, move |result, sent_ns| match result {
-            Ok(Res::Ok(wcc)) => {
-                shared.learn_wcc(&handle, &wcc, sent_ns);
-                shared.complete(&who, Ok(handle), wcc.after, sent_ns, then);
+        directory.may_get(&place.1);
+        let (parent, who, known) = (Arc::clone(directory), caller.clone(), place.clone());
+        let shared = Arc::clone(self);
+        self.ask_told::<Create>(caller, &arguments, move |result, sent_ns, again| {
+            let exists = matches!(result, Ok(Res::Fail(nfsstat3::NFS3ERR_EXIST, _)));
+            if !(exists && again) {
+                return shared.made(&who, &parent, &known, result, sent_ns, then);
             }
-            Ok(Res::Fail(status, _)) => {
-                then(&shared, Err(shared.errno(&CallError::Nfs(status))));
-            }
-            Err(error) => then(&shared, Err(shared.errno(&error))),
+            parent.changed();
+            shared.cache().expire(&parent.handle);
+            let whose: WithFound = Box::new(move |shared, found| match found {
+                Ok(found) if was_made_at(&found.attributes, made_at) => then(shared, Ok(found)),
+                Ok(_) => then(shared, Err(Errno::EEXIST)),
+                Err(errno) => then(shared, Err(errno)),
+            });
+            shared.find(&who, &parent, &known, whose);
         });
     }
 
@@ -380,6 +356,11 @@ impl Shared {
             then(result);
         });
     }
+}
+
+/// Whether nothing happened to a file since it was made with this access time.
+fn was_made_at(found: &fattr3, made_at: nfstime3) -> bool {
+    found.type_ == ftype3::NF3REG && found.atime == made_at && found.size == 0 && found.nlink == 1
 }
 
 /// What the kernel does with the pages, and whether a close has anything to wait for.

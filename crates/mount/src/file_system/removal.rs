@@ -169,6 +169,7 @@ impl Shared {
             from: named(&from.0, &from.1),
             to: named(&to.0, &to.1),
         };
+        to.0.may_get(&to.1.1);
         let shared = Arc::clone(self);
         let (from_known, to_known) = (from.clone(), to.clone());
         self.ask::<Rename>(caller, &arguments, move |result, sent_ns| {

@@ -90,7 +90,7 @@ impl Server {
     }
 }
 
-fn memory_store(bytes: u64) -> Arc<dyn Store> {
+pub fn memory_store(bytes: u64) -> Arc<dyn Store> {
     let listen: SocketAddr = "127.0.0.1:0".parse().unwrap();
     let owner = Caller::with_ids(listen, 0, 0);
     Arc::new(MemoryStore::new(

@@ -2,7 +2,8 @@
 //!
 //! A worker costs two wake-ups a call, several times what most calls cost while the kernel has in
 //! memory what they ask for. So a call that comes alone, that changes nothing and moves little, is
-//! answered where it was read; as soon as one of them takes long, workers get the next ones.
+//! answered where it was read, and so are changes of names where these are not synced; as soon as
+//! one of them takes long, workers get the next ones.
 
 use wire::nfs3::procedure;
 use wire::programs;
@@ -17,12 +18,21 @@ const CALLS_AFTER_LONG: u32 = 256;
 /// Most bytes of a READ.
 const MOST_BYTES: u64 = 16 << 10;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct AtOnce {
     for_workers: u32,
+    /// Changes of names wait for a device.
+    names_block: bool,
 }
 
 impl AtOnce {
+    pub fn new(names_block: bool) -> Self {
+        AtOnce {
+            for_workers: 0,
+            names_block,
+        }
+    }
+
     /// Whether the loop may answer this call, which came alone, itself.
     pub fn may(&mut self, call: &Call<'_>) -> bool {
         if call.program != programs::NFS {
@@ -36,6 +46,13 @@ impl AtOnce {
             | procedure::READLINK
             | procedure::FSINFO
             | procedure::PATHCONF => true,
+            procedure::CREATE
+            | procedure::MKDIR
+            | procedure::SYMLINK
+            | procedure::REMOVE
+            | procedure::RMDIR
+            | procedure::RENAME
+            | procedure::LINK => !self.names_block,
             procedure::READ => shape_of(call, 0).data_bytes <= MOST_BYTES,
             _ => false,
         };
@@ -83,7 +100,7 @@ mod tests {
 
     #[test]
     fn what_changes_nothing_and_moves_little_is_answered_at_once() {
-        let mut at_once = AtOnce::default();
+        let mut at_once = AtOnce::new(true);
         let mut asked =
             |program, procedure, arguments: &[u8]| may(&mut at_once, program, procedure, arguments);
         assert!(asked(programs::NFS, procedure::LOOKUP, &[]));
@@ -96,8 +113,20 @@ mod tests {
     }
 
     #[test]
+    fn names_that_are_not_synced_are_changed_at_once() {
+        for names_block in [false, true] {
+            let mut at_once = AtOnce::new(names_block);
+            let mut asked = |procedure| may(&mut at_once, programs::NFS, procedure, &[]);
+            for change in [procedure::CREATE, procedure::RENAME, procedure::REMOVE] {
+                assert_eq!(asked(change), !names_block);
+            }
+            assert!(!asked(procedure::WRITE) && !asked(procedure::COMMIT));
+        }
+    }
+
+    #[test]
     fn after_one_that_took_long_workers_get_the_next() {
-        let mut at_once = AtOnce::default();
+        let mut at_once = AtOnce::new(true);
         at_once.took(LONG_NS);
         assert!(may(&mut at_once, programs::NFS, procedure::GETATTR, &[]));
         at_once.took(LONG_NS + 1);

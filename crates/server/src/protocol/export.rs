@@ -142,6 +142,12 @@ impl Service {
         &self.exports
     }
 
+    /// True if changes of names and attributes wait for a device.
+    #[must_use]
+    pub fn names_block(&self) -> bool {
+        self.exports.iter().any(|export| export.store.names_block())
+    }
+
     /// True if a call may wait for a device.
     #[must_use]
     pub fn may_block(&self) -> bool {

@@ -168,6 +168,10 @@ pub trait Store: Send + Sync {
     fn may_block(&self) -> bool {
         false
     }
+    /// True if changes of names and attributes wait for a device (they are stable at their reply).
+    fn names_block(&self) -> bool {
+        self.may_block()
+    }
     /// The export's root directory.
     fn root(&self) -> Handle;
     /// GETATTR.

@@ -114,6 +114,7 @@ impl Loop {
         let now_ns = MonotonicClock.now_ns();
         let model = options.model.take().map(|model| Engine::new(model, now_ns));
         let memory = Memory::new(options.client_memory_bytes);
+        let at_once = AtOnce::new(service.names_block());
         Ok(Loop {
             service,
             options,
@@ -122,7 +123,7 @@ impl Loop {
             epoll,
             wake,
             pool,
-            at_once: AtOnce::default(),
+            at_once,
             model,
             counters,
             connections: Vec::new(),

@@ -196,6 +196,9 @@ impl Store for DirectoryStore {
     fn may_block(&self) -> bool {
         true
     }
+    fn names_block(&self) -> bool {
+        self.stable_names
+    }
     fn root(&self) -> Handle {
         Handle::new(self.root_inode, 0)
     }
