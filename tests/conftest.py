@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 from nfslab.machine.resources import Resources
 
@@ -21,6 +22,9 @@ def pytest_configure() -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # No example has a time limit of its own: what else the machine does is not what is tested.
+    hypothesis.settings.register_profile("nfslab", deadline=None)
+    hypothesis.settings.load_profile("nfslab")
     # Processes that test side by side have journals of their own.
     if worker := os.environ.get("PYTEST_XDIST_WORKER"):
         state = Path(os.environ.get("NFSLAB_STATE", tempfile.gettempdir())) / worker

@@ -1,36 +1,40 @@
-//! Compiles the eBPF programs (`bpf/`) when clang is there, and the preload shim (`shim/`) when
-//! there is a C compiler. What cannot be compiled is left out, and the crate says so, and why,
-//! where it is asked for.
+//! Takes the eBPF programs as they are shipped (`bpf/watch.o`; no compiler is needed), and compiles
+//! the preload shim (`shim/`) when there is a C compiler. What cannot be had is left out, and the
+//! crate says so, and why, where it is asked for. Programs that are not what their source was when
+//! they were made are an error: figures of another source would be wrong.
 //!
-//! `NFSLAB_EBPF=0` and `NFSLAB_SHIM=0` leave one out although it could be compiled; `CLANG` and
-//! `CC` name other compilers.
+//! `NFSLAB_EBPF=0` and `NFSLAB_SHIM=0` leave one out although it could be there; `CC` names another
+//! compiler.
 
 #[path = "build/ebpf.rs"]
 mod ebpf;
 #[path = "build/shim.rs"]
 mod shim;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=build");
-    part("ebpf", "eBPF", "CLANG", ebpf::compiled);
-    part("shim", "the preload shim", "CC", shim::compiled);
+    println!("cargo::rerun-if-changed=bpf");
+    println!("cargo::rerun-if-env-changed=CC");
+    part("ebpf", "eBPF", ebpf::usable);
+    part("shim", "the preload shim", shim::compiled);
+    if let Some(stale) = ebpf::stale(Path::new("bpf")) {
+        println!("cargo::error={stale}");
+    }
 }
 
-/// Compiles a part whose switch and folder are called after its cfg, and tells cargo and the crate
-/// what came of it.
-fn part(cfg: &str, name: &str, compiler: &str, compiled: fn() -> Result<(), String>) {
+/// Makes a part whose switch is called after its cfg; tells cargo and the crate what came of it.
+fn part(cfg: &str, name: &str, made: fn() -> Result<(), String>) {
     let switch = format!("NFSLAB_{}", cfg.to_uppercase());
     println!("cargo::rustc-check-cfg=cfg({cfg})");
-    println!("cargo::rerun-if-env-changed={compiler}");
     println!("cargo::rerun-if-env-changed={switch}");
     let made = if std::env::var_os(&switch).is_some_and(|value| value == "0") {
         Err(format!("{switch}=0 was set when this was built"))
     } else {
-        compiled()
+        made()
     };
     let why = match made {
         Ok(()) => {

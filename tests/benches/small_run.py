@@ -9,9 +9,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from nfslab.machine.users import unprivileged_user
+from nfslab.workloads.pgbench.workload import PgbenchWorkload
+
 BENCHES = Path(__file__).resolve().parents[2] / "benches"
 PATIENCE_S = 850
 """Below the time limit of a test, so that what it said so far is seen."""
+
+_postgres = PgbenchWorkload.available()
+postgres = pytest.mark.skipif(
+    unprivileged_user() is None or not _postgres.ok,
+    reason=_postgres.reason or "PostgreSQL needs a user besides root",
+)
 
 
 def small(name: str, *arguments: object) -> str:

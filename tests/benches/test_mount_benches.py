@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
-from nfslab.machine.users import unprivileged_user
 
-from tests.benches.small_run import by_first_cell, small
+from tests.benches.small_run import by_first_cell, postgres, small
+from tests.machine import needs
 
-pytestmark = pytest.mark.long
-
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or not os.path.exists("/dev/fuse"), reason="needs root and /dev/fuse"
-)
+pytestmark = [pytest.mark.long, needs.fuse]
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +36,7 @@ def test_the_cost_of_recording() -> None:
     assert float(rows["every call"][1]) > 0
 
 
-@pytest.mark.skipif(unprivileged_user() is None, reason="PostgreSQL needs a user besides root")
+@postgres
 def test_postgres() -> None:
     rows = by_first_cell(small("postgres_over_nfs"))
     for place in ("local", "mount + embedded"):

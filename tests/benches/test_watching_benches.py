@@ -6,16 +6,11 @@ import re
 
 import pytest
 from nfslab.machine import perf_tool
-from nfslab.machine.users import unprivileged_user
 
-from tests.benches.small_run import by_first_cell, program, small
+from tests.benches.small_run import by_first_cell, postgres, program, small
 from tests.machine import needs
 
 pytestmark = pytest.mark.long
-
-postgres = pytest.mark.skipif(
-    unprivileged_user() is None, reason="PostgreSQL needs a user besides root"
-)
 
 
 def test_the_collector_system() -> None:

@@ -109,3 +109,30 @@ def test_it_builds_when_what_the_core_is_made_of_changed(
     done = subprocess.run([checkout / "nfslab"], capture_output=True, text=True, env={"PATH": path})
     assert ("rustc does not run" in done.stderr) == builds
     assert (done.stdout == "python -m nfslab\n") == (not builds)
+
+
+def test_what_the_core_is_built_without_is_said_in_one_line(checkout: Path) -> None:
+    """As cargo prints it, amid what it says besides."""
+    (checkout / "crates/one/lib.rs").touch()
+    maturin = checkout / ".venv" / "bin" / "maturin"
+    maturin.write_text(
+        "#!/bin/sh\n"
+        "echo 'warning: unused variable: `left out`'\n"
+        "echo 'warning: nfslab-syscalls@0.1.0: eBPF is left out: NFSLAB_EBPF=0 was set'\n"
+        "echo 'warning: nfslab-syscalls@0.1.0: the preload shim is left out: cc: no (gcc)' >&2\n"
+        "echo 'Finished'\n"
+    )
+    maturin.chmod(0o755)
+    programs = checkout.parent / "bin"
+    programs.mkdir()
+    for name, script in (("cargo", "exit 0"), ("rustc", "echo rustc 999.0.0")):
+        (programs / name).write_text(f"#!/bin/sh\n{script}\n")
+        (programs / name).chmod(0o755)
+    env = {"PATH": f"{programs}:{os.environ['PATH']}"}
+    done = subprocess.run([checkout / "nfslab"], capture_output=True, text=True, env=env)
+    assert done.returncode == 0, done.stderr
+    told = [line for line in done.stderr.splitlines() if "left out" in line]
+    assert told == [
+        "nfslab: eBPF is left out: NFSLAB_EBPF=0 was set; "
+        "the preload shim is left out: cc: no (gcc)"
+    ]

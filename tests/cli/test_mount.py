@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,23 +23,14 @@ import pyarrow as pa
 import pytest
 from nfslab._core import CoreError, Mount, Server, unmount
 
+from tests.machine import needs
+
 PATIENCE_S = 120
 # nfs(5): a call over TCP is sent again after 60 seconds.
 TIMEO_NS = 60_000_000_000
 
 
-def possible() -> str:
-    """Why no mount can be made here; empty where it can."""
-    if os.geteuid() != 0:
-        return "mounting in a test needs root"
-    try:
-        os.close(os.open("/dev/fuse", os.O_RDWR))
-    except OSError as error:
-        return f"/dev/fuse: {error.strerror}"
-    return ""
-
-
-pytestmark = pytest.mark.skipif(bool(possible()), reason=possible() or "usable")
+pytestmark = needs.fuse
 
 
 @pytest.fixture
@@ -53,8 +44,8 @@ def place(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "a place"
     folder.mkdir()
     yield folder
-    if subprocess.run(["mountpoint", "-q", folder], check=False).returncode != 1:
-        subprocess.run(["umount", "-l", folder], capture_output=True, check=False)
+    with suppress(CoreError):  # nothing is mounted there
+        unmount(folder, "lazy")
 
 
 def run(*arguments: object, state: Path) -> subprocess.CompletedProcess[str]:

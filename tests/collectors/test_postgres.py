@@ -31,6 +31,10 @@ from tests.workloads.run_context import Run, run_of, scratch_folder
 PATIENCE_S = 120
 
 
+_usable = PgbenchWorkload.available()
+pytestmark = pytest.mark.skipif(not _usable.ok, reason=_usable.reason or "usable")
+
+
 def there(postgres: str) -> bool:
     try:
         find_installation(postgres)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import time
 import uuid
@@ -245,6 +246,8 @@ def test_cpu_time_agrees_with_proc_stat_read_by_hand(session: Session) -> None:
 def loop(root: Path) -> Iterator[str]:
     if os.geteuid() != 0:
         pytest.skip("needs root: it attaches a loop device")
+    if shutil.which("losetup") is None:
+        pytest.skip("losetup is not installed")
     backing = root / f"loop-{uuid.uuid4().hex[:8]}"
     backing.write_bytes(bytes(8 << 20))
     done = subprocess.run(

@@ -20,6 +20,8 @@ from typing import Any
 import pytest
 from nfslab._core import FILES_SCHEMA, CoreError, Histogram, build_info, run_files
 
+from tests.machine import needs
+
 BLOCK = 8192
 SIZE = 1 << 20
 BLOCKS = SIZE // BLOCK
@@ -291,6 +293,7 @@ def test_a_target_that_cannot_be_written(tmp_path: Path) -> None:
     assert str(1 << 52) in error.why
 
 
+@needs.program(*["chattr"] * (os.geteuid() == 0))
 def test_a_target_that_this_user_may_not_write(tmp_path: Path) -> None:
     if os.geteuid() == 0:  # root may write anywhere, but where a directory is immutable
         done = subprocess.run(["chattr", "+i", str(tmp_path)], capture_output=True, check=False)
@@ -309,6 +312,7 @@ def test_a_target_that_this_user_may_not_write(tmp_path: Path) -> None:
     assert "may write to" in error.fix
 
 
+@needs.program("mount")
 def test_a_full_target_keeps_what_was_measured(tmp_path: Path) -> None:
     """A tmpfs of 3 MiB that somebody else fills in the middle."""
     mount = tmp_path / "small"
@@ -339,6 +343,7 @@ def test_a_full_target_keeps_what_was_measured(tmp_path: Path) -> None:
         subprocess.run(["umount", str(mount)], check=True)
 
 
+@needs.program("mount")
 def test_a_read_only_target(tmp_path: Path) -> None:
     mount = tmp_path / "fixed"
     mount.mkdir()

@@ -523,8 +523,7 @@ def test_stop_detaches_and_what_was_seen_stays(tmp_path: Path) -> None:
     assert seen.figures["attach_ns"] > 0
 
 
-@needs.root
-@pytest.mark.skipif(not os.path.exists("/dev/fuse"), reason="/dev/fuse is not there")
+@needs.fuse
 def test_on_a_mount_the_inode_is_the_one_that_stat_shows(tmp_path: Path) -> None:
     """Syncs are joined to NFS calls by it: NFSv3's fileid, which the mount hands on."""
     place = tmp_path / "a place"
@@ -551,7 +550,7 @@ def test_on_a_mount_the_inode_is_the_one_that_stat_shows(tmp_path: Path) -> None
     assert [row["call"] for row in seen.syncs] == ["fdatasync"]
 
 
-@needs.root
+@needs.mount
 def test_a_file_is_named_by_the_mount_through_which_it_was_opened(tmp_path: Path) -> None:
     bound, memory = tmp_path / "bound", tmp_path / "memory"
     for folder in (tmp_path / "source" / "deep", bound, memory):

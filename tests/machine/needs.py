@@ -10,16 +10,38 @@ import pytest
 from nfslab.machine.cgroup import memory_cgroup_available
 from nfslab.machine.syscall_ways import ebpf_grants
 
+
+def program(*names: str) -> pytest.MarkDecorator:
+    """These programs are on PATH."""
+    missing = [name for name in names if shutil.which(name) is None]
+    return pytest.mark.skipif(bool(missing), reason=f"not installed: {', '.join(missing)}")
+
+
+def mounting_refused() -> str:
+    """Why no FUSE file system can be mounted by a test here; empty where it can."""
+    if os.geteuid() != 0:
+        return "mounting in a test needs root"
+    try:
+        os.close(os.open("/dev/fuse", os.O_RDWR))
+    except OSError as error:
+        return f"/dev/fuse: {error.strerror}"
+    return ""
+
+
 root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+fuse = pytest.mark.skipif(bool(mounting_refused()), reason=mounting_refused() or "it can")
+mount = pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("mount") is None or shutil.which("umount") is None,
+    reason="needs root, mount and umount",
+)
 loop = pytest.mark.skipif(
     os.geteuid() != 0
     or not Path("/dev/loop-control").exists()
-    or shutil.which("losetup") is None
-    or shutil.which("mkfs.ext4") is None,
-    reason="needs root, loop devices, losetup and mkfs.ext4",
+    or any(shutil.which(name) is None for name in ("losetup", "mkfs.ext4", "mount", "umount")),
+    reason="needs root, loop devices, losetup, mount and mkfs.ext4",
 )
 _memory = memory_cgroup_available()
 memory_limit = pytest.mark.skipif(not _memory.ok, reason=f"memory limit: {_memory.reason}")
-setpriv = pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs setpriv")
+setpriv = program("setpriv")
 _ebpf = ebpf_grants()
 ebpf = pytest.mark.skipif(not _ebpf["ok"], reason=f"eBPF: {_ebpf['what']}: {_ebpf['why']}")

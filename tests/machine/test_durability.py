@@ -125,7 +125,7 @@ def test_nobody_can_state_memory_to_be_stable(sys: Path) -> None:
     assert durability_of(mount("ext4"), ["zram0"], stated="stable").level == "volatile"
 
 
-@needs.root
+@needs.mount
 def test_an_overlay_is_what_its_upper_folder_is() -> None:
     memory = Path("/dev/shm") / f"nfslab-test-{os.getpid()}"
     for name in ("lower", "upper", "work", "merged"):

@@ -141,7 +141,7 @@ def test_the_state_folder_must_be_ours(tmp_path: Path, monkeypatch: pytest.Monke
         fallback.rmdir()
 
 
-@needs.root
+@needs.mount
 def test_on_a_full_disk_nothing_is_made_and_the_journal_stays_whole(tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()

@@ -53,6 +53,7 @@ def findmnt(path: Path, column: str) -> str:
     return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split("\n")[0]
 
 
+@needs.program("findmnt")
 @pytest.mark.parametrize("path", ["/", "/proc", "/dev", "/dev/shm", "/var/tmp", "/nonexistent/x"])
 def test_the_mount_of_a_path_is_the_one_findmnt_names(path: str) -> None:
     mount = mount_of(path)
@@ -62,7 +63,7 @@ def test_the_mount_of_a_path_is_the_one_findmnt_names(path: str) -> None:
     assert mount_by_name(Path(path)).mount_id == mount.mount_id
 
 
-@needs.root
+@needs.mount
 def test_a_covered_mount_is_not_the_answer(scratch: Path) -> None:
     """Two mounts over one another, and one that hides a deeper one."""
     point = scratch / "point"
@@ -94,6 +95,7 @@ def lsblk_disk(path: str) -> set[str]:
     return {name for name, kind in rows if kind in ("disk", "loop")}
 
 
+@needs.program("findmnt", "lsblk")
 def test_devices_of_the_root_file_system_are_lsblks() -> None:
     if mount_of("/").major == 0:
         pytest.skip("the root file system has no device of its own (a container?)")

@@ -67,7 +67,7 @@ def test_a_build_without_compilers_says_what_it_lacks(
     refused = {
         "ok": False, "kind": "left_out", "what": "eBPF was left out when nfslab was built",
         "why": "NFSLAB_EBPF=0 was set when this was built", "blocks": False,
-        "fix": "Install clang (Debian: apt install clang) and build nfslab again.",
+        "fix": "Build nfslab on Linux, for a little-endian processor, without NFSLAB_EBPF=0.",
     }  # fmt: skip
 
     def no_shim(folder: str) -> str:

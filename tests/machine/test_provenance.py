@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import shutil
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from nfslab.machine.mounts import block_devices_of, mount_of
 from nfslab.machine.processes import status_of
 from nfslab.machine.readings import ABSENCES_MAX, TEXT_LIMIT_BYTES, Reader, selected
 
+from tests.machine import needs
 from tests.standing_out import standing_out
 
 SIZE_LIMIT_BYTES = 256 << 10
@@ -49,9 +49,8 @@ def test_it_agrees_with_other_sources(taken: dict[str, dict[str, object]]) -> No
     )
 
 
+@needs.program("lsblk")
 def test_disks_agree_with_lsblk(taken: dict[str, dict[str, dict[str, object]]]) -> None:
-    if shutil.which("lsblk") is None:
-        pytest.skip("lsblk is not here")
     argv = ["lsblk", "--json", "--bytes", "--nodeps", "--output", "NAME,SIZE,SCHED,ROTA,RO"]
     printed = json.loads(subprocess.run(argv, capture_output=True, check=True).stdout)
     listed = {row["name"]: row for row in printed["blockdevices"]}
@@ -63,6 +62,7 @@ def test_disks_agree_with_lsblk(taken: dict[str, dict[str, dict[str, object]]]) 
             assert bool(facts["rotational"]) == listed[name]["rota"]
 
 
+@needs.program("git")
 def test_the_commit_is_gits(taken: dict[str, dict[str, str]]) -> None:
     root = Path(__file__).resolve().parents[2]
     argv = ["git", "-C", str(root), "rev-parse", "HEAD"]

@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from nfslab.machine import users
 from nfslab.machine.users import home_of, reachable_by, unprivileged_user
+from nfslab.targets.stripe import StripeTarget
+from nfslab.workloads.pgbench.parameters import PgbenchParameters
+from nfslab.workloads.pgbench.workload import PgbenchWorkload
 
 from tests.machine import needs
 
@@ -96,6 +99,27 @@ def test_permission_bits_alone_when_it_cannot_be_tried(
     blocked = reachable_by(tmp_path, stranger)
     assert not blocked.ok
     assert reachable_by("/usr/bin", stranger).ok
+
+
+def test_without_setpriv_root_becomes_nobody_and_says_so_beforehand(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What asks before a run begins: the workload pgbench and the target stripe."""
+    monkeypatch.setattr("shutil.which", lambda name, *_, **__: None)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    assert users.becomes(None).ok
+    assert users.becomes(0).ok
+    refused = users.becomes(4321)
+    assert not refused.ok
+    assert "setpriv is missing" in refused.reason
+    assert refused.fix == "apt install util-linux"
+    monkeypatch.setattr("nfslab.workloads.pgbench.workload.find_installation", lambda _: None)
+    work = PgbenchWorkload(PgbenchParameters(data="disk", transactions=1))
+    assert not PgbenchWorkload.available().ok
+    assert "setpriv is missing" in work.check().reason
+    monkeypatch.setattr("nfslab.machine.block_layers.backend_obstacle", lambda _: ("", ""))
+    striped = StripeTarget.available()
+    assert (striped.ok, striped.reason) == (False, "not installed: losetup, mount")
 
 
 def test_a_home_that_is_not_there_is_the_root_folder() -> None:

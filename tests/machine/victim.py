@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +23,12 @@ from nfslab.machine.resources import Resources, recover
 from nfslab.machine.users import unprivileged_user
 
 LOOP_FILE_BYTES = 4 << 20
+LOOPS = (
+    os.geteuid() == 0
+    and Path("/dev/loop-control").exists()
+    and all(shutil.which(name) for name in ("losetup", "mkfs.ext4", "mount", "umount"))
+)
+OTHER_USER = unprivileged_user() if shutil.which("setpriv") else None
 FAMILY = "sleep 1000 & (setsid sleep 1000) & while :; do sleep 1000; done"
 """A program with a child, and a grandchild in a session of its own."""
 HIDING = "(setsid env -u NFSLAB_RUN sleep 1000) & while :; do sleep 1000; done"
@@ -55,12 +62,11 @@ def kill_at(number: int, how: str) -> None:
 def make_everything(resources: Resources, folder: Path) -> None:
     """One of each kind that this user may make."""
     host = local_host()
-    root = os.geteuid() == 0
     base = resources.make_directory(folder / resources.name)
     (base.path / "below").mkdir()
     (base.path / "below" / "file").write_text("x")
     (base.path / "out").symlink_to(folder / "precious")
-    if root and Path("/dev/loop-control").exists():
+    if LOOPS:
         image = base.path / "image"
         with image.open("wb") as file:
             file.truncate(LOOP_FILE_BYTES)
@@ -75,12 +81,12 @@ def make_everything(resources: Resources, folder: Path) -> None:
         resources.mount(point)
         host.run(["mount", device, str(point)], resources=resources, timeout_s=60)
         (point / "data").write_text("y")
-    if root and memory_cgroup_available().ok:
+    if os.geteuid() == 0 and memory_cgroup_available().ok:
         cgroup = memory_cgroup(64 << 20, resources)
         host.spawn(["sh", "-c", HIDING], resources=resources, cgroup=cgroup)
     host.spawn(["sh", "-c", FAMILY], resources=resources)
-    if (user := unprivileged_user()) is not None:
-        host.spawn(["sleep", "1000"], resources=resources, user=user)
+    if OTHER_USER is not None:
+        host.spawn(["sleep", "1000"], resources=resources, user=OTHER_USER)
     # Not ours to know: started behind the journal's back, with our token.
     subprocess.Popen(["sleep", "1000"], env=os.environ | {"NFSLAB_RUN": resources.token})
 

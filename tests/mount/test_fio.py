@@ -7,7 +7,6 @@ them back; the second mount's client, which has cached nothing, then verifies th
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -15,6 +14,8 @@ from pathlib import Path
 
 import pytest
 from nfslab._core import Mount, Server
+
+from tests.machine import needs
 
 PATIENCE_S = 300
 JOBS = """
@@ -62,9 +63,9 @@ ioengine=mmap
 
 def missing() -> str:
     """Why this cannot run here; empty where it can."""
-    if os.geteuid() != 0 or not os.path.exists("/dev/fuse"):
-        return "mounting in a test needs root and /dev/fuse"
-    return "" if shutil.which("fio") else "fio is not installed (Debian: fio)"
+    if shutil.which("fio") is None:
+        return "fio is not installed (Debian: fio)"
+    return needs.mounting_refused()
 
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "usable")

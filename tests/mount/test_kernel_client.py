@@ -18,6 +18,8 @@ from pathlib import Path
 import pytest
 from nfslab._core import Mount, Server
 
+from tests.machine import needs
+
 PATIENCE_S = 120
 NAMES = 1500
 """Entries of a directory: many READDIRPLUS replies."""
@@ -26,8 +28,10 @@ OPTIONS = ("vers=3,proto=tcp", "vers=3,proto=tcp,rsize=8192,wsize=4096,noac,sync
 
 def missing() -> str:
     """Why this cannot run here; empty where it can."""
-    if os.geteuid() != 0 or not os.path.exists("/dev/fuse"):
-        return "mounting in a test needs root and /dev/fuse"
+    if refused := needs.mounting_refused():
+        return refused
+    if shutil.which("mount") is None:
+        return "mount is not installed"
     if shutil.which("modprobe"):
         subprocess.run(["modprobe", "nfsv3"], capture_output=True, check=False)
     kinds = Path("/proc/filesystems").read_text().split()

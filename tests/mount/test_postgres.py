@@ -22,6 +22,8 @@ from pathlib import Path
 import pytest
 from nfslab._core import Mount, Server
 
+from tests.machine import needs
+
 USER = 65534
 """PostgreSQL refuses to run as root."""
 LOAD_S = int(os.environ.get("NFSLAB_PGBENCH_S", "10"))
@@ -33,10 +35,8 @@ BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 
 def missing() -> str:
     """Why this cannot run here; empty where it can."""
-    if os.geteuid() != 0:
-        return "needs root, to mount and to become another user"
-    if not os.path.exists("/dev/fuse"):
-        return "/dev/fuse is not there"
+    if refused := needs.mounting_refused():
+        return refused
     if not BINARIES:
         return "PostgreSQL is not installed (Debian: postgresql)"
     return "" if shutil.which("setpriv") else "setpriv is not there (util-linux)"

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import pwd
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import nfslab
 import pytest
-from nfslab._core import Server
-from nfslab.machine.users import as_user, reachable_by, unprivileged_user
+from nfslab._core import CoreError, Server, unmount
+from nfslab.machine.users import as_user, primary_group, reachable_by, unprivileged_user
 
 USER_S_WORK = """
 import os, sys
@@ -42,16 +42,18 @@ def place() -> Iterator[Path]:
     user = unprivileged_user()
     if user is None:
         pytest.skip("only root can become another user")
-    if shutil.which("fusermount3") is None:
-        pytest.skip("no fusermount3 (Debian: apt-get install fuse3)")
+    for program, package in (("fusermount3", "fuse3"), ("setpriv", "util-linux")):
+        if shutil.which(program) is None:
+            pytest.skip(f"no {program} (Debian: apt-get install {package})")
     # fusermount3 opens it as the user.
     opened = [*as_user(user), "sh", "-c", "exec 3<>/dev/fuse"]
     if subprocess.run(opened, capture_output=True, check=False).returncode != 0:
         pytest.skip("another user may not open /dev/fuse")
     folder = Path(tempfile.mkdtemp(prefix="nfslab-test-", dir="/var/tmp"))
-    os.chown(folder, user, pwd.getpwuid(user).pw_gid)
+    os.chown(folder, user, primary_group(user))
     yield folder
-    subprocess.run(["umount", "-l", folder], capture_output=True, check=False)
+    with suppress(CoreError):  # nothing is mounted there any more
+        unmount(folder, "lazy")
     shutil.rmtree(folder)
 
 

@@ -30,6 +30,8 @@ from nfslab.results.records import (
 )
 from nfslab.results.store import ExperimentFolder, PartialRun, find_experiment
 
+from tests.machine import needs
+
 IDENTITY = "0123456789abcdef" * 4
 
 
@@ -383,7 +385,7 @@ def test_a_file_size_limit_fails_only_the_run(folder: ExperimentFolder) -> None:
     assert list(folder.runs_path.glob(".*")) == []
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="a full tmpfs needs root to mount it")
+@needs.mount
 def test_a_full_disk_fails_only_the_run(tmp_path: Path) -> None:
     mount = tmp_path / "small"
     mount.mkdir()

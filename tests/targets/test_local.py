@@ -61,7 +61,7 @@ def test_too_little_space_is_told_with_both_figures(tmp_path: Path, resources: R
     assert local(tmp_path, minimum_free="1M").check().ok
 
 
-@needs.root
+@needs.mount
 def test_a_read_only_file_system(scratch: Path, resources: Resources) -> None:
     point = scratch / "point"
     point.mkdir()
@@ -77,7 +77,7 @@ def test_a_read_only_file_system(scratch: Path, resources: Resources) -> None:
         subprocess.run(["umount", point], check=True)
 
 
-@needs.root
+@needs.mount
 def test_a_full_file_system(scratch: Path, resources: Resources) -> None:
     """No inode left: mkdir fails though the check saw free space."""
     point = scratch / "point"

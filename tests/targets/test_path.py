@@ -32,7 +32,7 @@ def point(scratch: Path) -> Iterator[Path]:
     subprocess.run(["umount", point], check=False, capture_output=True)
 
 
-@needs.root
+@needs.mount
 def test_what_is_as_expected_is_used(point: Path, resources: Resources) -> None:
     (point / "below").mkdir()
     target = mounted(
@@ -45,7 +45,7 @@ def test_what_is_as_expected_is_used(point: Path, resources: Resources) -> None:
     target.down(place)
 
 
-@needs.root
+@needs.mount
 @pytest.mark.parametrize(
     ("parameters", "told"),
     [
@@ -67,7 +67,7 @@ def test_a_difference_makes_the_run_invalid_and_names_both(
     assert list(point.iterdir()) == []
 
 
-@needs.root
+@needs.mount
 def test_a_mount_that_vanished_before_the_run(point: Path, resources: Resources) -> None:
     """Its folder is still there, on the root file system: data would go to the wrong disk."""
     target = mounted(point)
@@ -79,7 +79,7 @@ def test_a_mount_that_vanished_before_the_run(point: Path, resources: Resources)
         target.up(resources)
 
 
-@needs.root
+@needs.mount
 def test_a_mount_that_changed_during_the_run(point: Path, resources: Resources) -> None:
     target = mounted(point)
     place = target.up(resources)
@@ -92,7 +92,7 @@ def test_a_mount_that_changed_during_the_run(point: Path, resources: Resources) 
         journal.unlink()
 
 
-@needs.root
+@needs.mount
 def test_remounting_with_other_options_is_seen_at_the_next_run(
     point: Path, resources: Resources
 ) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nfslab.errors import RunFailed
+from nfslab.machine.host import Host
+from nfslab.machine.started import Process
 from nfslab.workloads import command as commands
 from nfslab.workloads.base import Outcome
 from nfslab.workloads.command import (
@@ -94,6 +98,33 @@ def test_metrics_by_pattern_and_from_json(scratch: Path) -> None:
     assert values["p99_ms"] == pytest.approx(4.2)
     assert values["rate"] == 3.5e6
     assert [name for name, metric in outcome.metrics.items() if metric.primary] == ["p99_ms"]
+
+
+class LateHost:
+    """A host on whose machine the one who starts a program has no processor until it has ended."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._host, name)
+
+    def spawn(self, argv: Sequence[str], **options: Any) -> Process:
+        process = self._host.spawn(argv, **options)
+        process.wait()
+        return process
+
+
+def test_the_timed_part_begins_before_the_programs_first_instruction(scratch: Path) -> None:
+    argv = [sys.executable, "-S", "-c", "import time; print(time.monotonic_ns())"]
+    work = CommandWorkload(CommandParameters(data="disk", argv=argv))
+    with run_of(work, scratch, name="late") as run:
+        run.context.client_host = LateHost(run.context.client_host)  # type: ignore[assignment]
+        work.prepare(run.context)
+        work.measure(run.context)
+        seen_ns = int((run.context.folder / "logs" / "command.out").read_text("utf-8"))
+    facts = run.context.facts
+    assert facts["timed_start_ns"] < seen_ns < facts["timed_end_ns"]
 
 
 def test_time_is_that_of_the_program(scratch: Path) -> None:

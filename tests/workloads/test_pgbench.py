@@ -29,6 +29,9 @@ def available(postgres: str) -> bool:
     return True
 
 
+_usable = PgbenchWorkload.available()
+pytestmark = pytest.mark.skipif(not _usable.ok, reason=_usable.reason or "usable")
+
 every_postgres = pytest.mark.parametrize(
     "postgres",
     [

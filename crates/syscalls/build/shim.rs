@@ -44,5 +44,5 @@ pub fn compiled() -> Result<(), String> {
         .arg("-ldl")
         .arg("-o")
         .arg(output("shim.so"));
-    run(&mut command, "shim")
+    run(&mut command, "shim").map_err(|why| format!("{why} (Debian: gcc libc6-dev)"))
 }

@@ -7,7 +7,7 @@ use std::io;
 /// Why watching by eBPF did not begin.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
-    /// Built without clang.
+    /// Built for a platform without it, or without it by intent.
     #[error("eBPF was left out when nfslab was built")]
     LeftOut {
         /// What the build said.
@@ -96,7 +96,7 @@ impl WatchError {
     pub fn fix(&self) -> &'static str {
         match self {
             WatchError::LeftOut { .. } => {
-                "Install clang (Debian: apt install clang) and build nfslab again."
+                "Build nfslab on Linux, for a little-endian processor, without NFSLAB_EBPF=0."
             }
             WatchError::Permission { .. } => {
                 "Run as root, or with the capabilities CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN."

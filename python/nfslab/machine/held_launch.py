@@ -37,6 +37,8 @@ class HeldLaunch:
 
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="nfslab-held-"))
+        self.let_go_ns = 0
+        """Just before; 0 until then."""
         for name in ("pid", "go"):
             os.mkfifo(self._folder / name, 0o600)
         # Open both ways: neither side ever waits for the other to open the pipe.
@@ -68,6 +70,7 @@ class HeldLaunch:
 
     def let_go(self) -> None:
         """The program runs from now on."""
+        self.let_go_ns = time.monotonic_ns()
         os.write(self._go, b"\n")
 
     def close(self) -> None:

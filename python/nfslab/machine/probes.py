@@ -256,7 +256,6 @@ def _tracing(group: str) -> Iterator[Probe]:
     )
     yield from _syscall_ways(group)
     allowed = os.geteuid() == 0
-    yield _program(group, "clang", "clang", "building eBPF objects")
     yield _program(group, "perf", "linux-perf", "profiles of where the CPU time goes")
     paranoid = Path("/proc/sys/kernel/perf_event_paranoid")
     level = paranoid.read_text(encoding="ascii").strip() if paranoid.exists() else ""
@@ -293,7 +292,7 @@ def _syscall_ways(group: str) -> Iterator[Probe]:
         not missing,
         missing or "built in",
         "system calls of programs that nfslab starts, without root",
-        "build nfslab again with a C compiler (apt install gcc)",
+        "build nfslab again with a C compiler (apt install gcc libc6-dev)",
     )
     strace = _program(
         group, "strace", "strace", "the same, and reading what it wrote", version=("-V",)

@@ -160,6 +160,11 @@ class SyscallWatch:
         self._unseen.begin(self._whose)
         self._thread.begin()
 
+    @property
+    def let_go_ns(self) -> int:
+        """When a held program began to run; 0 for one that was not held."""
+        return 0 if self._held is None else self._held.let_go_ns
+
     def mark(self) -> None:
         """Totals count from now on."""
         if self._source is None:

@@ -73,6 +73,14 @@ def as_user(uid: int) -> list[str]:
     ]
 
 
+def becomes(uid: int | None) -> Availability:
+    """Can programs be run as that user (None: the caller)?"""
+    if uid is None or uid == os.geteuid() or shutil.which("setpriv"):
+        return Availability(True)
+    reason = f"root's powers cannot be given up for {user_name(uid)}'s: setpriv is missing"
+    return Availability(False, reason, "apt install util-linux")
+
+
 def reachable_by(path: str | Path, uid: int) -> Availability:
     """Can that user traverse every folder down to (and including) the path?"""
     place = Path(os.path.abspath(path))

@@ -39,6 +39,9 @@ class WatchedHost:
         process = self.host.spawn(wrapped or argv, **options)
         if wrapped is not None:
             self._launched(lambda: process.poll() is not None)
+            if self.watch is not None:
+                begun_ns = max(process.started_monotonic_ns, self.watch.let_go_ns)
+                process.started_monotonic_ns = begun_ns
         return process
 
     def run(self, argv: Sequence[str], **options: Any) -> Completed:

@@ -24,7 +24,7 @@ use super::{grants, scope};
 #[repr(C, align(32))]
 struct Aligned<T: ?Sized>(T);
 
-static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/watch.o")));
+static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!("../../bpf/watch.o"));
 
 /// Watches processes until it is stopped or dropped.
 pub struct Watch {

@@ -20,6 +20,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from nfslab.errors import RunFailed, Unavailable
+from nfslab.machine import users
 from nfslab.machine.availability import Availability
 from nfslab.results.records import DurabilityRecord
 from nfslab.workloads.base import Outcome, Workload
@@ -75,10 +76,13 @@ class PgbenchWorkload(Workload):
             find_installation("auto")
         except Unavailable as error:
             return Availability(False, f"{error.what}: {error.why}", error.fix)
-        return Availability(True)
+        return users.becomes(users.unprivileged_user())
 
     def check(self) -> Availability:
         """The installation asked for, its pgbench's options, its opinion of the settings."""
+        allowed = users.becomes(self.owner())
+        if not allowed.ok:
+            return allowed
         try:
             installation = self.installation
         except Unavailable as error:
@@ -90,20 +94,16 @@ class PgbenchWorkload(Workload):
 
     def owner(self) -> int | None:
         """PostgreSQL refuses to run as root: an unprivileged user then, else the caller."""
-        from nfslab.machine.users import unprivileged_user
-
-        return unprivileged_user()
+        return users.unprivileged_user()
 
     @cached_property
     def installation(self) -> Installation:
         """The PostgreSQL of this workload, where the server's user can reach it."""
-        from nfslab.machine.users import reachable_by
-
         found = find_installation(self.parameters.postgres)
         user = self.owner()
         if user is None:
             return found
-        reach = reachable_by(found.program("postgres"), user)
+        reach = users.reachable_by(found.program("postgres"), user)
         if reach.ok:
             return found
         if found.source == "embedded":
