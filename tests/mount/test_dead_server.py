@@ -27,9 +27,9 @@ from nfslab.targets.local import LocalTarget
 from nfslab.targets.path import PathTarget
 
 from tests.cli.serving import Served, serving
-from tests.cli.test_mount import possible
+from tests.machine import needs
 
-pytestmark = pytest.mark.skipif(bool(possible()), reason=possible() or "usable")
+pytestmark = needs.fuse
 
 LIMIT_S = 60.0
 """Of a command; the issue's limit for --force is 5 s, on a machine that has nothing else to do."""
