@@ -141,8 +141,8 @@ impl Shared {
         });
     }
 
-    /// As [`Shared::ask`]; `then` is told, too, whether the call was sent more than once: the server
-    /// may have run it before.
+    /// As [`Shared::ask`]; `then` is told, too, whether the call was sent more than once: then the
+    /// server may have run it before.
     pub fn ask_told<P: Procedure>(
         self: &Arc<Self>,
         caller: &Caller,
