@@ -20,6 +20,7 @@ from nfslab.results.accesses import KINDS, PLACE_NAMES, FoundAccesses, accesses_
 from nfslab.results.syscalls import Syscalls, tables_from
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 from nfslab.workloads.files import FilesParameters, FilesWorkload
+from nfslab.workloads.pgbench.installation import find_installation
 from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.workload import PgbenchWorkload
 
@@ -157,6 +158,10 @@ def test_tables_and_indexes_by_their_names_are_what_postgresql_counts(tmp_path: 
     work = PgbenchWorkload(PgbenchParameters(data="disk", transactions=5, settings=QUIET_SERVER))
     if not work.check().ok:
         pytest.skip(work.check().reason)
+    if find_installation("auto").major >= 18:
+        # Its I/O workers read a table's parts side by side; a SELECT is a line if it reads itself.
+        one_by_one = QUIET_SERVER | {"io_method": "sync"}
+        work = PgbenchWorkload(PgbenchParameters(data="disk", transactions=5, settings=one_by_one))
     with scratch_folder() as root, run_of(work, root, name="named") as run:
         work.prepare(run.context)
         service = run.context.facts["postgres"]

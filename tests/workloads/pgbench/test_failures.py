@@ -240,11 +240,11 @@ with run_of(work, root, name="killed") as run:
 """
 
 
-def shared_memory_of(user: int) -> int:
-    """System V segments of a user (PostgreSQL keeps one a server)."""
+def shared_memory_of(postmaster: int) -> int:
+    """System V segments that a process made (PostgreSQL keeps one a server)."""
     lines = Path("/proc/sysvipc/shm").read_text().splitlines()
-    column = lines[0].split().index("uid")
-    return sum(int(line.split()[column]) == user for line in lines[1:])
+    column = lines[0].split().index("cpid")
+    return sum(int(line.split()[column]) == postmaster for line in lines[1:])
 
 
 def test_a_killed_runner_leaves_nothing_that_the_next_start_does_not_find(
@@ -252,8 +252,6 @@ def test_a_killed_runner_leaves_nothing_that_the_next_start_does_not_find(
 ) -> None:
     root = scratch / name()
     root.mkdir()
-    user = workload().owner() or os.geteuid()
-    segments = shared_memory_of(user)
     runner = subprocess.Popen(
         [sys.executable, "-c", KILLED_RUNNER, str(root)],
         cwd=Path(__file__).parents[3],
@@ -261,7 +259,9 @@ def test_a_killed_runner_leaves_nothing_that_the_next_start_does_not_find(
         text=True,
     )
     assert runner.stdout is not None
-    token, postmaster = runner.stdout.readline().split()
+    token, pid = runner.stdout.readline().split()
+    postmaster = int(pid)
+    assert shared_memory_of(postmaster) == 1
     runner.kill()
     runner.wait()
     runner.stdout.close()
@@ -269,10 +269,10 @@ def test_a_killed_runner_leaves_nothing_that_the_next_start_does_not_find(
     told = recover()
     assert told
     assert find_ours(token) == []
-    assert all(s.identity.pid != int(postmaster) or not s.alive for s in all_statuses())
+    assert all(s.identity.pid != postmaster or not s.alive for s in all_statuses())
     left = [p for parent in ("/tmp", "/dev/shm", "/var/tmp") for p in Path(parent).iterdir()]
     assert [p for p in left if token in p.name] == []
-    assert shared_memory_of(user) == segments, "a server that is asked to quit cleans up"
+    assert shared_memory_of(postmaster) == 0, "a server that is asked to quit cleans up"
     assert recover() == [], "the second start finds nothing"
 
 
