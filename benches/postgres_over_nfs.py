@@ -214,7 +214,11 @@ def show(bench: Bench, found: dict[str, list[dict[str, float]]]) -> None:
         cells += [f"{ratio(found, name, LOCAL, column):.2f}" for column in ("tps", "initdb s")]
         print(f"| {name} |", " | ".join(cells), "|")
     print("\n| aim | measured | |\n|---|---:|---|")
-    aims = [(OURS, LOCAL, "tps", 0.85), (OURS, FUSE_NFS, "tps", 1.3), (OURS, LOCAL, "initdb s", 3.0)]
+    aims = [
+        (OURS, LOCAL, "tps", 0.85),
+        (OURS, FUSE_NFS, "tps", 1.3),
+        (OURS, LOCAL, "initdb s", 3.0),
+    ]
     for name, other, column, aim in aims:
         if other in found:
             measured = ratio(found, name, other, column)
