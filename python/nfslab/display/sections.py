@@ -1,0 +1,81 @@
+"""A section of a report as data: sentences, tables, figures, notes. Every output shows the same.
+
+A kind of evidence, and a report's own parts, hand over sections; HTML, Markdown, JSON and
+`nfslab show` each know how to write one, and nothing of what is in it. Text is plain: each output
+escapes it. Cells keep the value beside the text, for sorting and for JSON.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nfslab.display.figures import Figure
+
+Tone = Literal["", "faint", "good", "warning", "severe"]
+"""What a cell or a note looks like where colours are; the words say the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell: its text, and what sorting compares (None: the text)."""
+
+    text: str
+    value: float | int | str | None = None
+    tone: Tone = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column's heading; numbers stand at the right."""
+
+    title: str
+    numeric: bool = True
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table. Every row has one cell a column."""
+
+    title: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell]]
+    note: str = ""
+    open: bool = True
+    """False: a page shows it when it is asked for."""
+    anchor: str = ""
+    look: tuple[int, str] | None = None
+    """(column, figure id): a page lets a reader zoom that figure to the row's `value` there,
+    which is "from..to" in the unit of the figure's x axis."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading with what belongs below it, in this order."""
+
+    title: str
+    anchor: str = ""
+    """Name of the place in a page; empty: none."""
+    intro: str = ""
+    """What was watched and how: one or two sentences, for who does not know the evidence."""
+    sentences: Sequence[str] = ()
+    """What follows from the evidence, the most important first."""
+    tables: Sequence[Table] = ()
+    figures: Sequence[Figure] = ()
+    notes: Sequence[str] = ()
+    """What limits the above."""
+    problems: Sequence[str] = ()
+    """What could not be read, and why."""
+    parts: Sequence[Section] = field(default=())
+    """Parts by run, point or file; a page folds them away, except the first."""
+
+    @property
+    def empty(self) -> bool:
+        """Nothing to show, not even a problem."""
+        held = (self.sentences, self.tables, self.figures, self.notes, self.problems, self.parts)
+        return not any(held)

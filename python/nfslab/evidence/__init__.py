@@ -1,0 +1,1 @@
+"""Evidence: one folder a kind, from the tables of a run to the sentences of a report."""
