@@ -1,6 +1,6 @@
 // Axes of drawings as ECharts' options: four scales, names, ticks in people's units.
 
-import { number, prefix, quantileName, quantity, suffix } from './format.js';
+import { count, number, percent, prefix, quantileName, quantity, suffix } from './format.js';
 import { colour } from './theme.js';
 
 const PAD = 0.05;
@@ -52,6 +52,12 @@ export function domainOf(axis, arrays, flipped = false) {
   return [Number.isNaN(at[0]) ? low : at[0], Number.isNaN(at[1]) ? high : at[1]];
 }
 
+/** A value in a unit; "share": 0 to 1, "#": a whole number. */
+export function worded(value, unit = '', digits = 3) {
+  if (unit === 'share') return percent(value, digits);
+  return unit === '#' ? count(value) : quantity(value, unit, digits);
+}
+
 const namedLevel = (axis, value) => {
   const at = axis.at ? Array.from(axis.at).findIndex((v) => Math.abs(v - value) <= 1e-9 * Math.abs(v)) : -1;
   return at < 0 ? null : axis.levels?.[at] ?? null;
@@ -62,25 +68,37 @@ export function shown(axis, value, digits = 3) {
   if (value === null || value === undefined || Number.isNaN(value)) return '–';
   if (axis.scale === 'ordinal') return axis.levels[value] ?? '';
   if (axis.scale === 'nines') return quantileName(value);
-  return namedLevel(axis, value) ?? quantity(value, axis.unit ?? '', digits);
+  return namedLevel(axis, value) ?? worded(value, axis.unit, digits);
 }
 
 export const axisTitle = (axis) => {
-  const unit = axis.scale === 'ordinal' || !axis.unit || /^(1|1\/s|ns|us|µs|ms|s|B|B\/s|share|%)$/.test(axis.unit);
+  const unit = axis.scale === 'ordinal' || !axis.unit || /^(1|#|1\/s|ns|us|µs|ms|s|B|B\/s|bytes|bytes\/s|share|%)$/.test(axis.unit);
   return unit ? axis.name : `${axis.name} (${axis.unit})`;
 };
 
 // Ticks stand at round places; the ends of a zoomed axis, which ECharts adds, have no label.
-function round(value, span) {
-  const step = 10 ** Math.floor(Math.log10(span / 4)) / 4;
+function round(value, span, base = 1) {
+  const step = base * 10 ** Math.floor(Math.log10(span / base / 4)) / 4;
   return Math.abs(value / step - Math.round(value / step)) < 1e-6;
 }
 
+// Sizes have ticks at round binary multiples.
+const binary = (axis, span) => (/^(B|bytes)(\/s)?$/.test(axis.unit ?? '')
+  ? prefix(span, axis.unit).divisor : 1);
+
+function binaryInterval(axis, [low, high], parts) {
+  const base = binary(axis, high - low);
+  const wanted = (high - low) / base / parts;
+  const power = 10 ** Math.floor(Math.log10(wanted));
+  return base * power * [1, 2, 5, 10].find((m) => m * power >= wanted);
+}
+
 function linearLabel(axis, value, span) {
-  if (!round(value, span)) return '';
+  if (!round(value, span, binary(axis, span))) return '';
   const size = Math.max(Math.abs(value), span / 1000);
   const digits = Math.min(12, Math.max(3, Math.ceil(Math.log10(size / span)) + 3));
-  const { divisor, unit } = prefix(value, axis.unit ?? '');
+  if (axis.unit === 'share') return `${number(value * 100, digits, true)} %`;
+  const { divisor, unit } = prefix(value, axis.unit === '#' ? '' : axis.unit ?? '');
   return number(value / divisor, digits, true) + suffix(unit);
 }
 
@@ -134,6 +152,11 @@ export function axisOption(axis, { domain, scale, view, labels = true, named = t
   } else if (scale === 'nines') {
     made.interval = 1;
     label.formatter = (v) => (round(v, span()) ? quantileName(1 - 10 ** -v) : '');
-  } else label.formatter = (v) => linearLabel(axis, v, span());
+  } else {
+    label.formatter = (v) => linearLabel(axis, v, span());
+    if (binary(axis, domain[1] - domain[0]) > 1) {
+      made.interval = binaryInterval(axis, domain, rest.splitNumber ?? 5);
+    }
+  }
   return { ...made, type: scale === 'log' ? 'log' : 'value' };
 }

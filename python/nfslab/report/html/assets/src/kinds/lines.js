@@ -163,8 +163,7 @@ export function lines(drawing, { width, flipped, view }) {
         told.push(null);
       }
     }
-    const paint = (group) => looks.get(group)?.colour;
-    for (const marks of marksOf(panel, i, paint)) { option.series.push(marks); told.push(null); }
+    for (const marks of marksOf(panel, i)) { option.series.push(marks); told.push(null); }
     const text = [...looks.keys()];
     if (panel.title || !plan.common) {
       option.title.push({

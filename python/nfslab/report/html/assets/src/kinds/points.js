@@ -1,6 +1,6 @@
 // Kind "points": clouds of up to a million points over common axes.
 
-import { axisOption, axisTitle, domainOf, placed, scaleOf, shown } from '../axes.js';
+import { axisOption, axisTitle, domainOf, placed, scaleOf, shown, worded } from '../axes.js';
 import { count, quantity } from '../format.js';
 import { colour, seriesLook } from '../theme.js';
 import { tipLines } from '../tip.js';
@@ -12,8 +12,8 @@ const LARGE_FROM = 4000; // points of a cloud that are painted without an object
 const REACH_MOST = 60_000; // points whose length is drawn
 const CROSS = 'path://M0 1L1 0L5 4L9 0L10 1L6 5L10 9L9 10L5 6L1 10L0 9L4 5Z';
 
-const worded = ([values, unit], i) => (typeof values[i] === 'string' ? values[i]
-  : unit === '#' ? count(values[i]) : quantity(values[i], unit));
+const said = ([values, unit], i) => (typeof values[i] === 'string' ? values[i]
+  : worded(values[i], unit));
 
 function flat(x, y) {
   const out = new Float64Array(2 * x.length);
@@ -78,7 +78,7 @@ export function points(drawing, { width, flipped, view }) {
           return cloud ? tipLines([
             [shown(yAxis, cloud.y[i]), cloud.label, color], [shown(xAxis, cloud.x[i], 9), axisTitle(xAxis)],
             ...(cloud.length ? [[quantity(cloud.length[i], xAxis.unit), 'long']] : []),
-            ...Object.entries(cloud.extra ?? {}).map(([name, found]) => [worded(found, i), name]),
+            ...Object.entries(cloud.extra ?? {}).map(([name, found]) => [said(found, i), name]),
           ]) : '';
         },
       },
@@ -98,7 +98,7 @@ function table({ x: xAxis, y: yAxis, clouds }) {
       for (let i = 0; i < cloud.x.length; i += 1) {
         yield [cloud.label, { value: cloud.x[i], text: shown(xAxis, cloud.x[i], 9) },
           { value: cloud.y[i], text: shown(yAxis, cloud.y[i]) },
-          ...names.map((name) => (cloud.extra?.[name] ? worded(cloud.extra[name], i) : ''))];
+          ...names.map((name) => (cloud.extra?.[name] ? said(cloud.extra[name], i) : ''))];
       }
     }
   }
