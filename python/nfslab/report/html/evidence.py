@@ -65,16 +65,6 @@ class FrameData:
     favoured: frozenset[str] = frozenset()
     """Names (devices) that belong to the run's places: drawn before busier ones."""
 
-    def coarser(self) -> FrameData:
-        """Half as many values; binned for the first time when they were samples."""
-        if self.t_ns is not None:
-            return binned(self, max(4, self.t_ns.size // 2))
-        values = self.values
-        if values.shape[1] % 2:
-            values = np.concatenate([values, np.full((len(values), 1), np.nan)], axis=1)
-        merged = _mean(values.reshape(len(values), -1, 2), axis=2)
-        return replace(self, width_ns=self.width_ns * 2, values=merged)
-
     def pick(self, wanted: list[str]) -> FrameData:
         """The same with those of the wanted columns that it has, in their order."""
         if wanted == self.names:

@@ -1,8 +1,7 @@
-"""Which evidence panels a report has, with scales common to the whole experiment.
+"""Panels of evidence that is no kind of its own yet, out of the frames of `evidence`.
 
-A panel's lines are the same in every run, in the same colours; its range holds the largest
-value of any run, so that two runs side by side can be compared by eye. Colours with a fixed
-meaning (CPU shares) are named variables of the style sheet.
+A panel's lines are the same in every run. Colours with a fixed meaning (CPU shares) are named
+variables of the style sheet.
 """
 
 from __future__ import annotations
@@ -13,16 +12,14 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from nfslab.display.figures import Axis, Panel, Series
 from nfslab.report.html.evidence import CPU_BANDS, DEVICES_MOST, RUNNING, WAITS
 from nfslab.report.html.grid import NS
-from nfslab.report.html.samples import TRANSACTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nfslab.report.html.evidence import FrameData
-    from nfslab.report.html.payload import EvidencePanel, EvidenceSeries
-    from nfslab.report.html.samples import RunSamples
 
 WAITS_MOST = 8
 """Wait events with a colour of their own; the rest is one band."""
@@ -39,38 +36,14 @@ CPU_COLOURS = {
 }
 
 
-@dataclass(slots=True)
-class Panels:
-    """Panels in order, the columns each takes, and the ranges of the figures over time."""
-
-    panels: list[EvidencePanel]
-    columns: dict[str, list[str]]
-    rate_most: dict[str, float]
-    rate_span_s: dict[str, tuple[float, float]]
-    latency_kinds: list[str]
-    latency_domain_s: tuple[float, float] | None
-    heat_most: dict[str, int]
-    operations_most: int
-    """Operations of the largest run: how many nines its percentiles reach."""
-    end_s: float
-
-
-def arrange(evidence: Sequence[dict[str, FrameData]], samples: Sequence[RunSamples]) -> Panels:
-    """Panels and ranges for these runs. Merges rare waits into one band in place."""
+def arrange(evidence: Sequence[dict[str, FrameData]]) -> list[list[Panel]]:
+    """The panels of each run. Merges rare waits into one band in place."""
     merge_rare_waits(evidence)
-    panels = [panel for spec in _SPECS if (panel := _panel(spec, evidence)) is not None]
-    columns = {panel["key"]: [s["column"] for s in panel["series"]] for panel in panels}
-    return Panels(
-        panels,
-        columns,
-        _rate_most(samples),
-        rate_spans(samples),
-        list(dict.fromkeys(key for s in samples for key in s.quantiles_ns)),
-        _latency_domain(samples),
-        _heat_most(samples),
-        max((n for s in samples for _, n in s.quantiles_ns.values()), default=0),
-        end_s(evidence, samples),
-    )
+    chosen = [(spec, series) for spec in _SPECS if (series := _chosen(spec, evidence))]
+    return [
+        [_panel(spec, run[spec.key], series) for spec, series in chosen if spec.key in run]
+        for run in evidence
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +51,7 @@ class _Spec:
     key: str
     title: str
     unit: str
-    kind: Literal["stack", "lines"]
+    kind: Literal["stack", "line"]
     labels: dict[str, str]
     """Column (or column before ":name") -> label."""
     named: bool = False
@@ -93,7 +66,7 @@ _SPECS = (
         "tasks",
         "Tasks",
         "1",
-        "lines",
+        "line",
         {"running": "running", "blocked": "blocked on I/O"},
         counts=True,
     ),
@@ -102,7 +75,7 @@ _SPECS = (
         "rpc_rates",
         "NFS calls",
         "1/s",
-        "lines",
+        "line",
         {"enqueued_per_s": "entering", "answered_per_s": "answered"},
         named=True,
     ),
@@ -110,16 +83,16 @@ _SPECS = (
         "rpc_queue",
         "NFS calls outstanding and queued",
         "1",
-        "lines",
+        "line",
         {"outstanding": "outstanding", "queue": "queued"},
         named=True,
     ),
-    _Spec("rpc_round_trip", "NFS round trip", "ms", "lines", {"round_trip_ms": ""}, named=True),
+    _Spec("rpc_round_trip", "NFS round trip", "ms", "line", {"round_trip_ms": ""}, named=True),
     _Spec(
         "rpc_again",
         "NFS calls sent again, timeouts",
         "1/s",
-        "lines",
+        "line",
         {"retransmissions_per_s": "sent again", "major_timeouts_per_s": "timeouts"},
         named=True,
     ),
@@ -127,7 +100,7 @@ _SPECS = (
         "rpc_window",
         "TCP congestion window, by connection",
         "1",
-        "lines",
+        "line",
         {"congestion_window": ""},
         named=True,
         counts=True,
@@ -136,7 +109,7 @@ _SPECS = (
         "device_bytes",
         "Device throughput",
         "B/s",
-        "lines",
+        "line",
         {"write_bytes_per_s": "write", "read_bytes_per_s": "read"},
         named=True,
     ),
@@ -144,33 +117,33 @@ _SPECS = (
         "device_operations",
         "Device operations",
         "1/s",
-        "lines",
+        "line",
         {"writes_per_s": "writes", "flushes_per_s": "flushes", "reads_per_s": "reads"},
         named=True,
     ),
-    _Spec("device_queue", "Device queue depth", "1", "lines", {"queue_depth": ""}, named=True),
+    _Spec("device_queue", "Device queue depth", "1", "line", {"queue_depth": ""}, named=True),
     _Spec(
         "device_await",
         "Device waiting time",
         "ms",
-        "lines",
+        "line",
         {"write_await_ms": "write", "read_await_ms": "read"},
         named=True,
     ),
-    _Spec("device_busy", "Device busy", "share", "lines", {"utilisation": ""}, named=True, top=1.0),
+    _Spec("device_busy", "Device busy", "share", "line", {"utilisation": ""}, named=True, top=1.0),
     _Spec(
         "dirty",
         "Memory waiting to be written",
         "B",
-        "lines",
+        "line",
         {"dirty_bytes": "dirty", "writeback_bytes": "under write-back"},
     ),
-    _Spec("cache", "Page cache", "B", "lines", {"cached_bytes": "cached"}),
+    _Spec("cache", "Page cache", "B", "line", {"cached_bytes": "cached"}),
     _Spec(
         "pressure",
         "Pressure stall (PSI)",
         "share",
-        "lines",
+        "line",
         {"some_share": "some", "full_share": "full"},
         named=True,
         top=1.0,
@@ -179,53 +152,53 @@ _SPECS = (
         "network",
         "Network",
         "B/s",
-        "lines",
+        "line",
         {"tx_bytes_per_s": "sent", "rx_bytes_per_s": "received"},
         named=True,
     ),
 )
 
 
-def _panel(spec: _Spec, evidence: Sequence[dict[str, FrameData]]) -> EvidencePanel | None:
+def _chosen(spec: _Spec, evidence: Sequence[dict[str, FrameData]]) -> list[tuple[str, str, str]]:
+    """(column, label, colour) of the series, the same in all runs."""
     frames = [run[spec.key] for run in evidence if spec.key in run]
     if not frames:
-        return None
-    series = _wait_series(frames) if spec.key == WAITS else _series(spec, frames)
-    if not series:
-        return None
-    wanted = [s["column"] for s in series]
-    return {
-        "key": spec.key,
-        "title": spec.title,
-        "unit": spec.unit,
-        "kind": spec.kind,
-        "counts": spec.counts,
-        "series": series,
-        "domain": [0.0, max(spec.top, _top(spec.kind, frames, wanted))],
-    }
+        return []
+    return _waits(frames) if spec.key == WAITS else _series(spec, frames)
 
 
-def _series(spec: _Spec, frames: Sequence[FrameData]) -> list[EvidenceSeries]:
+def _panel(spec: _Spec, frame: FrameData, chosen: Sequence[tuple[str, str, str]]) -> Panel:
+    if frame.t_ns is None:
+        t_ns = frame.start_ns + (np.arange(frame.values.shape[1]) + 0.5) * frame.width_ns
+    else:
+        t_ns = frame.t_ns
+    t_s = t_ns / NS
+    draw: Literal["line", "step", "stack"] = spec.kind
+    if spec.counts and draw == "line":
+        draw = "step"
+    series = [
+        Series(label, t_s, frame.values[frame.names.index(column)], draw=draw, colour=colour)
+        for column, label, colour in chosen
+        if column in frame.names
+    ]
+    axis = Axis("", spec.unit, low=0.0, high=spec.top or None)
+    return Panel(spec.title, axis, series, key=spec.key)
+
+
+def _series(spec: _Spec, frames: Sequence[FrameData]) -> list[tuple[str, str, str]]:
     present = {name for frame in frames for name in frame.names}
     if not spec.named:
-        found: list[EvidenceSeries] = []
-        for i, (name, label) in enumerate(spec.labels.items()):
-            if name in present:
-                entry: EvidenceSeries = {"column": name, "label": label, "look": i}
-                if name in CPU_COLOURS and spec.key == "cpu":
-                    entry["colour"] = CPU_COLOURS[name]
-                found.append(entry)
-        return found
-    names = busiest(spec.key, frames)
-    columns = [
-        (f"{value}:{name}", f"{name} {label}".strip())
-        for name in names
-        for value, label in spec.labels.items()
-    ]
+        colours = CPU_COLOURS if spec.key == "cpu" else {}
+        return [
+            (name, label, colours.get(name, ""))
+            for name, label in spec.labels.items()
+            if name in present
+        ]
     return [
-        {"column": column, "label": label, "look": i}
-        for i, (column, label) in enumerate(columns)
-        if column in present
+        (f"{value}:{name}", f"{name} {label}".strip(), "")
+        for name in busiest(spec.key, frames)
+        for value, label in spec.labels.items()
+        if f"{value}:{name}" in present
     ]
 
 
@@ -280,90 +253,8 @@ def wait_weights(frames: Sequence[FrameData]) -> dict[str, float]:
     return weight
 
 
-def _wait_series(frames: Sequence[FrameData]) -> list[EvidenceSeries]:
+def _waits(frames: Sequence[FrameData]) -> list[tuple[str, str, str]]:
     weight = wait_weights(frames)
     fixed = {RUNNING: "wait-running", OTHER_WAITS: "wait-other"}
     ordered = sorted(weight, key=lambda n: (n == OTHER_WAITS, n != RUNNING, -weight[n], n))
-    series: list[EvidenceSeries] = []
-    look = 0
-    for name in ordered:
-        entry: EvidenceSeries = {"column": name, "label": name}
-        if name in fixed:
-            entry["colour"] = fixed[name]
-        else:
-            entry["look"] = look
-            look += 1
-        series.append(entry)
-    return series
-
-
-def _top(kind: str, frames: Sequence[FrameData], wanted: list[str]) -> float:
-    """The top of a scale: the largest drawn value (of the sum, for stacks), a little more."""
-    most = 0.0
-    for frame in frames:
-        drawn = frame.pick(wanted).values
-        if not drawn.size:
-            continue
-        if kind == "stack":
-            drawn = np.nansum(drawn, axis=0)
-        known = drawn[np.isfinite(drawn)]
-        if known.size:
-            most = max(most, float(known.max()))
-    return most * 1.05 or 1.0
-
-
-def _rate_most(samples: Sequence[RunSamples]) -> dict[str, float]:
-    most: dict[str, float] = {}
-    for run in samples:
-        for key, data in run.rates.items():
-            if data.counts.size:
-                rate = float(data.whole().max(initial=0)) * NS / data.width_ns
-                most[key] = max(most.get(key, 0.0), rate)
-    return {key: value or 1.0 for key, value in most.items()}
-
-
-def rate_spans(samples: Sequence[RunSamples]) -> dict[str, tuple[float, float]]:
-    """First beginning and last end of each quantity over all runs."""
-    spans: dict[str, tuple[float, float]] = {}
-    for run in samples:
-        for key, data in run.rates.items():
-            low, high = data.start_ns / NS, (data.end_ns + data.width_ns) / NS
-            if key == TRANSACTIONS:
-                low, high = 0.0, data.end_ns / NS
-            known = spans.get(key, (low, high))
-            spans[key] = (min(known[0], low), max(known[1], high))
-    return spans
-
-
-def _latency_domain(samples: Sequence[RunSamples]) -> tuple[float, float] | None:
-    """log10 seconds: whole quarter decades around the least and the largest latency."""
-    values = [
-        v for run in samples for found, _ in run.quantiles_ns.values() for v in found if v >= 1
-    ]
-    if not values:
-        return None
-    low, high = math.log10(min(values)) - 9.0, math.log10(max(values)) - 9.0
-    low, high = math.floor(low * 4 - 0.05) / 4, math.ceil(high * 4 + 0.05) / 4
-    return low, max(high, low + 0.25)
-
-
-def _heat_most(samples: Sequence[RunSamples]) -> dict[str, int]:
-    most: dict[str, int] = {}
-    for run in samples:
-        for key, data in run.heat.items():
-            most[key] = max(most.get(key, 1), int(data.cells.max()))
-    return most
-
-
-def end_s(evidence: Sequence[dict[str, FrameData]], samples: Sequence[RunSamples]) -> float:
-    """Where the common time axis ends: the last operation or sample of any run."""
-    ends = [data.end_ns / NS for run in samples for data in run.rates.values()]
-    if not ends:
-        for run in evidence:
-            for frame in run.values():
-                if frame.t_ns is not None and frame.t_ns.size:
-                    ends.append(float(frame.t_ns.max()) / NS)
-                elif frame.t_ns is None:
-                    width = frame.values.shape[1] * frame.width_ns
-                    ends.append((frame.start_ns + width) / NS)
-    return max([*ends, 0.0]) or 1.0
+    return [(name, name, fixed.get(name, "")) for name in ordered]

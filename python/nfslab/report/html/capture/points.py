@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from nfslab.captures.analysis import CaptureAnalysis
-    from nfslab.report.html.payload import Domain
 
 FRAMES_MOST = 5_000_000
 """Calls of all captures up to which each carries its frame number (about 1.3 bytes each)."""
@@ -49,7 +48,7 @@ def panel_names(captures: Sequence[CaptureAnalysis]) -> list[str]:
     return known + sorted(present - set(known))
 
 
-def latency_domain(captures: Sequence[CaptureAnalysis]) -> Domain:
+def latency_domain(captures: Sequence[CaptureAnalysis]) -> list[float]:
     """log10 seconds around all latencies, in whole quarters of a decade."""
     low, high = np.inf, -np.inf
     for capture in captures:

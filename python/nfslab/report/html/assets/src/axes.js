@@ -7,9 +7,9 @@ const PAD = 0.05;
 const ZERO_BELOW_SHARE = 0.5; // a linear scale starts at 0 when its least value is below it
 const DECADES_PLAIN = 2.5; // log axes that span more have ticks at powers of ten only
 
-export const scaleOf = (axis, flipped) => {
+export const scaleOf = (axis, switched) => {
   const scale = axis.scale ?? 'linear';
-  if (!flipped || !axis.log_choice) return scale;
+  if (!switched.log_choice || !axis.log_choice) return scale;
   return scale === 'log' ? 'linear' : 'log';
 };
 
@@ -33,12 +33,12 @@ export function extent(arrays) {
 }
 
 /** Ends of an axis over placed values: those it was given, else wide enough for all of them. */
-export function domainOf(axis, arrays, flipped = false) {
-  const scale = scaleOf(axis, flipped);
+export function domainOf(axis, arrays, switched = {}) {
+  const scale = scaleOf(axis, switched);
   if (scale === 'ordinal') return [-0.5, axis.levels.length - 0.5];
-  const given = [axis.low ?? null, axis.high ?? null];
-  const fits = !flipped || scale === (axis.scale ?? 'linear');
-  const at = fits ? placed(given.map((v) => v ?? NaN), scale) : [NaN, NaN];
+  const given = switched.common && axis.common ? axis.common : [axis.low, axis.high];
+  const fits = scale === (axis.scale ?? 'linear');
+  const at = fits ? placed(Array.from(given, (v) => v ?? NaN), scale) : [NaN, NaN];
   let [low, high] = extent(arrays);
   if (!(low <= high)) [low, high] = scale === 'log' ? [1, 10] : [0, 1];
   if (scale === 'log') {
