@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from nfslab.evidence.collector import Collector
 
 EVIDENCE: dict[str, str] = {
+    "nfs_server": "nfslab.evidence.nfs_server.kind:NfsServerEvidence",
     "profile": "nfslab.evidence.profile.kind:ProfileEvidence",
 }
 
 COLLECTORS: dict[str, str] = {
     "capture": "nfslab.collectors.capture:CaptureCollector",
     "fsync": "nfslab.collectors.syscalls:FsyncCollector",
-    "nfs_server": "nfslab.collectors.nfs_server:NfsServerCollector",
+    "nfs_server": "nfslab.evidence.nfs_server.collector:NfsServerCollector",
     "postgres": "nfslab.collectors.postgres:PostgresCollector",
     "profile": "nfslab.evidence.profile.collector:ProfileCollector",
     "rpc": "nfslab.collectors.rpc:RpcCollector",
