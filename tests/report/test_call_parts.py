@@ -83,8 +83,8 @@ def test_markdown_and_the_terminal_say_it_too(
     row = next(line for line in text.splitlines() if line.startswith("| placement=")
                and "909 µs" in line)  # fmt: skip
     # Both runs of the point: 2 x (10 x 10 ms + 4 ms) over 22 calls.
-    assert [cell.strip() for cell in row.split("|")][3:7] == [
-        "2", "22", "9.45 ms", "909 µs (9.62 %)",
+    assert [cell.strip() for cell in row.split("|")][3:8] == [
+        "2", "22", "9.45 ms", "0 ns (0 %)", "909 µs (9.62 %)",
     ]  # fmt: skip
     assert "Left out: 1 sent more than once" in text
     said = nfslab(capsys, "show", folder.path, run.name)
