@@ -22,12 +22,12 @@ EVIDENCE: dict[str, str] = {
 
 COLLECTORS: dict[str, str] = {
     "capture": "nfslab.collectors.capture:CaptureCollector",
-    "fsync": "nfslab.collectors.syscalls:FsyncCollector",
+    "fsync": "nfslab.evidence.syscalls.collector:FsyncCollector",
     "nfs_server": "nfslab.evidence.nfs_server.collector:NfsServerCollector",
     "postgres": "nfslab.collectors.postgres:PostgresCollector",
     "profile": "nfslab.evidence.profile.collector:ProfileCollector",
     "rpc": "nfslab.collectors.rpc:RpcCollector",
-    "syscalls": "nfslab.collectors.syscalls:SyscallsCollector",
+    "syscalls": "nfslab.evidence.syscalls.collector:SyscallsCollector",
     "system": "nfslab.collectors.system:SystemCollector",
 }
 
