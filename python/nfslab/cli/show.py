@@ -250,10 +250,9 @@ def _print_run(record: RunRecord, folder: Path) -> None:
     rows = [[path, str(value)] for path, value in scalar_paths(record.parameters).items()]
     click.echo(f"\n{table(['parameter', 'value'], rows)}")
     _print_operations(folder)
-    _print_call_parts(folder)
-    _print_profile(folder)
     _print_syscalls(folder)
     _print_capture(record.run_id, folder)
+    _print_evidence(record, folder)
     if record.status == "failed":
         _print_logs(folder)
 
@@ -287,6 +286,16 @@ def _bold(text: str) -> str:
     return click.style(text, bold=True)
 
 
+def _print_evidence(record: RunRecord, folder: Path) -> None:
+    """What was seen beside the run, kind by kind."""
+    from nfslab.display.terminal import section_lines
+    from nfslab.evidence.base import SealedRun
+    from nfslab.evidence.found import run_sections
+
+    for section in run_sections(SealedRun(folder, record)):
+        click.echo("\n" + "\n".join(section_lines(section, _bold)))
+
+
 def _print_operations(folder: Path) -> None:
     """Each operation of an offered load."""
     from nfslab.report.offered_operations import HEADER, NUMBERS, read_run, text_row, together
@@ -297,31 +306,6 @@ def _print_operations(folder: Path) -> None:
         "the operations cannot be read",
         lambda: read_run(folder),
         lambda rows: [table(HEADER, [text_row(row) for row in together([rows])], right=NUMBERS)],
-    )
-
-
-def _print_call_parts(folder: Path) -> None:
-    """Where the calls' time went, when client and server recorded every call."""
-    from nfslab.report.call_parts import text_lines
-    from nfslab.results.call_parts import read_call_parts
-
-    _print_section(
-        "Where a call's time goes",
-        "the calls cannot be taken apart",
-        lambda: read_call_parts(folder),
-        text_lines,
-    )
-
-
-def _print_profile(folder: Path) -> None:
-    """Where the CPU time went, when the run was profiled."""
-    from nfslab.report.profile import profile_of_run, text_lines
-
-    _print_section(
-        "Where the CPU time goes",
-        "the profile cannot be read",
-        lambda: profile_of_run(folder),
-        text_lines,
     )
 
 

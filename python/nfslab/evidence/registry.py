@@ -15,16 +15,19 @@ if TYPE_CHECKING:
     from nfslab.evidence.base import EvidenceKind
     from nfslab.evidence.collector import Collector
 
-EVIDENCE: dict[str, str] = {}
+EVIDENCE: dict[str, str] = {
+    "nfs_server": "nfslab.evidence.nfs_server.kind:NfsServerEvidence",
+    "profile": "nfslab.evidence.profile.kind:ProfileEvidence",
+}
 
 COLLECTORS: dict[str, str] = {
     "capture": "nfslab.collectors.capture:CaptureCollector",
-    "fsync": "nfslab.collectors.syscalls:FsyncCollector",
-    "nfs_server": "nfslab.collectors.nfs_server:NfsServerCollector",
+    "fsync": "nfslab.evidence.syscalls.collector:FsyncCollector",
+    "nfs_server": "nfslab.evidence.nfs_server.collector:NfsServerCollector",
     "postgres": "nfslab.collectors.postgres:PostgresCollector",
-    "profile": "nfslab.collectors.profile:ProfileCollector",
+    "profile": "nfslab.evidence.profile.collector:ProfileCollector",
     "rpc": "nfslab.collectors.rpc:RpcCollector",
-    "syscalls": "nfslab.collectors.syscalls:SyscallsCollector",
+    "syscalls": "nfslab.evidence.syscalls.collector:SyscallsCollector",
     "system": "nfslab.collectors.system:SystemCollector",
 }
 
