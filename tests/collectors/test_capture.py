@@ -25,8 +25,8 @@ from nfslab.captures.places import (
     server_of,
 )
 from nfslab.captures.tool import Counts, Tool, Wanted
-from nfslab.collectors.capture import CaptureCollector, CaptureCollectorParameters
 from nfslab.errors import RunFailed
+from nfslab.evidence.capture.collector import CaptureCollector, CaptureCollectorParameters
 from nfslab.results.store import checked_name
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 

@@ -9,6 +9,7 @@ the run's places are on come first, then those with the largest values.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from statistics import median
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -122,6 +123,25 @@ def read_named(
         full = np.asarray([bool(one) for one in marks])[marked]
         favoured = {names[k] for k in np.unique(which[full])}
     return Named(names, Samples(times / NS, columns), frozenset(favoured))
+
+
+def timed_mean(t_s: Floats, values: Floats, weights: Floats | None = None) -> float | None:
+    """Mean of rates over the timed part, each for the interval that ends at its time.
+
+    `weights`: by sample beside its length (calls of which each value is the mean). None: nothing is
+    known of an interval that begins in the timed part.
+    """
+    begins = t_s[:-1]
+    width_s = np.diff(t_s) * (1.0 if weights is None else weights[1:])
+    counted = (begins >= 0) & np.isfinite(values[1:])
+    total = float(width_s[counted].sum())
+    return float((values[1:] * width_s)[counted].sum()) / total if total else None
+
+
+def middle(values: Iterable[float | None]) -> float | None:
+    """Median of those that are known."""
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
 
 
 def thinned(t_s: Floats, values: Floats) -> tuple[Floats, Floats]:

@@ -15,17 +15,21 @@ if TYPE_CHECKING:
     from nfslab.evidence.base import EvidenceKind
     from nfslab.evidence.collector import Collector
 
-EVIDENCE: dict[str, str] = {}
+EVIDENCE: dict[str, str] = {
+    "postgres": "nfslab.evidence.postgres.kind:PostgresEvidence",
+    "rpc": "nfslab.evidence.rpc.kind:RpcEvidence",
+    "system": "nfslab.evidence.system.kind:SystemEvidence",
+}
 
 COLLECTORS: dict[str, str] = {
-    "capture": "nfslab.collectors.capture:CaptureCollector",
+    "capture": "nfslab.evidence.capture.collector:CaptureCollector",
     "fsync": "nfslab.collectors.syscalls:FsyncCollector",
     "nfs_server": "nfslab.collectors.nfs_server:NfsServerCollector",
-    "postgres": "nfslab.collectors.postgres:PostgresCollector",
+    "postgres": "nfslab.evidence.postgres.collector:PostgresCollector",
     "profile": "nfslab.collectors.profile:ProfileCollector",
-    "rpc": "nfslab.collectors.rpc:RpcCollector",
+    "rpc": "nfslab.evidence.rpc.collector:RpcCollector",
     "syscalls": "nfslab.collectors.syscalls:SyscallsCollector",
-    "system": "nfslab.collectors.system:SystemCollector",
+    "system": "nfslab.evidence.system.collector:SystemCollector",
 }
 
 

@@ -6,7 +6,6 @@ gauges), and the means of the interfaces' rates. Tables by point show medians ov
 
 from __future__ import annotations
 
-from statistics import median
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
@@ -19,10 +18,12 @@ from nfslab.evidence.over_time import (
     NAMES_MOST,
     PanelSpec,
     Samples,
+    middle,
     named_panel,
     panel,
     read_named,
     read_samples,
+    timed_mean,
 )
 
 if TYPE_CHECKING:
@@ -57,7 +58,9 @@ _CPU: Final = PanelSpec(
         "iowait": "cpu-iowait", "steal": "cpu-steal",
     },
 )  # fmt: skip
-_TASKS: Final = PanelSpec("tasks", "Tasks", "1", {"running": "running", "blocked": "blocked on I/O"})
+_TASKS: Final = PanelSpec(
+    "tasks", "Tasks", "1", {"running": "running", "blocked": "blocked on I/O"}
+)
 _MEMORY: Final = (
     PanelSpec(
         "dirty", "Memory waiting to be written", "B",
@@ -155,8 +158,8 @@ class SystemEvidence(EvidenceKind[SystemFacts]):
             "system_devices", "device",
             {"read_bytes_per_s": "B/s", "write_bytes_per_s": "B/s", "utilisation": "share"},
         ),
-        _table("system_network", "interface", {k: "B/s" for k in _NETWORK.labels}),
-        _table("system_pressure", "resource", {k: "share" for k in _PRESSURE.labels}),
+        _table("system_network", "interface", dict.fromkeys(_NETWORK.labels, "B/s")),
+        _table("system_pressure", "resource", dict.fromkeys(_PRESSURE.labels, "share")),
     )  # fmt: skip
     Facts: ClassVar[type[Facts]] = SystemFacts
 
@@ -187,9 +190,7 @@ class SystemEvidence(EvidenceKind[SystemFacts]):
 
     def section(self, found: Found[SystemFacts]) -> Section | None:
         """CPU and pressure, devices, interfaces by point."""
-        points = [
-            (label, [run.facts for run in runs]) for _, label, runs in by_point(found)
-        ]
+        points = [(label, [run.facts for run in runs]) for _, label, runs in by_point(found)]
         tables = [_cpu_table(points), _device_table(points), _network_table(points)]
         return Section(
             self.title,
@@ -207,9 +208,7 @@ class SystemEvidence(EvidenceKind[SystemFacts]):
         memory = read_samples(run.folder, "system_memory", wanted)
         quantities = [name for spec in _DEVICES for name in spec.labels]
         devices = read_named(run.folder, "system_devices", "device", quantities, mark="roles")
-        pressure = read_named(
-            run.folder, "system_pressure", "resource", list(_PRESSURE.labels)
-        )
+        pressure = read_named(run.folder, "system_pressure", "resource", list(_PRESSURE.labels))
         network = read_named(run.folder, "system_network", "interface", list(_NETWORK.labels))
         made = [*panel(_CPU, _bands(cpu)), *panel(_TASKS, cpu)]
         for spec in _DEVICES:
@@ -234,22 +233,14 @@ def _bands(cpu: Samples | None) -> Samples | None:
 
 
 def _interfaces(run: SealedRun) -> Iterable[InterfaceFacts]:
-    """Each rate stands for the interval that ends at its time."""
     named = read_named(run.folder, "system_network", "interface", list(_NETWORK.labels))
     if named is None:
         return
     t_s, columns = named.samples.t_s, named.samples.columns
-    begins_s = np.concatenate([[-np.inf], t_s[:-1]])
-    timed = begins_s >= 0
-    width_s = (t_s - begins_s)[timed]
 
     def mean(name: str) -> float | None:
         values = columns.get(name)
-        if values is None:
-            return None
-        known = np.isfinite(values[timed])
-        time_s = float(width_s[known].sum())
-        return float((values[timed] * width_s)[known].sum()) / time_s if time_s else None
+        return None if values is None else timed_mean(t_s, values)
 
     for name in named.names:
         yield InterfaceFacts(
@@ -257,12 +248,6 @@ def _interfaces(run: SealedRun) -> Iterable[InterfaceFacts]:
             rx_bytes_per_s=mean(f"rx_bytes_per_s:{name}"),
             tx_bytes_per_s=mean(f"tx_bytes_per_s:{name}"),
         )
-
-
-def middle(values: Iterable[float | None]) -> float | None:
-    """Median of those that are known."""
-    known = [value for value in values if value is not None]
-    return median(known) if known else None
 
 
 def _sentences(points: Sequence[tuple[str, list[SystemFacts]]]) -> list[str]:
