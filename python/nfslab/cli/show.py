@@ -251,9 +251,9 @@ def _print_run(record: RunRecord, folder: Path) -> None:
     click.echo(f"\n{table(['parameter', 'value'], rows)}")
     _print_operations(folder)
     _print_call_parts(folder)
-    _print_profile(folder)
     _print_syscalls(folder)
     _print_capture(record.run_id, folder)
+    _print_evidence(record, folder)
     if record.status == "failed":
         _print_logs(folder)
 
@@ -287,6 +287,16 @@ def _bold(text: str) -> str:
     return click.style(text, bold=True)
 
 
+def _print_evidence(record: RunRecord, folder: Path) -> None:
+    """What was seen beside the run, kind by kind."""
+    from nfslab.display.terminal import section_lines
+    from nfslab.evidence.base import SealedRun
+    from nfslab.evidence.found import run_sections
+
+    for section in run_sections(SealedRun(folder, record)):
+        click.echo("\n" + "\n".join(section_lines(section, _bold)))
+
+
 def _print_operations(folder: Path) -> None:
     """Each operation of an offered load."""
     from nfslab.report.offered_operations import HEADER, NUMBERS, read_run, text_row, together
@@ -309,18 +319,6 @@ def _print_call_parts(folder: Path) -> None:
         "Where a call's time goes",
         "the calls cannot be taken apart",
         lambda: read_call_parts(folder),
-        text_lines,
-    )
-
-
-def _print_profile(folder: Path) -> None:
-    """Where the CPU time went, when the run was profiled."""
-    from nfslab.report.profile import profile_of_run, text_lines
-
-    _print_section(
-        "Where the CPU time goes",
-        "the profile cannot be read",
-        lambda: profile_of_run(folder),
         text_lines,
     )
 

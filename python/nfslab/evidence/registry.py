@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from nfslab.evidence.collector import Collector
 
 EVIDENCE: dict[str, str] = {
+    "profile": "nfslab.evidence.profile.kind:ProfileEvidence",
     "postgres": "nfslab.evidence.postgres.kind:PostgresEvidence",
     "rpc": "nfslab.evidence.rpc.kind:RpcEvidence",
     "system": "nfslab.evidence.system.kind:SystemEvidence",
@@ -26,7 +27,7 @@ COLLECTORS: dict[str, str] = {
     "fsync": "nfslab.collectors.syscalls:FsyncCollector",
     "nfs_server": "nfslab.collectors.nfs_server:NfsServerCollector",
     "postgres": "nfslab.evidence.postgres.collector:PostgresCollector",
-    "profile": "nfslab.collectors.profile:ProfileCollector",
+    "profile": "nfslab.evidence.profile.collector:ProfileCollector",
     "rpc": "nfslab.evidence.rpc.collector:RpcCollector",
     "syscalls": "nfslab.collectors.syscalls:SyscallsCollector",
     "system": "nfslab.evidence.system.collector:SystemCollector",

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nfslab.errors import UsageError
+from nfslab.evidence.found import content_of
 from nfslab.plugins import nearest
 from nfslab.report import conditions, validity
 from nfslab.report.model import (
@@ -30,7 +31,6 @@ from nfslab.report.model import (
     PointResult,
     RunResult,
 )
-from nfslab.report.profile import as_content, read_profiles
 from nfslab.report.reference import reference_of
 from nfslab.report.verdict import verdict_of
 from nfslab.results import durability
@@ -67,8 +67,7 @@ def render_json(source: Path | Analysis) -> str:
 
     analysis = source if isinstance(source, Analysis) else analyse(source)
     content = analysis.as_dict()
-    if profiles := as_content(read_profiles(analysis)):
-        content["profiles"] = profiles
+    content |= content_of(analysis)
     if loads := load_content(analysis):
         content["offered_load"] = loads
     if calls := calls_content(analysis):

@@ -15,6 +15,8 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nfslab.display.markdown import code, escape, section_text
+from nfslab.evidence.found import sections_of
 from nfslab.quantities import format_duration, format_size
 from nfslab.report.analysis import analyse
 from nfslab.report.call_parts import HEADER, read_parts, text_row
@@ -36,10 +38,6 @@ from nfslab.report.offered_operations import (
     peak_rows,
     read_operations,
 )
-from nfslab.report.profile import HEADER as PROFILE_HEADER
-from nfslab.report.profile import read_profiles
-from nfslab.report.profile import sentences as profile_sentences
-from nfslab.report.profile import text_rows as profile_rows
 from nfslab.report.syscalls import read_calls
 from nfslab.report.syscalls import sentences as call_sentences
 from nfslab.report.text import (
@@ -66,38 +64,16 @@ MAX_ROWS = 60
 MAX_WARNINGS = 20
 CALL_PARTS_RUNS = 6
 """Runs whose calls are taken apart: seconds each when there are millions."""
-PROFILE_POINTS = 6
-PROFILE_FUNCTIONS = 5
-"""Of each point: the functions with the most time of their own."""
-MAX_TEXT = 400
-"""Characters of one warning or note."""
-
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~@&])")
 
 
 def render_markdown(source: Path | Analysis) -> str:
     """The block for the experiment at a path, or for its analysis."""
     analysis = source if isinstance(source, Analysis) else analyse(Path(source))
     parts = [_head(analysis), _conditions(analysis), _points(analysis)]
-    parts += [_offered_load(analysis), _call_parts(analysis), _profile(analysis)]
-    parts += [_system_calls(analysis), _reference(analysis), _warnings(analysis), _again(analysis)]
+    parts += [_offered_load(analysis), _call_parts(analysis), _system_calls(analysis)]
+    parts += map(section_text, sections_of(analysis))
+    parts += [_reference(analysis), _warnings(analysis), _again(analysis)]
     return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def escape(text: Any) -> str:
-    """The text on one line, with everything harmless that Markdown would interpret."""
-    one_line = " ".join(str(text).split())
-    cut = one_line if len(one_line) <= MAX_TEXT else f"{one_line[: MAX_TEXT - 1]}…"
-    return _SPECIAL.sub(r"\\\1", cut)
-
-
-def code(text: Any) -> str:
-    """The text as a code span, with as many backticks as it needs; `|` kept for tables."""
-    one_line = " ".join(str(text).split()) or " "
-    longest = max((len(run) for run in re.findall(r"`+", one_line)), default=0)
-    fence = "`" * (longest + 1)
-    pad = " " if one_line.startswith("`") or one_line.endswith("`") else ""
-    return f"{fence}{pad}{one_line}{pad}{fence}".replace("|", "\\|")
 
 
 def _head(analysis: Analysis) -> str:
@@ -291,23 +267,6 @@ def _call_parts(analysis: Analysis) -> str:
     notes += _left_out(found.left_out, "more run", "with both records: `nfslab show`")
     title = "Where a call's time goes (one run a point, all calls of it):"
     return _section(title, (), ["run", *HEADER], rows, [*found.problems, *notes])
-
-
-def _profile(analysis: Analysis) -> str:
-    """Where the CPU time went: idle or busy, and the largest functions of each point."""
-    found = read_profiles(analysis, PROFILE_POINTS)
-    rows = [
-        [one.label, *row] for one in found.points for row in profile_rows(one, PROFILE_FUNCTIONS)
-    ]
-    notes = [f"{one.label}: {note}" for one in found.points for note in one.notes]
-    notes += _left_out(found.left_out, "more point", "with a profile: `nfslab report`")
-    return _section(
-        "Where the CPU time goes (perf; all counted runs of a point together):",
-        [f"{one.label}: {said}" for one in found.points for said in profile_sentences(one)],
-        PROFILE_HEADER,
-        rows,
-        [*found.unread(), *notes],
-    )
 
 
 def _system_calls(analysis: Analysis) -> str:

@@ -1,9 +1,9 @@
 """Where the CPU time goes, for all outputs: one profile a point, in words, rows and JSON.
 
-All counted runs of a point that have a profile are merged (`nfslab.results.profile`): each sample
-counts once. Shares are of the CPU time of the whole machine where that was recorded, else of the
-time that the run's processes had. The first thing said is whether the CPUs were idle: then waits
-decide, and functions are beside the point; unless one thread alone was never idle.
+All counted runs of a point that have a profile are merged: each sample counts once. Shares are of
+the CPU time of the whole machine where that was recorded, else of the time that the run's processes
+had. The first thing said is whether the CPUs were idle: then waits decide, and functions are beside
+the point; unless one thread alone was never idle.
 """
 
 from __future__ import annotations
@@ -13,10 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.errors import ResultsError
-from nfslab.report.shown_runs import counted_runs, problem
-from nfslab.report.text import percent, printable, table
-from nfslab.results.catalogue import read_run
-from nfslab.results.profile import (
+from nfslab.evidence.profile.stacks import (
     OWN_CLASSES,
     ROWS_MAX,
     Function,
@@ -27,6 +24,9 @@ from nfslab.results.profile import (
     read_stacks,
     summary_of,
 )
+from nfslab.report.shown_runs import counted_runs, problem
+from nfslab.report.text import percent, printable, table
+from nfslab.results.catalogue import read_run
 from nfslab.statistics.proportions import NORMAL_95, share_error
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from nfslab.evidence.profile.stacks import tree_of
 from nfslab.report.html.capture.cells import Cell, Column, Table, count, share, text
 from nfslab.report.html.columns import ChunkWriter, pack, pack_json
 from nfslab.report.profile import EXPLAINED, compared, sentences
-from nfslab.results.profile import tree_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

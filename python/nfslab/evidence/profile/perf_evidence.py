@@ -13,18 +13,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from nfslab.evidence.profile.perf_script import BIN_NS
+from nfslab.evidence.profile.perf_tool import kernel_symbols_hidden
+from nfslab.evidence.profile.stacks import TABLE, Stacks, functions_of
 from nfslab.machine.cpu_times import BUSY, IDLE, CpuTimes
-from nfslab.machine.perf_script import BIN_NS
-from nfslab.machine.perf_tool import kernel_symbols_hidden
 from nfslab.machine.processes import CLOCK_TICKS_PER_S
-from nfslab.results.profile import TABLE, Stacks, functions_of
 from nfslab.statistics.proportions import share_error
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from nfslab.machine.perf_script import Folded
-    from nfslab.machine.perf_tool import Grant
+    from nfslab.evidence.profile.perf_script import Folded
+    from nfslab.evidence.profile.perf_tool import Grant
 
 SERIES_TABLE: Final = "profile_series"
 CLOCK_EVENT: Final = "cpu-clock"

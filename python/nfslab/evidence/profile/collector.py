@@ -44,19 +44,26 @@ from pydantic import Field
 
 from nfslab.errors import RunFailed
 from nfslab.evidence.collector import Collector, CollectorParameters, Evidence
-from nfslab.machine import perf_tool
+from nfslab.evidence.profile import perf_tool
+from nfslab.evidence.profile.perf_evidence import Recorded, summary, tables
+from nfslab.evidence.profile.perf_script import (
+    KERNEL_THREADS,
+    KTHREADD,
+    NFSLAB,
+    PERF,
+    RUN,
+    ScriptReader,
+)
+from nfslab.evidence.profile.perf_tool import Control, Wanted
 from nfslab.machine.availability import Availability
 from nfslab.machine.cpu_times import process_cpu_ns, read_cpu_times
-from nfslab.machine.perf_evidence import Recorded, summary, tables
-from nfslab.machine.perf_script import KERNEL_THREADS, KTHREADD, NFSLAB, PERF, RUN, ScriptReader
-from nfslab.machine.perf_tool import Control, Wanted
 from nfslab.machine.processes import find_ours, status_of
 from nfslab.machine.watched_host import unwatched
 from nfslab.quantities import Size
 
 if TYPE_CHECKING:
-    from nfslab.machine.perf_script import Folded
-    from nfslab.machine.perf_tool import Grant
+    from nfslab.evidence.profile.perf_script import Folded
+    from nfslab.evidence.profile.perf_tool import Grant
     from nfslab.machine.started import Process
     from nfslab.workloads.base import RunContext
 
