@@ -19,6 +19,7 @@ EVIDENCE: dict[str, str] = {
     "profile": "nfslab.evidence.profile.kind:ProfileEvidence",
     "postgres": "nfslab.evidence.postgres.kind:PostgresEvidence",
     "rpc": "nfslab.evidence.rpc.kind:RpcEvidence",
+    "capture": "nfslab.evidence.capture.kind:CaptureEvidence",
     "system": "nfslab.evidence.system.kind:SystemEvidence",
 }
 

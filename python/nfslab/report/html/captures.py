@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from nfslab.captures.evidence import ANALYSIS_TABLE, stored_analysis
 from nfslab.errors import ResultsError
+from nfslab.evidence.capture.stored import ANALYSIS_TABLE, stored_analysis
 from nfslab.report.html.capture import capture_sections
 from nfslab.report.shown_runs import RUNS_MOST, first_of_each_point, problem
 from nfslab.results.evidence_tables import has_evidence
