@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from nfslab.captures import tool as tools
-from nfslab.collectors import nfs_server
-from nfslab.collectors.nfs_server import NfsServerCollector
 from nfslab.collectors.syscalls import FsyncCollector, FsyncParameters
 from nfslab.evidence.capture.collector import CaptureCollector, CaptureCollectorParameters
 from nfslab.evidence.collector import CollectorParameters, Evidence
+from nfslab.evidence.nfs_server import collector as nfs_server
+from nfslab.evidence.nfs_server.collector import NfsServerCollector
 from nfslab.evidence.rpc.collector import RpcCollector, RpcCollectorParameters
 from nfslab.machine.resources import Resources
 from nfslab.machine.syscall_evidence import PREFIX

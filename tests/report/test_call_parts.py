@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nfslab.evidence.nfs_server.breakdown import PARTS
 from nfslab.report.analysis import analyse
 from nfslab.report.call_parts import read_parts, sentences
 from nfslab.report.html import render_html
 from nfslab.report.html.columns import unpack
 from nfslab.report.markdown import render_markdown
 from nfslab.report.shown_runs import RUNS_MOST
-from nfslab.results.call_parts import PARTS
 from nfslab.results.store import ExperimentFolder
 
 from tests.cli.invocation import nfslab
@@ -80,16 +80,17 @@ def test_markdown_and_the_terminal_say_it_too(
 ) -> None:
     run = planted(folder)[0]
     text = render_markdown(folder.path)
-    rows = [line for line in text.splitlines() if "all calls" in line and line.startswith("|")]
-    assert len(rows) == 2
-    assert [cell.strip() for cell in rows[0].split("|")][4:12] == [
-        "11", "9.455", "0.0 %", "9.6 %", "2.9 %", "59 %", "9.6 %", "19 %",
+    row = next(line for line in text.splitlines() if line.startswith("| placement=")
+               and "909 µs" in line)  # fmt: skip
+    # Both runs of the point: 2 x (10 x 10 ms + 4 ms) over 22 calls.
+    assert [cell.strip() for cell in row.split("|")][3:8] == [
+        "2", "22", "9.45 ms", "0 ns (0 %)", "909 µs (9.62 %)",
     ]  # fmt: skip
     assert "Left out: 1 sent more than once" in text
     said = nfslab(capsys, "show", folder.path, run.name)
     assert said.code == 0
     assert "The largest part of the calls' time is service" in said.out
-    assert re.search(r"GETATTR +1 +4\.000 .* 75 % .* waiting \(75 %\)", said.out)
+    assert re.search(r"GETATTR +1 +4 ms .* waiting \(75 %\)", said.out)
 
 
 def test_without_both_records_nothing_is_said(
@@ -115,8 +116,10 @@ def test_what_cannot_be_read_or_joined_is_named(
     assert f"{broken.name}: " in page
     assert "no call could be taken apart. Left out: 1 not in the server's record." in page
     assert f"{broken.name}: ".replace("_", "\\_") in render_markdown(folder.path)
-    assert "cannot be taken apart" in nfslab(capsys, "show", folder.path, broken.name).out
-    assert "no call is in both records" in nfslab(capsys, "show", folder.path, empty.name).out
+    assert (
+        "rpc_calls.parquet cannot be read" in nfslab(capsys, "show", folder.path, broken.name).out
+    )
+    assert "no call could be taken apart" in nfslab(capsys, "show", folder.path, empty.name).out
 
 
 def test_more_runs_than_are_shown_are_counted(tmp_path: Path) -> None:

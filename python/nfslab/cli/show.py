@@ -250,7 +250,6 @@ def _print_run(record: RunRecord, folder: Path) -> None:
     rows = [[path, str(value)] for path, value in scalar_paths(record.parameters).items()]
     click.echo(f"\n{table(['parameter', 'value'], rows)}")
     _print_operations(folder)
-    _print_call_parts(folder)
     _print_syscalls(folder)
     _print_evidence(record, folder)
     if record.status == "failed":
@@ -306,19 +305,6 @@ def _print_operations(folder: Path) -> None:
         "the operations cannot be read",
         lambda: read_run(folder),
         lambda rows: [table(HEADER, [text_row(row) for row in together([rows])], right=NUMBERS)],
-    )
-
-
-def _print_call_parts(folder: Path) -> None:
-    """Where the calls' time went, when client and server recorded every call."""
-    from nfslab.report.call_parts import text_lines
-    from nfslab.results.call_parts import read_call_parts
-
-    _print_section(
-        "Where a call's time goes",
-        "the calls cannot be taken apart",
-        lambda: read_call_parts(folder),
-        text_lines,
     )
 
 

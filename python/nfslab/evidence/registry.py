@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from nfslab.evidence.collector import Collector
 
 EVIDENCE: dict[str, str] = {
+    "nfs_server": "nfslab.evidence.nfs_server.kind:NfsServerEvidence",
     "profile": "nfslab.evidence.profile.kind:ProfileEvidence",
     "postgres": "nfslab.evidence.postgres.kind:PostgresEvidence",
     "rpc": "nfslab.evidence.rpc.kind:RpcEvidence",
@@ -26,8 +27,8 @@ EVIDENCE: dict[str, str] = {
 COLLECTORS: dict[str, str] = {
     "capture": "nfslab.evidence.capture.collector:CaptureCollector",
     "fsync": "nfslab.collectors.syscalls:FsyncCollector",
-    "nfs_server": "nfslab.collectors.nfs_server:NfsServerCollector",
     "postgres": "nfslab.evidence.postgres.collector:PostgresCollector",
+    "nfs_server": "nfslab.evidence.nfs_server.collector:NfsServerCollector",
     "profile": "nfslab.evidence.profile.collector:ProfileCollector",
     "rpc": "nfslab.evidence.rpc.collector:RpcCollector",
     "syscalls": "nfslab.collectors.syscalls:SyscallsCollector",

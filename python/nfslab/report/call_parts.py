@@ -1,22 +1,17 @@
-"""Where a call's time goes, for all outputs: which runs are shown, in words and as rows of text.
-
-The calls themselves are taken apart by `nfslab.results.call_parts`; reading millions of rows
-takes seconds a run, so some runs are (`report.shown_runs`). Runs without both records have no part
-in it.
-"""
+"""Where a call's time goes, for all outputs: which runs are shown, in words and as rows of text."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nfslab.evidence.nfs_server.breakdown import PARTS, has_breakdown, read_breakdown
 from nfslab.report.shown_runs import RUNS_MOST, read_shown
 from nfslab.report.text import ABSENT, NS_PER_MS, milliseconds, number, percent, table
-from nfslab.results.call_parts import PARTS, has_call_parts, read_call_parts
 
 if TYPE_CHECKING:
+    from nfslab.evidence.nfs_server.breakdown import LatencyBreakdown, OperationBreakdown
     from nfslab.report.model import Analysis
     from nfslab.report.shown_runs import ShownRuns
-    from nfslab.results.call_parts import CallParts, OperationParts
 
 EXPLAINED = (
     "Client queue: taken by the client until it is given to its kernel. Way there: until the "
@@ -27,12 +22,12 @@ EXPLAINED = (
 )
 
 
-def read_parts(analysis: Analysis, most: int = RUNS_MOST) -> ShownRuns[CallParts]:
+def read_parts(analysis: Analysis, most: int = RUNS_MOST) -> ShownRuns[LatencyBreakdown]:
     """The calls of an experiment's counted runs, as many runs as may be."""
-    return read_shown(analysis, has_call_parts, read_call_parts, most)
+    return read_shown(analysis, has_breakdown, read_breakdown, most)
 
 
-def sentences(parts: CallParts) -> list[str]:
+def sentences(parts: LatencyBreakdown) -> list[str]:
     """What is largest, for each target: of all its time, and in its slowest calls."""
     several = len({row.target for row in parts.rows}) > 1
     found = []
@@ -54,9 +49,9 @@ def sentences(parts: CallParts) -> list[str]:
     return found
 
 
-def _wholes(parts: CallParts) -> list[OperationParts]:
+def _wholes(parts: LatencyBreakdown) -> list[OperationBreakdown]:
     """The row of all calls of each target: the first one."""
-    firsts: dict[str, OperationParts] = {}
+    firsts: dict[str, OperationBreakdown] = {}
     for row in parts.rows:
         firsts.setdefault(row.target, row)
     return list(firsts.values())
@@ -67,7 +62,7 @@ NUMBERS = tuple(range(2, 2 + 2 + len(PARTS) + 1))
 """Columns of numbers."""
 
 
-def text_row(row: OperationParts) -> list[str]:
+def text_row(row: OperationBreakdown) -> list[str]:
     """One operation as texts, below `HEADER`; parts as shares."""
     one = row.summary
     return [
@@ -81,14 +76,14 @@ def text_row(row: OperationParts) -> list[str]:
     ]
 
 
-def text_lines(parts: CallParts) -> list[str]:
+def text_lines(parts: LatencyBreakdown) -> list[str]:
     """A run's calls on a terminal: what it says, then a row an operation."""
     rows = [text_row(row) for row in parts.rows]
     shown = table(HEADER, rows, right=NUMBERS) if rows else "no call is in both records"
     return [*sentences(parts), *parts.notes(), shown]
 
 
-def slowest(row: OperationParts) -> str:
+def slowest(row: OperationBreakdown) -> str:
     """ "waiting (81 %)": the largest part among the slowest calls."""
     if row.largest_slow is None:
         return ABSENT

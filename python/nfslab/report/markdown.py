@@ -19,7 +19,6 @@ from nfslab.display.markdown import code, escape, section_text
 from nfslab.evidence.found import sections_of
 from nfslab.quantities import format_duration, format_size
 from nfslab.report.analysis import analyse
-from nfslab.report.call_parts import HEADER, read_parts, text_row
 from nfslab.report.model import Analysis
 from nfslab.report.offered_load import HEADER as LOAD_HEADER
 from nfslab.report.offered_load import (
@@ -51,7 +50,6 @@ from nfslab.report.text import (
     quantity,
     words,
 )
-from nfslab.results.call_parts import ALL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +68,7 @@ def render_markdown(source: Path | Analysis) -> str:
     """The block for the experiment at a path, or for its analysis."""
     analysis = source if isinstance(source, Analysis) else analyse(Path(source))
     parts = [_head(analysis), _conditions(analysis), _points(analysis)]
-    parts += [_offered_load(analysis), _call_parts(analysis), _system_calls(analysis)]
+    parts += [_offered_load(analysis), _system_calls(analysis)]
     parts += map(section_text, sections_of(analysis))
     parts += [_reference(analysis), _warnings(analysis), _again(analysis)]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -252,21 +250,6 @@ def _offered_load(analysis: Analysis) -> str:
     title = f"Operations at each curve's peak. {PUT_TOGETHER}"
     header = ["curve", "offered", *OPERATION_HEADER]
     return f"{curves}\n\n{_section(title, (), header, rows, operations.problems)}"
-
-
-def _call_parts(analysis: Analysis) -> str:
-    """Where a call's time goes, one run a point: where client and server recorded every call."""
-    found = read_parts(analysis, CALL_PARTS_RUNS)
-    rows = [
-        [_run_label(analysis, run), *text_row(row)]
-        for run in found.runs
-        for row in run.found.rows
-        if row.operation == ALL
-    ]
-    notes = [f"{run.run_id}: {note}" for run in found.runs for note in run.found.notes()]
-    notes += _left_out(found.left_out, "more run", "with both records: `nfslab show`")
-    title = "Where a call's time goes (one run a point, all calls of it):"
-    return _section(title, (), ["run", *HEADER], rows, [*found.problems, *notes])
 
 
 def _system_calls(analysis: Analysis) -> str:

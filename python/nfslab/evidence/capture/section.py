@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from nfslab.display.figures import Figure
     from nfslab.display.sections import Table
 
+
 def capture_section(
     capture: CaptureAnalysis,
     name: str,

@@ -10,18 +10,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from nfslab.evidence.nfs_server.breakdown import ALL, PARTS
 from nfslab.report.call_parts import EXPLAINED, sentences, slowest
 from nfslab.report.html.capture.cells import Cell, Column, Table, count, latency, text
 from nfslab.report.html.columns import pack_json
 from nfslab.report.html.wording import quantity
 from nfslab.report.text import percent
-from nfslab.results.call_parts import ALL, PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from nfslab.evidence.nfs_server.breakdown import LatencyBreakdown, OperationBreakdown
     from nfslab.report.shown_runs import ShownRun, ShownRuns
-    from nfslab.results.call_parts import CallParts, OperationParts
 
 NS = 1e9
 COLOURS = ("c8", "c1", "c5", "c3", "c4", "c6")
@@ -60,7 +60,7 @@ class PartsSection:
 
 
 def parts_section(
-    found: ShownRuns[CallParts], name: str, label: Callable[[int, int], str]
+    found: ShownRuns[LatencyBreakdown], name: str, label: Callable[[int, int], str]
 ) -> PartsSection:
     """The section of these runs. `name`: of the experiment; `label` gets point and block."""
     made = PartsSection(left_out=found.left_out, problems=list(found.problems))
@@ -89,16 +89,16 @@ def parts_section(
     return made
 
 
-def _name(row: OperationParts, several: bool) -> str:
+def _name(row: OperationBreakdown, several: bool) -> str:
     return f"{row.operation} · {row.target}" if several else row.operation
 
 
-def _whole_name(run: ShownRun[CallParts], row: OperationParts, label: str) -> str:
+def _whole_name(run: ShownRun[LatencyBreakdown], row: OperationBreakdown, label: str) -> str:
     several = len({one.target for one in run.found.rows}) > 1
     return f"{label} · {row.target}" if several else label
 
 
-def _bar(row: OperationParts, label: str) -> dict[str, Any]:
+def _bar(row: OperationBreakdown, label: str) -> dict[str, Any]:
     one = row.summary
     return {
         "label": label,
@@ -117,7 +117,7 @@ def _figure(name: str, title: str, rows: Sequence[dict[str, Any]]) -> str:
     return pack_json(payload)
 
 
-def _table(parts: CallParts, several: bool) -> Table:
+def _table(parts: LatencyBreakdown, several: bool) -> Table:
     columns = [Column("target", numeric=False)] if several else []
     columns += [Column("operation", numeric=False), Column("calls"), Column("mean")]
     columns += [Column(part, hint="mean, and share of the time") for part in PARTS]

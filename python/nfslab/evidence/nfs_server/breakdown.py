@@ -26,15 +26,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.results.coded_texts import coded_texts
 from nfslab.results.evidence_tables import has_evidence, read_evidence
+from nfslab.statistics.latency_parts import PartsSummary
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
-
-    from nfslab.statistics.latency_parts import PartsSummary
 
 CLIENT_TABLE: Final = "rpc_calls"
 SERVER_TABLE: Final = "nfs_server_calls"
@@ -50,7 +50,7 @@ COMMON: Final = ("target", "xid", "program", "procedure")
 
 
 @dataclass(frozen=True, slots=True)
-class OperationParts:
+class OperationBreakdown:
     """One operation of one target, or all calls of it."""
 
     target: str
@@ -69,10 +69,10 @@ class OperationParts:
 
 
 @dataclass(slots=True)
-class CallParts:
+class LatencyBreakdown:
     """A run's calls taken apart."""
 
-    rows: list[OperationParts] = field(default_factory=list)
+    rows: list[OperationBreakdown] = field(default_factory=list)
     """By target; first all its calls, then its operations, the most time first."""
     calls: int = 0
     """Calls that were taken apart."""
@@ -83,26 +83,29 @@ class CallParts:
 
     def notes(self) -> list[str]:
         """What a reader has to know, in sentences."""
-        notes = []
-        if self.left_out:
-            listed = ", ".join(f"{count:,} {why}" for why, count in self.left_out.items())
-            notes.append(f"Left out: {listed}.")
-        if self.negative:
-            listed = ", ".join(
-                f"{part} in {count:,} calls" for part, count in self.negative.items()
-            )
-            notes.append(f"Below zero, and in all sums as they are: {listed}.")
-        return notes
+        return notes_of(self.left_out, self.negative)
 
 
-def has_call_parts(run: Path) -> bool:
+def notes_of(left_out: Mapping[str, int], negative: Mapping[str, int]) -> list[str]:
+    """What was left out, and what is below zero, in sentences."""
+    notes = []
+    if left_out:
+        listed = ", ".join(f"{count:,} {why}" for why, count in left_out.items())
+        notes.append(f"Left out: {listed}.")
+    if negative:
+        listed = ", ".join(f"{part} in {count:,} calls" for part, count in negative.items())
+        notes.append(f"Below zero, and in all sums as they are: {listed}.")
+    return notes
+
+
+def has_breakdown(run: Path) -> bool:
     """Are both tables there?"""
     return has_evidence(run, CLIENT_TABLE, SERVER_TABLE)
 
 
-def read_call_parts(run: Path) -> CallParts | None:
+def read_breakdown(run: Path) -> LatencyBreakdown | None:
     """The calls of a sealed run's folder; None without both tables. ResultsError."""
-    if not has_call_parts(run):
+    if not has_breakdown(run):
         return None
     client = [name for table, name in INSTANTS if table == CLIENT_TABLE]
     server = [name for table, name in INSTANTS if table == SERVER_TABLE]
@@ -113,13 +116,13 @@ def read_call_parts(run: Path) -> CallParts | None:
     )
 
 
-def take_apart(client: pa.Table, server: pa.Table) -> CallParts:
+def take_apart(client: pa.Table, server: pa.Table) -> LatencyBreakdown:
     """The same of the two tables, with the columns that they have as evidence."""
     import numpy as np
 
     from nfslab.statistics.latency_parts import join_unique, parts_of, summarise_parts
 
-    found = CallParts()
+    found = LatencyBreakdown()
     wanted = _wanted(client, found)
     client = client.filter(wanted)
     targets = sorted({*_distinct(client["target"]), *_distinct(server["target"])})
@@ -147,16 +150,16 @@ def take_apart(client: pa.Table, server: pa.Table) -> CallParts:
         if (summary := whole[i]) is None:
             continue
         rows = [
-            OperationParts(target, name, one)
+            OperationBreakdown(target, name, one)
             for k, name in enumerate(names)
             if (one := single[i * len(names) + k]) is not None
         ]
         rows.sort(key=lambda row: -row.summary.sum_ns)
-        found.rows += [OperationParts(target, ALL, summary), *rows]
+        found.rows += [OperationBreakdown(target, ALL, summary), *rows]
     return found
 
 
-def _wanted(client: pa.Table, found: CallParts) -> NDArray[np.bool_]:
+def _wanted(client: pa.Table, found: LatencyBreakdown) -> NDArray[np.bool_]:
     """Rows to be taken apart; the others of the timed part are counted."""
     import numpy as np
 
@@ -169,7 +172,7 @@ def _wanted(client: pa.Table, found: CallParts) -> NDArray[np.bool_]:
     return wanted
 
 
-def _leave_out(found: CallParts, why: str, count: int) -> None:
+def _leave_out(found: LatencyBreakdown, why: str, count: int) -> None:
     if count:
         found.left_out[why] = count
 
