@@ -24,6 +24,7 @@ from markupsafe import Markup
 
 from nfslab import __version__
 from nfslab.errors import NfslabError
+from nfslab.evidence.found import sections_of
 from nfslab.report.analysis import analyse
 from nfslab.report.call_parts import read_parts
 from nfslab.report.html import content, published, tables
@@ -37,11 +38,13 @@ from nfslab.report.html.captures import (
 )
 from nfslab.report.html.columns import pack
 from nfslab.report.html.evidence import NOTES
+from nfslab.report.html.figures import PageFigures
 from nfslab.report.html.grid import quantile_grid
 from nfslab.report.html.offered_load import LoadSection, load_section
 from nfslab.report.html.payload import PAYLOAD_SCHEMA
 from nfslab.report.html.profile import ProfileSection, profile_section
 from nfslab.report.html.samples import TRANSACTIONS, counts_operations
+from nfslab.report.html.sections import section_html
 from nfslab.report.html.series import Series, read_series
 from nfslab.report.html.syscalls import CallsSection, calls_section
 from nfslab.report.model import Analysis
@@ -62,6 +65,8 @@ if TYPE_CHECKING:
 SIZE_LIMIT_BYTES = 10_000_000
 SERIES_SHARE = 0.9
 """Of what is left of the limit beside the page itself; the rest is a reserve."""
+EVIDENCE_SHARE = 0.7
+"""Of that room for the figures of evidence."""
 METRICS_MOST = 60
 """Metrics that figures can choose from; all are in the results folder."""
 LATENCY_PAD = 0.02
@@ -87,15 +92,22 @@ def render(source: Path | Analysis, *, baseline: Mapping[str, Any] | None = None
     calls = calls_section(read_calls(analysis), analysis.name, label)
     sections = (parts, load, profile, calls)
     own = [entry for section in sections for entry in section.chunks.items()]
-    page = _page(analysis, sections, chunks=own)
+    figures = PageFigures(analysis.name)
+    found = sections_of(analysis)
+    evidence = [section_html(section, figures, environment()) for section in found]
+    places = [(section.anchor, section.title) for section in found if section.anchor]
+    page = _page(analysis, sections, evidence, places, chunks=own)
     fixed = len(page.encode()) + sum(len(part) for part in (script(), style()))
     main_size = _main_size(analysis, names)
     room = max(0, int((SIZE_LIMIT_BYTES - fixed - main_size) * SERIES_SHARE))
     watched = read_captures(_watched(analysis), int(room * ROOM_SHARE))
-    series = read_series(_series_runs(analysis), room - watched.size_bytes)
+    drawn = figures.chunks(int((room - watched.size_bytes) * EVIDENCE_SHARE))
+    taken = watched.size_bytes + sum(map(len, drawn.values()))
+    series = read_series(_series_runs(analysis), room - taken)
     main = main_content(analysis, names, series)
     chunks = [("main", pack(_json(main))), *series.chunks.items(), *watched.chunks.items()]
-    text = _page(analysis, sections, series, [*chunks, *own], watched)
+    chunks += [*drawn.items(), *own]
+    text = _page(analysis, sections, evidence, places, series, chunks, watched)
     size = len(text.encode())
     if size > SIZE_LIMIT_BYTES:
         raise NfslabError(
@@ -247,6 +259,8 @@ def _run_label(analysis: Analysis) -> Callable[[int, int], str]:
 def _page(
     analysis: Analysis,
     sections: tuple[PartsSection, LoadSection, ProfileSection, CallsSection],
+    evidence_sections: list[Markup],
+    places: list[tuple[str, str]],
     series: Series | None = None,
     chunks: list[tuple[str, str]] | None = None,
     watched: RunCaptures | None = None,
@@ -269,6 +283,8 @@ def _page(
             baseline=tables.baseline_text(analysis),
             estimates=tables.estimate_table(analysis),
             evidence=tables.evidence_rows(analysis),
+            evidence_sections=evidence_sections,
+            places=places,
             failures=analysis.failures,
             captures=watched or RunCaptures(),
             parts=parts,

@@ -307,7 +307,7 @@ class ColumnSpec(TypedDict):
     `f64` columns are the values themselves.
     """
 
-    kind: Literal["u8", "u16", "u32", "f64"]
+    kind: Literal["u8", "u16", "u32", "f32", "f64"]
     offset: int
     n: int
     step: float
