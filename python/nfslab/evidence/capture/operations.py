@@ -6,7 +6,7 @@ table, and a field that a lens does not give is a dash.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.captures import spelling
 from nfslab.captures.analysis import is_inner
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from nfslab.captures.analysis import CaptureAnalysis
     from nfslab.captures.comparison import CaptureComparison
+    from nfslab.display.sections import Tone
 
 Row = list[Cell]
 QUANTILES = ("min", "mean", "p50", "p90", "p99", "p999", "max")
@@ -205,7 +206,7 @@ COMPARED = (
     Column("in words", False),
 )
 """Headings of the comparison of captures."""
-SENSES = {"better": "good", "worse": "severe"}
+SENSES: Final[dict[str, Tone]] = {"better": "good", "worse": "severe"}
 
 
 def comparison(found: CaptureComparison | None, labels: Sequence[str]) -> Table | None:
