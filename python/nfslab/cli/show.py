@@ -251,7 +251,6 @@ def _print_run(record: RunRecord, folder: Path) -> None:
     click.echo(f"\n{table(['parameter', 'value'], rows)}")
     _print_operations(folder)
     _print_syscalls(folder)
-    _print_capture(record.run_id, folder)
     _print_evidence(record, folder)
     if record.status == "failed":
         _print_logs(folder)
@@ -319,19 +318,6 @@ def _print_syscalls(folder: Path) -> None:
         "the system calls cannot be summed up",
         lambda: read_run_calls(folder),
         lambda calls: lines(calls, heading=_bold),
-    )
-
-
-def _print_capture(run_id: str, folder: Path) -> None:
-    """What the collector `capture` saw of the run's NFS calls."""
-    from nfslab.captures.evidence import stored_analysis
-    from nfslab.report.capture_text import report
-
-    _print_section(
-        "NFS calls",
-        "the capture cannot be read",
-        lambda: stored_analysis(folder, f"capture of {run_id}"),
-        lambda capture: report(capture, heading=_bold),
     )
 
 

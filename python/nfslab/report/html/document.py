@@ -27,25 +27,13 @@ from nfslab import __version__
 from nfslab.errors import NfslabError
 from nfslab.evidence.found import sections_of
 from nfslab.report.analysis import analyse
-from nfslab.report.call_parts import read_parts
 from nfslab.report.html import content, matrix, over_time, published, tables
-from nfslab.report.html.call_parts import PartsSection, parts_section
-from nfslab.report.html.captures import (
-    ROOM_SHARE,
-    RunCaptures,
-    Watched,
-    has_capture,
-    read_captures,
-)
 from nfslab.report.html.figures import PageFigures
-from nfslab.report.html.offered_load import LoadSection, load_section
-from nfslab.report.html.profile import ProfileSection, profile_section
+from nfslab.report.html.offered_load import load_section
 from nfslab.report.html.sections import section_html
 from nfslab.report.html.series import Series, read_series
-from nfslab.report.html.syscalls import CallsSection, calls_section
+from nfslab.report.html.syscalls import calls_section
 from nfslab.report.model import Analysis
-from nfslab.report.profile import read_profiles
-from nfslab.report.shown_runs import counted_runs
 from nfslab.report.syscalls import read_calls
 from nfslab.results.durable import write_durably
 
@@ -72,22 +60,13 @@ def render(source: Path | Analysis, *, baseline: Mapping[str, Any] | None = None
     """
     analysis = source if isinstance(source, Analysis) else analyse(source, baseline=baseline)
     names = metric_names(analysis)
-    label = _run_label(analysis)
-    sections = (
-        parts_section(read_parts(analysis), analysis.name, label),
-        load_section(analysis),
-        profile_section(
-            read_profiles(analysis),
-            analysis.name,
-            lambda point: content.short_point_label(analysis, point),
-        ),
-        calls_section(read_calls(analysis), analysis.name, label),
-    )
-    own = {name: chunk for section in sections for name, chunk in section.chunks.items()}
+    load = load_section(analysis)
+    calls = calls_section(read_calls(analysis), analysis.name, _run_label(analysis))
+    own = {**load.chunks, **calls.chunks}
     series = read_series(analysis)
     figures = PageFigures(analysis.name)
     found = sections_of(analysis)
-    made = {
+    made: dict[str, Any] = {
         "figures": [figures.place(figure) for figure in _figures(analysis, names, series)],
         "evidence_sections": [section_html(one, figures, environment()) for one in found],
         "places": [(one.anchor, one.title) for one in found if one.anchor],
@@ -95,11 +74,10 @@ def render(source: Path | Analysis, *, baseline: Mapping[str, Any] | None = None
             analysis, names, over_time.EVIDENCE_ID, over_time.shown_choice(analysis, series)
         ),
     }
-    fixed = len(_page(analysis, sections, series, made, own, RunCaptures()).encode())
-    room = max(0, int((SIZE_LIMIT_BYTES - fixed) * DATA_SHARE))
-    watched = read_captures(_watched(analysis), int(room * ROOM_SHARE))
-    chunks = figures.chunks(room - watched.size_bytes) | watched.chunks | own
-    text = _page(analysis, sections, series, made, chunks, watched)
+    made |= {"load": load, "calls": calls}
+    fixed = len(_page(analysis, series, made, own).encode())
+    chunks = figures.chunks(max(0, int((SIZE_LIMIT_BYTES - fixed) * DATA_SHARE))) | own
+    text = _page(analysis, series, made, chunks)
     size = len(text.encode())
     if size > SIZE_LIMIT_BYTES:
         raise NfslabError(
@@ -136,14 +114,6 @@ def metric_names(analysis: Analysis) -> list[str]:
     return known[:METRICS_MOST]
 
 
-def _watched(analysis: Analysis) -> list[Watched]:
-    label = _run_label(analysis)
-    return [
-        Watched(run.folder, run.point, run.block, f"{label(run.point, run.block)} ({run.run_id})")
-        for run in counted_runs(analysis, has_capture)
-    ]
-
-
 def _run_label(analysis: Analysis) -> Callable[[int, int], str]:
     """What a run is called, by its point and block."""
     return lambda point, block: (
@@ -152,15 +122,9 @@ def _run_label(analysis: Analysis) -> Callable[[int, int], str]:
 
 
 def _page(
-    analysis: Analysis,
-    sections: tuple[PartsSection, LoadSection, ProfileSection, CallsSection],
-    series: Series,
-    made: Mapping[str, Any],
-    chunks: Mapping[str, str],
-    watched: RunCaptures,
+    analysis: Analysis, series: Series, made: Mapping[str, Any], chunks: Mapping[str, str]
 ) -> str:
     counted = sum(run.counted for run in analysis.runs)
-    parts, load, profile, calls = sections
     return (
         environment()
         .get_template("report.html.j2")
@@ -177,11 +141,6 @@ def _page(
             estimates=tables.estimate_table(analysis),
             evidence=tables.evidence_rows(analysis),
             failures=analysis.failures,
-            captures=watched,
-            parts=parts,
-            load=load,
-            profile=profile,
-            calls=calls,
             command=shlex.join(analysis.command),
             nfslab_version=__version__,
             libraries=tables.libraries(manifest()),

@@ -24,7 +24,6 @@ from nfslab.display.figures import (
 )
 from nfslab.display.figures import Series as Drawn
 from nfslab.report.html import content
-from nfslab.report.html.evidence import NOTES
 from nfslab.report.html.grid import NS, quantile_grid
 from nfslab.report.html.samples import TRANSACTIONS, counts_operations
 
@@ -311,20 +310,18 @@ def _heat_loader(
 
 def _evidence(analysis: Analysis, series: Series) -> Figure:
     views = []
-    present = _keys([panel.key for panel in run.panels] for run in series.runs)
-    if present:
-        for run in sorted(series.runs, key=lambda run: (run.block, run.point)):
-            if run.panels:
-                choice = (content.short_point_label(analysis, run.point), _block(run))
-                views.append(View(_evidence_loader(series, run), choice))
-    notes = [text for key, text in NOTES.items() if key in present]
-    if series.evidence_stride > 1:
-        notes.append(f"Evidence of 1 in {series.evidence_stride} blocks is in this file.")
+    for run in sorted(series.runs, key=lambda run: (run.block, run.point)):
+        if run.panels:
+            choice = (content.short_point_label(analysis, run.point), _block(run))
+            views.append(View(_evidence_loader(series, run), choice))
+    stride = series.evidence_stride
+    note = f" Evidence of 1 in {stride} blocks is in this file." if stride > 1 else ""
     return Figure(
         EVIDENCE_ID,
         "System evidence under each run",
         "Each run's throughput, and below it what was watched meanwhile; of many samples the means "
-        f"over bins are drawn. Scales are those of the whole experiment. {' '.join(notes)}".strip(),
+        "over bins are drawn, of many names (devices, waits) those of the run's places and the "
+        f"busiest. Scales are those of the whole experiment.{note}",
         views,
         ("Point", "Run"),
         link=LINK,

@@ -20,11 +20,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nfslab.errors import ResultsError
 from nfslab.evidence.base import SealedRun
 from nfslab.evidence.registry import evidence_kinds
-from nfslab.report.html.evidence import FrameData, read_evidence
 from nfslab.report.html.grid import NS, grid_for
-from nfslab.report.html.panels import arrange
 from nfslab.report.html.samples import RunSamples, extent, read_samples
 from nfslab.results.catalogue import RUNS, read_run
 from nfslab.results.outcomes import locate
@@ -55,7 +54,6 @@ class RunSeries:
     point: int
     block: int
     samples: RunSamples = field(default_factory=RunSamples)
-    frames: dict[str, FrameData] = field(default_factory=dict)
     panels: list[Panel] = field(default_factory=list)
     warm_up_s: float = 0.0
     problem: str = ""
@@ -107,18 +105,15 @@ def read_series(analysis: Analysis) -> Series:
                 made.samples = read_samples(folder, grid)
                 made.warm_up_s = warm_up_s(folder)
                 if block % stride == 0:
-                    made.frames = read_evidence(folder, grid)
                     sealed = SealedRun(folder, read_run(folder))
                     for kind in kinds:
                         made.panels += kind.panels(sealed)
-            except (OSError, ValueError, KeyError) as error:  # pyarrow's errors are ValueErrors
+            except (OSError, ValueError, KeyError, ResultsError) as error:
+                # pyarrow's errors are ValueErrors
                 made.problem = str(error).splitlines()[0]
             return made
 
         found = list(pool.map(read, runs))
-    for run, panels in zip(found, arrange([run.frames for run in found]), strict=True):
-        own = {panel.key for panel in run.panels}
-        run.panels += [panel for panel in panels if panel.key not in own]
     unify(found)
     found.sort(key=lambda run: (run.point, run.block))
     return Series(found, {run.run: run.problem for run in found if run.problem}, stride)
