@@ -6,6 +6,7 @@ import { loadJson } from './data.js';
 import { h } from './dom.js';
 import { DrawnFigure, drawings } from './drawing.js';
 import { figures } from './figure.js';
+import * as numbers from './format.js';
 import { filterField, makeSortable } from './table.js';
 import { bindTheme } from './theme.js';
 import { hideTip } from './tooltip.js';
@@ -77,6 +78,7 @@ function fail(error) {
 }
 
 window.nfslab = {
+  numbers,
   name: '',
   /** State of every figure: what is drawn and in view. */
   get figures() { return all().map((f) => f.state()); },
