@@ -26,9 +26,7 @@ from nfslab import __version__
 from nfslab.errors import NfslabError
 from nfslab.evidence.found import sections_of
 from nfslab.report.analysis import analyse
-from nfslab.report.call_parts import read_parts
 from nfslab.report.html import content, published, tables
-from nfslab.report.html.call_parts import PartsSection, parts_section
 from nfslab.report.html.captures import (
     ROOM_SHARE,
     RunCaptures,
@@ -42,15 +40,11 @@ from nfslab.report.html.figures import PageFigures
 from nfslab.report.html.grid import quantile_grid
 from nfslab.report.html.offered_load import LoadSection, load_section
 from nfslab.report.html.payload import PAYLOAD_SCHEMA
-from nfslab.report.html.profile import ProfileSection, profile_section
 from nfslab.report.html.samples import TRANSACTIONS, counts_operations
 from nfslab.report.html.sections import section_html
 from nfslab.report.html.series import Series, read_series
-from nfslab.report.html.syscalls import CallsSection, calls_section
 from nfslab.report.model import Analysis
-from nfslab.report.profile import read_profiles
 from nfslab.report.shown_runs import counted_runs
-from nfslab.report.syscalls import read_calls
 from nfslab.results.catalogue import RUNS
 from nfslab.results.durable import write_durably
 from nfslab.results.outcomes import locate
@@ -81,22 +75,13 @@ def render(source: Path | Analysis, *, baseline: Mapping[str, Any] | None = None
     """
     analysis = source if isinstance(source, Analysis) else analyse(source, baseline=baseline)
     names = metric_names(analysis)
-    label = _run_label(analysis)
-    parts = parts_section(read_parts(analysis), analysis.name, label)
     load = load_section(analysis)
-    profile = profile_section(
-        read_profiles(analysis),
-        analysis.name,
-        lambda point: content.short_point_label(analysis, point),
-    )
-    calls = calls_section(read_calls(analysis), analysis.name, label)
-    sections = (parts, load, profile, calls)
-    own = [entry for section in sections for entry in section.chunks.items()]
+    own = list(load.chunks.items())
     figures = PageFigures(analysis.name)
     found = sections_of(analysis)
     evidence = [section_html(section, figures, environment()) for section in found]
     places = [(section.anchor, section.title) for section in found if section.anchor]
-    page = _page(analysis, sections, evidence, places, chunks=own)
+    page = _page(analysis, load, evidence, places, chunks=own)
     fixed = len(page.encode()) + sum(len(part) for part in (script(), style()))
     main_size = _main_size(analysis, names)
     room = max(0, int((SIZE_LIMIT_BYTES - fixed - main_size) * SERIES_SHARE))
@@ -107,7 +92,7 @@ def render(source: Path | Analysis, *, baseline: Mapping[str, Any] | None = None
     main = main_content(analysis, names, series)
     chunks = [("main", pack(_json(main))), *series.chunks.items(), *watched.chunks.items()]
     chunks += [*drawn.items(), *own]
-    text = _page(analysis, sections, evidence, places, series, chunks, watched)
+    text = _page(analysis, load, evidence, places, series, chunks, watched)
     size = len(text.encode())
     if size > SIZE_LIMIT_BYTES:
         raise NfslabError(
@@ -258,7 +243,7 @@ def _run_label(analysis: Analysis) -> Callable[[int, int], str]:
 
 def _page(
     analysis: Analysis,
-    sections: tuple[PartsSection, LoadSection, ProfileSection, CallsSection],
+    load: LoadSection,
     evidence_sections: list[Markup],
     places: list[tuple[str, str]],
     series: Series | None = None,
@@ -266,7 +251,6 @@ def _page(
     watched: RunCaptures | None = None,
 ) -> str:
     counted = sum(run.counted for run in analysis.runs)
-    parts, load, profile, calls = sections
     return (
         environment()
         .get_template("report.html.j2")
@@ -287,10 +271,7 @@ def _page(
             places=places,
             failures=analysis.failures,
             captures=watched or RunCaptures(),
-            parts=parts,
             load=load,
-            profile=profile,
-            calls=calls,
             command=shlex.join(analysis.command),
             nfslab_version=__version__,
             libraries=tables.libraries(manifest()),
