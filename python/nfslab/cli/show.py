@@ -250,7 +250,6 @@ def _print_run(record: RunRecord, folder: Path) -> None:
     rows = [[path, str(value)] for path, value in scalar_paths(record.parameters).items()]
     click.echo(f"\n{table(['parameter', 'value'], rows)}")
     _print_operations(folder)
-    _print_syscalls(folder)
     _print_evidence(record, folder)
     if record.status == "failed":
         _print_logs(folder)
@@ -305,19 +304,6 @@ def _print_operations(folder: Path) -> None:
         "the operations cannot be read",
         lambda: read_run(folder),
         lambda rows: [table(HEADER, [text_row(row) for row in together([rows])], right=NUMBERS)],
-    )
-
-
-def _print_syscalls(folder: Path) -> None:
-    """System calls and syncs, when a collector watched them."""
-    from nfslab.report.syscall_text import lines
-    from nfslab.report.syscalls import read_run_calls
-
-    _print_section(
-        "System calls and syncs",
-        "the system calls cannot be summed up",
-        lambda: read_run_calls(folder),
-        lambda calls: lines(calls, heading=_bold),
     )
 
 

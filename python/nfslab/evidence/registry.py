@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 EVIDENCE: dict[str, str] = {
     "nfs_server": "nfslab.evidence.nfs_server.kind:NfsServerEvidence",
     "profile": "nfslab.evidence.profile.kind:ProfileEvidence",
+    "syscalls": "nfslab.evidence.syscalls.kind:SyscallsEvidence",
     "postgres": "nfslab.evidence.postgres.kind:PostgresEvidence",
     "rpc": "nfslab.evidence.rpc.kind:RpcEvidence",
     "capture": "nfslab.evidence.capture.kind:CaptureEvidence",

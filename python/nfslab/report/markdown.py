@@ -37,8 +37,6 @@ from nfslab.report.offered_operations import (
     peak_rows,
     read_operations,
 )
-from nfslab.report.syscalls import read_calls
-from nfslab.report.syscalls import sentences as call_sentences
 from nfslab.report.text import (
     ABSENT,
     between,
@@ -55,20 +53,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nfslab.report.model import ComparisonResult, PointResult
-    from nfslab.report.shown_runs import ShownRun
 
 MAX_ROWS = 60
 """Points in the table; trackers cut off long posts."""
 MAX_WARNINGS = 20
-CALL_PARTS_RUNS = 6
-"""Runs whose calls are taken apart: seconds each when there are millions."""
 
 
 def render_markdown(source: Path | Analysis) -> str:
     """The block for the experiment at a path, or for its analysis."""
     analysis = source if isinstance(source, Analysis) else analyse(Path(source))
     parts = [_head(analysis), _conditions(analysis), _points(analysis)]
-    parts += [_offered_load(analysis), _system_calls(analysis)]
+    parts += [_offered_load(analysis)]
     parts += map(section_text, sections_of(analysis))
     parts += [_reference(analysis), _warnings(analysis), _again(analysis)]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -250,27 +245,6 @@ def _offered_load(analysis: Analysis) -> str:
     title = f"Operations at each curve's peak. {PUT_TOGETHER}"
     header = ["curve", "offered", *OPERATION_HEADER]
     return f"{curves}\n\n{_section(title, (), header, rows, operations.problems)}"
-
-
-def _system_calls(analysis: Analysis) -> str:
-    """Successive syncs and what they wait for, one run a point: what was found, in sentences."""
-    found = read_calls(analysis, CALL_PARTS_RUNS)
-    said = [
-        f"{_run_label(analysis, run)}: {said}"
-        for run in found.runs
-        for said in call_sentences(run.found)
-    ]
-    notes = _left_out(found.left_out, "more run", "with system calls: `nfslab show`")
-    title = "System calls and syncs (one run a point):"
-    return _section(title, said, notes=[*found.problems, *notes], said_most=MAX_ROWS)
-
-
-def _run_label(analysis: Analysis, run: ShownRun[Any]) -> str:
-    return f"{analysis.points[run.point].label}, block {run.block + 1}"
-
-
-def _left_out(number: int, noun: str, where: str) -> list[str]:
-    return [f"{count(number, noun)} {where}."] if number else []
 
 
 def _section(

@@ -32,9 +32,7 @@ from nfslab.report.html.figures import PageFigures
 from nfslab.report.html.offered_load import load_section
 from nfslab.report.html.sections import section_html
 from nfslab.report.html.series import Series, read_series
-from nfslab.report.html.syscalls import calls_section
 from nfslab.report.model import Analysis
-from nfslab.report.syscalls import read_calls
 from nfslab.results.durable import write_durably
 
 if TYPE_CHECKING:
@@ -61,8 +59,7 @@ def render(source: Path | Analysis, *, baseline: Mapping[str, Any] | None = None
     analysis = source if isinstance(source, Analysis) else analyse(source, baseline=baseline)
     names = metric_names(analysis)
     load = load_section(analysis)
-    calls = calls_section(read_calls(analysis), analysis.name, _run_label(analysis))
-    own = {**load.chunks, **calls.chunks}
+    own = dict(load.chunks)
     series = read_series(analysis)
     figures = PageFigures(analysis.name)
     found = sections_of(analysis)
@@ -74,7 +71,7 @@ def render(source: Path | Analysis, *, baseline: Mapping[str, Any] | None = None
             analysis, names, over_time.EVIDENCE_ID, over_time.shown_choice(analysis, series)
         ),
     }
-    made |= {"load": load, "calls": calls}
+    made["load"] = load
     fixed = len(_page(analysis, series, made, own).encode())
     chunks = figures.chunks(max(0, int((SIZE_LIMIT_BYTES - fixed) * DATA_SHARE))) | own
     text = _page(analysis, series, made, chunks)
@@ -112,13 +109,6 @@ def metric_names(analysis: Analysis) -> list[str]:
     known = [m.name for m in analysis.metrics if content.metric_values(analysis, m.name)]
     known.sort(key=lambda name: name != analysis.primary)
     return known[:METRICS_MOST]
-
-
-def _run_label(analysis: Analysis) -> Callable[[int, int], str]:
-    """What a run is called, by its point and block."""
-    return lambda point, block: (
-        f"{content.short_point_label(analysis, point) or 'run'}, block {block + 1}"
-    )
 
 
 def _page(
