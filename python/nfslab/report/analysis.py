@@ -58,18 +58,14 @@ LOG_SPAN = 10.0
 def render_json(source: Path | Analysis) -> str:
     """The analysis as JSON; numbers that JSON does not know are spelled ("NaN").
 
-    Where runs have CPU profiles, "profiles" holds one a point (`report.profile.as_content`); where
-    the workload offers a load, "offered_load" its curves (`report.offered_load_content`); where
-    system calls were watched, "system_calls" a run's sums (`report.syscall_text.content`).
+    What each kind of evidence has stands under a key of its own; where system calls were watched,
+    "system_calls" has a run's sums (`report.syscall_text.content`).
     """
-    from nfslab.report.offered_load_content import as_content as load_content
     from nfslab.report.syscall_text import as_content as calls_content
 
     analysis = source if isinstance(source, Analysis) else analyse(source)
     content = analysis.as_dict()
     content |= content_of(analysis)
-    if loads := load_content(analysis):
-        content["offered_load"] = loads
     if calls := calls_content(analysis):
         content["system_calls"] = calls
     return to_json(content, indent=1).decode() + "\n"

@@ -20,23 +20,6 @@ from nfslab.evidence.found import sections_of
 from nfslab.quantities import format_duration, format_size
 from nfslab.report.analysis import analyse
 from nfslab.report.model import Analysis
-from nfslab.report.offered_load import HEADER as LOAD_HEADER
-from nfslab.report.offered_load import (
-    agreement,
-    offered_load,
-    overall_sentences,
-    published_at,
-    sentences,
-    text_rows,
-    uncounted,
-)
-from nfslab.report.offered_operations import HEADER as OPERATION_HEADER
-from nfslab.report.offered_operations import (
-    PUT_TOGETHER,
-    peak_points,
-    peak_rows,
-    read_operations,
-)
 from nfslab.report.syscalls import read_calls
 from nfslab.report.syscalls import sentences as call_sentences
 from nfslab.report.text import (
@@ -68,7 +51,7 @@ def render_markdown(source: Path | Analysis) -> str:
     """The block for the experiment at a path, or for its analysis."""
     analysis = source if isinstance(source, Analysis) else analyse(Path(source))
     parts = [_head(analysis), _conditions(analysis), _points(analysis)]
-    parts += [_offered_load(analysis), _system_calls(analysis)]
+    parts += [_system_calls(analysis)]
     parts += map(section_text, sections_of(analysis))
     parts += [_reference(analysis), _warnings(analysis), _again(analysis)]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -228,28 +211,6 @@ def _flush_cells(point: PointResult) -> list[str]:
     mean_ms = point.fsync.mean_ms
     timed = "not timed" if mean_ms is None else number(mean_ms, 3)
     return [number(point.fsync.flushes_per_transaction, 3), timed]
-
-
-def _offered_load(analysis: Analysis) -> str:
-    """Curves of offered load, where the workload offers one: what they say, a row a point."""
-    found = offered_load(analysis)
-    if found is None or not found.curves:
-        return ""
-    notes = [*uncounted(found), *agreement(found, published_at(analysis, found))]
-    curves = _section(
-        "Offered load (medians over the runs that count):",
-        sentences(found),
-        ["curve", *LOAD_HEADER],
-        text_rows(found),
-        [*notes, *overall_sentences(found)],
-    )
-    operations = read_operations(analysis, peak_points(found))
-    rows = peak_rows(found, operations)
-    if not rows and not operations.problems:
-        return curves
-    title = f"Operations at each curve's peak. {PUT_TOGETHER}"
-    header = ["curve", "offered", *OPERATION_HEADER]
-    return f"{curves}\n\n{_section(title, (), header, rows, operations.problems)}"
 
 
 def _system_calls(analysis: Analysis) -> str:
