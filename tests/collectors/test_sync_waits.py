@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from nfslab.evidence.syscalls.sync_capture import calls_of_capture
+from nfslab.evidence.syscalls.sync_series import SyncSeries
+from nfslab.evidence.syscalls.sync_steps import STEPS, StepsRow, SyncSteps
 from nfslab.report.html.syscalls import POINTS_SERIES, _series
 from nfslab.report.syscalls import series_sentence
-from nfslab.results.sync_capture import calls_of_capture
-from nfslab.results.sync_series import SyncSeries
-from nfslab.results.sync_steps import STEPS, StepsRow, SyncSteps
 from nfslab.statistics.change_points import LEVEL_LEAST
 from numpy.typing import NDArray
 

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from nfslab.evidence.syscalls.accesses import KINDS, PLACE_NAMES, accesses_of
+from nfslab.evidence.syscalls.tables import sum_up
 from nfslab.report.html import accesses as page_accesses
 from nfslab.report.html.columns import unpack
 from nfslab.report.html.syscall_page import write
 from nfslab.report.syscall_text import content
 from nfslab.report.syscalls import WatchedCalls
-from nfslab.results.accesses import KINDS, PLACE_NAMES, accesses_of
-from nfslab.results.syscalls import sum_up
 
 from tests.report.browser import browser, drag, figure, figures, opened, settled
 from tests.results.planted_syscalls import (

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from nfslab.evidence.syscalls.sync_steps import take_apart
+from nfslab.evidence.syscalls.tables import sum_up
 from nfslab.report.analysis import render_json
 from nfslab.report.html import render_html
 from nfslab.report.html.columns import unpack
@@ -19,8 +21,6 @@ from nfslab.report.html.syscalls import POINTS_SERIES
 from nfslab.report.markdown import render_markdown
 from nfslab.report.syscalls import WatchedCalls, levels_text, read_run_calls
 from nfslab.results.store import ExperimentFolder
-from nfslab.results.sync_steps import take_apart
-from nfslab.results.syscalls import sum_up
 
 from tests.cli.invocation import nfslab
 from tests.report.browser import browser, figures, opened

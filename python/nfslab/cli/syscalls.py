@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from nfslab.cli.syscalls_subject import Target
-    from nfslab.machine.syscall_watch import Seen, SyscallWatch
+    from nfslab.evidence.syscalls.watch import Seen, SyscallWatch
     from nfslab.report.syscalls import WatchedCalls
 
 READ_BYTES: Final = 1 << 20
@@ -98,8 +98,8 @@ def command(argv: tuple[str, ...], **asked: Any) -> None:
     _check(argv, asked)
     from nfslab.captures.file_classes import read_file_classes
     from nfslab.cli.syscalls_subject import target_of
+    from nfslab.evidence.syscalls.seen import evidence_tables
     from nfslab.machine.postgres_relations import RelationNames
-    from nfslab.machine.syscall_evidence import evidence_tables
 
     classes = read_file_classes(asked["classes"])
     relations = None
@@ -189,8 +189,8 @@ def _watch(
     target: Target, argv: Sequence[str], asked: dict[str, Any]
 ) -> tuple[Seen, dict[str, Any], _Ended]:
     from nfslab._core import CoreError
-    from nfslab.machine.syscall_evidence import summary_of
-    from nfslab.machine.syscall_watch import SyscallWatch, attach_error
+    from nfslab.evidence.syscalls.seen import summary_of
+    from nfslab.evidence.syscalls.watch import SyscallWatch, attach_error
     from nfslab.machine.syscall_ways import NAMES, Asked, choose
 
     wanted = Asked(asked["level"], asked["lseek"], asked["blocks"], asked["way"])
@@ -292,7 +292,7 @@ def _wait(
 
 def _read(name: str, level: str, lseek: bool) -> tuple[Seen, dict[str, Any]]:
     """A text of strace, whole."""
-    from nfslab.machine.syscall_text import read_text
+    from nfslab.evidence.syscalls.strace_text import read_text
 
     stream = sys.stdin.buffer if name == "-" else None
     if stream is not None and stream.isatty():
@@ -315,7 +315,7 @@ def _show(
 
     calls = summed_up(tables, summary, by_file=asked["by_file"])
     if asked["parquet"] is not None:
-        from nfslab.results.accesses import accesses_of, as_table
+        from nfslab.evidence.syscalls.accesses import accesses_of, as_table
 
         if calls.tables is not None:
             accesses = as_table(accesses_of(calls.tables))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from nfslab.machine.syscall_watch import SyscallWatch
+    from nfslab.evidence.syscalls.watch import SyscallWatch
 
 SHOWN_EVERY_S: Final = 0.5
 

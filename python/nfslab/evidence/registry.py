@@ -27,12 +27,12 @@ EVIDENCE: dict[str, str] = {
 
 COLLECTORS: dict[str, str] = {
     "capture": "nfslab.evidence.capture.collector:CaptureCollector",
-    "fsync": "nfslab.collectors.syscalls:FsyncCollector",
-    "postgres": "nfslab.evidence.postgres.collector:PostgresCollector",
+    "fsync": "nfslab.evidence.syscalls.collector:FsyncCollector",
     "nfs_server": "nfslab.evidence.nfs_server.collector:NfsServerCollector",
     "profile": "nfslab.evidence.profile.collector:ProfileCollector",
+    "postgres": "nfslab.evidence.postgres.collector:PostgresCollector",
     "rpc": "nfslab.evidence.rpc.collector:RpcCollector",
-    "syscalls": "nfslab.collectors.syscalls:SyscallsCollector",
+    "syscalls": "nfslab.evidence.syscalls.collector:SyscallsCollector",
     "system": "nfslab.evidence.system.collector:SystemCollector",
 }
 

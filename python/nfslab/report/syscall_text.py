@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from nfslab.evidence.syscalls.accesses import accesses_of
+from nfslab.evidence.syscalls.accesses import as_content as accesses_content
 from nfslab.report.html.syscall_tables import tables_of
 from nfslab.report.syscalls import facts, read_calls, sentences
 from nfslab.report.text import printable, table
-from nfslab.results.accesses import accesses_of
-from nfslab.results.accesses import as_content as accesses_content
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from nfslab.evidence.syscalls.tables import CallGroup, ClassRow
     from nfslab.report.html.capture.cells import Table
     from nfslab.report.model import Analysis
     from nfslab.report.syscalls import WatchedCalls
-    from nfslab.results.syscalls import CallGroup, ClassRow
 
 
 def lines(
@@ -134,7 +134,7 @@ def _row(row: ClassRow) -> dict[str, Any]:
 
 
 def _group(one: CallGroup) -> dict[str, Any]:
-    from nfslab.results.syscalls import PLACES
+    from nfslab.evidence.syscalls.tables import PLACES
 
     return {
         "calls": one.calls, "errors": one.errors, "bytes": one.bytes, "mean_ns": one.mean_ns,

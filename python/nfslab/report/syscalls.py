@@ -10,33 +10,33 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from nfslab.report.html.wording import quantity
-from nfslab.report.shown_runs import RUNS_MOST, read_shown
-from nfslab.report.text import percent
-from nfslab.results.catalogue import read_run
-from nfslab.results.sync_blocks import PARTS, split_by_blocks
-from nfslab.results.sync_share import log_shares
-from nfslab.results.sync_steps import STEPS, read_sync_steps
-from nfslab.results.syscalls import (
+from nfslab.evidence.syscalls.sync_blocks import PARTS, split_by_blocks
+from nfslab.evidence.syscalls.sync_share import log_shares
+from nfslab.evidence.syscalls.sync_steps import STEPS, read_sync_steps
+from nfslab.evidence.syscalls.tables import (
     has_syscalls,
     processes_of,
     read_syscall_tables,
     sum_up,
     tables_from,
 )
+from nfslab.report.html.wording import quantity
+from nfslab.report.shown_runs import RUNS_MOST, read_shown
+from nfslab.report.text import percent
+from nfslab.results.catalogue import read_run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from nfslab.evidence.syscalls.sync_blocks import SyncBlocks
+    from nfslab.evidence.syscalls.sync_series import SyncSeries
+    from nfslab.evidence.syscalls.sync_share import LogShare
+    from nfslab.evidence.syscalls.sync_steps import SyncSteps
+    from nfslab.evidence.syscalls.tables import Syscalls, SyscallTables
     from nfslab.report.model import Analysis
     from nfslab.report.shown_runs import ShownRuns
     from nfslab.results.records import RunRecord
-    from nfslab.results.sync_blocks import SyncBlocks
-    from nfslab.results.sync_series import SyncSeries
-    from nfslab.results.sync_share import LogShare
-    from nfslab.results.sync_steps import SyncSteps
-    from nfslab.results.syscalls import Syscalls, SyscallTables
 
 COLLECTORS: Final = ("syscalls", "fsync")
 SERIES_SAID: Final = 4

@@ -19,9 +19,9 @@ from nfslab.evidence.offered_load.operations import as_values as operation_value
 from nfslab.evidence.offered_load.operations import read_operations
 
 if TYPE_CHECKING:
-    from nfslab.report.model import Analysis
     from nfslab.evidence.offered_load.curves import Curve, LoadResult, PublishedPoint
     from nfslab.evidence.offered_load.operations import Operations
+    from nfslab.report.model import Analysis
     from nfslab.statistics.summary import Summary
 
 

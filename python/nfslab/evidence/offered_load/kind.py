@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from nfslab.display.sections import Section, Table
 from nfslab.evidence.base import EvidenceKind, Facts
 from nfslab.evidence.offered_load.content import as_content
-from nfslab.evidence.offered_load.curves import ACHIEVED, OUTSTANDING, RESPONSES, SATURATED, WORKLOAD
+from nfslab.evidence.offered_load.curves import (
+    ACHIEVED,
+    OUTSTANDING,
+    RESPONSES,
+    SATURATED,
+    WORKLOAD,
+)
 from nfslab.evidence.offered_load.operations import read_run, together
 from nfslab.evidence.offered_load.section import OPERATION_COLUMNS, load_section, operation_cells
 

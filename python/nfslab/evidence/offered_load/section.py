@@ -47,9 +47,19 @@ if TYPE_CHECKING:
 CURVES_DRAWN: Final = 24
 INTERVAL_REACH: Final = 1.5
 ALL: Final = "all operations"
+EXPLAINED: Final = (
+    "Saturated: less than 98 % of the offered load was achieved, or of what arrived of it (open "
+    "load) if that was less. Peak: the highest achieved load. Knee: the largest ratio of achieved "
+    "load to mean response time. Overload: saturated, more is offered than at the peak, and less "
+    "than 98 % of the peak is achieved. Responses count from the planned instant of an operation "
+    "(open load) or from its sending (closed). Runs that failed are in no curve and no estimate: "
+    "what they measured may be the load generator's limit."
+)
 
 
-def load_section(analysis: Analysis, title: str, only: Collection[int] | None = None) -> Section | None:
+def load_section(
+    analysis: Analysis, title: str, only: Collection[int] | None = None
+) -> Section | None:
     """The section of this experiment (`only`: of these points); None where there is none."""
     found = offered_load(analysis, only)
     if found is None or not found.curves:
@@ -328,7 +338,9 @@ def figures(
     ]
     if names:
         views = [
-            View(partial(_responses, curves, beside, operations, name, operation), (name, operation))
+            View(
+                partial(_responses, curves, beside, operations, name, operation), (name, operation)
+            )
             for operation, name in product(of, names)
         ]
         made.append(
@@ -360,8 +372,7 @@ def _achieved(curves: Sequence[Curve], beside: dict[int, PublishedPoint]) -> Lin
         there = [
             (one.offered_ops_per_s, known.achieved_ops_per_s)
             for one in curve.points
-            if (known := beside.get(one.point)) is not None
-            and known.achieved_ops_per_s is not None
+            if (known := beside.get(one.point)) is not None and known.achieved_ops_per_s is not None
         ]
         series += _published(curve.label, [x for x, _ in there], [y for _, y in there])
         values += [y for _, y in there]

@@ -1,6 +1,6 @@
 """Sizes and offsets over time: single reads and writes of the busiest classes, for the page.
 
-Flow: `nfslab.results.accesses` -> for each of the busiest classes (or files) a chunk of columns
+Flow: `evidence.syscalls.accesses` -> for each of the busiest classes (or files) a chunk of columns
 that the page decodes, zooms and counts. A class with up to its share of `POINTS_ALL` calls has each
 of them; one with more has exact counts in cells of time x offset, by kind and place, and a sample
 of one in k, as captures have. The figure says which.
@@ -14,13 +14,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
+from nfslab.evidence.syscalls.accesses import KINDS, PLACE_NAMES
 from nfslab.report.html.columns import ChunkWriter, pack
-from nfslab.results.accesses import KINDS, PLACE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nfslab.results.accesses import Accesses, FoundAccesses
+    from nfslab.evidence.syscalls.accesses import Accesses, FoundAccesses
 
 PANELS_MOST: Final = 8
 POINTS_ALL: Final = 1_000_000

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from nfslab.evidence.syscalls.sync_blocks import PARTS
+from nfslab.evidence.syscalls.sync_series import QUANTILES
+from nfslab.evidence.syscalls.sync_steps import STEPS
+from nfslab.evidence.syscalls.tables import GROUPS, PLACES, CallGroup
 from nfslab.report.html.capture.cells import Cell, Column, Table, count, latency, share, size, text
 from nfslab.report.html.wording import ABSENT, quantity
 from nfslab.report.syscalls import levels_text
 from nfslab.report.text import percent
-from nfslab.results.sync_blocks import PARTS
-from nfslab.results.sync_series import QUANTILES
-from nfslab.results.sync_steps import STEPS
-from nfslab.results.syscalls import GROUPS, PLACES, CallGroup
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from nfslab.evidence.syscalls.tables import ClassRow, Syscalls
     from nfslab.report.syscalls import WatchedCalls
-    from nfslab.results.syscalls import ClassRow, Syscalls
     from nfslab.statistics.latency_parts import PartsSummary
 
 PLACE_HINTS: Final = {

@@ -14,6 +14,9 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from nfslab.evidence.syscalls.accesses import accesses_of
+from nfslab.evidence.syscalls.sync_blocks import PARTS
+from nfslab.evidence.syscalls.sync_steps import STEPS
 from nfslab.report.html.accesses import POINTS_ALL as ACCESSES_ALL
 from nfslab.report.html.accesses import accesses_figure
 from nfslab.report.html.columns import pack_json
@@ -21,17 +24,14 @@ from nfslab.report.html.grid import quantile_grid
 from nfslab.report.html.syscall_tables import tables_of
 from nfslab.report.html.wording import quantity
 from nfslab.report.syscalls import BLOCK_WORDS, STEP_WORDS, facts, sentences
-from nfslab.results.accesses import accesses_of
-from nfslab.results.sync_blocks import PARTS
-from nfslab.results.sync_steps import STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from nfslab.evidence.syscalls.sync_series import SyncSeries
     from nfslab.report.html.capture.cells import Table
     from nfslab.report.shown_runs import ShownRuns
     from nfslab.report.syscalls import WatchedCalls
-    from nfslab.results.sync_series import SyncSeries
     from nfslab.statistics.latency_parts import PartsSummary
 
 NS: Final = 1e9

@@ -12,7 +12,7 @@ import time
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from nfslab.errors import UsageError
-from nfslab.machine.syscall_watch import LOSSES, ROWS_MOST, Seen, left_out_note
+from nfslab.evidence.syscalls.watch import LOSSES, ROWS_MOST, Seen, left_out_note
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,9 +37,9 @@ NOTED: Final = {
 def read_text(stream: IO[bytes], level: str, lseek: bool = False) -> tuple[Seen, dict[str, Any]]:
     """Everything of it, and the summary; UsageError when it is no such text; OSError."""
     from nfslab._core import CoreError, StraceReader
+    from nfslab.evidence.syscalls.sync_totals import SyncsBeyond
     from nfslab.results.bounded_rows import BoundedRows
     from nfslab.results.core_tables import core_table
-    from nfslab.results.sync_totals import SyncsBeyond
 
     began = time.monotonic_ns()
     reader = StraceReader(level, lseek=lseek)

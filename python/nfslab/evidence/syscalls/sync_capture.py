@@ -21,8 +21,8 @@ import ipaddress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from nfslab.evidence.syscalls.sync_series import integers
 from nfslab.results.coded_texts import coded_texts
-from nfslab.results.sync_series import integers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

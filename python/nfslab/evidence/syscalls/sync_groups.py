@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nfslab.results.sync_series import classes_of, kinds_of
+from nfslab.evidence.syscalls.sync_series import classes_of, kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -19,9 +19,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from nfslab.evidence.syscalls.sync_groups import grouped
+from nfslab.evidence.syscalls.sync_series import file_numbers, integers
 from nfslab.results.coded_texts import coded_texts
-from nfslab.results.sync_groups import grouped
-from nfslab.results.sync_series import file_numbers, integers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from nfslab.results.syscalls import SyscallTables
+    from nfslab.evidence.syscalls.tables import SyscallTables
     from nfslab.statistics.latency_parts import PartsSummary
 
     Integers = NDArray[np.int64]
@@ -72,7 +72,7 @@ def split_by_blocks(tables: SyscallTables, disks: Mapping[str, Sequence[str]]) -
     """None without block requests. `disks`: device of a file -> devices ("major:minor") below."""
     import numpy as np
 
-    from nfslab.results.syscalls import names_of, timed
+    from nfslab.evidence.syscalls.tables import names_of, timed
 
     if tables.blocks is None:
         return None

@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.errors import RunFailed
+from nfslab.evidence.syscalls.strace_launch import StraceLaunch
+from nfslab.evidence.syscalls.sync_totals import SyncsBeyond
+from nfslab.evidence.syscalls.unseen_io import UnseenIo, Whose
 from nfslab.machine.held_launch import HeldLaunch
-from nfslab.machine.strace_launch import StraceLaunch
 from nfslab.machine.taking_thread import TakingThread
-from nfslab.machine.unseen_io import UnseenIo, Whose
 from nfslab.results.bounded_rows import BoundedRows
-from nfslab.results.sync_totals import SyncsBeyond
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -71,7 +71,7 @@ class Seen:
     """Everything that a watch saw."""
 
     tables: dict[str, pa.Table] = field(default_factory=dict)
-    """By `nfslab.results.syscalls.TABLES`, instants as the source has them."""
+    """By `nfslab.evidence.syscalls.tables.TABLES`, instants as the source has them."""
     processes: dict[int, str] = field(default_factory=dict)
     """Those that synced: pid -> command line (a server's title)."""
     figures: dict[str, int] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class SyscallWatch:
         """Watch processes that run; CoreError or RunFailed as it comes."""
         _load()
         if self.choice.way == "views":
-            from nfslab.machine.syscall_views import SyscallViews
+            from nfslab.evidence.syscalls.views import SyscallViews
 
             self._source = SyscallViews(self._subject.pids, self._conninfo)
         else:
@@ -253,7 +253,7 @@ class SyscallWatch:
                 self._source.stop()
             self._take()
             if self._asked.level != "sync" and (counts := self._counts()) is not None:
-                from nfslab.results.syscall_counts import since
+                from nfslab.evidence.syscalls.counts import since
 
                 seen.tables["counts"] = since(counts, self._base)
             seen.figures = {name: int(value) for name, value in self._source.figures().items()}

@@ -18,15 +18,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from nfslab.results.coded_texts import coded_texts
-from nfslab.results.sync_series import (
+from nfslab.evidence.syscalls.sync_series import (
     NO_FILE,
     OTHER_FILES,
     SYNCHRONOUS,
     file_numbers,
     integers,
 )
-from nfslab.results.syscalls import GROUPS, PLACES, names_of
+from nfslab.evidence.syscalls.tables import GROUPS, PLACES, names_of
+from nfslab.results.coded_texts import coded_texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from nfslab.results.syscalls import SyscallTables
+    from nfslab.evidence.syscalls.tables import SyscallTables
 
     Integers = NDArray[np.int64]
     Codes = NDArray[np.uint8]

@@ -34,8 +34,8 @@ from nfslab.machine.syscall_ways import Asked, Subject, Way, choose
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from nfslab.evidence.syscalls.watch import SyscallWatch
     from nfslab.machine.postgres_relations import RelationNames
-    from nfslab.machine.syscall_watch import SyscallWatch
     from nfslab.machine.watched_host import WatchedHost
     from nfslab.workloads.base import RunContext
 
@@ -195,7 +195,7 @@ class _Run:
 
     def _attach(self, subject: Subject, conninfo: str) -> None:
         from nfslab._core import CoreError
-        from nfslab.machine.syscall_watch import SyscallWatch, attach_error
+        from nfslab.evidence.syscalls.watch import SyscallWatch, attach_error
 
         choice = choose(self._asked, subject)
         watch = SyscallWatch(choice, self._asked, subject, conninfo)
@@ -207,7 +207,7 @@ class _Run:
         self._watch = watch
 
     def _launch(self, argv: Sequence[str]) -> SyscallWatch:
-        from nfslab.machine.syscall_watch import SyscallWatch
+        from nfslab.evidence.syscalls.watch import SyscallWatch
 
         subject = Subject(argv=argv)
         self._watch = SyscallWatch(choose(self._asked, subject), self._asked, subject)
@@ -221,7 +221,7 @@ class _Run:
         if self._watch is None:
             problem = problem or "the workload started no program in its timed part"
             return Evidence(summary={"incomplete": problem, "notes": [problem]}, wall_s=0.0)
-        from nfslab.machine.syscall_evidence import PREFIX, evidence_tables, summary_of
+        from nfslab.evidence.syscalls.seen import PREFIX, evidence_tables, summary_of
 
         seen = self._watch.end()
         zero_ns = int(self._context.facts.get("timed_start_ns", 0))

@@ -20,9 +20,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from nfslab.evidence.syscalls.sync_series import (
+    NO_FILE,
+    OTHER_FILES,
+    SYNC_CALLS,
+    integers,
+    series_of,
+)
+from nfslab.evidence.syscalls.sync_totals import totals_of
 from nfslab.results.evidence_tables import has_evidence, read_evidence
-from nfslab.results.sync_series import NO_FILE, OTHER_FILES, SYNC_CALLS, integers, series_of
-from nfslab.results.sync_totals import totals_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +36,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from nfslab.results.sync_series import SyncSeries
+    from nfslab.evidence.syscalls.sync_series import SyncSeries
 
 TABLES: Final = ("files", "syncs", "events", "names", "counts", "blocks", "beyond")
 PREFIX: Final = "syscall_"
@@ -66,7 +72,7 @@ class SyscallTables:
     names: pa.Table | None = None
     blocks: pa.Table | None = None
     beyond: pa.Table | None = None
-    """Totals of syncs for which there was no room as rows (`nfslab.results.sync_totals`)."""
+    """Totals of syncs for which there was no room as rows (`sync_totals`)."""
 
 
 @dataclass(slots=True)

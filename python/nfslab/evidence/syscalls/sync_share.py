@@ -16,12 +16,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from nfslab.results.sync_series import classes_of, integers
+from nfslab.evidence.syscalls.sync_series import classes_of, integers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nfslab.results.syscalls import SyscallTables
+    from nfslab.evidence.syscalls.tables import SyscallTables
 
 LOGS: Final = ("PostgreSQL WAL", "InnoDB redo log", "SQLite WAL", "SQLite rollback journal")
 """Classes that are a database's log."""
@@ -93,7 +93,7 @@ def log_shares(
     """One for each log that was synced. `processes`: pid -> title; `waits`: of `postgres`."""
     import numpy as np
 
-    from nfslab.results.syscalls import names_of, timed
+    from nfslab.evidence.syscalls.tables import names_of, timed
 
     syncs, _ = timed(tables.syncs)
     if not syncs.num_rows:

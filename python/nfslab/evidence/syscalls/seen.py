@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from nfslab.evidence.syscalls.cost import known_cost
+from nfslab.evidence.syscalls.watch import INSTANTS
 from nfslab.machine.file_devices import disks_of_devices
-from nfslab.machine.syscall_cost import known_cost
-from nfslab.machine.syscall_watch import INSTANTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
 
-    from nfslab.machine.syscall_watch import Seen
+    from nfslab.evidence.syscalls.watch import Seen
     from nfslab.machine.syscall_ways import Asked, Choice
 
 PREFIX: Final = "syscall_"
@@ -44,14 +44,14 @@ def summary_of(choice: Choice, asked: Asked, seen: Seen) -> dict[str, Any]:
 def evidence_tables(
     seen: Seen, classes: Sequence[tuple[str, str]], zero_ns: int, end_ns: int
 ) -> dict[str, pa.Table]:
-    """By the names of `nfslab.results.syscalls.TABLES`; tables without a row are left out.
+    """By the names of `nfslab.evidence.syscalls.tables.TABLES`; tables without a row are left out.
 
     They are taken out of `seen`: millions of rows are not kept twice.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from nfslab.results.syscalls import with_classes
+    from nfslab.evidence.syscalls.tables import with_classes
 
     found: dict[str, pa.Table] = {}
     for name in list(seen.tables):

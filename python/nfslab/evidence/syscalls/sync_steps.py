@@ -26,10 +26,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from nfslab.results import sync_capture
+from nfslab.evidence.syscalls import sync_capture as sync_capture
+from nfslab.evidence.syscalls.sync_groups import grouped
+from nfslab.evidence.syscalls.sync_series import file_numbers, integers
 from nfslab.results.evidence_tables import has_evidence, read_evidence
-from nfslab.results.sync_groups import grouped
-from nfslab.results.sync_series import file_numbers, integers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from nfslab.results.syscalls import SyscallTables
+    from nfslab.evidence.syscalls.tables import SyscallTables
     from nfslab.statistics.latency_parts import PartsSummary
 
     Integers = NDArray[np.int64]
@@ -199,7 +199,7 @@ def take_apart(tables: SyscallTables, calls: pa.Table, targets: Mapping[str, str
     """The same of the tables."""
     import numpy as np
 
-    from nfslab.results.syscalls import names_of, timed
+    from nfslab.evidence.syscalls.tables import names_of, timed
 
     found = SyncSteps()
     syncs, _ = timed(tables.syncs)
