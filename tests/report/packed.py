@@ -11,7 +11,13 @@ from typing import Any
 
 import numpy as np
 
-KINDS = {"u8": ("<u1", 1), "u16": ("<u2", 2), "u32": ("<u4", 4), "f32": ("<f4", 4), "f64": ("<f8", 8)}
+KINDS = {
+    "u8": ("<u1", 1),
+    "u16": ("<u2", 2),
+    "u32": ("<u4", 4),
+    "f32": ("<f4", 4),
+    "f64": ("<f8", 8),
+}
 
 
 def column(content: bytes, spec: dict[str, Any]) -> np.ndarray[Any, Any]:

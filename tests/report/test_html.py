@@ -71,7 +71,9 @@ def test_embedded_counts_are_those_of_the_files(page: str, experiment: Path) -> 
         runs.sort(key=lambda run: run.block)
         series = lines[label]["panels"][0]["series"]
         assert len(series) == len(runs) == SMALL.repetitions
-        for run, line, curve in zip(runs, series, curves[label]["panels"][0]["series"], strict=True):
+        for run, line, curve in zip(
+            runs, series, curves[label]["panels"][0]["series"], strict=True
+        ):
             t_ns, latency = samples(experiment, run.run_id)
             width_s = round(line["x"][1] - line["x"][0], 9)
             edges = np.arange(len(line["x"]) + 1) * width_s * 1e9

@@ -34,7 +34,11 @@ def test_short_arrays_and_exact_ones_come_back() -> None:
     y[7] = np.nan
     drawing = Lines(
         Axis("x", "s", low=0.0),
-        [Panel("", Axis("y"), [Series("a", np.arange(1500), y, low=[1.5] * 4, hints=["h"] * 1500)])],
+        [
+            Panel(
+                "", Axis("y"), [Series("a", np.arange(1500), y, low=[1.5] * 4, hints=["h"] * 1500)]
+            )
+        ],
     )
     found = drawing_of(packed(drawing))
     series = found["panels"][0]["series"][0]
@@ -117,7 +121,11 @@ def test_room_is_given_by_rank_and_by_order_of_views() -> None:
     tight = page.chunks(room)
     assert {name for name in tight if "." in name} == {"f0.0", "f0.1", "f2.0"}
     indexes = {name: json.loads(inflated(tight[name])) for name in ("f0", "f1", "f2")}
-    assert {name: index["left_out"] for name, index in indexes.items()} == {"f0": 2, "f1": 1, "f2": 0}
+    assert {name: index["left_out"] for name, index in indexes.items()} == {
+        "f0": 2,
+        "f1": 1,
+        "f2": 0,
+    }
     assert [view["choice"] for view in indexes["f0"]["views"]] == [["0"], ["1"]]
     assert sum(map(len, tight.values())) <= room
 

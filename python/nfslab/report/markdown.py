@@ -20,23 +20,6 @@ from nfslab.evidence.found import sections_of
 from nfslab.quantities import format_duration, format_size
 from nfslab.report.analysis import analyse
 from nfslab.report.model import Analysis
-from nfslab.report.offered_load import HEADER as LOAD_HEADER
-from nfslab.report.offered_load import (
-    agreement,
-    offered_load,
-    overall_sentences,
-    published_at,
-    sentences,
-    text_rows,
-    uncounted,
-)
-from nfslab.report.offered_operations import HEADER as OPERATION_HEADER
-from nfslab.report.offered_operations import (
-    PUT_TOGETHER,
-    peak_points,
-    peak_rows,
-    read_operations,
-)
 from nfslab.report.text import (
     ABSENT,
     between,
@@ -50,8 +33,6 @@ from nfslab.report.text import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from nfslab.report.model import ComparisonResult, PointResult
 
 MAX_ROWS = 60
@@ -63,7 +44,6 @@ def render_markdown(source: Path | Analysis) -> str:
     """The block for the experiment at a path, or for its analysis."""
     analysis = source if isinstance(source, Analysis) else analyse(Path(source))
     parts = [_head(analysis), _conditions(analysis), _points(analysis)]
-    parts += [_offered_load(analysis)]
     parts += map(section_text, sections_of(analysis))
     parts += [_reference(analysis), _warnings(analysis), _again(analysis)]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -223,61 +203,6 @@ def _flush_cells(point: PointResult) -> list[str]:
     mean_ms = point.fsync.mean_ms
     timed = "not timed" if mean_ms is None else number(mean_ms, 3)
     return [number(point.fsync.flushes_per_transaction, 3), timed]
-
-
-def _offered_load(analysis: Analysis) -> str:
-    """Curves of offered load, where the workload offers one: what they say, a row a point."""
-    found = offered_load(analysis)
-    if found is None or not found.curves:
-        return ""
-    notes = [*uncounted(found), *agreement(found, published_at(analysis, found))]
-    curves = _section(
-        "Offered load (medians over the runs that count):",
-        sentences(found),
-        ["curve", *LOAD_HEADER],
-        text_rows(found),
-        [*notes, *overall_sentences(found)],
-    )
-    operations = read_operations(analysis, peak_points(found))
-    rows = peak_rows(found, operations)
-    if not rows and not operations.problems:
-        return curves
-    title = f"Operations at each curve's peak. {PUT_TOGETHER}"
-    header = ["curve", "offered", *OPERATION_HEADER]
-    return f"{curves}\n\n{_section(title, (), header, rows, operations.problems)}"
-
-
-def _section(
-    title: str,
-    said: Sequence[str] = (),
-    header: Sequence[str] = (),
-    rows: Sequence[Sequence[str]] = (),
-    notes: Sequence[str] = (),
-    *,
-    said_most: int = MAX_WARNINGS,
-) -> str:
-    """Sentences, a table, notes, all escaped here; empty without any of them. What is cut is
-    counted."""
-    if not (said or rows or notes):
-        return ""
-    blocks = [title, _listed(said, said_most)]
-    if rows:
-        blocks.append(_table(header, rows[:MAX_ROWS]))
-    if len(rows) > MAX_ROWS:
-        blocks.append(f"{count(len(rows) - MAX_ROWS, 'more row')}: `nfslab report` has them.")
-    blocks.append(_listed(notes, MAX_WARNINGS))
-    return "\n\n".join(block for block in blocks if block)
-
-
-def _listed(texts: Sequence[str], most: int) -> str:
-    lines = [f"- {escape(text)}" for text in texts[:most]]
-    lines += [f"- and {len(texts) - most} more"] if len(texts) > most else []
-    return "\n".join(lines)
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    return "\n".join([*lines, *("| " + " | ".join(map(escape, row)) + " |" for row in rows)])
 
 
 def _reference(analysis: Analysis) -> str:

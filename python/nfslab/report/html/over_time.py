@@ -173,7 +173,7 @@ def _percentiles(analysis: Analysis, series: Series) -> Figure:
         runs = [run for run in series.runs if kind in run.samples.quantiles_ns]
         points = by_point(runs)
         chosen = list(points.items())
-        if 1 < len(points) and len(runs) <= ALL_POINTS_RUNS_MOST:
+        if len(points) > 1 and len(runs) <= ALL_POINTS_RUNS_MOST:
             chosen.insert(0, (-1, runs))
         for point, mine in chosen:
             label = ALL_POINTS if point < 0 else content.short_point_label(analysis, point)
@@ -299,7 +299,8 @@ def _heat_loader(
             time,
             Axis("latency", "s", "log", low=ends[0], high=ends[1]),
             np.arange(wide + 1) * (data.width_ns / NS),
-            10.0 ** (data.lowest / data.decade_cells - 9.0 + np.arange(tall + 1) / data.decade_cells),
+            10.0
+            ** (data.lowest / data.decade_cells - 9.0 + np.arange(tall + 1) / data.decade_cells),
             data.cells,
             "operations",
             most=float(most),

@@ -11,7 +11,7 @@ import { heat } from './kinds/heat.js';
 import { lines } from './kinds/lines.js';
 import { points } from './kinds/points.js';
 import { stacked } from './kinds/stacked.js';
-import { makeTable } from './table_new.js';
+import { makeTable } from './table.js';
 import { colour, onTheme } from './theme.js';
 import { tooltip } from './tip.js';
 
