@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from nfslab.captures import tool as tools
-from nfslab.captures.evidence import stored_analysis
+from nfslab.evidence.capture.stored import stored_analysis
 
 from tests.cli.invocation import nfslab
 from tests.report.browser import browser, figures, opened

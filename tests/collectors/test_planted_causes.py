@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from nfslab.collectors import rpc
-from nfslab.collectors.rpc import RpcCollector, RpcCollectorParameters
 from nfslab.evidence.collector import CollectorParameters
 from nfslab.evidence.nfs_server import collector as nfs_server
 from nfslab.evidence.nfs_server.breakdown import (
@@ -27,6 +25,8 @@ from nfslab.evidence.nfs_server.breakdown import (
     take_apart,
 )
 from nfslab.evidence.nfs_server.collector import NfsServerCollector
+from nfslab.evidence.rpc import collector as rpc
+from nfslab.evidence.rpc.collector import RpcCollector, RpcCollectorParameters
 from nfslab.machine.resources import Resources
 from nfslab.targets.base import Place
 from nfslab.targets.nfs import NfsParameters, NfsTarget

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from nfslab.captures import tool as tools
-from nfslab.collectors.capture import CaptureCollector, CaptureCollectorParameters
-from nfslab.collectors.rpc import RpcCollector, RpcCollectorParameters
+from nfslab.evidence.capture.collector import CaptureCollector, CaptureCollectorParameters
 from nfslab.evidence.collector import CollectorParameters, Evidence
 from nfslab.evidence.nfs_server import collector as nfs_server
 from nfslab.evidence.nfs_server.collector import NfsServerCollector
+from nfslab.evidence.rpc.collector import RpcCollector, RpcCollectorParameters
 from nfslab.evidence.syscalls.collector import FsyncCollector, FsyncParameters
 from nfslab.evidence.syscalls.seen import PREFIX
 from nfslab.evidence.syscalls.sync_steps import SyncSteps, read_sync_steps

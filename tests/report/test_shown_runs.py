@@ -8,8 +8,8 @@ from html import unescape
 from pathlib import Path
 
 import pytest
-from nfslab.captures.evidence import ANALYSIS_TABLE
 from nfslab.errors import ResultsError
+from nfslab.evidence.capture.stored import ANALYSIS_TABLE
 from nfslab.report.analysis import analyse
 from nfslab.report.html import render_html
 from nfslab.report.model import Analysis

@@ -250,7 +250,6 @@ def _print_run(record: RunRecord, folder: Path) -> None:
     rows = [[path, str(value)] for path, value in scalar_paths(record.parameters).items()]
     click.echo(f"\n{table(['parameter', 'value'], rows)}")
     _print_operations(folder)
-    _print_capture(record.run_id, folder)
     _print_evidence(record, folder)
     if record.status == "failed":
         _print_logs(folder)
@@ -305,19 +304,6 @@ def _print_operations(folder: Path) -> None:
         "the operations cannot be read",
         lambda: read_run(folder),
         lambda rows: [table(HEADER, [text_row(row) for row in together([rows])], right=NUMBERS)],
-    )
-
-
-def _print_capture(run_id: str, folder: Path) -> None:
-    """What the collector `capture` saw of the run's NFS calls."""
-    from nfslab.captures.evidence import stored_analysis
-    from nfslab.report.capture_text import report
-
-    _print_section(
-        "NFS calls",
-        "the capture cannot be read",
-        lambda: stored_analysis(folder, f"capture of {run_id}"),
-        lambda capture: report(capture, heading=_bold),
     )
 
 

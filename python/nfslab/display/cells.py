@@ -16,11 +16,11 @@ def text(value: object, tone: Tone = "", hint: str = "") -> Cell:
     return Cell(numbers.ABSENT if value in (None, "") else str(value), None, tone, hint)
 
 
-def count(value: int | None, tone: Tone = "") -> Cell:
+def count(value: int | None, tone: Tone = "", hint: str = "") -> Cell:
     """A whole number; zero is faint, so that what is there stands out."""
     if value is None:
         return Cell(numbers.ABSENT, "")
-    return Cell(numbers.count(value), value, tone if value else "faint")
+    return Cell(numbers.count(value), value, tone if value else "faint", hint)
 
 
 def number(value: float | None) -> Cell:
@@ -53,3 +53,8 @@ def share(value: float | None) -> Cell:
 def instant(value_s: float | None) -> Cell:
     """Seconds since the first packet, to the microsecond."""
     return Cell(numbers.ABSENT, "") if value_s is None else Cell(f"{value_s:.6f}", value_s)
+
+
+def interval(low: float | None, high: float | None, unit: str = "") -> Cell:
+    """From low to high."""
+    return Cell(numbers.interval(low, high, unit), "" if low is None else low)

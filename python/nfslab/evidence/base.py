@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from nfslab.display.figures import Panel
     from nfslab.display.sections import Section
+    from nfslab.report.model import Analysis
     from nfslab.results.records import RunRecord
 
 
@@ -76,6 +77,10 @@ class SealedRun:
         """Its name."""
         return self.record.run_id
 
+    def summary(self, collector: str) -> dict[str, Any]:
+        """What that collector summed up; empty when it did not watch this run."""
+        return next((e.summary for e in self.record.evidence if e.collector == collector), {})
+
 
 @dataclass(frozen=True, slots=True)
 class RunFacts(Generic[F]):
@@ -103,6 +108,9 @@ class Found(Generic[F]):
     """Runs whose evidence cannot be read, and why."""
     fixed: dict[str, Any] = field(default_factory=dict)
     """Parameters that are equal at all points."""
+    analysis: Analysis | None = None
+    """All that is known of the experiment: for kinds that tell of points without counted runs,
+    too. None: one run only is looked at."""
 
 
 class EvidenceKind(ABC, Generic[F]):

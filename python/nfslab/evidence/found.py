@@ -192,4 +192,4 @@ def _find(
         if facts is not None:
             made.append(RunFacts(one, run.point, run.block, run.label, facts))
     labels = [point.label for point in analysis.points]
-    return Found(analysis.name, made, labels, problems, dict(analysis.fixed))
+    return Found(analysis.name, made, labels, problems, dict(analysis.fixed), analysis)

@@ -18,18 +18,22 @@ if TYPE_CHECKING:
 EVIDENCE: dict[str, str] = {
     "nfs_server": "nfslab.evidence.nfs_server.kind:NfsServerEvidence",
     "profile": "nfslab.evidence.profile.kind:ProfileEvidence",
+    "postgres": "nfslab.evidence.postgres.kind:PostgresEvidence",
+    "rpc": "nfslab.evidence.rpc.kind:RpcEvidence",
+    "capture": "nfslab.evidence.capture.kind:CaptureEvidence",
     "syscalls": "nfslab.evidence.syscalls.kind:SyscallsEvidence",
+    "system": "nfslab.evidence.system.kind:SystemEvidence",
 }
 
 COLLECTORS: dict[str, str] = {
-    "capture": "nfslab.collectors.capture:CaptureCollector",
+    "capture": "nfslab.evidence.capture.collector:CaptureCollector",
     "fsync": "nfslab.evidence.syscalls.collector:FsyncCollector",
+    "postgres": "nfslab.evidence.postgres.collector:PostgresCollector",
     "nfs_server": "nfslab.evidence.nfs_server.collector:NfsServerCollector",
-    "postgres": "nfslab.collectors.postgres:PostgresCollector",
     "profile": "nfslab.evidence.profile.collector:ProfileCollector",
-    "rpc": "nfslab.collectors.rpc:RpcCollector",
+    "rpc": "nfslab.evidence.rpc.collector:RpcCollector",
     "syscalls": "nfslab.evidence.syscalls.collector:SyscallsCollector",
-    "system": "nfslab.collectors.system:SystemCollector",
+    "system": "nfslab.evidence.system.collector:SystemCollector",
 }
 
 

@@ -27,13 +27,6 @@ from nfslab.errors import NfslabError
 from nfslab.evidence.found import sections_of
 from nfslab.report.analysis import analyse
 from nfslab.report.html import content, published, tables
-from nfslab.report.html.captures import (
-    ROOM_SHARE,
-    RunCaptures,
-    Watched,
-    has_capture,
-    read_captures,
-)
 from nfslab.report.html.columns import pack
 from nfslab.report.html.evidence import NOTES
 from nfslab.report.html.figures import PageFigures
@@ -44,7 +37,6 @@ from nfslab.report.html.samples import TRANSACTIONS, counts_operations
 from nfslab.report.html.sections import section_html
 from nfslab.report.html.series import Series, read_series
 from nfslab.report.model import Analysis
-from nfslab.report.shown_runs import counted_runs
 from nfslab.results.catalogue import RUNS
 from nfslab.results.durable import write_durably
 from nfslab.results.outcomes import locate
@@ -85,14 +77,12 @@ def render(source: Path | Analysis, *, baseline: Mapping[str, Any] | None = None
     fixed = len(page.encode()) + sum(len(part) for part in (script(), style()))
     main_size = _main_size(analysis, names)
     room = max(0, int((SIZE_LIMIT_BYTES - fixed - main_size) * SERIES_SHARE))
-    watched = read_captures(_watched(analysis), int(room * ROOM_SHARE))
-    drawn = figures.chunks(int((room - watched.size_bytes) * EVIDENCE_SHARE))
-    taken = watched.size_bytes + sum(map(len, drawn.values()))
-    series = read_series(_series_runs(analysis), room - taken)
+    drawn = figures.chunks(int(room * EVIDENCE_SHARE))
+    series = read_series(_series_runs(analysis), room - sum(map(len, drawn.values())))
     main = main_content(analysis, names, series)
-    chunks = [("main", pack(_json(main))), *series.chunks.items(), *watched.chunks.items()]
+    chunks = [("main", pack(_json(main))), *series.chunks.items()]
     chunks += [*drawn.items(), *own]
-    text = _page(analysis, load, evidence, places, series, chunks, watched)
+    text = _page(analysis, load, evidence, places, series, chunks)
     size = len(text.encode())
     if size > SIZE_LIMIT_BYTES:
         raise NfslabError(
@@ -122,14 +112,6 @@ def _series_runs(analysis: Analysis) -> list[tuple[int, int, int, Path]]:
         (i, run.point, run.block, folder / run.run_id)
         for i, run in enumerate(analysis.runs)
         if run.counted and run.point is not None
-    ]
-
-
-def _watched(analysis: Analysis) -> list[Watched]:
-    label = _run_label(analysis)
-    return [
-        Watched(run.folder, run.point, run.block, f"{label(run.point, run.block)} ({run.run_id})")
-        for run in counted_runs(analysis, has_capture)
     ]
 
 
@@ -248,7 +230,6 @@ def _page(
     places: list[tuple[str, str]],
     series: Series | None = None,
     chunks: list[tuple[str, str]] | None = None,
-    watched: RunCaptures | None = None,
 ) -> str:
     counted = sum(run.counted for run in analysis.runs)
     return (
@@ -270,7 +251,6 @@ def _page(
             evidence_sections=evidence_sections,
             places=places,
             failures=analysis.failures,
-            captures=watched or RunCaptures(),
             load=load,
             command=shlex.join(analysis.command),
             nfslab_version=__version__,

@@ -1,4 +1,4 @@
-"""What is slow in a capture, and why: the sentences in front, and the warnings under them.
+"""What is slow in a capture, and why, in sentences; what is missing or odd.
 
 A sentence names its evidence (lengths, counts, shares). Order: stalls of the server, losses in
 the network, where the time goes, then what is odd about the load. What makes the figures
@@ -7,14 +7,12 @@ themselves doubtful (losses, anomalies) are warnings, the weightiest first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nfslab.captures import anomalies, spelling
 from nfslab.captures.contents import has_nfs, instead
-from nfslab.quantities import format_size
-from nfslab.report.html import wording
-from nfslab.report.html.capture.gaps import lengths, of_kind
+from nfslab.display import numbers
+from nfslab.evidence.capture.gaps import lengths, of_kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,19 +20,9 @@ if TYPE_CHECKING:
     from nfslab.captures.analysis import CaptureAnalysis
 
 NS = 1_000_000_000
-STYLES = {"loss": "severe", "doubt": "medium", "network": "medium", "note": "light"}
 MOST = 0.5
 """Share of the calls that a sentence about their time has to cover."""
 WORDS = {"loss": "Missing", "doubt": "Doubt", "network": "Network", "note": "Note"}
-
-
-@dataclass(frozen=True, slots=True)
-class Warned:
-    """A warning: its style in the page, its first word, its text."""
-
-    style: str
-    word: str
-    text: str
 
 
 def sentences(analysis: CaptureAnalysis, found: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -86,8 +74,8 @@ def _hidden(content: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> li
     if sealed:
         told.append(
             f"RPC went inside TLS on {sealed:,} connection{'' if sealed == 1 else 's'} "
-            f"({format_size(odd.get('rpc_over_tls_bytes', 0))}): those calls cannot be seen, "
-            "and are in no figure."
+            f"({numbers.quantity(odd.get('rpc_over_tls_bytes', 0), 'B')}): those calls cannot be "
+            "seen, and are in no figure."
         )
     answered = sum(row["answered"] for row in rows)
     if not answered:
@@ -132,7 +120,7 @@ def _gaps(analysis: CaptureAnalysis, found: Sequence[Mapping[str, Any]]) -> list
         share = time_ns / analysis.looked_at_ns if analysis.looked_at_ns else 0.0
         told.append(
             f"{what} {_times(times)}, {spelling.seconds(time_ns)} in all "
-            f"({wording.plain(share * 100, 2)} % of {looked_at}), {how}: {lengths(shown)}."
+            f"({numbers.percent(share, 2)} of {looked_at}), {how}: {lengths(shown)}."
         )
     for server in section.get("servers", []):
         cycle = server.get("drain_cycle") or section.get("throughput_cycle")
@@ -192,12 +180,10 @@ def _where(section: Mapping[str, Any] | None, calls: int) -> list[str]:
         "reply": "in sending the reply",
     }[where]
     rest = ", ".join(
-        f"{name} {wording.plain(value * 100, 2)} %"
-        for name, value in shares.items()
-        if name != where
+        f"{name} {numbers.percent(value, 2)}" for name, value in shares.items() if name != where
     )
     return [
-        f"Of the time of {_of(whole['calls'], calls)} calls {wording.plain(most * 100, 2)} % "
+        f"Of the time of {_of(whole['calls'], calls)} calls {numbers.percent(most, 2)} "
         f"passed {what} ({rest})."
     ]
 
@@ -210,22 +196,29 @@ def _first_upper(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:]
 
 
-def warnings(analysis: CaptureAnalysis) -> list[Warned]:
-    """What makes figures doubtful, the weightiest first."""
+def doubts(analysis: CaptureAnalysis) -> list[str]:
+    """What is missing, or makes figures doubtful, the weightiest first."""
     found = []
     lost = analysis.content.get("lost") or {}
     if lost.get("bytes") or lost.get("gaps"):
         found.append(
-            Warned(
-                "severe",
-                WORDS["loss"],
-                f"The capture lacks {format_size(lost['bytes'])} of TCP streams and UDP datagrams "
-                f"in {lost['gaps']:,} gaps: calls and replies inside them are in no figure. "
-                f"To avoid it, {anomalies.BIGGER_BUFFER}.",
-            )
+            f"{WORDS['loss']}: the capture lacks {numbers.quantity(lost['bytes'], 'B')} of TCP "
+            f"streams and UDP datagrams in {lost['gaps']:,} gaps: calls and replies inside them "
+            f"are in no figure. To avoid it, {anomalies.BIGGER_BUFFER}."
         )
-    for item in anomalies.counted(analysis.content):
-        weight = item.meaning.weight
-        advice = f" ({item.meaning.advice})" if item.meaning.advice else ""
-        found.append(Warned(STYLES[weight], WORDS[weight], anomalies.sentence(item) + advice + "."))
-    return found
+    return found + _counted(analysis, ("loss", "doubt"))
+
+
+def notes(analysis: CaptureAnalysis) -> list[str]:
+    """What is odd about the capture, and true of the load."""
+    return _counted(analysis, ("network", "note"))
+
+
+def _counted(analysis: CaptureAnalysis, weights: tuple[str, ...]) -> list[str]:
+    return [
+        f"{WORDS[item.meaning.weight]}: {anomalies.sentence(item)}"
+        + (f" ({item.meaning.advice})" if item.meaning.advice else "")
+        + "."
+        for item in anomalies.counted(analysis.content)
+        if item.meaning.weight in weights
+    ]

@@ -7,17 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nfslab.report.html import wording
-from nfslab.report.html.capture.cells import (
-    Cell,
-    Column,
-    Table,
-    count,
-    latency,
-    share,
-    size,
-    text,
-)
+from nfslab.display import numbers
+from nfslab.display.cells import count, latency, share, size, text
+from nfslab.display.sections import Cell, Column, Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,7 +44,7 @@ def access(section: Mapping[str, Any]) -> Table | None:
         ways = sorted(found["files_by_pattern"].items(), key=lambda item: -item[1]["files"])
         rows.append(
             [
-                text(title, "word"),
+                text(title),
                 count(found["calls"]),
                 size(found["bytes"]),
                 *(share(found["classes"][name] / placed if placed else None) for name in CLASSES),
@@ -81,16 +73,16 @@ def sizes(section: Mapping[str, Any]) -> Table | None:
         if not total:
             continue
         common = [
-            f"{wording.quantity(part['bytes'], 'B', 4)}: {_percent(part['calls'], total)}"
+            f"{numbers.quantity(part['bytes'], 'B', 4)}: {_percent(part['calls'], total)}"
             for part in found["common"][:SIZES_MOST]
         ]
         powers = [
-            f"{wording.quantity(part['from_bytes'], 'B')}: {_percent(part['calls'], total)}"
+            f"{numbers.quantity(part['from_bytes'], 'B')}: {_percent(part['calls'], total)}"
             for part in found["by_power_of_two"]
         ]
         rows.append(
             [
-                text(title, "word"),
+                text(title),
                 size(found["mean_bytes"]),
                 text(", ".join(common)),
                 text(", ".join(powers)),
@@ -100,7 +92,7 @@ def sizes(section: Mapping[str, Any]) -> Table | None:
 
 
 def _percent(part: int, total: int) -> str:
-    return f"{wording.plain(part / total * 100, 2)} %"
+    return f"{numbers.percent(part / total, 2)}"
 
 
 def stability(section: Mapping[str, Any]) -> Table | None:
@@ -141,4 +133,4 @@ def stability(section: Mapping[str, Any]) -> Table | None:
 
 
 def _plain(value: float | None) -> Cell:
-    return Cell(wording.ABSENT, "") if value is None else Cell(wording.plain(value), value)
+    return Cell(numbers.ABSENT, "") if value is None else Cell(numbers.number(value), value)

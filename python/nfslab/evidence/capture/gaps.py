@@ -1,7 +1,7 @@
 """Stalls, pauses and losses of a capture: named, numbered, ready for a closer look.
 
 The core's lens `stalls` finds and names the gaps; here each gets a key (S1, S2, ... in the
-order of time) under which the page shows it as a band, in the table and in the verdict.
+order of time) under which figures shade it, and tables and sentences name it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from nfslab.captures import spelling
+from nfslab.display.figures import Band
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -52,10 +53,13 @@ def gaps(analysis: CaptureAnalysis) -> list[dict[str, Any]]:
     return found
 
 
-def bands(found: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def bands(found: Iterable[Mapping[str, Any]]) -> list[Band]:
     """What the figures shade."""
-    keys = ("key", "kind", "kind_name", "from_s", "to_s")
-    return [{key: gap[key] for key in keys} for gap in found if gap["scope"] in BANDS]
+    return [
+        Band(gap["from_s"], gap["to_s"], f"{gap['key']} {gap['kind_name']}")
+        for gap in found
+        if gap["scope"] in BANDS
+    ]
 
 
 def of_kind(found: Iterable[Mapping[str, Any]], kind: str) -> list[Mapping[str, Any]]:

@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from nfslab.report.html import wording
-from nfslab.report.html.capture.cells import (
-    Cell,
-    Column,
-    Table,
-    count,
-    latency,
-    share,
-    size,
-    text,
-)
+from nfslab.display import numbers
+from nfslab.display.cells import count, latency, share, size, text
+from nfslab.display.sections import Cell, Column, Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,7 +42,7 @@ def counted(row: Mapping[str, Any]) -> list[Cell]:
     return [
         count(row["calls"]),
         *(count(kinds.get(kind, 0)) for kind in KINDS),
-        count(row["retransmissions"], "bad"),
+        count(row["retransmissions"], "severe"),
         _errors(row),
         size(row["bytes_read"]),
         size(row["bytes_written"]),
@@ -70,8 +62,7 @@ def classes(section: Mapping[str, Any]) -> Table | None:
     """Calls by class of file."""
     found = section["classes"]
     rows = [
-        [text(row["class"] or "other files", "nowrap"), count(row["files"]), *counted(row)]
-        for row in found
+        [text(row["class"] or "other files"), count(row["files"]), *counted(row)] for row in found
     ]
     if len(rows) < 2:  # one class says nothing that the operations do not
         return None
@@ -86,7 +77,7 @@ def files(content: Mapping[str, Any]) -> Table | None:
     rows = [
         [
             _file(row),
-            text(_ways(access.get(row["file"])), "nowrap"),
+            text(_ways(access.get(row["file"]))),
             *counted(row),
         ]
         for row in order[:FILES_MOST]
@@ -105,9 +96,9 @@ def files(content: Mapping[str, Any]) -> Table | None:
 def _file(row: Mapping[str, Any]) -> Cell:
     handle = row["file_handle"] or ""
     if row["path"]:
-        return Cell(row["path"], row["path"], "code", f"file handle {handle}")
+        return Cell(row["path"], row["path"], "", f"file handle {handle}")
     short = handle if len(handle) <= HANDLE_MOST else handle[:HANDLE_MOST] + "…"
-    return Cell(f"handle {short}", handle, "code ok", f"file handle {handle}; no path was seen")
+    return Cell(f"handle {short}", handle, "faint", f"file handle {handle}; no path was seen")
 
 
 def _ways(access: Mapping[str, Any] | None) -> str:
@@ -126,9 +117,41 @@ def clients(section: Mapping[str, Any]) -> Table | None:
     rows = []
     for row in section["pairs"]:
         names = ("others", "others") if row.get("other") else (row["client"], row["server"])
-        rows.append([*(text(n, "nowrap") for n in names), count(row["connections"]), *counted(row)])
+        rows.append([*(text(n) for n in names), count(row["connections"]), *counted(row)])
     columns = [Column("client", False), Column("server", False), Column("connections"), *COUNTED]
     return Table("Clients and servers", columns, rows) if rows else None
+
+
+BY: Final = {
+    "client": ("clients", "clients", "client"),
+    "server": ("clients", "servers", "server"),
+    "user": ("clients", "users", "user"),
+    "file": ("files", "list", "path"),
+    "class": ("files", "classes", "class"),
+}
+"""What a table may be by: section, list in it, the field that names a row."""
+NAMELESS: Final = {"user": "none stated", "class": "other files", "path": "no path seen"}
+
+
+def breakdown(content: Mapping[str, Any], what: str) -> Table:
+    """The calls by client, server, user, file or class of file (`BY`)."""
+    section, name, field = BY[what]
+    found = (content.get(section) or {}).get(name) or []
+    waited = what == "file"
+    rows = [
+        [_file(row) if waited else text(_named(row, field)), *counted(row)]
+        for row in sorted(
+            found, key=lambda row: -((row["total_latency_ns"] or 0) if waited else row["calls"])
+        )
+    ]
+    return Table(f"By {what}", [Column(what, False), *COUNTED], rows, open=False)
+
+
+def _named(row: Mapping[str, Any], field: str) -> str:
+    if row.get("other"):
+        return "(all others)"
+    value = row.get(field)
+    return f"({NAMELESS.get(field, 'none')})" if value is None else str(value)
 
 
 def users(section: Mapping[str, Any]) -> Table | None:
@@ -161,7 +184,7 @@ def network(section: Mapping[str, Any]) -> Table | None:
     ]
     rows = [
         [
-            text(row["operation"], "word"),
+            text(row["operation"]),
             count(row["calls"]),
             latency(row["whole_ns"]["mean"]),
             *(latency(row[f"{part}_ns"]["mean"]) for part in PARTS),
@@ -217,12 +240,12 @@ def _flow(name: str, flow: Mapping[str, Any], paths: Mapping[str, Any]) -> list[
     bound = trip.get("at_most_ns")
     shown = latency(trip.get("ns"))
     if bound is not None:
-        shown = Cell(f"at most {wording.quantity(bound, 'ns')}", bound)
+        shown = Cell(f"at most {numbers.quantity(bound, 'ns')}", bound)
     return [
-        text(name, "nowrap"),
+        text(name),
         count(flow["segments"]),
         size(flow["bytes"]),
-        count(flow["retransmitted_segments"], "bad"),
+        count(flow["retransmitted_segments"], "severe"),
         share(flow["retransmission_rate"]),
         count(flow["out_of_order"]),
         count(flow["zero_windows"]),

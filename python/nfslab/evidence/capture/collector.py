@@ -329,7 +329,7 @@ class _Capture:
     def _tables(
         self, capture: CaptureAnalysis, zero_ns: int, notes: list[str]
     ) -> dict[str, pa.Table]:
-        from nfslab.captures.evidence import tables
+        from nfslab.evidence.capture.stored import tables
 
         found = tables(capture, zero_ns)
         if self._rows is not None:
@@ -380,7 +380,7 @@ class _Capture:
     def _summary(
         self, capture: CaptureAnalysis, counts: Counts, notes: list[str]
     ) -> dict[str, Any]:
-        from nfslab.captures.evidence import summary
+        from nfslab.evidence.capture.stored import summary
 
         return {
             "tool": self._tool.name,

@@ -45,7 +45,7 @@ def tables(capture: CaptureAnalysis, zero_ns: int) -> dict[str, pa.Table]:
         "capture_rpc": _rpc(capture, zero_ns),
         "capture_operations": _operations(capture, zero_ns),
         "capture_stalls": _stalls(capture, zero_ns),
-        ANALYSIS_TABLE: _all(capture, zero_ns),
+        ANALYSIS_TABLE: analysis_table(capture, zero_ns),
     }
     return {name: table for name, table in made.items() if table is not None and table.num_rows}
 
@@ -121,7 +121,7 @@ def _stalls(capture: CaptureAnalysis, zero_ns: int) -> pa.Table | None:
     return pa.Table.from_pylist(rows) if rows else None
 
 
-def _all(capture: CaptureAnalysis, zero_ns: int) -> pa.Table:
+def analysis_table(capture: CaptureAnalysis, zero_ns: int) -> pa.Table:
     """One row for the JSON, one for each long column; all at the time of the last packet (of the
     analysis, where there was none)."""
     import pyarrow as pa
