@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 EVIDENCE: dict[str, str] = {
     "nfs_server": "nfslab.evidence.nfs_server.kind:NfsServerEvidence",
     "profile": "nfslab.evidence.profile.kind:ProfileEvidence",
+    "syscalls": "nfslab.evidence.syscalls.kind:SyscallsEvidence",
     "postgres": "nfslab.evidence.postgres.kind:PostgresEvidence",
     "rpc": "nfslab.evidence.rpc.kind:RpcEvidence",
     "capture": "nfslab.evidence.capture.kind:CaptureEvidence",
-    "syscalls": "nfslab.evidence.syscalls.kind:SyscallsEvidence",
     "system": "nfslab.evidence.system.kind:SystemEvidence",
 }
 
 COLLECTORS: dict[str, str] = {
     "capture": "nfslab.evidence.capture.collector:CaptureCollector",
     "fsync": "nfslab.evidence.syscalls.collector:FsyncCollector",
-    "postgres": "nfslab.evidence.postgres.collector:PostgresCollector",
     "nfs_server": "nfslab.evidence.nfs_server.collector:NfsServerCollector",
     "profile": "nfslab.evidence.profile.collector:ProfileCollector",
+    "postgres": "nfslab.evidence.postgres.collector:PostgresCollector",
     "rpc": "nfslab.evidence.rpc.collector:RpcCollector",
     "syscalls": "nfslab.evidence.syscalls.collector:SyscallsCollector",
     "system": "nfslab.evidence.system.collector:SystemCollector",

@@ -18,14 +18,13 @@ import base64
 import json
 import struct
 import zlib
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from nfslab.report.html.payload import ColumnSpec
 
 MEASURED_STEPS = 4000
 FINE_STEPS = 2**32 - 2
@@ -40,6 +39,21 @@ _LIMITS: tuple[tuple[Literal["u8", "u16", "u32"], int], ...] = (
 )
 _STORED = {"u8": "<u1", "u16": "<u2", "u32": "<u4", "f32": "<f4", "f64": "<f8"}
 _EXACT_MAX = 2**53
+
+
+class ColumnSpec(TypedDict):
+    """A column of a chunk, stored byte plane by byte plane.
+
+    value = base + step * w; with `gaps` the largest number of the kind means "missing".
+    `f32` and `f64` columns are the values themselves.
+    """
+
+    kind: Kind
+    offset: int
+    n: int
+    step: float
+    base: float
+    gaps: bool
 
 
 class ChunkWriter:
@@ -135,6 +149,14 @@ class ChunkWriter:
         self._parts.append(planes)
         self._size += len(planes)
         return spec
+
+
+def json_number(value: Any) -> float | None:
+    """A finite float, or None: JSON has no NaN and no infinity."""
+    if value is None:
+        return None
+    number = float(value)
+    return number if number - number == 0.0 else None
 
 
 def _range(known: NDArray[np.float64]) -> tuple[float, float]:

@@ -16,9 +16,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.report.html.capture.cells import Cell, Column, Table, count, quantity, share, text
-from nfslab.report.html.columns import pack
+from nfslab.report.html.columns import json_number, pack
 from nfslab.report.html.content import linear_domain, log_domain
-from nfslab.report.html.payload import json_number
 from nfslab.report.html.wording import ABSENT, plain, span
 from nfslab.report.offered_load import (
     RESPONSES,

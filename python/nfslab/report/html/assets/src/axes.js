@@ -5,11 +5,12 @@ import { colour } from './theme.js';
 
 const PAD = 0.05;
 const ZERO_BELOW_SHARE = 0.5; // a linear scale starts at 0 when its least value is below it
+const NARROW = 3; // high / low of log axes with ticks as a linear one
 const DECADES_PLAIN = 2.5; // log axes that span more have ticks at powers of ten only
 
-export const scaleOf = (axis, flipped) => {
+export const scaleOf = (axis, switched) => {
   const scale = axis.scale ?? 'linear';
-  if (!flipped || !axis.log_choice) return scale;
+  if (!switched.log_choice || !axis.log_choice) return scale;
   return scale === 'log' ? 'linear' : 'log';
 };
 
@@ -33,12 +34,12 @@ export function extent(arrays) {
 }
 
 /** Ends of an axis over placed values: those it was given, else wide enough for all of them. */
-export function domainOf(axis, arrays, flipped = false) {
-  const scale = scaleOf(axis, flipped);
+export function domainOf(axis, arrays, switched = {}) {
+  const scale = scaleOf(axis, switched);
   if (scale === 'ordinal') return [-0.5, axis.levels.length - 0.5];
-  const given = [axis.low ?? null, axis.high ?? null];
-  const fits = !flipped || scale === (axis.scale ?? 'linear');
-  const at = fits ? placed(given.map((v) => v ?? NaN), scale) : [NaN, NaN];
+  const given = switched.common && axis.common ? axis.common : [axis.low, axis.high];
+  const fits = scale === (axis.scale ?? 'linear');
+  const at = fits ? placed(Array.from(given, (v) => v ?? NaN), scale) : [NaN, NaN];
   let [low, high] = extent(arrays);
   if (!(low <= high)) [low, high] = scale === 'log' ? [1, 10] : [0, 1];
   if (scale === 'log') {
@@ -102,8 +103,16 @@ function linearLabel(axis, value, span) {
   return number(value / divisor, digits, true) + suffix(unit);
 }
 
+// Below half a decade ticks stand at round places, as on a linear axis.
+const narrow = ([low, high]) => high / low < NARROW;
+
 function logTicks([low, high]) {
   const out = [];
+  if (narrow([low, high])) {
+    const step = 10 ** Math.floor(Math.log10((high - low) / 4)) / 4;
+    for (let k = Math.ceil(low / step); k * step <= high; k += 1) out.push(k * step);
+    return out;
+  }
   for (let k = Math.floor(Math.log10(low)); k <= Math.ceil(Math.log10(high)); k += 1) {
     for (let m = 1; m < 10; m += 1) out.push(m * 10 ** k);
   }
@@ -111,6 +120,12 @@ function logTicks([low, high]) {
 }
 
 function logLabel(axis, value, [low, high]) {
+  if (narrow([low, high])) {
+    const base = 10 ** Math.floor(Math.log10((high - low) / 4));
+    const step = (high - low) / base > 12 ? 5 * base : (high - low) / base > 6 ? 2 * base : base;
+    return Math.abs(value / step - Math.round(value / step)) < 1e-6
+      ? linearLabel(axis, value, high - low) : '';
+  }
   const decades = Math.log10(high / low);
   const first = Math.round(value / 10 ** Math.floor(Math.log10(value) + 1e-9));
   const kept = decades > DECADES_PLAIN ? [1] : decades > 1 ? [1, 2, 5] : [1, 2, 3, 4, 5, 6, 7, 8, 9];
@@ -154,7 +169,8 @@ export function axisOption(axis, { domain, scale, view, labels = true, named = t
     label.formatter = (v) => (round(v, span()) ? quantileName(1 - 10 ** -v) : '');
   } else {
     label.formatter = (v) => linearLabel(axis, v, span());
-    if (binary(axis, domain[1] - domain[0]) > 1) {
+    if (axis.unit === 'share' && domain[0] === 0 && domain[1] >= 0.9) made.interval = 0.25;
+    else if (binary(axis, domain[1] - domain[0]) > 1) {
       made.interval = binaryInterval(axis, domain, rest.splitNumber ?? 5);
     }
   }

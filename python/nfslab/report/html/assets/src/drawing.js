@@ -20,12 +20,13 @@ const BESIDE_PX = 820; // panes stand beside each other from this width on
 const PAPER_PX = 1040;
 const ROWS_MOST = 2000;
 const PNG_SCALE = 2;
+const SWITCHES = { log_choice: 'other scale (log or linear)', common: 'one scale for all' };
 const FONT = "system-ui, 'DejaVu Sans', sans-serif";
 const KEYS = { '+': [0.2, -0.2], '=': [0.2, -0.2], '-': [-0.333, 0.333], ArrowLeft: [-0.15, -0.15], ArrowRight: [0.15, 0.15] };
 
 export const drawings = [];
-const needsLog = (value) => value !== null && typeof value === 'object' && !ArrayBuffer.isView(value)
-  && (value.log_choice === true || Object.values(value).some(needsLog));
+const has = (value, key) => value !== null && typeof value === 'object' && !ArrayBuffer.isView(value)
+  && (Boolean(value[key]) || Object.values(value).some((inner) => has(inner, key)));
 
 function save(url, name) {
   h('a', { href: url, download: name }).click();
@@ -66,7 +67,8 @@ class Pane {
     const { views } = this.figure.index;
     this.at = views.reduce((best, view, i) => (like(view) > like(views[best]) ? i : best), 0);
     this.offer();
-    return this.draw();
+    this.busy = this.draw();
+    return this.busy;
   }
 
   async load() {
@@ -80,7 +82,7 @@ class Pane {
 
   build(width) {
     const context = {
-      width, flipped: this.figure.flipped,
+      width, switched: this.figure.switched,
       view: (axis, index) => this.shown.get(`${axis}${index}`),
     };
     const built = KINDS[this.drawing.kind](this.drawing, context);
@@ -213,7 +215,7 @@ export class DrawnFigure {
     this.element = element;
     this.index = index;
     this.id = index.id;
-    this.flipped = false;
+    this.switched = {}; // what a reader chose of SWITCHES
     this.tools = h('div', { class: 'tools' });
     this.numbers = h('details', { class: 'numbers', ontoggle: () => this.tell() },
       h('summary', {}, 'The numbers of this figure'));
@@ -270,8 +272,10 @@ export class DrawnFigure {
       const press = button('Compare beside', () => this.beside(press));
       tools.push(press);
     }
-    if (needsLog(pane.drawing ?? {})) {
-      tools.unshift(checkbox('other scale (log or linear)', false, (on) => { this.flipped = on; this.redraw(); }));
+    for (const [key, what] of Object.entries(SWITCHES)) {
+      if (has(pane.drawing ?? {}, key)) {
+        tools.unshift(checkbox(what, false, (on) => { this.switched[key] = on; this.redraw(); }));
+      }
     }
     if (pane.built?.search) tools.unshift(this.searchField());
     this.tools.append(...tools, h('span', { class: 'muted keys' },
@@ -328,9 +332,9 @@ export class DrawnFigure {
     if (this.numbers.open) this.numbers.append(...this.panes.filter((pane) => pane.built).map((pane) => pane.table()));
   }
 
-  async print(on) {
-    this.paperPlace.replaceChildren(...(on ? this.panes.flatMap((pane) => pane.paper()) : []));
-  }
+  print() { this.paperPlace.replaceChildren(...this.panes.flatMap((pane) => pane.paper())); }
+
+  unprint() { this.paperPlace.replaceChildren(); }
 
   /** What is drawn, for tests and for curious people. */
   state() {
@@ -338,6 +342,7 @@ export class DrawnFigure {
       id: this.id, drawn: Boolean(this.drawn), left_out: this.index.left_out,
       panes: this.panes.map((pane) => ({
         choice: pane.view.choice, kind: pane.drawing?.kind, zoom: pane.zoom, panels: pane.built?.states ?? [],
+        rects: pane.built?.option.grid ?? [],
         problem: pane.view.problem ?? '',
       })),
     };

@@ -25,15 +25,15 @@ function rowsOf(bars) {
 
 const paintOf = (bar, group) => (bar.tone ? colour(TONES[bar.tone]) : seriesLook(group).colour);
 
-export function bars(drawing, { width, flipped, view }) {
+export function bars(drawing, { width, switched, view }) {
   const { axis } = drawing;
-  const scale = scaleOf(axis, flipped);
+  const scale = scaleOf(axis, switched);
   const { rows, groups } = rowsOf(drawing.bars);
-  const known = drawing.bars.flatMap((bar) => [bar.value, bar.low, bar.high])
+  const known = drawing.bars.flatMap((bar) => [bar.value, bar.low, bar.high, ...(bar.dots ?? [])])
     .filter((v) => v !== null && v !== undefined);
   if (drawing.reference !== undefined) known.push(drawing.reference);
   if (!drawing.marks && scale !== 'log') known.push(0);
-  const domain = domainOf(axis, [placed(known, scale)], flipped);
+  const domain = domainOf(axis, [placed(known, scale)], switched);
   const left = Math.min(330, Math.max(110, width * 0.3));
   const beside = rows.map((row) => row.bars.filter(Boolean).map((bar) => bar.hint ?? '').find(Boolean) ?? '');
   const longest = Math.max(0, ...beside.map((text) => text.length)) * WORD_PX;
@@ -100,6 +100,12 @@ function drawBar(bar, group, groups, api, marks, domain, scale) {
     children.push({
       type: 'rect', style: { fill: paint, opacity: 0.8 },
       shape: { x: Math.min(x, zero), y: y - room * 0.42, width: Math.abs(x - zero), height: room * 0.84 },
+    });
+  }
+  for (const value of bar.dots ?? []) {
+    children.push({
+      type: 'circle', style: { fill: paint, opacity: 0.5 },
+      shape: { cx: api.coord([value, row])[0], cy: y - room * 0.32, r: 3 },
     });
   }
   if (bar.low !== undefined && bar.high !== undefined) {

@@ -8,9 +8,9 @@ import { tipLines } from '../tip.js';
 const HEIGHT = 240;
 const LEFT = 96;
 
-export function heat(drawing, { width, flipped, view }) {
+export function heat(drawing, { width, switched, view }) {
   const { x: xAxis, y: yAxis, x_edges: xe, y_edges: ye, cells } = drawing;
-  const scales = [scaleOf(xAxis, flipped), scaleOf(yAxis, flipped)];
+  const scales = [scaleOf(xAxis, switched), scaleOf(yAxis, switched)];
   const [px, py] = [placed(xe, scales[0]), placed(ye, scales[1])];
   const domains = [domainOf(edged(xAxis, px), [px]), domainOf(edged(yAxis, py), [py])];
   const wide = xe.length - 1;

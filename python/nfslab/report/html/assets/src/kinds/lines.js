@@ -117,7 +117,7 @@ function seriesOption(series, name, look, axis, x, y) {
   };
 }
 
-export function lines(drawing, { width, flipped, view }) {
+export function lines(drawing, { width, switched, view }) {
   const { panels } = drawing;
   const plan = layout(drawing, width);
   const shared = palette(panels);
@@ -125,16 +125,16 @@ export function lines(drawing, { width, flipped, view }) {
   const told = []; // by ECharts' series: what its points are
   const states = [];
   const sameY = (panel) => (plan.common ? panels : panels.filter((p) => p === panel));
-  const xScales = panels.map((panel) => scaleOf(panel.x ?? drawing.x, flipped));
+  const xScales = panels.map((panel) => scaleOf(panel.x ?? drawing.x, switched));
   panels.forEach((panel, i) => {
     const rect = plan.places[i];
     const xAxis = panel.x ?? drawing.x;
-    const [xScale, yScale] = [xScales[i], scaleOf(panel.y, flipped)];
+    const [xScale, yScale] = [xScales[i], scaleOf(panel.y, switched)];
     const over = panels.filter((p) => (p.x ?? drawing.x) === xAxis);
     const xs = over.flatMap((p) => (p.series ?? []).map((s) => placed(s.x, xScale)));
     const ys = sameY(panel).flatMap((p) => stackedValues(p, yScale));
-    const xDomain = domainOf(xAxis, xs, flipped);
-    const yDomain = domainOf(panel.y, ys, flipped);
+    const xDomain = domainOf(xAxis, xs, switched);
+    const yDomain = domainOf(panel.y, ys, switched);
     const last = plan.common || i === panels.length - 1;
     const axis = { xAxisIndex: i, yAxisIndex: i };
     option.grid.push(rect);

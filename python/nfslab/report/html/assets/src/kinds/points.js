@@ -34,12 +34,12 @@ function reach(cloud, x, y, paint) {
   };
 }
 
-export function points(drawing, { width, flipped, view }) {
+export function points(drawing, { width, switched, view }) {
   const { x: xAxis, y: yAxis, clouds } = drawing;
-  const [xScale, yScale] = [scaleOf(xAxis, flipped), scaleOf(yAxis, flipped)];
+  const [xScale, yScale] = [scaleOf(xAxis, switched), scaleOf(yAxis, switched)];
   const at = clouds.map((cloud) => [placed(cloud.x, xScale), placed(cloud.y, yScale)]);
-  const xDomain = domainOf(xAxis, at.map(([x]) => x), flipped);
-  const yDomain = domainOf(yAxis, at.map(([, y]) => y), flipped);
+  const xDomain = domainOf(xAxis, at.map(([x]) => x), switched);
+  const yDomain = domainOf(yAxis, at.map(([, y]) => y), switched);
   const rows = yScale === 'ordinal' ? yAxis.levels.length : 0;
   const tall = rows ? Math.max(HEIGHT / 2, rows * ROW_PX) : HEIGHT;
   const left = rows ? Math.min(260, Math.max(90, width * 0.22)) : 96;
