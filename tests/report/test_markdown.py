@@ -35,6 +35,8 @@ def rows(text: str) -> list[list[str]]:
             current.append("".join(child.content for child in inline.children or []))
         elif token.type == "tr_close":
             cells.append(current)
+        elif token.type == "table_close":
+            break
     return cells
 
 
