@@ -39,7 +39,12 @@ export function domainOf(axis, arrays, switched = {}) {
   if (scale === 'ordinal') return [-0.5, axis.levels.length - 0.5];
   const given = switched.common && axis.common ? axis.common : [axis.low, axis.high];
   const fits = scale === (axis.scale ?? 'linear');
-  const at = fits ? placed(Array.from(given, (v) => v ?? NaN), scale) : [NaN, NaN];
+  const at = fits
+    ? placed(
+        Array.from(given, (v) => v ?? NaN),
+        scale,
+      )
+    : [NaN, NaN];
   let [low, high] = extent(arrays);
   if (!(low <= high)) [low, high] = scale === 'log' ? [1, 10] : [0, 1];
   if (scale === 'log') {
@@ -60,8 +65,10 @@ export function worded(value, unit = '', digits = 3) {
 }
 
 const namedLevel = (axis, value) => {
-  const at = axis.at ? Array.from(axis.at).findIndex((v) => Math.abs(v - value) <= 1e-9 * Math.abs(v)) : -1;
-  return at < 0 ? null : axis.levels?.[at] ?? null;
+  const at = axis.at
+    ? Array.from(axis.at).findIndex((v) => Math.abs(v - value) <= 1e-9 * Math.abs(v))
+    : -1;
+  return at < 0 ? null : (axis.levels?.[at] ?? null);
 };
 
 /** A value as tooltips and tables have it; `value` is in the axis' unit, not placed. */
@@ -73,19 +80,22 @@ export function shown(axis, value, digits = 3) {
 }
 
 export const axisTitle = (axis) => {
-  const unit = axis.scale === 'ordinal' || !axis.unit || /^(1|#|1\/s|ns|us|µs|ms|s|B|B\/s|bytes|bytes\/s|share|%)$/.test(axis.unit);
+  const unit =
+    axis.scale === 'ordinal' ||
+    !axis.unit ||
+    /^(1|#|1\/s|ns|us|µs|ms|s|B|B\/s|bytes|bytes\/s|share|%)$/.test(axis.unit);
   return unit ? axis.name : `${axis.name} (${axis.unit})`;
 };
 
 // Ticks stand at round places; the ends of a zoomed axis, which ECharts adds, have no label.
 function round(value, span, base = 1) {
-  const step = base * 10 ** Math.floor(Math.log10(span / base / 4)) / 4;
+  const step = (base * 10 ** Math.floor(Math.log10(span / base / 4))) / 4;
   return Math.abs(value / step - Math.round(value / step)) < 1e-6;
 }
 
 // Sizes have ticks at round binary multiples.
-const binary = (axis, span) => (/^(B|bytes)(\/s)?$/.test(axis.unit ?? '')
-  ? prefix(span, axis.unit).divisor : 1);
+const binary = (axis, span) =>
+  /^(B|bytes)(\/s)?$/.test(axis.unit ?? '') ? prefix(span, axis.unit).divisor : 1;
 
 function binaryInterval(axis, [low, high], parts) {
   const base = binary(axis, high - low);
@@ -99,7 +109,7 @@ function linearLabel(axis, value, span) {
   const size = Math.max(Math.abs(value), span / 1000);
   const digits = Math.min(12, Math.max(3, Math.ceil(Math.log10(size / span)) + 3));
   if (axis.unit === 'share') return `${number(value * 100, digits, true)} %`;
-  const { divisor, unit } = prefix(value, axis.unit === '#' ? '' : axis.unit ?? '');
+  const { divisor, unit } = prefix(value, axis.unit === '#' ? '' : (axis.unit ?? ''));
   return number(value / divisor, digits, true) + suffix(unit);
 }
 
@@ -124,11 +134,13 @@ function logLabel(axis, value, [low, high]) {
     const base = 10 ** Math.floor(Math.log10((high - low) / 4));
     const step = (high - low) / base > 12 ? 5 * base : (high - low) / base > 6 ? 2 * base : base;
     return Math.abs(value / step - Math.round(value / step)) < 1e-6
-      ? linearLabel(axis, value, high - low) : '';
+      ? linearLabel(axis, value, high - low)
+      : '';
   }
   const decades = Math.log10(high / low);
   const first = Math.round(value / 10 ** Math.floor(Math.log10(value) + 1e-9));
-  const kept = decades > DECADES_PLAIN ? [1] : decades > 1 ? [1, 2, 5] : [1, 2, 3, 4, 5, 6, 7, 8, 9];
+  const kept =
+    decades > DECADES_PLAIN ? [1] : decades > 1 ? [1, 2, 5] : [1, 2, 3, 4, 5, 6, 7, 8, 9];
   return kept.includes(first) ? quantity(value, axis.unit ?? '', 1) : '';
 }
 
@@ -138,11 +150,15 @@ function logLabel(axis, value, [low, high]) {
  */
 export function axisOption(axis, { domain, scale, view, labels = true, named = true, ...rest }) {
   const made = {
-    min: domain[0], max: domain[1], name: named ? axisTitle(axis) : '',
-    nameLocation: 'middle', nameTextStyle: { color: colour('muted'), fontSize: 12 },
+    min: domain[0],
+    max: domain[1],
+    name: named ? axisTitle(axis) : '',
+    nameLocation: 'middle',
+    nameTextStyle: { color: colour('muted'), fontSize: 12 },
     axisLine: { show: true, onZero: false, lineStyle: { color: colour('frame') } },
     axisTick: { show: labels, lineStyle: { color: colour('frame') } },
-    splitLine: { lineStyle: { color: colour('grid') } }, minorTick: { show: false },
+    splitLine: { lineStyle: { color: colour('grid') } },
+    minorTick: { show: false },
     axisLabel: { show: labels, color: colour('muted'), fontSize: 11, hideOverlap: true },
     ...rest,
   };
@@ -150,8 +166,13 @@ export function axisOption(axis, { domain, scale, view, labels = true, named = t
   const span = () => view()[1] - view()[0];
   if (scale === 'ordinal') {
     return {
-      ...made, min: undefined, max: undefined, type: 'category', data: axis.levels,
-      splitLine: { show: false }, axisLabel: { ...label, ...rest.axisLabel },
+      ...made,
+      min: undefined,
+      max: undefined,
+      type: 'category',
+      data: axis.levels,
+      splitLine: { show: false },
+      axisLabel: { ...label, ...rest.axisLabel },
     };
   }
   if (axis.at?.length && axis.levels?.length) {
