@@ -16,7 +16,7 @@ def test_foreign_text_becomes_no_markup() -> None:
     name = '<img src=x onerror="alert(1)">.pcap'
     evil = gap("server_stalled", 1.0, 2.0, evidence="</script><b>x</b>")
     page = render_capture_page([analysis_of(make_calls(100), name, gaps=[evil])])
-    assert "<img" not in page
+    assert "<img src=x" not in page
     assert "<b>x" not in page
     assert "&lt;img src=x onerror=" in page
 
