@@ -15,10 +15,9 @@ import pytest
 from nfslab.captures.file_classes import read_file_classes
 from nfslab.evidence.syscalls.seen import evidence_tables
 from nfslab.evidence.syscalls.strace_text import read_text
-from nfslab.evidence.syscalls.tables import ClassRow, Syscalls
+from nfslab.evidence.syscalls.tables import ClassRow, Syscalls, sum_up, tables_from
 from nfslab.evidence.syscalls.watch import ROWS_MOST, Seen, SyscallWatch
 from nfslab.machine.syscall_ways import Asked, Choice, Level, Subject, shim_missing
-from nfslab.report.syscalls import summed_up
 
 SYNCS, EVENTS = 50, 70
 ROUNDS = 400
@@ -46,8 +45,8 @@ def text() -> bytes:
     ).encode()  # fmt: skip
 
 
-def summed(seen: Seen, summary: dict[str, Any]) -> Syscalls:
-    return summed_up(evidence_tables(seen, read_file_classes(), 0, 0), summary).found
+def summed(seen: Seen, _summary: dict[str, Any]) -> Syscalls:
+    return sum_up(tables_from(evidence_tables(seen, read_file_classes(), 0, 0)))
 
 
 def sums(rows: list[ClassRow]) -> dict[str, Any]:

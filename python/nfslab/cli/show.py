@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from nfslab.results.outcomes import Outcomes
@@ -228,35 +227,12 @@ def _print_run(record: RunRecord, folder: Path) -> None:
         click.echo(f"note: {printable(note)}")
     rows = [[path, str(value)] for path, value in scalar_paths(record.parameters).items()]
     click.echo(f"\n{table(['parameter', 'value'], rows)}")
-    _print_syscalls(folder)
     _print_evidence(record, folder)
     if record.status == "failed":
         _print_logs(folder)
 
 
 Found = TypeVar("Found")
-
-
-def _print_section(
-    title: str,
-    failed: str,
-    read: Callable[[], Found | None],
-    lines: Callable[[Found], Iterable[str]],
-) -> None:
-    """What a run's evidence says; nothing without it, and `failed` with the reason when it cannot
-    be read: the other sections are printed all the same."""
-    from nfslab.errors import ResultsError
-    from nfslab.report.text import printable
-
-    try:
-        found = read()
-    except (ResultsError, OSError, ValueError) as error:  # pyarrow's are of the last two
-        click.echo("\n" + printable(f"{failed}: {error}"))
-        return
-    if found:
-        click.echo(f"\n{_bold(title)}")
-        for line in lines(found):
-            click.echo(line)
 
 
 def _bold(text: str) -> str:
@@ -271,19 +247,6 @@ def _print_evidence(record: RunRecord, folder: Path) -> None:
 
     for section in run_sections(SealedRun(folder, record)):
         click.echo("\n" + "\n".join(section_lines(section, _bold)))
-
-
-def _print_syscalls(folder: Path) -> None:
-    """System calls and syncs, when a collector watched them."""
-    from nfslab.report.syscall_text import lines
-    from nfslab.report.syscalls import read_run_calls
-
-    _print_section(
-        "System calls and syncs",
-        "the system calls cannot be summed up",
-        lambda: read_run_calls(folder),
-        lambda calls: lines(calls, heading=_bold),
-    )
 
 
 def _print_places(record: RunRecord) -> None:

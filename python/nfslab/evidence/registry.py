@@ -19,6 +19,7 @@ EVIDENCE: dict[str, str] = {
     "offered_load": "nfslab.evidence.offered_load.kind:OfferedLoadEvidence",
     "nfs_server": "nfslab.evidence.nfs_server.kind:NfsServerEvidence",
     "profile": "nfslab.evidence.profile.kind:ProfileEvidence",
+    "syscalls": "nfslab.evidence.syscalls.kind:SyscallsEvidence",
     "postgres": "nfslab.evidence.postgres.kind:PostgresEvidence",
     "rpc": "nfslab.evidence.rpc.kind:RpcEvidence",
     "capture": "nfslab.evidence.capture.kind:CaptureEvidence",

@@ -58,16 +58,12 @@ LOG_SPAN = 10.0
 def render_json(source: Path | Analysis) -> str:
     """The analysis as JSON; numbers that JSON does not know are spelled ("NaN").
 
-    What each kind of evidence has stands under a key of its own; where system calls were watched,
-    "system_calls" has a run's sums (`report.syscall_text.content`).
+    What each kind of evidence has stands under a key of its own ("profiles", "system_calls").
     """
-    from nfslab.report.syscall_text import as_content as calls_content
 
     analysis = source if isinstance(source, Analysis) else analyse(source)
     content = analysis.as_dict()
     content |= content_of(analysis)
-    if calls := calls_content(analysis):
-        content["system_calls"] = calls
     return to_json(content, indent=1).decode() + "\n"
 
 

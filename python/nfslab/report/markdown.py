@@ -20,8 +20,6 @@ from nfslab.evidence.found import sections_of
 from nfslab.quantities import format_duration, format_size
 from nfslab.report.analysis import analyse
 from nfslab.report.model import Analysis
-from nfslab.report.syscalls import read_calls
-from nfslab.report.syscalls import sentences as call_sentences
 from nfslab.report.text import (
     ABSENT,
     between,
@@ -35,23 +33,17 @@ from nfslab.report.text import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from nfslab.report.model import ComparisonResult, PointResult
-    from nfslab.report.shown_runs import ShownRun
 
 MAX_ROWS = 60
 """Points in the table; trackers cut off long posts."""
 MAX_WARNINGS = 20
-CALL_PARTS_RUNS = 6
-"""Runs whose calls are taken apart: seconds each when there are millions."""
 
 
 def render_markdown(source: Path | Analysis) -> str:
     """The block for the experiment at a path, or for its analysis."""
     analysis = source if isinstance(source, Analysis) else analyse(Path(source))
     parts = [_head(analysis), _conditions(analysis), _points(analysis)]
-    parts += [_system_calls(analysis)]
     parts += map(section_text, sections_of(analysis))
     parts += [_reference(analysis), _warnings(analysis), _again(analysis)]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -211,60 +203,6 @@ def _flush_cells(point: PointResult) -> list[str]:
     mean_ms = point.fsync.mean_ms
     timed = "not timed" if mean_ms is None else number(mean_ms, 3)
     return [number(point.fsync.flushes_per_transaction, 3), timed]
-
-
-def _system_calls(analysis: Analysis) -> str:
-    """Successive syncs and what they wait for, one run a point: what was found, in sentences."""
-    found = read_calls(analysis, CALL_PARTS_RUNS)
-    said = [
-        f"{_run_label(analysis, run)}: {said}"
-        for run in found.runs
-        for said in call_sentences(run.found)
-    ]
-    notes = _left_out(found.left_out, "more run", "with system calls: `nfslab show`")
-    title = "System calls and syncs (one run a point):"
-    return _section(title, said, notes=[*found.problems, *notes], said_most=MAX_ROWS)
-
-
-def _run_label(analysis: Analysis, run: ShownRun[Any]) -> str:
-    return f"{analysis.points[run.point].label}, block {run.block + 1}"
-
-
-def _left_out(number: int, noun: str, where: str) -> list[str]:
-    return [f"{count(number, noun)} {where}."] if number else []
-
-
-def _section(
-    title: str,
-    said: Sequence[str] = (),
-    header: Sequence[str] = (),
-    rows: Sequence[Sequence[str]] = (),
-    notes: Sequence[str] = (),
-    *,
-    said_most: int = MAX_WARNINGS,
-) -> str:
-    """Sentences, a table, notes, all escaped here; empty without any of them. What is cut is
-    counted."""
-    if not (said or rows or notes):
-        return ""
-    blocks = [title, _listed(said, said_most)]
-    if rows:
-        blocks.append(_table(header, rows[:MAX_ROWS]))
-    if len(rows) > MAX_ROWS:
-        blocks.append(f"{count(len(rows) - MAX_ROWS, 'more row')}: `nfslab report` has them.")
-    blocks.append(_listed(notes, MAX_WARNINGS))
-    return "\n\n".join(block for block in blocks if block)
-
-
-def _listed(texts: Sequence[str], most: int) -> str:
-    lines = [f"- {escape(text)}" for text in texts[:most]]
-    lines += [f"- and {len(texts) - most} more"] if len(texts) > most else []
-    return "\n".join(lines)
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    return "\n".join([*lines, *("| " + " | ".join(map(escape, row)) + " |" for row in rows)])
 
 
 def _reference(analysis: Analysis) -> str:

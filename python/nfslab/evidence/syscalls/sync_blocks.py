@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nfslab.evidence.syscalls.sync_groups import grouped
 from nfslab.evidence.syscalls.sync_series import file_numbers, integers
 from nfslab.results.coded_texts import coded_texts
+from nfslab.statistics.latency_parts import PartsSummary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nfslab.evidence.syscalls.tables import SyscallTables
-    from nfslab.statistics.latency_parts import PartsSummary
 
     Integers = NDArray[np.int64]
 

@@ -30,6 +30,7 @@ from nfslab.evidence.syscalls import sync_capture as sync_capture
 from nfslab.evidence.syscalls.sync_groups import grouped
 from nfslab.evidence.syscalls.sync_series import file_numbers, integers
 from nfslab.results.evidence_tables import has_evidence, read_evidence
+from nfslab.statistics.latency_parts import PartsSummary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nfslab.evidence.syscalls.tables import SyscallTables
-    from nfslab.statistics.latency_parts import PartsSummary
 
     Integers = NDArray[np.int64]
 

@@ -31,13 +31,11 @@ from nfslab.report.html import content, matrix, over_time, published, tables
 from nfslab.report.html.figures import PageFigures
 from nfslab.report.html.sections import section_html
 from nfslab.report.html.series import Series, read_series
-from nfslab.report.html.syscalls import calls_section
 from nfslab.report.model import Analysis
-from nfslab.report.syscalls import read_calls
 from nfslab.results.durable import write_durably
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from jinja2 import Environment
 
@@ -59,8 +57,6 @@ def render(source: Path | Analysis, *, baseline: Mapping[str, Any] | None = None
     """
     analysis = source if isinstance(source, Analysis) else analyse(source, baseline=baseline)
     names = metric_names(analysis)
-    calls = calls_section(read_calls(analysis), analysis.name, _run_label(analysis))
-    own = dict(calls.chunks)
     series = read_series(analysis)
     figures = PageFigures(analysis.name)
     found = sections_of(analysis)
@@ -72,9 +68,8 @@ def render(source: Path | Analysis, *, baseline: Mapping[str, Any] | None = None
             analysis, names, over_time.EVIDENCE_ID, over_time.shown_choice(analysis, series)
         ),
     }
-    made["calls"] = calls
-    fixed = len(_page(analysis, series, made, own).encode())
-    chunks = figures.chunks(max(0, int((SIZE_LIMIT_BYTES - fixed) * DATA_SHARE))) | own
+    fixed = len(_page(analysis, series, made, {}).encode())
+    chunks = figures.chunks(max(0, int((SIZE_LIMIT_BYTES - fixed) * DATA_SHARE)))
     text = _page(analysis, series, made, chunks)
     size = len(text.encode())
     if size > SIZE_LIMIT_BYTES:
@@ -110,13 +105,6 @@ def metric_names(analysis: Analysis) -> list[str]:
     known = [m.name for m in analysis.metrics if content.metric_values(analysis, m.name)]
     known.sort(key=lambda name: name != analysis.primary)
     return known[:METRICS_MOST]
-
-
-def _run_label(analysis: Analysis) -> Callable[[int, int], str]:
-    """What a run is called, by its point and block."""
-    return lambda point, block: (
-        f"{content.short_point_label(analysis, point) or 'run'}, block {block + 1}"
-    )
 
 
 def _page(

@@ -63,7 +63,7 @@ class PageFigures:
 
     def chunks(self, room_bytes: int) -> dict[str, str]:
         """Name -> chunk, in at most `room_bytes`; indexes are always there."""
-        indexes = [_index(figure, self._name) for figure in self._figures]
+        indexes = [_index(f"f{k}", one, self._name) for k, one in enumerate(self._figures)]
         room = room_bytes - sum(len(pack_json(index)) for index in indexes)
         found: dict[str, str] = {}
         order = sorted(
@@ -74,22 +74,24 @@ class PageFigures:
         for _, at, place in order:
             entry = indexes[place]["views"][at]
             chunk = _chunk(self._figures[place].views[at], entry)
-            if chunk is None:
+            if chunk is not None and len(chunk) <= room:
+                room -= len(chunk)
+                found[entry["data"]] = chunk
                 continue
-            if len(chunk) > room:
-                indexes[place]["left_out"] += 1
-                continue
-            room -= len(chunk)
-            entry["data"] = f"f{place}.{at}"
-            found[entry["data"]] = chunk
+            del entry["data"]
+            indexes[place]["left_out"] += chunk is not None
         for place, index in enumerate(indexes):
             index["views"] = [v for v in index["views"] if "data" in v or "problem" in v]
             found[f"f{place}"] = pack_json(index)
         return found
 
 
-def _index(figure: Figure, name: str) -> dict[str, Any]:
-    views = [{"choice": list(view.choice), "caption": view.caption} for view in figure.views]
+def _index(key: str, figure: Figure, name: str) -> dict[str, Any]:
+    """As it is when there is room for all views."""
+    views = [
+        {"choice": list(view.choice), "caption": view.caption, "data": f"{key}.{at}"}
+        for at, view in enumerate(figure.views)
+    ]
     return {
         "id": figure.id,
         "title": figure.title,

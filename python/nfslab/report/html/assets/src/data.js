@@ -41,7 +41,7 @@ const KINDS = {
 };
 
 /** A column as Float64Array; missing values are NaN. */
-export function column(chunk, spec) {
+function column(chunk, spec) {
   const [width, Type, missing] = KINDS[spec.kind];
   const bytes = chunk.bytes.subarray(spec.offset, spec.offset + width * spec.n);
   const whole = new Type(join(bytes, width, spec.n).buffer);
@@ -64,22 +64,6 @@ function revived(value, chunk) {
     return Array.from(column(chunk, value.codes), (code) => value.texts[code]);
   }
   return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, revived(v, chunk)]));
-}
-
-export class Chunks {
-  constructor() { this.loaded = new Map(); }
-
-  /** {header, bytes} of a chunk, inflated once. */
-  load(name) {
-    if (!this.loaded.has(name)) {
-      this.loaded.set(name, inflate(name).then((all) => {
-        const size = new DataView(all.buffer).getUint32(0, true);
-        const header = JSON.parse(new TextDecoder().decode(all.subarray(4, 4 + size)));
-        return { header, bytes: all.subarray(4 + size) };
-      }));
-    }
-    return this.loaded.get(name);
-  }
 }
 
 /** The drawing of a view, with its arrays. */

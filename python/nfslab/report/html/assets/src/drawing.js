@@ -11,7 +11,7 @@ import { heat } from './kinds/heat.js';
 import { lines } from './kinds/lines.js';
 import { points } from './kinds/points.js';
 import { stacked } from './kinds/stacked.js';
-import { makeTable } from './table_new.js';
+import { makeTable } from './table.js';
 import { colour, onTheme } from './theme.js';
 import { tooltip } from './tip.js';
 
@@ -67,7 +67,8 @@ class Pane {
     const { views } = this.figure.index;
     this.at = views.reduce((best, view, i) => (like(view) > like(views[best]) ? i : best), 0);
     this.offer();
-    return this.draw();
+    this.busy = this.draw();
+    return this.busy;
   }
 
   async load() {
@@ -341,6 +342,7 @@ export class DrawnFigure {
       id: this.id, drawn: Boolean(this.drawn), left_out: this.index.left_out,
       panes: this.panes.map((pane) => ({
         choice: pane.view.choice, kind: pane.drawing?.kind, zoom: pane.zoom, panels: pane.built?.states ?? [],
+        rects: pane.built?.option.grid ?? [],
         problem: pane.view.problem ?? '',
       })),
     };

@@ -106,7 +106,6 @@ export function quantileName(q) {
 
 /** A share of 0 to 1 as per cent. */
 export const percent = (value, digits = DIGITS) => (absent(value) ? ABSENT : `${number(value * 100, digits)} %`);
-export const share = percent;
 
 /** A ratio: three digits behind the point near 1, fewer far from it. */
 export function ratio(value) {
@@ -120,11 +119,4 @@ export function pValue(p) {
   if (!(p > 0 && p < P_SMALLEST)) return number(p, 2);
   const found = rounded(p, 1);
   return `${found.digits}e${found.power}`;
-}
-
-/** What kind of quantity a unit belongs to: 'time', 'bytes' or 'plain'. */
-export function family(unit) {
-  if (unit in TIME_S) return 'time';
-  if (/^(bytes|B)(\/s)?$/.test(unit)) return 'bytes';
-  return 'plain';
 }

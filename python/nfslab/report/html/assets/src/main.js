@@ -1,28 +1,24 @@
 // Entry: put the figures into the page, draw what comes near the window and then, when the page is
 // idle, the rest (so that paper and search find all of it).
 
-import { mountCaptures } from './capture/mount.js';
 import { loadJson } from './data.js';
 import { h } from './dom.js';
 import { DrawnFigure, drawings } from './drawing.js';
-import { figures } from './figure.js';
+import * as numbers from './format.js';
 import { filterField, makeSortable } from './table.js';
 import { bindTheme } from './theme.js';
-import { hideTip } from './tooltip.js';
 
 const NEAR = '400px 0px';
-const all = () => [...drawings, ...figures];
 
 function bindPaper() {
   const root = document.documentElement;
   addEventListener('beforeprint', () => {
     root.dataset.printing = '1';
-    hideTip();
-    for (const figure of all()) figure.print();
+    for (const figure of drawings) figure.print();
   });
   addEventListener('afterprint', () => {
     delete root.dataset.printing;
-    for (const figure of all()) figure.unprint();
+    for (const figure of drawings) figure.unprint();
   });
 }
 
@@ -52,7 +48,7 @@ async function start() {
     for (const entry of entries) {
       if (!entry.isIntersecting) continue;
       observer.unobserve(entry.target);
-      const figure = all().find((f) => f.element === entry.target);
+      const figure = drawings.find((f) => f.element === entry.target);
       if (!figure.drawn) figure.draw().catch(fail);
     }
   }, { rootMargin: NEAR });
@@ -60,10 +56,9 @@ async function start() {
     const figure = new DrawnFigure(element, await loadJson(element.dataset.index));
     observer.observe(figure.element);
   }
-  await mountCaptures(observer);
   bindLooks();
   bindPaper();
-  for (const figure of all()) {
+  for (const figure of drawings) {
     await idle();
     if (!figure.drawn) await figure.draw();
     else await figure.busy;
@@ -77,10 +72,10 @@ function fail(error) {
 }
 
 window.nfslab = {
-  name: '',
+  numbers,
   /** State of every figure: what is drawn and in view. */
-  get figures() { return all().map((f) => f.state()); },
+  get figures() { return drawings.map((f) => f.state()); },
   /** A figure by its id, for tests and for curious people. */
-  figure: (id) => all().find((f) => f.id === id),
+  figure: (id) => drawings.find((f) => f.id === id),
 };
 window.nfslab.ready = start().catch(fail);

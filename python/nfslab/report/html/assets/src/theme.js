@@ -46,21 +46,3 @@ export function bindTheme(toggle) {
   toggle.hidden = false;
   label();
 }
-
-const hex = (text) => [1, 3, 5].map((i) => parseInt(text.slice(i, i + 2), 16));
-
-/** 256 colours (0xAABBGGRR) along the variable `name`, a comma list of #rrggbb. */
-export function ramp(name) {
-  const stops = colour(name).split(',').map((part) => hex(part.trim()));
-  const out = new Uint32Array(256);
-  for (let i = 0; i < 256; i += 1) {
-    const x = (i / 255) * (stops.length - 1);
-    const k = Math.min(stops.length - 2, Math.floor(x));
-    const mix = (j) => Math.round(stops[k][j] * (1 - x + k) + stops[k + 1][j] * (x - k));
-    out[i] = (0xff000000 | (mix(2) << 16) | (mix(1) << 8) | mix(0)) >>> 0;
-  }
-  return out;
-}
-
-/** A CSS gradient of the same ramp, for its legend. */
-export const rampGradient = (name) => `linear-gradient(90deg, ${colour(name)})`;

@@ -2,7 +2,7 @@
 // marks frames and says how much of the whole they are together.
 
 import { axisOption, shown } from '../axes.js';
-import { share } from '../format.js';
+import { percent } from '../format.js';
 import { colour, seriesLook } from '../theme.js';
 import { tipLines } from '../tip.js';
 
@@ -74,7 +74,7 @@ export function flame(drawing, { width, view }) {
       tooltip: {
         trigger: 'item',
         formatter: ({ data: [, , , i] }) => tipLines([
-          [share(weight[i] / total), names[name[i]]], [shown(amount, weight[i]), drawing.what ?? 'samples'],
+          [percent(weight[i] / total), names[name[i]]], [shown(amount, weight[i]), drawing.what ?? 'samples'],
           ['', colours[shade[i]][0]],
         ]),
       },
@@ -95,13 +95,13 @@ export function flame(drawing, { width, view }) {
         frames += 1;
         if (below === Infinity) { sum += weight[i]; below = depth[i]; }
       });
-      return `${frames} frames, ${share(sum / total)}`;
+      return `${frames} frames, ${percent(sum / total)}`;
     },
     table: () => ({
       columns: [{ label: 'depth', numeric: true }, { label: 'name' }, { label: drawing.what ?? 'samples', numeric: true },
         { label: 'share', numeric: true }, { label: 'kind' }],
       rows: () => name.map((one, i) => [{ value: depth[i], text: String(depth[i]) }, names[one],
-        { value: weight[i], text: shown(amount, weight[i]) }, { value: weight[i] / total, text: share(weight[i] / total) },
+        { value: weight[i], text: shown(amount, weight[i]) }, { value: weight[i] / total, text: percent(weight[i] / total) },
         colours[shade[i]][0]]),
       n: name.length,
     }),

@@ -1,7 +1,7 @@
 // Kind "stacked": parts of wholes by category, as shares or amounts.
 
 import { axisOption, axisTitle, domainOf, shown } from '../axes.js';
-import { share } from '../format.js';
+import { percent } from '../format.js';
 import { colour, seriesLook } from '../theme.js';
 import { tipLines } from '../tip.js';
 
@@ -43,7 +43,7 @@ export function stacked(drawing, { width, view }) {
         formatter: ([{ dataIndex: i }]) => tipLines([
           [shown(amounts, totals[i]), wholes[i].label],
           ...parts.map((part, k) => [shown(amounts, wholes[i].parts[k]),
-            `${part.label} (${share(wholes[i].parts[k] / (totals[i] || 1))})`, look(part, k)]),
+            `${part.label} (${percent(wholes[i].parts[k] / (totals[i] || 1))})`, look(part, k)]),
           ...(wholes[i].hint ? [['', wholes[i].hint]] : []),
         ]),
       },
@@ -55,7 +55,7 @@ export function stacked(drawing, { width, view }) {
       columns: [{ label: 'row' }, ...parts.map((part) => ({ label: part.label, numeric: true })),
         { label: axisTitle(amounts) || 'whole', numeric: true }, { label: 'remark' }],
       rows: () => wholes.map((whole, i) => [whole.label,
-        ...Array.from(whole.parts, (v) => ({ value: v, text: `${shown(amounts, v)} (${share(v / (totals[i] || 1))})` })),
+        ...Array.from(whole.parts, (v) => ({ value: v, text: `${shown(amounts, v)} (${percent(v / (totals[i] || 1))})` })),
         { value: totals[i], text: shown(amounts, totals[i]) }, whole.hint ?? '']),
       n: wholes.length,
     }),

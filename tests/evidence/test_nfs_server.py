@@ -1,4 +1,4 @@
-"""Where a call's time goes: the page's section, Markdown and the terminal, from planted parts."""
+"""Where a call's time goes: planted parts in every output, by point and by run."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ import json
 import re
 from html import unescape
 from pathlib import Path
-from typing import Any
 
 import pytest
+from nfslab.display.figures import Stacked
+from nfslab.display.sections import Section
+from nfslab.evidence.found import PARTS_MOST, find, section_of
 from nfslab.evidence.nfs_server.breakdown import PARTS
-from nfslab.report.analysis import analyse
-from nfslab.report.call_parts import read_parts, sentences
+from nfslab.evidence.nfs_server.kind import NfsServerEvidence, sentences
+from nfslab.report.analysis import analyse, render_json
 from nfslab.report.html import render_html
-from nfslab.report.html.columns import unpack
 from nfslab.report.markdown import render_markdown
-from nfslab.report.shown_runs import RUNS_MOST
 from nfslab.results.store import ExperimentFolder
 
 from tests.cli.invocation import nfslab
-from tests.report.browser import browser, figures, opened
 from tests.report.synthetic import Recipe, write_pgbench
 from tests.results.planted_calls import both, write_calls
 
@@ -49,30 +48,41 @@ def folder(tmp_path: Path) -> ExperimentFolder:
     return write_pgbench(tmp_path, RECIPE)
 
 
-def payload(page: str, name: str) -> Any:
-    found = re.search(rf'id="data-{name}">([^<]*)<', page)
-    assert found, name
-    return json.loads(unpack(found[1]))
+def breakdown(folder: ExperimentFolder) -> Section:
+    kind = NfsServerEvidence()
+    section = section_of(kind, find(kind, analyse(folder.path)))
+    assert section is not None
+    return section
 
 
-def test_the_page_says_what_was_planted(folder: ExperimentFolder) -> None:
+def test_the_section_has_what_was_planted(folder: ExperimentFolder) -> None:
     planted(folder)
-    page = render_html(folder.path)
-    section = page[page.index('<section id="call-parts-section"') :]
-    section = section[: section.index("</section>")]
-    text = re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", section)))
-    assert "The largest part of the calls' time is service: 59 %" in text
-    assert "READ 10 10 ms 0 ns (0.0 %) 1 ms (10 %) 0 ns (0.0 %) 6 ms (60 %) 1 ms (10 %)" in text
-    assert "GETATTR 1 4 ms 0 ns (0.0 %) 0 ns (0.0 %) 3 ms (75 %) 1 ms (25 %)" in text
-    assert "Left out: 1 sent more than once." in text
-    split = payload(page, "call-parts-0")["split"]
-    assert [part["label"] for part in split["parts"]] == list(PARTS)
-    assert [row["label"] for row in split["rows"]] == ["all calls", "READ", "GETATTR"]
-    assert split["rows"][1]["shares"] == pytest.approx([0, 0.1, 0, 0.6, 0.1, 0.2])
-    assert split["rows"][1]["means_s"][3] == pytest.approx(0.006)
-    overview = payload(page, "call-parts")["split"]["rows"]
-    assert len(overview) == 2, "both blocks of the point"
-    assert {part["colour"] for part in split["parts"]} == {"c8", "c1", "c5", "c3", "c4", "c6"}
+    section = breakdown(folder)
+    part = section.parts[0]
+    read, getattr_ = part.tables[0].rows[1:]
+    assert [cell.value for cell in read[1:]][:8] == [10, 10 * MS, *SLOW_SERVICE]
+    assert [cell.value for cell in getattr_[1:]][:8] == [1, 4 * MS, *WAITING]
+    assert part.notes == ["Left out: 1 sent more than once."]
+    bars = part.figures[0].views[0].load()
+    assert isinstance(bars, Stacked)
+    assert [one.label for one in bars.parts] == list(PARTS)
+    assert [one.label for one in bars.wholes] == ["all calls", "READ", "GETATTR"]
+    assert list(bars.wholes[1].parts) == pytest.approx([ns / 1e9 for ns in SLOW_SERVICE])
+    by_point = section.figures[0].views[0].load()
+    assert isinstance(by_point, Stacked)
+    # Both blocks of the point: 2 x (10 x 6 ms + 1 ms) of service over 22 calls.
+    assert [one.parts[3] for one in by_point.wholes] == pytest.approx([0.122 / 22])
+    assert "call-parts-section" in render_html(folder.path)
+
+
+def test_json_has_every_run(folder: ExperimentFolder) -> None:
+    runs = planted(folder)
+    found = json.loads(render_json(folder.path))["latency_breakdown"]
+    assert [one["run"] for one in found] == sorted(run.name for run in runs)
+    operation = found[0]["operations"][1]
+    assert (operation["operation"], operation["calls"]) == ("READ", 10)
+    assert operation["parts"]["service"]["share"] == pytest.approx(0.6)
+    assert found[0]["left_out"] == {"sent more than once": 1}
 
 
 def test_markdown_and_the_terminal_say_it_too(
@@ -122,15 +132,17 @@ def test_what_cannot_be_read_or_joined_is_named(
     assert "no call could be taken apart" in nfslab(capsys, "show", folder.path, empty.name).out
 
 
-def test_more_runs_than_are_shown_are_counted(tmp_path: Path) -> None:
+def test_tables_are_of_all_runs_and_parts_of_some(tmp_path: Path) -> None:
     folder = write_pgbench(
-        tmp_path, Recipe(clients=(1,), repetitions=RUNS_MOST + 2, samples=False, evidence=False,
+        tmp_path, Recipe(clients=(1,), repetitions=PARTS_MOST + 2, samples=False, evidence=False,
                          durable=False)
     )  # fmt: skip
     planted(folder)
-    found = read_parts(analyse(folder.path))
-    assert (len(found.runs), found.left_out) == (RUNS_MOST, 2)
-    assert "2 more runs with both records are not in this file" in render_html(folder.path)
+    section = breakdown(folder)
+    assert len(section.parts) == PARTS_MOST
+    assert section.notes[0].startswith("2 more runs")
+    row = section.tables[0].rows[0]
+    assert [cell.value for cell in row[2:4]] == [PARTS_MOST + 2, 11 * (PARTS_MOST + 2)]
 
 
 def test_two_targets_have_a_sentence_each(folder: ExperimentFolder) -> None:
@@ -140,29 +152,8 @@ def test_two_targets_have_a_sentence_each(folder: ExperimentFolder) -> None:
         both(0, 2, *WAITING, target="log"),
     ]
     write_calls(run, calls)
-    found = next(one for one in read_parts(analyse(folder.path)).runs if one.run_id == run.name)
-    of_data, of_log = sentences(found.found)
+    found = find(NfsServerEvidence(), analyse(folder.path)).runs
+    one = next(one for one in found if one.run.run_id == run.name)
+    of_data, of_log = sentences(one.facts)
     assert of_data.startswith("The largest part of the calls' time of data is service: 60 %")
     assert of_log.startswith("The largest part of the calls' time of log is waiting: 75 %")
-
-
-@pytest.mark.parametrize("options", [{}, {"viewport": {"width": 420, "height": 800}}])
-def test_the_bars_are_drawn(
-    folder: ExperimentFolder, tmp_path: Path, options: dict[str, Any]
-) -> None:
-    planted(folder)
-    path = tmp_path / "page.html"
-    path.write_text(render_html(folder.path))
-    with browser() as chromium, opened(chromium, path, **options) as page:
-        page.locator("#call-parts-split").scroll_into_view_if_needed()
-        page.locator("#call-parts-0-split").scroll_into_view_if_needed()
-        drawn = figures(page)
-        for name, bars in (("call-parts-split", 2), ("call-parts-0-split", 3)):
-            assert drawn[name]["counts"]["total"] == bars
-            assert page.locator(f"#{name} .host svg path").count() >= bars * len(PARTS) / 2
-        if options:
-            # The legend does not fit the title's line: it stands above.
-            entries = page.locator("#call-parts-0-split .legend .entry").all_inner_texts()
-            assert entries == list(PARTS)
-            width = page.evaluate("document.documentElement.scrollWidth")
-            assert width <= options["viewport"]["width"]

@@ -1,27 +1,28 @@
-"""Tables of system calls: by class of files as in 2001, syncs, steps, block requests.
-
-Built of the page's cells; the terminal and Markdown print the same cells as text.
-"""
+"""Tables of system calls: by class of files as in 2001, syncs, what they wait for."""
 
 from __future__ import annotations
 
+from statistics import median
 from typing import TYPE_CHECKING, Final
 
+from nfslab.display.cells import count, latency, number, share, size, text
+from nfslab.display.sections import Cell, Column, Table
+from nfslab.evidence.found import by_point
+from nfslab.evidence.latency_parts import part_cells, part_columns
+from nfslab.evidence.syscalls.sentences import levels_text
 from nfslab.evidence.syscalls.sync_blocks import PARTS
 from nfslab.evidence.syscalls.sync_series import QUANTILES
 from nfslab.evidence.syscalls.sync_steps import STEPS
 from nfslab.evidence.syscalls.tables import GROUPS, PLACES, CallGroup
-from nfslab.report.html.capture.cells import Cell, Column, Table, count, latency, share, size, text
-from nfslab.report.html.wording import ABSENT, quantity
-from nfslab.report.syscalls import levels_text
-from nfslab.report.text import percent
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from nfslab.evidence.syscalls.tables import ClassRow, Syscalls
-    from nfslab.report.syscalls import WatchedCalls
-    from nfslab.statistics.latency_parts import PartsSummary
+    from nfslab.evidence.base import Found
+    from nfslab.evidence.syscalls.facts import SeriesFacts, SyscallFacts
+    from nfslab.evidence.syscalls.sync_blocks import BlocksRow
+    from nfslab.evidence.syscalls.sync_steps import StepsRow
+    from nfslab.evidence.syscalls.tables import ClassRow
 
 PLACE_HINTS: Final = {
     "sequential": "begins where the access before ended",
@@ -29,44 +30,41 @@ PLACE_HINTS: Final = {
     "forward": "begins beyond its end",
     "backward": "begins before it",
 }
-NAME_LENGTH_MOST: Final = 36
-"""Of a class, to stand on one line."""
 QUANTILE_NAMES: Final = tuple("max" if q == 1 else f"p{q * 100:g}" for q in QUANTILES)
 
 
-def tables_of(calls: WatchedCalls, *, by_file: bool = False) -> list[Table]:
+def tables_of(facts: SyscallFacts) -> list[Table]:
     """All tables that there is something for, in the order of the page."""
-    found = calls.found
     made = []
-    if found.classes:
-        made.append(calls_table(found, found.classes, "Calls by class of files"))
-        if found.has_counts:
-            made.append(places_table(found.classes))
-    if by_file and found.files:
-        made.append(calls_table(found, found.files, "Calls by file", first="file"))
-    if found.series:
-        made.append(sync_table(found))
-    if calls.summary.get("way") == "views" and calls.summary.get("figures"):
-        made.append(_totals_table(calls))
-    if calls.steps is not None and calls.steps.rows:
-        made.append(_steps_table(calls))
-    if calls.blocks is not None and calls.blocks.rows:
-        made.append(_blocks_table(calls))
+    if facts.classes:
+        made.append(calls_table(facts, facts.classes, "Calls by class of files"))
+        if facts.has_counts:
+            made.append(_places_table(facts.classes))
+    if facts.files:
+        made.append(calls_table(facts, facts.files, "Calls by file", first="file"))
+    if facts.series:
+        made.append(_sync_table(facts.series))
+    if facts.watch.get("way") == "views" and facts.watch.get("figures"):
+        made.append(_totals_table(facts.watch["figures"]))
+    if facts.waits.steps:
+        made.append(_steps_table(facts.waits.steps))
+    if facts.waits.blocks:
+        made.append(_blocks_table(facts.waits.blocks))
     return made
 
 
-def _totals_table(calls: WatchedCalls) -> Table:
+def _totals_table(figures: Mapping[str, int]) -> Table:
     """What PostgreSQL's views and /proc counted: there are no calls by class."""
     columns = [Column("source", numeric=False), Column("figure", numeric=False), Column("added")]
     cells = []
-    for name, value in calls.summary["figures"].items():
+    for name, value in figures.items():
         source, _, figure = name.partition(".")
-        cells.append([text(source, "nowrap"), text(figure, "nowrap"), count(value)])
+        cells.append([text(source), text(figure), count(value)])
     return Table("Totals while it was watched", columns, cells)
 
 
 def calls_table(
-    found: Syscalls, rows: Sequence[ClassRow], title: str, first: str = "class"
+    found: SyscallFacts, rows: Sequence[ClassRow], title: str, first: str = "class"
 ) -> Table:
     """The table of 2001: how often each call, bytes, mean times, time in syncs."""
     groups = tuple(GROUPS) if found.has_counts else ("fsync", "fdatasync")
@@ -87,9 +85,9 @@ def calls_table(
 
 
 def _calls_row(
-    found: Syscalls, row: ClassRow, groups: Sequence[str], with_files: bool
+    found: SyscallFacts, row: ClassRow, groups: Sequence[str], with_files: bool
 ) -> list[Cell]:
-    cells = [_name(row.name)]
+    cells = [text(row.name)]
     cells += [count(row.files)] if with_files else []
     cells += [_called(row.group(name)) for name in groups]
     others = CallGroup()
@@ -105,18 +103,13 @@ def _calls_row(
     return [*cells, latency(row.sync_ns or None)]
 
 
-def _name(name: str) -> Cell:
-    """Of a class or a file: a long one (a relation's, a path) takes two lines."""
-    return text(name, "nowrap" if len(name) <= NAME_LENGTH_MOST else "")
-
-
 def _called(group: CallGroup, hint: str = "") -> Cell:
     failed = f"{group.errors:,} failed" if group.errors else ""
     plain = count(group.calls)
-    return Cell(plain.text, plain.value, plain.style, "; ".join(t for t in (hint, failed) if t))
+    return Cell(plain.text, plain.value, plain.tone, "; ".join(t for t in (hint, failed) if t))
 
 
-def places_table(rows: Sequence[ClassRow]) -> Table:
+def _places_table(rows: Sequence[ClassRow]) -> Table:
     """Where accesses lie, and how large they are."""
     columns = [Column("class", numeric=False)]
     for kind in ("reads", "writes"):
@@ -127,7 +120,7 @@ def places_table(rows: Sequence[ClassRow]) -> Table:
         groups = [row.group("reads"), row.group("writes")]
         if not any(group.calls for group in groups):
             continue
-        line = [_name(row.name)]
+        line = [text(row.name)]
         for group in groups:
             done = group.calls - group.errors
             line.append(size(group.bytes / done if done else None))
@@ -139,7 +132,7 @@ def places_table(rows: Sequence[ClassRow]) -> Table:
     )  # fmt: skip
 
 
-def sync_table(found: Syscalls) -> Table:
+def _sync_table(series: Sequence[SeriesFacts]) -> Table:
     """A row a series."""
     columns = [
         Column("class", numeric=False), Column("call", numeric=False), Column("calls"),
@@ -148,30 +141,33 @@ def sync_table(found: Syscalls) -> Table:
     ]  # fmt: skip
     rows = [
         [
-            _name(one.file_class), text(one.what, "nowrap"), count(one.calls),
+            text(one.file_class), text(one.what), count(one.calls),
             count(one.errors), latency(one.sum_ns / one.calls),
             *(latency(value) for value in one.quantiles_ns), latency(one.sum_ns),
             text(levels_text(one)),
         ]
-        for one in found.series
+        for one in series
     ]  # fmt: skip
     return Table("Syncs", columns, rows)
 
 
-def _steps_table(calls: WatchedCalls) -> Table:
-    assert calls.steps is not None
+def _steps_table(waits: Sequence[StepsRow]) -> Table:
     columns = [Column(name, numeric=False) for name in ("target", "class", "call")]
-    columns += [Column("calls"), Column("mean"), *_part_columns(STEPS)]
+    columns += [Column("calls"), Column("mean"), *part_columns(STEPS)]
     columns += [Column("WRITEs a sync"), Column("bytes a WRITE"), Column("COMMITs a sync")]
     columns += [Column("nothing under way", hint="syncs that had nothing to wait for")]
     rows = []
-    for row in calls.steps.rows:
+    for row in waits:
         n = row.summary.calls
-        cells = [text(row.target), _name(row.file_class), text(row.what, "nowrap")]
-        cells += [count(n), latency(row.summary.whole_mean_ns), *_part_cells(row.summary)]
-        cells += [Cell(f"{row.writes / n:.2f}", row.writes / n)]
+        cells = [text(row.target), text(row.file_class), text(row.what)]
+        cells += [
+            count(n),
+            latency(row.summary.whole_mean_ns),
+            *part_cells(row.summary.mean_ns, row.summary.share),
+        ]
+        cells += [number(row.writes / n)]
         cells += [size(row.write_bytes / row.writes if row.writes else None)]
-        cells += [Cell(f"{row.commits / n:.2f}", row.commits / n), count(row.without_calls)]
+        cells += [number(row.commits / n), count(row.without_calls)]
         rows.append(cells)
     return Table(
         "What syncs on NFS wait for", columns, rows,
@@ -179,18 +175,20 @@ def _steps_table(calls: WatchedCalls) -> Table:
     )  # fmt: skip
 
 
-def _blocks_table(calls: WatchedCalls) -> Table:
-    assert calls.blocks is not None
+def _blocks_table(waits: Sequence[BlocksRow]) -> Table:
     columns = [Column("class", numeric=False), Column("call", numeric=False)]
-    columns += [Column("calls"), Column("mean"), *_part_columns(PARTS)]
+    columns += [Column("calls"), Column("mean"), *part_columns(PARTS)]
     columns += [Column(f"{name} a sync") for name in ("flushes", "writes", "bytes", "reads")]
     rows = []
-    for row in calls.blocks.rows:
+    for row in waits:
         n = row.summary.calls
-        cells = [_name(row.file_class), text(row.what, "nowrap"), count(n)]
-        cells += [latency(row.summary.whole_mean_ns), *_part_cells(row.summary)]
-        cells += [Cell(f"{v / n:.2f}", v / n) for v in (row.flushes, row.writes)]
-        cells += [size(row.write_bytes / n), Cell(f"{row.reads / n:.2f}", row.reads / n)]
+        cells = [text(row.file_class), text(row.what), count(n)]
+        cells += [
+            latency(row.summary.whole_mean_ns),
+            *part_cells(row.summary.mean_ns, row.summary.share),
+        ]
+        cells += [number(v / n) for v in (row.flushes, row.writes)]
+        cells += [size(row.write_bytes / n), number(row.reads / n)]
         rows.append(cells)
     return Table(
         "What syncs on local disks wait for", columns, rows,
@@ -199,12 +197,25 @@ def _blocks_table(calls: WatchedCalls) -> Table:
     )  # fmt: skip
 
 
-def _part_columns(names: Sequence[str]) -> list[Column]:
-    return [Column(name, hint="mean, and share of the time") for name in names]
-
-
-def _part_cells(summary: PartsSummary) -> list[Cell]:
-    return [
-        Cell(f"{quantity(mean, 'ns')} ({percent(part)})" if part is not None else ABSENT, mean)
-        for mean, part in zip(summary.mean_ns, summary.share, strict=True)
-    ]
+def syncs_by_point(found: Found[SyscallFacts]) -> Table:
+    """Syncs of each point over all its runs: sums are exact, quantiles are medians of the runs'."""
+    columns = [
+        Column("point", numeric=False), Column("class", numeric=False),
+        Column("call", numeric=False), Column("runs"), Column("calls"), Column("failed"),
+        Column("mean"),
+        *(Column(name, hint="the median of the runs'") for name in QUANTILE_NAMES[:-1]),
+        Column("max"), Column("time a run"),
+    ]  # fmt: skip
+    rows = []
+    for _, label, runs in by_point(found):
+        groups: dict[tuple[str, str], list[SeriesFacts]] = {}
+        for one in (one for run in runs for one in run.facts.series):
+            groups.setdefault((one.file_class, one.what), []).append(one)
+        for (file_class, what), series in groups.items():
+            calls, sum_ns = sum(s.calls for s in series), sum(s.sum_ns for s in series)
+            quantiles = list(zip(*(s.quantiles_ns for s in series), strict=True))
+            cells = [text(label), text(file_class), text(what), count(len(series)), count(calls)]
+            cells += [count(sum(s.errors for s in series)), latency(sum_ns / calls)]
+            cells += [latency(median(values)) for values in quantiles[:-1]]
+            rows.append([*cells, latency(max(quantiles[-1])), latency(sum_ns / len(series))])
+    return Table("Syncs, by point", columns, rows)
