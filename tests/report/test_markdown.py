@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 from markdown_it import MarkdownIt
+from nfslab.display.cells import text
+from nfslab.display.markdown import section_text
+from nfslab.display.sections import Column, Section, Table
 from nfslab.report.analysis import analyse
-from nfslab.report.markdown import _section, code, escape, render_markdown
+from nfslab.report.markdown import code, escape, render_markdown
 from nfslab.results.store import ExperimentFolder
 
 from tests.report.synthetic import Recipe, write_files, write_pgbench
@@ -165,12 +168,12 @@ def test_hostile_labels_do_not_leave_their_cells(tmp_path: Path) -> None:
     assert shlex.split(fences[0].content) == command
 
 
-def test_what_is_cut_of_a_section_is_counted_and_an_empty_one_is_none() -> None:
-    text = _section("T:", ["s"] * 25, ["a|b", "c"], [["<x>", "|"]] * 70, ["n"] * 21)
-    title, said, rows, more, notes = text.split("\n\n")
-    assert title == "T:"
-    assert said.splitlines() == ["- s"] * 20 + ["- and 5 more"]
+def test_what_is_cut_of_a_section_is_counted() -> None:
+    table = Table("a|b", [Column("x", False), Column("y", False)], [[text("<x>"), text("|")]] * 70)
+    section = Section("T", sentences=["s"] * 65, tables=[table], notes=[f"n{k}" for k in range(21)])
+    title, said, heading, rows, more, notes = section_text(section).split("\n\n")
+    assert (title, heading) == ("**T**", "a\\|b:")
+    assert said.splitlines() == ["- s"] * 60 + ["- and 5 more"]
     assert rows.splitlines()[2:] == ["| \\<x\\> | \\| |"] * 60
     assert more == "10 more rows: `nfslab report` has them."
-    assert notes.splitlines() == ["- n"] * 20 + ["- and 1 more"]
-    assert _section("T:", (), ["a"]) == ""
+    assert notes.splitlines()[-1] == "- and 1 more"
