@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,11 @@ from nfslab.evidence.capture.figures import latencies, rpcstat
 from nfslab.evidence.capture.kind import CaptureEvidence, facts_of
 from nfslab.evidence.capture.section import capture_section, page_sections
 from nfslab.evidence.capture.stored import ANALYSIS_TABLE, analysis_table
+from nfslab.report.html import render_html
+from nfslab.report.markdown import render_markdown
+from nfslab.results.evidence_tables import evidence_path
 
+from tests.cli.invocation import nfslab
 from tests.evidence.made_captures import (
     AGAIN,
     FIRST_NS,
@@ -31,6 +37,7 @@ from tests.evidence.made_captures import (
     make_calls,
 )
 from tests.evidence.runs import found_of, sealed_run
+from tests.report.synthetic import Recipe, write_pgbench
 from tests.trace import scenes
 from tests.trace.generator import nfs3
 from tests.trace.generator.capture import Capture
@@ -293,3 +300,18 @@ def test_bytes_of_rpc_and_timeouts_of_tcp_are_drawn_over_time(tmp_path: Path) ->
     ):
         sum_bytes = shown["messages"][label].sum() * width_s
         assert sum_bytes == pytest.approx(sum(map(len, messages)))
+
+
+def test_a_capture_that_cannot_be_read_is_named_in_every_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_pgbench(tmp_path, Recipe(clients=(1,), repetitions=2, samples=False))
+    run = folder.runs_path / folder.sealed_runs()[0].run_id
+    evidence_path(run, ANALYSIS_TABLE).write_bytes(b"PAR1 and nothing more")
+    said = rf"{run.name}: \S*capture_analysis\.parquet cannot be read: "
+    page = unescape(render_html(folder.path))
+    assert re.search(said, page[page.index('<section id="capture"') :])
+    assert re.search(said, render_markdown(folder.path).replace("\\", ""))
+    shown = nfslab(capsys, "show", folder.path, run.name)
+    assert shown.code == 0
+    assert re.search(said, shown.out)

@@ -217,7 +217,7 @@ def watched() -> Section:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_browser_draws_it_without_a_complaint(tmp_path: Path, scheme: str) -> None:
     path = tmp_path / "page.html"
-    write(watched(), path, "calls", ["nfslab", "syscalls", "<b>"])
+    write([watched()], path, "calls", command=["nfslab", "syscalls", "<b>"])
     with browser() as chromium, opened(chromium, path, color_scheme=scheme) as page:
         names = [f"syscalls-{one}" for one in ("syncs", "steps", "blocks", "accesses")]
         for name in names:

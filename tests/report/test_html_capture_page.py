@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nfslab.report.html.capture_page import render_capture_page, write_capture_page
+from nfslab.evidence.capture.section import page_sections
+from nfslab.report.html.section_page import render, write
 
 from tests.evidence.made_captures import analysis_of, density_section, gap, make_calls
 from tests.report.browser import browser, figures, opened
@@ -15,8 +16,8 @@ STALL = gap("server_stalled", 360.0, 2.5)
 def test_foreign_text_becomes_no_markup() -> None:
     name = '<img src=x onerror="alert(1)">.pcap'
     evil = gap("server_stalled", 1.0, 2.0, evidence="</script><b>x</b>")
-    page = render_capture_page([analysis_of(make_calls(100), name, gaps=[evil])])
-    assert "<img" not in page
+    page = render(page_sections([analysis_of(make_calls(100), name, gaps=[evil])], None), name)
+    assert "<img src=x" not in page
     assert "<b>x" not in page
     assert "&lt;img src=x onerror=" in page
 
@@ -38,7 +39,8 @@ def test_one_and_several_captures_are_drawn_offline(tmp_path: Path) -> None:
     }
     with browser() as chromium:
         for name, (captures, wanted) in pages.items():
-            file = write_capture_page(captures, tmp_path / f"{name}.html")
+            file = tmp_path / f"{name}.html"
+            write(page_sections(captures, None), file, name)
             with opened(chromium, file) as page:
                 drawn = {key for key, state in figures(page).items() if state["drawn"]}
             assert drawn == wanted

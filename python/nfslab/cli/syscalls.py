@@ -368,7 +368,7 @@ def _write_page(path: Path, section: Section) -> None:
     from nfslab.report.html.section_page import write
 
     try:
-        write(section, path, "system-calls", ["nfslab", *sys.argv[1:]])
+        write([section], path, "system-calls", command=["nfslab", *sys.argv[1:]])
     except OSError as error:
         raise _cannot_write(path, error) from error
 

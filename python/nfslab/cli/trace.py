@@ -275,15 +275,19 @@ def _write_page(
     path: Path, found: Sequence[CaptureAnalysis], comparison: CaptureComparison | None
 ) -> None:
     from nfslab._core import build_info
-    from nfslab.report.html.capture_page import write_capture_page
+    from nfslab.evidence.capture.section import facts, page_sections
+    from nfslab.report.html.section_page import write
 
+    labels = [capture.label for capture in found]
     try:
-        write_capture_page(
-            found,
+        write(
+            page_sections(found, comparison),
             path,
-            comparison=comparison,
+            "-".join(labels)[:80],
             command=["nfslab", *sys.argv[1:]],
-            provenance={"core": build_info()},
+            title=" and ".join(labels) if len(labels) < 4 else f"{len(labels)} captures",
+            about="NFS captures" if len(found) > 1 else "NFS capture",
+            facts={capture.label: facts(capture) for capture in found} | {"core": build_info()},
         )
     except OSError as error:
         raise ResultsError(

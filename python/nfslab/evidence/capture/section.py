@@ -6,6 +6,7 @@ made of the long columns when a page is written (`load`), the rest of the JSON a
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -92,6 +93,24 @@ def page_sections(
 
 def _itself(capture: CaptureAnalysis) -> CaptureAnalysis:
     return capture
+
+
+def facts(capture: CaptureAnalysis) -> dict[str, str]:
+    """What the capture is: files, frames, times."""
+    content = capture.content
+    first_ns = content["first_ns"]
+    return {
+        "files": ", ".join(capture.names),
+        "frames": numbers.count(content["packets"]),
+        "bytes on the wire": numbers.count(content["bytes"]),
+        "first frame": numbers.ABSENT if first_ns is None else _moment(first_ns),
+        "length": f"{capture.duration_ns / 1e9:,.6f} s",
+    }
+
+
+def _moment(unix_ns: int) -> str:
+    seconds, rest = divmod(unix_ns, 1_000_000_000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}.{rest // 1000:06d} UTC"
 
 
 def summary(capture: CaptureAnalysis) -> list[str]:

@@ -10,27 +10,29 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from nfslab.report import offered_operations
-from nfslab.report.analysis import analyse
-from nfslab.report.html import render_html
-from nfslab.report.html.columns import unpack
-from nfslab.report.markdown import render_markdown
-from nfslab.report.offered_load import (
+from nfslab.display.figures import Lines
+from nfslab.evidence.offered_load import operations as offered_operations
+from nfslab.evidence.offered_load.curves import (
     OfferedLoad,
     agreement,
     offered_load,
     published_at,
     sentences,
 )
-from nfslab.report.offered_operations import read_operations
+from nfslab.evidence.offered_load.operations import read_operations
+from nfslab.evidence.offered_load.section import load_section
+from nfslab.report.analysis import analyse
+from nfslab.report.html import render_html
+from nfslab.report.markdown import render_markdown
 from nfslab.shipped import PACKAGE
 
 from tests.cli.invocation import nfslab
-from tests.report.browser import browser, figure, figures, opened, settled
+from tests.report.browser import browser, figures, opened
 from tests.report.planted_loads import NoMeasurement, Planted, Runs, write_loads
 from tests.report.synthetic import Recipe, write_pgbench
 
@@ -164,7 +166,7 @@ def test_littles_law_is_of_each_run(by_hand: Path) -> None:
 def test_sentences(by_hand: Path) -> None:
     one, four = sentences(load_of(by_hand))
     assert one == (
-        "threads 1: at most 195 operations a second (offered 200, mean response 5.00 ms); "
+        "threads 1: at most 195 operations a second (offered 200, mean response 5 ms); "
         "overload brings it down to 150 at 400 offered."
     )
     assert four.endswith("no overload was reached: the server may do more.")
@@ -250,7 +252,6 @@ def test_the_published_table_stands_below_ours(of_1999: Path) -> None:
     assert "as published at 19 of 20 points (published: 18 saturated, measured: 17)" in text
     assert "threads 1 measured 356 56.6 ms 212 97.8 ms 162 128 ms 138 152 ms" in text
     assert "threads 16 published 801 6.10 ms 1,539 14.2 ms" in text
-    assert 'href="#reference"' in render_html(of_1999)
 
 
 def test_the_order_of_curves_is_compared_at_equal_loads(tmp_path: Path) -> None:
@@ -273,28 +274,52 @@ def section(page: str) -> str:
     return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", found)))
 
 
-def payload(page: str) -> Any:
-    found = re.search(r'id="data-offered-load">([^<]*)<', page)
-    assert found
-    return json.loads(unpack(found[1]))["load"]
+def drawn(path: Path, which: int, choice: tuple[str, ...] = ()) -> dict[str, tuple[Any, Any]]:
+    """Label of a series -> (x, y) in one of the section's figures."""
+    made = load_section(analyse(path), "Offered load")
+    assert made is not None
+    (view,) = (view for view in made.figures[which].views if tuple(view.choice) == choice)
+    lines = view.load()
+    assert isinstance(lines, Lines)
+    series = lines.panels[0].series
+    return {one.label: (list(np.asarray(one.x)), list(np.asarray(one.y))) for one in series}
 
 
-def test_the_page_draws_what_counts_and_what_does_not(by_hand: Path) -> None:
-    page = render_html(by_hand)
-    load = payload(page)
-    one, four = load["curves"]
-    assert [(p["offered"], p["achieved"][0], p["valid"]) for p in one["points"]] == [
-        (100, 100, True), (200, 195, True), (400, 150, True), (900, 860, False),
-    ]  # fmt: skip
-    assert [p["knee"] for p in one["points"]] == [True, False, False, False]
-    assert [p["peak"] for p in one["points"]] == [False, True, False, False]
-    assert [p["overloaded"] for p in one["points"]] == [False, False, True, False]
-    assert len(four["points"]) == 3, "nothing was measured at the last one"
-    assert load["responses"] == ["mean", "p99"]
-    text = section(page)
+def test_figures_show_what_counts_and_what_does_not(by_hand: Path) -> None:
+    achieved = drawn(by_hand, 0)
+    assert achieved["threads 1"] == ([100, 200, 400], [100, 195, 150])
+    assert achieved["threads 1, does not count"] == ([900], [860])
+    assert achieved["threads 4"][0] == [100, 200, 400]
+    assert "threads 4, does not count" not in achieved, "nothing was measured at the last one"
+    assert achieved["knee"][0][0] == 100
+    assert achieved["peak"] == ([200, 400], [195, 400])
+    assert achieved["overload"] == ([400], [150])
+    mean = drawn(by_hand, 1, ("mean", "all operations"))
+    assert mean["threads 1"] == ([100, 195, 150], [2, 5, 21])
+    assert mean["threads 1, does not count"] == ([860], [2])
+    assert drawn(by_hand, 1, ("p99", "all operations"))["threads 1"][1] == [4, 10, 42]
+    text = section(render_html(by_hand))
     assert "threads 1, 900 offered: 3 of 3 runs failed" in text
     assert "(860) – (2 ms)" in text
     assert "threads 4 900/s – –" in text
+
+
+def test_the_published_points_stand_beside_ours(of_1999: Path) -> None:
+    x, y = drawn(of_1999, 0)["threads 1, published"]
+    assert (x[0], y[0]) == (800, 356)
+    assert len(x) == 4
+
+
+def test_a_response_figure_of_one_operation(tmp_path: Path) -> None:
+    def planted(read_ms: int, write_ms: int) -> Planted:
+        answers = {"READ": (0.75, {read_ms * 10**6: 10}), "WRITE": (0.25, {write_ms * 10**6: 10})}
+        return Planted(100, 1, operations=answers)
+
+    # WRITEs are answered at the second load only.
+    first = replace(planted(2, 40), operations={"READ": (1.0, {2_000_000: 10})})
+    path = write_loads(tmp_path, {(1, 100.0): [first], (1, 200.0): [planted(4, 80)]})
+    assert drawn(path, 1, ("mean", "WRITE"))["all points"][1] == [80]
+    assert drawn(path, 1, ("p99", "READ"))["all points"][1] == pytest.approx([2, 4], rel=1e-3)
 
 
 def test_markdown_and_the_terminal_say_it_too(
@@ -302,23 +327,23 @@ def test_markdown_and_the_terminal_say_it_too(
 ) -> None:
     text = render_markdown(by_hand)
     rows = [[cell.strip() for cell in line.split("|")] for line in text.splitlines()]
-    row, *operations = (r for r in rows if r[1:3] == ["threads 1", "200"])
+    row, *operations = (r for r in rows if r[1:3] == ["threads 1", "200/s"])
     assert [r[3] for r in operations] == ["READ", "WRITE"]
-    assert row[3] == "195.0"
-    assert row[-2] == "saturated in 2 of 3 runs, peak"
+    assert row[3] == "195/s"
+    assert "saturated in 2 of 3 runs, peak" in row
     assert "overload brings it down to 150" in text
     said = nfslab(capsys, "show", by_hand)
     assert said.code == 0
-    assert re.search(r"threads 1 +200 +195.0 .* peak", said.out)
+    assert re.search(r"threads 1 +200/s +195/s .* peak", said.out)
     assert "900 offered: 3 of 3 runs failed: what was measured is not true" in said.out
     run = next(run for run in analyse(by_hand).runs if run.counted)
     of_run = nfslab(capsys, "show", by_hand, run.run_id).out
-    assert re.search(r"READ +75.0 % +75.0 % +300 +4.00 +2.00 +5.00 +10.0 +10.0 +0", of_run)
+    assert re.search(r"READ +75 % +75 % +300 +4 ms +2.00 ms +5.00 ms +10 ms +10 ms", of_run)
     # Three runs at the peak of a curve.
-    peak = r"READ +\|? *75.0 % +\|? *75.0 % +\|? *900 +\|? *4.00 .*10.0"
-    assert re.search(rf"threads 1 +200 +{peak}", said.out)
-    assert re.search(rf"threads 1 \| 200 \| {peak}", text)
-    assert not re.search(rf"threads 1 +100 +{peak}", said.out), "the peak only"
+    peak = r"READ +\|? *75 % +\|? *75 % +\|? *900 +\|? *4 ms .*10 ms"
+    assert re.search(rf"threads 1 +200/s +{peak}", said.out)
+    assert re.search(rf"threads 1 \| 200/s \| {peak}", text)
+    assert not re.search(rf"threads 1 +100/s +{peak}", said.out), "the peak only"
 
 
 def test_programs_get_the_curves_as_json(
@@ -370,20 +395,15 @@ def test_other_workloads_have_no_such_section(tmp_path: Path) -> None:
     assert "Offered load" not in render_markdown(path)
 
 
-def test_without_any_run_that_counts_there_are_hollow_marks_or_none(tmp_path: Path) -> None:
+def test_without_any_run_that_counts_the_reasons_are_told(tmp_path: Path) -> None:
     refused = write_loads(tmp_path / "a", {(1, 100.0): [LATE], (1, 200.0): [NoMeasurement()]})
     nothing = write_loads(tmp_path / "b", {(1, 100.0): [NoMeasurement()]})
-    path = tmp_path / "page.html"
-    path.write_text(render_html(refused))
-    with browser() as chromium:
-        with opened(chromium, path) as page:
-            assert figure(page, "load-achieved")["counts"]["total"] == 1
-            assert figure(page, "load-response")["counts"]["total"] == 1
-        path.write_text(render_html(nothing))
-        with opened(chromium, path) as page:
-            assert figures(page) == {}
-    assert "no point counts." in section(path.read_text())
-    assert "the server went away" in section(path.read_text())
+    assert drawn(refused, 0)["all points, does not count"] == ([100], [850])
+    made = load_section(analyse(nothing), "Offered load")
+    assert made is not None
+    assert made.figures == []
+    assert "no point counts." in section(render_html(nothing)).lower()
+    assert "the server went away" in section(render_html(nothing))
 
 
 def test_a_load_that_the_file_fixes_is_one_point_of_each_curve(tmp_path: Path) -> None:
@@ -396,104 +416,9 @@ def test_a_load_that_the_file_fixes_is_one_point_of_each_curve(tmp_path: Path) -
     assert "threads 4 90 2 ms" in text
 
 
-CROSSED = """(figure) => {
-  const svg = [...figure.querySelectorAll('svg')].find((one) => one.querySelector('text'));
-  const labels = [...svg.querySelectorAll('text')].filter((t) => /peak|knee/.test(t.textContent));
-  const boxes = labels.map((label) => [label.textContent, label.getBoundingClientRect()]);
-  const lines = [...svg.querySelectorAll('path[stroke-width="1.6"]')];
-  const inside = (x, y, box) => x > box.left && x < box.right && y > box.top && y < box.bottom;
-  const hits = [];
-  for (const line of lines) {
-    const matrix = line.getScreenCTM();
-    for (let at = 0; at <= line.getTotalLength(); at += 1) {
-      const point = line.getPointAtLength(at).matrixTransform(matrix);
-      hits.push(...boxes.filter(([, box]) => inside(point.x, point.y, box)).map(([text]) => text));
-    }
-  }
-  return [lines.length, boxes.length, [...new Set(hits)]];
-}"""
-
-
-@pytest.mark.parametrize("width", [1280, 420])
-def test_no_line_goes_through_a_label(tmp_path: Path, width: int) -> None:
-    # As measured for the study of 1999: dotted lines lead back from every peak.
-    measured = {
-        1: [(189, 106), (177, 113), (168, 119), (164, 122)],
-        2: [(415, 48.3), (358, 55.7), (331, 60.5), (322, 62.2)],
-        8: [(812, 6.2), (946, 21.2), (815, 24.5), (876, 22.8)],
-        16: [(812, 6.2), (1177, 17.0), (1167, 17.1), (1072, 18.7)],
-    }
-    runs: Runs = {
-        (threads, 800.0 * number): [Planted(*pair)]
-        for threads, pairs in measured.items()
-        for number, pair in enumerate(pairs, 1)
-    }
-    path = tmp_path / "page.html"
-    path.write_text(render_html(write_loads(tmp_path / "loads", runs)))
-    options = {"viewport": {"width": width, "height": 900}}
-    with browser() as chromium, opened(chromium, path, **options) as page:
-        for name, labels in (("load-achieved", 4), ("load-response", 6)):
-            lines, found, crossed = page.locator(f"#{name}").evaluate(CROSSED)
-            assert (found, crossed) == (labels, []), name
-            assert lines >= 4
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"viewport": {"width": 420, "height": 800}}, {"color_scheme": "dark"}],
-    ids=["wide", "narrow", "dark"],
-)
-def test_the_figures_are_drawn(by_hand: Path, tmp_path: Path, options: dict[str, Any]) -> None:
+def test_the_figures_are_drawn(by_hand: Path, tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     path.write_text(render_html(by_hand))
-    with browser() as chromium, opened(chromium, path, **options) as page:
-        # Four and three points; in both figures, and all in view.
-        for name in ("load-achieved", "load-response"):
-            counts = figure(page, name)["counts"]
-            assert (counts["total"], counts["inView"]) == (7, 7)
-            entries = page.locator(f"#{name} .legend .entry").all_inner_texts()
-            assert entries[:5] == [
-                "threads 1", "threads 4", "saturated", "overload", "hollow: does not count",
-            ]  # fmt: skip
-        before = figures(page)["load-response"]["full"]["y"]
-        page.locator("#load-response").get_by_label("Response time", exact=True).select_option(
-            "p99"
-        )
-        settled(page)
-        assert figures(page)["load-response"]["full"]["y"][1] == pytest.approx(2 * before[1])
-        page.locator("#load-response").get_by_label("log scale").check()
-        page.locator("#load-response .legend button").first.click()
-        settled(page)
-        assert figures(page)["load-response"]["counts"]["total"] == 3
-        if "viewport" in options:
-            width = page.evaluate("document.documentElement.scrollWidth")
-            assert width <= options["viewport"]["width"]
-
-
-def test_the_response_figure_shows_one_operation(tmp_path: Path) -> None:
-    def planted(read_ms: int, write_ms: int) -> Planted:
-        answers = {"READ": (0.75, {read_ms * 10**6: 10}), "WRITE": (0.25, {write_ms * 10**6: 10})}
-        return Planted(100, 1, operations=answers)
-
-    # WRITEs are answered at the second load only.
-    runs: Runs = {(1, 100.0): [planted(2, 40)], (1, 200.0): [planted(4, 80)]}
-    first = replace(runs[1, 100.0][0], operations={"READ": (1.0, {2_000_000: 10})})
-    path = tmp_path / "page.html"
-    path.write_text(render_html(write_loads(tmp_path, {**runs, (1, 100.0): [first]})))
     with browser() as chromium, opened(chromium, path) as page:
-        figure_of = page.locator("#load-response")
-        figure_of.get_by_label("Operation", exact=True).select_option("WRITE")
-        state = figure(page, "load-response")
-        assert state["counts"]["total"] == 1
-        assert state["full"]["y"][0] == 0
-        assert 80 < state["full"]["y"][1] < 90
-        assert "mean of all answers to WRITE" in figure_of.locator(".caption").inner_text()
-        figure_of.get_by_label("Operation", exact=True).select_option("READ")
-        figure_of.get_by_label("Response time", exact=True).select_option("p99")
-        state = figure(page, "load-response")
-        assert state["counts"]["total"] == 2
-        assert 4 < state["full"]["y"][1] < 5
-        figure_of.get_by_text("The numbers of this figure").click()
-        assert "4 ms" in figure_of.locator("table").inner_text()
-        figure_of.get_by_label("Operation", exact=True).select_option("")
-        assert figure(page, "load-response")["full"]["y"][1] < 3, "twice the mean of 1 ms"
+        states = figures(page)
+    assert all(states[name]["drawn"] for name in ("load-achieved", "load-response"))
