@@ -147,20 +147,18 @@ def test_cells_count_every_answered_call() -> None:
 def test_stalls_are_named_the_longest_first() -> None:
     section = capture_section(stalled(), "capture")
     said = " ".join(section.sentences)
-    assert "server stalled 3 times, 4.400 s in all" in said
+    assert "server stalled 3 times, 4.40 s in all" in said
     assert said.index("(S2)") < said.index("(S1)") < said.index("(S3)")
     table = next(one for one in section.tables if one.look is not None)
     assert [row[0].text for row in table.rows] == ["S1", "S2", "S3"]
     assert table.rows[1][2].value == "359.750000..362.750000"
-    looks = next(one for one in section.tables if one.title == "Closer looks")
-    assert looks.rows[0][2].text == "nfslab trace made.pcap --from 359.800000 --to 362.700000"
+    assert "nfslab trace made.pcap --from 359.800000 --to 362.700000" in section.notes[-1]
 
 
 def test_what_is_missing_is_a_problem_and_what_is_odd_a_note() -> None:
     odd = [{"kind": "not_ip", "count": 7}, {"kind": "fragments_lost", "count": 3}]
     section = capture_section(stalled(lost={"bytes": 4096, "gaps": 2}, anomalies=odd), "capture")
     assert ["4 KiB" in section.problems[0], "3 datagrams" in section.problems[1]] == [True, True]
-    assert len(section.notes) == 1
     assert "7 frames" in section.notes[0]
     quiet = capture_section(analysis_of(make_calls(2_000), lost={"bytes": 9, "gaps": 1}), "capture")
     assert "no loss" not in " ".join(quiet.sentences)

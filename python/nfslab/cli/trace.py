@@ -328,7 +328,7 @@ def _shortened(section: Section, top: int) -> Section:
 
     def cut(table: Table) -> Table:
         left = len(table.rows) - top
-        if left <= 0:
+        if left <= 0 or not any(column.title for column in table.columns):
             return table
         more = f"({left:,} more rows: --top N, or --json for all)"
         return replace(table, rows=table.rows[:top], note=f"{table.note} {more}".strip())

@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict
 from nfslab.results.evidence_tables import has_evidence
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
     from nfslab.display.figures import Panel
@@ -109,8 +109,9 @@ class Found(Generic[F]):
     fixed: dict[str, Any] = field(default_factory=dict)
     """Parameters that are equal at all points."""
     analysis: Analysis | None = None
-    """All that is known of the experiment: for kinds that tell of points without counted runs,
-    too. None: one run only is looked at."""
+    """All that is known of the experiment, for kinds of a workload. None: one run is looked at."""
+    only: Collection[int] | None = None
+    """Indices of the points that are asked for; None: all. For kinds of a workload."""
 
 
 class EvidenceKind(ABC, Generic[F]):
@@ -123,6 +124,9 @@ class EvidenceKind(ABC, Generic[F]):
     Facts: ClassVar[type[Facts]]
     version: ClassVar[int] = 1
     """Of the facts. Raise it when the same tables give other facts."""
+    workload: ClassVar[str] = ""
+    """Kind of workload of whose points it tells, also of those without counted runs; `nfslab show`
+    of such an experiment has the section. Empty: it tells of runs."""
     json_key: ClassVar[str] = ""
     """Where `report --json` has it; empty: under the kind's own name."""
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from nfslab.evidence.collector import Collector
 
 EVIDENCE: dict[str, str] = {
+    "offered_load": "nfslab.evidence.offered_load.kind:OfferedLoadEvidence",
     "nfs_server": "nfslab.evidence.nfs_server.kind:NfsServerEvidence",
     "profile": "nfslab.evidence.profile.kind:ProfileEvidence",
     "syscalls": "nfslab.evidence.syscalls.kind:SyscallsEvidence",

@@ -59,16 +59,12 @@ def render_json(source: Path | Analysis) -> str:
     """The analysis as JSON; numbers that JSON does not know are spelled ("NaN").
 
     What was seen beside the runs stands under the keys of the kinds of evidence ("profiles",
-    "system_calls", ...); where the workload offers a load, "offered_load" has its curves
-    (`report.offered_load_content`).
+    "system_calls", "offered_load", ...).
     """
-    from nfslab.report.offered_load_content import as_content as load_content
 
     analysis = source if isinstance(source, Analysis) else analyse(source)
     content = analysis.as_dict()
     content |= content_of(analysis)
-    if loads := load_content(analysis):
-        content["offered_load"] = loads
     return to_json(content, indent=1).decode() + "\n"
 
 

@@ -16,42 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nfslab.display.markdown import code, escape, section_text
+from nfslab.display.numbers import ABSENT, counted, interval, number, p_value, quantity
 from nfslab.evidence.found import sections_of
 from nfslab.quantities import format_duration, format_size
 from nfslab.report.analysis import analyse
 from nfslab.report.model import Analysis
-from nfslab.report.offered_load import HEADER as LOAD_HEADER
-from nfslab.report.offered_load import (
-    agreement,
-    offered_load,
-    overall_sentences,
-    published_at,
-    sentences,
-    text_rows,
-    uncounted,
-)
-from nfslab.report.offered_operations import HEADER as OPERATION_HEADER
-from nfslab.report.offered_operations import (
-    PUT_TOGETHER,
-    peak_points,
-    peak_rows,
-    read_operations,
-)
-from nfslab.report.text import (
-    ABSENT,
-    between,
-    change,
-    change_interval,
-    count,
-    number,
-    p_value,
-    quantity,
-    words,
-)
+from nfslab.report.text import change, change_interval, words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from nfslab.report.model import ComparisonResult, PointResult
 
 MAX_ROWS = 60
@@ -63,7 +35,6 @@ def render_markdown(source: Path | Analysis) -> str:
     """The block for the experiment at a path, or for its analysis."""
     analysis = source if isinstance(source, Analysis) else analyse(Path(source))
     parts = [_head(analysis), _conditions(analysis), _points(analysis)]
-    parts += [_offered_load(analysis)]
     parts += map(section_text, sections_of(analysis))
     parts += [_reference(analysis), _warnings(analysis), _again(analysis)]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -103,7 +74,7 @@ def _conditions(analysis: Analysis) -> str:
         lines.append(
             f"- In effect: {escape(place.role)} on {escape(place.target)} ({escape(place.kind)}): "
             f"{escape(place.filesystem)} {code(place.mount_options)}{facts}, "
-            f"{escape(place.durability)} ({count(place.runs, 'run')})"
+            f"{escape(place.durability)} ({counted(place.runs, 'run')})"
         )
     settings = _settings(analysis)
     if settings:
@@ -115,7 +86,7 @@ def _conditions(analysis: Analysis) -> str:
     planned = sum(point.planned for point in analysis.points)
     order = "randomised blocks" if analysis.order == "blocks" else "fixed order"
     lines.append(
-        f"- Runs: {done} of {planned} ok, {count(analysis.repetitions, 'repetition')}, {order}, "
+        f"- Runs: {done} of {planned} ok, {counted(analysis.repetitions, 'repetition')}, {order}, "
         f"seed {analysis.seed}"
     )
     lines += [f"- Note: {escape(note)}" for note in analysis.notes[:MAX_WARNINGS]]
@@ -143,7 +114,7 @@ def _place_facts(facts: dict[str, Any]) -> str:
         known.append(str(facts["backend"]))
     nfs = facts.get("nfs")
     if isinstance(nfs, dict) and "transports" in nfs:
-        known.append(count(int(nfs["transports"]), "connection"))
+        known.append(counted(int(nfs["transports"]), "connection"))
     return f" ({escape(', '.join(known))})" if known else ""
 
 
@@ -183,7 +154,7 @@ def _points(analysis: Analysis) -> str:
         lines.append("| " + " | ".join(cells) + " |")
     if len(analysis.points) > len(shown):
         left = len(analysis.points) - len(shown)
-        lines += ["", f"{count(left, 'more point')}: `nfslab report` has all of them."]
+        lines += ["", f"{counted(left, 'more point')}: `nfslab report` has all of them."]
     if rows:
         lines += ["", escape(analysis.comparison_method)]
     return "\n".join(lines)
@@ -196,11 +167,9 @@ def _baseline(analysis: Analysis) -> str:
 def _estimate_cells(point: PointResult, metric: str, unit: str) -> list[str]:
     estimate = point.estimates.get(metric)
     if estimate is None:
-        return [ABSENT, ABSENT, f"0 ({count(point.failed, 'failure')})" if point.failed else "0"]
-    interval = estimate.interval
-    bounds = between(interval.low, interval.high) if interval else "unknown (n=1)"
-    if interval and "bytes" in unit:
-        bounds = between(interval.low, interval.high, unit)
+        return [ABSENT, ABSENT, f"0 ({counted(point.failed, 'failure')})" if point.failed else "0"]
+    known = estimate.interval
+    bounds = interval(known.low, known.high, unit) if known else "unknown (n=1)"
     n = f"{estimate.n} of {point.planned}" if estimate.n != point.planned else str(estimate.n)
     return [escape(quantity(estimate.median, unit)), bounds, n]
 
@@ -223,61 +192,6 @@ def _flush_cells(point: PointResult) -> list[str]:
     mean_ms = point.fsync.mean_ms
     timed = "not timed" if mean_ms is None else number(mean_ms, 3)
     return [number(point.fsync.flushes_per_transaction, 3), timed]
-
-
-def _offered_load(analysis: Analysis) -> str:
-    """Curves of offered load, where the workload offers one: what they say, a row a point."""
-    found = offered_load(analysis)
-    if found is None or not found.curves:
-        return ""
-    notes = [*uncounted(found), *agreement(found, published_at(analysis, found))]
-    curves = _section(
-        "Offered load (medians over the runs that count):",
-        sentences(found),
-        ["curve", *LOAD_HEADER],
-        text_rows(found),
-        [*notes, *overall_sentences(found)],
-    )
-    operations = read_operations(analysis, peak_points(found))
-    rows = peak_rows(found, operations)
-    if not rows and not operations.problems:
-        return curves
-    title = f"Operations at each curve's peak. {PUT_TOGETHER}"
-    header = ["curve", "offered", *OPERATION_HEADER]
-    return f"{curves}\n\n{_section(title, (), header, rows, operations.problems)}"
-
-
-def _section(
-    title: str,
-    said: Sequence[str] = (),
-    header: Sequence[str] = (),
-    rows: Sequence[Sequence[str]] = (),
-    notes: Sequence[str] = (),
-    *,
-    said_most: int = MAX_WARNINGS,
-) -> str:
-    """Sentences, a table, notes, all escaped here; empty without any of them. What is cut is
-    counted."""
-    if not (said or rows or notes):
-        return ""
-    blocks = [title, _listed(said, said_most)]
-    if rows:
-        blocks.append(_table(header, rows[:MAX_ROWS]))
-    if len(rows) > MAX_ROWS:
-        blocks.append(f"{count(len(rows) - MAX_ROWS, 'more row')}: `nfslab report` has them.")
-    blocks.append(_listed(notes, MAX_WARNINGS))
-    return "\n\n".join(block for block in blocks if block)
-
-
-def _listed(texts: Sequence[str], most: int) -> str:
-    lines = [f"- {escape(text)}" for text in texts[:most]]
-    lines += [f"- and {len(texts) - most} more"] if len(texts) > most else []
-    return "\n".join(lines)
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    return "\n".join([*lines, *("| " + " | ".join(map(escape, row)) + " |" for row in rows)])
 
 
 def _reference(analysis: Analysis) -> str:

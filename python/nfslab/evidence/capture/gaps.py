@@ -9,8 +9,8 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from nfslab.captures import spelling
 from nfslab.display.figures import Band
+from nfslab.display.numbers import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -84,6 +84,12 @@ def closer_looks(analysis: CaptureAnalysis) -> list[dict[str, Any]]:
     return looks
 
 
+def closer_look(look: Mapping[str, Any]) -> str:
+    """One of them, in words."""
+    span = f"{look['from_s']:.3f} s to {look['to_s']:.3f} s"
+    return f"{look['what']}: {look['command'] or span}"
+
+
 def command(names: Sequence[str], from_s: float, to_s: float) -> str:
     """The command line that looks at one stretch only."""
     return shlex.join(["nfslab", "trace", *names, "--from", f"{from_s:.6f}", "--to", f"{to_s:.6f}"])
@@ -93,7 +99,7 @@ def lengths(found: Sequence[Mapping[str, Any]], most: int = 5) -> str:
     """ "2.510 s at 4.2 s (S2), ...", the longest first."""
     ordered = sorted(found, key=lambda gap: -gap["length_ns"])
     parts = [
-        f"{spelling.seconds(gap['length_ns'])} at {gap['from_s']:.2f} s ({gap['key']})"
+        f"{quantity(gap['length_ns'], 'ns')} at {gap['from_s']:.2f} s ({gap['key']})"
         for gap in ordered[:most]
     ]
     if len(ordered) > most:

@@ -13,7 +13,6 @@ from nfslab.captures.analysis import is_inner
 from nfslab.display import numbers
 from nfslab.display.cells import count, interval, latency, quantity, size, text
 from nfslab.display.sections import Cell, Column, Table
-from nfslab.results.comparison import sense_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from nfslab.captures.analysis import CaptureAnalysis
     from nfslab.captures.comparison import CaptureComparison
     from nfslab.display.sections import Tone
+    from nfslab.statistics.comparison import Comparison
 
 Row = list[Cell]
 QUANTILES = ("min", "mean", "p50", "p90", "p99", "p999", "max")
@@ -132,7 +132,7 @@ def gap_table(found: Sequence[Mapping[str, Any]], figure: str) -> Table | None:
 
 
 def look_table(looks: Sequence[Mapping[str, Any]], figure: str) -> Table | None:
-    """Stretches that are worth a closer look, with the command that analyses each alone."""
+    """Stretches that are worth a closer look, to which a figure can be zoomed."""
     rows = [
         [
             text(look["what"]),
@@ -140,11 +140,10 @@ def look_table(looks: Sequence[Mapping[str, Any]], figure: str) -> Table | None:
                 f"{look['from_s']:.3f} s to {look['to_s']:.3f} s",
                 span(look["from_s"], look["to_s"]),
             ),
-            text(look["command"]),
         ]
         for look in looks
     ]
-    columns = [Column("stretch", False), Column("from first packet", False), Column("alone", False)]
+    columns = [Column("stretch", False), Column("from first packet", False)]
     return Table("Closer looks", columns, rows, look=(1, figure)) if rows else None
 
 
@@ -214,6 +213,7 @@ def comparison(found: CaptureComparison | None, labels: Sequence[str]) -> Table 
     if found is None or not found.figures:
         return None
     from nfslab.captures.comparison import METHOD
+    from nfslab.results.comparison import sense_of
 
     rows = []
     for figure in found.figures:
@@ -226,7 +226,7 @@ def comparison(found: CaptureComparison | None, labels: Sequence[str]) -> Table 
                 text(figure.measure.name),
                 text(labels[figure.capture]),
                 Cell(
-                    f"{result.n_base} / {result.n_new}" if figure.blocks else numbers.ABSENT,
+                    f"{result.n_base}, {result.n_new}" if figure.blocks else numbers.ABSENT,
                     result.n_new,
                 ),
                 quantity(result.base, unit),
@@ -240,8 +240,22 @@ def comparison(found: CaptureComparison | None, labels: Sequence[str]) -> Table 
                     numbers.p_value(result.p_adjusted),
                     "" if result.p_adjusted is None else result.p_adjusted,
                 ),
-                text(result.verdict, sense),
+                text(words(result), sense),
             ]
         )
-    note = f"Against {labels[0]}. {METHOD}"
-    return Table("Compared", COMPARED, rows, " ".join([note, *(f"{n}." for n in found.notes)]))
+    blocks = ", ".join(
+        f"{n} of {numbers.quantity(width, 'ns')}"
+        for n, width in zip(found.blocks, found.widths_ns, strict=True)
+    )
+    note = f"Against {labels[0]}. Blocks: {blocks}. {METHOD}"
+    return Table("", COMPARED, rows, note)
+
+
+def words(result: Comparison) -> str:
+    """The verdict; with "no difference shown" what would have been shown."""
+    from nfslab.statistics.effect_text import detectable_text
+    from nfslab.statistics.verdicts import NO_DIFFERENCE
+
+    if result.verdict != NO_DIFFERENCE or result.smallest_detectable is None:
+        return result.verdict
+    return f"{result.verdict} ({detectable_text(result)} would have been, 4 times in 5)"

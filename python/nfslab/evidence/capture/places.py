@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.display import numbers
@@ -13,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 FILES_MOST = 60
+ERRORS_SHOWN = 3
 HANDLE_MOST = 24
 """Digits of a file handle that are shown where no path is known."""
 COUNTED = (
@@ -52,10 +52,13 @@ def counted(row: Mapping[str, Any]) -> list[Cell]:
 
 
 def _errors(row: Mapping[str, Any]) -> Cell:
-    """How many calls failed; the pointer tells with which status."""
+    """How many calls failed, with which status."""
     named = sorted(row.get("errors_by_status", {}).items(), key=lambda item: -item[1])
-    told = ", ".join(f"{name} {times:,}" for name, times in named)
-    return dataclasses.replace(count(row["errors"]), hint=told)
+    if not named:
+        return count(row["errors"])
+    told = ", ".join(f"{name} {numbers.count(times)}" for name, times in named[:ERRORS_SHOWN])
+    left = len(named) - ERRORS_SHOWN
+    return Cell(f"{told}, {left} more" if left > 0 else told, row["errors"])
 
 
 def classes(section: Mapping[str, Any]) -> Table | None:
@@ -231,7 +234,7 @@ def flows(section: Mapping[str, Any]) -> Table | None:
         for side, name in (("client", entry["client"]), ("server", entry["server"])):
             if entry[f"from_{side}"]["retransmitted_segments"]:
                 rows.append(_flow(str(name), entry[f"from_{side}"], entry))
-    note = f"The capture was taken {whole['place']}." if whole["place"] != "unknown" else ""
+    note = f"Where the capture was taken: {whole['place']}." if whole["place"] != "unknown" else ""
     return Table("TCP connections", columns, rows, note, open=False) if rows else None
 
 

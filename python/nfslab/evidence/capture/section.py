@@ -9,7 +9,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from nfslab.captures.spelling import seconds
 from nfslab.display import numbers
 from nfslab.display.sections import Section
 from nfslab.display.terminal import date
@@ -40,11 +39,12 @@ def capture_section(
     where the time axis ends, common to several captures.
     """
     found = gaps.gaps(capture)
+    looks = gaps.closer_looks(capture)
     figure = f"{name}-calls"
     tables = [
         operations.operations(capture),
         operations.gap_table(found, figure),
-        operations.look_table(gaps.closer_looks(capture), figure),
+        operations.look_table(looks, figure) if load is not None else None,
         operations.load_table(capture),
         *_more(capture, by),
     ]
@@ -55,7 +55,7 @@ def capture_section(
         sentences=verdict.sentences(capture, found),
         tables=[table for table in tables if table is not None],
         figures=[] if load is None else _figures(capture, name, load, longest_s),
-        notes=verdict.notes(capture),
+        notes=[*verdict.notes(capture), *(gaps.closer_look(look) for look in looks)],
         problems=verdict.doubts(capture),
     )
 
@@ -65,9 +65,9 @@ def comparison_section(
 ) -> list[Section]:
     """Each capture against the first; empty where nothing was compared."""
     table = operations.comparison(comparison, [capture.label for capture in captures])
-    if table is None:
+    if comparison is None or table is None:
         return []
-    return [Section("Compared", anchor="comparison", tables=[table])]
+    return [Section("Compared", anchor="comparison", tables=[table], notes=comparison.notes)]
 
 
 def page_sections(
@@ -101,7 +101,8 @@ def summary(capture: CaptureAnalysis) -> list[str]:
     begun = f", from {date(first)}" if first is not None else ""
     packets = (
         f"{capture.label}: {content['packets']:,} packets, "
-        f"{numbers.quantity(content['bytes'], 'B')}, {seconds(capture.duration_ns)}{begun}"
+        f"{numbers.quantity(content['bytes'], 'B')}, "
+        f"{numbers.quantity(capture.duration_ns, 'ns')}{begun}"
     )
     lost = content.get("lost") or {}
     gone = "nothing lost"

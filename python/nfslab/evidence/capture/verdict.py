@@ -35,7 +35,7 @@ def sentences(analysis: CaptureAnalysis, found: Sequence[Mapping[str, Any]]) -> 
     rows = [row for row in content.get("operations", []) if not _inner(row)]
     unanswered = sum(row["unanswered"] for row in rows)
     told = [
-        f"{calls:,} calls in {spelling.seconds(analysis.looked_at_ns)}{_part(analysis)}"
+        f"{calls:,} calls in {numbers.quantity(analysis.looked_at_ns, 'ns')}{_part(analysis)}"
         + (f", {unanswered:,} of them without a reply" if unanswered else ", all answered")
         + "."
     ]
@@ -119,7 +119,7 @@ def _gaps(analysis: CaptureAnalysis, found: Sequence[Mapping[str, Any]]) -> list
         time_ns = max(sum(gap["length_ns"] for gap in shown), total.get("time_ns", 0))
         share = time_ns / analysis.looked_at_ns if analysis.looked_at_ns else 0.0
         told.append(
-            f"{what} {_times(times)}, {spelling.seconds(time_ns)} in all "
+            f"{what} {_times(times)}, {numbers.quantity(time_ns, 'ns')} in all "
             f"({numbers.percent(share, 2)} of {looked_at}), {how}: {lengths(shown)}."
         )
     for server in section.get("servers", []):
@@ -135,8 +135,8 @@ def _gaps(analysis: CaptureAnalysis, found: Sequence[Mapping[str, Any]]) -> list
         time_ns = section["totals"]["client_paused"]["time_ns"]
         told.append(
             f"The client paused {_times(section['totals']['client_paused']['count'])}, "
-            f"{spelling.seconds(time_ns)} in all, with nothing outstanding: that time is not the "
-            f"storage's. Longest: {lengths(paused, 1)}."
+            f"{numbers.quantity(time_ns, 'ns')} in all, with nothing outstanding: that time is not "
+            f"the storage's. Longest: {lengths(paused, 1)}."
         )
     return told
 

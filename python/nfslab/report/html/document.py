@@ -29,7 +29,6 @@ from nfslab.evidence.found import sections_of
 from nfslab.report.analysis import analyse
 from nfslab.report.html import content, matrix, over_time, published, tables
 from nfslab.report.html.figures import PageFigures
-from nfslab.report.html.offered_load import load_section
 from nfslab.report.html.sections import section_html
 from nfslab.report.html.series import Series, read_series
 from nfslab.report.model import Analysis
@@ -58,8 +57,6 @@ def render(source: Path | Analysis, *, baseline: Mapping[str, Any] | None = None
     """
     analysis = source if isinstance(source, Analysis) else analyse(source, baseline=baseline)
     names = metric_names(analysis)
-    load = load_section(analysis)
-    own = dict(load.chunks)
     series = read_series(analysis)
     figures = PageFigures(analysis.name)
     found = sections_of(analysis)
@@ -71,9 +68,8 @@ def render(source: Path | Analysis, *, baseline: Mapping[str, Any] | None = None
             analysis, names, over_time.EVIDENCE_ID, over_time.shown_choice(analysis, series)
         ),
     }
-    made["load"] = load
-    fixed = len(_page(analysis, series, made, own).encode())
-    chunks = figures.chunks(max(0, int((SIZE_LIMIT_BYTES - fixed) * DATA_SHARE))) | own
+    fixed = len(_page(analysis, series, made, {}).encode())
+    chunks = figures.chunks(max(0, int((SIZE_LIMIT_BYTES - fixed) * DATA_SHARE)))
     text = _page(analysis, series, made, chunks)
     size = len(text.encode())
     if size > SIZE_LIMIT_BYTES:

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from nfslab import __version__
 from nfslab.report.html import tables
 from nfslab.report.html.document import (
-    EVIDENCE_SHARE,
+    DATA_SHARE,
     SIZE_LIMIT_BYTES,
     environment,
     manifest,
@@ -33,7 +33,7 @@ def render(section: Section, name: str, command: Sequence[str] = ()) -> str:
     """The page, as HTML text; `name` is part of the names of saved pictures."""
     figures = PageFigures(name)
     body = section_html(section, figures, environment())
-    chunks = figures.chunks(int(SIZE_LIMIT_BYTES * EVIDENCE_SHARE))
+    chunks = figures.chunks(int(SIZE_LIMIT_BYTES * DATA_SHARE))
     return (
         environment()
         .get_template("section_page.html.j2")

@@ -1,4 +1,4 @@
-"""Offered load, for all outputs: what the runs of the workload `sfs` say together, as curves.
+"""Curves of offered load: what the runs of the workload `sfs` say together, as curves.
 
 A curve is one combination of all axes but the one that sets the offered load. Its points are
 medians over the counted runs, with the intervals of `nfslab.statistics`; peak, knee,
@@ -21,10 +21,9 @@ from __future__ import annotations
 import itertools
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from nfslab.report.reference import reference_values
-from nfslab.report.text import ABSENT, between, count, number
+from nfslab.display.numbers import counted, number, quantity
 from nfslab.results.selection import level_number
 from nfslab.statistics.load_curve import LoadCurve, LoadPoint, load_curve, overloaded
 from nfslab.statistics.summary import Summary, summarise
@@ -49,7 +48,6 @@ RESPONSES: Final = {
 OUTSTANDING: Final = "outstanding_mean"
 SATURATED: Final = "saturated"
 MS_PER_S: Final = 1e3
-THOUSAND: Final = 1000.0
 _NUMBERS: Final = re.compile(r"\d+(?:\.\d+)?")
 
 
@@ -238,7 +236,7 @@ def _reasons(failed: Sequence[RunResult]) -> list[str]:
         line = (run.reason.splitlines() or ["no reason was recorded"])[0]
         kinds.setdefault(_NUMBERS.sub("0", line), []).append(line)
     return [
-        lines[0] + (f" (and {count(len(lines) - 1, 'run')} like it)" if len(lines) > 1 else "")
+        lines[0] + (f" (and {counted(len(lines) - 1, 'run')} like it)" if len(lines) > 1 else "")
         for lines in kinds.values()
     ]
 
@@ -332,7 +330,7 @@ def sentences(found: OfferedLoad) -> list[str]:
         text = (
             f"{name}at most {_rate_text(peak.achieved)} operations a second "
             f"(offered {load_text(peak.offered_ops_per_s)}, mean response "
-            f"{number(median(peak.response.get('mean')), 3)} ms)"
+            f"{quantity(median(peak.response.get('mean')), 'ms')})"
         )
         valid = [one for one in curve.points if one.valid]
         if not peak.is_saturated and peak is valid[-1]:
@@ -354,7 +352,7 @@ def sentences(found: OfferedLoad) -> list[str]:
 def overall_sentences(found: OfferedLoad) -> list[str]:
     """The overall response time of each curve."""
     return [
-        f"{curve.label}: overall response time {number(curve.overall_ms, 3)} ms"
+        f"{curve.label}: overall response time {quantity(curve.overall_ms, 'ms')}"
         for curve in found.curves
         if curve.overall_ms is not None
     ]
@@ -366,8 +364,7 @@ def load_text(offered_ops_per_s: float) -> str:
 
 
 def _rate_text(summary: Summary | None) -> str:
-    value = median(summary)
-    return number(value, 3) if value is None or value < THOUSAND else f"{value:,.0f}"
+    return number(median(summary))
 
 
 def uncounted(found: OfferedLoad) -> list[str]:
@@ -375,42 +372,11 @@ def uncounted(found: OfferedLoad) -> list[str]:
     several = len(found.curves) > 1
     return [
         f"{f'{curve.label}, ' if several else ''}{load_text(one.offered_ops_per_s)} offered: "
-        f"{one.failed} of {count(one.planned, 'run')} failed: {'; '.join(one.reasons)}"
+        f"{one.failed} of {counted(one.planned, 'run')} failed: {'; '.join(one.reasons)}"
         for curve in found.curves
         for one in curve.points
         if one.failed
     ]
-
-
-HEADER: Final = (
-    "offered", "achieved", "interval", *(f"{name} ms" for name in RESPONSES), "outstanding",
-    "rate x response", "runs", "verdict",
-)  # fmt: skip
-NUMBERS: Final = tuple(range(1, len(HEADER)))
-"""Columns of numbers where the curve's name stands before."""
-
-
-def text_rows(found: OfferedLoad) -> list[list[str]]:
-    """One row a point: the curve's name, then texts below `HEADER`."""
-    return [[curve.label, *_text_row(one)] for curve in found.curves for one in curve.points]
-
-
-def _text_row(one: LoadResult) -> list[str]:
-    interval = one.achieved.interval if one.achieved else None
-    return [
-        load_text(one.offered_ops_per_s),
-        _median_text(one.achieved),
-        between(interval.low, interval.high) if interval else ABSENT,
-        *(_median_text(one.response.get(name), 3) for name in RESPONSES),
-        _median_text(one.outstanding, 3),
-        _median_text(one.rate_times_response, 3),
-        f"{one.runs} of {one.planned}" if one.runs != one.planned else str(one.runs),
-        one.verdict,
-    ]
-
-
-def _median_text(summary: Summary | None, digits: int = 4) -> str:
-    return number(median(summary), digits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,7 +392,7 @@ def published_at(analysis: Analysis, found: OfferedLoad) -> dict[int, PublishedP
     """Point -> what was published of it, where the reference matches it with one row only."""
     offered = {one.point: one.offered_ops_per_s for c in found.curves for one in c.points}
     beside: dict[int, PublishedPoint] = {}
-    for point, values in reference_values(analysis.reference).items():
+    for point, values in _reference_values(analysis).items():
         if point not in offered or len(values) != 1:
             continue
         achieved = values[0].get(ACHIEVED)
@@ -435,6 +401,15 @@ def published_at(analysis: Analysis, found: OfferedLoad) -> dict[int, PublishedP
             saturated = _load_point(offered[point], values[0]).is_saturated
         beside[point] = PublishedPoint(achieved, values[0].get(MEAN), saturated)
     return beside
+
+
+def _reference_values(analysis: Analysis) -> dict[int, list[dict[str, float]]]:
+    """Point -> the published values (by our metric, in our unit) of each row that it matches."""
+    found: dict[int, list[dict[str, float]]] = {}
+    for row in analysis.reference.rows if analysis.reference is not None else []:
+        if row.point is not None and row.values:
+            found.setdefault(row.point, []).append(row.values)
+    return found
 
 
 def agreement(found: OfferedLoad, beside: dict[int, PublishedPoint]) -> list[str]:
@@ -477,13 +452,3 @@ def _same_order(pairs: Sequence[tuple[LoadResult, PublishedPoint]]) -> tuple[int
         compared += 1
         alike += (ours - ours_other) * (theirs - theirs_other) > 0
     return alike, compared
-
-
-def as_values(summary: Summary | None) -> list[float | None]:
-    """[median, low, high] for drawing."""
-    interval: Any = summary.interval if summary else None
-    return [
-        median(summary),
-        interval.low if interval else None,
-        interval.high if interval else None,
-    ]

@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from nfslab.report.offered_load import load_text
-from nfslab.report.text import ABSENT, number
 from nfslab.results.catalogue import RUNS
 from nfslab.results.outcomes import locate
 from nfslab.statistics.quantile_estimator import Buckets, histogram_quantiles, summed
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from nfslab.report.model import Analysis
-    from nfslab.report.offered_load import OfferedLoad
 
 RUNS_READ_MOST: Final = 5000
 """Tables of some ten thousand buckets each; milliseconds a run."""
@@ -40,12 +37,6 @@ NS_PER_MS: Final = 1e6
 COLUMNS: Final = ("operation", "share", "answered", "unexpected", "mean_ns", "max_ns")
 QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 RESPONSES: Final = ("mean", *QUANTILES)
-HEADER: Final = (
-    "operation", "share asked", "share of answers", "answered",
-    *(f"{name} ms" for name in RESPONSES), "unexpected",
-)  # fmt: skip
-NUMBERS: Final = tuple(range(1, len(HEADER)))
-"""Columns of numbers."""
 PUT_TOGETHER: Final = (
     "All answers of the runs that count together: quantiles of the summed histograms. Of fewer "
     "than 1,000 answers p99.9 is the longest."
@@ -197,33 +188,6 @@ def _responses(same: Sequence[RunOperation]) -> dict[str, float]:
     return found
 
 
-def peak_points(found: OfferedLoad) -> set[int]:
-    """The points whose operations are told where there is no room for all: each curve's peak."""
-    return {curve.peak.point for curve in found.curves if curve.peak is not None}
-
-
-def peak_rows(found: OfferedLoad, operations: Operations) -> list[list[str]]:
-    """Operations at each curve's peak as texts: curve, offered load, then below `HEADER`."""
-    return [
-        [curve.label, load_text(curve.peak.offered_ops_per_s), *text_row(one)]
-        for curve in found.curves
-        if curve.peak is not None
-        for one in operations.of_point.get(curve.peak.point, [])
-    ]
-
-
-def text_row(one: OperationResult) -> list[str]:
-    """One operation as texts, below `HEADER`."""
-    return [
-        one.operation,
-        percent(one.asked),
-        percent(one.answered_share),
-        f"{one.answered:,}",
-        *(number(one.response_ms.get(name), 3) for name in RESPONSES),
-        f"{one.unexpected:,}",
-    ]
-
-
 def as_values(one: OperationResult) -> dict[str, Any]:
     """With all digits, for programs."""
     return {
@@ -234,8 +198,3 @@ def as_values(one: OperationResult) -> dict[str, Any]:
         "unexpected": one.unexpected,
         "response_ms": {name: one.response_ms.get(name) for name in RESPONSES},
     }
-
-
-def percent(share: float | None) -> str:
-    """A share with one digit behind the point."""
-    return ABSENT if share is None else f"{share * 100:.1f} %"

@@ -1,4 +1,4 @@
-"""Offered load for programs: the curves of `report.offered_load` as plain values.
+"""Offered load for programs: the curves as plain values.
 
 What pages and tables show, with all digits: `nfslab report --json` has it as "offered_load".
 Loads in operations a second, responses in ms; what there is none of is null.
@@ -8,21 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nfslab.report.offered_load import (
+from nfslab.evidence.offered_load.curves import (
     agreement,
-    as_values,
     offered_load,
     overall_sentences,
     published_at,
     sentences,
 )
-from nfslab.report.offered_operations import as_values as operation_values
-from nfslab.report.offered_operations import read_operations
+from nfslab.evidence.offered_load.operations import as_values as operation_values
+from nfslab.evidence.offered_load.operations import read_operations
 
 if TYPE_CHECKING:
+    from nfslab.evidence.offered_load.curves import Curve, LoadResult, PublishedPoint
+    from nfslab.evidence.offered_load.operations import Operations
     from nfslab.report.model import Analysis
-    from nfslab.report.offered_load import Curve, LoadResult, PublishedPoint
-    from nfslab.report.offered_operations import Operations
     from nfslab.statistics.summary import Summary
 
 
@@ -111,4 +110,9 @@ def _values(summary: Summary | None) -> dict[str, float | None] | None:
     """Median and the interval of it."""
     if summary is None:
         return None
-    return dict(zip(("median", "low", "high"), as_values(summary), strict=True))
+    spread = summary.interval
+    return {
+        "median": summary.median,
+        "low": spread.low if spread else None,
+        "high": spread.high if spread else None,
+    }

@@ -1,1 +1,0 @@
-"""Tables of pages that are no sections yet."""
