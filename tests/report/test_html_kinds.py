@@ -168,7 +168,7 @@ def gallery(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [part, part],
     )  # fmt: skip
     path = tmp_path_factory.mktemp("gallery") / "page.html"
-    write(section, path, "made")
+    write([section], path, "made")
     return path
 
 
