@@ -94,8 +94,8 @@ function round(value, span, base = 1) {
 }
 
 // Sizes have ticks at round binary multiples.
-const binary = (axis, span) =>
-  /^(B|bytes)(\/s)?$/.test(axis.unit ?? '') ? prefix(span, axis.unit).divisor : 1;
+const isSize = (axis) => /^(B|bytes)(\/s)?$/.test(axis.unit ?? '');
+const binary = (axis, span) => (isSize(axis) ? prefix(span, axis.unit).divisor : 1);
 
 function binaryInterval(axis, [low, high], parts) {
   const base = binary(axis, high - low);
@@ -116,29 +116,39 @@ function linearLabel(axis, value, span) {
 // Below half a decade ticks stand at round places, as on a linear axis.
 const narrow = ([low, high]) => high / low < NARROW;
 
-function logTicks([low, high]) {
+function logTicks(axis, [low, high]) {
   const out = [];
+  const unit = binary(axis, high);
   if (narrow([low, high])) {
-    const step = 10 ** Math.floor(Math.log10((high - low) / 4)) / 4;
+    const step = (unit * 10 ** Math.floor(Math.log10((high - low) / unit / 4))) / 4;
     for (let k = Math.ceil(low / step); k * step <= high; k += 1) out.push(k * step);
     return out;
   }
-  for (let k = Math.floor(Math.log10(low)); k <= Math.ceil(Math.log10(high)); k += 1) {
-    for (let m = 1; m < 10; m += 1) out.push(m * 10 ** k);
+  const sized = isSize(axis);
+  for (let p = 0; p < (sized ? 6 : 1); p += 1) {
+    const [first, last] = sized
+      ? [0, 3]
+      : [Math.floor(Math.log10(low)), Math.ceil(Math.log10(high))];
+    for (let k = first; k <= last; k += 1) {
+      for (let m = 1; m < 10; m += 1)
+        if (!sized || m * 10 ** k < 1024) out.push(m * 10 ** k * 1024 ** p);
+    }
   }
   return out.filter((v) => v >= low && v <= high);
 }
 
 function logLabel(axis, value, [low, high]) {
   if (narrow([low, high])) {
-    const base = 10 ** Math.floor(Math.log10((high - low) / 4));
+    const unit = binary(axis, high);
+    const base = unit * 10 ** Math.floor(Math.log10((high - low) / unit / 4));
     const step = (high - low) / base > 12 ? 5 * base : (high - low) / base > 6 ? 2 * base : base;
     return Math.abs(value / step - Math.round(value / step)) < 1e-6
       ? linearLabel(axis, value, high - low)
       : '';
   }
   const decades = Math.log10(high / low);
-  const first = Math.round(value / 10 ** Math.floor(Math.log10(value) + 1e-9));
+  const plain = value / binary(axis, value);
+  const first = Math.round(plain / 10 ** Math.floor(Math.log10(plain) + 1e-9));
   const kept =
     decades > DECADES_PLAIN ? [1] : decades > 1 ? [1, 2, 5] : [1, 2, 3, 4, 5, 6, 7, 8, 9];
   return kept.includes(first) ? quantity(value, axis.unit ?? '', 1) : '';
@@ -181,7 +191,7 @@ export function axisOption(axis, { domain, scale, view, labels = true, named = t
     label.customValues = values;
     label.formatter = (v) => namedLevel(axis, v) ?? '';
   } else if (scale === 'log') {
-    const values = logTicks(domain);
+    const values = logTicks(axis, domain);
     made.axisTick.customValues = values.filter((v) => logLabel(axis, v, domain));
     label.customValues = values;
     label.formatter = (v) => logLabel(axis, v, view());

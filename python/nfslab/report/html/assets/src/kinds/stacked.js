@@ -55,8 +55,8 @@ export function stacked(drawing, { width, view }) {
           top: 0,
           left: 0,
           itemWidth: 14,
-          itemHeight: 10,
-          textStyle: { color: colour('fg'), fontSize: 11.5 },
+          itemHeight: 12,
+          textStyle: { color: colour('fg'), fontSize: 11.5, lineHeight: 18 },
         },
       ],
       series: parts.map((part, k) => ({
