@@ -152,7 +152,10 @@ export function points(drawing, { width, switched, view }) {
     height: tall + 32 + 46,
     zoomY: true,
     heavy: clouds.some((cloud) => cloud.x.length > LARGE_FROM),
-    remark: shownOf ? `${count(total(clouds))} of ${count(shownOf)} points are drawn.` : '',
+    remark:
+      shownOf > total(clouds)
+        ? `${count(total(clouds))} of ${count(shownOf)} points are drawn.`
+        : '',
     states: [
       {
         title: '',
