@@ -27,7 +27,7 @@ from nfslab import __version__
 from nfslab.errors import NfslabError
 from nfslab.evidence.found import sections_of
 from nfslab.report.analysis import analyse
-from nfslab.report.html import content, matrix, over_time, published, tables
+from nfslab.report.html import content, matrix, order, over_time, published, tables
 from nfslab.report.html.figures import PageFigures
 from nfslab.report.html.sections import section_html
 from nfslab.report.html.series import Series, read_series
@@ -90,7 +90,7 @@ def _figures(analysis: Analysis, names: list[str], series: Series) -> list[Figur
         *over_time.figures(analysis, series),
     ]
     if names and len(analysis.runs) > 1:
-        made.append(matrix.order(analysis, names))
+        made.append(order.figure(analysis, names))
     return made
 
 

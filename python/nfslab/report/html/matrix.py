@@ -1,4 +1,4 @@
-"""Figures of the matrix: metrics over axes, points, ratios to the baseline, the order of runs.
+"""Figures of the matrix: metrics over axes, points, ratios to the baseline.
 
 Points, summaries, comparisons and words are the analysis's; here they are named and arranged, and
 what a reader may choose (metric, axes, colours) becomes a view each.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,19 +18,16 @@ from nfslab.display.figures import (
     Axis,
     Bar,
     Bars,
-    Cloud,
     Figure,
     Lines,
     Panel,
-    Points,
-    Rule,
     Series,
     View,
 )
 from nfslab.report.html import content
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from typing import Literal
 
     from nfslab.report.model import Analysis, ComparisonResult, PointResult, RunResult
@@ -39,15 +37,11 @@ PANELS_MOST = 24
 COLUMNS = 3
 """Panels side by side, where there is room."""
 ONE = "one"
-MEASURED = "as measured"
-RELATIVE = "over the median of its point"
 TONES: dict[str, Literal["good", "bad", "changed"]] = {
     "better": "good",
     "worse": "bad",
     "changed": "changed",
 }
-CLOUDS_MOST = 12
-"""Colours of the order of runs; with more points it starts by block."""
 
 
 def figures(analysis: Analysis, metrics: Sequence[str]) -> list[Figure]:
@@ -96,7 +90,7 @@ def over_axes(analysis: Analysis, metrics: Sequence[str]) -> Figure:
     ]
     views = [
         View(
-            _over_axes_loader(analysis, name, x, lines),
+            partial(_over_axes, analysis, name, x, lines),
             (
                 _label(analysis, name),
                 content.axis_name(analysis.axes[x]),
@@ -121,12 +115,6 @@ def _scale_caption(analysis: Analysis, name: str) -> str:
     return f"{_label(analysis, name)}{content.better(analysis, name)}."
 
 
-def _over_axes_loader(
-    analysis: Analysis, name: str, x: int, lines: int
-) -> Callable[[], Lines | None]:
-    return lambda: _over_axes(analysis, name, x, lines)
-
-
 def _over_axes(analysis: Analysis, name: str, x: int, lines: int) -> Lines | None:
     axes = analysis.axes
     y = content.metric_axis(analysis, name)
@@ -148,15 +136,16 @@ def _over_axes(analysis: Analysis, name: str, x: int, lines: int) -> Lines | Non
             mine = [p for p in inside if k < 0 or levels[p.index][lines] == k]
             mine.sort(key=lambda p: content.level_values(axes[x])[levels[p.index][x]])
             where = [content.level_values(axes[x])[levels[p.index][x]] for p in mine]
-            label = _level_name(analysis, lines, k) if k >= 0 else y.name
+            label = level_name(analysis, lines, k) if k >= 0 else y.name
             series += _series(analysis, name, label, mine, where, runs)
-        title = " · ".join(_level_name(analysis, a, k) for a, k in at.items())
+        title = " · ".join(level_name(analysis, a, k) for a, k in at.items())
         panels.append(Panel(title, y, series))
     drawn = panels[:PANELS_MOST]
     return Lines(content.drawn_axis(axes[x]), drawn, columns=COLUMNS) if drawn else None
 
 
-def _level_name(analysis: Analysis, axis: int, level: int) -> str:
+def level_name(analysis: Analysis, axis: int, level: int) -> str:
+    """What a line or panel of that level is called: "clients 10", "log apart"."""
     info = analysis.axes[axis]
     shown = content.shown_levels(info)[level]
     return f"{content.axis_name(info)} {shown}" if info.numeric else shown
@@ -245,7 +234,7 @@ def by_point(analysis: Analysis, metrics: Sequence[str]) -> Figure:
         "run, none left out.",
         [
             View(
-                _by_point_loader(analysis, name),
+                partial(_by_point, analysis, name),
                 (_label(analysis, name),),
                 _scale_caption(analysis, name),
             )
@@ -253,10 +242,6 @@ def by_point(analysis: Analysis, metrics: Sequence[str]) -> Figure:
         ],
         ("Metric",),
     )
-
-
-def _by_point_loader(analysis: Analysis, name: str) -> Callable[[], Bars | None]:
-    return lambda: _by_point(analysis, name)
 
 
 def _by_point(analysis: Analysis, name: str) -> Bars | None:
@@ -296,7 +281,7 @@ def ratios(analysis: Analysis, metrics: Sequence[str]) -> Figure:
                 else ""
             )
             choice = (_label(analysis, name), axis.replace("_", " "))
-            views.append(View(_ratios_loader(analysis, name, mine), choice, caption))
+            views.append(View(partial(_ratios, analysis, name, mine), choice, caption))
     baseline = ", ".join(
         f"{axis.replace('_', ' ')} {level}" for axis, level in analysis.baseline.items()
     )
@@ -311,10 +296,8 @@ def ratios(analysis: Analysis, metrics: Sequence[str]) -> Figure:
     )
 
 
-def _ratios_loader(
-    analysis: Analysis, name: str, rows: Sequence[ComparisonResult]
-) -> Callable[[], Bars]:
-    return lambda: Bars(
+def _ratios(analysis: Analysis, name: str, rows: Sequence[ComparisonResult]) -> Bars:
+    return Bars(
         Axis(f"ratio of {_label(analysis, name)}{content.better(analysis, name)}", scale="log"),
         [_ratio_bar(analysis, row) for row in rows],
         reference=1.0,
@@ -338,110 +321,3 @@ def _ratio_bar(analysis: Analysis, row: ComparisonResult) -> Bar:
         tone=TONES.get(row.sense, "faint"),
         hint=" ".join(word for word in words if word),
     )
-
-
-def order(analysis: Analysis, metrics: Sequence[str]) -> Figure:
-    """The runs in the order in which they were carried out."""
-    varying = content.varying_axes(analysis)
-    category = [i for i in varying if not content.has_numbers(analysis.axes[i])]
-    colourings = ["point", "block", *(content.axis_name(analysis.axes[i]) for i in varying)]
-    first = (
-        content.axis_name(analysis.axes[category[0]])
-        if category
-        else "block" if len(analysis.points) > CLOUDS_MOST else "point"
-    )  # fmt: skip
-    colourings.sort(key=lambda name: name != first)
-    several = len(analysis.points) > 1
-    views = [
-        View(
-            _order_loader(analysis, name, by, relative),
-            (_label(analysis, name), by, RELATIVE if relative else MEASURED),
-        )
-        for by in colourings
-        for relative in (several, not several)
-        for name in metrics
-    ]
-    return Figure(
-        "order",
-        "In the order of the runs",
-        "Every run in the order in which they were carried out (seeded random order within blocks "
-        "unless the experiment fixed it). A slope or a step means that the machine changed under "
-        "the experiment.",
-        views,
-        ("Metric", "Coloured by", "Values"),
-        rank=2,
-    )
-
-
-def _order_loader(
-    analysis: Analysis, name: str, by: str, relative: bool
-) -> Callable[[], Points | None]:
-    return lambda: _order(analysis, name, by, relative)
-
-
-def _order(analysis: Analysis, name: str, by: str, relative: bool) -> Points | None:
-    values = [_value(analysis, run, name, relative) for run in analysis.runs]
-    if not any(math.isfinite(value) for value in values):
-        return None
-    groups: dict[str, list[int]] = {}
-    for i, run in sorted(enumerate(analysis.runs), key=lambda one: _group(analysis, one[1], by)):
-        if math.isfinite(values[i]):
-            groups.setdefault(_group(analysis, run, by)[1], []).append(i)
-    metric = content.metric_axis(analysis, name)
-    y = Axis(f"{metric.name} / median of its point") if relative else metric
-    failed = [run.position + 1 for run in analysis.runs if run.status == "failed"]
-    return Points(
-        Axis("place in the order of runs", "#", low=0.2, high=len(analysis.runs) + 0.8),
-        y,
-        [_cloud(analysis, label, rows, values) for label, rows in groups.items()],
-        rules=[
-            *(Rule(at + 0.5, colour="grid") for at in block_starts(analysis.runs) if at > 0),
-            *(
-                Rule(float(at), label="" if k else "failed", colour="bad")
-                for k, at in enumerate(failed)
-            ),
-        ],
-    )
-
-
-def _value(analysis: Analysis, run: RunResult, name: str, relative: bool) -> float:
-    if not run.counted or run.point is None:
-        return math.nan
-    value = run.metrics.get(name, math.nan)
-    if not relative:
-        return value
-    found = analysis.points[run.point].estimates.get(name)
-    return value / found.median if found and found.median else math.nan
-
-
-def _group(analysis: Analysis, run: RunResult, by: str) -> tuple[int, str]:
-    """(rank, label) of the cloud that a run belongs to."""
-    if by == "block":
-        return run.block, f"block {run.block + 1}"
-    if by == "point" or run.point is None:
-        return run.point or 0, content.run_point_label(analysis, run)
-    place = [content.axis_name(axis) for axis in analysis.axes].index(by)
-    level = content.level_indexes(analysis.axes, analysis.points[run.point])[place]
-    return level, _level_name(analysis, place, level)
-
-
-def _cloud(analysis: Analysis, label: str, rows: Sequence[int], values: Sequence[float]) -> Cloud:
-    runs = [analysis.runs[i] for i in rows]
-    return Cloud(
-        label,
-        np.array([run.position + 1 for run in runs]),
-        np.array([values[i] for i in rows]),
-        size=7.0,
-        extra={
-            "point": ([content.run_point_label(analysis, run) for run in runs], ""),
-            "which": ([run_hint(run) for run in runs], ""),
-        },
-    )
-
-
-def block_starts(runs: Sequence[RunResult]) -> list[int]:
-    """Where each block begins in the order of the runs (0-based positions)."""
-    first: dict[int, int] = {}
-    for run in runs:
-        first[run.block] = min(first.get(run.block, run.position), run.position)
-    return sorted(first.values())

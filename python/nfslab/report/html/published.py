@@ -8,6 +8,7 @@ axis, on one scale, side by side.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 from nfslab.display import numbers
@@ -16,7 +17,7 @@ from nfslab.report.html import content
 from nfslab.report.html.content import LOG_FROM_RATIO, level_indexes, short_point_label
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from nfslab.report.model import Analysis, Reference, ReferenceRow
 
@@ -42,8 +43,8 @@ def figure(analysis: Analysis, metrics: Sequence[str]) -> Figure | None:
     for name in names:
         label = content.metric_axis(analysis, name).name
         if column is not None:
-            views.append(View(_curves_loader(analysis, rows, name, column), (label, CURVES)))
-        views.append(View(_rows_loader(analysis, rows, name), (label, ROWS)))
+            views.append(View(partial(_curves, analysis, rows, name, column), (label, CURVES)))
+        views.append(View(partial(_rows, analysis, rows, name), (label, ROWS)))
     source = table.source.rstrip(".")
     return Figure(
         "reference",
@@ -103,13 +104,8 @@ def _value_axis(analysis: Analysis, rows: Sequence[ReferenceRow], name: str) -> 
     return Axis(axis.name, axis.unit, "log" if wide else "linear", log_choice=min(values) > 0)
 
 
-def _rows_loader(
-    analysis: Analysis, rows: Sequence[ReferenceRow], name: str
-) -> Callable[[], Bars | None]:
-    return lambda: _rows(analysis, [row for row in rows if name in row.values], name)
-
-
 def _rows(analysis: Analysis, rows: Sequence[ReferenceRow], name: str) -> Bars | None:
+    rows = [row for row in rows if name in row.values]
     if analysis.reference is None or not rows:
         return None
     columns = _texts(analysis.reference)
@@ -130,16 +126,11 @@ def _rows(analysis: Analysis, rows: Sequence[ReferenceRow], name: str) -> Bars |
     return Bars(_value_axis(analysis, rows, name), bars, marks=True)
 
 
-def _curves_loader(
-    analysis: Analysis, rows: Sequence[ReferenceRow], name: str, column: str
-) -> Callable[[], Lines | None]:
-    return lambda: _curves(analysis, [row for row in rows if name in row.values], name, column)
-
-
 def _curves(
     analysis: Analysis, rows: Sequence[ReferenceRow], name: str, column: str
 ) -> Lines | None:
     table = analysis.reference
+    rows = [row for row in rows if name in row.values]
     if table is None or not rows:
         return None
     axis = _axis_of(analysis, table.match[column])
