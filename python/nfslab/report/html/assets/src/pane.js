@@ -1,4 +1,4 @@
-// A pane of a figure: one drawing with the choices that lead to it, its zoom, keys, pictures, table.
+// A pane of a figure: one drawing with its choices, zoom, keys, pictures and table.
 
 import { loadDrawing } from './data.js';
 import { h, select } from './dom.js';
