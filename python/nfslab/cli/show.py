@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -72,7 +72,8 @@ def _experiment_content(selection: Selection) -> dict[str, Any]:
 def _print_experiment(selection: Selection) -> None:
     import shlex
 
-    from nfslab.report.text import count, date, printable
+    from nfslab.display.numbers import counted
+    from nfslab.display.terminal import date, printable
 
     outcomes = selection.outcomes
     record, catalogue = outcomes.record, outcomes.catalogue
@@ -88,7 +89,7 @@ def _print_experiment(selection: Selection) -> None:
         levels = ", ".join(str(level) for level in axis.levels[:30])
         click.echo(f"axis {axis.name} ({', '.join(axis.parameters)}): {levels}")
     if record.excluded:
-        click.echo(f"{count(record.excluded, 'combination')} excluded by the file")
+        click.echo(f"{counted(record.excluded, 'combination')} excluded by the file")
     _print_points(selection)
     _print_point_sections(selection)
     _print_failures(selection)
@@ -104,7 +105,8 @@ def _print_experiment(selection: Selection) -> None:
 
 def _print_points(selection: Selection) -> None:
     """One row a point: how many runs, and the primary metric."""
-    from nfslab.report.text import between, quantity, table
+    from nfslab.display.numbers import ABSENT, interval, quantity
+    from nfslab.display.terminal import table
     from nfslab.results.selection import point_label
 
     outcomes = selection.outcomes
@@ -118,7 +120,7 @@ def _print_points(selection: Selection) -> None:
     for index in selection.points[:MAX_POINTS_SHOWN]:
         point = outcomes.points[index]
         summary = summaries[index] if summaries else None
-        interval = summary.interval if summary else None
+        known = summary.interval if summary else None
         rows.append(
             [
                 point.point_id,
@@ -126,7 +128,7 @@ def _print_points(selection: Selection) -> None:
                 str(summary.n if summary else 0),
                 str(failed.get(point.point_id, 0)),
                 quantity(summary.median if summary else None, unit),
-                between(interval.low, interval.high, unit) if interval else "-",
+                interval(known.low, known.high, unit) if known else ABSENT,
             ]
         )
     header = [
@@ -160,7 +162,7 @@ def _print_point_sections(selection: Selection) -> None:
 
 
 def _print_failures(selection: Selection) -> None:
-    from nfslab.report.text import printable
+    from nfslab.display.terminal import printable
 
     outcomes = selection.outcomes
     ids = {outcomes.points[index].point_id for index in selection.points}
@@ -192,8 +194,9 @@ def _run(outcomes: Outcomes, run_id: str) -> tuple[RunRecord, Path]:
 
 
 def _print_run(record: RunRecord, folder: Path) -> None:
+    from nfslab.display.numbers import quantity
+    from nfslab.display.terminal import date, printable, table
     from nfslab.quantities import format_duration
-    from nfslab.report.text import date, printable, quantity, table
     from nfslab.results.selection import scalar_paths
 
     factors = ", ".join(f"{name}={level}" for name, level in record.factors.items())
@@ -232,9 +235,6 @@ def _print_run(record: RunRecord, folder: Path) -> None:
         _print_logs(folder)
 
 
-Found = TypeVar("Found")
-
-
 def _bold(text: str) -> str:
     return click.style(text, bold=True)
 
@@ -250,7 +250,7 @@ def _print_evidence(record: RunRecord, folder: Path) -> None:
 
 
 def _print_places(record: RunRecord) -> None:
-    from nfslab.report.text import table
+    from nfslab.display.terminal import table
 
     if not record.places:
         return
@@ -277,7 +277,7 @@ def _print_places(record: RunRecord) -> None:
 
 def _print_logs(folder: Path) -> None:
     """The last lines of what the servers and programs of a failed run said."""
-    from nfslab.report.text import printable
+    from nfslab.display.terminal import printable
 
     logs = sorted((folder / "logs").glob("*.log"))[:MAX_LOGS]
     for log in logs:

@@ -58,7 +58,8 @@ LOG_SPAN = 10.0
 def render_json(source: Path | Analysis) -> str:
     """The analysis as JSON; numbers that JSON does not know are spelled ("NaN").
 
-    What each kind of evidence has stands under a key of its own ("profiles", "system_calls").
+    What was seen beside the runs stands under the keys of the kinds of evidence ("profiles",
+    "system_calls", "offered_load", ...).
     """
 
     analysis = source if isinstance(source, Analysis) else analyse(source)

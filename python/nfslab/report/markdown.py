@@ -16,21 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nfslab.display.markdown import code, escape, section_text
+from nfslab.display.numbers import ABSENT, counted, interval, number, p_value, quantity
 from nfslab.evidence.found import sections_of
 from nfslab.quantities import format_duration, format_size
 from nfslab.report.analysis import analyse
 from nfslab.report.model import Analysis
-from nfslab.report.text import (
-    ABSENT,
-    between,
-    change,
-    change_interval,
-    count,
-    number,
-    p_value,
-    quantity,
-    words,
-)
+from nfslab.report.text import change, change_interval, words
 
 if TYPE_CHECKING:
     from nfslab.report.model import ComparisonResult, PointResult
@@ -83,7 +74,7 @@ def _conditions(analysis: Analysis) -> str:
         lines.append(
             f"- In effect: {escape(place.role)} on {escape(place.target)} ({escape(place.kind)}): "
             f"{escape(place.filesystem)} {code(place.mount_options)}{facts}, "
-            f"{escape(place.durability)} ({count(place.runs, 'run')})"
+            f"{escape(place.durability)} ({counted(place.runs, 'run')})"
         )
     settings = _settings(analysis)
     if settings:
@@ -95,7 +86,7 @@ def _conditions(analysis: Analysis) -> str:
     planned = sum(point.planned for point in analysis.points)
     order = "randomised blocks" if analysis.order == "blocks" else "fixed order"
     lines.append(
-        f"- Runs: {done} of {planned} ok, {count(analysis.repetitions, 'repetition')}, {order}, "
+        f"- Runs: {done} of {planned} ok, {counted(analysis.repetitions, 'repetition')}, {order}, "
         f"seed {analysis.seed}"
     )
     lines += [f"- Note: {escape(note)}" for note in analysis.notes[:MAX_WARNINGS]]
@@ -123,7 +114,7 @@ def _place_facts(facts: dict[str, Any]) -> str:
         known.append(str(facts["backend"]))
     nfs = facts.get("nfs")
     if isinstance(nfs, dict) and "transports" in nfs:
-        known.append(count(int(nfs["transports"]), "connection"))
+        known.append(counted(int(nfs["transports"]), "connection"))
     return f" ({escape(', '.join(known))})" if known else ""
 
 
@@ -163,7 +154,7 @@ def _points(analysis: Analysis) -> str:
         lines.append("| " + " | ".join(cells) + " |")
     if len(analysis.points) > len(shown):
         left = len(analysis.points) - len(shown)
-        lines += ["", f"{count(left, 'more point')}: `nfslab report` has all of them."]
+        lines += ["", f"{counted(left, 'more point')}: `nfslab report` has all of them."]
     if rows:
         lines += ["", escape(analysis.comparison_method)]
     return "\n".join(lines)
@@ -176,11 +167,9 @@ def _baseline(analysis: Analysis) -> str:
 def _estimate_cells(point: PointResult, metric: str, unit: str) -> list[str]:
     estimate = point.estimates.get(metric)
     if estimate is None:
-        return [ABSENT, ABSENT, f"0 ({count(point.failed, 'failure')})" if point.failed else "0"]
-    interval = estimate.interval
-    bounds = between(interval.low, interval.high) if interval else "unknown (n=1)"
-    if interval and "bytes" in unit:
-        bounds = between(interval.low, interval.high, unit)
+        return [ABSENT, ABSENT, f"0 ({counted(point.failed, 'failure')})" if point.failed else "0"]
+    known = estimate.interval
+    bounds = interval(known.low, known.high, unit) if known else "unknown (n=1)"
     n = f"{estimate.n} of {point.planned}" if estimate.n != point.planned else str(estimate.n)
     return [escape(quantity(estimate.median, unit)), bounds, n]
 
