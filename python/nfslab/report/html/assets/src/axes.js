@@ -39,7 +39,12 @@ export function domainOf(axis, arrays, switched = {}) {
   if (scale === 'ordinal') return [-0.5, axis.levels.length - 0.5];
   const given = switched.common && axis.common ? axis.common : [axis.low, axis.high];
   const fits = scale === (axis.scale ?? 'linear');
-  const at = fits ? placed(Array.from(given, (v) => v ?? NaN), scale) : [NaN, NaN];
+  const at = fits
+    ? placed(
+        Array.from(given, (v) => v ?? NaN),
+        scale,
+      )
+    : [NaN, NaN];
   let [low, high] = extent(arrays);
   if (!(low <= high)) [low, high] = scale === 'log' ? [1, 10] : [0, 1];
   if (scale === 'log') {
@@ -60,8 +65,10 @@ export function worded(value, unit = '', digits = 3) {
 }
 
 const namedLevel = (axis, value) => {
-  const at = axis.at ? Array.from(axis.at).findIndex((v) => Math.abs(v - value) <= 1e-9 * Math.abs(v)) : -1;
-  return at < 0 ? null : axis.levels?.[at] ?? null;
+  const at = axis.at
+    ? Array.from(axis.at).findIndex((v) => Math.abs(v - value) <= 1e-9 * Math.abs(v))
+    : -1;
+  return at < 0 ? null : (axis.levels?.[at] ?? null);
 };
 
 /** A value as tooltips and tables have it; `value` is in the axis' unit, not placed. */
@@ -73,19 +80,22 @@ export function shown(axis, value, digits = 3) {
 }
 
 export const axisTitle = (axis) => {
-  const unit = axis.scale === 'ordinal' || !axis.unit || /^(1|#|1\/s|ns|us|µs|ms|s|B|B\/s|bytes|bytes\/s|share|%)$/.test(axis.unit);
+  const unit =
+    axis.scale === 'ordinal' ||
+    !axis.unit ||
+    /^(1|#|1\/s|ns|us|µs|ms|s|B|B\/s|bytes|bytes\/s|share|%)$/.test(axis.unit);
   return unit ? axis.name : `${axis.name} (${axis.unit})`;
 };
 
 // Ticks stand at round places; the ends of a zoomed axis, which ECharts adds, have no label.
 function round(value, span, base = 1) {
-  const step = base * 10 ** Math.floor(Math.log10(span / base / 4)) / 4;
+  const step = (base * 10 ** Math.floor(Math.log10(span / base / 4))) / 4;
   return Math.abs(value / step - Math.round(value / step)) < 1e-6;
 }
 
 // Sizes have ticks at round binary multiples.
-const binary = (axis, span) => (/^(B|bytes)(\/s)?$/.test(axis.unit ?? '')
-  ? prefix(span, axis.unit).divisor : 1);
+const isSize = (axis) => /^(B|bytes)(\/s)?$/.test(axis.unit ?? '');
+const binary = (axis, span) => (isSize(axis) ? prefix(span, axis.unit).divisor : 1);
 
 function binaryInterval(axis, [low, high], parts) {
   const base = binary(axis, high - low);
@@ -99,36 +109,48 @@ function linearLabel(axis, value, span) {
   const size = Math.max(Math.abs(value), span / 1000);
   const digits = Math.min(12, Math.max(3, Math.ceil(Math.log10(size / span)) + 3));
   if (axis.unit === 'share') return `${number(value * 100, digits, true)} %`;
-  const { divisor, unit } = prefix(value, axis.unit === '#' ? '' : axis.unit ?? '');
+  const { divisor, unit } = prefix(value, axis.unit === '#' ? '' : (axis.unit ?? ''));
   return number(value / divisor, digits, true) + suffix(unit);
 }
 
 // Below half a decade ticks stand at round places, as on a linear axis.
 const narrow = ([low, high]) => high / low < NARROW;
 
-function logTicks([low, high]) {
+function logTicks(axis, [low, high]) {
   const out = [];
+  const unit = binary(axis, high);
   if (narrow([low, high])) {
-    const step = 10 ** Math.floor(Math.log10((high - low) / 4)) / 4;
+    const step = (unit * 10 ** Math.floor(Math.log10((high - low) / unit / 4))) / 4;
     for (let k = Math.ceil(low / step); k * step <= high; k += 1) out.push(k * step);
     return out;
   }
-  for (let k = Math.floor(Math.log10(low)); k <= Math.ceil(Math.log10(high)); k += 1) {
-    for (let m = 1; m < 10; m += 1) out.push(m * 10 ** k);
+  const sized = isSize(axis);
+  for (let p = 0; p < (sized ? 6 : 1); p += 1) {
+    const [first, last] = sized
+      ? [0, 3]
+      : [Math.floor(Math.log10(low)), Math.ceil(Math.log10(high))];
+    for (let k = first; k <= last; k += 1) {
+      for (let m = 1; m < 10; m += 1)
+        if (!sized || m * 10 ** k < 1024) out.push(m * 10 ** k * 1024 ** p);
+    }
   }
   return out.filter((v) => v >= low && v <= high);
 }
 
 function logLabel(axis, value, [low, high]) {
   if (narrow([low, high])) {
-    const base = 10 ** Math.floor(Math.log10((high - low) / 4));
+    const unit = binary(axis, high);
+    const base = unit * 10 ** Math.floor(Math.log10((high - low) / unit / 4));
     const step = (high - low) / base > 12 ? 5 * base : (high - low) / base > 6 ? 2 * base : base;
     return Math.abs(value / step - Math.round(value / step)) < 1e-6
-      ? linearLabel(axis, value, high - low) : '';
+      ? linearLabel(axis, value, high - low)
+      : '';
   }
   const decades = Math.log10(high / low);
-  const first = Math.round(value / 10 ** Math.floor(Math.log10(value) + 1e-9));
-  const kept = decades > DECADES_PLAIN ? [1] : decades > 1 ? [1, 2, 5] : [1, 2, 3, 4, 5, 6, 7, 8, 9];
+  const plain = value / binary(axis, value);
+  const first = Math.round(plain / 10 ** Math.floor(Math.log10(plain) + 1e-9));
+  const kept =
+    decades > DECADES_PLAIN ? [1] : decades > 1 ? [1, 2, 5] : [1, 2, 3, 4, 5, 6, 7, 8, 9];
   return kept.includes(first) ? quantity(value, axis.unit ?? '', 1) : '';
 }
 
@@ -138,11 +160,15 @@ function logLabel(axis, value, [low, high]) {
  */
 export function axisOption(axis, { domain, scale, view, labels = true, named = true, ...rest }) {
   const made = {
-    min: domain[0], max: domain[1], name: named ? axisTitle(axis) : '',
-    nameLocation: 'middle', nameTextStyle: { color: colour('muted'), fontSize: 12 },
+    min: domain[0],
+    max: domain[1],
+    name: named ? axisTitle(axis) : '',
+    nameLocation: 'middle',
+    nameTextStyle: { color: colour('muted'), fontSize: 12 },
     axisLine: { show: true, onZero: false, lineStyle: { color: colour('frame') } },
     axisTick: { show: labels, lineStyle: { color: colour('frame') } },
-    splitLine: { lineStyle: { color: colour('grid') } }, minorTick: { show: false },
+    splitLine: { lineStyle: { color: colour('grid') } },
+    minorTick: { show: false },
     axisLabel: { show: labels, color: colour('muted'), fontSize: 11, hideOverlap: true },
     ...rest,
   };
@@ -150,8 +176,13 @@ export function axisOption(axis, { domain, scale, view, labels = true, named = t
   const span = () => view()[1] - view()[0];
   if (scale === 'ordinal') {
     return {
-      ...made, min: undefined, max: undefined, type: 'category', data: axis.levels,
-      splitLine: { show: false }, axisLabel: { ...label, ...rest.axisLabel },
+      ...made,
+      min: undefined,
+      max: undefined,
+      type: 'category',
+      data: axis.levels,
+      splitLine: { show: false },
+      axisLabel: { ...label, ...rest.axisLabel },
     };
   }
   if (axis.at?.length && axis.levels?.length) {
@@ -160,7 +191,7 @@ export function axisOption(axis, { domain, scale, view, labels = true, named = t
     label.customValues = values;
     label.formatter = (v) => namedLevel(axis, v) ?? '';
   } else if (scale === 'log') {
-    const values = logTicks(domain);
+    const values = logTicks(axis, domain);
     made.axisTick.customValues = values.filter((v) => logLabel(axis, v, domain));
     label.customValues = values;
     label.formatter = (v) => logLabel(axis, v, view());

@@ -16,7 +16,8 @@ function fromBase64(text) {
 async function inflate(name) {
   const element = document.getElementById(`data-${name}`);
   if (!element) throw new Error(`the report holds no data named ${name}`);
-  const stream = new Blob([fromBase64(element.textContent.trim())]).stream()
+  const stream = new Blob([fromBase64(element.textContent.trim())])
+    .stream()
     .pipeThrough(new DecompressionStream('deflate-raw'));
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
@@ -36,8 +37,11 @@ function join(bytes, width, n) {
 }
 
 const KINDS = {
-  u8: [1, Uint8Array, 0xff], u16: [2, Uint16Array, 0xffff], u32: [4, Uint32Array, 0xffffffff],
-  f32: [4, Float32Array, NaN], f64: [8, Float64Array, NaN],
+  u8: [1, Uint8Array, 0xff],
+  u16: [2, Uint16Array, 0xffff],
+  u32: [4, Uint32Array, 0xffffffff],
+  f32: [4, Float32Array, NaN],
+  f64: [8, Float64Array, NaN],
 };
 
 /** A column as Float64Array; missing values are NaN. */

@@ -5,10 +5,16 @@
 const ABSENT = '–';
 const DIGITS = 3;
 const EXACT_BELOW = 1e15;
+const WHOLE_WITHIN = 1e-12; // relative: 100 times 0.83 is 83
 const SMALLEST = 1e-6;
 const P_SMALLEST = 1e-4;
-const TIME_S = { ns: 1e-9, us: 1e-6, 'µs': 1e-6, ms: 1e-3, s: 1 };
-const TIME_STEPS = [[1, 's'], [1e-3, 'ms'], [1e-6, 'µs'], [1e-9, 'ns']];
+const TIME_S = { ns: 1e-9, us: 1e-6, µs: 1e-6, ms: 1e-3, s: 1 };
+const TIME_STEPS = [
+  [1, 's'],
+  [1e-3, 'ms'],
+  [1e-6, 'µs'],
+  [1e-9, 'ns'],
+];
 const BINARY = ['', 'Ki', 'Mi', 'Gi', 'Ti', 'Pi'];
 const SHOWN_UNIT = { bytes: 'B', 'bytes/s': 'B/s', '': '1', count: '1' };
 
@@ -31,7 +37,8 @@ function fixed(value, decimals) {
   const { power } = rounded(value, 17);
   const kept = power + 1 + decimals;
   const found = kept >= 0 ? rounded(value, kept) : { digits: '', power };
-  const scaled = found.digits.padEnd(Math.max(0, found.power + 1 + decimals), '0')
+  const scaled = found.digits
+    .padEnd(Math.max(0, found.power + 1 + decimals), '0')
     .padStart(decimals + 1, '0'); // value * 10^decimals, a whole number
   const whole = scaled.slice(0, scaled.length - decimals);
   return thousands(whole) + (decimals ? `.${scaled.slice(-decimals)}` : '');
@@ -44,7 +51,10 @@ export function number(value, digits = DIGITS, trim = false) {
   if (!Number.isFinite(value)) return value > 0 ? '∞' : '−∞';
   const size = Math.abs(value);
   const sign = value < 0 ? '−' : '';
-  if (size < EXACT_BELOW && Number.isInteger(value)) return sign + thousands(String(size));
+  const whole = Math.round(size);
+  if (size < EXACT_BELOW && Math.abs(size - whole) <= WHOLE_WITHIN * size) {
+    return sign + thousands(String(whole));
+  }
   const found = rounded(value, digits);
   if (size < SMALLEST || size >= EXACT_BELOW) {
     const tail = found.digits.slice(1);
@@ -55,8 +65,10 @@ export function number(value, digits = DIGITS, trim = false) {
 }
 
 /** A whole number, exact. */
-export const count = (value) => (absent(value) ? ABSENT
-  : `${value < 0 ? '−' : ''}${thousands(String(Math.abs(Math.round(value))))}`);
+export const count = (value) =>
+  absent(value)
+    ? ABSENT
+    : `${value < 0 ? '−' : ''}${thousands(String(Math.abs(Math.round(value))))}`;
 
 /** Divisor and shown unit that suit a value as it will be written: 999.9 µs is 1.00 ms. */
 export function prefix(value, given, digits = DIGITS) {
@@ -64,8 +76,10 @@ export function prefix(value, given, digits = DIGITS) {
   if (!Number.isFinite(value) || value === 0) return { divisor: 1, unit };
   if (unit in TIME_S) {
     const found = rounded(value, digits);
-    const seconds = Number(`${found.digits[0]}.${found.digits.slice(1)}0e${found.power}`) * TIME_S[unit];
-    const [step, shown] = TIME_STEPS.find(([least]) => seconds >= least * 0.9999999) ?? TIME_STEPS[3];
+    const seconds =
+      Number(`${found.digits[0]}.${found.digits.slice(1)}0e${found.power}`) * TIME_S[unit];
+    const [step, shown] =
+      TIME_STEPS.find(([least]) => seconds >= least * 0.9999999) ?? TIME_STEPS[3];
     return { divisor: step / TIME_S[unit], unit: shown };
   }
   if (unit === 'B' || unit === 'B/s') {
@@ -105,7 +119,8 @@ export function quantileName(q) {
 }
 
 /** A share of 0 to 1 as per cent. */
-export const percent = (value, digits = DIGITS) => (absent(value) ? ABSENT : `${number(value * 100, digits)} %`);
+export const percent = (value, digits = DIGITS) =>
+  absent(value) ? ABSENT : `${number(value * 100, digits)} %`;
 
 /** A ratio: three digits behind the point near 1, fewer far from it. */
 export function ratio(value) {

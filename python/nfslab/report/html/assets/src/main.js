@@ -33,10 +33,11 @@ function bindLooks() {
   }
 }
 
-const idle = () => new Promise((resolve) => {
-  if ('requestIdleCallback' in window) requestIdleCallback(resolve, { timeout: 500 });
-  else setTimeout(resolve, 20);
-});
+const idle = () =>
+  new Promise((resolve) => {
+    if ('requestIdleCallback' in window) requestIdleCallback(resolve, { timeout: 500 });
+    else setTimeout(resolve, 20);
+  });
 
 async function start() {
   bindTheme(document.getElementById('theme'));
@@ -44,14 +45,17 @@ async function start() {
   for (const place of document.querySelectorAll('[data-filter]')) {
     place.prepend(filterField(place.querySelector('table'), place.dataset.filter));
   }
-  const observer = new IntersectionObserver((entries) => {
-    for (const entry of entries) {
-      if (!entry.isIntersecting) continue;
-      observer.unobserve(entry.target);
-      const figure = drawings.find((f) => f.element === entry.target);
-      if (!figure.drawn) figure.draw().catch(fail);
-    }
-  }, { rootMargin: NEAR });
+  const observer = new IntersectionObserver(
+    (entries) => {
+      for (const entry of entries) {
+        if (!entry.isIntersecting) continue;
+        observer.unobserve(entry.target);
+        const figure = drawings.find((f) => f.element === entry.target);
+        if (!figure.drawn) figure.draw().catch(fail);
+      }
+    },
+    { rootMargin: NEAR },
+  );
   for (const element of document.querySelectorAll('[data-index]')) {
     const figure = new DrawnFigure(element, await loadJson(element.dataset.index));
     observer.observe(figure.element);
@@ -67,14 +71,23 @@ async function start() {
 
 function fail(error) {
   console.error(error);
-  document.querySelector('.figure, [data-figure]')?.prepend(h('p', { class: 'warning severe' },
-    `The figures could not be drawn: ${error.message}. The tables of this page are complete.`));
+  document
+    .querySelector('.figure, [data-figure]')
+    ?.prepend(
+      h(
+        'p',
+        { class: 'warning severe' },
+        `The figures could not be drawn: ${error.message}. The tables of this page are complete.`,
+      ),
+    );
 }
 
 window.nfslab = {
   numbers,
   /** State of every figure: what is drawn and in view. */
-  get figures() { return drawings.map((f) => f.state()); },
+  get figures() {
+    return drawings.map((f) => f.state());
+  },
   /** A figure by its id, for tests and for curious people. */
   figure: (id) => drawings.find((f) => f.id === id),
 };

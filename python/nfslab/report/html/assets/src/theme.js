@@ -7,7 +7,10 @@ export const colour = (name) => getComputedStyle(root).getPropertyValue(`--${nam
 
 const SERIES = 8;
 const SHAPES = [
-  'circle', 'rect', 'triangle', 'diamond',
+  'circle',
+  'rect',
+  'triangle',
+  'diamond',
   'path://M0 0H10L5 9Z', // triangle, point down
   'path://M3.5 0h3v3.5H10v3H6.5V10h-3V6.5H0v-3h3.5Z', // plus
   'path://M5 0L6.5 3.5L10 3.8L7.4 6.3L8.1 10L5 8.1L1.9 10L2.6 6.3L0 3.8L3.5 3.5Z', // star
@@ -26,8 +29,12 @@ export function seriesLook(k) {
 
 const listeners = new Set();
 /** Call `listener` after the colours have changed. */
-export const onTheme = (listener) => { listeners.add(listener); };
-const tell = () => { for (const listener of listeners) listener(); };
+export const onTheme = (listener) => {
+  listeners.add(listener);
+};
+const tell = () => {
+  for (const listener of listeners) listener();
+};
 
 const dark = matchMedia('(prefers-color-scheme: dark)');
 export const currentTheme = () => root.dataset.theme ?? (dark.matches ? 'dark' : 'light');
@@ -42,7 +49,10 @@ export function bindTheme(toggle) {
     label();
     tell();
   });
-  dark.addEventListener('change', () => { label(); tell(); });
+  dark.addEventListener('change', () => {
+    label();
+    tell();
+  });
   toggle.hidden = false;
   label();
 }
