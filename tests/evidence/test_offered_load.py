@@ -291,9 +291,14 @@ def test_figures_show_what_counts_and_what_does_not(by_hand: Path) -> None:
     assert achieved["threads 1, does not count"] == ([900], [860])
     assert achieved["threads 4"][0] == [100, 200, 400]
     assert "threads 4, does not count" not in achieved, "nothing was measured at the last one"
-    assert achieved["knee"][0][0] == 100
-    assert achieved["peak"] == ([200, 400], [195, 400])
-    assert achieved["overload"] == ([400], [150])
+    made = load_section(analyse(by_hand), "Offered load")
+    assert made is not None
+    lines = made.figures[0].views[0].load()
+    assert isinstance(lines, Lines)
+    assert [(rule.at, rule.label) for rule in lines.panels[0].rules] == [
+        (200, "peak: threads 1"), (400, "peak: threads 4"),
+    ]  # fmt: skip
+    assert lines.panels[0].series[0].hints[2] == "400 offered: saturated, overload"
     mean = drawn(by_hand, 1, ("mean", "all operations"))
     assert mean["threads 1"] == ([100, 195, 150], [2, 5, 21])
     assert mean["threads 1, does not count"] == ([860], [2])

@@ -70,7 +70,7 @@ def test_the_block_holds_what_a_maintainer_asks_for(tmp_path: Path) -> None:
         assert cells[:2] == [point.factors["placement"], str(point.factors["clients"])]
         median = point.estimates["tps"].median
         assert median is not None
-        assert float(cells[2].removesuffix("/s")) == pytest.approx(median, rel=1e-3)
+        assert float(cells[2].removesuffix("/s")) == pytest.approx(median, rel=5e-3)
         assert cells[-2:] == ["1", "0.970"]
     assert [cells[7] for cells in table[1:]] == ["baseline", "baseline", "faster", "faster"]
 

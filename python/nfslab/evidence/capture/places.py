@@ -93,7 +93,8 @@ def files(content: Mapping[str, Any]) -> Table | None:
         note += f" The other {rest['files']:,} have {rest['calls']:,} calls."
     if section["without_file"]["calls"]:
         note += f" {section['without_file']['calls']:,} calls name no file."
-    return Table("Files", [Column("file", False), Column("order", False), *COUNTED], rows, note)
+    columns = [Column("file", False), Column("order", False), *COUNTED]
+    return Table("Files", columns, rows, note, open=False)
 
 
 def _file(row: Mapping[str, Any]) -> Cell:
@@ -122,7 +123,7 @@ def clients(section: Mapping[str, Any]) -> Table | None:
         names = ("others", "others") if row.get("other") else (row["client"], row["server"])
         rows.append([*(text(n) for n in names), count(row["connections"]), *counted(row)])
     columns = [Column("client", False), Column("server", False), Column("connections"), *COUNTED]
-    return Table("Clients and servers", columns, rows) if rows else None
+    return Table("Clients and servers", columns, rows, open=False) if rows else None
 
 
 BY: Final = {

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from nfslab.display.cells import count, interval, quantity, share, text
-from nfslab.display.figures import Axis, Figure, Lines, Panel, Series, View
+from nfslab.display.figures import Axis, Figure, Lines, Panel, Rule, Series, View
 from nfslab.display.numbers import ABSENT, number
 from nfslab.display.sections import Cell, Column, Section, Table
 from nfslab.evidence.offered_load.curves import (
@@ -32,7 +32,7 @@ from nfslab.evidence.offered_load.operations import PUT_TOGETHER, read_operation
 from nfslab.evidence.offered_load.operations import RESPONSES as OPERATION_RESPONSES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Collection, Sequence
 
     from nfslab.evidence.offered_load.curves import (
         Curve,
@@ -307,12 +307,8 @@ OPERATION_COLUMNS: Final = [
 ]
 
 
-_MARKS: Final[dict[str, Callable[[LoadResult], bool]]] = {
-    "peak": lambda one: one.is_peak,
-    "knee": lambda one: one.is_knee,
-    "saturated": lambda one: one.is_saturated,
-    "overload": lambda one: one.is_overloaded,
-}
+PEAKS_MARKED: Final = 4
+"""Curves whose peaks are marked: labels of more lie on each other."""
 ACHIEVED_CAPTION: Final = (
     "Medians over the runs that count, with the interval of the median. Dots: points all of whose "
     "runs failed, with what these had measured."
@@ -382,17 +378,26 @@ def _achieved(curves: Sequence[Curve], beside: dict[int, PublishedPoint]) -> Lin
         ]
         series += _published(curve.label, [x for x, _ in there], [y for _, y in there])
         values += [y for _, y in there]
-    points = [one for curve in curves for one in curve.points if one.valid]
-    for mark, holds in _MARKS.items():
-        marked = [one for one in points if holds(one)]
-        x = [one.offered_ops_per_s for one in marked]
-        y = [median(one.achieved) or 0.0 for one in marked]
-        if marked:
-            series.append(Series(mark, x, y, draw="dots", hints=_hints(marked)))
     most = max(offered)
     series.append(Series("all that is offered", [0.0, most], [0.0, most], dash=True))
     axis = Axis("achieved load", "1/s", low=0.0, high=max(values) * 1.05 or 1.0)
-    return Lines(Axis("offered load", "1/s", low=0.0, high=most * 1.05), [Panel("", axis, series)])
+    return Lines(
+        Axis("offered load", "1/s", low=0.0, high=most * 1.05),
+        [Panel("", axis, series, rules=_peaks(curves))],
+    )
+
+
+def _peaks(curves: Sequence[Curve]) -> list[Rule]:
+    """Where each curve has its peak, by the load that was offered there."""
+    at: dict[float, list[str]] = {}
+    for curve in curves if len(curves) <= PEAKS_MARKED else ():
+        if curve.peak is not None:
+            at.setdefault(curve.peak.offered_ops_per_s, []).append(curve.label)
+    several = len(curves) > 1
+    return [
+        Rule(x, "x", f"peak: {', '.join(labels)}" if several else "peak")
+        for x, labels in sorted(at.items())
+    ]
 
 
 def _responses(
