@@ -50,11 +50,6 @@ def share(value: float | None) -> Cell:
     return Cell(numbers.percent(value), "" if value is None else value)
 
 
-def instant(value_s: float | None) -> Cell:
-    """Seconds since the first packet, to the microsecond."""
-    return Cell(numbers.ABSENT, "") if value_s is None else Cell(f"{value_s:.6f}", value_s)
-
-
 def interval(low: float | None, high: float | None, unit: str = "") -> Cell:
     """From low to high."""
     return Cell(numbers.interval(low, high, unit), "" if low is None else low)

@@ -47,7 +47,7 @@ NOTE: Final = (
     "Over time: round trips are means over each interval, from the first send to the reply, as the "
     "client's own records have them."
 )
-OPERATIONS_MOST: Final = 12
+OPERATIONS_MOST: Final = 8
 """Rows of one mount at one point, the most frequent operations first."""
 
 

@@ -255,7 +255,7 @@ def _sentences(points: Sequence[tuple[str, list[SystemFacts]]]) -> list[str]:
     if not busy:
         return []
     least, most = min(busy), max(busy)
-    if len(busy) == 1:
+    if numbers.percent(least[0]) == numbers.percent(most[0]):
         return [f"The CPUs were {numbers.percent(most[0])} busy."]
     return [
         f"The CPUs were {numbers.percent(least[0])} ({least[1]}) to {numbers.percent(most[0])} "
