@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nfslab.collectors import nfs_server, rpc
-from nfslab.collectors.nfs_server import NfsServerCollector
-from nfslab.collectors.rpc import RpcCollector, RpcCollectorParameters
 from nfslab.evidence.collector import CollectorParameters
+from nfslab.evidence.nfs_server import collector as nfs_server
+from nfslab.evidence.nfs_server.breakdown import ALL, PARTS, take_apart
+from nfslab.evidence.nfs_server.collector import NfsServerCollector
+from nfslab.evidence.rpc import collector as rpc
+from nfslab.evidence.rpc.collector import RpcCollector, RpcCollectorParameters
 from nfslab.machine.resources import Resources
-from nfslab.results.call_parts import ALL, PARTS, take_apart
 from nfslab.targets.base import Place
 from nfslab.targets.nfs import NfsParameters, NfsTarget
 from nfslab.workloads.command import CommandParameters, CommandWorkload
