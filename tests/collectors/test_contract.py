@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from nfslab.collectors import nfs_server, rpc
 from nfslab.errors import RunFailed
 from nfslab.evidence.collector import Collector, CollectorParameters
+from nfslab.evidence.nfs_server import collector as nfs_server
 from nfslab.evidence.registry import COLLECTORS, collector_class
+from nfslab.evidence.rpc import collector as rpc
 from nfslab.machine.availability import Availability
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 from nfslab.workloads.pgbench.parameters import PgbenchParameters

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from nfslab.collectors import rpc
-from nfslab.collectors.rpc import RpcCollector, RpcCollectorParameters
 from nfslab.errors import RunFailed
+from nfslab.evidence.rpc import collector as rpc
+from nfslab.evidence.rpc.collector import RpcCollector, RpcCollectorParameters
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 
 from tests.collectors.planted_rpc import SECOND, Planted

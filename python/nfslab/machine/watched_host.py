@@ -16,9 +16,9 @@ from nfslab.errors import NfslabError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from nfslab.evidence.syscalls.watch import SyscallWatch
     from nfslab.machine.host import Completed, Host
     from nfslab.machine.started import Process
-    from nfslab.machine.syscall_watch import SyscallWatch
 
 
 class WatchedHost:
