@@ -11,12 +11,18 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from nfslab.context import Services
 from nfslab.errors import NfslabError, RunFailed, UsageError
 from nfslab.machine.resources import Resources
-from nfslab.targets.nfs import NfsParameters, NfsTarget
+from nfslab.mounts.nfs_export import NfsExport
+from nfslab.targets.base import Place
+from nfslab.targets.nfs import NfsTarget
 from pydantic import ValidationError
+
+from tests.hosts.here import HERE
 
 Make = Callable[..., NfsTarget]
 
@@ -28,14 +34,21 @@ def make(scratch: Path) -> Make:
         pytest.skip(usable.reason)
 
     def made(**parameters: object) -> NfsTarget:
-        return NfsTarget("share", NfsParameters(directory=str(scratch), **parameters))  # type: ignore[arg-type]
+        return NfsTarget("share", NfsTarget.Parameters(directory=str(scratch), **parameters))  # type: ignore[arg-type]
 
     return made
 
 
+def export_of(target: NfsTarget, place: Place) -> NfsExport:
+    """Of a target that is not mounted."""
+    services = Services()
+    target.offer(place, services)
+    return services.nfs_exports[target.name]
+
+
 def test_options_in_effect_are_read_back(make: Make, resources: Resources) -> None:
     target = make(rsize="16k", wsize="8k", ac=False, nconnect=2, mount_options=["nocto"])
-    place = target.up(resources)
+    place = target.up(resources, HERE)
     nfs = place.facts["nfs"]
     in_effect = nfs["options"]
     assert (in_effect["rsize"], in_effect["wsize"], in_effect["nconnect"]) == ("16384", "8192", "2")
@@ -48,18 +61,18 @@ def test_options_in_effect_are_read_back(make: Make, resources: Resources) -> No
     with (place.path / "file").open("rb") as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         assert file.read() == bytes(100_000)
-    client = target.client_of(place)
-    assert client is not None
-    writes = [row for row in client.recorder().operations() if row["operation"] == "WRITE"]
+    services = Services()
+    target.offer(place, services)
+    recorder: Any = services.rpc_recorders["share"]
+    writes = [row for row in recorder.operations() if row["operation"] == "WRITE"]
     # 100,000 bytes in pieces of at most 8 KiB.
     assert writes[0]["calls"] >= 13
     target.down(place)
-    assert target.client_of(place) is None
 
 
 def test_the_model_is_recorded_and_felt(make: Make, resources: Resources) -> None:
     target = make(store="memory", size="64M", service_time=["GETATTR=30ms"], delay="5ms", ac=False)
-    place = target.up(resources)
+    place = target.up(resources, HERE)
     served = place.facts["nfs"]["served"]
     assert served["store"] == "memory"
     assert served["model"]["service_by_operation_ns"] == {"GETATTR": 30_000_000}
@@ -84,7 +97,7 @@ def test_durability_is_that_of_the_servers_store(
     make: Make, resources: Resources, parameters: dict[str, object], level: str, reason: str
 ) -> None:
     target = make(**parameters)
-    place = target.up(resources)
+    place = target.up(resources, HERE)
     assert place.durability.level == level
     assert any(reason in told for told in place.durability.reasons)
     target.down(place)
@@ -97,7 +110,7 @@ def test_a_folder_is_as_durable_as_its_disk(
     from nfslab.machine.mounts import block_devices_of, mount_of
 
     target = make()
-    place = target.up(resources)
+    place = target.up(resources, HERE)
     mount = mount_of(scratch)
     assert place.durability == durability_of(mount, block_devices_of(mount))
     target.down(place)
@@ -110,7 +123,7 @@ def test_ganesha_is_started_and_ended_for_a_run(
     usable = target.check()
     if not usable.ok:
         pytest.skip(usable.reason)
-    place = target.up(resources)
+    place = target.up(resources, HERE)
     nfs = place.facts["nfs"]
     assert (nfs["server"], nfs["served"]["threads"]) == ("ganesha", 4)
     assert place.durability.level == "stable"
@@ -137,7 +150,7 @@ def test_what_was_written_through_the_mount_is_in_ganeshas_folder(
     usable = target.check()
     if not usable.ok:
         pytest.skip(usable.reason)
-    place = target.up(resources)
+    place = target.up(resources, HERE)
     order, shadow = random.Random(4), bytearray()
     file = place.path / "file"
     file.touch()
@@ -190,12 +203,12 @@ def test_an_export_that_is_there_gets_a_folder_of_its_own(
 ) -> None:
     options = [f"port={export}", f"mountport={export}"]
     target = make(server="127.0.0.1:/export", mount_options=options, server_durability="volatile")
-    place = target.up(resources)
-    other = target.up(resources)
+    place = target.up(resources, HERE)
+    other = target.up(resources, HERE)
     assert place.path.name != other.path.name
     assert place.durability.level == "volatile"
     assert "stated by the user" in place.durability.reasons[0]
-    assert (target.free_bytes(), target.server_of(place)) == (None, None)
+    assert target.free_bytes() is None
     (place.path / "file").write_text("x")
     target.down(other)
     assert (place.path / "file").read_text() == "x"
@@ -221,7 +234,7 @@ def test_what_cannot_be_is_a_sentence_and_leaves_nothing(
 ) -> None:
     target = make(**parameters)
     with pytest.raises(error) as told:
-        target.up(resources)
+        target.up(resources, HERE)
     assert words in f"{told.value} {told.value.why} {told.value.fix}"
     assert list(scratch.iterdir()) == []
     assert resources.close() == []
@@ -246,56 +259,58 @@ def test_what_cannot_be_is_a_sentence_and_leaves_nothing(
 )
 def test_settings_that_do_not_go_together_are_refused(parameters: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
-        NfsParameters(**parameters)  # type: ignore[arg-type]
+        NfsTarget.Parameters(**parameters)  # type: ignore[arg-type]
 
 
 def test_one_service_time_needs_no_list() -> None:
-    one = NfsParameters.model_validate({"service_time": "200us", "stall": "1s:5ms"})
+    one = NfsTarget.Parameters.model_validate({"service_time": "200us", "stall": "1s:5ms"})
     assert (one.service_time, one.stall) == (["200us"], ["1s:5ms"])
-    several = NfsParameters(service_time=["200us", "WRITE=1ms"])
+    several = NfsTarget.Parameters(service_time=["200us", "WRITE=1ms"])
     assert several.service_time == ["200us", "WRITE=1ms"]
 
 
 def test_zero_is_a_value_too() -> None:
-    assert NfsParameters(retrans=0).options() == ["retrans=0"]
+    assert NfsTarget.Parameters(retrans=0).parts("x")[1].parameters.options() == ["retrans=0"]
     # Given to a server that is not ours, even a zero is a setting it does not have.
     for setting in ({"seed": 0}, {"nvram": 0}, {"loss": 0.0}):
         with pytest.raises(ValidationError, match="settings of the embedded server only"):
-            NfsParameters.model_validate({"server": "filer:/export", **setting})
+            NfsTarget.Parameters.model_validate({"server": "filer:/export", **setting})
 
 
 def test_without_a_mount_the_workload_is_told_of_the_export(
     scratch: Path, resources: Resources
 ) -> None:
-    parameters = NfsParameters(
+    parameters = NfsTarget.Parameters(
         directory=str(scratch), client="none", store="null", rsize="16k", nconnect=2
     )
     target = NfsTarget("share", parameters)
-    place = target.up(resources)
+    place = target.up(resources, HERE)
     server = target.server_of(place)
     assert server is not None
-    export = target.sources(place)["nfs_exports"]
+    export = export_of(target, place)
     assert export.source == "127.0.0.1:/export"
     assert export.is_calibration
-    ports = [f"port={server.port}", f"mountport={server.port}"]
+    ports = [f"port={server.port()}", f"mountport={server.port()}"]
     assert export.options == [*ports, "rsize=16384", "nconnect=2"]
-    with socket.create_connection(("127.0.0.1", server.port)):
+    with socket.create_connection(("127.0.0.1", server.port())):
         pass
     assert place.facts["nfs"]["client"] == "none"
     assert place.facts["space_elsewhere"]
     assert place.durability.level == "volatile"
-    assert target.client_of(place) is None
+    services = Services()
+    target.offer(place, services)
+    assert services.rpc_recorders == {}
     target.down(place)
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", server.port))
+        socket.create_connection(("127.0.0.1", server.port()))
     assert not place.path.exists()
 
 
 def test_an_export_elsewhere_needs_nothing_here(scratch: Path, resources: Resources) -> None:
-    parameters = NfsParameters(directory=str(scratch), client="none", server="filer:/vol/v1")
+    parameters = NfsTarget.Parameters(directory=str(scratch), client="none", server="filer:/vol/v1")
     target = NfsTarget("filer", parameters)
-    place = target.up(resources)
-    export = target.sources(place)["nfs_exports"]
+    place = target.up(resources, HERE)
+    export = export_of(target, place)
     assert (export.source, export.options, export.is_calibration) == ("filer:/vol/v1", [], False)
     assert (place.durability.level, target.free_bytes()) == ("unknown", None)
     target.down(place)
@@ -303,4 +318,4 @@ def test_an_export_elsewhere_needs_nothing_here(scratch: Path, resources: Resour
 
 def test_the_null_store_cannot_be_mounted() -> None:
     with pytest.raises(ValidationError, match="no folders"):
-        NfsParameters(store="null")
+        NfsTarget.Parameters(store="null")

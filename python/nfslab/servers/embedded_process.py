@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from nfslab.errors import RunFailed
-from nfslab.machine.host import local_host
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from nfslab.hosts.base import Host, Link
     from nfslab.machine.resources import Resources
     from nfslab.machine.started import Process
 
@@ -135,15 +135,21 @@ class EmbeddedServer:
         return {}
 
 
-def start(arguments: Sequence[str], folder: Path, resources: Resources) -> EmbeddedServer:
+def start(
+    arguments: Sequence[str], folder: Path, resources: Resources, *, host: Host, link: Link
+) -> EmbeddedServer:
     """Start `nfslab serve` with these arguments; what it says goes to files in `folder`.
+
+    It listens on the servers' side of `link`, for the other side alone when that is a network.
 
     Journalled: a later start ends it. RunFailed with its own words when it does not come up.
     """
     said, log = folder / "serve.json", folder / "serve.log"
     argv = [sys.executable, "-m", "nfslab", "serve", *arguments, "--port", "0"]
     argv += ["--json", "--control"]
-    process = local_host().spawn(argv, resources=resources, stdout=said, log=log, stdin="pipe")
+    if not link.is_loopback:
+        argv += ["--bind", link.server, "--allow", link.client]
+    process = host.spawn(argv, resources=resources, stdout=said, log=log, stdin="pipe")
     deadline = time.monotonic() + READY_LIMIT_S
     while True:
         ended = process.poll() is not None
