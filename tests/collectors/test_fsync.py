@@ -14,7 +14,7 @@ import numpy as np
 import psycopg
 import pytest
 from nfslab.collectors.base import Evidence
-from nfslab.collectors.syscalls import FACT, FsyncCollector, FsyncParameters
+from nfslab.collectors.syscalls import FsyncCollector, FsyncParameters
 from nfslab.errors import RunFailed, Unavailable
 from nfslab.report.syscalls import summed_up
 from nfslab.results.sync_series import SyncSeries
@@ -107,7 +107,7 @@ def test_the_number_is_that_of_pg_stat_wal_and_so_is_the_time() -> None:
 def _counted(work: PgbenchWorkload, root: Path, number: int) -> Counted:
     with run_of(work, root, name=f"counted{number}") as run:
         work.prepare(run.context)
-        service = run.context.facts["postgres"]
+        service = run.context.services.postgres
         collector = FsyncCollector(FsyncParameters(way="ebpf"))
         collector.start(run.context)
         with psycopg.connect(service.conninfo, autocommit=True) as connection:
@@ -117,7 +117,7 @@ def _counted(work: PgbenchWorkload, root: Path, number: int) -> Counted:
             def mark() -> None:
                 marks.append((_wal(connection), time.monotonic_ns()))
 
-            run.context.facts["at_timed_start"].append(mark)
+            run.context.timed.at_start(mark)
             work.measure(run.context)
             _settled(connection, service.client_name)
             ended, end_ns = _wal(connection), time.monotonic_ns()
@@ -235,7 +235,7 @@ def test_without_the_required_evidence_the_run_fails(tmp_path: Path) -> None:
 def test_only_one_of_both_watches(tmp_path: Path) -> None:
     work = CommandWorkload(CommandParameters(data="disk", argv=["true"]))
     with run_of(work, tmp_path) as run:
-        run.context.facts[FACT] = "syscalls"
+        run.context.services.syscalls_by = "syscalls"
         answer = FsyncCollector(FsyncParameters()).applies(run.context)
         assert not answer.ok
         assert "syscalls" in answer.reason
