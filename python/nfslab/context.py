@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from nfslab.collectors.nfs_server import NfsServer
     from nfslab.collectors.rpc import RpcSource
-    from nfslab.hosts.watched_launch import LaunchWatcher
     from nfslab.machine.cgroup import Cgroup
-    from nfslab.mounts.nfs_export import NfsExport
+    from nfslab.machine.watched_launch import LaunchWatcher
+    from nfslab.mounts.none import NfsExport
     from nfslab.workloads.pgbench.service import PostgresService
 
 

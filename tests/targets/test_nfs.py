@@ -17,7 +17,7 @@ import pytest
 from nfslab.context import Services
 from nfslab.errors import NfslabError, RunFailed, UsageError
 from nfslab.machine.resources import Resources
-from nfslab.mounts.nfs_export import NfsExport
+from nfslab.mounts.none import NfsExport
 from nfslab.targets.base import Place
 from nfslab.targets.nfs import NfsTarget
 from pydantic import ValidationError

@@ -17,7 +17,7 @@ from nfslab.hosts.local import LocalHost
 from nfslab.machine.mounts import mount_of
 from nfslab.machine.resources import Resources
 from nfslab.machine.users import primary_group
-from nfslab.mounts.nfs_export import NfsExport
+from nfslab.mounts.none import NfsExport
 from nfslab.results.records import DurabilityRecord
 from nfslab.targets.base import Place
 from nfslab.workloads.base import RunContext, Workload

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from nfslab.errors import RunFailed
-from nfslab.mounts.nfs_export import NfsExport
+from nfslab.mounts.none import NfsExport
 from nfslab.report.offered_operations import read_run, together
 from nfslab.targets.base import Place
 from nfslab.targets.nfs import NfsTarget

@@ -1,7 +1,7 @@
 """System calls on files: every fsync timed (`fsync`), and all file calls counted (`syscalls`).
 
     a database's server    its processes are watched from now on (eBPF), else its own views are read
-    a program (`command`,  its launch is watched (`nfslab.hosts.watched_launch`): held before
+    a program (`command`,  its launch is watched (`nfslab.machine.watched_launch`): held before
     `files`)               before its first instruction (eBPF), preloaded, or under strace
 
 Decisions. The way is chosen when watching starts (`machine/syscall_ways`), and the summary says
@@ -34,9 +34,9 @@ from nfslab.machine.syscall_ways import Asked, Subject, Way, choose
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nfslab.hosts.watched_launch import LaunchWatcher
     from nfslab.machine.postgres_relations import RelationNames
     from nfslab.machine.syscall_watch import SyscallWatch
+    from nfslab.machine.watched_launch import LaunchWatcher
     from nfslab.workloads.base import RunContext
 
 
@@ -184,7 +184,7 @@ class _Run:
                 self._relations.read()
             self._attach(Subject(pids=[service.pid], has_views=True), service.conninfo)
             return
-        from nfslab.hosts.watched_launch import LaunchWatcher
+        from nfslab.machine.watched_launch import LaunchWatcher
 
         self._watcher = self._context.timed.watcher = LaunchWatcher(self._launch)
 

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from nfslab.hosts.watched_launch import LaunchWatcher
     from nfslab.machine.availability import Availability
     from nfslab.machine.cgroup import Cgroup
     from nfslab.machine.resources import Resources
     from nfslab.machine.started import Process
+    from nfslab.machine.watched_launch import LaunchWatcher
 
 LOOPBACK = "127.0.0.1"
 TAIL_LINES = 20

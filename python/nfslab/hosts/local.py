@@ -29,9 +29,9 @@ from nfslab.results.records import ClockRecord
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from nfslab.hosts.watched_launch import LaunchWatcher
     from nfslab.machine.cgroup import Cgroup
     from nfslab.machine.resources import Resources
+    from nfslab.machine.watched_launch import LaunchWatcher
 
 OUTPUT_LIMIT_BYTES = 64 << 20
 """What `run` keeps of a program's output; the part left out is marked."""

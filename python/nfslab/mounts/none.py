@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from nfslab.machine.availability import Availability
 from nfslab.mounts.base import Mounting, MountParameters
-from nfslab.mounts.nfs_export import NfsExport
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,6 +15,18 @@ if TYPE_CHECKING:
     from nfslab.context import Services
     from nfslab.hosts.base import Host
     from nfslab.machine.resources import Resources
+
+
+@dataclass(frozen=True, slots=True)
+class NfsExport:
+    """Where it is and how to speak to it."""
+
+    source: str
+    """HOST:/EXPORT."""
+    options: list[str]
+    """Options of nfs(5), one an entry; of a server of ours its ports first."""
+    is_calibration: bool = False
+    """The embedded server's null store: every name is a file, and nothing is kept."""
 
 
 class NoMount(Mounting):

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from nfslab.errors import RunFailed
+from nfslab.machine.agent import order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +62,7 @@ class EmbeddedServer:
 
         Beyond `rows_max` calls are counted, not written. RunFailed in the server's own words.
         """
-        asked: dict[str, Any] = {"do": "record", "file": str(file.absolute())}
+        asked: dict[str, Any] = {"name": "record", "file": str(file.absolute())}
         if rows_max is not None:
             asked["rows_max"] = rows_max
         at_ns: int = self._ask(asked, "recording", BEGIN_LIMIT_S)["at_ns"]
@@ -69,13 +70,13 @@ class EmbeddedServer:
 
     def end_recording(self) -> dict[str, Any]:
         """The file gets its name: rows, lost, left_out, cpu_s, at_ns, file. RunFailed."""
-        return self._ask({"do": "end_recording"}, "recorded", END_LIMIT_S)
+        return self._ask({"name": "end_recording"}, "recorded", END_LIMIT_S)
 
     def _ask(self, asked: dict[str, Any], event: str, limit_s: float) -> dict[str, Any]:
         """One command; its answer."""
-        what = f"the embedded NFS server did not obey {asked['do']!r}"
+        what = f"the embedded NFS server did not obey {asked['name']!r}"
         try:
-            self.process.tell(json.dumps(asked).encode() + b"\n", TELL_LIMIT_S)
+            self.process.tell(order(**asked), TELL_LIMIT_S)
         except RunFailed as error:
             raise RunFailed(
                 what,

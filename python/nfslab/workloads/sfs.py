@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from nfslab.hosts.watched_launch import LaunchWatcher
-    from nfslab.mounts.nfs_export import NfsExport
+    from nfslab.machine.watched_launch import LaunchWatcher
+    from nfslab.mounts.none import NfsExport
     from nfslab.offered.mixes import Mix
     from nfslab.workloads.base import RunContext
 
