@@ -127,7 +127,7 @@ def test_a_port_that_was_taken_meanwhile(scratch: Path, monkeypatch: pytest.Monk
         good = free.getsockname()[1]
         free.close()
         ports = iter([taken.getsockname()[1], good])
-        monkeypatch.setattr(servers, "_free_port", lambda: next(ports))
+        monkeypatch.setattr(servers, "_free_port", lambda _address: next(ports))
         work = workload(socket="tcp")
         with run_of(work, scratch, name=name(), places=one_place(scratch)) as run:
             work.prepare(run.context)
@@ -136,7 +136,7 @@ def test_a_port_that_was_taken_meanwhile(scratch: Path, monkeypatch: pytest.Monk
             assert "Address already in use" in log
             work.finish(run.context)
         # Always taken: an error in PostgreSQL's words, not an endless loop.
-        monkeypatch.setattr(servers, "_free_port", lambda: taken.getsockname()[1])
+        monkeypatch.setattr(servers, "_free_port", lambda _address: taken.getsockname()[1])
         with (
             run_of(work, scratch, name=name(), places=one_place(scratch)) as run,
             pytest.raises(RunFailed) as caught,
