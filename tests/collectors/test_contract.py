@@ -1,4 +1,4 @@
-"""What every registered collector has to do: the contract of `nfslab.collectors.base`."""
+"""What every registered collector has to do: the contract of `nfslab.evidence.collector`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from nfslab.collectors.base import Collector, CollectorParameters
-from nfslab.collectors.registry import COLLECTORS, collector_class
 from nfslab.errors import RunFailed
+from nfslab.evidence.collector import Collector, CollectorParameters
+from nfslab.evidence.registry import COLLECTORS, collector_class
 from nfslab.machine.availability import Availability
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 from nfslab.workloads.pgbench.parameters import PgbenchParameters

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import psycopg
 import pytest
-from nfslab.collectors.base import Evidence
 from nfslab.collectors.syscalls import FsyncCollector, FsyncParameters
 from nfslab.errors import RunFailed, Unavailable
+from nfslab.evidence.collector import Evidence
 from nfslab.report.syscalls import summed_up
 from nfslab.results.sync_series import SyncSeries
 from nfslab.results.sync_steps import STEPS

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from nfslab.collectors import nfs_server
-from nfslab.collectors.base import CollectorParameters
 from nfslab.collectors.nfs_server import NfsServerCollector
 from nfslab.errors import RunFailed
+from nfslab.evidence.collector import CollectorParameters
 from nfslab.hosts.base import Link
 from nfslab.hosts.local import LocalHost
 from nfslab.servers import embedded_process as embedded_server

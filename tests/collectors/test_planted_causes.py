@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 from nfslab.collectors import nfs_server
-from nfslab.collectors.base import CollectorParameters
 from nfslab.collectors.nfs_server import NfsServerCollector
 from nfslab.collectors.rpc import RpcCollector, RpcCollectorParameters
+from nfslab.evidence.collector import CollectorParameters
 from nfslab.machine.resources import Resources
 from nfslab.results.call_parts import ALL, PARTS, CallParts, OperationParts, take_apart
 from nfslab.targets.base import Place

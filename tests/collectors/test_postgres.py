@@ -13,7 +13,6 @@ from typing import Any
 import psycopg
 import pytest
 from nfslab.collectors import postgres as module
-from nfslab.collectors.base import Evidence
 from nfslab.collectors.postgres import (
     PostgresCollector,
     PostgresCollectorParameters,
@@ -21,6 +20,7 @@ from nfslab.collectors.postgres import (
     _nested,
 )
 from nfslab.errors import Unavailable
+from nfslab.evidence.collector import Evidence
 from nfslab.workloads.base import Outcome
 from nfslab.workloads.pgbench.installation import find_installation
 from nfslab.workloads.pgbench.parameters import PgbenchParameters

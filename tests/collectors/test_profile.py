@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nfslab.collectors.base import Evidence
 from nfslab.collectors.profile import ProfileCollector, ProfileCollectorParameters
 from nfslab.errors import RunFailed
+from nfslab.evidence.collector import Evidence
 from nfslab.machine import perf_tool
 from nfslab.machine.cpu_times import CpuTimes, read_cpu_times
 from nfslab.machine.perf_evidence import Recorded, summary, tables

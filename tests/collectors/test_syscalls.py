@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import psycopg
 import pytest
-from nfslab.collectors.base import Evidence
 from nfslab.collectors.syscalls import SyscallsCollector, SyscallsParameters
 from nfslab.errors import RunFailed
+from nfslab.evidence.collector import Evidence
 from nfslab.machine.syscall_evidence import PREFIX
 from nfslab.machine.syscall_ways import Asked, Subject, obstacle
 from nfslab.report.syscalls import summed_up

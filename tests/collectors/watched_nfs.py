@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from nfslab.captures import tool as tools
 from nfslab.collectors import nfs_server
-from nfslab.collectors.base import CollectorParameters, Evidence
 from nfslab.collectors.capture import CaptureCollector, CaptureCollectorParameters
 from nfslab.collectors.nfs_server import NfsServerCollector
 from nfslab.collectors.rpc import RpcCollector, RpcCollectorParameters
 from nfslab.collectors.syscalls import FsyncCollector, FsyncParameters
+from nfslab.evidence.collector import CollectorParameters, Evidence
 from nfslab.machine.resources import Resources
 from nfslab.machine.syscall_evidence import PREFIX
 from nfslab.report.syscalls import summed_up

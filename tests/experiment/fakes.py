@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import pyarrow as pa
-from nfslab.collectors.base import Collector, CollectorParameters, Evidence
-from nfslab.collectors.registry import COLLECTORS
 from nfslab.errors import RunFailed
+from nfslab.evidence.collector import Collector, CollectorParameters, Evidence
+from nfslab.evidence.registry import COLLECTORS
 from nfslab.machine.availability import Availability
 from nfslab.quantities import Size
 from nfslab.results.records import CheckRecord, DurabilityRecord, Metric

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from nfslab.collectors.base import Evidence
+from nfslab.evidence.collector import Evidence
 from nfslab.experiment.validity import Clocks, validity_checks
 from nfslab.machine.cgroup import memory_cgroup_available
 from nfslab.results.records import CheckRecord, LoadShape, Metric

@@ -53,8 +53,8 @@ from nfslab.captures.places import Server, filter_for, interface_for, server_of
 from nfslab.captures.rows import CALL_ROWS_MAX, CallTable
 from nfslab.captures.taken import all_taken
 from nfslab.captures.tool import Counts, Tool, Wanted, said_since
-from nfslab.collectors.base import Collector, CollectorParameters, Evidence, Side
 from nfslab.errors import RunFailed
+from nfslab.evidence.collector import Collector, CollectorParameters, Evidence, Side
 from nfslab.machine.availability import Availability
 from nfslab.quantities import Size
 from nfslab.results.catalogue import PARTIAL_PREFIX

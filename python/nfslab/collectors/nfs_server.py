@@ -26,8 +26,8 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
-from nfslab.collectors.base import Collector, CollectorParameters, Evidence, Side
 from nfslab.errors import RunFailed
+from nfslab.evidence.collector import Collector, CollectorParameters, Evidence, Side
 from nfslab.machine.availability import Availability
 
 if TYPE_CHECKING:

@@ -42,8 +42,8 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, cast
 
 from pydantic import Field
 
-from nfslab.collectors.base import Collector, CollectorParameters, Evidence
 from nfslab.errors import RunFailed
+from nfslab.evidence.collector import Collector, CollectorParameters, Evidence
 from nfslab.machine import perf_tool
 from nfslab.machine.availability import Availability
 from nfslab.machine.cpu_times import process_cpu_ns, read_cpu_times

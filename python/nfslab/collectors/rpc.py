@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, cast
 
 from pydantic import Field
 
-from nfslab.collectors.base import Collector, CollectorParameters, Evidence, Side
 from nfslab.errors import RunFailed
+from nfslab.evidence.collector import Collector, CollectorParameters, Evidence, Side
 from nfslab.machine.availability import Availability
 from nfslab.machine.taking_thread import TakingThread
 from nfslab.quantities import Duration

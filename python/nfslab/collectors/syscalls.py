@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from pydantic import Field
 
-from nfslab.collectors.base import Collector, CollectorParameters, Evidence
 from nfslab.errors import RunFailed, Unavailable
+from nfslab.evidence.collector import Collector, CollectorParameters, Evidence
 from nfslab.machine.availability import Availability
 from nfslab.machine.syscall_ways import Asked, Subject, Way, choose
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from nfslab.collectors.base import Evidence
+    from nfslab.evidence.collector import Evidence
     from nfslab.machine.cgroup import Cgroup
     from nfslab.statistics import Check
     from nfslab.workloads.base import Outcome

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from nfslab.collectors.base import Collector, Evidence
+    from nfslab.evidence.collector import Collector, Evidence
     from nfslab.experiment.setup import CollectorSetup
     from nfslab.results.records import HostRecord
     from nfslab.results.store import PartialRun

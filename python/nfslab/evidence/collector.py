@@ -4,7 +4,7 @@ Collectors are started after the workload is prepared and stopped when its timed
 ends. Each says what its watching cost. One that cannot work here says why: fatal only
 when the experiment marks it `required`, otherwise recorded as unavailable.
 
-A new collector is one file in this folder, one line in `registry.py`, one test file.
+A new collector is one file in its kind's folder, one line in `registry.py`, one test file.
 """
 
 from __future__ import annotations
