@@ -138,7 +138,7 @@ def carried_out(load: Load, collector: Any, watcher: Any = nullcontext) -> Run:
 @contextmanager
 def captured(transport: str, port: int) -> Any:
     """The collector, as a run starts and stops it."""
-    from nfslab.collectors.capture import CaptureCollector, CaptureCollectorParameters
+    from nfslab.evidence.capture.collector import CaptureCollector, CaptureCollectorParameters
     from nfslab.hosts.local import LocalHost
     from nfslab.machine.resources import Resources
     from nfslab.workloads.base import RunContext

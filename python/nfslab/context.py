@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from nfslab.collectors.nfs_server import NfsServer
-    from nfslab.collectors.rpc import RpcSource
+    from nfslab.evidence.nfs_server.collector import NfsServer
+    from nfslab.evidence.rpc.collector import RpcSource
     from nfslab.machine.cgroup import Cgroup
     from nfslab.machine.watched_launch import LaunchWatcher
     from nfslab.mounts.none import NfsExport

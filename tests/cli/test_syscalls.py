@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 import pyarrow.parquet as pq
 import pytest
-from nfslab.machine.syscall_watch import SyscallWatch
+from nfslab.evidence.syscalls.watch import SyscallWatch
 from nfslab.machine.syscall_ways import Asked, Subject, obstacle
 from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.workload import PgbenchWorkload

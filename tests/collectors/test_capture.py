@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 from nfslab.captures import tool as tools
-from nfslab.captures.evidence import stored_analysis
 from nfslab.captures.places import (
     Server,
     filter_for,
@@ -25,8 +24,9 @@ from nfslab.captures.places import (
     server_of,
 )
 from nfslab.captures.tool import Counts, Tool, Wanted
-from nfslab.collectors.capture import CaptureCollector, CaptureCollectorParameters
 from nfslab.errors import RunFailed
+from nfslab.evidence.capture.collector import CaptureCollector, CaptureCollectorParameters
+from nfslab.evidence.capture.stored import stored_analysis
 from nfslab.results.store import checked_name
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 

@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 import psycopg
 import pytest
-from nfslab.collectors.syscalls import FsyncCollector, FsyncParameters
 from nfslab.errors import RunFailed, Unavailable
 from nfslab.evidence.collector import Evidence
-from nfslab.report.syscalls import summed_up
-from nfslab.results.sync_series import SyncSeries
-from nfslab.results.sync_steps import STEPS
-from nfslab.results.syscalls import Syscalls, SyscallTables, tables_from
+from nfslab.evidence.syscalls.collector import FsyncCollector, FsyncParameters
+from nfslab.evidence.syscalls.sync_series import SyncSeries
+from nfslab.evidence.syscalls.sync_steps import STEPS
+from nfslab.evidence.syscalls.tables import Syscalls, SyscallTables, sum_up, tables_from
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 from nfslab.workloads.pgbench.installation import find_installation
 from nfslab.workloads.pgbench.parameters import PgbenchParameters
@@ -57,7 +56,7 @@ def on_disk() -> Iterator[Path]:
 
 def found_of(evidence: Evidence) -> tuple[SyscallTables, Syscalls]:
     tables = plain(evidence)
-    return tables_from(dict(tables)), summed_up(tables, evidence.summary).found
+    return tables_from(dict(tables)), sum_up(tables_from(dict(tables)))
 
 
 @dataclass

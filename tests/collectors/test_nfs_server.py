@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from nfslab.collectors import nfs_server
-from nfslab.collectors.nfs_server import NfsServerCollector
 from nfslab.errors import RunFailed
 from nfslab.evidence.collector import CollectorParameters
+from nfslab.evidence.nfs_server import collector as nfs_server
+from nfslab.evidence.nfs_server.collector import NfsServerCollector
 from nfslab.hosts.base import Link
 from nfslab.hosts.local import LocalHost
 from nfslab.servers import embedded_process as embedded_server

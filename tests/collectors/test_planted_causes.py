@@ -15,12 +15,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from nfslab.collectors import nfs_server
-from nfslab.collectors.nfs_server import NfsServerCollector
-from nfslab.collectors.rpc import RpcCollector, RpcCollectorParameters
 from nfslab.evidence.collector import CollectorParameters
+from nfslab.evidence.nfs_server import collector as nfs_server
+from nfslab.evidence.nfs_server.breakdown import (
+    ALL,
+    PARTS,
+    LatencyBreakdown,
+    OperationBreakdown,
+    take_apart,
+)
+from nfslab.evidence.nfs_server.collector import NfsServerCollector
+from nfslab.evidence.rpc.collector import RpcCollector, RpcCollectorParameters
 from nfslab.machine.resources import Resources
-from nfslab.results.call_parts import ALL, PARTS, CallParts, OperationParts, take_apart
 from nfslab.targets.base import Place
 from nfslab.targets.nfs import NfsTarget
 from nfslab.workloads.command import CommandParameters, CommandWorkload
@@ -71,7 +77,7 @@ def recorded(tmp_path: Path, **parameters: object) -> Iterator[Recorded]:
             target.down(place)
 
 
-def watched(load: Callable[[Path], None], tmp_path: Path, **parameters: object) -> CallParts:
+def watched(load: Callable[[Path], None], tmp_path: Path, **parameters: object) -> LatencyBreakdown:
     """The load on a fresh mount of a fresh server, its calls taken apart."""
     with recorded(tmp_path, **parameters) as one:
         load(one.place.path)
@@ -87,18 +93,18 @@ def watched(load: Callable[[Path], None], tmp_path: Path, **parameters: object) 
     return found
 
 
-def of(found: CallParts, operation: str) -> OperationParts:
+def of(found: LatencyBreakdown, operation: str) -> OperationBreakdown:
     (row,) = (row for row in found.rows if row.operation == operation)
     return row
 
 
-def mean_ns(row: OperationParts, *parts: str) -> float:
+def mean_ns(row: OperationBreakdown, *parts: str) -> float:
     """Of these parts together. When a reply leaves is the model's, when its making ends is the
     machine's: what was planted to delay it is in the sum of `service` and `sending`."""
     return sum(row.summary.mean_ns[PARTS.index(part)] for part in parts)
 
 
-def largest(row: OperationParts) -> str:
+def largest(row: OperationBreakdown) -> str:
     assert row.largest is not None
     return PARTS[row.largest[0]]
 
@@ -135,10 +141,10 @@ def asking_at_once(folder: Path) -> None:
 
 
 def test_a_slow_procedure_is_service_of_that_procedure(tmp_path: Path) -> None:
-    def watch(ms: int) -> CallParts:
+    def watch(ms: int) -> LatencyBreakdown:
         return watched(reading, tmp_path / f"{ms}", service_time=[f"READ={ms}ms"])
 
-    def others_service_is_short(found: CallParts) -> bool:
+    def others_service_is_short(found: LatencyBreakdown) -> bool:
         return mean_ns(of(found, "GETATTR"), "service") < mean_ns(of(found, "READ"), "service") / 2
 
     ms, found = standing_out(
@@ -152,7 +158,7 @@ def test_a_slow_procedure_is_service_of_that_procedure(tmp_path: Path) -> None:
 
 
 def test_a_delay_is_sending(tmp_path: Path) -> None:
-    def is_sending(found: CallParts) -> bool:
+    def is_sending(found: LatencyBreakdown) -> bool:
         whole = of(found, ALL)
         short = mean_ns(whole, "sending") / 2
         return all(mean_ns(whole, part) < short for part in PARTS if part != "sending")
@@ -169,14 +175,14 @@ def test_a_delay_is_sending(tmp_path: Path) -> None:
 
 
 def test_too_few_workers_are_waiting_and_enough_are_not(tmp_path: Path) -> None:
-    def watch(ms: int) -> tuple[OperationParts, OperationParts]:
+    def watch(ms: int) -> tuple[OperationBreakdown, OperationBreakdown]:
         few, enough = (
             watched(asking_at_once, tmp_path / f"{ms}-{n}", service_time=[f"{ms}ms"], threads=n)
             for n in (1, 16)
         )
         return of(few, ALL), of(enough, ALL)
 
-    def only_few_wait(found: tuple[OperationParts, OperationParts]) -> bool:
+    def only_few_wait(found: tuple[OperationBreakdown, OperationBreakdown]) -> bool:
         few, enough = found
         wait = largest(few) == "waiting" and largest(enough) == "service"
         return wait and mean_ns(enough, "waiting") < mean_ns(few, "waiting") / 2
@@ -198,7 +204,7 @@ def test_a_narrow_wire_is_the_way_there_of_writes_and_sending_of_reads(tmp_path:
                 os.pwrite(file.fileno(), bytes([n]) * PIECE_BYTES, n * PIECE_BYTES)
                 os.fsync(file.fileno())
 
-    def watch(load: Callable[[Path], None], operation: str, kib_per_s: int) -> OperationParts:
+    def watch(load: Callable[[Path], None], operation: str, kib_per_s: int) -> OperationBreakdown:
         folder = tmp_path / f"{operation}-{kib_per_s}"
         return of(watched(load, folder, bandwidth=f"{kib_per_s}k"), operation)
 
@@ -219,11 +225,11 @@ def test_a_narrow_wire_is_the_way_there_of_writes_and_sending_of_reads(tmp_path:
 def test_with_nothing_planted_it_is_client_and_wire(tmp_path: Path) -> None:
     outside = ("client queue", "way there", "way back")
 
-    def watch(times: int) -> OperationParts:
+    def watch(times: int) -> OperationBreakdown:
         found = watched(lambda folder: asking(folder, times), tmp_path / f"{times}")
         return of(found, ALL)
 
-    def is_outside(row: OperationParts) -> bool:
+    def is_outside(row: OperationBreakdown) -> bool:
         share = dict(zip(PARTS, row.summary.share, strict=True))
         return largest(row) in outside and sum(share[part] or 0 for part in outside) > 0.6
 

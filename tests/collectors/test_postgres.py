@@ -12,15 +12,15 @@ from typing import Any
 
 import psycopg
 import pytest
-from nfslab.collectors import postgres as module
-from nfslab.collectors.postgres import (
+from nfslab.errors import Unavailable
+from nfslab.evidence.collector import Evidence
+from nfslab.evidence.postgres import collector as module
+from nfslab.evidence.postgres.collector import (
     PostgresCollector,
     PostgresCollectorParameters,
     _differences,
     _nested,
 )
-from nfslab.errors import Unavailable
-from nfslab.evidence.collector import Evidence
 from nfslab.workloads.base import Outcome
 from nfslab.workloads.pgbench.installation import find_installation
 from nfslab.workloads.pgbench.parameters import PgbenchParameters

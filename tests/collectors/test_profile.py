@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nfslab.collectors.profile import ProfileCollector, ProfileCollectorParameters
 from nfslab.errors import RunFailed
 from nfslab.evidence.collector import Evidence
-from nfslab.machine import perf_tool
+from nfslab.evidence.profile import perf_tool
+from nfslab.evidence.profile.collector import ProfileCollector, ProfileCollectorParameters
+from nfslab.evidence.profile.perf_evidence import Recorded, summary, tables
+from nfslab.evidence.profile.perf_script import NFSLAB, ScriptReader
+from nfslab.evidence.profile.perf_tool import Grant
+from nfslab.evidence.profile.stacks import Stacks, functions_of
 from nfslab.machine.cpu_times import CpuTimes, read_cpu_times
-from nfslab.machine.perf_evidence import Recorded, summary, tables
-from nfslab.machine.perf_script import NFSLAB, ScriptReader
-from nfslab.machine.perf_tool import Grant
-from nfslab.results.profile import Stacks, functions_of
 from nfslab.statistics.proportions import share_error
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 

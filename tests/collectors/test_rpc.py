@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from nfslab.collectors.rpc import RpcCollector, RpcCollectorParameters
 from nfslab.errors import RunFailed
+from nfslab.evidence.rpc.collector import RpcCollector, RpcCollectorParameters
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 
 from tests.collectors.planted_rpc import SECOND, Planted

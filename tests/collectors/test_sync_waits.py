@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from nfslab.report.html.syscalls import POINTS_SERIES, _series
-from nfslab.report.syscalls import series_sentence
-from nfslab.results.sync_capture import calls_of_capture
-from nfslab.results.sync_series import SyncSeries
-from nfslab.results.sync_steps import STEPS, StepsRow, SyncSteps
+from nfslab.evidence.syscalls.facts import SeriesFacts
+from nfslab.evidence.syscalls.figures import POINTS_SERIES, drawn_rows
+from nfslab.evidence.syscalls.sentences import series_sentence
+from nfslab.evidence.syscalls.sync_capture import calls_of_capture
+from nfslab.evidence.syscalls.sync_series import SyncSeries
+from nfslab.evidence.syscalls.sync_steps import STEPS, StepsRow, SyncSteps
 from nfslab.statistics.change_points import LEVEL_LEAST
 from numpy.typing import NDArray
 
@@ -285,7 +286,7 @@ def test_a_stall_is_one_slow_call_at_its_place_and_no_change_of_level(tmp_path: 
     assert sorted(series.latency_ns.tolist())[-2] < found.stall_ns // 2
     assert not [at for at in series.steps.changes if abs(at - stalled) <= LEVEL_LEAST]
     _is_drawn(series, int(stalled))
-    text = series_sentence(series)
+    text = series_sentence(SeriesFacts.of(series))
     assert ("no change" in text) == (series.steps.changes == [])
     assert f"the slowest is call {stalled + 1:,}" in text
 
@@ -311,6 +312,5 @@ class Stalled:
 def _is_drawn(series: SyncSeries, stalled: int) -> None:
     """Also where of a long series not every call is drawn."""
     for most in (POINTS_SERIES, 16):
-        drawn = _series(series, most)
-        place = drawn["call"].index(stalled + 1)
-        assert 10 ** drawn["y"][place] == pytest.approx(series.latency_ns[stalled] / 1e9, rel=1e-3)
+        rows, _ = drawn_rows(series.latency_ns, most)
+        assert stalled in rows.tolist()

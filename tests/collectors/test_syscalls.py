@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 import psycopg
 import pytest
-from nfslab.collectors.syscalls import SyscallsCollector, SyscallsParameters
 from nfslab.errors import RunFailed
 from nfslab.evidence.collector import Evidence
-from nfslab.machine.syscall_evidence import PREFIX
+from nfslab.evidence.syscalls.accesses import KINDS, PLACE_NAMES, FoundAccesses, accesses_of
+from nfslab.evidence.syscalls.collector import SyscallsCollector, SyscallsParameters
+from nfslab.evidence.syscalls.seen import PREFIX
+from nfslab.evidence.syscalls.tables import Syscalls, sum_up, tables_from
 from nfslab.machine.syscall_ways import Asked, Subject, obstacle
-from nfslab.report.syscalls import summed_up
-from nfslab.results.accesses import KINDS, PLACE_NAMES, FoundAccesses, accesses_of
-from nfslab.results.syscalls import Syscalls, tables_from
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 from nfslab.workloads.files import FilesParameters, FilesWorkload
 from nfslab.workloads.pgbench.installation import find_installation
@@ -85,7 +84,7 @@ def watch(tmp_path: Path, way: str, level: str = "counts", *, required: bool = T
 
 def found_of(evidence: Evidence) -> Syscalls:
     tables = {name.removeprefix(PREFIX): table for name, table in evidence.tables.items()}
-    return summed_up(tables, evidence.summary).found
+    return sum_up(tables_from(tables))
 
 
 @pytest.mark.parametrize("way", ["ebpf", "shim", "strace"])

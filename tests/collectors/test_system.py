@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from nfslab.collectors.system import (
+from nfslab.evidence.collector import Evidence
+from nfslab.evidence.system.collector import (
     CPU_KINDS,
     Recording,
     SystemCollector,
     SystemCollectorParameters,
 )
-from nfslab.evidence.collector import Evidence
 from nfslab.workloads.base import RunContext
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from nfslab.errors import RunFailed
+from nfslab.evidence.offered_load.operations import read_run, together
 from nfslab.mounts.none import NfsExport
-from nfslab.report.offered_operations import read_run, together
 from nfslab.targets.base import Place
 from nfslab.targets.nfs import NfsTarget
 from nfslab.workloads.base import Outcome

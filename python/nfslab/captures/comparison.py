@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nfslab.captures.spelling import latency, operation, protocol
+from nfslab.captures.spelling import operation, protocol
+from nfslab.display.numbers import quantity
 from nfslab.statistics.comparison import Comparison, compare_many
 from nfslab.statistics.observations import Observations
 
@@ -269,7 +270,7 @@ def _unlike(pairs: Sequence[_Pair]) -> list[str]:
             continue
         blocks = float(np.exp(np.log(pair.new).mean() - np.log(pair.base).mean()))
         if not 1 / UNLIKE < new / base / blocks < UNLIKE:
-            found.append(f"{pair.label} {latency(base)} and {latency(new)}")
+            found.append(f"{pair.label} {quantity(base, 'ns')} and {quantity(new, 'ns')}")
     if not found:
         return []
     return [

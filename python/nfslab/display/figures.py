@@ -45,6 +45,8 @@ class Axis:
     high: float | None = None
     log_choice: bool = False
     """A reader may choose between linear and log (all values are above zero)."""
+    common: tuple[float, float] | None = None
+    """Ends that hold the data of all views: a reader may choose them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,8 @@ class Bar:
     hint: str = ""
     group: str = ""
     """Bars of one label side by side ("published", "measured"): their legend entry."""
+    dots: Sequence[float] = ()
+    """Single values (runs) beside the interval."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ ABSENT: Final = "–"
 DIGITS: Final = 3
 EXACT_BELOW: Final = 1e15
 """Whole numbers are written with all their digits below it."""
+WHOLE_WITHIN: Final = 1e-12
+"""Relative: 100 times 0.83 is 83."""
 SMALLEST: Final = 1e-6
 """Smaller ones are written with a power of ten."""
 P_SMALLEST: Final = 1e-4
@@ -33,8 +35,8 @@ def number(value: float | None, digits: int = DIGITS) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
     size = abs(value)
-    if size < EXACT_BELOW and value == round(value):
-        return f"{int(value):,}".replace("-", "−")
+    if size < EXACT_BELOW and abs(value - round(value)) <= WHOLE_WITHIN * size:
+        return f"{round(value):,}".replace("-", "−")
     exact = Decimal(repr(float(value)))
     rounded = _rounded(exact, digits)
     if not SMALLEST <= size < EXACT_BELOW:

@@ -3,10 +3,10 @@
     <experiment>/facts/<run id>/<kind>.json
 
 A sealed run never changes, so what was computed of it stays true as long as it is computed in the
-same way: the file names the version of the kind, the schema of the records, and the instant at
-which the run started (a run that was deleted and made again may have the same name). Anything else
-(an older version, a damaged file, another run) is computed anew. The cache may be deleted at any
-time, and a folder that cannot be written goes without.
+same way: the file names the version of the kind, the schema of the records, the instant at which
+the run started (a run that was deleted and made again may have the same name), and the sizes of its
+tables (one may be damaged, or come back from a copy). Anything else is computed anew. The cache may
+be deleted at any time, and a folder that cannot be written goes without.
 """
 
 from __future__ import annotations
@@ -57,7 +57,17 @@ def _identity(kind: EvidenceKind[Any], run: SealedRun) -> dict[str, Any]:
         "version": kind.version,
         "schema_version": SCHEMA_VERSION,
         "started_unix_ns": run.record.started_unix_ns,
+        "tables": _sizes(run.folder / "evidence"),
     }
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    """Bytes of each file of evidence, by name."""
+    try:
+        with os.scandir(folder) as entries:
+            return {entry.name: entry.stat().st_size for entry in entries}
+    except OSError:
+        return {}
 
 
 def _read(

@@ -20,7 +20,7 @@ from nfslab.results.catalogue import RUNS, read_run
 from nfslab.results.outcomes import locate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from nfslab.evidence.base import EvidenceKind
     from nfslab.report.model import Analysis
@@ -62,7 +62,7 @@ def found_evidence(analysis: Analysis) -> Iterator[tuple[EvidenceKind[Any], Foun
     sealed: dict[str, SealedRun] = {}
     for kind in evidence_kinds():
         found = _find(kind, analysis, runs, sealed)
-        if found.runs or found.problems:
+        if found.runs or found.problems or kind.workload == analysis.workload:
             yield kind, found
 
 
@@ -77,9 +77,19 @@ def sections_of(analysis: Analysis) -> list[Section]:
     return [section for section in made if section is not None]
 
 
+def point_sections(analysis: Analysis, only: Collection[int]) -> list[Section]:
+    """What `nfslab show` says of these points."""
+    made = [
+        section_of(kind, dataclasses.replace(find(kind, analysis), only=only))
+        for kind in evidence_kinds()
+        if kind.workload == analysis.workload
+    ]
+    return [section for section in made if section is not None]
+
+
 def section_of(kind: EvidenceKind[F], found: Found[F]) -> Section | None:
     """A kind's section with the problems of runs that cannot be read; None: nothing to show."""
-    made = kind.section(found) if found.runs else None
+    made = kind.section(found) if found.runs or kind.workload else None
     if made is None:
         if not found.problems:
             return None
@@ -94,7 +104,7 @@ def content_of(analysis: Analysis) -> dict[str, Any]:
     made = {
         kind.json_key or kind.kind: kind.content(found)
         for kind, found in found_evidence(analysis)
-        if found.runs
+        if found.runs or kind.workload
     }
     return {key: content for key, content in made.items() if content}
 
@@ -192,4 +202,4 @@ def _find(
         if facts is not None:
             made.append(RunFacts(one, run.point, run.block, run.label, facts))
     labels = [point.label for point in analysis.points]
-    return Found(analysis.name, made, labels, problems, dict(analysis.fixed))
+    return Found(analysis.name, made, labels, problems, dict(analysis.fixed), analysis)

@@ -15,17 +15,26 @@ if TYPE_CHECKING:
     from nfslab.evidence.base import EvidenceKind
     from nfslab.evidence.collector import Collector
 
-EVIDENCE: dict[str, str] = {}
+EVIDENCE: dict[str, str] = {
+    "offered_load": "nfslab.evidence.offered_load.kind:OfferedLoadEvidence",
+    "nfs_server": "nfslab.evidence.nfs_server.kind:NfsServerEvidence",
+    "profile": "nfslab.evidence.profile.kind:ProfileEvidence",
+    "syscalls": "nfslab.evidence.syscalls.kind:SyscallsEvidence",
+    "postgres": "nfslab.evidence.postgres.kind:PostgresEvidence",
+    "rpc": "nfslab.evidence.rpc.kind:RpcEvidence",
+    "capture": "nfslab.evidence.capture.kind:CaptureEvidence",
+    "system": "nfslab.evidence.system.kind:SystemEvidence",
+}
 
 COLLECTORS: dict[str, str] = {
-    "capture": "nfslab.collectors.capture:CaptureCollector",
-    "fsync": "nfslab.collectors.syscalls:FsyncCollector",
-    "nfs_server": "nfslab.collectors.nfs_server:NfsServerCollector",
-    "postgres": "nfslab.collectors.postgres:PostgresCollector",
-    "profile": "nfslab.collectors.profile:ProfileCollector",
-    "rpc": "nfslab.collectors.rpc:RpcCollector",
-    "syscalls": "nfslab.collectors.syscalls:SyscallsCollector",
-    "system": "nfslab.collectors.system:SystemCollector",
+    "capture": "nfslab.evidence.capture.collector:CaptureCollector",
+    "fsync": "nfslab.evidence.syscalls.collector:FsyncCollector",
+    "nfs_server": "nfslab.evidence.nfs_server.collector:NfsServerCollector",
+    "profile": "nfslab.evidence.profile.collector:ProfileCollector",
+    "postgres": "nfslab.evidence.postgres.collector:PostgresCollector",
+    "rpc": "nfslab.evidence.rpc.collector:RpcCollector",
+    "syscalls": "nfslab.evidence.syscalls.collector:SyscallsCollector",
+    "system": "nfslab.evidence.system.collector:SystemCollector",
 }
 
 
