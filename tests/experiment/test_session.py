@@ -438,7 +438,7 @@ def test_checks_that_break_down_do_not_cost_the_measurement(
 ) -> None:
     from nfslab.experiment import sealing
 
-    def broken(*arguments: Any) -> Any:
+    def broken(*arguments: Any, **options: Any) -> Any:
         raise ZeroDivisionError("planted")
 
     monkeypatch.setattr(sealing, "validity_checks", broken)
