@@ -139,7 +139,7 @@ def carried_out(load: Load, collector: Any, watcher: Any = nullcontext) -> Run:
 def captured(transport: str, port: int) -> Any:
     """The collector, as a run starts and stops it."""
     from nfslab.evidence.capture.collector import CaptureCollector, CaptureCollectorParameters
-    from nfslab.machine.host import local_host
+    from nfslab.hosts.local import LocalHost
     from nfslab.machine.resources import Resources
     from nfslab.workloads.base import RunContext
 
@@ -147,7 +147,7 @@ def captured(transport: str, port: int) -> Any:
         folder = Path(name)
         for part in ("logs", "evidence", "state"):
             (folder / part).mkdir()
-        host, resources = local_host(), Resources("bench", state=folder / "state")
+        host, resources = LocalHost(), Resources("bench", state=folder / "state")
         context = RunContext(
             folder, folder, {}, host, host, resources, 0, lambda _: nullcontext(), lambda: 60.0
         )

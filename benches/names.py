@@ -50,9 +50,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nfslab._core import build_info
-from nfslab.machine import ganesha
 from nfslab.machine.resources import Resources
-from nfslab.targets.nfs import NfsParameters, NfsTarget
+from nfslab.servers.ganesha import GaneshaServer
+from nfslab.targets.nfs import NfsTarget
+
+from tests.hosts.here import HERE
 
 LOCAL, THROUGH, CHECKED = "local", "passthrough_ll", "passthrough_ll, checks"
 MEMORY, FOLDER, ASYNC = "mount, memory", "mount, folder", "mount, folder, async"
@@ -201,12 +203,13 @@ def passthrough(program: str, base: Path, options: str = "") -> Iterator[Place]:
 @contextlib.contextmanager
 def mounted(base: Path, resources: Resources, **wanted: object) -> Iterator[Place]:
     """A target `nfs` of an experiment: the mount in this process, the server in its own."""
-    parameters = NfsParameters.model_validate({"directory": str(base), **wanted})
+    parameters = NfsTarget.Parameters.model_validate({"directory": str(base), **wanted})
     target = NfsTarget("names", parameters)
-    place = target.up(resources)
+    place = target.up(resources, HERE)
     try:
         server = target.server_of(place)
         assert server is not None
+        assert server.process is not None
         yield Place(place.path, [os.getpid(), server.process.pid])
     finally:
         target.down(place)
@@ -226,7 +229,7 @@ def places(
     found[MEMORY] = stack.enter_context(mounted(base, resources, store="memory"))
     found[FOLDER] = stack.enter_context(mounted(base, resources))
     found[ASYNC] = stack.enter_context(mounted(base, resources, unsafe_async_names=True))
-    if ganesha.available().ok:
+    if GaneshaServer.available().ok:
         found[GANESHA] = stack.enter_context(mounted(base, resources, server="ganesha"))
     wanted = asked.only.split(";") if asked.only else list(found)
     return {name: place for name, place in found.items() if name in wanted}
@@ -265,7 +268,7 @@ def main() -> None:
         there = places(asked, Path(name), resources, stack)
         show(asked, rounds(asked, there))
     if GANESHA not in there and not asked.only:
-        print(f"\nNFS-Ganesha left out: {ganesha.available().reason}")
+        print(f"\nNFS-Ganesha left out: {GaneshaServer.available().reason}")
     if not asked.passthrough_ll:
         print("\npassthrough_ll left out: no --passthrough-ll")
 

@@ -33,11 +33,15 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from nfslab.machine import ganesha
+from nfslab.hosts.base import Link
+from nfslab.hosts.local import LocalHost
 from nfslab.machine.resources import Resources
 from nfslab.machine.users import as_user, primary_group, unprivileged_user
-from nfslab.targets.nfs import NfsParameters, NfsTarget
+from nfslab.servers.ganesha import EXPORT, GaneshaParameters, GaneshaServer
+from nfslab.targets.nfs import NfsTarget
 from nfslab.workloads.pgbench.installation import Installation, find_installation
+
+from tests.hosts.here import HERE
 
 PATIENCE_S = 300
 SETTINGS = ("fsync=off", "listen_addresses=", "shared_buffers=128MB", "max_wal_size=4GB")
@@ -117,8 +121,8 @@ class Bench:
         @contextlib.contextmanager
         def up() -> Iterator[Path]:
             directory = str(self.folder)
-            target = NfsTarget("bench", NfsParameters(server=server, directory=directory))
-            place = target.up(self.resources, owner=self.user)
+            target = NfsTarget("bench", NfsTarget.Parameters(server=server, directory=directory))
+            place = target.up(self.resources, HERE, owner=self.user)
             try:
                 yield place.path
             finally:
@@ -154,9 +158,10 @@ class Bench:
         export, point = base / "export", base / "mount"
         for folder in (base, export, point):
             folder.mkdir(mode=0o755)
-        server = ganesha.start(export, base, self.resources, None)
-        ports = f"nfsport={server.port}&mountport={server.mount_port}"
-        url = f"nfs://127.0.0.1{ganesha.EXPORT}?version=3&{ports}"
+        server = GaneshaServer(GaneshaParameters(), "ganesha")
+        server.start(base, self.resources, host=LocalHost(), link=Link())
+        ports = f"nfsport={server.port()}&mountport={server.port('mountport')}"
+        url = f"nfs://127.0.0.1{EXPORT}?version=3&{ports}"
         # PostgreSQL's user is told apart from root by the calls' own credentials.
         argv = [self.asked.fuse_nfs, "-n", url, "-m", str(point), "-o", "-a"]
         try:
@@ -198,7 +203,7 @@ def main() -> None:
         places = {LOCAL: bench.local, OURS: bench.mounted("embedded")}
         if asked.passthrough_ll:
             places[THROUGH] = bench.passthrough
-        there = ganesha.available()
+        there = GaneshaServer.available()
         if there.ok:
             places[ON_GANESHA] = bench.mounted("ganesha")
             if asked.fuse_nfs:

@@ -13,6 +13,8 @@ import hypothesis
 import pytest
 from nfslab.machine.resources import Resources
 
+from tests.targets.nfs_share import MakeNfs
+
 
 def pytest_configure() -> None:
     """Ctrl-C is not ignored, nor by the programs that tests start and interrupt.
@@ -90,3 +92,18 @@ def scratch() -> Iterator[Path]:
     folder.chmod(0o755)
     yield folder
     shutil.rmtree(folder)
+
+
+@pytest.fixture
+def nfs_target(scratch: Path) -> MakeNfs:
+    """Makes a target `nfs` named "share" in the scratch folder; skips where FUSE is missing."""
+    from nfslab.targets.nfs import NfsTarget
+
+    usable = NfsTarget.available()
+    if not usable.ok:
+        pytest.skip(usable.reason)
+
+    def made(**parameters: object) -> NfsTarget:
+        return NfsTarget("share", NfsTarget.Parameters(directory=str(scratch), **parameters))
+
+    return made

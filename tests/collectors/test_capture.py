@@ -65,9 +65,9 @@ def watched(run: Run, transport: str, **parameters: Any) -> Any:
         collector = CaptureCollector(CaptureCollectorParameters(**given))
         assert collector.applies(run.context).ok
         collector.start(run.context)
-        run.context.facts["timed_start_ns"] = time.monotonic_ns()
+        run.context.timed.start_ns = time.monotonic_ns()
         converse(port, transport)
-        run.context.facts["timed_end_ns"] = time.monotonic_ns()
+        run.context.timed.end_ns = time.monotonic_ns()
         return collector.stop()
 
 
@@ -88,7 +88,7 @@ def test_every_call_is_there_from_the_first_to_the_last(
     # t = 0 is the start of the timed part: all calls lie in it, on another clock than ours.
     calls = evidence.tables["capture_calls"]
     assert calls.num_rows == CALLS
-    end_ns = run.context.facts["timed_end_ns"] - run.context.facts["timed_start_ns"]
+    end_ns = run.context.timed.end_ns - run.context.timed.start_ns
     times = calls["t_ns"].to_pylist()
     # A capture may have whole microseconds only.
     off_ns = summary["clock"]["error_ns"] + abs(summary["clock"]["moved_ns"]) + 1000

@@ -12,9 +12,7 @@ from pathlib import Path
 import pytest
 from nfslab.errors import RunFailed
 from nfslab.evidence.collector import Collector, CollectorParameters
-from nfslab.evidence.nfs_server import collector as nfs_server
 from nfslab.evidence.registry import COLLECTORS, collector_class
-from nfslab.evidence.rpc import collector as rpc
 from nfslab.machine.availability import Availability
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 from nfslab.workloads.pgbench.parameters import PgbenchParameters
@@ -44,8 +42,8 @@ def loaded(root: Path) -> Iterator[tuple[PgbenchWorkload, Run]]:
     with run_of(work, root, name=name, places={"data": root / f"{name}-data"}) as run:
         work.prepare(run.context)
         # What a target that mounts with nfslab's own client leaves there.
-        run.context.facts[rpc.FACT] = {"data": Live()}
-        run.context.facts[nfs_server.FACT] = {"data": Answering()}
+        run.context.services.rpc_recorders = {"data": Live()}
+        run.context.services.nfs_servers = {"data": Answering()}
         yield work, run
 
 

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from nfslab.errors import RunFailed, Unavailable
 from nfslab.evidence.collector import Evidence
-from nfslab.evidence.syscalls.collector import FACT, FsyncCollector, FsyncParameters
+from nfslab.evidence.syscalls.collector import FsyncCollector, FsyncParameters
 from nfslab.evidence.syscalls.sync_steps import STEPS
 from nfslab.evidence.syscalls.tables import Syscalls, SyscallTables, sum_up, tables_from
 from nfslab.workloads.command import CommandParameters, CommandWorkload
@@ -82,7 +82,7 @@ def test_the_number_is_that_of_pg_stat_wal_and_the_time_within_its() -> None:
         pytest.skip(work.check().reason)
     with on_disk() as root, run_of(work, root, name="counted") as run:
         work.prepare(run.context)
-        service = run.context.facts["postgres"]
+        service = run.context.services.postgres
         collector = FsyncCollector(FsyncParameters(way="ebpf"))
         collector.start(run.context)
         with psycopg.connect(service.conninfo, autocommit=True) as connection:
@@ -92,7 +92,7 @@ def test_the_number_is_that_of_pg_stat_wal_and_the_time_within_its() -> None:
             def mark() -> None:
                 marks.append((_wal(connection), time.monotonic_ns()))
 
-            run.context.facts["at_timed_start"].append(mark)
+            run.context.timed.at_start(mark)
             work.measure(run.context)
             _settled(connection, service.client_name)
             ended, end_ns = _wal(connection), time.monotonic_ns()
@@ -182,7 +182,7 @@ def test_without_the_required_evidence_the_run_fails(tmp_path: Path) -> None:
 def test_only_one_of_both_watches(tmp_path: Path) -> None:
     work = CommandWorkload(CommandParameters(data="disk", argv=["true"]))
     with run_of(work, tmp_path) as run:
-        run.context.facts[FACT] = "syscalls"
+        run.context.services.syscalls_by = "syscalls"
         answer = FsyncCollector(FsyncParameters()).applies(run.context)
         assert not answer.ok
         assert "syscalls" in answer.reason

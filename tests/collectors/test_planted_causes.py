@@ -21,14 +21,14 @@ from nfslab.evidence.collector import CollectorParameters
 from nfslab.evidence.nfs_server import collector as nfs_server
 from nfslab.evidence.nfs_server.breakdown import ALL, PARTS, take_apart
 from nfslab.evidence.nfs_server.collector import NfsServerCollector
-from nfslab.evidence.rpc import collector as rpc
 from nfslab.evidence.rpc.collector import RpcCollector, RpcCollectorParameters
 from nfslab.machine.resources import Resources
 from nfslab.targets.base import Place
-from nfslab.targets.nfs import NfsParameters, NfsTarget
+from nfslab.targets.nfs import NfsTarget
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 
 from tests.cli.invocation import nfslab
+from tests.hosts.here import HERE
 from tests.workloads.run_context import Run, run_of, scratch_folder
 
 MS = 1_000_000
@@ -58,18 +58,17 @@ def recorded(tmp_path: Path, **parameters: object) -> Iterator[Recorded]:
     work = CommandWorkload(CommandParameters(data="disk", argv=["true"]))
     with scratch_folder() as scratch, run_of(work, tmp_path) as run:
         given = {"directory": str(scratch), "store": "memory", "ac": False} | parameters
-        target = NfsTarget("share", NfsParameters.model_validate(given))
+        target = NfsTarget("share", NfsTarget.Parameters.model_validate(given))
         with Resources("a test", state=run.root / "state") as resources:
-            place = target.up(resources)
+            place = target.up(resources, HERE)
             for n in range(FILES):
                 (place.path / f"file{n}").write_bytes(bytes(PIECE_BYTES * PIECES))
-            for name, source in target.sources(place).items():
-                run.context.facts[name] = {"share": source}
+            target.offer(place, run.context.services)
             clients = RpcCollector(RpcCollectorParameters(calls=True))
             servers = NfsServerCollector(CollectorParameters())
             clients.start(run.context)
             servers.start(run.context)
-            run.context.facts["timed_start_ns"] = time.monotonic_ns()
+            run.context.timed.start_ns = time.monotonic_ns()
             yield Recorded(run, target, place, clients, servers)
             target.down(place)
 
@@ -225,9 +224,10 @@ def test_a_server_killed_while_it_records_is_said_and_the_clients_record_kept(
         asking(one.place.path)
         server = one.target.server_of(one.place)
         assert server is not None
+        assert server.process is not None
         server.process.stop(9)
         kept, lost = one.clients.stop(), one.servers.stop()
-        assert rpc.FACT in one.run.context.facts
+        assert one.run.context.services.rpc_recorders
     assert kept.tables["rpc_calls"].num_rows >= 40
     assert lost.tables == {}
     assert lost.summary["incomplete"] == "no server-side times of share"

@@ -54,7 +54,7 @@ class Watched:
 
     def __init__(self, work: PgbenchWorkload, run: Run) -> None:
         self.work, self.run = work, run
-        self.service = run.context.facts["postgres"]
+        self.service = run.context.services.postgres
 
     def connect(self) -> psycopg.Connection[Any]:
         return psycopg.connect(

@@ -75,10 +75,10 @@ def watch(tmp_path: Path, way: str, level: str = "counts", *, required: bool = T
             )
         )  # fmt: skip
         collector.start(run.context)
-        host = run.context.client_host
+        assert run.context.timed.watcher is not None
         work.measure(run.context)
         evidence = collector.stop()
-        assert run.context.client_host is not host
+        assert run.context.timed.watcher is None
     return evidence
 
 
@@ -163,7 +163,7 @@ def test_tables_and_indexes_by_their_names_are_what_postgresql_counts(tmp_path: 
         work = PgbenchWorkload(PgbenchParameters(data="disk", transactions=5, settings=one_by_one))
     with scratch_folder() as root, run_of(work, root, name="named") as run:
         work.prepare(run.context)
-        service = run.context.facts["postgres"]
+        service = run.context.services.postgres
         with psycopg.connect(service.conninfo, dbname=service.database, autocommit=True) as sql:
             sql.execute("CREATE TABLE known (x int) WITH (fillfactor = 40)")
             sql.execute("INSERT INTO known SELECT generate_series(1, 5000)")

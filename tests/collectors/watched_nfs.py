@@ -21,9 +21,10 @@ from nfslab.evidence.syscalls.seen import PREFIX
 from nfslab.evidence.syscalls.sync_steps import SyncSteps, read_sync_steps
 from nfslab.evidence.syscalls.tables import Syscalls, SyscallTables, sum_up, tables_from
 from nfslab.machine.resources import Resources
-from nfslab.targets.nfs import NfsParameters, NfsTarget
+from nfslab.targets.nfs import NfsTarget
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 
+from tests.hosts.here import HERE
 from tests.workloads.run_context import run_of, scratch_folder
 
 LOG_NAME = "pg_wal/000000010000000000000001"
@@ -90,15 +91,14 @@ def watched(
     with scratch_folder() as scratch, run_of(work, tmp_path) as run:
         share = NfsTarget(
             "share",
-            NfsParameters.model_validate({"directory": str(scratch)} | target),
+            NfsTarget.Parameters.model_validate({"directory": str(scratch)} | target),
         )
         with Resources("a test", state=run.root / "state") as resources:
-            place = share.up(resources)
+            place = share.up(resources, HERE)
             (place.path / LOG_NAME).parent.mkdir()
             (place.path / LOG_NAME).write_bytes(bytes(8192))
             run.context.places["data"] = place
-            for name, source in share.sources(place).items():
-                run.context.facts[name] = {place.target: source}
+            share.offer(place, run.context.services)
             clients = RpcCollector(RpcCollectorParameters(calls=True))
             servers = NfsServerCollector(CollectorParameters())
             syncs = FsyncCollector(FsyncParameters(way="ebpf"))

@@ -65,7 +65,7 @@ def test_a_run_with_the_log_apart(postgres: str, scratch: Path) -> None:
     assert work.check().ok
     with run_of(work, scratch, name=name()) as run:
         outcome, checks = carry_out(work, run)
-        service = run.context.facts["postgres"]
+        service = run.context.services.postgres
         if os.geteuid() == 0:
             owner = os.stat(f"/proc/{service.pid}").st_uid
             assert owner == work.owner() != 0, "PostgreSQL must not run as root"
@@ -115,7 +115,7 @@ def test_over_tcp_a_password_is_needed(postgres: str, scratch: Path) -> None:
     work = workload(postgres=postgres, socket="tcp", protocol="prepared")
     with run_of(work, scratch, name=name()) as run:
         work.prepare(run.context)
-        conninfo = run.context.facts["postgres"].conninfo
+        conninfo = run.context.services.postgres.conninfo
         parts = psycopg.conninfo.conninfo_to_dict(conninfo)
         assert parts["host"] == "127.0.0.1"
         with psycopg.connect(conninfo) as connection:
@@ -181,10 +181,10 @@ def test_mixed_scripts_and_a_warm_up_keep_the_invariant(postgres: str, scratch: 
     called: list[str] = []
     with run_of(work, scratch, name=name(), places={"data": scratch / name()}) as run:
         work.prepare(run.context)
-        run.context.facts["at_timed_start"].append(lambda: called.append(run.phases[-1]))
+        run.context.timed.at_start(lambda: called.append(run.phases[-1]))
         outcome = work.measure(run.context)
         checks = outcome.checks + work.verify(run.context, outcome)
-        with psycopg.connect(run.context.facts["postgres"].conninfo) as connection:
+        with psycopg.connect(run.context.services.postgres.conninfo) as connection:
             shown = [
                 connection.execute(f"SHOW {setting}").fetchone()
                 for setting in ("data_checksums", "wal_segment_size", "shared_buffers")
@@ -419,7 +419,7 @@ def test_server_processes_are_gone_at_the_end(scratch: Path) -> None:
     work = workload(transactions=5)
     with run_of(work, scratch, name=name()) as run:
         carry_out(work, run)
-        pid = run.context.facts["postgres"].pid
+        pid = run.context.services.postgres.pid
         children = [s.identity for s in all_statuses() if s.parent == pid]
         assert children
         work.finish(run.context)

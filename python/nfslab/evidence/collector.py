@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
     from nfslab.machine.availability import Availability
     from nfslab.workloads.base import RunContext
+
+
+Side = Literal["client", "server", "files"]
+""""files": where the places' files are used, on one or the other."""
 
 
 class CollectorParameters(BaseModel):
@@ -50,6 +54,8 @@ class Collector(ABC):
     kind: ClassVar[str]
     summary: ClassVar[str]
     Parameters: ClassVar[type[CollectorParameters]]
+    side: ClassVar[Side] = "client"
+    """On which of the run's hosts it watches: whose clock its tables have."""
 
     def __init__(self, parameters: CollectorParameters) -> None:
         self.parameters = parameters

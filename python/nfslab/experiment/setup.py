@@ -66,6 +66,12 @@ class CollectorSetup:
 
         return collector_class(self.kind)(self.parameters)
 
+    def side(self) -> str:
+        """ "client" or "server": on which host it watches."""
+        from nfslab.evidence.registry import collector_class
+
+        return collector_class(self.kind).side
+
 
 @dataclass(frozen=True, slots=True)
 class Setup:

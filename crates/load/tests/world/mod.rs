@@ -217,7 +217,7 @@ pub fn calibration(world: &World) -> Value {
 pub fn slow(threads: u32, service_ns: u64) -> ModelDescription {
     ModelDescription {
         threads: Some(threads),
-        service_ns: [service_ns; 22],
+        service_ns,
         ..ModelDescription::default()
     }
 }

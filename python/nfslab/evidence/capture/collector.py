@@ -54,9 +54,8 @@ from nfslab.captures.rows import CALL_ROWS_MAX, CallTable
 from nfslab.captures.taken import all_taken
 from nfslab.captures.tool import Counts, Tool, Wanted, said_since
 from nfslab.errors import RunFailed
-from nfslab.evidence.collector import Collector, CollectorParameters, Evidence
+from nfslab.evidence.collector import Collector, CollectorParameters, Evidence, Side
 from nfslab.machine.availability import Availability
-from nfslab.machine.watched_host import unwatched
 from nfslab.quantities import Size
 from nfslab.results.catalogue import PARTIAL_PREFIX
 
@@ -108,6 +107,7 @@ class CaptureCollector(Collector):
     kind: ClassVar[str] = "capture"
     summary: ClassVar[str] = "every NFS call, decoded from the packets while they pass"
     Parameters: ClassVar[type[CollectorParameters]] = CaptureCollectorParameters
+    side: ClassVar[Side] = "files"
 
     def __init__(self, parameters: CollectorParameters) -> None:
         super().__init__(parameters)
@@ -167,8 +167,10 @@ class _Capture:
     def __init__(self, context: RunContext, p: CaptureCollectorParameters, tool: Tool) -> None:
         servers = _servers(context)
         self._context, self._p, self._tool = context, p, tool
+        with context.files_host.entered():
+            interface = p.interface or interface_for([one.address for one in servers])
         self._wanted = Wanted(
-            interface=p.interface or interface_for([one.address for one in servers]),
+            interface=interface,
             filter=filter_for(servers) if p.filter is None else p.filter,
             snaplen=p.snaplen,
             buffer_bytes=p.buffer,
@@ -237,7 +239,7 @@ class _Capture:
     def _spawn(self, output: Path) -> None:
         command = self._tool.command(self._wanted)
         self._context.commands.append(command)
-        self._process = unwatched(self._context.client_host).spawn(
+        self._process = self._context.files_host.spawn(
             command,
             resources=self._context.resources,
             log=self._log,
@@ -286,7 +288,7 @@ class _Capture:
         said = self._said()
         counts = self._tool.counts(said)
         notes = [*self._ended(early, taken, code, said), *self._doubts(capture, counts)]
-        zero_ns = int(self._context.facts.get("timed_start_ns", self._began_ns)) + self._offset_ns
+        zero_ns = self._context.timed.start_or(self._began_ns) + self._offset_ns
         tool_cpu_s = sum(process.cpu_s())
         decoder_cpu_s = capture.content.get("analysis_cpu_ns", 0) / 1e9
         return Evidence(

@@ -1,7 +1,7 @@
 """Server-side times of every call of the embedded NFS server.
 
 The server records itself (crates/server, module record); the target that started it leaves it
-in `context.facts["nfs_servers"]` (target's name -> `NfsServer`), and this collector has it
+in `context.services.nfs_servers` (target's name -> `NfsServer`), and this collector has it
 write its calls to a file while the load runs, read at the end.
 
     start: the server records, to a file of the run ──> stop: it ends the file ──> the table
@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from nfslab.errors import RunFailed
-from nfslab.evidence.collector import Collector, CollectorParameters, Evidence
+from nfslab.evidence.collector import Collector, CollectorParameters, Evidence, Side
 from nfslab.machine.availability import Availability
 
 if TYPE_CHECKING:
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
     from nfslab.workloads.base import RunContext
 
-FACT: Final = "nfs_servers"
-"""Key of a run's facts: target's name -> NfsServer."""
 TABLE: Final = "nfs_server_calls"
 CALL_ROWS_MAX: Final = 2_000_000
 """Calls of one server kept in the table; beyond, they are counted only."""
@@ -51,7 +49,7 @@ QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 
 class NfsServer(Protocol):
-    """What is asked of a server: `nfslab.machine.embedded_server.EmbeddedServer`."""
+    """What is asked of a server: `nfslab.servers.embedded_process.EmbeddedServer`."""
 
     def record(self, file: Path, rows_max: int | None = None) -> int:
         """Every call from now on; the instant. RunFailed."""
@@ -66,6 +64,7 @@ class NfsServerCollector(Collector):
     kind: ClassVar[str] = "nfs_server"
     summary: ClassVar[str] = "server-side times of every call of the embedded NFS server"
     Parameters: ClassVar[type[CollectorParameters]] = CollectorParameters
+    side: ClassVar[Side] = "server"
 
     def __init__(self, parameters: CollectorParameters) -> None:
         super().__init__(parameters)
@@ -78,7 +77,7 @@ class NfsServerCollector(Collector):
 
     def applies(self, context: RunContext) -> Availability:
         """Has a target of this run an embedded server?"""
-        if not context.facts.get(FACT):
+        if not context.services.nfs_servers:
             return Availability(
                 False,
                 "no place of this run is on nfslab's embedded NFS server",
@@ -130,7 +129,7 @@ class _Watch:
     def __init__(self, context: RunContext) -> None:
         self._context = context
         self._folder = context.folder / "nfs-server-records"
-        servers: Mapping[str, NfsServer] = context.facts[FACT]
+        servers: Mapping[str, NfsServer] = context.services.nfs_servers
         self._served = {
             name: _Served(server, self._folder / f"{number}.parquet")
             for number, (name, server) in enumerate(servers.items())
@@ -158,7 +157,7 @@ class _Watch:
             if served.recording:
                 self._end(name, served)
         self._clear()
-        zero_ns = int(self._context.facts.get("timed_start_ns", self._began_ns))
+        zero_ns = self._context.timed.start_or(self._began_ns)
         tables = _tables(self._served, zero_ns)
         servers = {name: self._summary(name, one) for name, one in self._served.items()}
         summary: dict[str, Any] = {"servers": servers, "notes": self._notes}

@@ -33,16 +33,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 from pydantic import Field
 
 from nfslab.errors import RunFailed
-from nfslab.evidence.collector import Collector, CollectorParameters, Evidence
+from nfslab.evidence.collector import Collector, CollectorParameters, Evidence, Side
 from nfslab.machine.availability import Availability
 from nfslab.quantities import Duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     import psycopg
     import pyarrow as pa
 
+    from nfslab.context import TimedPart
     from nfslab.workloads.base import RunContext
 
 WAIT_ROWS_MAX: Final = 4_000_000
@@ -92,6 +93,7 @@ class PostgresCollector(Collector):
     kind: ClassVar[str] = "postgres"
     summary: ClassVar[str] = "PostgreSQL's wait events and counters, sampled over SQL"
     Parameters: ClassVar[type[CollectorParameters]] = PostgresCollectorParameters
+    side: ClassVar[Side] = "server"
 
     def __init__(self, parameters: CollectorParameters) -> None:
         super().__init__(parameters)
@@ -111,7 +113,7 @@ class PostgresCollector(Collector):
 
     def applies(self, context: RunContext) -> Availability:
         """Does this run have a PostgreSQL?"""
-        if "postgres" not in context.facts:
+        if context.services.postgres is None:
             return Availability(
                 False, "this workload runs no PostgreSQL", "leave the collector postgres out"
             )
@@ -121,18 +123,18 @@ class PostgresCollector(Collector):
         """Connect, take the first readings, go on in a thread; RunFailed when it cannot."""
         import psycopg
 
-        service = context.facts.get("postgres")
+        service = context.services.postgres
         if service is None:
             raise RunFailed("there is no PostgreSQL to watch", fix="use the workload pgbench")
         try:
-            self._watch = _Watch(context.facts, service, self._p)
+            self._watch = _Watch(context.timed, service, self._p)
         except psycopg.Error as error:
             raise RunFailed(
                 "PostgreSQL cannot be watched",
                 why=str(error),
                 fix="see the server's log in the run's logs; max_connections may be too low",
             ) from error
-        context.facts.setdefault("at_timed_start", []).append(self._watch.mark_start)
+        context.timed.at_start(self._watch.mark_start)
         self._watch.begin()
 
     def stop(self) -> Evidence:
@@ -147,11 +149,11 @@ class _Watch:
     """One run's watching: a connection, a thread, what was seen."""
 
     def __init__(
-        self, facts: Mapping[str, Any], service: Any, parameters: PostgresCollectorParameters
+        self, timed: TimedPart, service: Any, parameters: PostgresCollectorParameters
     ) -> None:
         import psycopg
 
-        self._facts, self._service, self._p = facts, service, parameters
+        self._timed, self._service, self._p = timed, service, parameters
         self._connection: psycopg.Connection[Any] = psycopg.connect(
             service.conninfo,
             autocommit=True,
@@ -346,7 +348,7 @@ class _Watch:
             self._cpu_s += time.thread_time() - before_s
 
     def _zero_ns(self) -> int:
-        return int(self._facts.get("timed_start_ns", self._began_ns))
+        return self._timed.start_or(self._began_ns)
 
     def _tables(self) -> dict[str, pa.Table]:
         import numpy as np
@@ -400,7 +402,7 @@ class _Watch:
         import numpy as np
 
         begin_ns = self._zero_ns()
-        end_ns = int(self._facts.get("timed_end_ns", time.monotonic_ns()))
+        end_ns = time.monotonic_ns() if self._timed.end_ns is None else self._timed.end_ns
         ticks = sum(begin_ns <= t_ns <= end_ns for t_ns in self._ticks)
         if ticks == 0:
             return []

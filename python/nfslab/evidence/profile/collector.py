@@ -58,7 +58,6 @@ from nfslab.evidence.profile.perf_tool import Control, Wanted
 from nfslab.machine.availability import Availability
 from nfslab.machine.cpu_times import process_cpu_ns, read_cpu_times
 from nfslab.machine.processes import find_ours, status_of
-from nfslab.machine.watched_host import unwatched
 from nfslab.quantities import Size
 
 if TYPE_CHECKING:
@@ -198,7 +197,7 @@ class _Profile:
         wanted = replace(self._wanted, pids=pids)
         command = perf_tool.record_command(wanted, self._data, self._control)
         self._context.commands.append(command)
-        self._process = unwatched(self._context.client_host).spawn(
+        self._process = self._context.client_host.spawn(
             command,
             resources=self._context.resources,
             log=self._log,
@@ -246,9 +245,9 @@ class _Profile:
         recorded.recording_cpu_s = (
             recorded.perf_cpu_s if used_ns is None else (used_ns - self._cpu_began_ns) / NS_PER_S
         )
-        facts = self._context.facts
-        recorded.zero_ns = int(facts.get("timed_start_ns", recorded.begin_ns))
-        recorded.timed_end_ns = int(facts.get("timed_end_ns", recorded.end_ns))
+        timed = self._context.timed
+        recorded.zero_ns = timed.start_or(recorded.begin_ns)
+        recorded.timed_end_ns = recorded.end_ns if timed.end_ns is None else timed.end_ns
 
     def _read(self) -> Evidence:
         recorded = self._recorded
@@ -284,7 +283,7 @@ class _Profile:
         process: Process | None = None
         try:
             try:
-                process = unwatched(self._context.client_host).spawn(
+                process = self._context.client_host.spawn(
                     perf_tool.script_command(self._data),
                     resources=self._context.resources,
                     log=self._log,
@@ -321,7 +320,7 @@ class _Profile:
     def _count_records(self) -> dict[str, int]:
         """Kinds of records, for those that perf script does not show (throttling)."""
         try:
-            done = unwatched(self._context.client_host).run(
+            done = self._context.client_host.run(
                 perf_tool.statistics_command(self._data),
                 resources=self._context.resources,
                 timeout_s=END_LIMIT_S,

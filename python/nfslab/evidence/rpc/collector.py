@@ -1,7 +1,7 @@
 """What an NFS client of ours does: queue, window, rates, round trips, TCP, every call if asked.
 
 The rpcstat of 2001 without a kernel patch: the client records itself (crates/client, module
-record), a target that mounts with it leaves its recorder in `context.facts["rpc_recorders"]`
+record), a target that mounts with it leaves its recorder in `context.services.rpc_recorders`
 (target's name -> `RpcSource`), and this collector takes samples and calls while the load runs.
 
     start: recorders on ──> a thread moves records out ──> stop: the last ones, recorders off
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, cast
 from pydantic import Field
 
 from nfslab.errors import RunFailed
-from nfslab.evidence.collector import Collector, CollectorParameters, Evidence
+from nfslab.evidence.collector import Collector, CollectorParameters, Evidence, Side
 from nfslab.machine.availability import Availability
 from nfslab.machine.taking_thread import TakingThread
 from nfslab.quantities import Duration
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float64]
 
-FACT: Final = "rpc_recorders"
-"""Key of a run's facts: target's name -> RpcSource."""
 CALL_ROWS_MAX: Final = 2_000_000
 """Calls kept in the table, about 250 MB; beyond, they are counted only."""
 NS_PER_S: Final = 1e9
@@ -95,6 +93,7 @@ class RpcCollector(Collector):
     kind: ClassVar[str] = "rpc"
     summary: ClassVar[str] = "queue, window, rates and round trips of nfslab's own NFS mounts"
     Parameters: ClassVar[type[CollectorParameters]] = RpcCollectorParameters
+    side: ClassVar[Side] = "files"
 
     def __init__(self, parameters: CollectorParameters) -> None:
         super().__init__(parameters)
@@ -112,7 +111,7 @@ class RpcCollector(Collector):
 
     def applies(self, context: RunContext) -> Availability:
         """Has a target of this run a client of ours?"""
-        if not context.facts.get(FACT):
+        if not context.services.rpc_recorders:
             return Availability(
                 False,
                 "no place of this run is mounted by nfslab's own NFS client",
@@ -162,7 +161,7 @@ class _Watch:
 
     def __init__(self, context: RunContext, p: RpcCollectorParameters) -> None:
         self._context, self._p = context, p
-        sources: Mapping[str, RpcSource] = context.facts[FACT]
+        sources: Mapping[str, RpcSource] = context.services.rpc_recorders
         self._clients = {name: _Client(s, dict(s.counters())) for name, s in sources.items()}
         # 262,144 records wait in the client: 1.3 million calls a second.
         self._thread = TakingThread(self._take, "rpc records")
@@ -196,7 +195,7 @@ class _Watch:
             self._take()
         except CoreError as error:
             self._notes.append(f"the last records are missing: {error}")
-        zero_ns = int(self._context.facts.get("timed_start_ns", self._began_ns))
+        zero_ns = self._context.timed.start_or(self._began_ns)
         return Evidence(
             tables=_tables(self._clients, zero_ns),
             summary={

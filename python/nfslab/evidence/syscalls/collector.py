@@ -1,7 +1,7 @@
 """System calls on files: every fsync timed (`fsync`), and all file calls counted (`syscalls`).
 
     a database's server    its processes are watched from now on (eBPF), else its own views are read
-    a program (`command`,  the host that the workload starts it on is one that watches it: held
+    a program (`command`,  its launch is watched (`nfslab.machine.watched_launch`): held before
     `files`)               before its first instruction (eBPF), preloaded, or under strace
 
 Decisions. The way is chosen when watching starts (`machine/syscall_ways`), and the summary says
@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from pydantic import Field
 
@@ -36,12 +36,8 @@ if TYPE_CHECKING:
 
     from nfslab.evidence.syscalls.watch import SyscallWatch
     from nfslab.machine.postgres_relations import RelationNames
-    from nfslab.machine.watched_host import WatchedHost
+    from nfslab.machine.watched_launch import LaunchWatcher
     from nfslab.workloads.base import RunContext
-
-FACT: Final = "syscall_watch"
-"""Key of a run's facts: the collector that watches."""
-RPC_FACT: Final = "rpc_recorders"
 
 
 class FsyncParameters(CollectorParameters):
@@ -87,13 +83,13 @@ class _SystemCalls(Collector):
 
     def applies(self, context: RunContext) -> Availability:
         """Can this run's processes be watched?"""
-        if context.facts.get(FACT) not in (None, self.kind):
+        if context.services.syscalls_by not in ("", self.kind):
             return Availability(
                 False,
-                f"the collector {context.facts[FACT]} watches system calls already",
+                f"the collector {context.services.syscalls_by} watches system calls already",
                 "leave fsync out: the collector syscalls has the syncs, too",
             )
-        service = context.facts.get("postgres")
+        service = context.services.postgres
         if service is None:
             return self.available()
         try:
@@ -109,7 +105,7 @@ class _SystemCalls(Collector):
             raise RunFailed("system calls cannot be watched", why=answer.reason, fix=answer.fix)
         run = _Run(context, self._p, self._asked())
         run.begin()
-        context.facts[FACT] = self.kind
+        context.services.syscalls_by = self.kind
         self._run = run
 
     def stop(self) -> Evidence:
@@ -173,13 +169,13 @@ class _Run:
         # Read now: a file of classes with a mistake in it must not cost a run.
         self._classes = read_file_classes(p.classes)
         self._watch: SyscallWatch | None = None
-        self._host: WatchedHost | None = None
+        self._watcher: LaunchWatcher | None = None
         self._places = _Places(_targets(context), _exports(context))
         self._by_relation = p.by_relation
         self._relations: RelationNames | None = None
 
     def begin(self) -> None:
-        service = self._context.facts.get("postgres")
+        service = self._context.services.postgres
         if service is not None:
             if self._by_relation:
                 from nfslab.machine.postgres_relations import RelationNames
@@ -188,10 +184,9 @@ class _Run:
                 self._relations.read()
             self._attach(Subject(pids=[service.pid], has_views=True), service.conninfo)
             return
-        from nfslab.machine.watched_host import WatchedHost
+        from nfslab.machine.watched_launch import LaunchWatcher
 
-        self._host = WatchedHost(self._context.client_host, self._launch)
-        self._context.client_host = self._host
+        self._watcher = self._context.timed.watcher = LaunchWatcher(self._launch)
 
     def _attach(self, subject: Subject, conninfo: str) -> None:
         from nfslab._core import CoreError
@@ -203,7 +198,7 @@ class _Run:
             watch.attach()
         except CoreError as error:
             raise attach_error(choice, error) from error
-        self._context.facts.setdefault("at_timed_start", []).append(watch.mark)
+        self._context.timed.at_start(watch.mark)
         self._watch = watch
 
     def _launch(self, argv: Sequence[str]) -> SyscallWatch:
@@ -215,17 +210,16 @@ class _Run:
 
     def end(self) -> Evidence:
         problem = ""
-        if self._host is not None:
-            problem = self._host.problem
-            self._context.client_host = self._host.host
+        if self._watcher is not None:
+            problem = self._watcher.problem
+            self._context.timed.watcher = None
         if self._watch is None:
             problem = problem or "the workload started no program in its timed part"
             return Evidence(summary={"incomplete": problem, "notes": [problem]}, wall_s=0.0)
         from nfslab.evidence.syscalls.seen import PREFIX, evidence_tables, summary_of
 
         seen = self._watch.end()
-        zero_ns = int(self._context.facts.get("timed_start_ns", 0))
-        end_ns = int(self._context.facts.get("timed_end_ns", 0))
+        zero_ns, end_ns = self._context.timed.start_or(0), self._context.timed.end_ns or 0
         summary = summary_of(self._watch.choice, self._asked, seen)
         summary["targets"] = self._places.targets
         summary["exports"] = self._places.exports
@@ -245,7 +239,7 @@ class _Run:
 def _targets(context: RunContext) -> dict[str, str]:
     from nfslab.machine.file_devices import device_of
 
-    ours = context.facts.get(RPC_FACT) or {}
+    ours = context.services.rpc_recorders
     found = {}
     for place in context.places.values():
         if place.target in ours:

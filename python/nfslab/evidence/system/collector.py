@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 from pydantic import Field
 
 from nfslab.errors import RunFailed
-from nfslab.evidence.collector import Collector, CollectorParameters, Evidence
+from nfslab.evidence.collector import Collector, CollectorParameters, Evidence, Side
 from nfslab.machine.availability import Availability
 from nfslab.quantities import Duration
 
@@ -62,6 +62,7 @@ class SystemCollector(Collector):
     kind: ClassVar[str] = "system"
     summary: ClassVar[str] = "CPU, memory, devices, network and pressure from /proc"
     Parameters: ClassVar[type[CollectorParameters]] = SystemCollectorParameters
+    side: ClassVar[Side] = "server"
 
     def __init__(self, parameters: CollectorParameters) -> None:
         super().__init__(parameters)
@@ -87,7 +88,7 @@ class SystemCollector(Collector):
         from nfslab._core import CoreError, SystemSampler
 
         self._context = context
-        group = context.facts.get("memory_cgroup")
+        group = context.services.memory_cgroup
         directory = str(group.path) if group is not None else None
         try:
             self._sampler = SystemSampler(round(self._p.interval * NS_PER_S), directory)
@@ -115,15 +116,15 @@ class SystemCollector(Collector):
                 why=str(error),
                 fix="run it again, or leave the collector system out",
             ) from error
-        facts = self._context.facts
+        timed = self._context.timed
         roles: dict[str, list[str]] = {}
         for role, place in self._context.places.items():
             for device in place.devices:
                 roles.setdefault(device, []).append(role)
         recording = Recording(
             result,
-            start_ns=int(facts.get("timed_start_ns", result["start_monotonic_ns"])),
-            end_ns=facts.get("timed_end_ns"),
+            start_ns=timed.start_or(result["start_monotonic_ns"]),
+            end_ns=timed.end_ns,
             roles={device: ",".join(names) for device, names in roles.items()},
         )
         cost = result["cost"]

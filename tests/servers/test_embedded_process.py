@@ -11,14 +11,16 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from nfslab.errors import RunFailed
-from nfslab.machine import embedded_server
+from nfslab.hosts.base import Link
+from nfslab.hosts.local import LocalHost
 from nfslab.machine.resources import Resources
+from nfslab.servers import embedded_process as embedded_server
 
 from tests.cli.serving import null
 
 
 def test_recordings_one_after_the_other(resources: Resources, tmp_path: Path) -> None:
-    server = embedded_server.start(["--memory"], tmp_path, resources)
+    server = embedded_server.start(["--memory"], tmp_path, resources, host=LocalHost(), link=Link())
     for number in (1, 2):
         file = tmp_path / f"{number}.parquet"
         before_ns = time.monotonic_ns()
@@ -36,7 +38,7 @@ def test_recordings_one_after_the_other(resources: Resources, tmp_path: Path) ->
 
 
 def test_what_it_refuses_is_told_in_its_words(resources: Resources, tmp_path: Path) -> None:
-    server = embedded_server.start(["--memory"], tmp_path, resources)
+    server = embedded_server.start(["--memory"], tmp_path, resources, host=LocalHost(), link=Link())
     with pytest.raises(RunFailed, match="end_recording") as told:
         server.end_recording()
     assert "no calls are recorded now" in told.value.why
@@ -50,7 +52,7 @@ def test_what_it_refuses_is_told_in_its_words(resources: Resources, tmp_path: Pa
 
 
 def test_a_dead_server_says_how_it_ended(resources: Resources, tmp_path: Path) -> None:
-    server = embedded_server.start(["--memory"], tmp_path, resources)
+    server = embedded_server.start(["--memory"], tmp_path, resources, host=LocalHost(), link=Link())
     server.record(tmp_path / "calls.parquet")
     os.kill(server.process.pid, signal.SIGKILL)
     server.process.ended_within(120)
@@ -64,7 +66,7 @@ def test_a_dead_server_says_how_it_ended(resources: Resources, tmp_path: Path) -
 def test_an_answer_that_came_late_is_not_the_next_ones(
     resources: Resources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = embedded_server.start(["--memory"], tmp_path, resources)
+    server = embedded_server.start(["--memory"], tmp_path, resources, host=LocalHost(), link=Link())
     os.kill(server.process.pid, signal.SIGSTOP)
     monkeypatch.setattr(embedded_server, "BEGIN_LIMIT_S", 0.05)
     with pytest.raises(RunFailed) as told:

@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from nfslab.errors import RunFailed
-from nfslab.machine.host import local_host
+from nfslab.machine.agent import order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from nfslab.hosts.base import Host, Link
     from nfslab.machine.resources import Resources
     from nfslab.machine.started import Process
 
@@ -61,7 +62,7 @@ class EmbeddedServer:
 
         Beyond `rows_max` calls are counted, not written. RunFailed in the server's own words.
         """
-        asked: dict[str, Any] = {"do": "record", "file": str(file.absolute())}
+        asked: dict[str, Any] = {"name": "record", "file": str(file.absolute())}
         if rows_max is not None:
             asked["rows_max"] = rows_max
         at_ns: int = self._ask(asked, "recording", BEGIN_LIMIT_S)["at_ns"]
@@ -69,13 +70,13 @@ class EmbeddedServer:
 
     def end_recording(self) -> dict[str, Any]:
         """The file gets its name: rows, lost, left_out, cpu_s, at_ns, file. RunFailed."""
-        return self._ask({"do": "end_recording"}, "recorded", END_LIMIT_S)
+        return self._ask({"name": "end_recording"}, "recorded", END_LIMIT_S)
 
     def _ask(self, asked: dict[str, Any], event: str, limit_s: float) -> dict[str, Any]:
         """One command; its answer."""
-        what = f"the embedded NFS server did not obey {asked['do']!r}"
+        what = f"the embedded NFS server did not obey {asked['name']!r}"
         try:
-            self.process.tell(json.dumps(asked).encode() + b"\n", TELL_LIMIT_S)
+            self.process.tell(order(**asked), TELL_LIMIT_S)
         except RunFailed as error:
             raise RunFailed(
                 what,
@@ -135,15 +136,21 @@ class EmbeddedServer:
         return {}
 
 
-def start(arguments: Sequence[str], folder: Path, resources: Resources) -> EmbeddedServer:
+def start(
+    arguments: Sequence[str], folder: Path, resources: Resources, *, host: Host, link: Link
+) -> EmbeddedServer:
     """Start `nfslab serve` with these arguments; what it says goes to files in `folder`.
+
+    It listens on the servers' side of `link`, for the other side alone when that is a network.
 
     Journalled: a later start ends it. RunFailed with its own words when it does not come up.
     """
     said, log = folder / "serve.json", folder / "serve.log"
     argv = [sys.executable, "-m", "nfslab", "serve", *arguments, "--port", "0"]
     argv += ["--json", "--control"]
-    process = local_host().spawn(argv, resources=resources, stdout=said, log=log, stdin="pipe")
+    if not link.is_loopback:
+        argv += ["--bind", link.server, "--allow", link.client]
+    process = host.spawn(argv, resources=resources, stdout=said, log=log, stdin="pipe")
     deadline = time.monotonic() + READY_LIMIT_S
     while True:
         ended = process.poll() is not None

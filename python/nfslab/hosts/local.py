@@ -1,10 +1,4 @@
-"""Where a program runs: a value that is handed around, today always this machine.
-
-Every program that nfslab starts goes through a `Host`: it is journalled before it is
-started, runs in a session of its own (the terminal's Ctrl-C is ours to handle), carries
-the run's token, may run as an unprivileged user and inside a control group, and writes to
-files, never to a pipe that somebody has to empty. What it reads is there beforehand; only who
-asks for it ("pipe") may tell a program something while it runs.
+"""This machine, as a place to run programs on.
 
 Decisions: arguments are passed as they are, nothing is ever interpolated into a shell
 line. Joining a control group comes before the program's first instruction, and as root,
@@ -17,106 +11,101 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
+import shutil
 import signal
 import subprocess
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal, Protocol
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from nfslab.errors import RunFailed
+from nfslab.hosts.base import Completed, Host, Link, failure, tail
+from nfslab.machine.availability import Availability
 from nfslab.machine.launch import Launch
 from nfslab.machine.started import Process
+from nfslab.results.records import ClockRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from nfslab.machine.cgroup import Cgroup
     from nfslab.machine.resources import Resources
-
-__all__ = ["Completed", "Host", "LocalHost", "Process", "failure", "local_host", "tail"]
+    from nfslab.machine.watched_launch import LaunchWatcher
 
 OUTPUT_LIMIT_BYTES = 64 << 20
 """What `run` keeps of a program's output; the part left out is marked."""
-TAIL_LINES = 20
-"""How many last lines of output an error shows."""
 WAIT_SLICE_S = 0.2
 """How often a wait looks whether the run was cancelled."""
 
 
-@dataclass(frozen=True, slots=True)
-class Completed:
-    """A program that ended. Times in seconds; CPU with the children it waited for."""
-
-    argv: list[str]
-    returncode: int
-    """Exit code, or minus the signal that ended it."""
-    stdout: str
-    stderr: str
-    wall_s: float
-    user_s: float
-    system_s: float
-
-
-class Host(Protocol):
-    """Where a process runs."""
-
-    name: str
-
-    def spawn(
-        self,
-        argv: Sequence[str],
-        *,
-        resources: Resources,
-        log: Path | None = None,
-        stdout: Path | None = None,
-        env: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
-        user: int | None = None,
-        cgroup: Cgroup | None = None,
-        stdin: bytes | Literal["pipe"] | None = None,
-        stop_signal: int = signal.SIGTERM,
-    ) -> Process:
-        """Start a program and return at once.
-
-        `log` gets its output (appended), `stdout` its standard output alone when given;
-        without them output is thrown away. `env` is added to our own environment.
-        `stdin` is what it reads; with "pipe" it is told while it runs (`Process.tell`).
-        `stop_signal` is how it is best asked to end, also by a later recovery.
-        Raises RunFailed, or Unavailable when this user may not do what is asked.
-        """
-        ...
-
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        resources: Resources,
-        timeout_s: float,
-        check: bool = True,
-        env: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
-        user: int | None = None,
-        cgroup: Cgroup | None = None,
-        stdin: bytes | None = None,
-        log: Path | None = None,
-        cancelled: Callable[[], float] | None = None,
-    ) -> Completed:
-        """Run a program to its end.
-
-        `cancelled` is called several times a second and may raise to end it; what it
-        returns (seconds left) bounds the time as well. Raises RunFailed with the last
-        lines of output when it fails (`check`) or takes longer than `timeout_s`.
-        """
-        ...
-
-
-class LocalHost:
+class LocalHost(Host):
     """This machine."""
 
-    name = "local"
+    kind: ClassVar[str] = "local"
+    summary: ClassVar[str] = "this machine"
+    has_our_files: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        self.name = self.kind
+        self._cgroup: Cgroup | None = None
+        self._network: Path | None = None
+        """The network namespace that its programs join; None: ours."""
+
+    @classmethod
+    def available(cls) -> Availability:
+        """Always."""
+        return Availability(True)
+
+    def up(self, resources: Resources) -> None:
+        """Nothing is to be made."""
+
+    def down(self) -> None:
+        """Nothing was made."""
+
+    @property
+    def link(self) -> Link:
+        """Loopback."""
+        return Link()
+
+    def facts(self) -> dict[str, Any]:
+        """Its kernel; all else is in the provenance."""
+        return {"kernel": os.uname().release}
+
+    def monotonic_ns(self) -> int:
+        """Our own clock."""
+        return time.monotonic_ns()
+
+    def clock(self) -> ClockRecord:
+        """The same clock: 0, exactly."""
+        return ClockRecord()
+
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        """We are here."""
+        yield
+
+    def limited(self, cgroup: Cgroup) -> Self:
+        """The same host; programs that are given no group of their own join this one."""
+        import copy
+
+        host = copy.copy(self)
+        host._cgroup = cgroup
+        return host
+
+    def copy(self, source: Path, destination: Path) -> None:
+        """Contents, modes and times; symbolic links stay links."""
+        try:
+            if source.is_dir():
+                shutil.copytree(source, destination, symlinks=True)
+            else:
+                shutil.copy2(source, destination)
+        except OSError as error:
+            raise RunFailed(
+                f"cannot copy {source} to {destination}",
+                why=str(error),
+                fix="make room there and let this user write",
+            ) from error
 
     def spawn(
         self,
@@ -131,8 +120,12 @@ class LocalHost:
         cgroup: Cgroup | None = None,
         stdin: bytes | Literal["pipe"] | None = None,
         stop_signal: int = signal.SIGTERM,
+        watcher: LaunchWatcher | None = None,
     ) -> Process:
         """Start a program and return at once; see `Host.spawn`."""
+        watched = False
+        if watcher is not None:
+            argv, env, watched = watcher.wrapped(argv, env)
         with contextlib.ExitStack() as stack:
             out: Any = subprocess.DEVNULL
             err: Any = subprocess.DEVNULL
@@ -146,12 +139,11 @@ class LocalHost:
                     f"cannot write {error.filename}: {error.strerror}",
                     fix="make room there and let this user write",
                 ) from error
-            return self._start(
-                Launch(list(argv), env, cwd, user, cgroup, stdin, stop_signal),
-                resources,
-                out,
-                err,
-            )
+            launch = self._launch(argv, env, cwd, user, cgroup, stdin, stop_signal)
+            process = self._start(launch, resources, out, err)
+        if watcher is not None and watched:
+            watcher.spawned(process)
+        return process
 
     def run(
         self,
@@ -167,10 +159,17 @@ class LocalHost:
         stdin: bytes | None = None,
         log: Path | None = None,
         cancelled: Callable[[], float] | None = None,
+        watcher: LaunchWatcher | None = None,
     ) -> Completed:
         """Run a program to its end; see `Host.run`."""
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            command = Launch(list(argv), env, cwd, user, cgroup, stdin, signal.SIGTERM)
+        with contextlib.ExitStack() as stack:
+            if watcher is not None:
+                argv, env, watched = watcher.wrapped(argv, env)
+                if watched:
+                    stack.enter_context(watcher.beside())
+            out = stack.enter_context(tempfile.TemporaryFile())
+            err = stack.enter_context(tempfile.TemporaryFile())
+            command = self._launch(argv, env, cwd, user, cgroup, stdin, signal.SIGTERM)
             process = self._start(command, resources, out, err)
             try:
                 deadline = process.started_monotonic_ns / 1e9 + timeout_s
@@ -199,6 +198,19 @@ class LocalHost:
         if check and completed.returncode != 0:
             raise failure(completed)
         return completed
+
+    def _launch(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str] | None,
+        cwd: Path | None,
+        user: int | None,
+        cgroup: Cgroup | None,
+        stdin: bytes | Literal["pipe"] | None,
+        stop_signal: int,
+    ) -> Launch:
+        group = self._cgroup if cgroup is None else cgroup
+        return Launch(list(argv), env, cwd, user, group, stdin, stop_signal, self._network)
 
     def _start(
         self, command: Launch, resources: Resources, out: IO[bytes] | int, err: IO[bytes] | int
@@ -244,11 +256,6 @@ class LocalHost:
             return process
 
 
-def local_host() -> Host:
-    """This machine, as a place to run programs on."""
-    return LocalHost()
-
-
 def _wait_watching(
     process: Process, deadline: float, cancelled: Callable[[], float] | None
 ) -> bool:
@@ -277,26 +284,3 @@ def _append_log(log: Path, process: Process, out: IO[bytes], err: IO[bytes]) -> 
     with contextlib.suppress(OSError), log.open("a", encoding="utf-8") as file:
         file.write(f"$ {' '.join(process.argv)}\n{_text(out)}{_text(err)}")
         file.write(f"[exit code {process.poll()}]\n")
-
-
-def tail(completed: Completed, lines: int = TAIL_LINES) -> str:
-    """The last lines that a program said, for an error."""
-    said = (completed.stdout.rstrip() + "\n" + completed.stderr.rstrip()).strip().splitlines()
-    return "\n       ".join(said[-lines:]) or "it said nothing"
-
-
-def failure(completed: Completed) -> RunFailed:
-    """The error for a program that ended with another exit code than 0."""
-    code, name = completed.returncode, Path(completed.argv[0]).name
-    if code < 0:
-        with contextlib.suppress(ValueError):
-            return RunFailed(
-                f"{name} was ended by {signal.Signals(-code).name}",
-                why=tail(completed),
-                fix="see `dmesg` if nobody ended it: the kernel may have been out of memory",
-            )
-    return RunFailed(
-        f"{name} failed with exit code {code}",
-        why=tail(completed),
-        fix=f"to see more, run it by hand: {shlex.join(completed.argv)}",
-    )

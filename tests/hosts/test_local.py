@@ -12,17 +12,19 @@ from pathlib import Path
 
 import pytest
 from nfslab.errors import Interrupted, RunFailed, Unavailable
-from nfslab.machine import host as hosts
+from nfslab.hosts import base as base_host
+from nfslab.hosts import local as hosts
+from nfslab.hosts.local import LocalHost
 from nfslab.machine import launch
 from nfslab.machine.cgroup import memory_cgroup
-from nfslab.machine.host import Process, local_host
 from nfslab.machine.processes import status_of
 from nfslab.machine.resources import Resources
+from nfslab.machine.started import Process
 from nfslab.machine.users import primary_group, unprivileged_user
 
 from tests.machine import needs
 
-HOST = local_host()
+HOST = LocalHost()
 PATIENCE_S = 120
 PAUSE = "echo ready; while :; do sleep 1000; done"
 
@@ -81,7 +83,7 @@ def test_a_failure_shows_the_last_lines(resources: Resources, tmp_path: Path) ->
         )
     lines = failed.value.why.splitlines()
     assert lines[-1].strip() == "the reason"
-    assert len(lines) == hosts.TAIL_LINES
+    assert len(lines) == base_host.TAIL_LINES
     assert "the reason" in log.read_text()
     assert "[exit code 7]" in log.read_text()
     with pytest.raises(RunFailed, match="SIGUSR1"):
