@@ -74,7 +74,7 @@ def test_a_process_that_is_killed_makes_the_point_invalid(
     assert not report["valid"]
     first = report["reasons"][0]
     assert first["kind"] == "generator_process"
-    assert "generator process 2 of 2 ended before its time: killed by SIGKILL" in first["text"]
+    assert "process 2 of 2 ended before its time: killed by SIGKILL" in first["text"]
     # What the other one measured stays: half of 400 a second for half a second, Poisson.
     assert report["arrivals"] == pytest.approx(100, abs=50)
     assert [one["process"] for one in report["processes"]] == [0]

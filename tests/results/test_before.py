@@ -2,8 +2,8 @@
 
 tests/before/<experiment>.tar.xz holds a small run of each shipped experiment, and one with every
 collector (all-evidence); <experiment>.json.xz what `report --json` said of it then, and how many
-rows `query` found. Every number and word of identity that was there has to be there and equal; sentences
-may be put otherwise, and there may be more.
+rows `query` found. Every number and word of identity that was there has to be there and equal;
+sentences may be put otherwise, and there may be more.
 """
 
 from __future__ import annotations

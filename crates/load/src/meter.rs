@@ -95,8 +95,8 @@ impl Population {
     /// One more, since `planned_ns`, as it is noticed now.
     pub fn arrive(&mut self, times: &Times, planned_ns: u64, now_ns: u64) {
         self.advance(times, now_ns);
-        // The level counts from `since_ns` on, which an end may have moved behind `now_ns`: what was
-        // due before the load's end is taken as of that end, however late.
+        // The level counts from `since_ns` on, which an answer may have moved behind `now_ns`:
+        // what was due before the load's end is taken as of that end, however late.
         self.area_ns += i128::from(times.overlap(planned_ns, self.since_ns));
         self.level += 1;
     }

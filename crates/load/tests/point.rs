@@ -228,7 +228,7 @@ fn closed_processes_meet_an_offered_load_that_the_server_can_bear() {
     assert_valid(&report);
     assert_littles_law(&report);
     // 20 processes with cycles of 20 ms for 2 s. A cycle is a response R and what is missing to
-    // 20 ms of M, the mean of 128 answers. The sum of all R - M is that of all steps of M 127 times:
+    // 20 ms of M, the mean of 128 answers. All R - M sum up to 127 times all steps of M: that is
     // within 127 of the longest R. Each process begins within a cycle, and ends within another one.
     let (cycle_s, window_s) = (0.02, 2.0);
     let longest_s = report.response.max_ns.unwrap() as f64 / 1e9;

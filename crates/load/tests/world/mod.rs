@@ -238,7 +238,7 @@ pub fn assert_saturated(report: &Report) {
     assert_littles_law(report);
 }
 
-/// L = lambda W: in the product is what was waited before the window, and not what will be behind it.
+/// L = lambda W: in the product is what was waited before the window, not what will be behind it.
 pub fn assert_littles_law(report: &Report) {
     let little = &report.little;
     assert_eq!(little.residual_ns, 0);
@@ -321,7 +321,7 @@ pub fn assert_same_calls(report: &Report, calls: &[CallRecord]) {
     assert_eq!(reported(report), theirs);
 }
 
-/// Reasons that a machine may be the cause of by itself: a generator that gets no processor is late,
+/// Reasons that a machine alone may be the cause of: a generator that gets no processor is late,
 /// works for too long, and finds what it makes and removes still under way.
 const OF_THE_MACHINE: [&str; 3] = ["generator_late", "generator_cpu", "not_drawn"];
 
