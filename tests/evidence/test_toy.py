@@ -1,7 +1,11 @@
-"""A kind of evidence that is defined here appears in every output: no product file knows it."""
+"""A kind of evidence that is defined here appears in every output: no product file knows it.
+
+Facts of all counted runs, computed once, computed anew when they no longer fit.
+"""
 
 from __future__ import annotations
 
+import json
 import sys
 import types
 from pathlib import Path
@@ -9,6 +13,7 @@ from typing import ClassVar
 
 import pyarrow.parquet as pq
 import pytest
+from nfslab.display.figures import Axis, Bar, Bars, Figure
 from nfslab.display.sections import Cell, Column, Section, Table
 from nfslab.errors import ResultsError
 from nfslab.evidence import cache, registry
@@ -22,9 +27,13 @@ from nfslab.evidence.base import (
     TableSpec,
 )
 from nfslab.evidence.found import find, sections_of
-from nfslab.report.analysis import analyse
+from nfslab.report.analysis import analyse, render_json
+from nfslab.report.html import render_html
+from nfslab.report.markdown import render_markdown
 from nfslab.results.catalogue import read_run
 
+from tests.cli.invocation import nfslab
+from tests.report.browser import browser, figures, opened, settled
 from tests.report.synthetic import Recipe, write_pgbench
 
 RECIPE = Recipe(placements={"together": 1.0}, clients=(1, 5), repetitions=7, durable=False)
@@ -57,10 +66,12 @@ class ToyEvidence(EvidenceKind[ToyFacts]):
 
     def section(self, found: Found[ToyFacts]) -> Section:
         rows = [[Cell(one.label), Cell(str(one.facts.rows), one.facts.rows)] for one in found.runs]
+        bars = [Bar(one.label, one.facts.rows) for one in found.runs]
         return Section(
             self.title,
             sentences=[f"{len(found.runs)} toys counted."],
             tables=[Table("Toys", [Column("run", numeric=False), Column("rows")], rows)],
+            figures=[Figure.of("toy-rows", "Rows", "Of each run.", Bars(Axis("rows"), bars))],
         )
 
 
@@ -87,6 +98,32 @@ def test_facts_of_all_counted_runs_are_found(toy: ToyEvidence, folder: Path) -> 
     section = next(one for one in sections_of(analyse(folder)) if one.title == "Toy rows")
     assert section.sentences == ["14 toys counted."]
     assert not section.problems
+
+
+def test_it_appears_in_every_output(
+    toy: ToyEvidence, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    facts = find(toy, analyse(folder)).runs
+    rows = facts[0].facts.rows
+    assert rows > 0
+    for text in (render_html(folder), render_markdown(folder)):
+        assert "Toy rows" in text
+        assert "14 toys counted." in text
+    (first, *others) = json.loads(render_json(folder))["toy"]
+    assert len(others) == 13
+    assert first == {"run_id": facts[0].run.run_id, "point": 0, "block": 0, "rows": rows}
+    said = nfslab(capsys, "show", folder, facts[0].run.run_id).out
+    assert "Toy rows" in said
+    assert "1 toys counted." in said
+
+
+def test_a_browser_draws_its_figure(toy: ToyEvidence, folder: Path, tmp_path: Path) -> None:
+    page_path = tmp_path / "page.html"
+    page_path.write_text(render_html(folder))
+    with browser() as chromium, opened(chromium, page_path) as page:
+        page.locator("#toy-rows").scroll_into_view_if_needed()
+        settled(page)
+        assert figures(page)["toy-rows"]["drawn"]
 
 
 def test_facts_are_computed_once(toy: ToyEvidence, folder: Path) -> None:
