@@ -59,8 +59,9 @@ class Series:
     low: ArrayLike | None = None
     high: ArrayLike | None = None
     """Ends of intervals around `y`."""
-    draw: Literal["line", "step", "dots", "stack"] = "line"
-    """stack: filled bands, each on top of those before it in the panel."""
+    draw: Literal["line", "step", "dots", "stack", "stack_steps"] = "line"
+    """stack: filled bands, each on top of those before it in the panel; stack_steps: of whole
+    things that were counted at instants."""
     colour: str = ""
     group: str = ""
     """Series with the same group share colour and legend entry (median and single runs)."""

@@ -148,7 +148,9 @@ class PostgresEvidence(EvidenceKind[PostgresFacts]):
         series = []
         for name in [RUNNING] * (RUNNING in waits) + named:
             times, values = thinned(t_s, waits[name])
-            series.append(Series(name, times, values, draw="stack", colour=COLOURS.get(name, "")))
+            series.append(
+                Series(name, times, values, draw="stack_steps", colour=COLOURS.get(name, ""))
+            )
         axis = Axis("", "1", low=0.0)
         return [Panel("PostgreSQL backends by wait", axis, series, key="waits")]
 

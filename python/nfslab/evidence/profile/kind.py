@@ -55,7 +55,7 @@ BARS_CAPTION: Final = (
 )
 FLAME_CAPTION: Final = (
     "Each frame is a function, as wide as the time in which it, or what it called, was running; "
-    "what it called stands above it. From left to right frames are in the order of their names."
+    "what it called stands below it. From left to right frames are in the order of their names."
 )
 
 

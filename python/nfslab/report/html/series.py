@@ -152,8 +152,8 @@ def unify(runs: Sequence[RunSeries]) -> None:
 
 def _top(panel: Panel) -> float:
     """The top of its scale: that of its axis, or a little over the largest value (of the sum)."""
-    stacked = [np.nan_to_num(np.asarray(s.y)) for s in panel.series if s.draw == "stack"]
-    drawn = [np.asarray(s.y) for s in panel.series if s.draw != "stack"]
+    stacked = [np.nan_to_num(np.asarray(s.y)) for s in panel.series if s.draw.startswith("stack")]
+    drawn = [np.asarray(s.y) for s in panel.series if not s.draw.startswith("stack")]
     if stacked:
         drawn.append(np.sum(stacked, axis=0))
     most = max((float(np.nanmax(np.nan_to_num(y), initial=0.0)) for y in drawn), default=0.0)

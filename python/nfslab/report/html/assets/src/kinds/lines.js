@@ -24,6 +24,8 @@ const SAMPLED_FROM = 4000;
 const legendOf = (series) => series.group || series.label;
 
 /** Colours by legend entry: fixed ones, else the palette in the order of appearance. */
+const stacks = (series) => series.draw.startsWith('stack');
+
 function palette(panels) {
   const looks = new Map();
   let next = 0;
@@ -135,9 +137,10 @@ function seriesOption(series, name, look, axis, x, y) {
     ...(x.length > SAMPLED_FROM ? { sampling: 'minmax' } : {}),
   };
   if (series.draw === 'step') return { ...line, step: 'middle' };
-  if (series.draw !== 'stack') return line;
+  if (!stacks(series)) return line;
   return {
     ...line,
+    step: series.draw === 'stack_steps' ? 'middle' : false,
     stack: `stack ${axis.xAxisIndex}`,
     showSymbol: false,
     z: 2,
@@ -257,7 +260,7 @@ function stackedValues(panel, scale) {
   const all = [];
   let sum = null;
   for (const s of panel.series ?? []) {
-    if (s.draw === 'stack') {
+    if (stacks(s)) {
       sum = sum ? sum.map((v, i) => v + (s.y[i] || 0)) : Array.from(s.y, (v) => v || 0);
     } else all.push(placed(s.y, scale), placed(s.low, scale), placed(s.high, scale));
   }
