@@ -50,11 +50,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nfslab._core import build_info
+from nfslab.hosts.base import Hosts
+from nfslab.hosts.local import LocalHost
 from nfslab.machine.resources import Resources
 from nfslab.servers.ganesha import GaneshaServer
 from nfslab.targets.nfs import NfsTarget
 
-from tests.hosts.here import HERE
+HERE = Hosts(files=LocalHost(), servers=LocalHost())
 
 LOCAL, THROUGH, CHECKED = "local", "passthrough_ll", "passthrough_ll, checks"
 MEMORY, FOLDER, ASYNC = "mount, memory", "mount, folder", "mount, folder, async"

@@ -33,7 +33,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from nfslab.hosts.base import Link
+from nfslab.hosts.base import Hosts, Link
 from nfslab.hosts.local import LocalHost
 from nfslab.machine.resources import Resources
 from nfslab.machine.users import as_user, primary_group, unprivileged_user
@@ -41,7 +41,7 @@ from nfslab.servers.ganesha import EXPORT, GaneshaParameters, GaneshaServer
 from nfslab.targets.nfs import NfsTarget
 from nfslab.workloads.pgbench.installation import Installation, find_installation
 
-from tests.hosts.here import HERE
+HERE = Hosts(files=LocalHost(), servers=LocalHost())
 
 PATIENCE_S = 300
 SETTINGS = ("fsync=off", "listen_addresses=", "shared_buffers=128MB", "max_wal_size=4GB")
