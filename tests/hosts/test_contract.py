@@ -78,10 +78,10 @@ def test_its_clock_against_ours_is_within_the_stated_error(
 ) -> None:
     said = host.clock()
     before = time.monotonic_ns()
-    theirs = host.run(["awk", "{print $1}", "/proc/uptime"], resources=resources, timeout_s=LIMIT_S)
+    theirs = host.run(["cat", "/proc/uptime"], resources=resources, timeout_s=LIMIT_S)
     at = host.monotonic_ns() - said.offset_ns
     assert before - said.error_ns <= at <= time.monotonic_ns() + said.error_ns
-    assert float(theirs.stdout) > 0
+    assert float(theirs.stdout.split()[0]) > 0
     # A boot of this kernel: the same CLOCK_MONOTONIC, to the nanosecond.
     boot = host.run(
         ["cat", "/proc/sys/kernel/random/boot_id"], resources=resources, timeout_s=LIMIT_S
