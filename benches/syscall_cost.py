@@ -243,7 +243,7 @@ def launched(bench: Bench, way: Way, level: str, seconds: float) -> tuple[float,
             env = dict(records.environment())
         elif way == "strace":
             traced = StraceLaunch(level, False)
-            wrap = traced.argv  # type: ignore[assignment]
+            wrap = traced.argv
             stack.callback(traced.end)
             traced.begin()
         with bench.server(wrap, env) as (postmaster, started):
