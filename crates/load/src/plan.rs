@@ -1,7 +1,7 @@
 //! What to do: servers, mix, sizes, file set, load, times. JSON in, checked before it is begun.
 //!
 //! [`Plan::check`] refuses what makes no sense and says what would; what it may repair (weights
-//! that do not sum to 100) it repairs and says so in [`crate::Checked::notes`]. The generator knows no
+//! that do not sum to 100) it repairs and says so in [`crate::Checked::notes`]. It knows no
 //! mix by name: whoever writes the plan (Python, from its files) gives the weights.
 //!
 //! Decisions: the file set has a size in files, or in bytes for each operation per second of the

@@ -34,8 +34,8 @@ from nfslab.machine.syscall_ways import Asked, Subject, Way, choose
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from nfslab.databases.postgres.relations import RelationNames
     from nfslab.evidence.syscalls.watch import SyscallWatch
-    from nfslab.machine.postgres_relations import RelationNames
     from nfslab.machine.watched_launch import LaunchWatcher
     from nfslab.workloads.base import RunContext
 
@@ -178,7 +178,7 @@ class _Run:
         service = self._context.services.postgres
         if service is not None:
             if self._by_relation:
-                from nfslab.machine.postgres_relations import RelationNames
+                from nfslab.databases.postgres.relations import RelationNames
 
                 self._relations = RelationNames(service.conninfo)
                 self._relations.read()
