@@ -17,7 +17,7 @@ from nfslab.evidence.syscalls.accesses import KINDS, PLACE_NAMES, FoundAccesses,
 from nfslab.evidence.syscalls.collector import SyscallsCollector, SyscallsParameters
 from nfslab.evidence.syscalls.seen import PREFIX
 from nfslab.evidence.syscalls.tables import Syscalls, sum_up, tables_from
-from nfslab.machine.syscall_ways import Asked, Subject, obstacle
+from nfslab.evidence.syscalls.ways import Asked, Subject, obstacle
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 from nfslab.workloads.files import FilesParameters, FilesWorkload
 from nfslab.workloads.pgbench.parameters import PgbenchParameters

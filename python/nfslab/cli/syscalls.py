@@ -192,7 +192,7 @@ def _watch(
     from nfslab._core import CoreError
     from nfslab.evidence.syscalls.seen import summary_of
     from nfslab.evidence.syscalls.watch import SyscallWatch, attach_error
-    from nfslab.machine.syscall_ways import NAMES, Asked, choose
+    from nfslab.evidence.syscalls.ways import NAMES, Asked, choose
 
     wanted = Asked(asked["level"], asked["lseek"], asked["blocks"], asked["way"])
     choice = choose(wanted, target.subject)
