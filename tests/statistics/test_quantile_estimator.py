@@ -9,14 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nfslab._core import Histogram
-from nfslab.statistics import (
+from nfslab.statistics.quantile_estimator import (
+    Buckets,
     histogram_quantiles,
     median,
     quantile,
     quantiles,
+    rank,
     samples_needed,
+    summed,
 )
-from nfslab.statistics.quantile_estimator import Buckets, rank, summed
 
 
 def test_nearest_rank_of_the_textbook() -> None:

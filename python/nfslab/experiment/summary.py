@@ -90,7 +90,7 @@ class Summary:
 
 def summarise(session: Session) -> Summary:
     """The runs that count (newest attempts), by point."""
-    from nfslab.statistics import median
+    from nfslab.statistics.quantile_estimator import median
 
     folder = session.folder
     wanted = {(run.point.point_id, run.block) for run in session.planned}

@@ -18,14 +18,13 @@ Indices count within the point, in the order measured.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nfslab.statistics import bootstrap
 from nfslab.statistics.intervals import METHOD_T, Interval, median_interval, t_interval
 from nfslab.statistics.outlier_marks import MIN_N, limit, modified_z_scores
-from nfslab.statistics.plain import plain_values
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -44,28 +43,24 @@ class Summary:
 
     n: int
     """Finite values: what every figure below is computed from."""
-    median: float | None
-    mean: float | None
-    standard_deviation: float | None
+    median: float | None = None
+    mean: float | None = None
+    standard_deviation: float | None = None
     """Of the sample (n - 1 in the denominator); None for n < 2."""
-    coefficient_of_variation: float | None
+    coefficient_of_variation: float | None = None
     """Standard deviation over mean; None for n < 2 or a mean that is not positive."""
-    minimum: float | None
-    maximum: float | None
-    interval: Interval | None
+    minimum: float | None = None
+    maximum: float | None = None
+    interval: Interval | None = None
     """Of the median: the one to show."""
-    mean_interval: Interval | None
-    bootstrap_median: Interval | None
-    bootstrap_mean: Interval | None
-    outliers: tuple[int, ...]
-    not_finite: tuple[int, ...]
-    negative: tuple[int, ...]
-    notes: tuple[str, ...]
+    mean_interval: Interval | None = None
+    bootstrap_median: Interval | None = None
+    bootstrap_mean: Interval | None = None
+    outliers: tuple[int, ...] = ()
+    not_finite: tuple[int, ...] = ()
+    negative: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
     """Sentences for the reader: what is odd about these values."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return plain_values(self, self.__slots__)
 
 
 def summarise(
@@ -266,20 +261,4 @@ def _notes(
 
 def _empty(bad: tuple[int, ...]) -> Summary:
     note = f"all {len(bad)} values are not finite" if bad else "no values"
-    return Summary(
-        n=0,
-        median=None,
-        mean=None,
-        standard_deviation=None,
-        coefficient_of_variation=None,
-        minimum=None,
-        maximum=None,
-        interval=None,
-        mean_interval=None,
-        bootstrap_median=None,
-        bootstrap_mean=None,
-        outliers=(),
-        not_finite=bad,
-        negative=(),
-        notes=(note,),
-    )
+    return Summary(n=0, not_finite=bad, notes=(note,))

@@ -83,38 +83,6 @@ def check_rate_ceiling(
     )
 
 
-def check_sync_rate(
-    *,
-    commits_per_s: float | None,
-    clients: int,
-    sync_ns: float | None,
-    margin: float = MARGIN,
-    name: str = "sync_rate",
-) -> Check:
-    """Do durable commits come no faster than clients x one sync each allow?
-
-    One sync may carry the commits of all clients (group commit), so the bound is a rate of
-    `clients / sync_ns`; above it, commits returned before their data was on the device.
-    `sync_ns` is the fastest usual sync of the device, measured with the same write size.
-    """
-    if sync_ns is None or not known(sync_ns) or sync_ns <= 0:
-        return unknown(name, {"commits_per_s": commits_per_s, "sync_ns": None})
-    found = check_rate_ceiling(
-        rate=commits_per_s,
-        ceiling=clients * 1e9 / sync_ns,
-        unit="commits/s",
-        what=f"{clients} clients that each wait for a sync of {_duration(sync_ns)}",
-        margin=margin,
-        name=name,
-    )
-    if found.verdict in ("warning", "violation"):
-        message = found.message.replace(
-            "was it served from a cache?", "does a sync reach the device at all?"
-        )
-        return Check(name, found.verdict, message, found.values)
-    return found
-
-
 def _judge(
     name: str, excess: float, margin: float, text: str, doubt: str, values: dict[str, Any]
 ) -> Check:
