@@ -10,7 +10,10 @@ run), 1 for a run that failed, 130 for an interrupted one (128 + SIGINT).
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 
 class NfslabError(Exception):
@@ -62,3 +65,9 @@ class Interrupted(NfslabError):
     """The person (or the system) asked us to stop; everything finished is kept."""
 
     exit_code = 130
+
+
+def of_core(error: Any, usage: Collection[str] = ()) -> UsageError | RunFailed:
+    """An error of the core (`CoreError`) as one of ours; kinds in `usage` are bad usage."""
+    kind = UsageError if error.kind in usage else RunFailed
+    return kind(error.what, why=error.why, fix=error.fix)

@@ -41,7 +41,7 @@ def test_a_good_run(file: str, tmp_path: Path) -> None:
     assert done.output.rstrip().endswith(f"report: nfslab report results/{folder.name}")
     table = [line.split() for line in done.output.splitlines() if line.startswith(("one", "two"))]
     assert table == [
-        [place, str(clients), str(100 * clients), "1"]
+        [place, str(clients), f"{100 * clients}/s", "1"]
         for place in ("one", "two")
         for clients in (1, 2, 4)
     ]

@@ -138,7 +138,7 @@ def test_a_text_of_strace_is_read_with_its_change(
         (["--postgres", "/nowhere"], "no data directory"),
         (["--pid", "1", "--duration", "0s"], "above 0"),
         (["--pid", "1", "--by-relation"], "give --postgres"),
-        (["--pid", "1", "--html", "/nowhere/x.html"], "cannot write into"),
+        (["--pid", "1", "--html", "/nowhere/x.html"], "/nowhere"),
         (["--", "no-such-program-here"], "was not found"),
         (["--read", "/nowhere/x.txt"], "cannot read"),
     ],

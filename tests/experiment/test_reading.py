@@ -87,7 +87,7 @@ def test_every_problem_is_told_at_once_and_in_order(tmp_path: Path) -> None:
     assert "not a whole number" in by_line[15][0]
     assert "for example: clients = 8" in by_line[15][1]
     assert "did you mean 'workload.clients'?" in by_line[17][1]
-    assert "did you mean [workload]?" in by_line[19][1]
+    assert "did you mean 'workload'?" in by_line[19][1]
 
 
 def test_a_role_that_names_no_target(experiment_file: Write) -> None:

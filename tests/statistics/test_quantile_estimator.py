@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,12 +14,15 @@ from nfslab.statistics.quantile_estimator import (
     Buckets,
     histogram_quantiles,
     median,
-    quantile,
     quantiles,
     rank,
     samples_needed,
     summed,
 )
+
+
+def quantile(samples: Any, q: float) -> float | int:
+    return quantiles(samples, [q])[0].value
 
 
 def test_nearest_rank_of_the_textbook() -> None:

@@ -113,11 +113,11 @@ def _carry_out(options: Options, *, as_json: bool) -> int:
     import json
     import shlex
 
-    from nfslab.experiment.progress import make_view
+    from nfslab.experiment.progress import View
     from nfslab.experiment.session import run_experiment
     from nfslab.experiment.summary import summarise, summary_lines
 
-    view = make_view(plain=as_json, stream=sys.stderr if as_json else None)
+    view = View(plain=as_json, stream=sys.stderr if as_json else None)
     summary = summarise(run_experiment(options, view))
     if as_json:
         click.echo(json.dumps(summary.as_dict(), indent=1))

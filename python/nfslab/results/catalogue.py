@@ -191,20 +191,15 @@ def read_provenance(run: Path) -> dict[str, Any]:
 def catalogue_line(record: RunRecord, provenance: Mapping[str, Any]) -> CatalogueLine:
     """A run in short, as it stands in the catalogue."""
     flags = [f"{check.name}:{check.verdict}" for check in record.checks if check.verdict != "ok"]
+    same = (
+        "run_id", "point_id", "block", "position", "attempt", "status", "reason", "factors",
+        "started_unix_ns", "duration_ns",
+    )  # fmt: skip
     return CatalogueLine(
-        run_id=record.run_id,
-        point_id=record.point_id,
-        block=record.block,
-        position=record.position,
-        attempt=record.attempt,
-        status=record.status,
-        reason=record.reason,
-        factors=record.factors,
+        **{name: getattr(record, name) for name in same},
         metrics={name: metric.value for name, metric in record.metrics.items()},
         flags=flags,
         durability=record.durability.level if record.durability else "unknown",
-        started_unix_ns=record.started_unix_ns,
-        duration_ns=record.duration_ns,
         setup=setup_digest(record, provenance),
     )
 

@@ -351,40 +351,48 @@ def _selected_setups(selection: Selection) -> list[Any]:
 
 def _place_values(selection: Selection) -> dict[str, set[str]]:
     """Role and option, setting of the server -> what was in effect."""
-    found: dict[str, set[str]] = {}
-    for setup in _selected_setups(selection):
-        for role, place in setup.places.items():
-            for name, value in scalar_paths(place).items():
-                found.setdefault(f"{role} in effect: {name}", set()).add(str(value))
-        for name, value in scalar_paths(setup.server).items():
-            found.setdefault(f"server: {name}", set()).add(str(value))
-    return found
+    return _gathered(
+        (f"{what}: {name}", value)
+        for setup in _selected_setups(selection)
+        for what, facts in (
+            *((f"{role} in effect", place) for role, place in setup.places.items()),
+            ("server", setup.server),
+        )
+        for name, value in scalar_paths(facts).items()
+    )
 
 
 def _machine_values(selection: Selection) -> dict[str, set[str]]:
     """Fact of the machine -> its values."""
-    found: dict[str, set[str]] = {}
-    for setup in _selected_setups(selection):
-        for path, value in scalar_paths(setup.machine).items():
-            found.setdefault(path, set()).add(str(value))
-    return found
+    return _gathered(
+        one for setup in _selected_setups(selection) for one in scalar_paths(setup.machine).items()
+    )
 
 
-def _disk_values(selection: Selection) -> dict[str, dict[str, set[str]]]:
-    """Disk -> fact -> its values."""
-    found: dict[str, dict[str, set[str]]] = {}
-    for setup in _selected_setups(selection):
-        for name, disk in setup.disks.items():
-            for path, value in scalar_paths({name: disk}).items():
-                found.setdefault(name, {}).setdefault(f"disk {path}", set()).add(str(value))
-    return found
+def _disk_values(selection: Selection, disk: str) -> dict[str, set[str]]:
+    """Fact of a disk -> its values."""
+    return _gathered(
+        (f"disk {path}", value)
+        for setup in _selected_setups(selection)
+        for path, value in scalar_paths({disk: setup.disks.get(disk, {})}).items()
+    )
+
+
+def _disks(selection: Selection) -> set[str]:
+    return {name for setup in _selected_setups(selection) for name in setup.disks}
 
 
 def _disks_apart(base: Selection, new: Selection) -> list[Difference]:
     """Facts of the disks that both sides used; that a side used others is in its places."""
-    mine, theirs = _disk_values(base), _disk_values(new)
     return [
         difference
-        for name in sorted(mine.keys() & theirs.keys())
-        for difference in _apart(mine[name], theirs[name])
+        for name in sorted(_disks(base) & _disks(new))
+        for difference in _apart(_disk_values(base, name), _disk_values(new, name))
     ]
+
+
+def _gathered(facts: Iterable[tuple[str, Any]]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for name, value in facts:
+        found.setdefault(name, set()).add(str(value))
+    return found

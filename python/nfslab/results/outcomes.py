@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nfslab.errors import ResultsError, UsageError
-from nfslab.plugins import nearest
+from nfslab.plugins import meant
 from nfslab.results.catalogue import Catalogue, read_provenance
 from nfslab.results.records import Metric, PointRecord
 from nfslab.results.setup import setup_facts
@@ -115,11 +115,10 @@ class Outcomes:
         """What the metric means; `UsageError` names the nearest one of this experiment."""
         metric = self.metrics.get(name)
         if metric is None:
-            guess = nearest(name, self.metrics)
+            known = ", ".join(sorted(self.metrics)) or "none, no run is ok"
             raise UsageError(
                 f"{self.record.name} has no metric {name!r}",
-                fix=(f"did you mean {guess!r}? " if guess else "")
-                + f"known: {', '.join(sorted(self.metrics)) or 'none, no run is ok'}",
+                fix=f"{meant(name, self.metrics)}known: {known}",
             )
         return metric
 

@@ -61,23 +61,6 @@ def folder_name(record: ExperimentRecord) -> str:
     return f"{record.name}-{record.identity[:8]}"
 
 
-def find_experiment(results_dir: Path, identity: str) -> ExperimentFolder | None:
-    """The folder in `results_dir` that holds the experiment of this identity, if any.
-
-    A folder whose name ends like the identity but that cannot be read is an error: its
-    runs are not to be measured a second time because a file is damaged.
-    """
-    results_dir = Path(results_dir)
-    if not results_dir.is_dir():
-        return None
-    for entry in sorted(results_dir.iterdir()):
-        if entry.name.endswith(f"-{identity[:8]}") and (entry / RECORD).exists():
-            found = ExperimentFolder.open(entry)
-            if found.record.identity == identity:
-                return found
-    return None
-
-
 class ExperimentFolder:
     """One experiment's folder: its record, its sealed runs, and the way to add one."""
 
