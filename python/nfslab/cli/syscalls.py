@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,7 +27,7 @@ import click
 from nfslab.cli.arguments import bold, check_output, parsed, polite_kill
 from nfslab.display.numbers import counted, quantity
 from nfslab.display.progress import Progress
-from nfslab.errors import RunFailed, UsageError
+from nfslab.errors import RunFailed, UsageError, system_errors
 from nfslab.quantities import read_duration_s
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 READ_BYTES: Final = 1 << 20
 POLL_S: Final = 0.1
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
+LOST: Final = "make room or name another place next time; what was seen is above"
 
 EPILOG = """\b
 Examples:
@@ -160,13 +161,13 @@ def _check(argv: Sequence[str], asked: dict[str, Any]) -> None:
         check_output("--parquet", asked["parquet"], folder=True)
 
 
+@dataclass
 class _Ended:
     """How the watching came to its end."""
 
-    def __init__(
-        self, code: int | None = None, interrupted: bool = False, command: str = ""
-    ) -> None:
-        self.code, self.interrupted, self.command = code, interrupted, command
+    code: int | None = None
+    interrupted: bool = False
+    command: str = ""
 
 
 def _watch(
@@ -224,14 +225,8 @@ def _undisturbed() -> Iterator[None]:
 def _launch(watch: SyscallWatch, argv: Sequence[str], duration_s: float | None) -> _Ended:
     """Start the command, watched from its first instruction, and wait for it."""
     wrapped, added = watch.wrap(argv)
-    try:
+    with system_errors(f"cannot start {argv[0]}", "see that it runs without nfslab", RunFailed):
         program = subprocess.Popen(wrapped, env={**os.environ, **added})
-    except OSError as error:
-        raise RunFailed(
-            f"cannot start {argv[0]}",
-            why=error.strerror or str(error),
-            fix="see that it runs without nfslab",
-        ) from error
     ended = _Ended(command=argv[0])
     try:
         watch.launched(lambda: program.poll() is not None)
@@ -345,31 +340,19 @@ def _write_tables(folder: Path, tables: dict[str, Any]) -> None:
 
     from nfslab.results.durable import write_durably
 
-    try:
+    with system_errors(f"cannot write {folder}", LOST, RunFailed):
         folder.mkdir(exist_ok=True)
         for name, table in tables.items():
             buffer = pa.BufferOutputStream()
             pq.write_table(table, buffer)
             write_durably(folder / f"{name}.parquet", buffer.getvalue().to_pybytes())
-    except OSError as error:
-        raise _cannot_write(folder, error) from error
 
 
 def _write_page(path: Path, section: Section) -> None:
     from nfslab.report.html.section_page import write
 
-    try:
+    with system_errors(f"cannot write {path}", LOST, RunFailed):
         write([section], path, "system-calls", command=["nfslab", *sys.argv[1:]])
-    except OSError as error:
-        raise _cannot_write(path, error) from error
-
-
-def _cannot_write(path: Path, error: OSError) -> RunFailed:
-    return RunFailed(
-        f"cannot write {path}",
-        why=error.strerror or str(error),
-        fix="make room or name another place next time; what was seen is above",
-    )
 
 
 def _leave(ended: _Ended) -> None:

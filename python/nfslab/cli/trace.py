@@ -20,7 +20,7 @@ import click
 
 from nfslab.cli.arguments import bold, check_output, parsed, polite_kill
 from nfslab.display.progress import Progress
-from nfslab.errors import ResultsError, RunFailed, UsageError
+from nfslab.errors import RunFailed, UsageError, system_errors
 from nfslab.quantities import format_size, parse_duration_s
 
 if TYPE_CHECKING:
@@ -276,7 +276,7 @@ def _write_page(
     from nfslab.report.html.section_page import write
 
     labels = [capture.label for capture in found]
-    try:
+    with system_errors(f"cannot write {path}", "give another file with --html FILE"):
         write(
             page_sections(found, comparison),
             path,
@@ -286,12 +286,6 @@ def _write_page(
             about="NFS captures" if len(found) > 1 else "NFS capture",
             facts={capture.label: facts(capture) for capture in found} | {"core": build_info()},
         )
-    except OSError as error:
-        raise ResultsError(
-            f"cannot write {path}",
-            why=str(error.strerror or error),
-            fix="give another file with --html FILE",
-        ) from error
 
 
 def _print(

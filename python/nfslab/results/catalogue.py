@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from nfslab.errors import ResultsError
+from nfslab.errors import ResultsError, system_errors
 from nfslab.results.durable import to_json
 from nfslab.results.records import CatalogueLine, RunRecord
 from nfslab.results.setup import setup_digest
@@ -122,25 +122,24 @@ def scan_runs(runs: Path) -> tuple[set[str], list[str]]:
     """Names of the sealed runs, and run ids of the half-written ones (sorted)."""
     sealed: set[str] = set()
     partial: list[str] = []
-    try:
-        with os.scandir(runs) as entries:
-            for entry in entries:
-                name = entry.name
-                if name.startswith(PARTIAL_PREFIX):
-                    partial.append(name.removeprefix(PARTIAL_PREFIX))
-                elif not name.startswith(".") and entry.is_dir():
-                    sealed.add(name)
-                if len(sealed) > MAX_RUNS:
-                    raise ResultsError(
-                        f"{runs} holds more than {MAX_RUNS} runs",
-                        fix="split the experiment: one folder is meant for fewer",
-                    )
-    except OSError as error:
-        raise ResultsError(
+    with (
+        system_errors(
             f"cannot list the runs in {runs}",
-            why=str(error.strerror or error),
-            fix="give the folder of one experiment (the one that holds experiment.json)",
-        ) from error
+            "give the folder of one experiment (the one that holds experiment.json)",
+        ),
+        os.scandir(runs) as entries,
+    ):
+        for entry in entries:
+            name = entry.name
+            if name.startswith(PARTIAL_PREFIX):
+                partial.append(name.removeprefix(PARTIAL_PREFIX))
+            elif not name.startswith(".") and entry.is_dir():
+                sealed.add(name)
+            if len(sealed) > MAX_RUNS:
+                raise ResultsError(
+                    f"{runs} holds more than {MAX_RUNS} runs",
+                    fix="split the experiment: one folder is meant for fewer",
+                )
     return sealed, sorted(partial)
 
 

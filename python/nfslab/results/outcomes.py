@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nfslab.errors import ResultsError, UsageError
+from nfslab.errors import ResultsError, UsageError, system_errors
 from nfslab.plugins import meant
 from nfslab.results.catalogue import Catalogue, read_provenance
 from nfslab.results.records import Metric, PointRecord
@@ -203,14 +203,10 @@ class Outcomes:
 
 def experiments_in(path: Path) -> list[Path]:
     """The experiment folders right below `path`, by name."""
-    try:
+    with system_errors(
+        f"cannot read {path}", "give a results folder, or the folder of one experiment in it"
+    ):
         return sorted(entry for entry in path.iterdir() if (entry / RECORD).is_file())
-    except OSError as error:
-        raise ResultsError(
-            f"cannot read {path}",
-            why=str(error.strerror or error),
-            fix="give a results folder, or the folder of one experiment in it",
-        ) from error
 
 
 def locate(path: Path) -> Path:

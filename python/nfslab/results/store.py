@@ -25,7 +25,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from nfslab.errors import ResultsError, RunFailed
+from nfslab.errors import ResultsError, RunFailed, system_errors
 from nfslab.results import catalogue as catalogue_file
 from nfslab.results.catalogue import CATALOGUE, PARTIAL_PREFIX, RUNS, catalogue_line, line_json
 from nfslab.results.durable import (
@@ -101,18 +101,15 @@ class ExperimentFolder:
                 f"{path} holds an experiment already",
                 fix="open it to add runs, or give another results folder",
             )
-        try:
+        with system_errors(
+            f"cannot create the results folder {path}",
+            "give a folder that you can write to with --results",
+        ):
             (path / RUNS).mkdir(parents=True, exist_ok=True)
             write_durably(path / FILE, file_bytes)
             write_durably(path / RECORD, _record_json(record))
             fsync_path(path)
             fsync_path(path.parent)
-        except OSError as error:
-            raise ResultsError(
-                f"cannot create the results folder {path}",
-                why=str(error.strerror or error),
-                fix="give a folder that you can write to with --results",
-            ) from error
         return cls(path, record)
 
     @classmethod
@@ -147,14 +144,11 @@ class ExperimentFolder:
                 why=f"identity {self._record.identity[:12]}, not {record.identity[:12]}",
                 fix="give another results folder with --results",
             )
-        try:
+        with system_errors(
+            f"cannot write {self.path / RECORD}",
+            "make room there and let this user write; what is finished is kept",
+        ):
             write_durably(self.path / RECORD, _record_json(record))
-        except OSError as error:
-            raise ResultsError(
-                f"cannot write {self.path / RECORD}",
-                why=str(error.strerror or error),
-                fix="make room there and let this user write; what is finished is kept",
-            ) from error
         self._record = record
 
     def begin_run(self, run_id: str) -> PartialRun:
@@ -352,14 +346,10 @@ def _record_json(record: ExperimentRecord) -> bytes:
 
 def _lock_file(path: Path) -> int:
     """Open and lock the file; its descriptor, to be closed to let go."""
-    try:
+    with system_errors(
+        f"cannot lock {path.parent}", "adding runs needs a results folder that you can write to"
+    ):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise ResultsError(
-            f"cannot lock {path.parent}",
-            why=str(error.strerror or error),
-            fix="adding runs needs a results folder that you can write to",
-        ) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.ftruncate(descriptor, 0)
