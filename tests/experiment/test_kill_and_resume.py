@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 LAUNCHER = Path(__file__).with_name("launcher.py")
 KILLS = 10
 SEED = 2001
+FROM_START = 3
+"""Kills counted from the start of the process; the others from its first run."""
 LONGEST_S = 2.0
 RUNS_LENGTH_S = 0.6
 """A few runs of the workload below."""
@@ -68,22 +70,20 @@ def wait_for_a_run(process: subprocess.Popen[str], tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(2 * FINISH_LIMIT_S)
-@pytest.mark.parametrize("kills", [3, pytest.param(KILLS, marks=pytest.mark.long)])
-def test_after_kills_there_are_exactly_the_planned_runs(
-    experiment_file: Callable[..., Path], tmp_path: Path, kills: int
+def test_some_kills_and_exactly_the_planned_runs(
+    experiment_file: Callable[..., Path], tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
     path = experiment_file(
         ('data = "one"', 'data = "one"\nlog = "two"\nchild = true\nmeasure_s = 0.1'),
-        ("repetitions = 3", f"repetitions = {kills}"),
+        ("repetitions = 3", "repetitions = 10"),
     )
-    from_start = kills // 3  # the others count from its first run
     instants = random.Random(SEED)
     sealed_before = cut_off = 0
-    for kill in range(kills):
+    for kill in range(KILLS if pytestconfig.getoption("--long") else KILLS // 2):
         process = launch(path, tmp_path)
-        if kill >= from_start:
+        if kill >= FROM_START:
             wait_for_a_run(process, tmp_path)
-        delay_s = instants.uniform(0, LONGEST_S if kill < from_start else RUNS_LENGTH_S)
+        delay_s = instants.uniform(0, LONGEST_S if kill < FROM_START else RUNS_LENGTH_S)
         try:
             process.wait(timeout=delay_s)
         except subprocess.TimeoutExpired:
@@ -102,7 +102,7 @@ def test_after_kills_there_are_exactly_the_planned_runs(
 
     experiment = read_experiment(path)
     folder = only_folder(path)
-    planned = planned_runs(experiment.points, kills, "blocks", seed=7)
+    planned = planned_runs(experiment.points, 10, "blocks", seed=7)
     found = records(folder)
     assert sorted(r.run_id for r in found) == sorted(run.run_id for run in planned)
     assert {r.status for r in found} == {"ok"}
