@@ -18,6 +18,7 @@ Indices count within the point, in the order measured.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +28,8 @@ from nfslab.statistics.intervals import METHOD_T, Interval, median_interval, t_i
 from nfslab.statistics.outlier_marks import MIN_N, limit, modified_z_scores
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import ArrayLike, NDArray
 
     Floats = NDArray[np.float64]
@@ -202,33 +205,28 @@ def _summarise_rows(
 
 def _row_intervals(
     rows: Floats, confidence: float, resamples: int, seed: int
-) -> list[tuple[Interval | None, Interval | None, Interval | None, Interval | None]]:
+) -> list[tuple[Interval | None, ...]]:
     """(median, mean, bootstrap of the median, of the mean) of every row."""
     count, n = rows.shape
     if n < 2:
-        return [(None, None, None, None)] * count
-    low, high, methods = median_interval(rows, confidence)
-    mean_low, mean_high = t_interval(rows, confidence)
-    pairs = [
-        (Interval(a, b, confidence, method), Interval(c, d, confidence, METHOD_T))
-        for a, b, c, d, method in zip(
-            low.tolist(), high.tolist(), mean_low.tolist(), mean_high.tolist(), methods, strict=True
-        )
+        return [(None,) * 4] * count
+
+    def intervals(low: Floats, high: Floats, methods: Iterable[str]) -> list[Interval | None]:
+        columns = zip(low.tolist(), high.tolist(), methods)  # noqa: B905  (`repeat` has no end)
+        return [Interval(a, b, confidence, method) for a, b, method in columns]
+
+    found = [
+        intervals(*median_interval(rows, confidence)),
+        intervals(*t_interval(rows, confidence), repeat(METHOD_T)),
     ]
-    if not resamples or n > bootstrap.MAX_N:
-        return [(median, mean, None, None) for median, mean in pairs]
-    means, medians = bootstrap.bootstrap_intervals(rows, confidence, seed, resamples)
-    return [
-        (
-            median,
-            mean,
-            Interval(of_median[0], of_median[1], confidence, bootstrap.METHOD),
-            Interval(of_mean[0], of_mean[1], confidence, bootstrap.METHOD),
-        )
-        for (median, mean), of_median, of_mean in zip(
-            pairs, medians.tolist(), means.tolist(), strict=True
-        )
-    ]
+    if resamples and n <= bootstrap.MAX_N:
+        means, medians = bootstrap.bootstrap_intervals(rows, confidence, seed, resamples)
+        found += [
+            intervals(both[:, 0], both[:, 1], repeat(bootstrap.METHOD)) for both in (medians, means)
+        ]
+    else:
+        found += [[None] * count] * 2
+    return list(zip(*found, strict=True))
 
 
 def _marked(rows: Floats) -> NDArray[np.bool_]:
