@@ -87,9 +87,9 @@ def read_source(path: Path) -> Source:
     return parse_source(content, path)
 
 
-def parse_source(content: bytes, path: Path, name: str | None = None) -> Source:
+def parse_source(content: bytes, path: Path) -> Source:
     """Parse the bytes of an experiment file that belongs at `path`."""
-    name = name or str(path)
+    name = str(path)
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 MAX_METRIC_SETS = 64
 """Distinct sets of metric names whose meaning is looked up; more is no sane experiment."""
 
+NAMES_SHOWN = 12
 MAX_SETUPS = 256
 """Distinct setups that are read; beyond it `Outcomes.setups_complete` is False."""
 
@@ -233,7 +234,7 @@ def locate(path: Path) -> Path:
     )
 
 
-def _some(names: Sequence[str], most: int = 12) -> str:
+def _some(names: Sequence[str]) -> str:
     """The names, or the first of many."""
-    shown = ", ".join(names[:most])
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+    shown, left = ", ".join(names[:NAMES_SHOWN]), len(names) - NAMES_SHOWN
+    return f"{shown} and {left} more" if left > 0 else shown

@@ -201,10 +201,9 @@ def scalar_paths(resolved: Mapping[str, Any], prefix: str = "") -> dict[str, Any
     return found
 
 
-def point_label(point: PointRecord, without: set[str] | frozenset[str] = frozenset()) -> str:
-    """Such as: placement=log apart, clients=10; leaving out some axes; "all" when none is left."""
-    parts = [f"{name}={level}" for name, level in point.factors.items() if name not in without]
-    return ", ".join(parts) or "all"
+def point_label(point: PointRecord) -> str:
+    """Such as: placement=log apart, clients=10; "all" without axes."""
+    return ", ".join(f"{name}={level}" for name, level in point.factors.items()) or "all"
 
 
 def _conditions(text: str, whole: str) -> dict[str, list[str]]:
