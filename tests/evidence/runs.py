@@ -27,6 +27,8 @@ def sealed_run(
         run_id=folder.name,
         block=0,
         started_unix_ns=0,
+        load=None,
+        operations="transactions",
         evidence=evidence,
         metrics={
             name: Metric(value=value, unit="1", better="higher")

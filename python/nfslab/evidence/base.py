@@ -146,11 +146,11 @@ class EvidenceKind(ABC, Generic[F]):
     def section(self, found: Found[F]) -> Section | None:
         """What a report says of all these runs; None: nothing."""
 
-    def at_point(self, runs: Sequence[F]) -> Facts | None:
+    def at_point(self, runs: Sequence[F]) -> BaseModel | None:
         """What stands beside the estimates of a point with these runs; None: nothing is known."""
         return None
 
-    def point_cells(self, figures: Facts | None) -> Sequence[Cell]:
+    def point_cells(self, figures: BaseModel | None) -> Sequence[Cell]:
         """`at_point` below `point_columns`."""
         return ()
 

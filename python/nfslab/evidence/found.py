@@ -22,6 +22,8 @@ from nfslab.results.outcomes import locate
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+    from pydantic import BaseModel
+
     from nfslab.display.sections import Cell, Column
     from nfslab.evidence.base import EvidenceKind
     from nfslab.report.model import Analysis
@@ -110,9 +112,9 @@ def content_of(analysis: Analysis) -> dict[str, Any]:
     return {key: content for key, content in made.items() if content}
 
 
-def figures_at_point(runs: Sequence[SealedRun]) -> dict[str, Facts | None]:
+def figures_at_point(runs: Sequence[SealedRun]) -> dict[str, BaseModel | None]:
     """What kinds of evidence say of a point with these runs, by their `point_key`."""
-    made: dict[str, Facts | None] = {}
+    made: dict[str, BaseModel | None] = {}
     for kind in evidence_kinds():
         if kind.point_key:
             known = [facts_of(kind, run) for run in runs if kind.present(run)]

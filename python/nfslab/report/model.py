@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from nfslab.evidence.base import Facts
+    from pydantic import BaseModel
+
     from nfslab.statistics.comparison import Comparison
     from nfslab.statistics.summary import Summary
 
@@ -76,7 +77,7 @@ class PointResult:
     """Planned repetitions of which there is no sealed run."""
     durability: list[str]
     """Levels seen among its runs; more than one is a warning."""
-    figures: dict[str, Facts | None]
+    figures: dict[str, BaseModel | None]
     """What kinds of evidence say of it, by their `point_key`."""
     estimates: dict[str, Summary]
     """Metric name -> `statistics.summary.Summary`: n, median with its `interval`, mean,

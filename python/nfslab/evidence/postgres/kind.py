@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from numpy.typing import NDArray
+    from pydantic import BaseModel
 
     from nfslab.display.sections import Cell
     from nfslab.evidence.base import Found, RunFacts, SealedRun
@@ -116,7 +117,7 @@ class PostgresEvidence(EvidenceKind[PostgresFacts]):
         summary = run.summary("postgres")
         deltas = summary.get("deltas", {})
         flushes, spent_ms = log_flushes(deltas)
-        transactions = run.record.metrics.get("transactions")
+        transactions = run.record.metrics.get(run.record.operations)
         per_transaction = None
         if flushes is not None and transactions is not None and transactions.value > 0:
             per_transaction = flushes / transactions.value
@@ -146,7 +147,7 @@ class PostgresEvidence(EvidenceKind[PostgresFacts]):
             mean_ms=spent_ms / flushes if flushes else None,
         )
 
-    def point_cells(self, figures: Facts | None) -> Sequence[Cell]:
+    def point_cells(self, figures: BaseModel | None) -> Sequence[Cell]:
         """How many a transaction, how long each took."""
         found = figures if isinstance(figures, FlushFigures) else None
         return [
