@@ -24,15 +24,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from nfslab.results.coded_texts import coded_texts
 from nfslab.results.evidence_tables import has_evidence, read_evidence
-from nfslab.statistics.latency_parts import PartsSummary
+from nfslab.statistics.latency_parts import PartsSummary, join_unique, parts_of, summarise_parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
@@ -118,10 +119,6 @@ def read_breakdown(run: Path) -> LatencyBreakdown | None:
 
 def take_apart(client: pa.Table, server: pa.Table) -> LatencyBreakdown:
     """The same of the two tables, with the columns that they have as evidence."""
-    import numpy as np
-
-    from nfslab.statistics.latency_parts import join_unique, parts_of, summarise_parts
-
     found = LatencyBreakdown()
     wanted = _wanted(client, found)
     client = client.filter(wanted)
@@ -161,8 +158,6 @@ def take_apart(client: pa.Table, server: pa.Table) -> LatencyBreakdown:
 
 def _wanted(client: pa.Table, found: LatencyBreakdown) -> NDArray[np.bool_]:
     """Rows to be taken apart; the others of the timed part are counted."""
-    import numpy as np
-
     timed = _numbers(client["t_ns"]) >= 0
     answered = np.array(_equal(client["outcome"], "answered"))
     once = _numbers(client["sends"]) == 1
@@ -187,8 +182,6 @@ def _largest(shares: list[float | None]) -> tuple[int, float] | None:
 
 def _keys(table: pa.Table, targets: list[str]) -> NDArray[np.uint64]:
     """Target and transaction id in one number."""
-    import numpy as np
-
     high = _places(table["target"], targets).astype(np.uint64) << np.uint64(32)
     keys: NDArray[np.uint64] = high | _numbers(table["xid"]).astype(np.uint64)
     return keys
@@ -196,16 +189,12 @@ def _keys(table: pa.Table, targets: list[str]) -> NDArray[np.uint64]:
 
 def _places(column: Any, names: list[str]) -> NDArray[np.int64]:
     """Of every text its place among the names."""
-    import numpy as np
-
     known, which = coded_texts(column)
     places = np.array([names.index(name) for name in known], dtype=np.int64)
     return places[which]
 
 
 def _numbers(column: Any) -> NDArray[np.int64]:
-    import numpy as np
-
     return np.asarray(column.to_numpy(), dtype=np.int64)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+import numpy as np
+import pyarrow as pa
 
 SUMS: Final = ("calls", "errors", "bytes", "latency_sum_ns")
 LISTS: Final = ("latencies", "sizes", "places")
@@ -17,9 +17,6 @@ def since(after: pa.Table, before: pa.Table | None) -> pa.Table:
     """What was added to each file's calls; rows without a call in between are left out."""
     if before is None or not before.num_rows:
         return after
-    import numpy as np
-    import pyarrow as pa
-
     earlier = {key: row for row, key in enumerate(_keys(before))}
     place = np.array([earlier.get(key, -1) for key in _keys(after)], dtype=np.int64)
     known = place >= 0
@@ -45,8 +42,6 @@ def _keys(table: pa.Table) -> list[tuple[Any, Any]]:
 
 
 def _lists(table: pa.Table, name: str) -> Any:
-    import numpy as np
-
     lists: Any = table[name].combine_chunks()
     flat = lists.flatten().to_numpy().astype(np.int64)
     return flat.reshape(table.num_rows, -1)

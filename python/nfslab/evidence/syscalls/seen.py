@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from nfslab.evidence.syscalls.cost import known_cost
-from nfslab.evidence.syscalls.watch import INSTANTS
+from nfslab.evidence.syscalls.tables import with_classes
+from nfslab.evidence.syscalls.watch import INSTANTS, Seen
 from nfslab.machine.file_devices import disks_of_devices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import pyarrow as pa
-
-    from nfslab.evidence.syscalls.watch import Seen
     from nfslab.machine.syscall_ways import Asked, Choice
 
 PREFIX: Final = "syscall_"
@@ -48,11 +49,6 @@ def evidence_tables(
 
     They are taken out of `seen`: millions of rows are not kept twice.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    from nfslab.evidence.syscalls.tables import with_classes
-
     found: dict[str, pa.Table] = {}
     for name in list(seen.tables):
         table = seen.tables.pop(name)
@@ -74,9 +70,6 @@ def evidence_tables(
 
 def _with_titles(syncs: pa.Table, processes: dict[int, str]) -> pa.Table:
     """A title is stored once, however many syncs its process made."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     pids = pa.array(processes, pa.uint32())
     titles = pa.array(processes.values(), pa.string())
     numbers = pc.index_in(syncs["pid"].combine_chunks(), value_set=pids)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from nfslab.evidence.syscalls.sync_series import classes_of, kinds_of
+from nfslab.statistics.latency_parts import PartsSummary, summarise_parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
-
-    from nfslab.statistics.latency_parts import PartsSummary
 
     Integers = NDArray[np.int64]
 
@@ -44,10 +44,6 @@ def grouped(
     `parts`: a row for each part, a column for each sync; `of_target`: each sync's place in
     `targets`.
     """
-    import numpy as np
-
-    from nfslab.statistics.latency_parts import summarise_parts
-
     classes, of_class = classes_of(syncs, class_of)
     kinds, of_kind = kinds_of(syncs)
     shape = (len(targets), len(classes), len(kinds))

@@ -10,16 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+import pyarrow as pa
+
 from nfslab.results.coded_texts import coded_texts
+from nfslab.statistics.change_points import Steps, change_points
+from nfslab.statistics.quantile_estimator import quantiles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-    import pyarrow as pa
     from numpy.typing import NDArray
-
-    from nfslab.statistics.change_points import Steps
 
     Integers = NDArray[np.int64]
 
@@ -59,11 +60,6 @@ class SyncSeries:
 
 def series_of(syncs: pa.Table, class_of: Mapping[int, str]) -> list[SyncSeries]:
     """All series of these syncs, the most time first."""
-    import numpy as np
-
-    from nfslab.statistics.change_points import change_points
-    from nfslab.statistics.quantile_estimator import quantiles
-
     if not syncs.num_rows:
         return []
     starts = integers(syncs["start_ns"])
@@ -93,8 +89,6 @@ def series_of(syncs: pa.Table, class_of: Mapping[int, str]) -> list[SyncSeries]:
 
 def kinds_of(syncs: pa.Table) -> tuple[list[str], Integers]:
     """What each sync is, as `SyncSeries.what` has it, and each row's."""
-    import numpy as np
-
     names, which = coded_texts(syncs["call"])
     flags = np.asarray(syncs["synchronous"].to_numpy(zero_copy_only=False), dtype=bool)
     return [*names, SYNCHRONOUS], np.where(flags, len(names), which)
@@ -102,8 +96,6 @@ def kinds_of(syncs: pa.Table) -> tuple[list[str], Integers]:
 
 def classes_of(syncs: pa.Table, class_of: Mapping[int, str]) -> tuple[list[str], Integers]:
     """Names of classes, and each row's."""
-    import numpy as np
-
     numbers = file_numbers(syncs)
     distinct, which = np.unique(numbers, return_inverse=True)
     texts = [class_of.get(int(n), OTHER_FILES) if n >= 0 else NO_FILE for n in distinct]
@@ -114,15 +106,11 @@ def classes_of(syncs: pa.Table, class_of: Mapping[int, str]) -> tuple[list[str],
 
 def file_numbers(table: pa.Table) -> Integers:
     """file_id of each row; -1 where there is none."""
-    import pyarrow as pa
-
     return integers(table["file_id"].cast(pa.int64()), missing=-1)
 
 
 def integers(column: Any, *, missing: int | None = None) -> Integers:
     """A column as 64-bit integers; nulls become `missing`, without it there are none."""
-    import numpy as np
-
     if missing is not None:
         column = column.fill_null(missing)
     return np.asarray(column.to_numpy(), dtype=np.int64)

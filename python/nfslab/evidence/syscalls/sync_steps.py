@@ -26,21 +26,24 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+import pyarrow as pa
+
 from nfslab.evidence.syscalls import sync_capture as sync_capture
 from nfslab.evidence.syscalls.sync_groups import grouped
 from nfslab.evidence.syscalls.sync_series import file_numbers, integers
+from nfslab.evidence.syscalls.tables import SyscallTables, names_of, timed
+from nfslab.results.coded_texts import coded_texts
 from nfslab.results.evidence_tables import has_evidence, read_evidence
-from nfslab.statistics.latency_parts import PartsSummary
+from nfslab.statistics.interval_cover import began_within, cover
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    import numpy as np
-    import pyarrow as pa
     from numpy.typing import NDArray
 
-    from nfslab.evidence.syscalls.tables import SyscallTables
+    from nfslab.statistics.latency_parts import PartsSummary
 
     Integers = NDArray[np.int64]
 
@@ -190,17 +193,11 @@ def _zero_ns(tables: SyscallTables) -> int:
 
 
 def _joined(own: pa.Table, seen: pa.Table) -> pa.Table:
-    import pyarrow as pa
-
     return pa.concat_tables([own.select(seen.column_names).cast(seen.schema), seen])
 
 
 def take_apart(tables: SyscallTables, calls: pa.Table, targets: Mapping[str, str]) -> SyncSteps:
     """The same of the tables."""
-    import numpy as np
-
-    from nfslab.evidence.syscalls.tables import names_of, timed
-
     found = SyncSteps()
     syncs, _ = timed(tables.syncs)
     by_file, found.unknown_file = _by_file(calls)
@@ -252,10 +249,6 @@ class _Calls:
 
 def _by_file(calls: pa.Table) -> tuple[dict[tuple[str, int], _Calls], int]:
     """Of each (target, fileid), and how many calls name no file."""
-    import numpy as np
-
-    from nfslab.results.coded_texts import coded_texts
-
     operations, of_operation = coded_texts(calls["operation"])
     codes = {name: operations.index(name) for name in ("WRITE", "COMMIT") if name in operations}
     is_write = of_operation == codes.get("WRITE", -1)
@@ -297,10 +290,6 @@ def _split(
     parts: Integers, extra: Integers,
 ) -> None:  # fmt: skip
     """The steps of one file's syncs into `parts`, and what they sent into `extra`."""
-    import numpy as np
-
-    from nfslab.statistics.interval_cover import began_within, cover
-
     whole = ends - starts
     if calls is None:
         parts[3, rows] = whole
@@ -323,6 +312,4 @@ def _split(
 
 def _unsigned(column: Any) -> NDArray[np.uint64]:
     """A fileid may have its highest bit set."""
-    import numpy as np
-
     return np.asarray(column.fill_null(0).to_numpy(), dtype=np.uint64)

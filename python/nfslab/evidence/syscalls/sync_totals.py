@@ -7,10 +7,10 @@ that returns when its bytes are durable), `calls`, `errors`, `bytes` (of calls t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+import pyarrow as pa
+import pyarrow.compute as pc
 
 KEYS: Final = ("file_id", "call", "synchronous")
 SUMS: Final = ("calls", "errors", "bytes", "latency_sum_ns")
@@ -21,9 +21,6 @@ PARTS_MOST: Final = 64
 
 def totals_of(syncs: pa.Table) -> pa.Table:
     """Of rows as a watch gives them."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     failed = pc.not_equal(syncs["error"], pa.scalar(0))
     nothing = pa.scalar(0, pa.uint64())
     sizes = pc.coalesce(syncs["size"].cast(pa.uint64()), nothing)
@@ -67,6 +64,4 @@ class SyncsBeyond:
         return self._whole() if self._parts else None
 
     def _whole(self) -> pa.Table:
-        import pyarrow as pa
-
         return _merged(pa.concat_tables(self._parts))
