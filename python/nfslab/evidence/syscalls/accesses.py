@@ -27,10 +27,9 @@ from nfslab.evidence.syscalls.sync_series import (
     OTHER_FILES,
     SYNCHRONOUS,
     file_numbers,
-    integers,
 )
 from nfslab.evidence.syscalls.tables import GROUPS, PLACES, SyscallTables, names_of
-from nfslab.results.coded_texts import coded_texts
+from nfslab.results.coded_texts import coded_texts, integers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

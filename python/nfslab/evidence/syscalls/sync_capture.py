@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from nfslab.evidence.syscalls.sync_series import integers
-from nfslab.results.coded_texts import coded_texts
+from nfslab.results.coded_texts import coded_texts, integers, unsigned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -162,7 +161,7 @@ def _numbers(
     that tells them says counts for those before it, too. A later one without them means that
     replies disagreed: then none is believed."""
     known = _valid(calls["file_id"])
-    fsids, file_ids = (_unsigned(calls[name]) for name in NUMBERS)
+    fsids, file_ids = (unsigned(calls[name]) for name in NUMBERS)
     handled = _valid(calls["file_handle"])
     handles = np.full(handled.size, -1)
     handles[handled] = coded_texts(calls["file_handle"].filter(pa.array(handled)))[1]
@@ -183,10 +182,6 @@ def _numbers(
         certain[of_key[rows[values[rows] != said[of_key[rows]]]]] = False
         values[silent] = said[of_key[silent]]
     return file_ids, fsids, certain[of_key] & (handled | known)
-
-
-def _unsigned(column: Any) -> NDArray[np.uint64]:
-    return np.array(column.fill_null(0).to_numpy(), dtype=np.uint64)
 
 
 def _rows_of(

@@ -8,12 +8,12 @@ Failed syncs took their time, too: they are in the series, and counted.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 
-from nfslab.results.coded_texts import coded_texts
+from nfslab.results.coded_texts import coded_texts, integers
 from nfslab.statistics.change_points import Steps, change_points
 from nfslab.statistics.quantile_estimator import quantiles
 
@@ -107,10 +107,3 @@ def classes_of(syncs: pa.Table, class_of: Mapping[int, str]) -> tuple[list[str],
 def file_numbers(table: pa.Table) -> Integers:
     """file_id of each row; -1 where there is none."""
     return integers(table["file_id"].cast(pa.int64()), missing=-1)
-
-
-def integers(column: Any, *, missing: int | None = None) -> Integers:
-    """A column as 64-bit integers; nulls become `missing`, without it there are none."""
-    if missing is not None:
-        column = column.fill_null(missing)
-    return np.asarray(column.to_numpy(), dtype=np.int64)

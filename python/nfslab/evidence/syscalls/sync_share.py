@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from nfslab.evidence.syscalls.sync_series import classes_of, integers
+from nfslab.evidence.syscalls.sync_series import classes_of
 from nfslab.evidence.syscalls.tables import SyscallTables, names_of, timed
+from nfslab.results.coded_texts import integers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

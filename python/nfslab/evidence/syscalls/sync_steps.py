@@ -31,9 +31,9 @@ import pyarrow as pa
 
 from nfslab.evidence.syscalls import sync_capture as sync_capture
 from nfslab.evidence.syscalls.sync_groups import grouped
-from nfslab.evidence.syscalls.sync_series import file_numbers, integers
+from nfslab.evidence.syscalls.sync_series import file_numbers
 from nfslab.evidence.syscalls.tables import SyscallTables, names_of, timed
-from nfslab.results.coded_texts import coded_texts
+from nfslab.results.coded_texts import coded_texts, integers, unsigned
 from nfslab.results.evidence_tables import has_evidence, read_evidence
 from nfslab.statistics.interval_cover import began_within, cover
 
@@ -257,7 +257,7 @@ def _by_file(calls: pa.Table) -> tuple[dict[tuple[str, int], _Calls], int]:
     unknown = int((wanted & ~known).sum())
     rows = np.flatnonzero(wanted & known)
     targets, of_target = coded_texts(calls["target"])
-    files = _unsigned(calls["file_id"])[rows]
+    files = unsigned(calls["file_id"])[rows]
     taken = integers(calls["enqueued_ns"])[rows]
     ended = integers(calls["completed_ns"])[rows]
     ended = np.where(ended == 0, FOREVER, ended)
@@ -308,8 +308,3 @@ def _split(
     commits = calls.taken_ns[~writes]
     from_commit, to_commit = began_within(commits, starts, ends)
     extra[:, rows] = np.stack([last - first, sums[last] - sums[first], to_commit - from_commit])
-
-
-def _unsigned(column: Any) -> NDArray[np.uint64]:
-    """A fileid may have its highest bit set."""
-    return np.asarray(column.fill_null(0).to_numpy(), dtype=np.uint64)

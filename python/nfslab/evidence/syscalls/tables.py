@@ -27,10 +27,10 @@ from nfslab.evidence.syscalls.sync_series import (
     OTHER_FILES,
     SYNC_CALLS,
     SyncSeries,
-    integers,
     series_of,
 )
 from nfslab.evidence.syscalls.sync_totals import totals_of
+from nfslab.results.coded_texts import integers
 from nfslab.results.evidence_tables import has_evidence, read_evidence
 
 if TYPE_CHECKING:
