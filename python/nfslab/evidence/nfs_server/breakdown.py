@@ -27,8 +27,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from nfslab.evidence.base import Facts
+from nfslab.evidence.clocks import on_clock_of
 from nfslab.results.coded_texts import coded_texts, integers
 from nfslab.results.evidence_tables import read_evidence
+from nfslab.results.upgrade import table_host
 from nfslab.statistics.latency_parts import PartsSummary, join_unique, parts_of, summarise_parts
 
 if TYPE_CHECKING:
@@ -80,6 +82,8 @@ class BreakdownFacts(Facts):
     """Reason -> calls in the timed part that were not; none of them is zero."""
     negative: dict[str, int]
     """Part -> calls in which it is below zero (and is in all sums as it is)."""
+    clock_error_ns: int = 0
+    """How far the server's instants may be off against the client's: in the ways there and back."""
 
     @property
     def notes(self) -> list[str]:
@@ -93,6 +97,9 @@ class BreakdownFacts(Facts):
                 f"{part} in {count:,} calls" for part, count in self.negative.items()
             )
             notes.append(f"Below zero, and in all sums as they are: {listed}.")
+        if self.clock_error_ns:
+            error_us = self.clock_error_ns / 1000
+            notes.append(f"The clocks of client and server agree within {error_us:.1f} us.")
         return notes
 
     @property
@@ -102,14 +109,14 @@ class BreakdownFacts(Facts):
 
 
 def read_breakdown(run: Path) -> BreakdownFacts:
-    """The calls of a sealed run's folder with both tables. ResultsError."""
+    """The calls of a sealed run's folder with both tables, on the client's clock. ResultsError."""
     client = [name for table, name in INSTANTS if table == CLIENT_TABLE]
     server = [name for table, name in INSTANTS if table == SERVER_TABLE]
     more = ["t_ns", "operation", "outcome", "sends"]
-    return take_apart(
-        read_evidence(run, CLIENT_TABLE, [*COMMON, *client, *more]),
-        read_evidence(run, SERVER_TABLE, [*COMMON, *server]),
-    )
+    taken = read_evidence(run, CLIENT_TABLE, [*COMMON, *client, *more])
+    served = read_evidence(run, SERVER_TABLE, [*COMMON, *server])
+    served, error_ns = on_clock_of(table_host(taken.schema.metadata), served, server)
+    return take_apart(taken, served).model_copy(update={"clock_error_ns": error_ns})
 
 
 def take_apart(client: pa.Table, server: pa.Table) -> BreakdownFacts:

@@ -16,8 +16,7 @@ from nfslab.display.figures import Axis, Panel, Series
 from nfslab.display.sections import Column, Section, Table
 from nfslab.evidence.base import ColumnSpec, EvidenceKind, Facts, TableSpec
 from nfslab.evidence.found import by_point
-from nfslab.evidence.over_time import NS, middle, thinned
-from nfslab.results.evidence_tables import has_evidence, read_evidence
+from nfslab.evidence.over_time import NS, middle, read_rows, thinned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -211,11 +210,9 @@ class PostgresEvidence(EvidenceKind[PostgresFacts]):
 def read_waits(run: SealedRun) -> tuple[Floats, dict[str, Floats]]:
     """(times in s, wait -> backends at each); nothing without the table. ResultsError."""
     none: Floats = np.zeros(0)
-    if not has_evidence(run.folder, WAITS_TABLE):
-        return none, {}
     texts = ("wait_event_type", "wait_event", "state")
-    rows = read_evidence(run.folder, WAITS_TABLE, ["t_ns", *texts, "backends"])
-    if not rows.num_rows:
+    rows = read_rows(run, WAITS_TABLE, ["t_ns", *texts, "backends"])
+    if rows is None:
         return none, {}
     times, place = np.unique(rows["t_ns"].to_numpy(), return_inverse=True)
     keys = list(zip(*(rows[name].to_pylist() for name in texts), strict=True))

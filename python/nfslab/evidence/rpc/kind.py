@@ -138,13 +138,13 @@ class RpcEvidence(EvidenceKind[RpcFacts]):
         """Rates, queue, round trip, what was sent again, the congestion window."""
         series = _read_series(run)
         made = [panel for spec in _SERIES for panel in named_panel(spec, series)]
-        window = read_named(run.folder, "rpc_tcp", "connection", list(_WINDOW.labels))
+        window = read_named(run, "rpc_tcp", "connection", list(_WINDOW.labels))
         return [*made, *named_panel(_WINDOW, window)]
 
 
 def _read_series(run: SealedRun) -> Named | None:
     wanted = [name for spec in _SERIES for name in spec.labels]
-    return read_named(run.folder, "rpc_series", "target", wanted)
+    return read_named(run, "rpc_series", "target", wanted)
 
 
 def _client(name: str, summary: Mapping[str, Any], series: Named | None) -> ClientFacts:

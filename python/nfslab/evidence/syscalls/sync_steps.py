@@ -29,12 +29,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
+from nfslab.evidence.clocks import on_clock_of
 from nfslab.evidence.syscalls import sync_capture as sync_capture
 from nfslab.evidence.syscalls.sync_groups import grouped
 from nfslab.evidence.syscalls.sync_series import file_numbers
 from nfslab.evidence.syscalls.tables import SyscallTables, names_of, timed
 from nfslab.results.coded_texts import coded_texts, integers, unsigned
 from nfslab.results.evidence_tables import has_evidence, read_evidence
+from nfslab.results.upgrade import table_host
 from nfslab.statistics.interval_cover import began_within, cover
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from nfslab.results.records import HostRecord
     from nfslab.statistics.latency_parts import PartsSummary
 
     Integers = NDArray[np.int64]
@@ -148,7 +151,8 @@ def read_sync_steps(
     `capture`: the summary of the collector `capture`, empty without one. The client's own record
     comes first: a capture tells of the devices that it does not.
     """
-    own = _recorded(run)
+    host = table_host(tables.syncs.schema.metadata)
+    own = _recorded(run, host)
     targets = {} if own is None else dict(summary.get("targets", {}))
     others = {d: e for d, e in summary.get("exports", {}).items() if d not in targets}
     if not others or not has_evidence(run, sync_capture.CALLS):
@@ -162,12 +166,13 @@ def read_sync_steps(
     )
     if FILE not in calls.column_names:
         return None if own is None else take_apart(tables, own, targets)
+    calls, error_ns = on_clock_of(host, calls)
     seen = sync_capture.calls_of_capture(calls, _zero_ns(tables), others)
     both = seen.calls if own is None else _joined(own, seen.calls)
     found = take_apart(tables, both, targets | seen.targets)
     found.captured, found.unanswered = sorted(set(seen.targets.values())), seen.unanswered
     found.shared = seen.shared
-    found.clock_error_ns = clock["error_ns"] + abs(clock["moved_ns"])
+    found.clock_error_ns = clock["error_ns"] + abs(clock["moved_ns"]) + error_ns
     found.dropped = (
         (capture.get("kernel_dropped_packets") or 0)
         + capture.get("calls_left_out", 0)
@@ -176,12 +181,15 @@ def read_sync_steps(
     return found
 
 
-def _recorded(run: Path) -> pa.Table | None:
-    """The client's own record; without a file's number it was written by an older nfslab."""
+def _recorded(run: Path, host: HostRecord) -> pa.Table | None:
+    """The client's own record on that host's clock; without a file's number it was written by an
+    older nfslab."""
     if not has_evidence(run, CALLS):
         return None
     calls = read_evidence(run, CALLS, COLUMNS, optional=[FILE])
-    return calls if FILE in calls.column_names else None
+    if FILE not in calls.column_names:
+        return None
+    return on_clock_of(host, calls, ("enqueued_ns", "completed_ns"))[0]
 
 
 def _zero_ns(tables: SyscallTables) -> int:
