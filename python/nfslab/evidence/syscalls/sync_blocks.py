@@ -26,14 +26,13 @@ from nfslab.evidence.syscalls.sync_series import file_numbers
 from nfslab.evidence.syscalls.tables import SyscallTables, names_of, timed
 from nfslab.results.coded_texts import coded_texts, integers
 from nfslab.statistics.interval_cover import began_within, cover
+from nfslab.statistics.latency_parts import PartsSummary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
-
-    from nfslab.statistics.latency_parts import PartsSummary
 
     Integers = NDArray[np.int64]
 

@@ -38,6 +38,7 @@ from nfslab.results.coded_texts import coded_texts, integers, unsigned
 from nfslab.results.evidence_tables import has_evidence, read_evidence
 from nfslab.results.upgrade import table_host
 from nfslab.statistics.interval_cover import began_within, cover
+from nfslab.statistics.latency_parts import PartsSummary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nfslab.results.records import HostRecord
-    from nfslab.statistics.latency_parts import PartsSummary
 
     Integers = NDArray[np.int64]
 
