@@ -15,12 +15,12 @@ import pyarrow.compute as pc
 from nfslab.evidence.syscalls.cost import known_cost
 from nfslab.evidence.syscalls.tables import with_classes
 from nfslab.evidence.syscalls.watch import INSTANTS, Seen
-from nfslab.machine.file_devices import disks_of_devices
+from nfslab.storage.file_devices import disks_of_devices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nfslab.machine.syscall_ways import Asked, Choice
+    from nfslab.evidence.syscalls.ways import Asked, Choice
 
 PREFIX: Final = "syscall_"
 """Of the names of evidence tables."""
