@@ -66,10 +66,6 @@ class NfsServerCollector(Collector):
     Parameters: ClassVar[type[CollectorParameters]] = CollectorParameters
     side: ClassVar[Side] = "server"
 
-    def __init__(self, parameters: CollectorParameters) -> None:
-        super().__init__(parameters)
-        self._watch: _Watch | None = None
-
     @classmethod
     def available(cls) -> Availability:
         """Everywhere: it is the server that records."""
@@ -91,22 +87,19 @@ class NfsServerCollector(Collector):
         answer = self.applies(context)
         if not answer.ok:
             raise RunFailed("NFS servers cannot be watched", why=answer.reason, fix=answer.fix)
-        self._watch = _Watch(context)
-        self._watch.begin()
+        watch = self._watch = _Watch(context)
+        watch.begin()
 
     def stop(self) -> Evidence:
         """The calls, t = 0 at the start of the timed part.
 
         What is missing is a note of the run; RunFailed when it was required.
         """
-        watch, self._watch = self._watch, None
-        if watch is None:
-            return Evidence(summary={"incomplete": "it was never started"})
-        seen = watch.end()
+        seen = super().stop()
         if self.parameters.required and (missing := seen.summary.get("incomplete")):
             raise RunFailed(
                 missing,
-                why="; ".join(seen.summary["notes"]),
+                why="; ".join(seen.summary.get("notes", [])),
                 fix="run it again; without `required` in [collectors.nfs_server] such a run counts",
             )
         return seen

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from pydantic import Field
 
@@ -95,10 +95,7 @@ class RpcCollector(Collector):
     Parameters: ClassVar[type[CollectorParameters]] = RpcCollectorParameters
     side: ClassVar[Side] = "files"
 
-    def __init__(self, parameters: CollectorParameters) -> None:
-        super().__init__(parameters)
-        self._p = cast("RpcCollectorParameters", parameters)
-        self._watch: _Watch | None = None
+    parameters: RpcCollectorParameters
 
     @classmethod
     def available(cls) -> Availability:
@@ -127,7 +124,7 @@ class RpcCollector(Collector):
         answer = self.applies(context)
         if not answer.ok:
             raise RunFailed("NFS clients cannot be watched", why=answer.reason, fix=answer.fix)
-        watch = _Watch(context, self._p)
+        watch = _Watch(context, self.parameters)
         try:
             watch.begin()
         except CoreError as error:
@@ -137,13 +134,6 @@ class RpcCollector(Collector):
                 fix="see that its server answers, and that nobody unmounts it meanwhile",
             ) from error
         self._watch = watch
-
-    def stop(self) -> Evidence:
-        """The last records; everything as tables, t = 0 at the start of the timed part."""
-        watch, self._watch = self._watch, None
-        if watch is None:
-            return Evidence(summary={"incomplete": "it was never started"})
-        return watch.end()
 
 
 @dataclass

@@ -21,7 +21,7 @@ device that serves many at once is not full at 1.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pydantic import Field
 
@@ -63,10 +63,10 @@ class SystemCollector(Collector):
     summary: ClassVar[str] = "CPU, memory, devices, network and pressure from /proc"
     Parameters: ClassVar[type[CollectorParameters]] = SystemCollectorParameters
     side: ClassVar[Side] = "server"
+    parameters: SystemCollectorParameters
 
     def __init__(self, parameters: CollectorParameters) -> None:
         super().__init__(parameters)
-        self._p = cast("SystemCollectorParameters", parameters)
         self._sampler: Any = None
         self._context: RunContext | None = None
 
@@ -91,7 +91,7 @@ class SystemCollector(Collector):
         group = context.services.memory_cgroup
         directory = str(group.path) if group is not None else None
         try:
-            self._sampler = SystemSampler(round(self._p.interval * NS_PER_S), directory)
+            self._sampler = SystemSampler(round(self.parameters.interval * NS_PER_S), directory)
             self._sampler.start()
         except CoreError as error:
             self._sampler = None
