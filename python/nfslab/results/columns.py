@@ -14,21 +14,6 @@ if TYPE_CHECKING:
 
     from nfslab.results.outcomes import Outcomes
 
-RUN_COLUMNS = (
-    "run_id",
-    "point_id",
-    "block",
-    "position",
-    "attempt",
-    "status",
-    "counted",
-    "reason",
-    "flags",
-    "durability",
-    "setup",
-    "started_unix_ns",
-    "duration_s",
-)
 POINT_COLUMNS = (
     "point_id",
     "metric",

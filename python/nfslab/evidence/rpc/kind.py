@@ -174,18 +174,10 @@ def _client(name: str, summary: Mapping[str, Any], series: Named | None) -> Clie
         queue_max=most("queue"),
         retransmissions=counters.get("retransmissions", 0),
         major_timeouts=counters.get("major_timeouts", 0),
-        operations=tuple(_operation(row) for row in summary.get("operations", [])),
-    )
-
-
-def _operation(row: Mapping[str, Any]) -> OperationFacts:
-    return OperationFacts(
-        operation=row["operation"],
-        calls=row["calls"],
-        errors=row.get("errors"),
-        p50_ns=row.get("p50_ns"),
-        p99_ns=row.get("p99_ns"),
-        max_ns=row.get("max_ns"),
+        operations=tuple(
+            OperationFacts(**{name: row.get(name) for name in OperationFacts.model_fields})
+            for row in summary.get("operations", [])
+        ),
     )
 
 
