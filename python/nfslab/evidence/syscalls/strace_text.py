@@ -37,7 +37,7 @@ NOTED: Final = {
 def read_text(stream: IO[bytes], level: str, lseek: bool = False) -> tuple[Seen, dict[str, Any]]:
     """Everything of it, and the summary; UsageError when it is no such text; OSError."""
     from nfslab._core import CoreError, StraceReader
-    from nfslab.evidence.syscalls.sync_totals import SyncsBeyond
+    from nfslab.evidence.syscalls.totals import SyncsBeyond
     from nfslab.results.bounded_rows import BoundedRows
     from nfslab.results.core_tables import core_table
 

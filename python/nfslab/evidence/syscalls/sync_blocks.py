@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from nfslab.evidence.syscalls.sync_groups import grouped
-from nfslab.evidence.syscalls.sync_series import file_numbers
+from nfslab.evidence.syscalls.sync_series import file_numbers, grouped
 from nfslab.evidence.syscalls.tables import SyscallTables, names_of, timed
 from nfslab.results.coded_texts import coded_texts, integers
 from nfslab.statistics.interval_cover import began_within, cover

@@ -1,5 +1,7 @@
 """Successive syncs as series: their times, levels, quantiles (the curve of 20 July 2001).
 
+Syncs that were taken apart are summed up by where they went, class of files and kind (`grouped`).
+
 A series is what one kind of call did to one class of files, in the order of the starts. A write
 of a descriptor that makes its bytes durable is a kind of its own: it never shows up as an fsync.
 Failed syncs took their time, too: they are in the series, and counted.
@@ -15,10 +17,11 @@ import pyarrow as pa
 
 from nfslab.results.coded_texts import coded_texts, integers
 from nfslab.statistics.change_points import Steps, change_points
+from nfslab.statistics.latency_parts import PartsSummary, summarise_parts
 from nfslab.statistics.quantile_estimator import quantiles
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -107,3 +110,43 @@ def classes_of(syncs: pa.Table, class_of: Mapping[int, str]) -> tuple[list[str],
 def file_numbers(table: pa.Table) -> Integers:
     """file_id of each row; -1 where there is none."""
     return integers(table["file_id"].cast(pa.int64()), missing=-1)
+
+
+@dataclass(frozen=True, slots=True)
+class SyncGroup:
+    """Syncs of one kind on one class of files of one target."""
+
+    target: str
+    file_class: str
+    what: str
+    summary: PartsSummary
+    own: NDArray[np.bool_]
+    """Which of the syncs these are."""
+
+
+def grouped(
+    parts: Integers,
+    syncs: pa.Table,
+    class_of: Mapping[int, str],
+    wanted: NDArray[np.bool_],
+    targets: Sequence[str] = ("",),
+    of_target: Integers | int = 0,
+) -> list[SyncGroup]:
+    """The groups of those syncs that are `wanted`, the most time first.
+
+    `parts`: a row for each part, a column for each sync; `of_target`: each sync's place in
+    `targets`.
+    """
+    classes, of_class = classes_of(syncs, class_of)
+    kinds, of_kind = kinds_of(syncs)
+    shape = (len(targets), len(classes), len(kinds))
+    none = len(targets) * len(classes) * len(kinds)
+    keys = (of_target * shape[1] + of_class) * shape[2] + of_kind
+    keys = np.where(wanted, keys, none)
+    found = []
+    for key, summary in enumerate(summarise_parts(parts, keys, none + 1)[:none]):
+        if summary is not None:
+            target, klass, kind = (int(place) for place in np.unravel_index(key, shape))
+            one = SyncGroup(targets[target], classes[klass], kinds[kind], summary, keys == key)
+            found.append(one)
+    return sorted(found, key=lambda one: -one.summary.sum_ns)

@@ -31,8 +31,7 @@ import pyarrow as pa
 
 from nfslab.evidence.clocks import on_clock_of
 from nfslab.evidence.syscalls import sync_capture as sync_capture
-from nfslab.evidence.syscalls.sync_groups import grouped
-from nfslab.evidence.syscalls.sync_series import file_numbers
+from nfslab.evidence.syscalls.sync_series import file_numbers, grouped
 from nfslab.evidence.syscalls.tables import SyscallTables, names_of, timed
 from nfslab.results.coded_texts import coded_texts, integers, unsigned
 from nfslab.results.evidence_tables import has_evidence, read_evidence

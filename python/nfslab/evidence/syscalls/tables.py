@@ -29,7 +29,7 @@ from nfslab.evidence.syscalls.sync_series import (
     SyncSeries,
     series_of,
 )
-from nfslab.evidence.syscalls.sync_totals import totals_of
+from nfslab.evidence.syscalls.totals import totals_of
 from nfslab.results.coded_texts import integers
 from nfslab.results.evidence_tables import has_evidence, read_evidence
 
@@ -71,7 +71,7 @@ class SyscallTables:
     names: pa.Table | None = None
     blocks: pa.Table | None = None
     beyond: pa.Table | None = None
-    """Totals of syncs for which there was no room as rows (`sync_totals`)."""
+    """Totals of syncs for which there was no room as rows (`totals`)."""
 
 
 @dataclass(slots=True)

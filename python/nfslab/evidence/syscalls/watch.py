@@ -25,7 +25,7 @@ from nfslab.errors import RunFailed
 from nfslab.evidence.drain_thread import DrainThread
 from nfslab.evidence.syscalls.strace_launch import StraceLaunch
 from nfslab.evidence.syscalls.suspended_launch import SuspendedLaunch
-from nfslab.evidence.syscalls.sync_totals import SyncsBeyond
+from nfslab.evidence.syscalls.totals import SyncsBeyond, since
 from nfslab.evidence.syscalls.unseen_io import UnseenIo, Whose
 from nfslab.results.bounded_rows import BoundedRows
 
@@ -253,8 +253,6 @@ class SyscallWatch:
                 self._source.stop()
             self._take()
             if self._asked.level != "sync" and (counts := self._counts()) is not None:
-                from nfslab.evidence.syscalls.counts import since
-
                 seen.tables["counts"] = since(counts, self._base)
             seen.figures = {name: int(value) for name, value in self._source.figures().items()}
         except CoreError as error:
