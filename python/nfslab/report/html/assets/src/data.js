@@ -23,8 +23,8 @@ export async function loadJson(name) {
   return JSON.parse(new TextDecoder().decode(await inflate(name)));
 }
 
-// Bytes are stored plane by plane (all low bytes, then all next bytes): packs better. Every browser's
-// typed arrays are little endian.
+// Bytes are stored plane by plane (all low bytes, then all next bytes): packs better. All
+// browsers' typed arrays are little endian.
 function join(bytes, width, n) {
   const out = new Uint8Array(width * n);
   for (let plane = 0; plane < width; plane += 1) {

@@ -98,7 +98,8 @@ export function bars(drawing, width, switched) {
     });
     chart.drew(group, rows.filter((row) => row.bars[g]).length);
   });
-  if (reference !== undefined) chart.mark({ rules: [{ at: reference, colour: 'fg', type: 'solid' }] });
+  const line = { at: reference, colour: 'fg', type: 'solid' };
+  if (reference !== undefined) chart.mark({ rules: [line] });
   if (several) chart.legend(groups);
   const ranged = drawing.bars.some((bar) => bar.low !== undefined);
   return chart.table(drawing.bars, [
