@@ -125,7 +125,7 @@ def _page(
             warnings_shown=tables.WARNINGS_SHOWN,
             comparisons=tables.comparison_tables(analysis),
             estimates=tables.estimate_table(analysis),
-            evidence=tables.evidence_rows(analysis),
+            evidence=tables.evidence_table(analysis),
             failures=analysis.failures,
             command=shlex.join(analysis.command),
             nfslab_version=__version__,

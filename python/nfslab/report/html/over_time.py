@@ -17,8 +17,9 @@ from nfslab.display import numbers
 from nfslab.display.figures import Axis, Figure, Heat, Lines, Panel, Rule, View
 from nfslab.display.figures import Series as Drawn
 from nfslab.report.html import content
-from nfslab.report.html.grid import NS, quantile_grid
+from nfslab.report.html.grid import NS
 from nfslab.report.html.samples import TRANSACTIONS, counts_operations
+from nfslab.statistics.quantile_estimator import quantile_grid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

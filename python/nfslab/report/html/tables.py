@@ -35,6 +35,7 @@ STYLES = {
 }
 _ORDER = list(STYLES)
 TONES: dict[str, Tone] = {"better": "good", "worse": "warning"}
+_SUMMED = ("median", "minimum", "maximum")
 METRICS_MOST = 4
 """Metrics with a column in the table of runs."""
 
@@ -289,21 +290,18 @@ def plain_text(value: Any) -> str:
     return str(value)
 
 
-def evidence_rows(analysis: Analysis) -> list[dict[str, Any]]:
+def evidence_table(analysis: Analysis) -> Table | None:
     """What collectors summed up: one row a number."""
-    return [
-        {
-            "collector": collector,
-            "name": name,
-            "n": facts["n"],
-            "cells": [
-                {"text": numbers.number(facts[key], 4), "value": facts[key]}
-                for key in ("median", "minimum", "maximum")
-            ],
-        }
+    rows = [
+        [Cell(collector), Cell(name), _whole(facts["n"])]
+        + [Cell(numbers.number(facts[key], 4), facts[key]) for key in _SUMMED]
         for collector, sums in analysis.evidence.items()
         for name, facts in sums.items()
     ]
+    columns = [Column("collector", numeric=False), Column("number", numeric=False)]
+    columns += map(Column, ("runs", "median", "least", "most"))
+    title = "What the collectors summed up, over the counted runs"
+    return Table(title, columns, rows, open=False) if rows else None
 
 
 def cost_text(facts: Mapping[str, Any]) -> str:

@@ -75,7 +75,7 @@ function even(axis, [low, high], parts) {
   const wanted = (high - low) / unit / parts;
   const power = 10 ** Math.floor(Math.log10(wanted));
   const multiples = axis.unit === 'share' ? [1, 2.5, 5, 10] : [1, 2, 5, 10];
-  let step = unit * power * multiples.find((m) => m * power >= wanted * 0.999);
+  let step = unit * power * multiples.find((m) => m * power >= wanted * 0.7);
   if (axis.unit === '#' || axis.scale === 'nines') step = Math.max(1, step);
   const out = [];
   for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k += 1) {

@@ -7,7 +7,7 @@ import { colour } from './theme.js';
 
 const X_PX = 46; // ticks and name of an x axis
 const FONT = "system-ui, 'DejaVu Sans', sans-serif";
-const TICK_PX = 90;
+const TICK_PX = 70;
 
 /** `lines`: [value, what, colour]; a line without a value is a remark. Elements, so that text of
     others never becomes markup. */
