@@ -345,8 +345,8 @@ def show(asked: argparse.Namespace, found: Figures) -> None:
     for name, other in pairs:
         if name in found and other in found:
             cells = [f"{1 / ratio(found, name, other, way, 0):.2f}" for way in AIMED]
-            cpu = " ".join(f"{ratio(found, name, other, way, 1):.2f}" for way in AIMED)
-            print(f"| {name} / {other} |", " | ".join(cells), f"| {cpu} |")
+            spent = " ".join(f"{ratio(found, name, other, way, 1):.2f}" for way in AIMED)
+            print(f"| {name} / {other} |", " | ".join(cells), f"| {spent} |")
 
 
 if __name__ == "__main__":

@@ -183,7 +183,7 @@ def resident_bytes(pid: int) -> int:
 
 def cpu_us(point: dict[str, Any]) -> float:
     """Of the generator's threads, for each operation of the window."""
-    return sum(thread["cpu_ns"] for thread in point["threads"]) / point["answered"] / 1e3
+    return float(sum(thread["cpu_ns"] for thread in point["threads"]) / point["answered"] / 1e3)
 
 
 def shown(values: Sequence[float], form: str) -> str:

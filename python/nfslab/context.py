@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from nfslab.databases.postgres.service import PostgresService
     from nfslab.evidence.nfs_server.collector import NfsServer
     from nfslab.evidence.rpc.collector import RpcSource
     from nfslab.machine.cgroup import Cgroup
     from nfslab.machine.watched_launch import LaunchWatcher
     from nfslab.mounts.none import NfsExport
-    from nfslab.workloads.pgbench.service import PostgresService
 
 
 @dataclass(slots=True)

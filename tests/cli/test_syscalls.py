@@ -14,7 +14,7 @@ import psycopg
 import pyarrow.parquet as pq
 import pytest
 from nfslab.evidence.syscalls.watch import SyscallWatch
-from nfslab.machine.syscall_ways import Asked, Subject, obstacle
+from nfslab.evidence.syscalls.ways import Asked, Subject, obstacle
 from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.workload import PgbenchWorkload
 from psycopg.conninfo import conninfo_to_dict

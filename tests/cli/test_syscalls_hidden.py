@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from nfslab.machine.syscall_ways import shim_missing
+from nfslab.evidence.syscalls.ways import shim_missing
 
 from tests.machine import needs
 

@@ -28,7 +28,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from nfslab.machine.syscall_ways import Asked, Subject, obstacle
+from nfslab.evidence.syscalls.ways import Asked, Subject, obstacle
 
 from tests.cli.mariadb_server import CHECKPOINTS, PAGE_BYTES, Cluster, Counters, Server, missing
 from tests.cli.watching import PATIENCE_S, watching

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from nfslab.machine.syscall_ways import shim_missing
+from nfslab.evidence.syscalls.ways import shim_missing
 
 from tests.cli.invocation import nfslab
 from tests.cli.watching import PATIENCE_S, watched_syncer

@@ -151,7 +151,7 @@ def test_a_changed_machine_begins_anew_unless_told(
     path = experiment_file()
     run(path, repetitions=1)
     first = only_folder(path)
-    from nfslab.machine import provenance
+    from nfslab.experiment import provenance
 
     changed = provenance.fingerprint() | {"kernel": "9.9.9-planted"}
     monkeypatch.setattr(provenance, "fingerprint", lambda: changed)

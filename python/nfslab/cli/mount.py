@@ -73,9 +73,10 @@ def command(
 def _serve(source: str, directory: Path, options: str, as_json: bool, behind: bool) -> None:
     """Mount, say so, and stay until the end."""
     from nfslab._core import CoreError, Mount
-    from nfslab.machine.fuse_mounts import END_SIGNAL, journalled, remove_stale
+    from nfslab.machine.fuse_mounts import END_SIGNAL, journalled, remove_dead
+    from nfslab.machine.resources import recover
 
-    for sentence in remove_stale():
+    for sentence in [*recover(), *remove_dead()]:
         print(f"nfslab: {sentence}", file=sys.stderr)
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(END_SIGNAL, _raise_forced)

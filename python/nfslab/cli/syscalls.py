@@ -99,8 +99,8 @@ def command(argv: tuple[str, ...], **asked: Any) -> None:
     _check(argv, asked)
     from nfslab.captures.file_classes import read_file_classes
     from nfslab.cli.syscalls_subject import target_of
+    from nfslab.databases.postgres.relations import RelationNames
     from nfslab.evidence.syscalls.seen import evidence_tables
-    from nfslab.machine.postgres_relations import RelationNames
 
     classes = read_file_classes(asked["classes"])
     relations = None
@@ -192,7 +192,7 @@ def _watch(
     from nfslab._core import CoreError
     from nfslab.evidence.syscalls.seen import summary_of
     from nfslab.evidence.syscalls.watch import SyscallWatch, attach_error
-    from nfslab.machine.syscall_ways import NAMES, Asked, choose
+    from nfslab.evidence.syscalls.ways import NAMES, Asked, choose
 
     wanted = Asked(asked["level"], asked["lseek"], asked["blocks"], asked["way"])
     choice = choose(wanted, target.subject)

@@ -173,7 +173,7 @@ def read_run(run: Path) -> RunRecord:
 
 
 def read_provenance(run: Path) -> dict[str, Any]:
-    """`provenance.json` of one run: plain, its layout belongs to `machine.provenance`."""
+    """`provenance.json` of one run: plain, its layout belongs to `experiment.provenance`."""
     import json
 
     path = run / "provenance.json"

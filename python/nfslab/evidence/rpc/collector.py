@@ -27,8 +27,8 @@ from pydantic import Field
 
 from nfslab.errors import RunFailed
 from nfslab.evidence.collector import Collector, CollectorParameters, Evidence, Side
+from nfslab.evidence.drain_thread import DrainThread
 from nfslab.machine.availability import Availability
-from nfslab.machine.taking_thread import TakingThread
 from nfslab.quantities import Duration
 from nfslab.results.bounded_rows import BoundedRows
 
@@ -164,7 +164,7 @@ class _Watch:
         sources: Mapping[str, RpcSource] = context.services.rpc_recorders
         self._clients = {name: _Client(s, dict(s.counters())) for name, s in sources.items()}
         # 262,144 records wait in the client: 1.3 million calls a second.
-        self._thread = TakingThread(self._take, "rpc records")
+        self._thread = DrainThread(self._take, "rpc records")
         self._notes: list[str] = []
         self._began_ns = time.monotonic_ns()
 

@@ -1,10 +1,10 @@
 """System calls on files: every fsync timed (`fsync`), and all file calls counted (`syscalls`).
 
     a database's server    its processes are watched from now on (eBPF), else its own views are read
-    a program (`command`,  its launch is watched (`nfslab.machine.watched_launch`): held before
+    a program (`command`,  its launch is watched (`nfslab.machine.watched_launch`): suspended before
     `files`)               before its first instruction (eBPF), preloaded, or under strace
 
-Decisions. The way is chosen when watching starts (`machine/syscall_ways`), and the summary says
+Decisions. The way is chosen when watching starts (`ways`), and the summary says
 which, what was in the way of the others, and what it is known to cost. Files have their class when
 they are stored, so that a report needs nothing but the folder. Totals count from the timed start.
 Which device is a target of our own NFS client, which export of which server lies behind it, and
@@ -28,14 +28,14 @@ from pydantic import Field
 
 from nfslab.errors import RunFailed, Unavailable
 from nfslab.evidence.collector import Collector, CollectorParameters, Evidence
+from nfslab.evidence.syscalls.ways import Asked, Subject, Way, choose
 from nfslab.machine.availability import Availability
-from nfslab.machine.syscall_ways import Asked, Subject, Way, choose
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from nfslab.databases.postgres.relations import RelationNames
     from nfslab.evidence.syscalls.watch import SyscallWatch
-    from nfslab.machine.postgres_relations import RelationNames
     from nfslab.machine.watched_launch import LaunchWatcher
     from nfslab.workloads.base import RunContext
 
@@ -178,7 +178,7 @@ class _Run:
         service = self._context.services.postgres
         if service is not None:
             if self._by_relation:
-                from nfslab.machine.postgres_relations import RelationNames
+                from nfslab.databases.postgres.relations import RelationNames
 
                 self._relations = RelationNames(service.conninfo)
                 self._relations.read()
@@ -237,7 +237,7 @@ class _Run:
 
 
 def _targets(context: RunContext) -> dict[str, str]:
-    from nfslab.machine.file_devices import device_of
+    from nfslab.storage.file_devices import device_of
 
     ours = context.services.rpc_recorders
     found = {}

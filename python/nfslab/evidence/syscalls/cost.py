@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from nfslab.machine.syscall_ways import Asked, Way
+    from nfslab.evidence.syscalls.ways import Asked, Way
 
 MEASURED: Final[dict[tuple[str, str], str]] = {
     ("ebpf", "sync"): "1.03 (0.99 to 1.07)",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.evidence.syscalls.cost import known_cost
 from nfslab.evidence.syscalls.watch import INSTANTS
-from nfslab.machine.file_devices import disks_of_devices
+from nfslab.storage.file_devices import disks_of_devices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from nfslab.evidence.syscalls.watch import Seen
-    from nfslab.machine.syscall_ways import Asked, Choice
+    from nfslab.evidence.syscalls.ways import Asked, Choice
 
 PREFIX: Final = "syscall_"
 """Of the names of evidence tables."""

@@ -3,7 +3,7 @@
     running processes   attach() ──────────────────────────────┐
     a launch of ours    wrap(argv) ──> start it ──> launched() ─┴─> mark() ──> ... ──> end()
 
-A launch that eBPF watches is held before its first instruction until the probes are there. The
+A launch that eBPF watches is suspended before its first instruction until the probes are there. The
 thread empties the source again and again; what it holds is bounded (`ROWS_MOST`), beyond it is
 counted and noted. `mark` is where the timed part begins: totals count from there.
 
@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.errors import RunFailed
+from nfslab.evidence.drain_thread import DrainThread
 from nfslab.evidence.syscalls.strace_launch import StraceLaunch
+from nfslab.evidence.syscalls.suspended_launch import SuspendedLaunch
 from nfslab.evidence.syscalls.sync_totals import SyncsBeyond
 from nfslab.evidence.syscalls.unseen_io import UnseenIo, Whose
-from nfslab.machine.held_launch import HeldLaunch
-from nfslab.machine.taking_thread import TakingThread
 from nfslab.results.bounded_rows import BoundedRows
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from nfslab._core import CoreError
-    from nfslab.machine.syscall_ways import Asked, Choice, Subject
+    from nfslab.evidence.syscalls.ways import Asked, Choice, Subject
 
 ROWS_MOST: Final[Mapping[str, int]] = {
     "files": 1_000_000, "syncs": 2_000_000, "events": 4_000_000, "names": 500_000,
@@ -87,13 +87,13 @@ class SyscallWatch:
         self.choice, self._asked, self._subject = choice, asked, subject
         self._conninfo = conninfo
         self._source: Any = None
-        self._held: HeldLaunch | None = None
+        self._suspended: SuspendedLaunch | None = None
         self._strace: StraceLaunch | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._unseen = UnseenIo()
         self._whose = Whose(subject.pids)
         self._lock = threading.Lock()
-        self._thread = TakingThread(self._take, "system calls")
+        self._thread = DrainThread(self._take, "system calls")
         self._kept = {name: BoundedRows(most) for name, most in ROWS_MOST.items()}
         self._beyond = SyncsBeyond()
         self._base: pa.Table | None = None
@@ -118,8 +118,8 @@ class SyscallWatch:
         _load()
         way, level = self.choice.way, self._asked.level
         if way == "ebpf":
-            self._held = HeldLaunch()
-            return self._held.argv(argv), {}
+            self._suspended = SuspendedLaunch()
+            return self._suspended.argv(argv), {}
         if way == "shim":
             from nfslab._core import ShimRecords
 
@@ -137,13 +137,13 @@ class SyscallWatch:
 
     def launched(self, gone: Callable[[], bool] = lambda: False) -> None:
         """The wrapped program was started: watch it, and let it run."""
-        if self._held is not None:
+        if self._suspended is not None:
             try:
-                self._whose = Whose([self._held.await_pid(gone)])
+                self._whose = Whose([self._suspended.await_pid(gone)])
                 self._attach_ebpf(self._whose.pids)
             finally:
                 # Whatever went wrong: a program is not left waiting.
-                self._held.let_go()
+                self._suspended.resume()
         if self._strace is not None:
             self._strace.begin()
         self._begin()
@@ -161,9 +161,9 @@ class SyscallWatch:
         self._thread.begin()
 
     @property
-    def let_go_ns(self) -> int:
-        """When a held program began to run; 0 for one that was not held."""
-        return 0 if self._held is None else self._held.let_go_ns
+    def resumed_ns(self) -> int:
+        """When a suspended program began to run; 0 for one that was not."""
+        return 0 if self._suspended is None else self._suspended.resumed_ns
 
     def mark(self) -> None:
         """Totals count from now on."""
@@ -230,8 +230,8 @@ class SyscallWatch:
         if self._thread.problem:
             seen.notes.append(f"watching ended early: {self._thread.problem}")
         seen.wall_s = (time.monotonic_ns() - self._began_ns) / NS_PER_S
-        if self._held is not None:
-            self._held.close()
+        if self._suspended is not None:
+            self._suspended.close()
         if self._strace is not None:
             self._strace.end()
         if self._source is not None:

@@ -1,6 +1,6 @@
 """A loaded database cluster on a run's places: made there, or restored from a copy.
 
-    fresh   initdb, server, `pgbench -i`, CHECKPOINT, shutdown: on the places, every run
+    fresh   initdb, server, the workload's tables, CHECKPOINT, shutdown: on the places, every run
     copy    the same once, elsewhere, kept in the experiment's cache as a template; every
             run gets a copy of it on its places
 
@@ -27,26 +27,37 @@ import hashlib
 import json
 import os
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from nfslab.databases.postgres.deployment import ROLE_NAME
+from nfslab.databases.postgres.failures import full_target
+from nfslab.databases.postgres.server import start_server
 from nfslab.errors import RunFailed
-from nfslab.workloads.pgbench.deployment import DATABASE, ROLE_NAME
-from nfslab.workloads.pgbench.failures import full_target
-from nfslab.workloads.pgbench.server import start_server
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from nfslab.databases.postgres.deployment import Deployment
+    from nfslab.databases.postgres.server import Server
+    from nfslab.databases.postgres.settings import SettingValue
     from nfslab.targets.base import Place
-    from nfslab.workloads.pgbench.deployment import Deployment
-    from nfslab.workloads.pgbench.settings import SettingValue
 
 FILES_MAX: Final = 5_000_000
 SEGMENTS_READY: Final = 5
 """Log segments that a template has ready for reuse: PostgreSQL's default min_wal_size."""
 DEFAULT_SEGMENT_BYTES: Final = 16 << 20
+
+
+class Tables(Protocol):
+    """What a workload loads into its empty database."""
+
+    def record(self) -> dict[str, Any]:
+        """Everything that determines it, as JSON: equal tables have equal records."""
+
+    def load(self, server: Server) -> None:
+        """Make and fill it; RunFailed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +66,7 @@ class Shape:
 
     postgres: str
     """Version and place of the programs: two builds need not agree on a file's layout."""
-    scale: int
-    fillfactor: int
-    foreign_keys: bool
-    partitions: int
-    partition_method: str
+    tables: Tables
     data_checksums: bool | None
     wal_segment_bytes: int | None
 
@@ -78,9 +85,17 @@ class Shape:
             "max_wal_size": f"{(SEGMENTS_READY + 1) * segment_mb}MB",
         }
 
+    def record(self) -> dict[str, Any]:
+        """As JSON, for a template's manifest."""
+        return self.tables.record() | {
+            "postgres": self.postgres,
+            "data_checksums": self.data_checksums,
+            "wal_segment_bytes": self.wal_segment_bytes,
+        }
+
     def key(self) -> str:
         """A name for it: the same shape has the same key."""
-        text = json.dumps(asdict(self), sort_keys=True)
+        text = json.dumps(self.record(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -135,7 +150,7 @@ def load(
     *,
     ready_segments: int = 0,
 ) -> None:
-    """initdb and `pgbench -i`, checkpointed and shut down; the cluster is then at rest.
+    """initdb and the tables, checkpointed and shut down; the cluster is then at rest.
 
     `ready_segments`: so many segments of the log are filled, to be used again by the run.
     """
@@ -145,23 +160,11 @@ def load(
     server = start_server(deployment, place.data, settings, places=places, log="load.log")
     try:
         with server.connect("postgres") as connection:
-            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
-        argv = [
-            deployment.installation.program("pgbench"),
-            *("--initialize", "--quiet"),
-            *("--scale", str(shape.scale)),
-            *("--fillfactor", str(shape.fillfactor)),
-        ]
-        if shape.foreign_keys:
-            argv.append("--foreign-keys")
-        if shape.partitions:
-            argv += ["--partitions", str(shape.partitions)]
-            argv += ["--partition-method", shape.partition_method]
-        argv += [*server.client_arguments(), DATABASE]
+            name = sql.Identifier(deployment.database)
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(name))
         try:
-            deployment.run(argv, log="load.log", env=server.client_environment())
+            shape.tables.load(server)
             with server.connect() as connection:
-                # pgbench -i vacuums before it makes the keys; now all is at rest.
                 connection.execute("VACUUM (ANALYZE)")
                 for _ in range(ready_segments + 1):
                     connection.execute("SELECT pg_logical_emit_message(false, 'nfslab', '')")
@@ -206,7 +209,7 @@ def template(
         _move(deployment, building.data / "pg_wal", staging.path / "wal")
         _move(deployment, building.data, staging.path / "data")
         files, size_bytes = _inventory(staging.path)
-        manifest = {"files": files, "bytes": size_bytes, "shape": asdict(shape)}
+        manifest = {"files": files, "bytes": size_bytes, "shape": shape.record()}
         text = json.dumps(manifest, indent=1)
         (staging.path / "manifest.json").write_text(text, encoding="utf-8")
         deployment.synchronise(staging.path)

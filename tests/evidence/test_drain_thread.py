@@ -7,15 +7,15 @@ import time
 
 import pytest
 from nfslab._core import CoreError, StraceReader
-from nfslab.machine import taking_thread
-from nfslab.machine.taking_thread import TakingThread
+from nfslab.evidence import drain_thread
+from nfslab.evidence.drain_thread import DrainThread
 
 PATIENCE_S = 120
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(taking_thread, "TAKE_S", 0.001)
+    monkeypatch.setattr(drain_thread, "DRAIN_S", 0.001)
 
 
 def test_turns_follow_until_the_end_and_none_after_it() -> None:
@@ -26,7 +26,7 @@ def test_turns_follow_until_the_end_and_none_after_it() -> None:
         if len(turns) == 3:
             enough.set()
 
-    thread = TakingThread(take, "turns")
+    thread = DrainThread(take, "turns")
     thread.begin()
     assert enough.wait(PATIENCE_S)
     thread.end()
@@ -45,7 +45,7 @@ def test_a_source_that_has_gone_ends_the_turns_with_its_words() -> None:
         turns.append(1)
         StraceReader("no such level")
 
-    thread = TakingThread(take, "gone")
+    thread = DrainThread(take, "gone")
     thread.begin()
     over = time.monotonic() + PATIENCE_S
     while not thread.problem:
@@ -58,6 +58,6 @@ def test_a_source_that_has_gone_ends_the_turns_with_its_words() -> None:
 
 
 def test_one_that_was_never_begun_can_be_ended() -> None:
-    thread = TakingThread(lambda: None, "never")
+    thread = DrainThread(lambda: None, "never")
     thread.end()
     assert thread.cpu_s == 0

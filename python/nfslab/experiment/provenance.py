@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Any
 
 import nfslab
 from nfslab.machine import inventory
-from nfslab.machine.durability import durability_of
 from nfslab.machine.load import LoadWindow
-from nfslab.machine.mount_options import nfs_facts
 from nfslab.machine.mounts import Mount, block_devices_of, mount_of, mounts
 from nfslab.machine.readings import Reader, selected
+from nfslab.storage.durability import durability_of
+from nfslab.storage.mount_options import nfs_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -1,7 +1,7 @@
-"""A program held before its first instruction until whoever watches it is ready.
+"""A program suspended before its first instruction until whoever watches it is ready.
 
     the program's place: sh that tells its pid, waits, and becomes the program (exec)
-    here:                await_pid() ──> attach to that pid ──> let_go()
+    here:                await_pid() ──> attach to that pid ──> resume()
 
 Nothing of the program has run when watching begins, and no call of it is missed. Two named pipes
 in a folder of our own, so that it works through any wrapper that starts programs (another user, a
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Self
 
-HOLD: Final = 'exec 9<"$0/go"; echo $$ >"$0/pid"; read _ <&9; exec 9<&-; exec "$@"'
+SUSPEND: Final = 'exec 9<"$0/go"; echo $$ >"$0/pid"; read _ <&9; exec 9<&-; exec "$@"'
 POLL_S: Final = 0.01
 START_LIMIT_S: Final = 20.0
 PID_BYTES_MOST: Final = 64
 
 
-class HeldLaunch:
+class SuspendedLaunch:
     """One launch. A context: its pipes go at the end."""
 
     def __init__(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="nfslab-held-"))
-        self.let_go_ns = 0
+        self._folder = Path(tempfile.mkdtemp(prefix="nfslab-suspended-"))
+        self.resumed_ns = 0
         """Just before; 0 until then."""
         for name in ("pid", "go"):
             os.mkfifo(self._folder / name, 0o600)
@@ -55,7 +55,7 @@ class HeldLaunch:
 
     def argv(self, argv: Sequence[str]) -> list[str]:
         """What to start instead; the program is looked up by the shell's PATH."""
-        return ["/bin/sh", "-c", HOLD, str(self._folder), *argv]
+        return ["/bin/sh", "-c", SUSPEND, str(self._folder), *argv]
 
     def await_pid(self, gone: Callable[[], bool] = lambda: False) -> int:
         """Pid of what will be the program; RunFailed when it was not started."""
@@ -68,9 +68,9 @@ class HeldLaunch:
                 break
         raise RunFailed("the program to be watched was not started", fix="start it by itself")
 
-    def let_go(self) -> None:
+    def resume(self) -> None:
         """The program runs from now on."""
-        self.let_go_ns = time.monotonic_ns()
+        self.resumed_ns = time.monotonic_ns()
         os.write(self._go, b"\n")
 
     def close(self) -> None:

@@ -18,14 +18,12 @@ from nfslab.errors import RunFailed
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from nfslab.databases.postgres.installation import Installation
     from nfslab.hosts.base import Completed, Host
     from nfslab.machine.resources import Entry, Resources
     from nfslab.machine.started import Process
-    from nfslab.workloads.pgbench.installation import Installation
 
 ROLE_NAME: Final = "nfslab"
-DATABASE: Final = "pgbench"
-"""The load has a database of its own, so that pg_stat_database counts nothing else."""
 ENVIRONMENT: Final = {"LC_ALL": "C", "TZ": "UTC"}
 COMMAND_LIMIT_S: Final = 24 * 3600.0
 """Bound for one program; the run's own time limit ends it before."""
@@ -53,6 +51,8 @@ class Deployment:
     remaining_s: Callable[[], float]
     commands: list[list[str]]
     """What was started, for the run's record."""
+    database: str
+    """The load's own, so that pg_stat_database counts nothing else."""
 
     def run(
         self,

@@ -1,9 +1,9 @@
 """A thread that empties a source of records in turns, while what it records goes on.
 
-    begin ──> take, every TAKE_S ──> end: the thread has gone; the last records are its owner's
+    begin ──> drain, every DRAIN_S ──> end: the thread has gone; the last records are its owner's
 
 A source that has gone (its mount, its process) ends the turns, and nothing that was taken before.
-What a turn may keep is bounded where it is kept (`nfslab.results.bounded_rows`).
+What it keeps is bounded where it is kept (`nfslab.results.bounded_rows`).
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TAKE_S: Final = 0.2
+DRAIN_S: Final = 0.2
 """Between two turns: a source has room for more than comes meanwhile."""
 
 
-class TakingThread:
-    """Calls `take`, which may raise CoreError, until `end`."""
+class DrainThread:
+    """Calls `drain`, which may raise CoreError, until `end`."""
 
-    def __init__(self, take: Callable[[], None], name: str) -> None:
-        self._take = take
+    def __init__(self, drain: Callable[[], None], name: str) -> None:
+        self._drain = drain
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self.cpu_s = 0.0
@@ -32,7 +32,7 @@ class TakingThread:
         """Why it ended early."""
 
     def begin(self) -> None:
-        """The first turn is one `TAKE_S` from now."""
+        """The first turn is one `DRAIN_S` from now."""
         self._thread.start()
 
     def end(self) -> None:
@@ -45,9 +45,9 @@ class TakingThread:
         from nfslab._core import CoreError
 
         began = time.thread_time()
-        while not self._over.wait(TAKE_S):
+        while not self._over.wait(DRAIN_S):
             try:
-                self._take()
+                self._drain()
             except CoreError as error:
                 self.problem = str(error)
                 break

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from nfslab.errors import Unavailable
-from nfslab.machine import syscall_ways
-from nfslab.machine.syscall_ways import Asked, Subject, choose, is_static, obstacle
+from nfslab.evidence.syscalls import ways as syscall_ways
+from nfslab.evidence.syscalls.ways import Asked, Subject, choose, is_static, obstacle
 
 REFUSED = {
     "ok": False, "kind": "permission", "what": "eBPF is not permitted", "why": "EPERM",

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from nfslab.errors import RunFailed
-from nfslab.machine import block_layers as layers
-from nfslab.machine.block_layers import Backend, FilesystemOptions
-from nfslab.machine.mount_options import differences
 from nfslab.machine.mounts import SYS, mount_of
+from nfslab.storage import block_layers as layers
+from nfslab.storage.block_layers import Backend, FilesystemOptions
+from nfslab.storage.mount_options import differences
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from nfslab.machine.mount_options import differences, nfs_facts, parse_mountstats
 from nfslab.machine.mounts import Mount, mount_of
+from nfslab.storage.mount_options import differences, nfs_facts, parse_mountstats
 
 # Layout of fs/nfs/super.c (nfs_show_stats) and net/sunrpc/xprtsock.c (print_stats), as a
 # client with nconnect=2 shows it; a second mount follows whose values must not be mixed in.

@@ -35,7 +35,7 @@ from nfslab.errors import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nfslab.workloads.pgbench.installation import Installation
+    from nfslab.databases.postgres.installation import Installation
 
 PARENT: Final = Path("/var/tmp")
 PREFIX: Final = "nfslab-postgres-"

@@ -25,10 +25,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from nfslab.databases.postgres.deployment import ROLE_NAME, short_private_folder
+from nfslab.databases.postgres.failures import explained, log_tail
+from nfslab.databases.postgres.settings import as_arguments
 from nfslab.errors import RunFailed
-from nfslab.workloads.pgbench.deployment import DATABASE, ROLE_NAME, short_private_folder
-from nfslab.workloads.pgbench.failures import explained, log_tail
-from nfslab.workloads.pgbench.settings import as_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
     import psycopg
 
+    from nfslab.databases.postgres.deployment import Deployment
+    from nfslab.databases.postgres.settings import SettingValue
     from nfslab.hosts.base import Link
     from nfslab.machine.resources import Entry
     from nfslab.machine.started import Process
     from nfslab.targets.base import Place
-    from nfslab.workloads.pgbench.deployment import Deployment
-    from nfslab.workloads.pgbench.settings import SettingValue
 
 PORT_ATTEMPTS: Final = 5
 READY_POLL_S: Final = 0.02
@@ -81,15 +81,16 @@ class Server:
         """The password, for PostgreSQL's own programs: never in an argument list."""
         return {"PGPASSWORD": self.password} if self.password else {}
 
-    def conninfo(self, database: str = DATABASE) -> str:
-        """Connection string for psycopg; every value that the environment could change."""
+    def conninfo(self, database: str | None = None) -> str:
+        """Connection string for psycopg, for the load's database unless another is named; every
+        value that the environment could change."""
         from psycopg.conninfo import make_conninfo
 
         values: dict[str, Any] = {
             "host": self.host,
             "port": self.port,
             "user": ROLE_NAME,
-            "dbname": database,
+            "dbname": database or self.deployment.database,
             "application_name": "nfslab",
             "client_encoding": "UTF8",
             "sslmode": "disable",
@@ -100,7 +101,7 @@ class Server:
             values["password"] = self.password
         return make_conninfo(**values)
 
-    def connect(self, database: str = DATABASE) -> psycopg.Connection[Any]:
+    def connect(self, database: str | None = None) -> psycopg.Connection[Any]:
         """A connection of nfslab's own (autocommit); RunFailed when the server is gone."""
         import psycopg
 

@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from nfslab.databases.postgres import installation as installations
+from nfslab.databases.postgres.installation import Installation, find_installation
+from nfslab.databases.postgres.relocation import reachable_copy
 from nfslab.errors import Unavailable
 from nfslab.machine.users import primary_group, reachable_by, unprivileged_user
-from nfslab.workloads.pgbench import installation as installations
-from nfslab.workloads.pgbench.installation import Installation, find_installation
-from nfslab.workloads.pgbench.relocation import reachable_copy
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it changes users")
 
@@ -138,7 +138,7 @@ def test_a_copy_that_somebody_touched_is_not_executed(
     else:
         (copy.bindir / "initdb").rename(copy.bindir / "initdb2")
     # As another process would see it: nothing is remembered.
-    from nfslab.workloads.pgbench import relocation
+    from nfslab.databases.postgres import relocation
 
     relocation._verified.clear()
     with pytest.raises(Unavailable, match="is not used"):

@@ -8,9 +8,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from nfslab.machine import page_cache
 from nfslab.machine.mounts import mount_of
-from nfslab.machine.page_cache import drop_page_cache
+from nfslab.storage import page_cache
+from nfslab.storage.page_cache import drop_page_cache
 
 from tests.machine import needs
 

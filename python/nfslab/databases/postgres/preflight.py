@@ -14,15 +14,15 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from nfslab.databases.postgres.deployment import ENVIRONMENT
+from nfslab.databases.postgres.settings import as_arguments
 from nfslab.machine.availability import Availability
-from nfslab.workloads.pgbench.deployment import ENVIRONMENT
-from nfslab.workloads.pgbench.settings import as_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nfslab.workloads.pgbench.installation import Installation
-    from nfslab.workloads.pgbench.settings import SettingValue
+    from nfslab.databases.postgres.installation import Installation
+    from nfslab.databases.postgres.settings import SettingValue
 
 TIMEOUT_S: Final = 20.0
 UNKNOWN: Final = re.compile(r'unrecognized configuration parameter "([^"]*)"')

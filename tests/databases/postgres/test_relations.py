@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 import pytest
-from nfslab.machine.postgres_relations import FORKS, Relation, RelationNames
+from nfslab.databases.postgres.relations import FORKS, Relation, RelationNames
 from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.workload import PgbenchWorkload
 

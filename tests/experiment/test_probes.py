@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from nfslab.machine import probes as probing
-from nfslab.machine.probes import Probe, package_folder, probes
+from nfslab.experiment import probes as probing
+from nfslab.experiment.probes import Probe, package_folder, probes
 
 
 @pytest.fixture

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nfslab.errors import NfslabError
-from nfslab.machine.block_layers import backend_obstacle, kernel_has, kernel_has_filesystem
 from nfslab.machine.cgroup import memory_cgroup_available
 from nfslab.machine.journal import state_folder
-from nfslab.machine.page_cache import DROP_CACHES
 from nfslab.machine.users import unprivileged_user, user_name
+from nfslab.storage.block_layers import backend_obstacle, kernel_has, kernel_has_filesystem
+from nfslab.storage.page_cache import DROP_CACHES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -272,7 +272,7 @@ def _tracing(group: str) -> Iterator[Probe]:
 
 def _syscall_ways(group: str) -> Iterator[Probe]:
     """Each way in which `nfslab syscalls` can watch, tried."""
-    from nfslab.machine.syscall_ways import ebpf_grants, ptrace_refused, shim_missing
+    from nfslab.evidence.syscalls.ways import ebpf_grants, ptrace_refused, shim_missing
 
     grants = ebpf_grants()
     refused = ": ".join(part for part in (grants["what"], grants["why"]) if part)

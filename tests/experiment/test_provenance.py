@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nfslab.machine import inventory, load, provenance
+from nfslab.experiment import provenance
+from nfslab.experiment.provenance import provenance as of_this_machine
+from nfslab.machine import inventory, load
 from nfslab.machine.cpu_times import process_cpu_ns
 from nfslab.machine.load import LoadWindow
 from nfslab.machine.mounts import block_devices_of, mount_of
@@ -28,7 +30,7 @@ PLANTED_CPU_NS = 50_000_000
 
 @pytest.fixture(scope="module")
 def taken() -> dict[str, object]:
-    return provenance.provenance([Path("/var/tmp")], [sys.executable])
+    return of_this_machine([Path("/var/tmp")], [sys.executable])
 
 
 def test_it_agrees_with_other_sources(taken: dict[str, dict[str, object]]) -> None:
@@ -94,7 +96,7 @@ def test_after_the_first_time_no_program_is_started(
 
     monkeypatch.setattr(subprocess, "run", never)
     monkeypatch.setattr(subprocess, "Popen", never)
-    again = provenance.provenance([Path("/var/tmp")], [sys.executable])
+    again = of_this_machine([Path("/var/tmp")], [sys.executable])
     assert again["software"] == taken["software"]
 
 
@@ -116,7 +118,7 @@ def test_on_a_machine_that_shows_nothing_it_says_so(
     """No /proc, no /sys: every section is there, and every gap has its reason."""
     monkeypatch.setattr(provenance, "Reader", lambda: Reader(tmp_path))
     monkeypatch.setattr(provenance, "mount_of", lambda path: 1 / 0)
-    found = provenance.provenance([Path("/var/tmp")], ["nonesuch-program"])
+    found = of_this_machine([Path("/var/tmp")], ["nonesuch-program"])
     assert found["cpu"]["model"] is None
     absent = found["absent"]
     assert absent["/proc/cpuinfo"] == "No such file or directory"
@@ -128,7 +130,7 @@ def test_on_a_machine_that_shows_nothing_it_says_so(
 
 def test_a_section_that_breaks_does_not_break_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inventory, "cpu", lambda reader: 1 / 0)
-    found = provenance.provenance()
+    found = of_this_machine()
     assert found["cpu"] is None
     assert "ZeroDivisionError" in found["absent"]["cpu"]
     assert found["memory"]
@@ -140,9 +142,9 @@ def test_the_testbeds_description_is_kept_verbatim(
     text = 'switch = "two of them"\n# with a remark'
     (tmp_path / "bed.toml").write_text(text)
     monkeypatch.setenv("NFSLAB_INVENTORY", str(tmp_path / "bed.toml"))
-    assert provenance.provenance()["inventory"]["text"] == text
+    assert of_this_machine()["inventory"]["text"] == text
     monkeypatch.setenv("NFSLAB_INVENTORY", str(tmp_path / "missing.toml"))
-    assert str(tmp_path / "missing.toml") in provenance.provenance()["absent"]
+    assert str(tmp_path / "missing.toml") in of_this_machine()["absent"]
 
 
 def test_a_program_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +152,7 @@ def test_a_program_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.Mo
     hanging.write_text("#!/bin/sh\nexec sleep 1000\n")
     hanging.chmod(0o755)
     monkeypatch.setattr(provenance, "VERSION_LIMIT_S", 0.1)
-    found = provenance.provenance((), [str(hanging)])
+    found = of_this_machine((), [str(hanging)])
     assert any("timed out" in why for why in found["absent"].values())
 
 

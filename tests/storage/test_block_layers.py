@@ -10,8 +10,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from nfslab.machine import block_layers as layers
-from nfslab.machine.block_layers import FilesystemOptions
+from nfslab.storage import block_layers as layers
+from nfslab.storage.block_layers import FilesystemOptions
 
 UUID = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
 PLAIN = FilesystemOptions()

@@ -7,10 +7,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from nfslab.machine import durability, mounts
-from nfslab.machine.durability import durability_of, weakest
+from nfslab.machine import mounts
 from nfslab.machine.mounts import Mount, block_devices_of, mount_of
 from nfslab.results.records import DurabilityRecord, Level
+from nfslab.storage import durability
+from nfslab.storage.durability import durability_of, weakest
 
 from tests.machine import needs
 
