@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -64,10 +64,7 @@ class SyscallsParameters(FsyncParameters):
 class _SystemCalls(Collector):
     """What both collectors do."""
 
-    def __init__(self, parameters: CollectorParameters) -> None:
-        super().__init__(parameters)
-        self._p = cast("FsyncParameters", parameters)
-        self._run: _Run | None = None
+    parameters: FsyncParameters
 
     def _asked(self) -> Asked:
         raise NotImplementedError
@@ -103,20 +100,17 @@ class _SystemCalls(Collector):
         answer = self.applies(context)
         if not answer.ok:
             raise RunFailed("system calls cannot be watched", why=answer.reason, fix=answer.fix)
-        run = _Run(context, self._p, self._asked())
+        run = _Run(context, self.parameters, self._asked())
         run.begin()
         context.services.syscalls_by = self.kind
-        self._run = run
+        self._watch = run
 
     def stop(self) -> Evidence:
         """Everything that was seen, t = 0 at the start of the timed part.
 
         RunFailed when it is required and saw nothing because it could not.
         """
-        run, self._run = self._run, None
-        if run is None:
-            return Evidence(summary={"incomplete": "it was never started"})
-        seen = run.end()
+        seen = super().stop()
         if self.parameters.required and (missing := seen.summary.get("incomplete")):
             raise RunFailed(
                 "system calls were not watched",
@@ -134,7 +128,7 @@ class FsyncCollector(_SystemCalls):
     Parameters: ClassVar[type[CollectorParameters]] = FsyncParameters
 
     def _asked(self) -> Asked:
-        return Asked("sync", blocks=self._p.blocks, way=self._p.way)
+        return Asked("sync", blocks=self.parameters.blocks, way=self.parameters.way)
 
 
 class SyscallsCollector(_SystemCalls):
@@ -143,9 +137,10 @@ class SyscallsCollector(_SystemCalls):
     kind: ClassVar[str] = "syscalls"
     summary: ClassVar[str] = "system calls by class of files: counts, bytes, times; and every sync"
     Parameters: ClassVar[type[CollectorParameters]] = SyscallsParameters
+    parameters: SyscallsParameters
 
     def _asked(self) -> Asked:
-        p = cast("SyscallsParameters", self._p)
+        p = self.parameters
         return Asked(p.level, lseek=p.lseek, blocks=p.blocks, way=p.way)
 
 

@@ -102,11 +102,10 @@ def read_series(analysis: Analysis) -> Series:
             run, point, block, folder = item
             made = RunSeries(run, point, block)
             try:
-                made.samples = read_samples(folder, grid)
-                record = read_run(folder)
-                made.warm_up_s = _warm_up_s(record)
+                sealed = SealedRun(folder, read_run(folder))
+                made.samples = read_samples(folder, grid, sealed.record.operations)
+                made.warm_up_s = _warm_up_s(sealed.record)
                 if block % stride == 0:
-                    sealed = SealedRun(folder, record)
                     for kind in kinds:
                         made.panels += kind.panels(sealed)
             except (OSError, ValueError, KeyError, ResultsError) as error:
@@ -170,6 +169,6 @@ def _warm_up_s(record: RunRecord) -> float:
 
 def _extent(folder: Path) -> tuple[int, int]:
     try:
-        return extent(folder)
-    except (OSError, ValueError, KeyError):
+        return extent(folder, read_run(folder).operations)
+    except (OSError, ValueError, KeyError, ResultsError):
         return 0, 0  # reading it whole tells the reason

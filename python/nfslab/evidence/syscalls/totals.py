@@ -1,4 +1,5 @@
-"""Syncs added up by file and call: of rows that are there, and of those that found no room.
+"""Totals of calls: syncs added up by file and call (rows that are there, and those that found no
+room), and what was added to totals of all calls between two readings.
 
 A table of totals has a row for each file, call and kind: `file_id`, `call`, `synchronous` (a write
 that returns when its bytes are durable), `calls`, `errors`, `bytes` (of calls that did not fail),
@@ -7,12 +8,15 @@ that returns when its bytes are durable), `calls`, `errors`, `bytes` (of calls t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 KEYS: Final = ("file_id", "call", "synchronous")
+LISTS: Final = ("latencies", "sizes", "places")
+"""Of totals of all calls."""
 SUMS: Final = ("calls", "errors", "bytes", "latency_sum_ns")
 MOST: Final = "latency_max_ns"
 PARTS_MOST: Final = 64
@@ -21,9 +25,6 @@ PARTS_MOST: Final = 64
 
 def totals_of(syncs: pa.Table) -> pa.Table:
     """Of rows as a watch gives them."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     failed = pc.not_equal(syncs["error"], pa.scalar(0))
     nothing = pa.scalar(0, pa.uint64())
     sizes = pc.coalesce(syncs["size"].cast(pa.uint64()), nothing)
@@ -67,6 +68,41 @@ class SyncsBeyond:
         return self._whole() if self._parts else None
 
     def _whole(self) -> pa.Table:
-        import pyarrow as pa
-
         return _merged(pa.concat_tables(self._parts))
+
+
+def since(after: pa.Table, before: pa.Table | None) -> pa.Table:
+    """What was added to each file's calls; rows without a call in between are left out.
+
+    The longest cannot be told of a difference: it is since watching began.
+    """
+    if before is None or not before.num_rows:
+        return after
+    earlier = {key: row for row, key in enumerate(_keys(before))}
+    place = np.array([earlier.get(key, -1) for key in _keys(after)], dtype=np.int64)
+    known = place >= 0
+    columns: dict[str, Any] = {name: after[name] for name in ("file_id", "call")}
+    for name in SUMS:
+        values = after[name].to_numpy().astype(np.int64)
+        values[known] -= before[name].to_numpy().astype(np.int64)[place[known]]
+        columns[name] = pa.array(values, pa.uint64())
+    columns[MOST] = after[MOST]
+    for name in LISTS:
+        values = _lists(after, name)
+        values[known] -= _lists(before, name)[place[known]]
+        offsets = np.arange(len(values) + 1, dtype=np.int32) * values.shape[1]
+        columns[name] = pa.ListArray.from_arrays(
+            pa.array(offsets, pa.int32()), pa.array(values.reshape(-1), pa.uint64())
+        )
+    whole = pa.table({name: columns[name] for name in after.column_names})
+    return whole.filter(pa.array(np.asarray(whole["calls"].to_numpy()) > 0))
+
+
+def _keys(table: pa.Table) -> list[tuple[Any, Any]]:
+    return list(zip(table["file_id"].to_pylist(), table["call"].to_pylist(), strict=True))
+
+
+def _lists(table: pa.Table, name: str) -> Any:
+    lists: Any = table[name].combine_chunks()
+    flat = lists.flatten().to_numpy().astype(np.int64)
+    return flat.reshape(table.num_rows, -1)
