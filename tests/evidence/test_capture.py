@@ -17,7 +17,7 @@ from nfslab.evidence.capture.figures import latencies, rpcstat
 from nfslab.evidence.capture.kind import CaptureEvidence, facts_of
 from nfslab.evidence.capture.section import capture_section, page_sections
 from nfslab.evidence.capture.stored import ANALYSIS_TABLE, analysis_table
-from nfslab.report.html import render_html
+from nfslab.report.html.document import render_html
 from nfslab.report.markdown import render_markdown
 from nfslab.results.evidence_tables import evidence_path
 

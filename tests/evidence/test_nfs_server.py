@@ -14,7 +14,7 @@ from nfslab.evidence.found import PARTS_MOST, find, section_of
 from nfslab.evidence.nfs_server.breakdown import PARTS
 from nfslab.evidence.nfs_server.kind import NfsServerEvidence, sentences
 from nfslab.report.analysis import analyse, render_json
-from nfslab.report.html import render_html
+from nfslab.report.html.document import render_html
 from nfslab.report.markdown import render_markdown
 from nfslab.results.store import ExperimentFolder
 

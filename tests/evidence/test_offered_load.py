@@ -27,7 +27,7 @@ from nfslab.evidence.offered_load.curves import (
 from nfslab.evidence.offered_load.operations import read_operations
 from nfslab.evidence.offered_load.section import load_section
 from nfslab.report.analysis import analyse
-from nfslab.report.html import render_html
+from nfslab.report.html.document import render_html
 from nfslab.report.markdown import render_markdown
 from nfslab.shipped import PACKAGE
 

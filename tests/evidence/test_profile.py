@@ -13,7 +13,7 @@ from nfslab.evidence.found import find
 from nfslab.evidence.profile.kind import PARTS, ProfileEvidence, points_of
 from nfslab.evidence.profile.points import PointProfile, compared, sentences
 from nfslab.report.analysis import analyse, render_json
-from nfslab.report.html import render_html
+from nfslab.report.html.document import render_html
 from nfslab.report.markdown import render_markdown
 from nfslab.results.store import ExperimentFolder
 

@@ -24,7 +24,7 @@ from nfslab.evidence.syscalls.sentences import levels_text
 from nfslab.evidence.syscalls.sync_steps import take_apart
 from nfslab.evidence.syscalls.tables import sum_up
 from nfslab.report.analysis import analyse, render_json
-from nfslab.report.html import render_html
+from nfslab.report.html.document import render_html
 from nfslab.report.html.section_page import write
 from nfslab.report.markdown import render_markdown
 from nfslab.results.store import ExperimentFolder

@@ -28,7 +28,7 @@ from nfslab.evidence.base import (
 )
 from nfslab.evidence.found import find, sections_of
 from nfslab.report.analysis import analyse, render_json
-from nfslab.report.html import render_html
+from nfslab.report.html.document import render_html
 from nfslab.report.markdown import render_markdown
 from nfslab.results.catalogue import read_run
 

@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 from nfslab.errors import ResultsError
 from nfslab.report.analysis import analyse
-from nfslab.report.html import document, render_html, write_html
+from nfslab.report.html import document
 from nfslab.report.html.columns import ChunkWriter
 from nfslab.report.html.content import metric_label, short_point_label
+from nfslab.report.html.document import render_html, write_html
 from nfslab.report.html.grid import Grid, bin_sums, grid_for, nice_ns
 from nfslab.report.html.samples import heat, whole_multiple
 from nfslab.results.records import CheckRecord

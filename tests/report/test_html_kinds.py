@@ -241,6 +241,23 @@ def test_a_log_axis_zooms_in_its_own_unit(chromium: Any, gallery: Path) -> None:
     assert zoom == pytest.approx([low, high], rel=0.03)
 
 
+def test_ticks_of_counts_are_whole_and_ticks_follow_a_zoom(chromium: Any, gallery: Path) -> None:
+    def ticks(axis: str) -> list[float]:
+        option = "window.nfslab.figure('lines').panes[0].chart.getOption()"
+        found: list[float] = page.evaluate(f"{option}.{axis}.axisLabel.customValues")
+        return found
+
+    with opened(chromium, gallery) as page:
+        tasks, whole = ticks("yAxis[2]"), ticks("xAxis[2]")
+        drag(page, "lines", (0.25, 0.8), (0.5, 0.3))
+        low, high = pane(page, "lines")["zoom"]
+        part = ticks("xAxis[2]")
+    assert tasks == [0, 1, 2]
+    assert (whole[0], whole[-1]) == (0, 60)
+    assert low <= part[0] < part[-1] <= high
+    assert len(part) >= 4
+
+
 def test_keys_zoom_pan_and_reset(chromium: Any, gallery: Path) -> None:
     with opened(chromium, gallery) as page:
         page.locator("#points .plot").focus()
@@ -315,18 +332,21 @@ def test_a_section_appears_whole(chromium: Any, gallery: Path) -> None:
 
 
 def test_numbers_are_written_by_the_rule_of_python(chromium: Any, gallery: Path) -> None:
-    names = {"p_value": "pValue", "quantile_name": "quantileName"}
+    names = {"number": "number", "count": "count", "quantity": "quantity", "percent": "percent",
+             "quantile_name": "quantileName"}  # fmt: skip
+    all_cases = json.loads(NUMBERS.read_text())
+    cases = {drawn: all_cases[name] for name, drawn in names.items()}
     with opened(chromium, gallery) as page:
         wrong = page.evaluate(
-            """([cases, names]) => {
+            """(cases) => {
               const back = { NaN, Infinity, '-Infinity': -Infinity };
               return Object.entries(cases).flatMap(([name, list]) => list.flatMap(
                 ([values, wanted]) => {
                   const made = values.map((v) => (v in back ? back[v] : v));
-                  const got = window.nfslab.numbers[names[name] ?? name](...made);
+                  const got = window.nfslab.numbers[name](...made);
                   return got === wanted ? [] : [[name, values, got, wanted]];
                 }));
             }""",
-            [json.loads(NUMBERS.read_text()), names],
+            cases,
         )
     assert wrong == []

@@ -16,7 +16,7 @@ from typing import Any
 import duckdb
 import pytest
 from nfslab.report.analysis import analyse
-from nfslab.report.html import write_html
+from nfslab.report.html.document import write_html
 from nfslab.results.records import CheckRecord
 
 from tests.report.browser import await_truth, browser, choose, figures, opened, pane

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,10 @@ def rows(text: str) -> list[list[str]]:
         elif token.type == "table_close":
             break
     return cells
+
+
+def test_the_block_reads_as_it_did(tmp_path: Path, snapshot: Callable[[str, str], None]) -> None:
+    snapshot("block.md", render_markdown(write(tmp_path)))
 
 
 def test_the_block_holds_what_a_maintainer_asks_for(tmp_path: Path) -> None:

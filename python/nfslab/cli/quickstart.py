@@ -39,7 +39,7 @@ def command(results: Path, repetitions: int | None, no_open: bool) -> None:
     from nfslab.experiment.progress import View
     from nfslab.experiment.session import Options, run_experiment
     from nfslab.experiment.summary import summarise, summary_lines
-    from nfslab.report.html import write_html
+    from nfslab.report.html.document import write_html
     from nfslab.shipped import experiment_files
 
     options = Options(

@@ -27,6 +27,7 @@ VERSIONS = {
 }
 """What is shown of the machine's software -> where it is in the provenance."""
 
+_Place = tuple[str, str, str, str, str, str, tuple[str, ...]]
 MAX_PLACES = 500
 """Distinct places listed; a matrix of targets and options has fewer."""
 
@@ -37,7 +38,7 @@ def places(records: Iterable[RunRecord]) -> list[PlaceInfo]:
     Facts are those on which all runs at the place agree (a loop device has another number
     each time).
     """
-    found: dict[tuple[Any, ...], tuple[dict[str, Any], int]] = {}
+    found: dict[_Place, tuple[dict[str, Any], int]] = {}
     for record in records:
         for role, place in record.places.items():
             key = (
@@ -55,20 +56,7 @@ def places(records: Iterable[RunRecord]) -> list[PlaceInfo]:
             if key in found or len(found) < MAX_PLACES:
                 found[key] = (facts, runs + 1)
     listed = [
-        PlaceInfo(
-            role=role,
-            target=target,
-            kind=kind,
-            filesystem=filesystem,
-            mount_options=options,
-            durability=level,
-            durability_reasons=list(reasons),
-            facts=facts,
-            runs=runs,
-        )
-        for (role, target, kind, filesystem, options, level, reasons), (facts, runs) in (
-            found.items()
-        )
+        PlaceInfo(*key[:-1], list(key[-1]), facts, runs) for key, (facts, runs) in found.items()
     ]
     return sorted(listed, key=lambda place: (place.role, -place.runs, place.target))
 
@@ -128,10 +116,7 @@ def collectors(records: Iterable[RunRecord]) -> dict[str, dict[str, Any]]:
             entry = found.setdefault(
                 evidence.collector,
                 {
-                    "ok": 0,
-                    "unavailable": 0,
-                    "failed": 0,
-                    "moot": 0,
+                    **dict.fromkeys(("ok", "unavailable", "failed", "moot"), 0),
                     "reasons": [],
                     "cpu_s": 0.0,
                     "wall_s": 0.0,

@@ -76,15 +76,6 @@ def reference_of(outcomes: Outcomes) -> Reference | None:
     )
 
 
-def reference_values(reference: Reference | None) -> dict[int, list[dict[str, float]]]:
-    """Point -> the published values (by our metric, in our unit) of each row that it matches."""
-    found: dict[int, list[dict[str, float]]] = {}
-    for row in reference.rows if reference is not None else []:
-        if row.point is not None and row.values:
-            found.setdefault(row.point, []).append(row.values)
-    return found
-
-
 def _problems(
     outcomes: Outcomes,
     columns: Sequence[str],

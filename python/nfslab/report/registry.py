@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nfslab.report.model import Analysis
 
 REPORTS: dict[str, str] = {
-    "html": "nfslab.report.html:render_html",
+    "html": "nfslab.report.html.document:render_html",
     "json": "nfslab.report.analysis:render_json",
     "markdown": "nfslab.report.markdown:render_markdown",
 }

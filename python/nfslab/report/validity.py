@@ -177,13 +177,14 @@ def _machine(machines: Sequence[SetupInfo]) -> list[Warning]:
         for stated, runs in facts:
             seen[str(stated.get(path, "not stated"))] += runs
         if len(seen) > 1:
-            listed = ", ".join(
-                f"{value} ({count(runs, 'run')})" for value, runs in seen.most_common(4)
-            )
-            changes.append(f"{path}: {listed}")
+            changes.append(f"{path}: {_counted(seen)}")
+    return [_changed("the machine", changes)]
+
+
+def _changed(what: str, changes: Sequence[str]) -> Warning:
     more = f"; {len(changes) - MAX_CHANGES} more" if len(changes) > MAX_CHANGES else ""
-    text = "the machine was not the same for all runs: " + "; ".join(changes[:MAX_CHANGES]) + more
-    return [Warning("warning", "machine", text)]
+    listed = "; ".join(changes[:MAX_CHANGES]) + more
+    return Warning("warning", "machine", f"{what} was not the same for all runs: {listed}")
 
 
 def _disks(outcomes: Outcomes) -> list[Warning]:
@@ -197,11 +198,7 @@ def _disks(outcomes: Outcomes) -> list[Warning]:
         for path, values in sorted(changes.items())
         if len(values) > 1
     ]
-    if not apart:
-        return []
-    more = f"; {len(apart) - MAX_CHANGES} more" if len(apart) > MAX_CHANGES else ""
-    text = "a disk was not the same for all runs: " + "; ".join(apart[:MAX_CHANGES]) + more
-    return [Warning("warning", "machine", text)]
+    return [_changed("a disk", apart)] if apart else []
 
 
 def _build(machines: Sequence[SetupInfo]) -> list[Warning]:
@@ -246,10 +243,7 @@ def _page_cache(counted: Sequence[RunRecord]) -> list[Warning]:
     asked = [r for r in counted if (r.parameters.get("limits") or {}).get("drop_page_cache")]
     not_done = [r for r in asked if r.page_cache.get("dropped") == "no"]
     if len(states) > 1:
-        listed = ", ".join(
-            f"{state} ({count(runs, 'run')})" for state, runs in states.most_common()
-        )
-        text = f"the page cache was not dropped in the same way before all runs: {listed}"
+        text = f"the page cache was not dropped in the same way before all runs: {_counted(states)}"
         return [Warning("warning", "page_cache", text, [r.run_id for r in not_done])]
     if not_done:
         reason = str(not_done[0].page_cache.get("reason") or "no reason recorded")

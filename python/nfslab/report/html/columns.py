@@ -63,21 +63,18 @@ class ChunkWriter:
         self._parts: list[bytes] = []
         self._size = 0
 
-    def counts(self, values: ArrayLike, *, unit: int = 1) -> ColumnSpec:
-        """Whole numbers, not negative, exactly. Raises `ValueError` for anything else.
-
-        The page shows them as multiples of `unit`.
-        """
+    def counts(self, values: ArrayLike) -> ColumnSpec:
+        """Whole numbers, not negative, exactly. Raises `ValueError` for anything else."""
         numbers = np.asarray(values)
         if numbers.dtype.kind not in "iu" or (numbers.size and int(numbers.min()) < 0):
             raise ValueError("counts are whole numbers, not negative")
         most = int(numbers.max()) if numbers.size else 0
         for kind, limit in _LIMITS:
             if most < limit:  # the largest number of a kind means "missing"
-                return self._add(numbers, kind, step=unit)
-        if most * unit > _EXACT_MAX:
-            raise ValueError(f"{most * unit} is beyond what a page can count exactly")
-        return self._add(numbers, "f64", step=unit)
+                return self._add(numbers, kind)
+        if most > _EXACT_MAX:
+            raise ValueError(f"{most} is beyond what a page can count exactly")
+        return self._add(numbers, "f64")
 
     def exact(self, values: ArrayLike) -> ColumnSpec:
         """Floats as they are; NaN is missing."""
@@ -105,21 +102,14 @@ class ChunkWriter:
 
     def measured(self, values: ArrayLike) -> ColumnSpec:
         """Floats to a four-thousandth of their range; NaN and infinities are missing."""
-        return self.measured_rows(np.asarray(values, dtype=np.float64).reshape(1, -1))[0]
-
-    def measured_rows(self, rows: NDArray[np.float64]) -> list[ColumnSpec]:
-        """`measured` for every row of a matrix, at the cost of about one."""
-        known = np.isfinite(rows)
-        filled = np.where(known, rows, 0.0)
-        low = filled.min(axis=1, initial=0.0)
-        span = filled.max(axis=1, initial=0.0) - low
-        step = np.where(span > 0, span / MEASURED_STEPS, 1.0)
-        whole = np.rint((filled - low[:, None]) / step[:, None]).astype(np.uint16)
+        numbers = np.asarray(values, dtype=np.float64)
+        known = np.isfinite(numbers)
+        filled = np.where(known, numbers, 0.0)
+        low = float(filled.min(initial=0.0))
+        step = (float(filled.max(initial=0.0)) - low) / MEASURED_STEPS or 1.0
+        whole = np.rint((filled - low) / step).astype(np.uint16)
         whole[~known] = 2**16 - 1
-        return [
-            self._add(row, "u16", step=s, base=b, gaps=True)
-            for row, s, b in zip(whole, step.tolist(), low.tolist(), strict=True)
-        ]
+        return self._add(whole, "u16", step=step, base=low, gaps=True)
 
     def finish(self, header: Any) -> bytes:
         """The chunk: header and columns."""
@@ -151,14 +141,6 @@ class ChunkWriter:
         return spec
 
 
-def json_number(value: Any) -> float | None:
-    """A finite float, or None: JSON has no NaN and no infinity."""
-    if value is None:
-        return None
-    number = float(value)
-    return number if number - number == 0.0 else None
-
-
 def _range(known: NDArray[np.float64]) -> tuple[float, float]:
     return (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
 
@@ -172,8 +154,3 @@ def pack(content: bytes) -> str:
 def pack_json(payload: Any) -> str:
     """A payload of the page."""
     return pack(json.dumps(payload, separators=(",", ":"), allow_nan=False).encode())
-
-
-def unpack(text: str) -> bytes:
-    """The inverse of `pack`, for tests and for reading a report back."""
-    return zlib.decompress(base64.b64decode(text), -zlib.MAX_WBITS)

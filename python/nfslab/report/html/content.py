@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
 LOG_FROM_RATIO = 40.0
 """A metric whose largest value is so many times its smallest starts on a log scale."""
-ZERO_BELOW_SHARE = 0.5
-"""A linear scale starts at 0 when the smallest value is below this share of the largest."""
-PAD = 0.05
 LEVEL_PAD = 0.07
 """Room beside the first and the last level of an axis."""
 NOT_COUNTED = "not counted"
@@ -158,21 +155,6 @@ def better(analysis: Analysis, name: str) -> str:
     """ ", higher is better", or nothing."""
     info = analysis.metric(name)
     return f", {info.better} is better" if info and info.better else ""
-
-
-def linear_domain(low: float, high: float) -> list[float]:
-    """A range around [low, high]; from 0 unless that would squeeze the values."""
-    if low >= 0 and low <= ZERO_BELOW_SHARE * high:
-        return [0.0, high * (1 + PAD) or 1.0]
-    pad = (high - low) * 2 * PAD or abs(high) * PAD or 1.0
-    return [max(0.0, low - pad) if low >= 0 else low - pad, high + pad]
-
-
-def log_domain(low: float, high: float) -> list[float]:
-    """The same in decades; at least a fifth of one, so that noise is not blown up."""
-    a, b = math.log10(low), math.log10(high)
-    pad = max((b - a) * PAD, (0.2 - (b - a)) / 2, 0.02)
-    return [a - pad, b + pad]
 
 
 def compared_labels(analysis: Analysis, item: ComparisonResult) -> tuple[str, str]:

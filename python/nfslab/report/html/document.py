@@ -2,8 +2,8 @@
 
 Flow: `analyse` -> what the template shows; `matrix`, `published`, `over_time` and the kinds of
 evidence -> figures and sections as data, packed by `figures`; the vendored script and the style
-sheet -> text. The page names no host and a content policy
-forbids it to fetch anything; it opens from a file, offline, years later.
+sheet -> text. The page names no host and a content policy forbids it to fetch anything; it opens
+from a file, offline, years later.
 
 Every text that comes from outside (names, reasons, options, logs) is escaped by Jinja2 in
 the page, and inside the data it is base64, so that nothing in it can become markup.
@@ -29,7 +29,6 @@ from nfslab.evidence.found import sections_of
 from nfslab.report.analysis import analyse
 from nfslab.report.html import content, matrix, order, over_time, published, tables
 from nfslab.report.html.figures import PageFigures
-from nfslab.report.html.sections import section_html
 from nfslab.report.html.series import Series, read_series
 from nfslab.report.model import Analysis
 from nfslab.results.durable import write_durably
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
     from nfslab.display.figures import Figure
+    from nfslab.display.sections import Section
 
 SIZE_LIMIT_BYTES = 10_000_000
 DATA_SHARE = 0.95
@@ -48,7 +48,7 @@ METRICS_MOST = 60
 """Metrics that figures can choose from; all are in the results folder."""
 
 
-def render(source: Path | Analysis, *, baseline: Mapping[str, Any] | None = None) -> str:
+def render_html(source: Path | Analysis, *, baseline: Mapping[str, Any] | None = None) -> str:
     """The report of the experiment at `source` (or of its analysis), as HTML text.
 
     `baseline`: {axis: level} to compare with, where `source` is a path. Raises
@@ -62,7 +62,7 @@ def render(source: Path | Analysis, *, baseline: Mapping[str, Any] | None = None
     found = sections_of(analysis)
     made: dict[str, Any] = {
         "figures": [figures.place(figure) for figure in _figures(analysis, names, series)],
-        "evidence_sections": [section_html(one, figures, environment()) for one in found],
+        "evidence_sections": [section_html(one, figures) for one in found],
         "places": [(one.anchor, one.title) for one in found if one.anchor],
         "runs": tables.runs_table(
             analysis, names, over_time.EVIDENCE_ID, over_time.shown_choice(analysis, series)
@@ -94,9 +94,9 @@ def _figures(analysis: Analysis, names: list[str], series: Series) -> list[Figur
     return made
 
 
-def write(results: Path, output: Path, *, baseline: Mapping[str, Any] | None = None) -> Path:
-    """`render`, written whole or not at all. Raises `OSError` when it cannot be written."""
-    write_durably(output, render(results, baseline=baseline).encode())
+def write_html(results: Path, output: Path, *, baseline: Mapping[str, Any] | None = None) -> Path:
+    """`render_html`, written whole or not at all. Raises `OSError` when it cannot be written."""
+    write_durably(output, render_html(results, baseline=baseline).encode())
     return output
 
 
@@ -125,7 +125,7 @@ def _page(
             warnings_shown=tables.WARNINGS_SHOWN,
             comparisons=tables.comparison_tables(analysis),
             estimates=tables.estimate_table(analysis),
-            evidence=tables.evidence_rows(analysis),
+            evidence=tables.evidence_table(analysis),
             failures=analysis.failures,
             command=shlex.join(analysis.command),
             nfslab_version=__version__,
@@ -159,6 +159,13 @@ def environment() -> Environment:
         machine=tables.machine_facts,
     )
     return made
+
+
+def section_html(section: Section, figures: PageFigures) -> Markup:
+    """The section under a heading: the one way in which any evidence appears in a page. Its
+    figures are placed among those of the page."""
+    template = environment().get_template("section.html.j2")
+    return Markup(template.render(section=section, place=figures.place))  # autoescaped there
 
 
 def _asset(*parts: str) -> str:

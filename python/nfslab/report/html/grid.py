@@ -1,4 +1,4 @@
-"""Common grids for everything over time: bin widths, quantiles, latency decades.
+"""Common grids for everything over time: bin widths, latency decades.
 
 All runs of an experiment share one bin width, so that lines lie on each other and heat maps
 can share one colour scale. The width follows from the longest run, the number of runs (a

@@ -14,16 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nfslab.display import numbers
-from nfslab.display.figures import (
-    Axis,
-    Bar,
-    Bars,
-    Figure,
-    Lines,
-    Panel,
-    Series,
-    View,
-)
+from nfslab.display.figures import Axis, Bar, Bars, Figure, Lines, Panel, Series, View
 from nfslab.report.html import content
 
 if TYPE_CHECKING:

@@ -8,27 +8,20 @@ much shorter than the longest, time ends with theirs.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nfslab.display import numbers
-from nfslab.display.figures import (
-    Axis,
-    Figure,
-    Heat,
-    Lines,
-    Panel,
-    Rule,
-    View,
-)
+from nfslab.display.figures import Axis, Figure, Heat, Lines, Panel, Rule, View
 from nfslab.display.figures import Series as Drawn
 from nfslab.report.html import content
 from nfslab.report.html.grid import NS
 from nfslab.statistics.quantile_estimator import quantile_grid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from nfslab.report.html.samples import HeatData, RateData
     from nfslab.report.html.series import RunSeries, Series
@@ -107,6 +100,10 @@ def _most(key: str, runs: Iterable[RunSeries]) -> float:
     return max(tops, default=0.0) or 1.0
 
 
+def _by_block(runs: Iterable[RunSeries]) -> list[RunSeries]:
+    return sorted(runs, key=lambda run: (run.block, run.point))
+
+
 def _block(run: RunSeries) -> str:
     return f"block {run.block + 1}"
 
@@ -122,14 +119,12 @@ def _timeline(analysis: Analysis, series: Series) -> Figure:
                 continue
             width = numbers.quantity(mine[0].samples.rates[key].width_ns, "ns")
             short = sum(not run.samples.rates[key].whole().size for run in mine)
-            caption = f"In bins of {width}." + (
-                f" Shorter than one bin, so not drawn: {numbers.counted(short, 'run')}."
-                if short
-                else ""
-            )
+            caption = f"In bins of {width}."
+            if short:
+                caption += f" Shorter than one bin, so not drawn: {numbers.counted(short, 'run')}."
             label = rate_label(key, mine[0].samples.rates[key])
             choice = (label, content.short_point_label(analysis, point))
-            views.append(View(_timeline_loader(series, key, mine, most), choice, caption))
+            views.append(View(partial(_rates, series, key, mine, most), choice, caption))
     return Figure(
         "timeline",
         "Over the time of each run",
@@ -142,19 +137,12 @@ def _timeline(analysis: Analysis, series: Series) -> Figure:
     )
 
 
-def _timeline_loader(
-    series: Series, key: str, runs: Sequence[RunSeries], most: float
-) -> Callable[[], Lines]:
-    def load() -> Lines:
-        first = runs[0].samples.rates[key]
-        lines = [rate_series(_block(run), run.samples.rates[key]) for run in runs]
-        y = Axis(
-            rate_label(key, first), first.unit, low=0.0, high=_most(key, runs) * TOP,
-            common=(0.0, most * TOP),
-        )  # fmt: skip
-        return Lines(_time(series, _span(key, runs)), [Panel("", y, lines, rules=_warm_up(runs))])
-
-    return load
+def _rates(series: Series, key: str, runs: Sequence[RunSeries], most: float) -> Lines:
+    first = runs[0].samples.rates[key]
+    lines = [rate_series(_block(run), run.samples.rates[key]) for run in runs]
+    top = _most(key, runs) * TOP
+    y = Axis(rate_label(key, first), first.unit, low=0.0, high=top, common=(0.0, most * TOP))
+    return Lines(_time(series, _span(key, runs)), [Panel("", y, lines, rules=_warm_up(runs))])
 
 
 def _warm_up(runs: Sequence[RunSeries]) -> list[Rule]:
@@ -175,7 +163,8 @@ def _percentiles(analysis: Analysis, series: Series) -> Figure:
         for point, mine in chosen:
             label = ALL_POINTS if point < 0 else content.short_point_label(analysis, point)
             choice = (kind.replace("_", " "), label)
-            views.append(View(_percentile_loader(analysis, kind, mine, axes, point < 0), choice))
+            load = partial(_latencies, analysis, kind, mine, axes, point < 0)
+            views.append(View(load, choice))
     return Figure(
         "percentiles",
         "Latency distribution",
@@ -200,13 +189,8 @@ def _percentile_axes(series: Series) -> tuple[Axis, Axis]:
 
 def latency_domain(series: Series) -> tuple[float, float]:
     """Seconds: whole quarter decades around the least and the largest latency of all runs."""
-    values = [
-        v
-        for run in series.runs
-        for found, _ in run.samples.quantiles_ns.values()
-        for v in found
-        if v >= 1
-    ]
+    found = [one for run in series.runs for one, _ in run.samples.quantiles_ns.values()]
+    values = [value for one in found for value in one if value >= 1]
     if not values:
         return 1e-6, 1.0
     low, high = math.log10(min(values)) - 9.0, math.log10(max(values)) - 9.0
@@ -214,66 +198,42 @@ def latency_domain(series: Series) -> tuple[float, float]:
     return 10**low, 10 ** max(high, low + 0.25)
 
 
-def _percentile_loader(
-    analysis: Analysis,
-    kind: str,
-    runs: Sequence[RunSeries],
-    axes: tuple[Axis, Axis],
-    grouped: bool,
-) -> Callable[[], Lines]:
-    def load() -> Lines:
-        grid = np.array(quantile_grid())
-        lines = []
-        for run in runs:
-            values, n = run.samples.quantiles_ns[kind]
-            y = np.array(values) / NS
-            kept = np.isfinite(y) & (grid < 1)
-            label = _block(run)
-            point = content.short_point_label(analysis, run.point)
-            said = f"{numbers.count(n)} operations, largest {numbers.quantity(values[-1], 'ns')}"
-            lines.append(
-                Drawn(
-                    f"{point}, {label}" if grouped else label,
-                    grid[kept],
-                    y[kept],
-                    group=point if grouped else "",
-                    hints=[said] * int(kept.sum()),
-                )
-            )
-        x, y_axis = axes
-        return Lines(x, [Panel("", y_axis, lines)])
-
-    return load
+def _latencies(
+    analysis: Analysis, kind: str, runs: Sequence[RunSeries], axes: tuple[Axis, Axis], grouped: bool
+) -> Lines:
+    grid = np.array(quantile_grid())
+    lines = []
+    for run in runs:
+        values, n = run.samples.quantiles_ns[kind]
+        y = np.array(values) / NS
+        kept = np.isfinite(y) & (grid < 1)
+        group = content.short_point_label(analysis, run.point) if grouped else ""
+        label = f"{group}, {_block(run)}" if grouped else _block(run)
+        said = f"{numbers.count(n)} operations, largest {numbers.quantity(values[-1], 'ns')}"
+        hints = [said] * int(kept.sum())
+        lines.append(Drawn(label, grid[kept], y[kept], group=group, hints=hints))
+    x, y_axis = axes
+    return Lines(x, [Panel("", y_axis, lines)])
 
 
 def _heat_maps(analysis: Analysis, series: Series) -> Figure:
     views = []
     kinds = _keys(run.samples.heat for run in series.runs)
-    most: dict[str, int] = {
-        kind: max(
-            int(run.samples.heat[kind].cells.max())
-            for run in series.runs
-            if kind in run.samples.heat
-        )
-        for kind in kinds
-    }
     ends = latency_domain(series)
     for kind in kinds:
-        for run in sorted(series.runs, key=lambda run: (run.block, run.point)):
-            data = run.samples.heat.get(kind)
-            if data is None:
-                continue
+        mine = [run for run in _by_block(series.runs) if kind in run.samples.heat]
+        most = max(int(run.samples.heat[kind].cells.max()) for run in mine)
+        for run in mine:
+            data = run.samples.heat[kind]
             outside = f" {numbers.count(data.outside)} outside." if data.outside else ""
             caption = (
                 f"{numbers.count(data.total)} operations. A cell: "
                 f"{numbers.quantity(data.width_ns, 'ns')} × 1/{data.decade_cells} decade.{outside}"
             )
-            choice = (
-                kind.replace("_", " "),
-                content.short_point_label(analysis, run.point),
-                _block(run),
-            )
-            load = _heat_loader(_time(series, _span(kind, [run])), ends, data, most[kind])
+            point = content.short_point_label(analysis, run.point)
+            choice = (kind.replace("_", " "), point, _block(run))
+            time = _time(series, _span(kind, [run]))
+            load = partial(_heat, time, ends, data, most)
             views.append(View(load, choice, caption))
     return Figure(
         "heatmap",
@@ -287,31 +247,26 @@ def _heat_maps(analysis: Analysis, series: Series) -> Figure:
     )
 
 
-def _heat_loader(
-    time: Axis, ends: tuple[float, float], data: HeatData, most: int
-) -> Callable[[], Heat]:
-    def load() -> Heat:
-        tall, wide = data.cells.shape
-        return Heat(
-            time,
-            Axis("latency", "s", "log", low=ends[0], high=ends[1]),
-            np.arange(wide + 1) * (data.width_ns / NS),
-            10.0
-            ** (data.lowest / data.decade_cells - 9.0 + np.arange(tall + 1) / data.decade_cells),
-            data.cells,
-            "operations",
-            most=float(most),
-        )
-
-    return load
+def _heat(time: Axis, ends: tuple[float, float], data: HeatData, most: int) -> Heat:
+    tall, wide = data.cells.shape
+    y_edges = data.lowest / data.decade_cells - 9.0 + np.arange(tall + 1) / data.decade_cells
+    return Heat(
+        time,
+        Axis("latency", "s", "log", low=ends[0], high=ends[1]),
+        np.arange(wide + 1) * (data.width_ns / NS),
+        10.0**y_edges,
+        data.cells,
+        "operations",
+        most=float(most),
+    )
 
 
 def _evidence(analysis: Analysis, series: Series) -> Figure:
     views = []
-    for run in sorted(series.runs, key=lambda run: (run.block, run.point)):
+    for run in _by_block(series.runs):
         if run.panels:
             choice = (content.short_point_label(analysis, run.point), _block(run))
-            views.append(View(_evidence_loader(series, run), choice))
+            views.append(View(partial(_below, series, run), choice))
     stride = series.evidence_stride
     note = f" Evidence of 1 in {stride} blocks is in this file." if stride > 1 else ""
     return Figure(
@@ -326,13 +281,9 @@ def _evidence(analysis: Analysis, series: Series) -> Figure:
     )
 
 
-def _evidence_loader(series: Series, run: RunSeries) -> Callable[[], Lines]:
-    def load() -> Lines:
-        throughput = _throughput(series, run)
-        time = _time(series, (0.0, run.end_s))
-        return Lines(time, [*throughput, *run.panels])
-
-    return load
+def _below(series: Series, run: RunSeries) -> Lines:
+    """What was watched, below what was done."""
+    return Lines(_time(series, (0.0, run.end_s)), [*_throughput(series, run), *run.panels])
 
 
 def _throughput(series: Series, run: RunSeries) -> list[Panel]:

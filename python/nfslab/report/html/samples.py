@@ -12,6 +12,7 @@ other tables has no figures over time; the report says so by leaving them out.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,11 +21,13 @@ from nfslab.report.html.grid import bin_sums
 from nfslab.statistics.quantile_estimator import histogram_quantiles, quantile_grid, quantiles
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from nfslab.report.html.grid import Grid
+    from nfslab.statistics.quantile_estimator import Quantile
 
     Ints = NDArray[np.int64]
 
@@ -34,7 +37,6 @@ is; sequential access is counted in bytes."""
 STATUS_OK = 0
 HEAT_DECADES_MOST = 12
 """1 ps to 1 s of spread would be absurd; a table beyond that is shown without its tail."""
-EXACT_LATENCY_MOST_NS = 2**53
 
 
 @dataclass(slots=True)
@@ -142,16 +144,16 @@ def _operations(path: Path, grid: Grid, found: RunSamples) -> None:
     found.rates[path.stem] = RateData(
         grid.rate_ns, bin_sums(t_ns, grid.rate_ns), int(t_ns.max()), each=True
     )
-    found.quantiles_ns[path.stem] = _quantiles(latency_ns)
+    of = partial(quantiles, latency_ns)
+    found.quantiles_ns[path.stem] = _quantiles(int(latency_ns.size), of)
     found.heat[path.stem] = heat(t_ns, latency_ns, grid)
 
 
-def _quantiles(latency_ns: Ints) -> tuple[list[float], int]:
+def _quantiles(n: int, of: Callable[[list[float]], Iterable[Quantile]]) -> tuple[list[float], int]:
     """Quantiles on the common grid; NaN where no sample lies beyond (but for the maximum)."""
-    n = int(latency_ns.size)
     grid = quantile_grid()
     wanted = [q for q in grid if q == 1.0 or (1.0 - q) * n >= 1.0]
-    values = {q.q: float(q.value) for q in quantiles(latency_ns, wanted)}
+    values = {q.q: float(q.value) for q in of(wanted)}
     return [values.get(q, float("nan")) for q in grid], n
 
 
@@ -207,15 +209,8 @@ def _histograms(path: Path, found: RunSamples) -> None:
     columns = read_columns(path, ["phase", "low_ns", "high_ns", "count"])
     phases = np.asarray(columns["phase"].to_pylist(), dtype=object)
     low, high, count = (columns[name].to_numpy() for name in ("low_ns", "high_ns", "count"))
-    grid = quantile_grid()
     for phase in dict.fromkeys(phases.tolist()):
         mine = phases == phase
-        n = int(count[mine].sum())
-        if n == 0:
-            continue
-        wanted = [q for q in grid if q == 1.0 or (1.0 - q) * n >= 1.0]
-        values = {
-            q.q: float(q.value)
-            for q in histogram_quantiles(count[mine], low[mine], high[mine], wanted)
-        }
-        found.quantiles_ns[str(phase)] = ([values.get(q, float("nan")) for q in grid], n)
+        if n := int(count[mine].sum()):
+            of = partial(histogram_quantiles, count[mine], low[mine], high[mine])
+            found.quantiles_ns[str(phase)] = _quantiles(n, of)

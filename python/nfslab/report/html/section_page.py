@@ -10,9 +10,8 @@ from markupsafe import Markup
 
 from nfslab import __version__
 from nfslab.report.html import tables
-from nfslab.report.html.document import environment, manifest, script, style
+from nfslab.report.html.document import environment, manifest, script, section_html, style
 from nfslab.report.html.figures import PageFigures
-from nfslab.report.html.sections import section_html
 from nfslab.results.durable import write_durably
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def render(
     from, below the sections.
     """
     figures = PageFigures(name)
-    body = [section_html(section, figures, environment()) for section in sections]
+    body = [section_html(section, figures) for section in sections]
     return (
         environment()
         .get_template("section_page.html.j2")

@@ -104,7 +104,7 @@ def read_series(analysis: Analysis) -> Series:
             try:
                 sealed = SealedRun(folder, read_run(folder))
                 made.samples = read_samples(folder, grid, sealed.record.operations)
-                made.warm_up_s = warm_up_s(sealed.record)
+                made.warm_up_s = _warm_up_s(sealed.record)
                 if block % stride == 0:
                     for kind in kinds:
                         made.panels += kind.panels(sealed)
@@ -161,13 +161,10 @@ def _top(panel: Panel) -> float:
     return wanted if most <= wanted else most * TOP
 
 
-def warm_up_s(record: RunRecord) -> float:
+def _warm_up_s(record: RunRecord) -> float:
     """Where the check of steady state saw a warm-up end; 0 where it saw none."""
-    for check in record.checks:
-        if check.name == STEADY_STATE:
-            found = check.values.get("warm_up_ns", 0)
-            return float(found) / NS if isinstance(found, int | float) else 0.0
-    return 0.0
+    seen = (check.values for check in record.checks if check.name == STEADY_STATE)
+    return float(next(seen, {}).get("warm_up_ns", 0)) / NS
 
 
 def _extent(folder: Path) -> tuple[int, int]:

@@ -11,7 +11,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from nfslab.display import numbers
+from nfslab.display import cells, numbers
 from nfslab.display.sections import Cell, Column, Table
 from nfslab.evidence.found import point_columns
 from nfslab.quantities import format_size
@@ -36,6 +36,7 @@ STYLES = {
 }
 _ORDER = list(STYLES)
 TONES: dict[str, Tone] = {"better": "good", "worse": "warning"}
+_SUMMED = ("median", "minimum", "maximum")
 METRICS_MOST = 4
 """Metrics with a column in the table of runs."""
 
@@ -68,17 +69,18 @@ def baseline_text(analysis: Analysis) -> str:
     return ", ".join(f"{axis} {level}" for axis, level in analysis.baseline.items())
 
 
+def _known(value: float | None) -> float | str:
+    """What sorting compares."""
+    return "" if value is None else value
+
+
 def comparison_tables(analysis: Analysis) -> list[Table]:
     """One table a metric, the primary one first."""
     names = [name for name, rows in analysis.comparisons.items() if rows]
     names.sort(key=lambda name: name != analysis.primary)
     columns = [
-        Column("point", numeric=False),
-        Column("baseline", numeric=False),
-        Column("runs"),
-        Column("ratio"),
-        Column("interval"),
-        Column("p adjusted"),
+        *(Column(title, numeric=False) for title in ("point", "baseline")),
+        *map(Column, ("runs", "ratio", "interval", "p adjusted")),
         Column("in words", numeric=False),
     ]
     return [
@@ -105,12 +107,9 @@ def _comparison(analysis: Analysis, item: ComparisonResult) -> list[Cell]:
         Cell(label),
         Cell(base_label),
         Cell(f"{result.n_new} / {result.n_base}", result.n_new),
-        Cell(size, "" if result.ratio is None else result.ratio),
+        Cell(size, _known(result.ratio)),
         Cell(content.interval_text(analysis, item)),
-        Cell(
-            numbers.p_value(result.p_adjusted),
-            "" if result.p_adjusted is None else result.p_adjusted,
-        ),
+        Cell(numbers.p_value(result.p_adjusted), _known(result.p_adjusted)),
         Cell(result.verdict, tone=TONES.get(item.sense, "")),
     ]
 
@@ -130,9 +129,9 @@ def estimate_table(analysis: Analysis) -> Table | None:
     rows = []
     for point in analysis.points:
         summary = point.estimates.get(info.name)
-        cells = [*level_cells(analysis, point.index), _count(summary.n if summary else 0)]
-        cells += [_count(point.failed), *_estimate(summary, info.unit), *beside[point.index]]
-        rows.append(cells)
+        row = [*level_cells(analysis, point.index), _whole(summary.n if summary else 0)]
+        row += [_whole(point.failed), *_estimate(summary, info.unit), *beside[point.index]]
+        rows.append(row)
     label = content.metric_label(info.name, info.unit)
     note = f"{analysis.interval}. Outliers are in all figures and in every estimate."
     return Table(f"{label} at every point", columns, rows, note=note)
@@ -162,12 +161,8 @@ def level_cells(analysis: Analysis, point: int | None) -> list[Cell]:
     ]
 
 
-def _count(value: int) -> Cell:
+def _whole(value: int) -> Cell:
     return Cell(numbers.count(value), value)
-
-
-def _quantity(value: float | None, unit: str) -> Cell:
-    return Cell(numbers.quantity(value, unit), "" if value is None else value)
 
 
 def _estimate(summary: Summary | None, unit: str) -> list[Cell]:
@@ -175,13 +170,11 @@ def _estimate(summary: Summary | None, unit: str) -> list[Cell]:
         return [Cell(numbers.ABSENT, "")] * 5
     ends = summary.interval
     return [
-        _quantity(summary.median, unit),
-        Cell(numbers.interval(ends.low, ends.high, unit), ends.low)
-        if ends
-        else Cell(numbers.ABSENT, ""),
-        _quantity(summary.standard_deviation, unit),
-        _quantity(summary.minimum, unit),
-        _quantity(summary.maximum, unit),
+        cells.quantity(summary.median, unit),
+        cells.interval(ends.low, ends.high, unit) if ends else Cell(numbers.ABSENT, ""),
+        cells.quantity(summary.standard_deviation, unit),
+        cells.quantity(summary.minimum, unit),
+        cells.quantity(summary.maximum, unit),
     ]
 
 
@@ -209,17 +202,17 @@ def runs_table(
         look = json.dumps(list(choices[i])) if i in choices else None
         rows.append(
             [
-                _count(run.position + 1),
+                _whole(run.position + 1),
                 Cell(run.run_id, look),
-                _count(run.block + 1),
+                _whole(run.block + 1),
                 *level_cells(analysis, run.point),
                 Cell(status, tone="faint" if status == "ok" else "warning"),
                 Cell(said or numbers.ABSENT),
                 *(
-                    _quantity(run.metrics.get(name), axis.unit)
+                    cells.quantity(run.metrics.get(name), axis.unit)
                     for name, axis in zip(shown, axes, strict=True)
                 ),
-                _quantity(run.duration_ns, "ns"),
+                cells.quantity(run.duration_ns, "ns"),
             ]
         )
     return Table("All runs", columns, rows, look=(1, figure))
@@ -290,21 +283,18 @@ def plain_text(value: Any) -> str:
     return str(value)
 
 
-def evidence_rows(analysis: Analysis) -> list[dict[str, Any]]:
+def evidence_table(analysis: Analysis) -> Table | None:
     """What collectors summed up: one row a number."""
-    return [
-        {
-            "collector": collector,
-            "name": name,
-            "n": facts["n"],
-            "cells": [
-                {"text": numbers.number(facts[key], 4), "value": facts[key]}
-                for key in ("median", "minimum", "maximum")
-            ],
-        }
+    rows = [
+        [Cell(collector), Cell(name), _whole(facts["n"])]
+        + [Cell(numbers.number(facts[key], 4), facts[key]) for key in _SUMMED]
         for collector, sums in analysis.evidence.items()
         for name, facts in sums.items()
     ]
+    columns = [Column("collector", numeric=False), Column("number", numeric=False)]
+    columns += map(Column, ("runs", "median", "least", "most"))
+    title = "What the collectors summed up, over the counted runs"
+    return Table(title, columns, rows, open=False) if rows else None
 
 
 def cost_text(facts: Mapping[str, Any]) -> str:

@@ -3,10 +3,7 @@
 // the fields of a drawing (nfslab.display.figures); arrays are lists, or say where their column
 // lies and how it is coded (columns.py).
 
-const LITTLE = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
-
 function fromBase64(text) {
-  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
   const binary = atob(text);
   const bytes = new Uint8Array(binary.length);
   for (let i = 0; i < binary.length; i += 1) bytes[i] = binary.charCodeAt(i);
@@ -26,12 +23,12 @@ export async function loadJson(name) {
   return JSON.parse(new TextDecoder().decode(await inflate(name)));
 }
 
-// Bytes are stored plane by plane (all low bytes, then all next bytes): packs better.
+// Bytes are stored plane by plane (all low bytes, then all next bytes): packs better. All
+// browsers' typed arrays are little endian.
 function join(bytes, width, n) {
   const out = new Uint8Array(width * n);
   for (let plane = 0; plane < width; plane += 1) {
-    const place = LITTLE ? plane : width - 1 - plane;
-    for (let i = 0; i < n; i += 1) out[i * width + place] = bytes[plane * n + i];
+    for (let i = 0; i < n; i += 1) out[i * width + plane] = bytes[plane * n + i];
   }
   return out;
 }

@@ -7,7 +7,6 @@ const DIGITS = 3;
 const EXACT_BELOW = 1e15;
 const WHOLE_WITHIN = 1e-12; // relative: 100 times 0.83 is 83
 const SMALLEST = 1e-6;
-const P_SMALLEST = 1e-4;
 const TIME_S = { ns: 1e-9, us: 1e-6, µs: 1e-6, ms: 1e-3, s: 1 };
 const TIME_STEPS = [
   [1, 's'],
@@ -70,7 +69,8 @@ export const count = (value) =>
     ? ABSENT
     : `${value < 0 ? '−' : ''}${thousands(String(Math.abs(Math.round(value))))}`;
 
-/** Divisor and shown unit that suit a value as it will be written: 999.9 µs is 1.00 ms. */
+/** Divisor and shown unit that suit a value as it will be written: 999.9 µs is 1.00 ms; of sizes
+    the divisor is also given as `binary`. */
 export function prefix(value, given, digits = DIGITS) {
   const unit = SHOWN_UNIT[given] ?? given;
   if (!Number.isFinite(value) || value === 0) return { divisor: 1, unit };
@@ -84,7 +84,7 @@ export function prefix(value, given, digits = DIGITS) {
   }
   if (unit === 'B' || unit === 'B/s') {
     const power = Math.min(5, Math.max(0, Math.floor(Math.log2(Math.abs(value)) / 10 + 1e-12)));
-    return { divisor: 1024 ** power, unit: BINARY[power] + unit };
+    return { divisor: 1024 ** power, unit: BINARY[power] + unit, binary: 1024 ** power };
   }
   return { divisor: 1, unit };
 }
@@ -102,14 +102,6 @@ export function quantity(value, unit, digits = DIGITS) {
   return number(value / divisor, digits) + suffix(shown);
 }
 
-/** 'low to high' in one common unit. */
-export function interval(low, high, unit = '', digits = DIGITS) {
-  if (absent(low) || absent(high)) return ABSENT;
-  const finite = [low, high].filter(Number.isFinite).map(Math.abs);
-  const { divisor, unit: shown } = prefix(Math.max(0, ...finite), unit, digits);
-  return `${number(low / divisor, digits)} to ${number(high / divisor, digits)}${suffix(shown)}`;
-}
-
 /** A quantile as people name it: 0.999 is 'p99.9'. */
 export function quantileName(q) {
   if (q <= 0) return 'min';
@@ -121,17 +113,3 @@ export function quantileName(q) {
 /** A share of 0 to 1 as per cent. */
 export const percent = (value, digits = DIGITS) =>
   absent(value) ? ABSENT : `${number(value * 100, digits)} %`;
-
-/** A ratio: three digits behind the point near 1, fewer far from it. */
-export function ratio(value) {
-  if (absent(value)) return ABSENT;
-  return value >= 0.1 && value < 10 ? fixed(value, 3) : number(value);
-}
-
-/** A probability: two digits, a power of ten when it is tiny. */
-export function pValue(p) {
-  if (absent(p)) return ABSENT;
-  if (!(p > 0 && p < P_SMALLEST)) return number(p, 2);
-  const found = rounded(p, 1);
-  return `${found.digits}e${found.power}`;
-}

@@ -3,67 +3,65 @@
 
 import { loadJson } from './data.js';
 import { h } from './dom.js';
-import { DrawnFigure, drawings } from './drawing.js';
+import { Figure, figures } from './figure.js';
 import * as numbers from './format.js';
 import { filterField, makeSortable } from './table.js';
 import { bindTheme } from './theme.js';
 
 const NEAR = '400px 0px';
+const idle = window.requestIdleCallback ?? ((then) => setTimeout(then, 20)); // Safari has none
+const find = (id) => figures.find((figure) => figure.id === id);
+const all = (selector) => document.querySelectorAll(selector);
 
 function bindPaper() {
   const root = document.documentElement;
+  const show = (make) => {
+    for (const { paper, panes } of figures) paper.replaceChildren(...panes.flatMap(make));
+  };
   addEventListener('beforeprint', () => {
     root.dataset.printing = '1';
-    for (const figure of drawings) figure.print();
+    show((pane) => pane.paper());
   });
   addEventListener('afterprint', () => {
     delete root.dataset.printing;
-    for (const figure of drawings) figure.unprint();
+    show(() => []);
   });
 }
 
 // Cells that lead to a range or a view of a figure.
 function bindLooks() {
-  for (const press of document.querySelectorAll('button[data-look]')) {
-    const figure = drawings.find((f) => f.id === press.dataset.look);
+  for (const press of all('button[data-look]')) {
+    const { look, at } = press.dataset;
+    const figure = find(look);
     if (!figure) continue;
-    const { at } = press.dataset;
     press.disabled = false;
     press.addEventListener('click', () => figure.look(at.startsWith('[') ? JSON.parse(at) : at));
   }
 }
 
-const idle = () =>
-  new Promise((resolve) => {
-    if ('requestIdleCallback' in window) requestIdleCallback(resolve, { timeout: 500 });
-    else setTimeout(resolve, 20);
-  });
-
 async function start() {
-  bindTheme(document.getElementById('theme'));
-  for (const table of document.querySelectorAll('table.sortable')) makeSortable(table);
-  for (const place of document.querySelectorAll('[data-filter]')) {
+  bindTheme(document.getElementById('theme'), () => figures.forEach((one) => one.redraw()));
+  for (const table of all('table.sortable')) makeSortable(table);
+  for (const place of all('[data-filter]')) {
     place.prepend(filterField(place.querySelector('table'), place.dataset.filter));
   }
   const observer = new IntersectionObserver(
     (entries) => {
-      for (const entry of entries) {
-        if (!entry.isIntersecting) continue;
-        observer.unobserve(entry.target);
-        const figure = drawings.find((f) => f.element === entry.target);
+      for (const { target } of entries.filter((entry) => entry.isIntersecting)) {
+        observer.unobserve(target);
+        const figure = figures.find((one) => one.element === target);
         if (!figure.drawn) figure.draw().catch(fail);
       }
     },
     { rootMargin: NEAR },
   );
-  for (const element of document.querySelectorAll('[data-index]')) {
-    const figure = new DrawnFigure(element, await loadJson(element.dataset.index));
-    observer.observe(figure.element);
+  for (const element of all('[data-index]')) {
+    observer.observe(new Figure(element, await loadJson(element.dataset.index)).element);
   }
   bindLooks();
   bindPaper();
-  for (const figure of drawings) {
-    await idle();
+  for (const figure of figures) {
+    await new Promise((resolve) => idle(resolve, { timeout: 500 }));
     if (!figure.drawn) await figure.draw();
     else await figure.busy;
   }
@@ -71,24 +69,17 @@ async function start() {
 
 function fail(error) {
   console.error(error);
-  document
-    .querySelector('.figure, [data-figure]')
-    ?.prepend(
-      h(
-        'p',
-        { class: 'warning severe' },
-        `The figures could not be drawn: ${error.message}. The tables of this page are complete.`,
-      ),
-    );
+  const said = `The figures could not be drawn: ${error.message}. The tables are complete.`;
+  document.querySelector('.figure')?.prepend(h('p', { class: 'warning severe' }, said));
 }
 
 window.nfslab = {
   numbers,
   /** State of every figure: what is drawn and in view. */
   get figures() {
-    return drawings.map((f) => f.state());
+    return figures.map((figure) => figure.state());
   },
   /** A figure by its id, for tests and for curious people. */
-  figure: (id) => drawings.find((f) => f.id === id),
+  figure: find,
 };
 window.nfslab.ready = start().catch(fail);

@@ -1,24 +1,18 @@
-// A pane of a figure: one drawing with its choices, zoom, keys, pictures and table.
+// A pane of a figure: one drawing with the choices that lead to it, zoom, keys and pictures.
 
 import { loadDrawing } from './data.js';
 import { h, select } from './dom.js';
 import { init } from './echarts.js';
-import { count } from './format.js';
-import { bars } from './kinds/bars.js';
 import { flame } from './kinds/flame.js';
 import { heat } from './kinds/heat.js';
 import { lines } from './kinds/lines.js';
 import { points } from './kinds/points.js';
-import { stacked } from './kinds/stacked.js';
-import { makeTable } from './table.js';
+import { bars, stacked } from './kinds/rows.js';
 import { colour } from './theme.js';
-import { tooltip } from './tip.js';
 
 const KINDS = { lines, bars, stacked, points, heat, flame };
 const PAPER_PX = 1040;
-const ROWS_MOST = 2000;
 const PNG_SCALE = 2;
-const FONT = "system-ui, 'DejaVu Sans', sans-serif";
 const KEYS = {
   '+': [0.2, -0.2],
   '=': [0.2, -0.2],
@@ -26,8 +20,14 @@ const KEYS = {
   ArrowLeft: [-0.15, -0.15],
   ArrowRight: [0.15, 0.15],
 };
+const INSIDE = {
+  type: 'inside',
+  filterMode: 'none',
+  zoomOnMouseWheel: 'ctrl',
+  moveOnMouseMove: 'shift',
+  moveOnMouseWheel: false,
+};
 
-/** One drawing of the figure with the choices that lead to it. */
 export class Pane {
   constructor(figure, at) {
     this.figure = figure;
@@ -36,8 +36,6 @@ export class Pane {
     this.caption = h('p', { class: 'caption' });
     this.host = h('div', { class: 'host' });
     this.element = h('div', { class: 'pane' }, this.choices, this.caption, this.host);
-    this.shown = new Map(); // ends in view, by axis
-    this.zoom = null;
     this.offer();
   }
 
@@ -48,27 +46,18 @@ export class Pane {
   /** Lists of choices; an entry leads to the view that differs least in the others. */
   offer() {
     const { choices, views } = this.figure.index;
-    this.choices.replaceChildren(
-      ...choices.flatMap((label, k) => {
-        const values = [...new Set(views.map((view) => view.choice[k]))];
-        if (values.length < 2) return [];
-        return select(
-          label,
-          values.map((v) => [v, v]),
-          this.view.choice[k],
-          (value) => {
-            const wanted = this.view.choice.with(k, value);
-            this.choose(wanted, k);
-          },
-        );
-      }),
-    );
+    const lists = choices.map((label, k) => {
+      const values = [...new Set(views.map((view) => view.choice[k]))];
+      const change = (value) => this.choose(this.view.choice.with(k, value), k);
+      return values.length > 1 && select(label, values, this.view.choice[k], change);
+    });
+    this.choices.replaceChildren(...lists.filter(Boolean));
   }
 
   choose(wanted, fixed = 0) {
-    const like = (view) =>
-      (view.choice[fixed] === wanted[fixed] ? 100 : 0) +
-      view.choice.reduce((n, v, i) => n + (v === wanted[i] ? 1 : 0), 0);
+    const like = ({ choice }) =>
+      (choice[fixed] === wanted[fixed] ? 100 : 0) +
+      choice.filter((v, i) => v === wanted[i]).length;
     const { views } = this.figure.index;
     this.at = views.reduce((best, view, i) => (like(view) > like(views[best]) ? i : best), 0);
     this.offer();
@@ -76,83 +65,50 @@ export class Pane {
     return this.busy;
   }
 
-  async load() {
+  /** The drawing as a chart of that width; a drag and the wheel zoom it. */
+  build(width) {
+    const built = KINDS[this.drawing.kind](this.drawing, width, this.figure.switched);
+    const { xAxis, yAxis } = built.option;
+    const ys = [...yAxis.keys()].filter(
+      (i) => built.zoomY && yAxis[i].type !== 'category' && yAxis[i].show !== false,
+    );
+    const reach = { xAxisIndex: [...xAxis.keys()], yAxisIndex: ys.length ? ys : 'none' };
+    built.option.dataZoom = [
+      { ...INSIDE, id: 'x', xAxisIndex: reach.xAxisIndex },
+      ...(ys.length ? [{ ...INSIDE, id: 'y', yAxisIndex: ys }] : []),
+    ];
+    built.option.toolbox = {
+      itemSize: 0,
+      right: -40,
+      feature: { dataZoom: { filterMode: 'none', ...reach } },
+    };
+    return built;
+  }
+
+  async draw() {
     const { view } = this;
     if (view.data && this.loaded !== view.data) {
       this.drawing = await loadDrawing(view.data);
       this.loaded = view.data;
     }
-    return view.data ? this.drawing : null;
-  }
-
-  build(width) {
-    const context = {
-      width,
-      switched: this.figure.switched,
-      view: (axis, index) => this.shown.get(`${axis}${index}`),
-    };
-    const built = KINDS[this.drawing.kind](this.drawing, context);
-    const { option, zoomY } = built;
-    const xs = option.xAxis.map((_, i) => i);
-    const ys = option.yAxis
-      .map((_, i) => i)
-      .filter((i) => option.yAxis[i].type !== 'category' && option.yAxis[i].show !== false);
-    const inside = {
-      type: 'inside',
-      filterMode: 'none',
-      zoomOnMouseWheel: 'ctrl',
-      moveOnMouseMove: 'shift',
-      moveOnMouseWheel: false,
-    };
-    option.dataZoom = [
-      { ...inside, id: 'x', xAxisIndex: xs },
-      ...(zoomY && ys.length ? [{ ...inside, id: 'y', yAxisIndex: ys }] : []),
-    ];
-    option.toolbox = {
-      itemSize: 0,
-      show: true,
-      right: -40,
-      feature: {
-        dataZoom: {
-          filterMode: 'none',
-          xAxisIndex: xs,
-          yAxisIndex: zoomY && ys.length ? ys : 'none',
-        },
-      },
-    };
-    option.tooltip = tooltip(option.tooltip);
-    Object.assign(option, {
-      animation: false,
-      textStyle: { fontFamily: FONT },
-      backgroundColor: 'transparent',
-    });
-    return built;
-  }
-
-  async draw() {
-    const drawing = await this.load();
-    const { view } = this;
-    this.caption.textContent = [view?.caption, view?.problem].filter(Boolean).join(' ');
-    this.host.hidden = !drawing;
-    if (!drawing) return;
-    this.shown.clear();
+    this.host.hidden = !view.data;
     this.zoom = null;
     this.width = this.element.clientWidth;
+    if (view.data) this.show();
+    const said = [view.caption, view.problem, view.data && this.built.remark];
+    this.caption.textContent = said.filter(Boolean).join(' ');
+  }
+
+  show() {
     this.built = this.build(this.width);
-    if (this.built.remark) this.caption.textContent += ` ${this.built.remark}`;
     this.host.style.height = `${this.built.height}px`;
     if (!this.chart) this.begin();
     this.chart.resize();
     this.chart.setOption(this.built.option, { notMerge: true });
-    this.brush();
-  }
-
-  /** A drag selects what to zoom to, at once and always. */
-  brush() {
     this.chart.dispatchAction({
       type: 'takeGlobalCursor',
       key: 'dataZoomSelect',
-      dataZoomSelectActive: true,
+      dataZoomSelectActive: true, // a drag selects what to zoom to, at once and always
     });
   }
 
@@ -166,32 +122,29 @@ export class Pane {
     this.chart.getZr().on('dblclick', () => this.reset());
   }
 
-  /** After a zoom: labels follow what is in view, linked figures follow in x. */
+  /** What is in view of x: in per cent of all of it, and in its unit. */
+  inView() {
+    return this.chart.getOption().dataZoom.find((zoom) => zoom.id === 'x');
+  }
+
+  /** After a zoom: ticks follow what is in view, linked figures follow in x. */
   zoomed() {
-    const { xAxis, yAxis, dataZoom } = this.chart.getOption();
-    for (const [axis, list] of Object.entries({ x: xAxis, y: yAxis })) {
-      list.forEach((_, i) => {
-        const { scale } = this.chart.getModel().getComponent(`${axis}Axis`, i).axis;
-        this.shown.set(`${axis}${i}`, scale.getExtent());
-      });
-    }
-    const found = dataZoom.find((zoom) => zoom.id === 'x');
-    const whole = found.start <= 0 && found.end >= 100;
-    this.zoom = whole ? null : [found.startValue, found.endValue];
+    const ticks = (key) =>
+      this.built.axes[key].map((of, i) =>
+        of(this.chart.getModel().getComponent(`${key}Axis`, i).axis.scale.getExtent()),
+      );
+    this.chart.setOption({ xAxis: ticks('x'), yAxis: ticks('y') });
+    const { start, end, startValue, endValue } = this.inView();
+    this.zoom = start <= 0 && end >= 100 ? null : [startValue, endValue];
     if (!this.following) this.figure.follow(this);
   }
 
   /** Shows a part of x, in its unit; null: all. */
   zoomTo(range, following = false) {
     this.following = following;
-    this.chart?.dispatchAction(
-      range
-        ? { type: 'dataZoom', dataZoomId: 'x', startValue: range[0], endValue: range[1] }
-        : {
-            type: 'dataZoom',
-            batch: ['x', 'y'].map((id) => ({ dataZoomId: id, start: 0, end: 100 })),
-          },
-    );
+    const all = ['x', 'y'].map((id) => ({ dataZoomId: id, start: 0, end: 100 }));
+    const part = range && [{ dataZoomId: 'x', startValue: range[0], endValue: range[1] }];
+    this.chart?.dispatchAction({ type: 'dataZoom', batch: part ?? all });
     this.following = false;
   }
 
@@ -203,23 +156,18 @@ export class Pane {
     const move = KEYS[event.key];
     if (!this.chart || (!move && event.key !== '0')) return;
     event.preventDefault();
-    if (event.key === '0') {
+    if (!move) {
       this.reset();
       return;
     }
-    const { start, end } = this.chart.getOption().dataZoom.find((zoom) => zoom.id === 'x');
-    const span = end - start;
-    let [a, b] = [start + move[0] * span, end + move[1] * span];
+    const { start, end } = this.inView();
+    let [a, b] = move.map((share, i) => [start, end][i] + share * (end - start));
     if (move[0] === move[1]) {
       const over = Math.max(0, b - 100) || Math.min(0, a);
       [a, b] = [a - over, b - over];
     }
-    this.chart.dispatchAction({
-      type: 'dataZoom',
-      dataZoomId: 'x',
-      start: Math.max(0, a),
-      end: Math.min(100, b),
-    });
+    const part = { dataZoomId: 'x', start: Math.max(0, a), end: Math.min(100, b) };
+    this.chart.dispatchAction({ type: 'dataZoom', ...part });
   }
 
   svg(width = this.width) {
@@ -232,11 +180,8 @@ export class Pane {
   }
 
   png() {
-    return this.chart.getDataURL({
-      type: 'png',
-      pixelRatio: PNG_SCALE,
-      backgroundColor: colour('bg'),
-    });
+    const look = { pixelRatio: PNG_SCALE, backgroundColor: colour('bg') };
+    return this.chart.getDataURL({ type: 'png', ...look });
   }
 
   paper() {
@@ -246,19 +191,15 @@ export class Pane {
     return [document.importNode(parsed.documentElement, true)];
   }
 
-  table() {
-    const { columns, rows, n } = this.built.table();
-    const some = [];
-    for (const row of rows()) {
-      if (some.length >= ROWS_MOST) break;
-      some.push(row);
-    }
-    return h(
-      'div',
-      {},
-      makeTable({ columns, rows: some, label: `Numbers of ${this.figure.index.title}` }),
-      n > some.length &&
-        h('p', { class: 'muted' }, `The first ${count(some.length)} of ${count(n)} rows.`),
-    );
+  /** What is drawn, for tests and for curious people. */
+  state() {
+    return {
+      choice: this.view.choice,
+      kind: this.drawing?.kind,
+      zoom: this.zoom,
+      panels: this.built?.states ?? [],
+      rects: this.built?.option.grid ?? [],
+      problem: this.view.problem ?? '',
+    };
   }
 }

@@ -18,41 +18,31 @@ const SHAPES = [
 ];
 const DASHES = ['solid', [6, 3], [2, 2], [8, 3, 2, 3]];
 
-/** How the k-th series looks: colour, shape and dash differ, so that no one needs colour. */
-export function seriesLook(k) {
-  return {
-    colour: colour(`c${(k % SERIES) + 1}`),
-    shape: SHAPES[k % SHAPES.length],
-    dash: DASHES[Math.floor(k / SERIES) % DASHES.length],
-  };
-}
+/** How the k-th series looks: colour (given by name or the palette's), shape and dash differ, so
+    that no one needs colour. */
+export const seriesLook = (k, name) => ({
+  colour: colour(name || `c${(k % SERIES) + 1}`),
+  shape: SHAPES[k % SHAPES.length],
+  dash: DASHES[Math.floor(k / SERIES) % DASHES.length],
+});
 
-const listeners = new Set();
-/** Call `listener` after the colours have changed. */
-export const onTheme = (listener) => {
-  listeners.add(listener);
-};
-const tell = () => {
-  for (const listener of listeners) listener();
-};
-
-const dark = matchMedia('(prefers-color-scheme: dark)');
-export const currentTheme = () => root.dataset.theme ?? (dark.matches ? 'dark' : 'light');
-
-export function bindTheme(toggle) {
+/** The button that changes the theme; `changed` is called after the colours have. */
+export function bindTheme(toggle, changed) {
+  const dark = matchMedia('(prefers-color-scheme: dark)');
+  const next = () =>
+    (root.dataset.theme ?? (dark.matches ? 'dark' : 'light')) === 'dark' ? 'light' : 'dark';
   const label = () => {
-    const next = currentTheme() === 'dark' ? 'light' : 'dark';
-    toggle.textContent = next === 'dark' ? 'Dark colours' : 'Light colours';
+    toggle.textContent = next() === 'dark' ? 'Dark colours' : 'Light colours';
+  };
+  const show = () => {
+    label();
+    changed();
   };
   toggle.addEventListener('click', () => {
-    root.dataset.theme = currentTheme() === 'dark' ? 'light' : 'dark';
-    label();
-    tell();
+    root.dataset.theme = next();
+    show();
   });
-  dark.addEventListener('change', () => {
-    label();
-    tell();
-  });
+  dark.addEventListener('change', show);
   toggle.hidden = false;
   label();
 }

@@ -1,365 +1,259 @@
 // Kind "lines": panels over one x axis (lines, steps, stacks, dots with intervals, marks).
 
-import { axisOption, axisTitle, domainOf, placed, scaleOf, shown } from '../axes.js';
+import { axisTitle, placed, scaleOf, shown } from '../axes.js';
+import { Chart, segment, tipLines } from '../chart.js';
 import { colour, seriesLook } from '../theme.js';
-import { tipLines } from '../tip.js';
-import { marksOf } from './marks.js';
 
 const SINGLE_PX = 300;
 const FACET_PX = 210;
 const STACKED_PX = 116;
-const LEFT = 74;
+const LEFT = 94;
 const RIGHT = 18;
-const NAME_PX = 20; // rotated name of a y axis
 const TITLE_PX = 26;
 const LEGEND_PX = 28;
 const NARROW_PX = 640; // legends of panels stand below their titles
-const X_PX = 46;
 const LEAST_COLUMN_PX = 300;
 const DODGE = 0.014; // of the axis, between series whose intervals would cover each other
-const SYMBOLS_MOST = 60;
 const TOLD_MOST = 14; // lines of a tooltip
 const SAMPLED_FROM = 4000;
 
 const legendOf = (series) => series.group || series.label;
-
-/** Colours by legend entry: fixed ones, else the palette in the order of appearance. */
 const stacks = (series) => series.draw.startsWith('stack');
+const seriesOf = (panels) => panels.flatMap((panel) => panel.series ?? []);
 
+/** Looks by legend entry: fixed colours, else the palette in the order of appearance. */
 function palette(panels) {
   const looks = new Map();
   let next = 0;
-  for (const panel of panels) {
-    for (const series of panel.series ?? []) {
-      const key = legendOf(series);
-      if (!looks.has(key)) {
-        const look = seriesLook(series.colour ? looks.size : next);
-        if (series.colour) look.colour = colour(series.colour);
-        else next += 1;
-        looks.set(key, look);
-      }
-    }
+  for (const series of seriesOf(panels)) {
+    const key = legendOf(series);
+    if (looks.has(key)) continue;
+    looks.set(key, seriesLook(series.colour ? looks.size : next, series.colour));
+    if (!series.colour) next += 1;
   }
   return looks;
 }
 
-function layout(drawing, width) {
-  const { panels } = drawing;
-  const most = Math.max(1, Math.floor(width / LEAST_COLUMN_PX));
-  const columns = Math.min(drawing.columns || 1, most, panels.length);
-  const base = panels.length === 1 ? SINGLE_PX : (drawing.columns || 1) > 1 ? FACET_PX : STACKED_PX;
-  const common = (drawing.columns || 1) > 1 || panels.length === 1;
+/** Where panels stand. `common`: one legend and y axes named at the left, else each panel's own. */
+function layout({ panels, columns: wanted = 1 }, width) {
+  const columns = Math.min(wanted, Math.max(1, Math.floor(width / LEAST_COLUMN_PX)), panels.length);
+  const common = wanted > 1 || panels.length === 1;
+  const usual = panels.length === 1 ? SINGLE_PX : wanted > 1 ? FACET_PX : STACKED_PX;
   const below = !common && width < NARROW_PX ? 22 : 0;
   const head = panels.some((panel) => panel.title) || !common ? TITLE_PX + below : 0;
-  const gap = common ? X_PX + 12 : 10;
+  const wide = (width - RIGHT) / columns - LEFT;
   let top = common ? LEGEND_PX + 4 : 4;
   const places = [];
-  const wide = (width - RIGHT - columns * (LEFT + NAME_PX)) / columns;
   for (let i = 0; i < panels.length; i += columns) {
     const row = panels.slice(i, i + columns);
-    const tall = Math.max(...row.map((panel) => panel.height ?? 1)) * base;
+    const height = Math.max(...row.map((panel) => panel.height ?? 1)) * usual;
     row.forEach((_, k) =>
-      places.push({
-        left: NAME_PX + LEFT + k * (wide + LEFT + NAME_PX),
-        top: top + head,
-        width: wide,
-        height: tall,
-      }),
+      places.push({ left: LEFT + k * (wide + LEFT), top: top + head, width: wide, height }),
     );
-    top += tall + head + gap;
+    top += head + height + (common ? 58 : 10);
   }
-  return { places, columns, common, below, height: top - gap + X_PX };
+  return { places, columns, common, below };
 }
 
-function intervals(items, axis, look, name) {
+function intervals(data, look, name) {
   return {
     type: 'custom',
     name,
     silent: true,
     z: 4,
-    clip: true,
-    ...axis,
     itemStyle: { color: look.colour },
     encode: { x: 0, y: [1, 2] },
-    data: items,
+    data,
     renderItem: (_, api) => {
       const [x, low] = api.coord([api.value(0), api.value(1)]);
-      const high = api.coord([api.value(0), api.value(2)])[1];
-      const style = { stroke: look.colour, lineWidth: 1.5, fill: null };
-      const line = (x1, y1, x2, y2) => ({ type: 'line', shape: { x1, y1, x2, y2 }, style });
-      return {
-        type: 'group',
-        children: [
-          line(x, low, x, high),
-          line(x - 4, low, x + 4, low),
-          line(x - 4, high, x + 4, high),
-        ],
-      };
+      const [, high] = api.coord([api.value(0), api.value(2)]);
+      const style = { stroke: look.colour, lineWidth: 1.5 };
+      const ends = [low, high].map((y) => segment(x - 4, y, x + 4, y, style));
+      return { type: 'group', children: [segment(x, low, x, high, style), ...ends] };
     },
   };
 }
 
 /** Moves series with intervals apart along x, so that their marks do not cover each other. */
-function dodged(panel, xAxis, scale, domain) {
-  const groups = [...new Set(panel.series.filter((s) => s.low).map(legendOf))];
-  const span = scale === 'log' ? Math.log10(domain[1] / domain[0]) : domain[1] - domain[0];
+function dodged(panel, axis, scale, [low, high]) {
+  const groups = [...new Set((panel.series ?? []).filter((s) => s.low).map(legendOf))];
+  const span = scale === 'log' ? Math.log10(high / low) : high - low;
   return (series, x) => {
     const rank = groups.indexOf(legendOf(series));
-    if (rank < 0 || !xAxis.at?.length) return x;
-    const own = series.low ? 0 : 0.45;
-    const shift = (rank - (groups.length - 1) / 2 - own) * DODGE * span;
+    if (rank < 0 || !axis.at?.length || scale === 'ordinal') return x;
+    const shift = (rank - (groups.length - 1) / 2 - (series.low ? 0 : 0.45)) * DODGE * span;
     return Array.from(x, (v) => (scale === 'log' ? v * 10 ** shift : v + shift));
   };
 }
 
-function seriesOption(series, name, look, axis, x, y) {
-  const data = Array.from(x, (v, i) => [v, y[i]]);
-  const common = { name, data, ...axis, itemStyle: { color: look.colour }, animation: false };
+function seriesOption({ series }, name, look, x, y, panel) {
+  const stack = stacks(series);
+  const data = Array.from(x, (v, i) => [v, stack && Number.isNaN(y[i]) ? 0 : y[i]]);
+  const common = { name, data, itemStyle: { color: look.colour } };
   if (series.draw === 'dots') {
+    const whole = Boolean(series.low);
     return {
       ...common,
       type: 'scatter',
-      symbol: series.low ? look.shape : 'circle',
-      symbolSize: series.low ? 9 : 6,
-      itemStyle: { color: look.colour, opacity: series.low ? 1 : 0.55 },
-      z: series.low ? 6 : 3,
+      symbol: whole ? look.shape : 'circle',
+      symbolSize: whole ? 9 : 6,
+      itemStyle: { color: look.colour, opacity: whole ? 1 : 0.55 },
+      z: whole ? 6 : 3,
     };
   }
-  const line = {
+  const lineStyle = { color: look.colour, width: 1.5, type: series.dash ? 'dashed' : look.dash };
+  return {
     ...common,
     type: 'line',
     symbol: look.shape,
     symbolSize: 7,
-    connectNulls: false,
-    showSymbol: Boolean(series.low) || x.length === 1,
-    z: 5,
-    lineStyle: { color: look.colour, width: 1.5, type: series.dash ? 'dashed' : look.dash },
+    showSymbol: !stack && (Boolean(series.low) || x.length === 1),
+    step: series.draw.includes('step') ? 'middle' : false,
+    lineStyle: stack ? { width: 0 } : lineStyle,
+    z: stack ? 2 : 5,
     ...(x.length > SAMPLED_FROM ? { sampling: 'minmax' } : {}),
-  };
-  if (series.draw === 'step') return { ...line, step: 'middle' };
-  if (!stacks(series)) return line;
-  return {
-    ...line,
-    step: series.draw === 'stack_steps' ? 'middle' : false,
-    stack: `stack ${axis.xAxisIndex}`,
-    showSymbol: false,
-    z: 2,
-    data: Array.from(x, (v, i) => [v, Number.isNaN(y[i]) ? 0 : y[i]]),
-    areaStyle: { color: look.colour, opacity: 0.85 },
-    lineStyle: { width: 0 },
+    ...(stack ? { stack: panel, areaStyle: { color: look.colour, opacity: 0.85 } } : {}),
   };
 }
 
-export function lines(drawing, { width, switched, view }) {
+/** What a y axis has to hold. */
+function heights(panel, scale) {
+  const { series = [], levels = [] } = panel;
+  const stack = series.filter(stacks);
+  const sum = (_, i) => stack.reduce((all, { y }) => all + (y[i] || 0), 0);
+  const apart = series.filter((s) => !stacks(s)).flatMap(({ y, low, high }) => [y, low, high]);
+  return [
+    ...apart.map((values) => placed(values, scale)),
+    levels.map(({ y }) => y),
+    ...(stack.length ? [Array.from(stack[0].y, sum), [0]] : []),
+  ];
+}
+
+export function lines(drawing, width, switched) {
   const { panels } = drawing;
-  const plan = layout(drawing, width);
+  const chart = new Chart(width, switched);
+  const { places, columns, common, below } = layout(drawing, width);
   const shared = palette(panels);
-  const option = { grid: [], xAxis: [], yAxis: [], series: [], title: [], legend: [] };
   const told = []; // by ECharts' series: what its points are
-  const states = [];
-  const sameY = (panel) => (plan.common ? panels : panels.filter((p) => p === panel));
-  const xScales = panels.map((panel) => scaleOf(panel.x ?? drawing.x, switched));
   panels.forEach((panel, i) => {
-    const rect = plan.places[i];
+    const rect = places[i];
     const xAxis = panel.x ?? drawing.x;
-    const [xScale, yScale] = [xScales[i], scaleOf(panel.y, switched)];
+    const [xScale, yScale] = [scaleOf(xAxis, switched), scaleOf(panel.y, switched)];
     const over = panels.filter((p) => (p.x ?? drawing.x) === xAxis);
-    const xs = over.flatMap((p) => (p.series ?? []).map((s) => placed(s.x, xScale)));
-    const ys = sameY(panel).flatMap((p) => stackedValues(p, yScale));
-    const xDomain = domainOf(xAxis, xs, switched);
-    const yDomain = domainOf(panel.y, ys, switched);
-    const last = plan.common || i === panels.length - 1;
-    const axis = { xAxisIndex: i, yAxisIndex: i };
-    option.grid.push(rect);
-    option.xAxis.push(
-      axisOption(xAxis, {
-        domain: xDomain,
-        scale: xScale,
-        view: () => view('x', i) ?? xDomain,
-        labels: last,
-        named: last,
-        gridIndex: i,
-        nameGap: 28,
-        splitNumber: Math.max(2, Math.floor(rect.width / 90)),
-      }),
+    const last = common || i === panels.length - 1;
+    const named = common && i % columns === 0;
+    const y = { values: (common ? panels : [panel]).flatMap((p) => heights(p, yScale)) };
+    const x = { values: seriesOf(over).map((s) => placed(s.x, xScale)), labels: last };
+    chart.panel(
+      rect,
+      [xAxis, { ...x, nameGap: 28, ...(last ? {} : { name: '' }) }],
+      [panel.y, { ...y, nameGap: 62, ...(named ? {} : { name: '' }) }],
+      panel.title ?? '',
     );
-    option.yAxis.push(
-      axisOption(panel.y, {
-        domain: yDomain,
-        scale: yScale,
-        view: () => view('y', i) ?? yDomain,
-        gridIndex: i,
-        nameGap: 62,
-        named: plan.common && i % plan.columns === 0,
-        splitNumber: rect.height > 150 ? 5 : 3,
-      }),
-    );
-    const looks = plan.common ? shared : palette([panel]);
-    const named = (key) => (plan.common ? key : `${i}\u0000${key}`);
-    const move =
-      xScale === 'ordinal'
-        ? (_, x) => x
-        : dodged({ series: panel.series ?? [] }, xAxis, xScale, xDomain);
+    const looks = common ? shared : palette([panel]);
+    const entry = (key) => (common ? key : `${i}\u0000${key}`);
+    const move = dodged(panel, xAxis, xScale, chart.states[i].x);
     for (const series of panel.series ?? []) {
       const look = looks.get(legendOf(series));
-      const [x, y] = [move(series, placed(series.x, xScale)), placed(series.y, yScale)];
-      const name = named(legendOf(series));
-      option.series.push(seriesOption(series, name, look, axis, x, y));
-      told.push({ series, panel, xAxis });
-      if (series.low) {
-        const [low, high] = [placed(series.low, yScale), placed(series.high, yScale)];
-        const items = Array.from(x, (v, k) => [v, low[k], high[k]]).filter(
-          (item) => !item.some(Number.isNaN),
-        );
-        option.series.push(intervals(items, axis, look, name));
-        told.push(null);
-      }
+      const at = move(series, placed(series.x, xScale));
+      const name = entry(legendOf(series));
+      const of = { series, panel, xAxis };
+      told[chart.told.length] = of;
+      chart.add(seriesOption(of, name, look, at, placed(series.y, yScale), i), (k, shade) => [
+        ...valueLines(of, k, shade),
+        ['', `${axisTitle(xAxis)} ${shown(xAxis, series.x[k], 4)}`],
+        ...(panel.title ? [['', panel.title]] : []),
+      ]);
+      chart.drew(series.label, series.x.length);
+      if (!series.low) continue;
+      const [low, high] = [placed(series.low, yScale), placed(series.high, yScale)];
+      const ends = Array.from(at, (v, k) => [v, low[k], high[k]]);
+      chart.add(intervals(ends.filter((end) => !end.some(Number.isNaN)), look, name));
     }
-    for (const marks of marksOf(panel, i)) {
-      option.series.push(marks);
-      told.push(null);
-    }
-    const text = [...looks.keys()];
-    if (panel.title || !plan.common) {
-      option.title.push({
+    chart.mark(panel);
+    const entries = [...looks.keys()];
+    if (panel.title || !common) {
+      chart.option.title.push({
         text: panel.title,
         left: rect.left,
-        top: rect.top - 22 - plan.below,
+        top: rect.top - 22 - below,
         padding: 0,
         textStyle: { color: colour('fg'), fontSize: 12, fontWeight: 600 },
       });
     }
-    if (!plan.common && text.some((key) => key !== panel.title)) {
-      const room = plan.below ? rect.width : rect.width - 7.5 * panel.title.length - 24;
-      const place = plan.below ? { left: rect.left } : { right: RIGHT };
-      option.legend.push(legend(text.map(named), { ...place, top: rect.top - 25, width: room }));
+    if (!common && entries.some((key) => key !== panel.title)) {
+      const free = below ? rect.width : rect.width - 7.5 * panel.title.length - 24;
+      chart.legend(entries.map(entry), {
+        ...(below ? { left: rect.left } : { left: undefined, right: RIGHT }),
+        formatter: (name) => name.split('\u0000').at(-1),
+        top: rect.top - 25,
+        width: free,
+      });
     }
-    states.push({
-      title: panel.title ?? '',
-      x: xDomain,
-      y: yDomain,
-      series: (panel.series ?? []).map((s) => ({ label: s.label, points: s.x.length })),
-    });
   });
   const entries = [...shared.keys()];
-  if (plan.common && (entries.length > 1 || entries[0])) {
-    option.legend.push(legend(entries, { left: NAME_PX, top: 0, width: width - 2 * NAME_PX }));
+  if (common && (entries.length > 1 || entries[0])) {
+    chart.legend(entries, { left: 20, width: width - 40 });
   }
-  const flat = panels.every((p) => (p.series ?? []).every((s) => s.draw === 'dots' || s.low));
-  option.tooltip = flat ? itemTip(told) : axisTip(told);
-  return {
-    option,
-    height: plan.height,
-    zoomY: panels.length === 1 || plan.common,
-    states,
-    table: () => table(drawing),
-  };
+  chart.zoomY = common;
+  if (!seriesOf(panels).every((s) => s.draw === 'dots' || s.low)) tellByAxis(chart, told);
+  return numbers(chart, drawing);
 }
 
-function stackedValues(panel, scale) {
-  const all = [];
-  let sum = null;
-  for (const s of panel.series ?? []) {
-    if (stacks(s)) {
-      sum = sum ? sum.map((v, i) => v + (s.y[i] || 0)) : Array.from(s.y, (v) => v || 0);
-    } else all.push(placed(s.y, scale), placed(s.low, scale), placed(s.high, scale));
-  }
-  for (const level of panel.levels ?? []) all.push([level.y]);
-  return sum ? [...all, sum, [0]] : all;
+const range = ({ panel, series }, i) =>
+  series.low && !Number.isNaN(series.low[i])
+    ? `${shown(panel.y, series.low[i])} to ${shown(panel.y, series.high[i])}`
+    : '';
+
+function valueLines(of, i, shade) {
+  const { panel, series } = of;
+  const remarks = [range(of, i), series.hints?.[i]].filter(Boolean);
+  return [[shown(panel.y, series.y[i]), series.label, shade], ...remarks.map((text) => ['', text])];
 }
 
-const legend = (data, place) => ({
-  type: 'scroll',
-  data,
-  itemWidth: 18,
-  itemHeight: 12,
-  textStyle: { color: colour('fg'), fontSize: 11.5, lineHeight: 18 },
-  inactiveColor: colour('line'),
-  pageTextStyle: { color: colour('muted') },
-  pageIconColor: colour('link'),
-  formatter: (name) => name.split('\u0000').at(-1),
-  ...place,
-});
+/** One tooltip for all series at a place of x. */
+function tellByAxis(chart, told) {
+  Object.assign(chart.option.tooltip, {
+    trigger: 'axis',
+    axisPointer: { type: 'line', lineStyle: { color: colour('frame') } },
+    formatter: (list) => {
+      const items = list.filter((item) => told[item.seriesIndex]);
+      if (!items.length) return '';
+      const first = told[items[0].seriesIndex];
+      const over = items.length - TOLD_MOST;
+      return tipLines([
+        [shown(first.xAxis, first.series.x[items[0].dataIndex], 4), first.panel.title ?? ''],
+        ...items
+          .slice(0, TOLD_MOST)
+          .flatMap((p) => valueLines(told[p.seriesIndex], p.dataIndex, p.color)),
+        ...(over > 0 ? [['', `and ${over} more`]] : []),
+      ]);
+    },
+  });
+}
 
-const valueLine = ({ series, panel }, i, shade) => {
-  const range =
-    series.low && !Number.isNaN(series.low[i])
-      ? `${shown(panel.y, series.low[i])} to ${shown(panel.y, series.high[i])}`
-      : '';
-  return [[shown(panel.y, series.y[i]), series.label, shade], ...(range ? [['', range]] : [])];
-};
-
-const itemTip = (told) => ({
-  trigger: 'item',
-  formatter: ({ seriesIndex, dataIndex, color }) => {
-    const found = told[seriesIndex];
-    if (!found) return '';
-    const { series, panel, xAxis } = found;
-    return tipLines([
-      ...valueLine(found, dataIndex, color),
-      ['', `${axisTitle(xAxis)} ${shown(xAxis, series.x[dataIndex], 4)}`],
-      ...(panel.title ? [['', panel.title]] : []),
-      ...(series.hints?.[dataIndex] ? [['', series.hints[dataIndex]]] : []),
-    ]);
-  },
-});
-
-const axisTip = (told) => ({
-  trigger: 'axis',
-  axisPointer: { type: 'line', lineStyle: { color: colour('frame') } },
-  formatter: (list) => {
-    const items = list.filter((p) => told[p.seriesIndex]);
-    if (!items.length) return '';
-    const first = told[items[0].seriesIndex];
-    const x = first.series.x[items[0].dataIndex];
-    return tipLines([
-      [shown(first.xAxis, x, 4), first.panel.title ?? ''],
-      ...items.slice(0, TOLD_MOST).flatMap((p) => {
-        const found = told[p.seriesIndex];
-        const hint = found.series.hints?.[p.dataIndex];
-        return [...valueLine(found, p.dataIndex, p.color), ...(hint ? [['', hint]] : [])];
-      }),
-      ...(items.length > TOLD_MOST ? [['', `and ${items.length - TOLD_MOST} more`]] : []),
-    ]);
-  },
-});
-
-function table(drawing) {
-  const { panels } = drawing;
-  const all = panels.flatMap((panel) => (panel.series ?? []).map((series) => ({ panel, series })));
-  const some = (test) => all.some(({ series }) => test(series));
-  const titled = panels.some((panel) => panel.title);
-  const ranged = some((s) => s.low);
-  const hinted = some((s) => s.hints?.length);
-  const columns = [
-    ...(titled ? [{ label: 'panel' }] : []),
-    { label: 'series' },
-    { label: axisTitle(drawing.x), numeric: true },
-    { label: panels.length === 1 ? axisTitle(panels[0].y) : 'value', numeric: true },
-    ...(ranged
-      ? [
-          { label: 'from', numeric: true },
-          { label: 'to', numeric: true },
-        ]
-      : []),
-    ...(hinted ? [{ label: 'remark' }] : []),
-  ];
+function numbers(chart, { x, panels }) {
+  const all = seriesOf(panels);
+  const ranged = all.some((s) => s.low);
   function* rows() {
-    for (const { panel, series } of all) {
-      const xAxis = panel.x ?? drawing.x;
-      const cell = (axis, value) => ({ value, text: shown(axis, value, axis === xAxis ? 4 : 3) });
-      for (let i = 0; i < series.x.length; i += 1) {
-        yield [
-          ...(titled ? [panel.title ?? ''] : []),
-          series.label,
-          cell(xAxis, series.x[i]),
-          cell(panel.y, series.y[i]),
-          ...(ranged ? [cell(panel.y, series.low?.[i]), cell(panel.y, series.high?.[i])] : []),
-          ...(hinted ? [series.hints?.[i] ?? ''] : []),
-        ];
+    for (const panel of panels) {
+      for (const series of panel.series ?? []) {
+        for (let i = 0; i < series.x.length; i += 1) yield { panel, series, i };
       }
     }
   }
-  const n = all.reduce((sum, { series }) => sum + series.x.length, 0);
-  return { columns, rows, n };
+  const inY = (value, { panel }) => shown(panel.y, value);
+  return chart.table(
+    rows,
+    [
+      panels.some((panel) => panel.title) && ['panel', ({ panel }) => panel.title ?? ''],
+      ['series', ({ series }) => series.label],
+      [axisTitle(x), ({ series, i }) => series.x[i], (v, { panel }) => shown(panel.x ?? x, v, 4)],
+      [panels.length === 1 ? axisTitle(panels[0].y) : 'value', ({ series, i }) => series.y[i], inY],
+      ranged && ['from', ({ series, i }) => series.low?.[i], inY],
+      ranged && ['to', ({ series, i }) => series.high?.[i], inY],
+      all.some((s) => s.hints?.length) && ['remark', ({ series, i }) => series.hints?.[i] ?? ''],
+    ],
+    all.reduce((sum, series) => sum + series.x.length, 0),
+  );
 }
