@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nfslab.errors import NfslabError, RunFailed, UsageError
+from nfslab.errors import NfslabError, RunFailed, of_core
 from nfslab.machine.agent import error_content, error_of, event
 
 if TYPE_CHECKING:
@@ -86,8 +86,7 @@ def _serve(source: str, directory: Path, options: str, as_json: bool, behind: bo
             try:
                 mount = Mount(source, directory, options)
             except CoreError as error:
-                kind = UsageError if error.kind in USAGE_KINDS else RunFailed
-                raise kind(error.what, why=error.why, fix=error.fix) from error
+                raise of_core(error, USAGE_KINDS) from error
             said = _effective(mount)
             if behind:
                 _tell("mounted", **said)

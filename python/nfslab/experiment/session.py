@@ -224,7 +224,9 @@ def _warm_up() -> None:
     import pyarrow.parquet
 
     from nfslab.experiment.provenance import provenance
-    from nfslab.statistics import check_clock_steps, check_littles_law, check_steady_state
+    from nfslab.statistics.checks.clock_steps import check_clock_steps
+    from nfslab.statistics.checks.littles_law import check_littles_law
+    from nfslab.statistics.checks.steady_state import check_steady_state
 
     provenance()
     physical_bounds()

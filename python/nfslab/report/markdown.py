@@ -21,7 +21,7 @@ from nfslab.evidence.found import point_columns, sections_of
 from nfslab.quantities import format_duration, format_size
 from nfslab.report.analysis import analyse
 from nfslab.report.model import Analysis
-from nfslab.report.text import change, change_interval, words
+from nfslab.statistics.effect_text import change, change_interval, words
 
 if TYPE_CHECKING:
     from nfslab.report.model import ComparisonResult, PointResult

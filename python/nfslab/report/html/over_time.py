@@ -24,7 +24,8 @@ from nfslab.display.figures import (
 )
 from nfslab.display.figures import Series as Drawn
 from nfslab.report.html import content
-from nfslab.report.html.grid import NS, quantile_grid
+from nfslab.report.html.grid import NS
+from nfslab.statistics.quantile_estimator import quantile_grid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nfslab.report.html.grid import bin_sums, quantile_grid
-from nfslab.statistics.quantile_estimator import histogram_quantiles, quantiles
+from nfslab.report.html.grid import bin_sums
+from nfslab.statistics.quantile_estimator import histogram_quantiles, quantile_grid, quantiles
 
 if TYPE_CHECKING:
     from pathlib import Path

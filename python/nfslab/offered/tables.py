@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from nfslab.display.terminal import table
+from nfslab.quantities import format_size
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -20,7 +23,7 @@ def lines(result: dict[str, Any]) -> Iterator[str]:
     points = result["points"]
     yield f"{', '.join(result['targets'])}: {result['mix']}"
     yield ""
-    yield from table(HEADINGS, [_row(n, p, result) for n, p in enumerate(points)])
+    yield table(HEADINGS, [_row(n, p, result) for n, p in enumerate(points)], right=range(9))
     yield ""
     yield from _meaning(result)
     measured = [point for point in points if not point.get("failed")]
@@ -100,8 +103,6 @@ def _searched(search: dict[str, Any]) -> str:
 
 def _of_point(point: dict[str, Any]) -> Iterator[str]:
     """Operations, file set and accounts of one point."""
-    from nfslab.quantities import format_size
-
     yield f"at {point['offered_ops_per_s']:,.0f} ops/s offered:"
     rows = []
     for row in sorted(point["operations"], key=lambda row: -row["share"]):
@@ -112,7 +113,7 @@ def _of_point(point: dict[str, Any]) -> Iterator[str]:
                 f"{row['unexpected']:,}",
             )
         )  # fmt: skip
-    yield from table(OPERATION_HEADINGS, rows)
+    yield table(OPERATION_HEADINGS, rows, right=range(1, 9))
     touched = point["touched"]
     yield (
         f"file set: {touched['set_files']:,} files, {format_size(touched['set_bytes'])}; to be "
@@ -157,19 +158,3 @@ def _responses(response: dict[str, Any]) -> list[str]:
 def ms(latency_ns: float | None) -> str:
     """Milliseconds, three digits."""
     return "-" if latency_ns is None else f"{latency_ns / 1e6:.3g}"
-
-
-def table(headings: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """Columns to the right, but for the last if it has no heading and the first of words."""
-    whole = [tuple(headings), *rows]
-    widths = [max(len(row[column]) for row in whole) for column in range(len(headings))]
-    for row in whole:
-        cells = [
-            cell.ljust(width) if left else cell.rjust(width)
-            for cell, width, left in zip(row, widths, _to_the_left(headings), strict=True)
-        ]
-        yield "  ".join(cells).rstrip()
-
-
-def _to_the_left(headings: Sequence[str]) -> list[bool]:
-    return [heading in ("", "operation") for heading in headings]

@@ -25,9 +25,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from nfslab.cli.serve_records import Recording, records_file
 from nfslab.errors import NfslabError, UsageError
 from nfslab.machine.agent import READ_BYTES, STDIN, WORDS_MAX, Lines, command_of
+from nfslab.servers.embedded_records import Recording, records_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
