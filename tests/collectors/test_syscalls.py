@@ -15,8 +15,7 @@ from nfslab.errors import RunFailed
 from nfslab.evidence.collector import Evidence
 from nfslab.evidence.syscalls.accesses import KINDS, PLACE_NAMES, FoundAccesses, accesses_of
 from nfslab.evidence.syscalls.collector import SyscallsCollector, SyscallsParameters
-from nfslab.evidence.syscalls.seen import PREFIX
-from nfslab.evidence.syscalls.tables import Syscalls, sum_up, tables_from
+from nfslab.evidence.syscalls.tables import PREFIX, Syscalls, sum_up, tables_from
 from nfslab.evidence.syscalls.ways import Asked, Subject, obstacle
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 from nfslab.workloads.files import FilesParameters, FilesWorkload

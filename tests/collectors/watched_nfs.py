@@ -17,9 +17,8 @@ from nfslab.evidence.nfs_server import collector as nfs_server
 from nfslab.evidence.nfs_server.collector import NfsServerCollector
 from nfslab.evidence.rpc.collector import RpcCollector, RpcCollectorParameters
 from nfslab.evidence.syscalls.collector import FsyncCollector, FsyncParameters
-from nfslab.evidence.syscalls.seen import PREFIX
 from nfslab.evidence.syscalls.sync_steps import SyncSteps, read_sync_steps
-from nfslab.evidence.syscalls.tables import Syscalls, SyscallTables, sum_up, tables_from
+from nfslab.evidence.syscalls.tables import PREFIX, Syscalls, SyscallTables, sum_up, tables_from
 from nfslab.machine.resources import Resources
 from nfslab.targets.nfs import NfsTarget
 from nfslab.workloads.command import CommandParameters, CommandWorkload

@@ -35,6 +35,7 @@ from pydantic import Field
 from nfslab.errors import RunFailed
 from nfslab.evidence.collector import Collector, CollectorParameters, Evidence, Side
 from nfslab.machine.availability import Availability
+from nfslab.machine.cpu_times import process_cpu_ns
 from nfslab.quantities import Duration
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ class _Watch:
             self._views = self._present_views()
             self._settings = self._read_settings()
             self._backend = self._connection.info.backend_pid
-            self._backend_began_s = _process_cpu_s(self._backend)
+            self._backend_began_ns = process_cpu_ns(self._backend)
             self._began_ns = time.monotonic_ns()
             self._first = self._counted(self._read_counters)
         except BaseException:
@@ -203,9 +204,9 @@ class _Watch:
         try:
             settled = self._counted(self._wait_for_clients)
             last = self._counted(self._read_counters)
-            ended_s = _process_cpu_s(self._backend)
-            if ended_s is not None and self._backend_began_s is not None:
-                backend_s = ended_s - self._backend_began_s
+            ended_ns = process_cpu_ns(self._backend)
+            if ended_ns is not None and self._backend_began_ns is not None:
+                backend_s = (ended_ns - self._backend_began_ns) / 1e9
         except psycopg.Error as error:
             self._problem = self._problem or _one_line(error)
         finally:
@@ -442,21 +443,6 @@ def _nested(differences: Counters) -> dict[str, Any]:
             here = here.setdefault(step, {})
         here[column] = value
     return result
-
-
-def _process_cpu_s(pid: int) -> float | None:
-    """CPU seconds of a process so far, to the nanosecond where the kernel tells."""
-    try:
-        with open(f"/proc/{pid}/schedstat", encoding="ascii") as file:
-            return int(file.read().split()[0]) / 1e9
-    except (OSError, ValueError, IndexError):
-        pass
-    from nfslab.machine.processes import CLOCK_TICKS_PER_S, status_of
-
-    status = status_of(pid)
-    if status is None:
-        return None
-    return (status.user_ticks + status.system_ticks) / CLOCK_TICKS_PER_S
 
 
 def _one_line(error: Exception) -> str:

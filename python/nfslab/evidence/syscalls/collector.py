@@ -20,7 +20,6 @@ their calls in nfslab's own process (sfs) are not watched. mmap and io_uring are
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -144,16 +143,6 @@ class SyscallsCollector(_SystemCalls):
         return Asked(p.level, lseek=p.lseek, blocks=p.blocks, way=p.way)
 
 
-@dataclass(slots=True)
-class _Places:
-    """Of a run, asked while its places are up."""
-
-    targets: dict[str, str]
-    """Device of each target that our client mounted -> its name."""
-    exports: dict[str, dict[str, Any]]
-    """Device of each target on NFS -> its export, as calls on the wire name it."""
-
-
 class _Run:
     """One run's watch."""
 
@@ -165,7 +154,8 @@ class _Run:
         self._classes = read_file_classes(p.classes)
         self._watch: SyscallWatch | None = None
         self._watcher: LaunchWatcher | None = None
-        self._places = _Places(_targets(context), _exports(context))
+        # Asked while the places are up.
+        self._places = {"targets": _targets(context), "exports": _exports(context)}
         self._by_relation = p.by_relation
         self._relations: RelationNames | None = None
 
@@ -211,13 +201,13 @@ class _Run:
         if self._watch is None:
             problem = problem or "the workload started no program in its timed part"
             return Evidence(summary={"incomplete": problem, "notes": [problem]}, wall_s=0.0)
-        from nfslab.evidence.syscalls.seen import PREFIX, evidence_tables, summary_of
+        from nfslab.evidence.syscalls.seen import evidence_tables, summary_of
+        from nfslab.evidence.syscalls.tables import PREFIX
 
         seen = self._watch.end()
         zero_ns, end_ns = self._context.timed.start_or(0), self._context.timed.end_ns or 0
         summary = summary_of(self._watch.choice, self._asked, seen)
-        summary["targets"] = self._places.targets
-        summary["exports"] = self._places.exports
+        summary |= self._places
         summary["timed_ns"] = max(0, end_ns - zero_ns)
         if problem:
             summary |= {"incomplete": problem, "notes": [*summary["notes"], problem]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.evidence.syscalls.sentences import notes, sentences
@@ -35,9 +36,9 @@ def content(facts: SyscallFacts) -> dict[str, Any]:
         "series": [_series(one) for one in facts.series],
     }
     if waits.steps is not None:
-        made["steps"] = [_steps(row) for row in waits.steps]
+        made["steps"] = [_wait(row, "share", "slow_share") for row in waits.steps]
     if waits.blocks is not None:
-        made["blocks"] = [_blocks(row) for row in waits.blocks]
+        made["blocks"] = [_wait(row, "share") for row in waits.blocks]
     made["accesses"] = list(facts.accesses)
     made["log"] = [_share(one) for one in facts.shares]
     return made
@@ -58,23 +59,12 @@ def _series(one: SeriesFacts) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _steps(row: StepsRow) -> dict[str, Any]:
-    return {
-        "target": row.target, "class": row.file_class, "call": row.what,
-        "calls": row.summary.calls, "mean_ns": row.summary.mean_ns,
-        "share": row.summary.share, "slow_share": row.summary.slow_share,
-        "writes": row.writes, "write_bytes": row.write_bytes, "commits": row.commits,
-        "without_calls": row.without_calls,
-    }  # fmt: skip
-
-
-def _blocks(row: BlocksRow) -> dict[str, Any]:
-    return {
-        "class": row.file_class, "call": row.what, "calls": row.summary.calls,
-        "mean_ns": row.summary.mean_ns, "share": row.summary.share,
-        "flushes": row.flushes, "writes": row.writes, "write_bytes": row.write_bytes,
-        "reads": row.reads,
-    }  # fmt: skip
+def _wait(row: StepsRow | BlocksRow, *of_summary: str) -> dict[str, Any]:
+    """What is told of the row itself, and of its summary."""
+    names = {"file_class": "class", "what": "call"}
+    made = {names.get(one.name, one.name): getattr(row, one.name) for one in fields(row)}
+    summary = made.pop("summary")
+    return made | {name: getattr(summary, name) for name in ("calls", "mean_ns", *of_summary)}
 
 
 def _share(one: LogShare) -> dict[str, Any]:

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from nfslab.evidence.syscalls.ways import Asked, Choice, Way
 
-PREFIX: Final = "syscall_"
-"""Of the names of evidence tables."""
 
 MEASURED: Final[dict[tuple[str, str], str]] = {
     ("ebpf", "sync"): "1.03 (0.99 to 1.07)",
