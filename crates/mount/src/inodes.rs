@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use client::nfs3::FileHandle;
 use client::{Caller, File};
 use hashbrown::HashMap;
-use wire::nfs3::{fattr3, ftype3};
+use wire::nfs3::{fattr3, ftype3, nfstime3};
 
 use crate::new_directories::NewDirectory;
 
@@ -64,6 +64,10 @@ pub(crate) struct State {
     pub silly: Option<(FileHandle, Box<[u8]>)>,
     /// Data paths by caller, with the number of their open files.
     pub files: Vec<(Caller, Arc<File>, u32)>,
+    /// `writeback`: the data path of all who write, as the kernel writes pages through any of them.
+    pub writing: Option<Arc<File>>,
+    /// `writeback`: when it was changed as the kernel has it, which the server is not told yet.
+    pub untold_mtime: Option<(Caller, nfstime3)>,
     /// All that is in a directory, where that is known.
     pub new_directory: Option<NewDirectory>,
     names: Vec<Place>,
@@ -265,7 +269,6 @@ impl Inodes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::nfs3::nfstime3;
 
     fn attributes(fileid: u64) -> fattr3 {
         let time = nfstime3 {
