@@ -200,9 +200,6 @@ impl Shared {
             .filter(|file| changes.size.is_some() && file.writes);
         let caller = opener.map_or_else(|| self.caller(request), |file| file.caller.clone());
         let new_attributes = changes.as_sattr();
-        if changes.mtime.is_some() {
-            inode.state().untold_mtime = None;
-        }
         // What was written before must not change the times, or the size, afterwards.
         self.when_settled(inode.files(), move |shared| {
             if reply.is_awaited() {
@@ -243,7 +240,7 @@ impl Shared {
         new_attributes: sattr3,
         reply: ReplyAttr,
     ) {
-        let size = new_attributes.size;
+        let (size, mtime) = (new_attributes.size, new_attributes.mtime);
         let arguments = SETATTR3args {
             object: inode.handle.as_fh(),
             new_attributes,
@@ -255,6 +252,13 @@ impl Shared {
                 shared.learn_wcc(&about.handle, &wcc, sent_ns);
                 if let Some(size) = size {
                     about.truncated(size);
+                }
+                if shared.options.writeback {
+                    match mtime {
+                        set_time::SET_TO_CLIENT_TIME(mtime) => about.state().mtime = mtime,
+                        _ if size.is_some() => about.took(&who, None),
+                        _ => {}
+                    }
                 }
                 match wcc.after {
                     Some(after) => shared.reply_attributes(&about, &after, sent_ns, reply),
@@ -281,7 +285,7 @@ impl Shared {
     ) {
         let inode = or_reply!(self.inode(ino), reply);
         let open = or_reply!(self.files.get(number.0).ok_or(Errno::EBADF), reply);
-        inode.state().untold_mtime = Some((open.caller.clone(), nfs_time(mtime)));
+        inode.took(&open.caller, Some(nfs_time(mtime)));
         let kept = self.cache().last_seen(&inode.handle).copied();
         match kept {
             Some(kept) => reply.attr(&Duration::ZERO, &self.file_attr(&inode, &kept, 0)),
@@ -292,7 +296,11 @@ impl Shared {
     /// Tells the server the kernel's time of a file's last change, where it has one. Only the owner
     /// may: of others the time that the WRITEs left stays.
     pub(super) fn tell_mtime(self: &Arc<Self>, inode: &Arc<Inode>, then: Settled) {
-        let Some((caller, mtime)) = inode.state().untold_mtime.take() else {
+        let (untold, mtime) = {
+            let mut state = inode.state();
+            (state.untold.take(), state.mtime)
+        };
+        let Some(caller) = untold else {
             return then(Ok(()));
         };
         let arguments = SETATTR3args {

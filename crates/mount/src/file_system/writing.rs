@@ -43,6 +43,9 @@ impl Shared {
         };
         let taken = open.file.write_behind(offset, data, limit);
         open.inode.written(end);
+        if self.options.writeback {
+            open.inode.took(&open.caller, None);
+        }
         match taken {
             Ok(_) if waits => self.settle_file(&open.inode, &open.file, then),
             Ok(false) => then(Ok(())),
