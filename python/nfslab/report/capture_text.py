@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nfslab.captures import anomalies
+from nfslab.captures import anomalies, causes
 from nfslab.captures.analysis import is_inner
 from nfslab.captures.spelling import ABSENT, count, latency, operation, seconds, size
 from nfslab.report import capture_load_text as load_text
@@ -97,12 +97,12 @@ def summary(capture: CaptureAnalysis) -> Iterator[str]:
     gone = (
         f"{size(lost['bytes']) or '0 B'} lost in {lost['gaps']:,} gaps"
         if lost.get("bytes") or lost.get("gaps")
-        else "nothing lost"
+        else _nothing_lost(capture)
     )
     skipped = content.get("skipped_bytes")
     if skipped:
         passed = f"{size(skipped)} of the input passed over, since no packet could be made out"
-        gone = passed if gone == "nothing lost" else f"{passed}; {gone}"
+        gone = f"{passed}; {gone}" if lost.get("gaps") else passed
     dropped = content.get("kernel_drops")
     kernel = f", {dropped:,} packets dropped by the kernel that captured" if dropped else ""
     sides = content.get("clients") or {}
@@ -112,6 +112,11 @@ def summary(capture: CaptureAnalysis) -> Iterator[str]:
             f" of {_number(sides['clients'], 'client')} to {_number(sides['servers'], 'server')}"
         )
     yield f"{capture.calls:,} calls{between}; {gone}{kernel}"
+
+
+def _nothing_lost(capture: CaptureAnalysis) -> str:
+    cut = "the snapshot length cut fronts of messages away"
+    return cut if causes.fronts_cut(capture) else "nothing lost"
 
 
 def _number(rows: Sequence[Row], noun: str) -> str:

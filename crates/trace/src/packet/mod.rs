@@ -249,10 +249,14 @@ fn plain_tcp(block: &[u8], frame: &Frame, out: &mut Vec<Segment>) -> bool {
     let tcp_bytes = usize::from(head[46] >> 4) * 4;
     let headers = 20 + tcp_bytes;
     let flags = head[47];
+    // Options that say nothing here: none, or timestamps alone.
+    let options = block.get(frame.at + 54..).and_then(<[u8]>::first_chunk);
+    let quiet = (tcp_bytes == 20)
+        | ((tcp_bytes == transport::PLAIN_BYTES) & (options == Some(&transport::TIMESTAMPS_ALONE)));
     // EtherType 0x0800 with version 4 and header length 5; fragment offset, MF and protocol 6.
     let plain = (u32_at(12) & 0xffff_ff00 == 0x0800_4500)
         & (u32_at(20) & 0x3fff_00ff == 6)
-        & (tcp_bytes >= 20)
+        & quiet
         & (total >= headers)
         & (total + 14 <= frame.wire)
         & (frame.captured >= 54)
@@ -284,6 +288,7 @@ fn plain_tcp(block: &[u8], frame: &Frame, out: &mut Vec<Segment>) -> bool {
         captured_bytes: payload_bytes.min(frame.captured - header_end) as u32,
         payload_bytes: payload_bytes as u32,
         first_ns: frame.time_ns,
+        sack: None,
     });
     true
 }

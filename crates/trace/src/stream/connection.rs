@@ -150,6 +150,10 @@ impl Connection {
             let kind = TransportKind::ZeroWindow;
             tell(&mut scene, segment.time_ns, from_client, kind);
         }
+        if let Some(sack) = segment.sack {
+            let kind = TransportKind::Selective(sack);
+            tell(&mut scene, segment.time_ns, from_client, kind);
+        }
         let window = ours.window.bytes(segment, &theirs.window);
         theirs.acknowledge(segment, window, from_client, &mut scene);
         if theirs.has_hole() {
@@ -277,8 +281,12 @@ impl Connection {
                 self.passed_over = 0;
                 self.protocol = Protocol::Unknown;
             }
-            _ => {
+            protocol => {
                 self.passed_over += u64::from(segment.payload_bytes);
+                let tls = matches!(protocol, Protocol::RpcOverTls | Protocol::Tls);
+                if tls && segment.payload_bytes > 0 {
+                    self.tell_hidden(side, segment, shared, sink);
+                }
                 return false;
             }
         }
@@ -288,6 +296,26 @@ impl Connection {
             return false;
         }
         true
+    }
+
+    fn tell_hidden<S: Sink>(
+        &self,
+        side: Side,
+        segment: &Segment,
+        shared: &mut Shared,
+        sink: &mut S,
+    ) {
+        let mut scene = Scene {
+            connection: self.number,
+            from: &segment.source,
+            to: &segment.destination,
+            calls_known: false,
+            shared,
+            sink,
+        };
+        let ends = [segment.source, segment.destination];
+        let kind = TransportKind::Hidden { ends };
+        tell(&mut scene, segment.time_ns, self.sent_by_client(side), kind);
     }
 
     fn open<S: Sink>(&mut self, side: Side, segment: &Segment, shared: &mut Shared, sink: &mut S) {
@@ -321,7 +349,9 @@ impl Connection {
             &mut scene,
             segment.time_ns,
             from_client,
-            TransportKind::Opened,
+            TransportKind::Opened {
+                ends: [segment.source, segment.destination],
+            },
         );
     }
 
@@ -348,7 +378,8 @@ impl Connection {
                 shared,
                 sink,
             };
-            let kind = TransportKind::Closed { reset };
+            let ends = [segment.source, segment.destination];
+            let kind = TransportKind::Closed { reset, ends };
             tell(&mut scene, segment.time_ns, from_client, kind);
         }
     }

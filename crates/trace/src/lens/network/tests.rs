@@ -140,7 +140,10 @@ fn retransmissions_are_counted_by_side_and_connection() {
             capture.transport(step * 1000, connection, true, DATA);
         }
         for step in 0..again {
-            let kind = TransportKind::Retransmitted { bytes: 1000 };
+            let kind = TransportKind::Retransmitted {
+        bytes: 1000,
+        of: Again::Unacknowledged,
+    };
             capture.transport(step * MS, connection, true, kind);
         }
         capture.transport(9 * MS, connection, false, TransportKind::ZeroWindow);

@@ -38,23 +38,30 @@ mod cycles;
 mod gap;
 mod outstanding;
 mod section;
+mod signs;
 mod stretch;
 #[cfg(test)]
 mod tests;
 mod tracker;
+mod unanswered;
+
+use std::collections::VecDeque;
 
 use hashbrown::HashMap;
 
-use self::gap::{Gap, Kind, Scope};
+use self::gap::{Gap, Kind, Place, Scope};
 use self::outstanding::Outstanding;
 use self::stretch::Stretches;
 use self::tracker::{Found, Reply, Tracker};
+use self::unanswered::Unanswered;
 use super::connection_slots::ConnectionSlots;
 use super::kinds::is_nfs;
+use super::network::path::{Path, least};
+use super::network::{LOOPBACK_NS, NEAR_PART};
 use super::{Extent, Interest, Lens, LensOptions, Section};
-use crate::block::{Endpoint, Host, Transport};
+use crate::block::{Endpoint, Host, Sack, Transport};
 use crate::call::Call;
-use crate::event::{Event, TransportEvent, TransportKind};
+use crate::event::{Again, Event, TransportEvent, TransportKind};
 use crate::names::Names;
 
 /// No silence shorter than this is a gap.
@@ -66,6 +73,9 @@ const USUAL: f64 = 0.9;
 /// How long after a silence replies still tell of it; no longer than the floor, so that at most one
 /// silence waits to be judged.
 const SETTLE_NS: i64 = FLOOR_NS;
+/// How long a D-SACK, or the reply to a first send, may come after a silence that sending again
+/// seemed to end: a path that holds packets back does so for no longer.
+const SETTLE_AGAIN_NS: i64 = 500_000_000;
 /// A reply comes at once if it takes at most this many usual latencies, ...
 const PROMPT_FACTOR: i64 = 4;
 /// ... or this long, and in any case not longer than a quarter of the silence.
@@ -101,6 +111,41 @@ struct Connection {
     last_packet_ns: Option<i64>,
     /// Longest standstill that ended with TCP sending again, since the last reply.
     standstill: Option<(i64, i64)>,
+    path: Path,
+    asked_to_open: bool,
+    ended: bool,
+    opened: bool,
+}
+
+/// The network's loss of one call or connection, until it is certain.
+#[derive(Clone, Copy, Debug)]
+struct Alone {
+    connection: u32,
+    number: u64,
+    gap: Gap,
+}
+
+/// What was seen below RPC, whatever it held up.
+#[derive(Clone, Copy, Debug, Default)]
+struct Evidence {
+    /// Segments that filled a hole, that were acknowledged before, and all others sent again.
+    filled: u64,
+    acknowledged: u64,
+    unacknowledged: u64,
+    /// Acknowledgements of bytes that came twice (D-SACK).
+    duplicates: u64,
+    resets: u64,
+    refused: u64,
+}
+
+impl Evidence {
+    fn sent_again(&mut self, of: Again) {
+        match of {
+            Again::Filled => self.filled += 1,
+            Again::Acknowledged => self.acknowledged += 1,
+            Again::Unacknowledged => self.unacknowledged += 1,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -130,6 +175,10 @@ struct Stalls {
     stretches: Stretches,
     /// Network losses of single calls and connections.
     alone: [Found; 2],
+    unsettled: VecDeque<Alone>,
+    unanswered: Unanswered,
+    evidence: Evidence,
+    place: Place,
     not_followed: u64,
 }
 
@@ -144,6 +193,10 @@ impl Default for Stalls {
             outstanding: Outstanding::default(),
             stretches: Stretches::default(),
             alone: [Found::new(LONGEST), Found::new(LONGEST)],
+            unsettled: VecDeque::new(),
+            unanswered: Unanswered::default(),
+            evidence: Evidence::default(),
+            place: Place::default(),
             not_followed: 0,
         }
     }
@@ -152,6 +205,7 @@ impl Default for Stalls {
 impl Lens for Stalls {
     fn interest(&self) -> Interest {
         Interest {
+            calls: true,
             messages: true,
             transport: true,
             ..Interest::default()
@@ -175,7 +229,15 @@ impl Lens for Stalls {
         }
     }
 
+    fn call(&mut self, call: &Call, _: &Names) {
+        if call.replies == 0 && is_nfs(call) {
+            self.unanswered.add(call);
+        }
+    }
+
     fn finish(&mut self, _: &Names, extent: &Extent) -> Section {
+        self.alone_settles(i64::MAX);
+        self.place = self.place();
         for server in &mut self.servers {
             server.tracker.finish(extent.last_ns);
         }
@@ -312,6 +374,12 @@ impl Stalls {
         let Some(place) = self.pair(call) else {
             return;
         };
+        self.alone_settles(time_ns);
+        if again {
+            // Both sends were answered: the first one had arrived.
+            self.unsettled
+                .retain(|one| one.number != call.number || one.gap.scope == Scope::Connection);
+        }
         let reply = reply_of(time_ns, call, again);
         let counted = !again && self.outstanding.answered(call.number);
         let pair = &mut self.pairs[place];
@@ -367,7 +435,7 @@ impl Stalls {
         gap.again = u32::from(call.retransmissions());
         gap.frame_before = call.call_first.frame;
         gap.frame_after = call.reply_first.map_or(0, |reply| reply.frame);
-        self.alone[0].add(gap);
+        self.found_alone(call, gap);
     }
 
     /// A connection stood still until TCP sent again: did others go on meanwhile?
@@ -378,39 +446,167 @@ impl Stalls {
         }
         let mut gap = alone(Scope::Connection, call, from_ns, to_ns);
         gap.tcp_again = 1;
-        self.alone[1].add(gap);
+        self.found_alone(call, gap);
     }
 
     #[inline(always)]
     fn transport(&mut self, event: &TransportEvent) {
+        self.alone_settles(event.time_ns);
         let connection = self.connections.of(event.connection);
+        connection.path.event(event);
         let last_ns = connection.last_packet_ns.replace(event.time_ns);
-        let pair = connection.pair;
+        let pair = match connection.pair {
+            Known::Pair(pair) => Some(pair as usize),
+            _ => None,
+        };
         match event.kind {
-            TransportKind::Retransmitted { bytes } if bytes > PROBE_BYTES => {
-                if let Some(last_ns) = last_ns
-                    && event.time_ns - last_ns >= FLOOR_NS
+            TransportKind::Sent { .. } if event.from_client == Some(true) => {}
+            TransportKind::Retransmitted { bytes, of } => {
+                if bytes <= PROBE_BYTES {
+                    return;
+                }
+                let standstill = last_ns.filter(|last_ns| event.time_ns - last_ns >= FLOOR_NS);
+                if let Some(last_ns) = standstill
+                    && of != Again::Acknowledged
                 {
                     let longest = connection.standstill.map_or(0, |(from, to)| to - from);
                     if event.time_ns - last_ns > longest {
                         connection.standstill = Some((last_ns, event.time_ns));
                     }
                 }
-                if let Known::Pair(pair) = pair {
-                    self.each(pair as usize, |tracker| tracker.tcp_again(event.time_ns));
+                self.evidence.sent_again(of);
+                self.told(pair, event);
+            }
+            TransportKind::Selective(sack) => {
+                if sack == Sack::Duplicate {
+                    self.evidence.duplicates += 1;
+                    connection.standstill = None;
+                    self.needless(event.connection);
                 }
+                self.told(pair, event);
             }
             TransportKind::ZeroWindow => {
-                if let Known::Pair(pair) = pair {
-                    self.each(pair as usize, Tracker::zero_window);
+                if let Some(pair) = pair {
+                    self.each(pair, Tracker::zero_window);
                 }
             }
             TransportKind::Lost { bytes } => {
-                if let Known::Pair(pair) = pair {
-                    self.each(pair as usize, |tracker| tracker.lost(bytes));
+                if let Some(pair) = pair {
+                    self.each(pair, |tracker| tracker.lost(bytes));
                 }
             }
-            _ => {}
+            TransportKind::Opened { ends } => self.opened(event, ends),
+            TransportKind::Closed { reset, ends } => self.closed(event, reset, ends),
+            TransportKind::Hidden { ends } => {
+                if let Some((pair, _)) = self.pair_of(ends) {
+                    self.each(pair, Tracker::hidden);
+                }
+            }
+            TransportKind::FrontCut { ends } => {
+                if let Some((pair, false)) = self.pair_of(ends) {
+                    self.each(pair, |tracker| tracker.unreadable(event.time_ns));
+                }
+            }
+            _ => self.told(pair, event),
+        }
+    }
+
+    /// Has the trackers of a pair see an event.
+    #[inline(always)]
+    fn told(&mut self, pair: Option<usize>, event: &TransportEvent) {
+        if let (Some(pair), Some(from_client)) = (pair, event.from_client) {
+            let (kind, now_ns) = (event.kind, event.time_ns);
+            self.each(pair, |tracker| tracker.transport(kind, from_client, now_ns));
+        }
+    }
+
+    /// The pair between these ends, and whether the first one is its client.
+    fn pair_of(&self, [from, to]: [Endpoint; 2]) -> Option<(usize, bool)> {
+        let find = |client: Endpoint, server: Endpoint| self.places.get(&(client.host, server));
+        let by_client = find(from, to).map(|pair| (*pair as usize, true));
+        by_client.or_else(|| find(to, from).map(|pair| (*pair as usize, false)))
+    }
+
+    #[cold]
+    fn opened(&mut self, event: &TransportEvent, ends: [Endpoint; 2]) {
+        let Some((_, by_client)) = self.pair_of(ends) else {
+            return;
+        };
+        let connection = self.connections.of(event.connection);
+        connection.asked_to_open |= by_client;
+        connection.opened |= !by_client;
+    }
+
+    #[cold]
+    fn closed(&mut self, event: &TransportEvent, reset: bool, ends: [Endpoint; 2]) {
+        let Some((pair, by_client)) = self.pair_of(ends) else {
+            return;
+        };
+        let connection = self.connections.of(event.connection);
+        let first = !std::mem::replace(&mut connection.ended, true);
+        if !first && !reset {
+            return;
+        }
+        let refused = reset && !by_client && connection.asked_to_open && !connection.opened;
+        self.evidence.refused += u64::from(refused);
+        self.evidence.resets += u64::from(reset && !refused);
+        let now_ns = event.time_ns;
+        match refused {
+            true => self.each(pair, Tracker::refused),
+            false => self.each(pair, |tracker| tracker.ended(now_ns, by_client, reset)),
+        }
+    }
+
+    /// Losses of single calls and connections that nothing contradicted for long enough.
+    #[inline(always)]
+    fn alone_settles(&mut self, now_ns: i64) {
+        while let Some(front) = self.unsettled.front()
+            && now_ns - front.gap.end_ns > SETTLE_AGAIN_NS
+        {
+            let Some(Alone { gap, .. }) = self.unsettled.pop_front() else {
+                return;
+            };
+            self.alone[usize::from(gap.scope == Scope::Connection)].add(gap);
+        }
+    }
+
+    /// What was sent again on a connection had arrived.
+    #[cold]
+    fn needless(&mut self, connection: u32) {
+        let other = |one: &Alone| one.connection != connection || one.gap.scope == Scope::Call;
+        self.unsettled.retain(other);
+    }
+
+    fn found_alone(&mut self, call: &Call, gap: Gap) {
+        if self.unsettled.len() == LONGEST
+            && let Some(Alone { gap, .. }) = self.unsettled.pop_front()
+        {
+            self.alone[usize::from(gap.scope == Scope::Connection)].add(gap);
+        }
+        self.unsettled.push_back(Alone {
+            connection: call.connection,
+            number: call.number,
+            gap,
+        });
+    }
+
+    /// Where the capture was taken, by the smallest round trips of all connections.
+    fn place(&self) -> Place {
+        let (mut client, mut server) = (None, None);
+        for (_, one) in self.connections.iter() {
+            client = least(client, one.path.to_client.least_of_all(None));
+            server = least(server, one.path.to_server.least_of_all(one.path.handshake));
+        }
+        let near = |one: Option<i64>, other: Option<i64>| match (one, other) {
+            (Some(one), Some(other)) => {
+                one <= other / NEAR_PART || (one < LOOPBACK_NS && other < LOOPBACK_NS)
+            }
+            _ => false,
+        };
+        Place {
+            at_client: near(client, server),
+            at_server: near(server, client),
+            all_seen: self.not_followed == 0,
         }
     }
 }

@@ -1,0 +1,64 @@
+"""What the product says of a capture, and how that stands against its truth."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nfslab.captures.analysis import Asked, CaptureAnalysis, is_inner, read_captures
+from nfslab.captures.causes import said as causes_said
+
+from tests.trace.generator import files
+
+from .scenarios import Scenario
+
+
+def read(scenario: Scenario, folder: Path) -> CaptureAnalysis:
+    """Writes the capture and has it read."""
+    data = files.encode(scenario.frames, files.Format(), scenario.snaplen)
+    path = files.write(folder / "capture.pcap", data)
+    return read_captures([path], Asked())
+
+
+def said(analysis: CaptureAnalysis) -> frozenset[str]:
+    """All that is said of causes, as names."""
+    rows = [row for row in analysis.content["operations"] if not is_inner(row)]
+    found = set(causes_said(analysis))
+    if any(row["retransmissions"] for row in rows):
+        found.add("sent_again")
+    return frozenset(found)
+
+
+@dataclass
+class Matrix:
+    """How often what was said, by what was planted."""
+
+    captures: int = 0
+    false: int = 0
+    knowable: int = 0
+    named: int = 0
+    rows: dict[str, Counter[str]] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+    sizes: Counter[str] = field(default_factory=Counter)
+
+    def add(self, scenario: Scenario, found: Iterable[str]) -> None:
+        found = set(found)
+        self.captures += 1
+        row = self.rows.setdefault(scenario.name, Counter())
+        self.sizes[scenario.name] += 1
+        row.update(found)
+        where = f"{scenario.name} {scenario.point} {scenario.seed}"
+        if untrue := found - scenario.may:
+            self.false += 1
+            row["(false)"] += 1
+            self.wrong.append(f"{where}: false {sorted(untrue)}")
+        if scenario.must:
+            self.knowable += 1
+            row["(knowable)"] += 1
+            if scenario.must <= found:
+                self.named += 1
+                row["(named)"] += 1
+            else:
+                self.wrong.append(f"{where}: not said {sorted(scenario.must - found)}")
