@@ -138,8 +138,9 @@ def carried_out(load: Load, collector: Any, watcher: Any = nullcontext) -> Run:
 @contextmanager
 def captured(transport: str, port: int) -> Any:
     """The collector, as a run starts and stops it."""
-    from nfslab.collectors.capture import CaptureCollector, CaptureCollectorParameters
-    from nfslab.machine.host import local_host
+    from nfslab.context import TimedPart
+    from nfslab.evidence.capture.collector import CaptureCollector, CaptureCollectorParameters
+    from nfslab.hosts.local import LocalHost
     from nfslab.machine.resources import Resources
     from nfslab.workloads.base import RunContext
 
@@ -147,9 +148,18 @@ def captured(transport: str, port: int) -> Any:
         folder = Path(name)
         for part in ("logs", "evidence", "state"):
             (folder / part).mkdir()
-        host, resources = local_host(), Resources("bench", state=folder / "state")
+        host, resources = LocalHost(), Resources("bench", state=folder / "state")
         context = RunContext(
-            folder, folder, {}, host, host, resources, 0, lambda _: nullcontext(), lambda: 60.0
+            folder=folder,
+            cache=folder,
+            places={},
+            server_host=host,
+            client_host=host,
+            resources=resources,
+            seed=0,
+            phase=lambda _: nullcontext(),
+            remaining_s=lambda: 60.0,
+            timed=TimedPart(host.monotonic_ns),
         )
         parameters = CaptureCollectorParameters(interface="lo", filter=f"{transport} port {port}")
         collector = CaptureCollector(parameters)

@@ -32,7 +32,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.trace.generator import body, capture, files, link, nfs3
-from tests.trace.generator.flows import Connection, Packet
+from tests.trace.generator.flows import Connection, Packet, Span
 
 HANDLE_SETS = 50
 LINK_BYTES, RECORD_BYTES = 14, 16
@@ -174,7 +174,7 @@ def xid_positions(
         (starts[(place.flow, place.from_client, place.start)], calls[planned.client])
         for planned in made.exchanges
         for place in (*planned.sends, *planned.replies)
-        if isinstance(place, capture.Span)
+        if isinstance(place, Span)
     ]
     positions, steps = zip(*found, strict=True)
     return np.array(positions), np.array(steps, np.uint64)

@@ -93,7 +93,7 @@ class Row:
     costs: list[Cost] = field(default_factory=list)
 
     def median(self, name: str) -> float:
-        return statistics.median(getattr(cost, name) for cost in self.costs)
+        return float(statistics.median(getattr(cost, name) for cost in self.costs))
 
     @property
     def packet_cpu_ns(self) -> float:
@@ -173,7 +173,9 @@ def measure(
     listed: list[Program], options: argparse.Namespace, folder: Path
 ) -> tuple[list[Row], dict[str, dict[str, int]]]:
     """All programs on both captures, one capture on the disk at a time."""
-    order, rows, contents = random.Random(SEED), [], {}
+    order = random.Random(SEED)
+    rows: list[Row] = []
+    contents: dict[str, dict[str, int]] = {}
     sizes = SMALL_SIZES if options.small else SIZES
     for kind in options.captures:
         path = folder / f"{kind}.pcap"

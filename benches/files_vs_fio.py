@@ -31,6 +31,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from nfslab._core import build_info, run_files
 from nfslab.quantities import format_size, parse_size_bytes
@@ -171,11 +172,12 @@ def drop_cache(path: Path) -> None:
         os.close(descriptor)
 
 
-def _fio(arguments: list[str]) -> dict:
+def _fio(arguments: list[str]) -> dict[str, Any]:
     done = subprocess.run(arguments, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"fio failed ({done.returncode}): {done.stderr.strip()}")
-    return json.loads(done.stdout)["jobs"][0]
+    job: dict[str, Any] = json.loads(done.stdout)["jobs"][0]
+    return job
 
 
 def run_case(case: Case, setting: Setting, repetitions: int) -> dict[str, list[Measured]]:
@@ -206,7 +208,7 @@ def table(setting: Setting, repetitions: int) -> Iterator[str]:
         measured = run_case(case, setting, repetitions)
 
         def median(name: str, field: str, of: dict[str, list[Measured]] = measured) -> float:
-            return statistics.median(getattr(run, field) for run in of[name])
+            return float(statistics.median(getattr(run, field) for run in of[name]))
 
         cells = [
             case.name,

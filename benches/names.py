@@ -21,6 +21,10 @@ have in them what its file system does (ext4 may wait while the disk discards wh
 with `--directory /dev/shm` the programs' own is left. passthrough_ll is built as
 benches/mount_throughput.py says.
 
+What a name over NFS costs at least is passthrough_ll's FUSE requests and the calls on the wire
+(one for each way, two for open and read: ACCESS, READ), each a round trip between two processes:
+128 bytes over TCP, measured with blocking sockets in each round. The last ratios are of that sum.
+
 A file is created by O_CREAT | O_TRUNC, as a shell's `>` does, or by O_CREAT | O_EXCL; 4 KiB are
 read, first without the kernel's pages, then again; what is renamed gets a new name in its folder;
 files that are removed are empty, then not.
@@ -35,6 +39,7 @@ import contextlib
 import json
 import os
 import random
+import socket
 import statistics
 import subprocess
 import sys
@@ -45,9 +50,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nfslab._core import build_info
-from nfslab.machine import ganesha
+from nfslab.hosts.base import Hosts
+from nfslab.hosts.local import LocalHost
 from nfslab.machine.resources import Resources
-from nfslab.targets.nfs import NfsParameters, NfsTarget
+from nfslab.servers.ganesha import GaneshaServer
+from nfslab.targets.nfs import NfsTarget
+
+HERE = Hosts(files=LocalHost(), servers=LocalHost())
 
 LOCAL, THROUGH, CHECKED = "local", "passthrough_ll", "passthrough_ll, checks"
 MEMORY, FOLDER, ASYNC = "mount, memory", "mount, folder", "mount, folder, async"
@@ -120,6 +129,10 @@ STEPS: dict[str, Callable[[Path, int], None]] = {
 """In this order; the one without a name is not shown."""
 WAYS = [way for way in STEPS if way]
 AIMED = ("create", "rename", "unlink", "open, read, close")
+CALLS = {"create": 1, "rename": 1, "unlink": 1, "open, read, close": 2}
+"""That go to the server. What is in a folder that the mount has made need not be looked up."""
+WIRE, CALL_BYTES = "round trip", 128
+FLOOR = "passthrough_ll, checks + round trips"
 
 
 def load(folder: Path, files: int, processes: list[int]) -> dict[str, tuple[float, float]]:
@@ -132,6 +145,29 @@ def load(folder: Path, files: int, processes: list[int]) -> dict[str, tuple[floa
         took_ns = time.perf_counter_ns() - begun_ns
         found[way] = (took_ns / files / 1e3, (cpu_of(processes) - cpu_ns) / files / 1e3)
     return found
+
+
+def round_trip(turns: int) -> tuple[float, float]:
+    """Microseconds of wall time and of both ends' CPU for a message there and one back."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        child = os.fork()
+        if child == 0:
+            peer, _ = listener.accept()
+            peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            while taken := peer.recv(CALL_BYTES):
+                peer.sendall(taken)
+            os._exit(0)
+        with socket.create_connection(listener.getsockname()) as link:
+            link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            message = bytes(CALL_BYTES)
+            cpu_ns, begun_ns = cpu_of([child]), time.perf_counter_ns()
+            for _ in range(turns):
+                link.sendall(message)
+                link.recv(CALL_BYTES, socket.MSG_WAITALL)
+            took_ns = time.perf_counter_ns() - begun_ns
+            cpu_ns = cpu_of([child]) - cpu_ns
+        os.waitpid(child, 0)
+    return took_ns / turns / 1e3, cpu_ns / turns / 1e3
 
 
 def cpu_of(processes: list[int]) -> int:
@@ -169,12 +205,13 @@ def passthrough(program: str, base: Path, options: str = "") -> Iterator[Place]:
 @contextlib.contextmanager
 def mounted(base: Path, resources: Resources, **wanted: object) -> Iterator[Place]:
     """A target `nfs` of an experiment: the mount in this process, the server in its own."""
-    parameters = NfsParameters.model_validate({"directory": str(base), **wanted})
+    parameters = NfsTarget.Parameters.model_validate({"directory": str(base), **wanted})
     target = NfsTarget("names", parameters)
-    place = target.up(resources)
+    place = target.up(resources, HERE)
     try:
         server = target.server_of(place)
         assert server is not None
+        assert server.process is not None
         yield Place(place.path, [os.getpid(), server.process.pid])
     finally:
         target.down(place)
@@ -194,7 +231,7 @@ def places(
     found[MEMORY] = stack.enter_context(mounted(base, resources, store="memory"))
     found[FOLDER] = stack.enter_context(mounted(base, resources))
     found[ASYNC] = stack.enter_context(mounted(base, resources, unsafe_async_names=True))
-    if ganesha.available().ok:
+    if GaneshaServer.available().ok:
         found[GANESHA] = stack.enter_context(mounted(base, resources, server="ganesha"))
     wanted = asked.only.split(";") if asked.only else list(found)
     return {name: place for name, place in found.items() if name in wanted}
@@ -212,6 +249,9 @@ def main() -> None:
     parser.add_argument("--load", metavar="FOLDER", help=argparse.SUPPRESS)
     parser.add_argument("--processes", default="", help=argparse.SUPPRESS)
     asked = parser.parse_args()
+    if asked.load == WIRE:
+        print(json.dumps({WIRE: round_trip(asked.files)}))
+        return
     if asked.load:
         processes = [int(process) for process in asked.processes.split(",") if process]
         print(json.dumps(load(Path(asked.load), asked.files, processes)))
@@ -230,7 +270,7 @@ def main() -> None:
         there = places(asked, Path(name), resources, stack)
         show(asked, rounds(asked, there))
     if GANESHA not in there and not asked.only:
-        print(f"\nNFS-Ganesha left out: {ganesha.available().reason}")
+        print(f"\nNFS-Ganesha left out: {GaneshaServer.available().reason}")
     if not asked.passthrough_ll:
         print("\npassthrough_ll left out: no --passthrough-ll")
 
@@ -257,7 +297,23 @@ def rounds(asked: argparse.Namespace, there: dict[str, Place]) -> Figures:
             for left in folder.iterdir():
                 left.unlink()
             folder.rmdir()
+        if CHECKED in found:
+            found.setdefault(FLOOR, []).append(floor(asked, found[CHECKED][-1]))
     return found
+
+
+def floor(
+    asked: argparse.Namespace, checked: dict[str, tuple[float, float]]
+) -> dict[str, tuple[float, float]]:
+    """What a round through passthrough_ll would have been with the calls on the wire besides."""
+    argv = [sys.executable, __file__, "--load", WIRE, "--files", str(asked.files)]
+    done = subprocess.run(argv, stdout=subprocess.PIPE, check=True, timeout=PATIENCE_S)
+    wall, cpu = json.loads(done.stdout)[WIRE]
+    with_calls = {
+        way: (checked[way][0] + calls * wall, checked[way][1] + calls * cpu)
+        for way, calls in CALLS.items()
+    }
+    return {WIRE: (wall, cpu), **with_calls}
 
 
 def ratio(found: Figures, name: str, other: str, way: str, what: int) -> float:
@@ -272,19 +328,25 @@ def show(asked: argparse.Namespace, found: Figures) -> None:
     for what, title in ((0, "us of a call"), (1, "us CPU of a call")):
         print(f"| {title} |", " | ".join(WAYS), "|\n|---|" + "---:|" * len(WAYS))
         for name, rows in found.items():
+            if name == FLOOR:
+                continue
             middles = [statistics.median(row[way][what] for row in rows) for way in WAYS]
             print(f"| {name} |", " | ".join(f"{middle:.1f}" for middle in middles), "|")
         print()
+    if FLOOR in found:
+        wall, cpu = (statistics.median(row[WIRE][what] for row in found[FLOOR]) for what in (0, 1))
+        print(f"a round trip over TCP: {wall:.1f} us, CPU of both ends {cpu:.1f} us\n")
     print(
         "| speed, of the other's | create | rename | unlink | open, read, close | CPU, the same |"
     )
     print("|---|---:|---:|---:|---:|---|")
-    pairs = [(MEMORY, THROUGH), (MEMORY, CHECKED), (FOLDER, GANESHA), (ASYNC, GANESHA)]
+    pairs = [(MEMORY, THROUGH), (MEMORY, CHECKED), (MEMORY, FLOOR)]
+    pairs += [(FOLDER, GANESHA), (ASYNC, GANESHA)]
     for name, other in pairs:
         if name in found and other in found:
             cells = [f"{1 / ratio(found, name, other, way, 0):.2f}" for way in AIMED]
-            cpu = " ".join(f"{ratio(found, name, other, way, 1):.2f}" for way in AIMED)
-            print(f"| {name} / {other} |", " | ".join(cells), f"| {cpu} |")
+            spent = " ".join(f"{ratio(found, name, other, way, 1):.2f}" for way in AIMED)
+            print(f"| {name} / {other} |", " | ".join(cells), f"| {spent} |")
 
 
 if __name__ == "__main__":

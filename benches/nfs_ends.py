@@ -22,8 +22,10 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from nfslab.machine import ganesha
+from nfslab.hosts.base import Link
+from nfslab.hosts.local import LocalHost
 from nfslab.machine.resources import Resources
+from nfslab.servers.ganesha import EXPORT, GaneshaParameters, GaneshaServer
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL_CALLS = 6400
@@ -79,7 +81,7 @@ def server_rows(text: str) -> list[str]:
 
 def ganesha_rows(calls: int, profile: str) -> list[str]:
     """NFS-Ganesha under the same load; none, and why, where it cannot be had."""
-    usable = ganesha.available()
+    usable = GaneshaServer.available()
     if not usable.ok:
         print(f"NFS-Ganesha left out: {usable.reason}\n")
         return []
@@ -88,12 +90,14 @@ def ganesha_rows(calls: int, profile: str) -> list[str]:
         export = folder / "export"
         export.mkdir()
         (export / "f").write_bytes(bytes(1 << 20))
-        server = ganesha.start(export, folder, resources, None)
+        server = GaneshaServer(GaneshaParameters(), "ganesha")
+        server.start(folder, resources, host=LocalHost(), link=Link())
+        assert server.process is not None
         try:
-            address = f"127.0.0.1:{server.port}"
+            address = f"127.0.0.1:{server.port()}"
             text = benchmark(
                 "nfslab-server", "another", profile,
-                "ganesha", address, server.mount_port, ganesha.EXPORT, server.process.pid, calls,
+                "ganesha", address, server.port("mountport"), EXPORT, server.process.pid, calls,
             )  # fmt: skip
         finally:
             server.stop()

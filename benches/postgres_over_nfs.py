@@ -1,6 +1,7 @@
 """PostgreSQL on a local folder and over NFS: what our mount and server cost, beside fuse-nfs.
 
-    python benches/postgres_over_nfs.py [--repetitions 5] [--seconds 10] [--fuse-nfs PROGRAM]
+    python benches/postgres_over_nfs.py [--repetitions 5] [--fuse-nfs PROGRAM]
+                                        [--passthrough-ll PROGRAM]
 
 Per repetition, in random order, on each place: initdb, `pgbench -i`, then TPC-B with fsync off
 (the storage's own sync would hide what the path to it costs). Places, all on the same disk:
@@ -9,6 +10,8 @@ Per repetition, in random order, on each place: initdb, `pgbench -i`, then TPC-B
     mount + embedded          our mount on `nfslab serve FOLDER`, a process of its own
     mount + Ganesha           our mount on NFS-Ganesha (FSAL VFS)
     fuse-nfs + Ganesha        libnfs' FUSE client on the same; its defaults but the ports
+    passthrough_ll            libfuse's example on a folder (built as benches/mount_throughput.py
+                              says): what FUSE alone costs, a request for each write(2)
 
 Aims: mount + embedded at least 0.85 of local and 1.3 times fuse-nfs + Ganesha in tps, its initdb
 within 3 times local. fuse-nfs (https://github.com/sahlberg/fuse-nfs) is not packaged: build it, or
@@ -30,16 +33,20 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from nfslab.machine import ganesha
+from nfslab.hosts.base import Hosts, Link
+from nfslab.hosts.local import LocalHost
 from nfslab.machine.resources import Resources
 from nfslab.machine.users import as_user, primary_group, unprivileged_user
-from nfslab.targets.nfs import NfsParameters, NfsTarget
+from nfslab.servers.ganesha import EXPORT, GaneshaParameters, GaneshaServer
+from nfslab.targets.nfs import NfsTarget
 from nfslab.workloads.pgbench.installation import Installation, find_installation
+
+HERE = Hosts(files=LocalHost(), servers=LocalHost())
 
 PATIENCE_S = 300
 SETTINGS = ("fsync=off", "listen_addresses=", "shared_buffers=128MB", "max_wal_size=4GB")
 LOCAL, OURS, ON_GANESHA = "local", "mount + embedded", "mount + Ganesha"
-FUSE_NFS = "fuse-nfs + Ganesha"
+FUSE_NFS, THROUGH = "fuse-nfs + Ganesha", "passthrough_ll"
 COLUMNS = ("initdb s", "pgbench -i s", "tps")
 
 
@@ -114,8 +121,8 @@ class Bench:
         @contextlib.contextmanager
         def up() -> Iterator[Path]:
             directory = str(self.folder)
-            target = NfsTarget("bench", NfsParameters(server=server, directory=directory))
-            place = target.up(self.resources, owner=self.user)
+            target = NfsTarget("bench", NfsTarget.Parameters(server=server, directory=directory))
+            place = target.up(self.resources, HERE, owner=self.user)
             try:
                 yield place.path
             finally:
@@ -124,14 +131,37 @@ class Bench:
         return up
 
     @contextlib.contextmanager
+    def passthrough(self) -> Iterator[Path]:
+        source, point = (self.own(self.folder / name) for name in ("source", "point"))
+        options = f"source={source},cache=always,default_permissions"
+        # As PostgreSQL's user, whose files they are to be; nobody else may look in.
+        become = as_user(self.user) if os.geteuid() == 0 else []
+        argv = [*become, self.asked.passthrough_ll, "-f", "-o", options, str(point)]
+        process = subprocess.Popen(argv, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + PATIENCE_S
+        try:
+            while f" {point} " not in Path("/proc/self/mountinfo").read_text():
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise SystemExit(f"{self.asked.passthrough_ll} did not mount")
+                time.sleep(0.01)
+            yield point
+        finally:
+            ends = ["umount"] if os.geteuid() == 0 else ["fusermount3", "-u"]
+            subprocess.run([*ends, str(point)], check=False)
+            process.wait(PATIENCE_S)
+            shutil.rmtree(source)
+            point.rmdir()
+
+    @contextlib.contextmanager
     def fuse_nfs(self) -> Iterator[Path]:
         base = self.folder / "peer"
         export, point = base / "export", base / "mount"
         for folder in (base, export, point):
             folder.mkdir(mode=0o755)
-        server = ganesha.start(export, base, self.resources, None)
-        ports = f"nfsport={server.port}&mountport={server.mount_port}"
-        url = f"nfs://127.0.0.1{ganesha.EXPORT}?version=3&{ports}"
+        server = GaneshaServer(GaneshaParameters(), "ganesha")
+        server.start(base, self.resources, host=LocalHost(), link=Link())
+        ports = f"nfsport={server.port()}&mountport={server.port('mountport')}"
+        url = f"nfs://127.0.0.1{EXPORT}?version=3&{ports}"
         # PostgreSQL's user is told apart from root by the calls' own credentials.
         argv = [self.asked.fuse_nfs, "-n", url, "-m", str(point), "-o", "-a"]
         try:
@@ -155,6 +185,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--directory", default="/var/tmp", help="where all places are")
     parser.add_argument("--fuse-nfs", default=shutil.which("fuse-nfs"), metavar="PROGRAM")
+    parser.add_argument("--passthrough-ll", metavar="PROGRAM", help="libfuse's example, built")
     parser.add_argument("--seed", type=int, default=1, help="of the order")
     parser.add_argument("--small", action="store_true")
     asked = parser.parse_args()
@@ -170,7 +201,9 @@ def main() -> None:
         bench = Bench(asked, folder, resources)
         bench.own(folder / "sockets")
         places = {LOCAL: bench.local, OURS: bench.mounted("embedded")}
-        there = ganesha.available()
+        if asked.passthrough_ll:
+            places[THROUGH] = bench.passthrough
+        there = GaneshaServer.available()
         if there.ok:
             places[ON_GANESHA] = bench.mounted("ganesha")
             if asked.fuse_nfs:

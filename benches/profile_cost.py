@@ -23,9 +23,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from nfslab.machine import perf_tool
+from nfslab.evidence.profile import perf_tool
+from nfslab.evidence.profile.perf_tool import CallGraph, Control, Wanted
 from nfslab.machine.cpu_times import process_cpu_ns
-from nfslab.machine.perf_tool import CallGraph, Control, Wanted
 
 DEPTH = 30
 CASES: list[tuple[int, CallGraph]] = [(99, "fp"), (999, "fp"), (99, "dwarf")]

@@ -13,6 +13,7 @@ measurement is printed with it, since a busy machine makes everything slower.
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib.util
 import json
 import os
@@ -82,12 +83,12 @@ def measure(folder: Path, *, small: bool, repetitions: int) -> list[Row]:
     """Make the results below `folder` and time the commands on them."""
     many, some = (5, 5) if small else (500, 50)
     blocks = 3 if small else 10
-    plain = {"repetitions": blocks, "samples": False, "evidence": False, "durable": False}
-    big = write_pgbench(folder / "big", Recipe(clients=tuple(range(1, many + 1)), **plain))
+    plain = functools.partial(
+        Recipe, repetitions=blocks, samples=False, evidence=False, durable=False
+    )
+    big = write_pgbench(folder / "big", plain(clients=tuple(range(1, many + 1))))
     halves = [
-        write_pgbench(
-            folder / name, Recipe(clients=tuple(range(1, many // 2 + 1)), seed=s, **plain)
-        )
+        write_pgbench(folder / name, plain(clients=tuple(range(1, many // 2 + 1)), seed=s))
         for s, name in enumerate(("base", "new"))
     ]
     full = write_pgbench(

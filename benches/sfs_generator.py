@@ -38,8 +38,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nfs_ends import CLIENT_ROW, SMALL_CALLS, benchmark
-from nfslab.machine import embedded_server
+from nfslab.hosts.base import Link
+from nfslab.hosts.local import LocalHost
 from nfslab.machine.resources import Resources
+from nfslab.servers import embedded_process as embedded_server
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -181,7 +183,7 @@ def resident_bytes(pid: int) -> int:
 
 def cpu_us(point: dict[str, Any]) -> float:
     """Of the generator's threads, for each operation of the window."""
-    return sum(thread["cpu_ns"] for thread in point["threads"]) / point["answered"] / 1e3
+    return float(sum(thread["cpu_ns"] for thread in point["threads"]) / point["answered"] / 1e3)
 
 
 def shown(values: Sequence[float], form: str) -> str:
@@ -246,7 +248,7 @@ def with_server(options: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory() as name, Resources("bench") as resources:
         folder = Path(name)
         arguments = ["--null", "--size", str(FILE_BYTES)]
-        server = embedded_server.start(arguments, folder, resources)
+        server = embedded_server.start(arguments, folder, resources, host=LocalHost(), link=Link())
         try:
             bench = Bench(folder, server)
             if options.memory:

@@ -36,8 +36,8 @@ from typing import Any
 
 from nfslab._core import ShimRecords, SyscallWatch, build_info
 from nfslab.errors import Unavailable
+from nfslab.evidence.syscalls.strace_launch import StraceLaunch
 from nfslab.machine.processes import all_statuses
-from nfslab.machine.strace_launch import StraceLaunch
 from nfslab.machine.syscall_ways import Asked, Subject, Way, choose, ebpf_grants, obstacle
 from nfslab.machine.users import as_user, primary_group, unprivileged_user
 from nfslab.workloads.pgbench.installation import find_installation
@@ -243,7 +243,7 @@ def launched(bench: Bench, way: Way, level: str, seconds: float) -> tuple[float,
             env = dict(records.environment())
         elif way == "strace":
             traced = StraceLaunch(level, False)
-            wrap = traced.argv  # type: ignore[assignment]
+            wrap = traced.argv
             stack.callback(traced.end)
             traced.begin()
         with bench.server(wrap, env) as (postmaster, started):

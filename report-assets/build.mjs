@@ -63,7 +63,17 @@ async function notices(list) {
   return parts.join('');
 }
 
+// Of the toolbox only the zoom by a drag is used; pictures are saved by code of ours.
+const unused = {
+  name: 'unused toolbox features',
+  setup: ({ onLoad }) => onLoad(
+    { filter: /toolbox\/feature\/(DataView|MagicType|Restore|SaveAsImage)\.js$/ },
+    () => ({ contents: 'export default class {}' }),
+  ),
+};
+
 const result = await build({
+  plugins: [unused],
   absWorkingDir: here,
   entryPoints: [path.join(sources, 'main.js')],
   nodePaths: [path.join(here, 'node_modules')],

@@ -6,12 +6,14 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
 from nfslab.machine.resources import Resources
+
+from tests.targets.nfs_share import MakeNfs
 
 
 def pytest_configure() -> None:
@@ -34,6 +36,7 @@ def pytest_configure() -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Long tests are asked for."""
     parser.addoption("--long", action="store_true", help="also run what takes minutes")
+    parser.addoption("--renew-snapshots", action="store_true", help="write outputs anew")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -44,6 +47,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("long"):
             item.add_marker(skip)
+
+
+@pytest.fixture
+def snapshot(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str, str], None]:
+    """Whether a text is the file of this name in `snapshots` beside the test, line by line.
+
+    After a change that is meant: pytest --renew-snapshots, and read the difference before it is
+    committed."""
+    folder = request.path.parent / "snapshots"
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def same(name: str, text: str) -> None:
+        path = folder / name
+        if request.config.getoption("--renew-snapshots"):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, "utf-8")
+        assert text.splitlines() == path.read_text("utf-8").splitlines(), f"another {name}"
+
+    return same
 
 
 @pytest.fixture
@@ -68,3 +92,18 @@ def scratch() -> Iterator[Path]:
     folder.chmod(0o755)
     yield folder
     shutil.rmtree(folder)
+
+
+@pytest.fixture
+def nfs_target(scratch: Path) -> MakeNfs:
+    """Makes a target `nfs` named "share" in the scratch folder; skips where FUSE is missing."""
+    from nfslab.targets.nfs import NfsTarget
+
+    usable = NfsTarget.available()
+    if not usable.ok:
+        pytest.skip(usable.reason)
+
+    def made(**parameters: object) -> NfsTarget:
+        return NfsTarget("share", NfsTarget.Parameters(directory=str(scratch), **parameters))
+
+    return made

@@ -6,7 +6,7 @@ import re
 import shutil
 
 import pytest
-from nfslab.machine import ganesha
+from nfslab.servers.ganesha import GaneshaServer
 
 from tests.benches.small_run import small, table_rows
 
@@ -22,7 +22,7 @@ def widths(rows: list[list[str]]) -> set[int]:
 @cargo
 def test_nfs_ends() -> None:
     rows = table_rows(small("nfs_ends", "--profile", "dev"))
-    others = 4 if ganesha.available().ok else 0
+    others = 4 if GaneshaServer.available().ok else 0
     assert len(rows) == 2 + 4 + 8 + others
     assert sum("NFS-Ganesha" in row for row in rows) == others
     assert widths(rows) == {8}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from nfslab.machine import perf_tool
+from nfslab.evidence.profile import perf_tool
 
 from tests.benches.small_run import by_first_cell, postgres, program, small
 from tests.machine import needs

@@ -13,7 +13,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from nfslab.cli.serve_control import LINE_BYTES_MAX, Lines
+from nfslab.cli.serve_control import LINE_BYTES_MAX
+from nfslab.machine.agent import Lines
 
 from tests.cli.invocation import nfslab
 from tests.cli.serving import PATIENCE_S, command, null
@@ -184,7 +185,7 @@ def test_lines_are_the_same_in_any_pieces(size: int) -> None:
     whole = b"\n".join([b"one", b"", long, b"x" * LINE_BYTES_MAX, b" \t", b"last", b"begun"])
     if size == 1:
         whole = whole.replace(long, b"").replace(b"x" * LINE_BYTES_MAX, b"short")
-    lines = Lines()
+    lines = Lines(LINE_BYTES_MAX)
     found: list[bytes | None] = []
     for at in range(0, len(whole), size):
         found += lines.feed(whole[at : at + size])

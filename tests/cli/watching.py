@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from nfslab.machine.syscall_watch import SyscallWatch
+from nfslab.evidence.syscalls.watch import SyscallWatch
 
 PATIENCE_S = 120
 ROUNDS = 3

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pyarrow as pa
-from nfslab.collectors import rpc
+from nfslab.evidence.rpc import collector as rpc
 
 SECOND = 10**9
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 from nfslab.captures import tool as tools
-from nfslab.captures.evidence import stored_analysis
 from nfslab.captures.places import (
     Server,
     filter_for,
@@ -25,8 +24,9 @@ from nfslab.captures.places import (
     server_of,
 )
 from nfslab.captures.tool import Counts, Tool, Wanted
-from nfslab.collectors.capture import CaptureCollector, CaptureCollectorParameters
 from nfslab.errors import RunFailed
+from nfslab.evidence.capture.collector import CaptureCollector, CaptureCollectorParameters
+from nfslab.evidence.capture.stored import stored_analysis
 from nfslab.results.store import checked_name
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 
@@ -65,9 +65,9 @@ def watched(run: Run, transport: str, **parameters: Any) -> Any:
         collector = CaptureCollector(CaptureCollectorParameters(**given))
         assert collector.applies(run.context).ok
         collector.start(run.context)
-        run.context.facts["timed_start_ns"] = time.monotonic_ns()
+        run.context.timed.start_ns = time.monotonic_ns()
         converse(port, transport)
-        run.context.facts["timed_end_ns"] = time.monotonic_ns()
+        run.context.timed.end_ns = time.monotonic_ns()
         return collector.stop()
 
 
@@ -88,7 +88,7 @@ def test_every_call_is_there_from_the_first_to_the_last(
     # t = 0 is the start of the timed part: all calls lie in it, on another clock than ours.
     calls = evidence.tables["capture_calls"]
     assert calls.num_rows == CALLS
-    end_ns = run.context.facts["timed_end_ns"] - run.context.facts["timed_start_ns"]
+    end_ns = run.context.timed.end_ns - run.context.timed.start_ns
     times = calls["t_ns"].to_pylist()
     # A capture may have whole microseconds only.
     off_ns = summary["clock"]["error_ns"] + abs(summary["clock"]["moved_ns"]) + 1000

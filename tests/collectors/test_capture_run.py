@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from nfslab.captures import tool as tools
-from nfslab.captures.evidence import stored_analysis
+from nfslab.evidence.capture.stored import stored_analysis
 
 from tests.cli.invocation import nfslab
 from tests.report.browser import browser, figures, opened
@@ -89,7 +89,6 @@ def test_the_calls_of_every_run_are_in_its_report(
         assert re.search(rf"^NFSv3 GETATTR +{CALLS} ", text, flags=re.MULTILINE)
     assert nfslab(capsys, "report", folder).code == 0
     page = (folder / "report.html").read_text()
-    assert page.count('<details class="run-capture"') == RUNS
     for run in runs:
         assert f"({run.name})</summary>" in page
     assert page.count(f"{CALLS} calls in ") == RUNS
@@ -99,13 +98,13 @@ def test_the_report_s_captures_are_drawn_without_an_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     need()
-    folder, _ = made(experiment(tmp_path, CALLS, "udp"), capsys)
+    folder, runs = made(experiment(tmp_path, CALLS, "udp"), capsys)
     nfslab(capsys, "report", folder)
     with browser() as chromium, opened(chromium, folder / "report.html") as page:
         shown: dict[str, Any] = figures(page)
-        for number in range(RUNS):
-            assert shown[f"capture-{number}-calls"]["drawn"]
-            assert shown[f"capture-{number}-rpcstat"]["drawn"]
+        for run in runs:
+            assert shown[f"capture-{run.name}-calls"]["drawn"]
+            assert shown[f"capture-{run.name}-rpcstat"]["drawn"]
 
 
 def test_a_run_without_nfs_says_so_in_its_report(

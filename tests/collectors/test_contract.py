@@ -1,4 +1,4 @@
-"""What every registered collector has to do: the contract of `nfslab.collectors.base`."""
+"""What every registered collector has to do: the contract of `nfslab.evidence.collector`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from nfslab.collectors import nfs_server, rpc
-from nfslab.collectors.base import Collector, CollectorParameters
-from nfslab.collectors.registry import COLLECTORS, collector_class
 from nfslab.errors import RunFailed
+from nfslab.evidence.collector import Collector, CollectorParameters
+from nfslab.evidence.registry import COLLECTORS, collector_class
 from nfslab.machine.availability import Availability
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 from nfslab.workloads.pgbench.parameters import PgbenchParameters
@@ -43,8 +42,8 @@ def loaded(root: Path) -> Iterator[tuple[PgbenchWorkload, Run]]:
     with run_of(work, root, name=name, places={"data": root / f"{name}-data"}) as run:
         work.prepare(run.context)
         # What a target that mounts with nfslab's own client leaves there.
-        run.context.facts[rpc.FACT] = {"data": Live()}
-        run.context.facts[nfs_server.FACT] = {"data": Answering()}
+        run.context.services.rpc_recorders = {"data": Live()}
+        run.context.services.nfs_servers = {"data": Answering()}
         yield work, run
 
 

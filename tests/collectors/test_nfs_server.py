@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from nfslab.collectors import nfs_server
-from nfslab.collectors.base import CollectorParameters
-from nfslab.collectors.nfs_server import NfsServerCollector
 from nfslab.errors import RunFailed
-from nfslab.machine import embedded_server
+from nfslab.evidence.collector import CollectorParameters
+from nfslab.evidence.nfs_server import collector as nfs_server
+from nfslab.evidence.nfs_server.collector import NfsServerCollector
+from nfslab.hosts.base import Link
+from nfslab.hosts.local import LocalHost
+from nfslab.servers import embedded_process as embedded_server
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 
 from tests.cli.serving import null
@@ -33,7 +35,7 @@ CALLS = [
 def run(tmp_path: Path) -> Iterator[Run]:
     workload = CommandWorkload(CommandParameters(data="disk", argv=["true"]))
     with run_of(workload, tmp_path) as made:
-        made.context.facts["timed_start_ns"] = 10 * SECOND
+        made.context.timed.start_ns = 10 * SECOND
         yield made
 
 
@@ -43,7 +45,7 @@ def collector() -> NfsServerCollector:
 
 def test_instants_and_figures_are_exact(run: Run) -> None:
     planted = Recording(CALLS)
-    run.context.facts[nfs_server.FACT] = {"share": planted}
+    run.context.services.nfs_servers = {"share": planted}
     watching = collector()
     watching.start(run.context)
     ((file, rows_max),) = planted.asked
@@ -69,7 +71,7 @@ def test_instants_and_figures_are_exact(run: Run) -> None:
 
 
 def test_losses_are_told(run: Run) -> None:
-    run.context.facts[nfs_server.FACT] = {"share": Recording(CALLS, lost=7, left_out=9)}
+    run.context.services.nfs_servers = {"share": Recording(CALLS, lost=7, left_out=9)}
     watching = collector()
     watching.start(run.context)
     notes = watching.stop().summary["notes"]
@@ -78,7 +80,7 @@ def test_losses_are_told(run: Run) -> None:
 
 def test_of_two_servers_the_one_that_dies_takes_nothing_with_it(run: Run) -> None:
     servers = {"data": Recording([], fails="end"), "log": Recording(CALLS)}
-    run.context.facts[nfs_server.FACT] = servers
+    run.context.services.nfs_servers = servers
     watching = collector()
     watching.start(run.context)
     evidence = watching.stop()
@@ -96,7 +98,7 @@ def test_of_two_servers_the_one_that_dies_takes_nothing_with_it(run: Run) -> Non
 
 def test_one_that_does_not_begin_leaves_none_recording(run: Run) -> None:
     servers = {"data": Recording(CALLS), "log": Recording([], fails="record")}
-    run.context.facts[nfs_server.FACT] = servers
+    run.context.services.nfs_servers = servers
     watching = collector()
     with pytest.raises(RunFailed, match="does not record"):
         watching.start(run.context)
@@ -118,9 +120,11 @@ def test_a_real_server_is_recorded_and_a_killed_one_told(run: Run, tmp_path: Pat
     for folder in folders:
         folder.mkdir()
         arguments = ["--memory", "--service-time", "2ms"]
-        servers[folder.name] = embedded_server.start(arguments, folder, run.context.resources)
-    run.context.facts[nfs_server.FACT] = servers
-    run.context.facts["timed_start_ns"] = began_ns = time.monotonic_ns()
+        servers[folder.name] = embedded_server.start(
+            arguments, folder, run.context.resources, host=LocalHost(), link=Link()
+        )
+    run.context.services.nfs_servers = servers
+    run.context.timed.start_ns = began_ns = time.monotonic_ns()
     watching = collector()
     watching.start(run.context)
     for xid in range(20):

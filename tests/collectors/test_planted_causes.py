@@ -1,7 +1,7 @@
-"""What is planted in the embedded server is found in the right part of a call's latency.
+"""What is planted in the embedded server is found in the right part of each call's latency.
 
 Lower bounds are exact: the model is never early. Which part is the largest depends on what else
-the machine does: what is planted is made longer until it stands out.
+the machine does: that is asked of planted records (tests/results/planted_calls.py).
 """
 
 from __future__ import annotations
@@ -12,24 +12,27 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
-from nfslab.collectors import nfs_server, rpc
-from nfslab.collectors.base import CollectorParameters
-from nfslab.collectors.nfs_server import NfsServerCollector
-from nfslab.collectors.rpc import RpcCollector, RpcCollectorParameters
+from nfslab.evidence.collector import CollectorParameters
+from nfslab.evidence.nfs_server import collector as nfs_server
+from nfslab.evidence.nfs_server.breakdown import ALL, PARTS, take_apart
+from nfslab.evidence.nfs_server.collector import NfsServerCollector
+from nfslab.evidence.rpc.collector import RpcCollector, RpcCollectorParameters
 from nfslab.machine.resources import Resources
-from nfslab.results.call_parts import ALL, PARTS, CallParts, OperationParts, take_apart
 from nfslab.targets.base import Place
-from nfslab.targets.nfs import NfsParameters, NfsTarget
+from nfslab.targets.nfs import NfsTarget
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 
 from tests.cli.invocation import nfslab
-from tests.standing_out import FACTORS, standing_out
+from tests.hosts.here import HERE
 from tests.workloads.run_context import Run, run_of, scratch_folder
 
 MS = 1_000_000
+SECOND = 10**9
 FILES = 8
 PIECE_BYTES = 1 << 14
 PIECES = 12
@@ -55,52 +58,73 @@ def recorded(tmp_path: Path, **parameters: object) -> Iterator[Recorded]:
     work = CommandWorkload(CommandParameters(data="disk", argv=["true"]))
     with scratch_folder() as scratch, run_of(work, tmp_path) as run:
         given = {"directory": str(scratch), "store": "memory", "ac": False} | parameters
-        target = NfsTarget("share", NfsParameters.model_validate(given))
+        target = NfsTarget("share", NfsTarget.Parameters.model_validate(given))
         with Resources("a test", state=run.root / "state") as resources:
-            place = target.up(resources)
+            place = target.up(resources, HERE)
             for n in range(FILES):
                 (place.path / f"file{n}").write_bytes(bytes(PIECE_BYTES * PIECES))
-            for name, source in target.sources(place).items():
-                run.context.facts[name] = {"share": source}
+            target.offer(place, run.context.services)
             clients = RpcCollector(RpcCollectorParameters(calls=True))
             servers = NfsServerCollector(CollectorParameters())
             clients.start(run.context)
             servers.start(run.context)
-            run.context.facts["timed_start_ns"] = time.monotonic_ns()
+            run.context.timed.start_ns = time.monotonic_ns()
             yield Recorded(run, target, place, clients, servers)
             target.down(place)
 
 
-def watched(load: Callable[[Path], None], tmp_path: Path, **parameters: object) -> CallParts:
-    """The load on a fresh mount of a fresh server, its calls taken apart."""
+@dataclass
+class Calls:
+    """Each call's parts, ns, by the instants of both records as they stand."""
+
+    parts: dict[str, list[dict[str, int]]]
+    """By operation."""
+    served: list[dict[str, Any]]
+
+    def each(self, operation: str, *parts: str) -> list[int]:
+        """Of each call these parts together. When a reply leaves is the model's, when its making
+        ends is the machine's: what was planted to delay it is in `service` and `sending`."""
+        return [sum(call[part] for part in parts) for call in self.parts[operation]]
+
+    def least(self, operation: str, part: str) -> int:
+        return min(self.each(operation, part))
+
+
+def watched(load: Callable[[Path], None], tmp_path: Path, **parameters: object) -> Calls:
+    """The load on a fresh mount of a fresh server; means are those of its calls, one by one."""
     with recorded(tmp_path, **parameters) as one:
         load(one.place.path)
         seen = one.servers.stop().tables | one.clients.stop().tables
+    served = seen[nfs_server.TABLE].to_pylist()
+    calls = Calls(_parts(seen["rpc_calls"].to_pylist(), served), served)
     found = take_apart(seen["rpc_calls"], seen[nfs_server.TABLE])
-    assert found.calls > 0
     # What was begun before, or is still under way, alone is in one record only.
     assert sum(found.left_out.values()) <= 2, found.left_out
     assert found.negative == {}
+    assert [row.operation for row in found.rows if row.operation not in calls.parts] == []
     for row in found.rows:
-        one_row = row.summary
-        assert sum(one_row.mean_ns) == pytest.approx(one_row.whole_mean_ns, abs=1e-3)
+        mine = calls.parts[row.operation]
+        assert row.summary.calls == len(mine) > 0
+        for part, mean_ns in zip(PARTS, row.summary.mean_ns, strict=True):
+            assert mean_ns == pytest.approx(sum(call[part] for call in mine) / len(mine), abs=1e-3)
+    return calls
+
+
+def _parts(
+    clients: list[dict[str, Any]], served: list[dict[str, Any]]
+) -> dict[str, list[dict[str, int]]]:
+    by_xid = {row["xid"]: row for row in served}
+    found: dict[str, list[dict[str, int]]] = {ALL: []}
+    for client in clients:
+        if (server := by_xid.get(client["xid"])) is None:
+            continue
+        instants = [client["enqueued_ns"], client["sent_first_ns"]]
+        instants += [server[f"{name}_ns"] for name in ("received", "started", "finished", "sent")]
+        instants += [client["completed_ns"]]
+        parts = {part: b - a for part, (a, b) in zip(PARTS, pairwise(instants), strict=True)}
+        for operation in (ALL, client["operation"]):
+            found.setdefault(operation, []).append(parts)
     return found
-
-
-def of(found: CallParts, operation: str) -> OperationParts:
-    (row,) = (row for row in found.rows if row.operation == operation)
-    return row
-
-
-def mean_ns(row: OperationParts, *parts: str) -> float:
-    """Of these parts together. When a reply leaves is the model's, when its making ends is the
-    machine's: what was planted to delay it is in the sum of `service` and `sending`."""
-    return sum(row.summary.mean_ns[PARTS.index(part)] for part in parts)
-
-
-def largest(row: OperationParts) -> str:
-    assert row.largest is not None
-    return PARTS[row.largest[0]]
 
 
 def reading(folder: Path) -> None:
@@ -112,9 +136,9 @@ def reading(folder: Path) -> None:
             assert len(os.pread(file.fileno(), PIECE_BYTES, n * PIECE_BYTES)) == PIECE_BYTES
 
 
-def asking(folder: Path, times: int = 40) -> None:
+def asking(folder: Path) -> None:
     """Attributes of one file, again and again."""
-    for _ in range(times):
+    for _ in range(40):
         os.stat(folder / "file0")
 
 
@@ -134,61 +158,37 @@ def asking_at_once(folder: Path) -> None:
         thread.join()
 
 
+PLANTED_MS = 20
+PLANTED_NS = PLANTED_MS * MS
+
+
 def test_a_slow_procedure_is_service_of_that_procedure(tmp_path: Path) -> None:
-    def watch(ms: int) -> CallParts:
-        return watched(reading, tmp_path / f"{ms}", service_time=[f"READ={ms}ms"])
-
-    def others_service_is_short(found: CallParts) -> bool:
-        return mean_ns(of(found, "GETATTR"), "service") < mean_ns(of(found, "READ"), "service") / 2
-
-    ms, found = standing_out(
-        [20 * n for n in FACTORS],
-        watch,
-        lambda found: largest(of(found, "READ")) == "service" and others_service_is_short(found),
-    )
-    assert largest(of(found, "READ")) == "service"
-    assert mean_ns(of(found, "READ"), "service") >= ms * MS
-    assert others_service_is_short(found), "that was not slowed"
+    calls = watched(reading, tmp_path, service_time=[f"READ={PLANTED_MS}ms"])
+    assert calls.least("READ", "service") >= PLANTED_NS
+    assert calls.least("GETATTR", "service") < PLANTED_NS, "that was not slowed"
 
 
 def test_a_delay_is_sending(tmp_path: Path) -> None:
-    def is_sending(found: CallParts) -> bool:
-        whole = of(found, ALL)
-        short = mean_ns(whole, "sending") / 2
-        return all(mean_ns(whole, part) < short for part in PARTS if part != "sending")
-
-    ms, found = standing_out(
-        [20 * n for n in FACTORS],
-        lambda ms: watched(asking, tmp_path / f"{ms}", delay=f"{ms}ms"),
-        is_sending,
-    )
-    assert is_sending(found)
-    assert largest(of(found, ALL)) == "sending"
-    assert mean_ns(of(found, ALL), "service", "sending") >= ms * MS
-    assert found.rows[0].summary.whole_mean_ns >= ms * MS
+    calls = watched(asking, tmp_path, delay=f"{PLANTED_MS}ms")
+    assert min(calls.each(ALL, "service", "sending")) >= PLANTED_NS
+    for part in PARTS:
+        assert part == "sending" or calls.least(ALL, part) < PLANTED_NS, part
 
 
 def test_too_few_workers_are_waiting_and_enough_are_not(tmp_path: Path) -> None:
-    def watch(ms: int) -> tuple[OperationParts, OperationParts]:
-        few, enough = (
-            watched(asking_at_once, tmp_path / f"{ms}-{n}", service_time=[f"{ms}ms"], threads=n)
-            for n in (1, 16)
-        )
-        return of(few, ALL), of(enough, ALL)
-
-    def only_few_wait(found: tuple[OperationParts, OperationParts]) -> bool:
-        few, enough = found
-        wait = largest(few) == "waiting" and largest(enough) == "service"
-        return wait and mean_ns(enough, "waiting") < mean_ns(few, "waiting") / 2
-
-    ms, found = standing_out([5 * n for n in FACTORS], watch, only_few_wait)
-    few, enough = found
-    assert (largest(few), largest(enough)) == ("waiting", "service")
-    assert mean_ns(enough, "waiting") < mean_ns(few, "waiting") / 2
-    for row in found:
-        assert mean_ns(row, "service") >= ms * MS
-    # It is the largest part, so each waited for one before it, and this one took `ms`.
-    assert mean_ns(few, "waiting") >= ms * MS
+    for threads in (1, 2 * FILES):
+        asked = {"service_time": [f"{PLANTED_MS}ms"], "threads": threads}
+        calls = watched(asking_at_once, tmp_path / f"{threads}", **asked)
+        assert calls.least(ALL, "service") >= PLANTED_NS
+        started_ns = sorted(row["started_ns"] for row in calls.served)
+        shortest_ns = min(other - one for one, other in pairwise(started_ns))
+        if threads == 1:
+            # They come together, and each begins when the one before has had its time.
+            assert shortest_ns >= PLANTED_NS
+            assert max(calls.each(ALL, "waiting")) >= PLANTED_NS
+        else:
+            assert shortest_ns < PLANTED_NS
+            assert calls.least(ALL, "waiting") < PLANTED_NS
 
 
 def test_a_narrow_wire_is_the_way_there_of_writes_and_sending_of_reads(tmp_path: Path) -> None:
@@ -198,39 +198,22 @@ def test_a_narrow_wire_is_the_way_there_of_writes_and_sending_of_reads(tmp_path:
                 os.pwrite(file.fileno(), bytes([n]) * PIECE_BYTES, n * PIECE_BYTES)
                 os.fsync(file.fileno())
 
-    def watch(load: Callable[[Path], None], operation: str, kib_per_s: int) -> OperationParts:
-        folder = tmp_path / f"{operation}-{kib_per_s}"
-        return of(watched(load, folder, bandwidth=f"{kib_per_s}k"), operation)
-
-    # 16 KiB at 1 MiB/s are 16 ms.
-    rates = [1024 // n for n in FACTORS]
-    rate, wrote = standing_out(
-        rates, lambda rate: watch(writing, "WRITE", rate), lambda row: largest(row) == "way there"
-    )
-    assert largest(wrote) == "way there"
-    assert mean_ns(wrote, "way there") >= PIECE_BYTES / 1024 / rate * 1000 * MS
-    rate, read = standing_out(
-        rates, lambda rate: watch(reading, "READ", rate), lambda row: largest(row) == "sending"
-    )
-    assert largest(read) == "sending"
-    assert mean_ns(read, "service", "sending") >= PIECE_BYTES / 1024 / rate * 1000 * MS
+    # 16 KiB at 1 MiB/s are 15.6 ms.
+    least_ns = PIECE_BYTES * SECOND // (1 << 20)
+    calls = watched(writing, tmp_path / "writing", bandwidth="1024k")
+    assert min(calls.each("WRITE", "way there")) >= least_ns
+    assert min(calls.each("WRITE", "service", "sending")) < least_ns
+    calls = watched(reading, tmp_path / "reading", bandwidth="1024k")
+    assert min(calls.each("READ", "service", "sending")) >= least_ns
+    assert calls.least("READ", "way there") < least_ns
 
 
 def test_with_nothing_planted_it_is_client_and_wire(tmp_path: Path) -> None:
+    """Of each part the least: nothing else the machine did is in it."""
+    calls = watched(asking, tmp_path)
     outside = ("client queue", "way there", "way back")
-
-    def watch(times: int) -> OperationParts:
-        found = watched(lambda folder: asking(folder, times), tmp_path / f"{times}")
-        return of(found, ALL)
-
-    def is_outside(row: OperationParts) -> bool:
-        share = dict(zip(PARTS, row.summary.share, strict=True))
-        return largest(row) in outside and sum(share[part] or 0 for part in outside) > 0.6
-
-    # The more calls there are, the less is what held up one of them.
-    _, whole = standing_out([400 * n for n in FACTORS], watch, is_outside)
-    assert largest(whole) in outside
-    assert is_outside(whole), dict(zip(PARTS, whole.summary.share, strict=True))
+    least_ns = {part: calls.least(ALL, part) for part in PARTS}
+    assert sum(least_ns[part] for part in outside) > sum(least_ns.values()) / 2, least_ns
 
 
 def test_a_server_killed_while_it_records_is_said_and_the_clients_record_kept(
@@ -241,9 +224,10 @@ def test_a_server_killed_while_it_records_is_said_and_the_clients_record_kept(
         asking(one.place.path)
         server = one.target.server_of(one.place)
         assert server is not None
+        assert server.process is not None
         server.process.stop(9)
         kept, lost = one.clients.stop(), one.servers.stop()
-        assert rpc.FACT in one.run.context.facts
+        assert one.run.context.services.rpc_recorders
     assert kept.tables["rpc_calls"].num_rows >= 40
     assert lost.tables == {}
     assert lost.summary["incomplete"] == "no server-side times of share"
@@ -281,24 +265,17 @@ def test_an_experiment_says_where_its_calls_time_went(
         pytest.skip(usable.reason)
     monkeypatch.setenv("NFSLAB_STATE", str(tmp_path / "state"))
 
-    def carried_out(ms: int) -> tuple[Path, Path, str]:
-        """Its folder, its run's, and what is said of the run."""
-        with scratch_folder() as scratch:
-            text = EXPERIMENT.replace("DIRECTORY", str(scratch)).replace("MILLISECONDS", f"{ms}ms")
-            file, results = tmp_path / f"parts-{ms}.toml", tmp_path / f"results-{ms}"
-            file.write_text(text)
-            ran = nfslab(capsys, "run", file, "--results", results)
-            assert ran.code == 0, ran
-            assert list(scratch.iterdir()) == []
-        (folder,) = results.iterdir()
-        (run,) = (folder / "runs").iterdir()
-        return folder, run, nfslab(capsys, "show", folder, run.name).out
-
-    where = "The largest part of the calls' time is service"
-    ms, (folder, run, said) = standing_out(
-        [20 * n for n in FACTORS], carried_out, lambda found: where in found[2]
-    )
-    assert where in said
+    with scratch_folder() as scratch:
+        text = EXPERIMENT.replace("DIRECTORY", str(scratch))
+        file, results = tmp_path / "parts.toml", tmp_path / "results"
+        file.write_text(text.replace("MILLISECONDS", f"{PLANTED_MS}ms"))
+        ran = nfslab(capsys, "run", file, "--results", results)
+        assert ran.code == 0, ran
+        assert list(scratch.iterdir()) == []
+    (folder,) = results.iterdir()
+    (run,) = (folder / "runs").iterdir()
+    said = nfslab(capsys, "show", folder, run.name).out
+    assert all(part in said for part in PARTS), said
     assert sorted(path.name for path in run.iterdir() if path.is_dir()) == [
         "evidence", "logs", "samples",
     ]  # fmt: skip
@@ -307,4 +284,4 @@ def test_an_experiment_says_where_its_calls_time_went(
     slow = "SELECT min(finished_ns - started_ns) FROM evidence_nfs_server_calls"
     asked = nfslab(capsys, "query", folder, f"{slow} WHERE operation = 'READ'", "--csv")
     assert asked.code == 0, asked
-    assert int(asked.out.splitlines()[1]) >= ms * MS
+    assert int(asked.out.splitlines()[1]) >= PLANTED_NS

@@ -12,15 +12,15 @@ from typing import Any
 
 import psycopg
 import pytest
-from nfslab.collectors import postgres as module
-from nfslab.collectors.base import Evidence
-from nfslab.collectors.postgres import (
+from nfslab.errors import Unavailable
+from nfslab.evidence.collector import Evidence
+from nfslab.evidence.postgres import collector as module
+from nfslab.evidence.postgres.collector import (
     PostgresCollector,
     PostgresCollectorParameters,
     _differences,
     _nested,
 )
-from nfslab.errors import Unavailable
 from nfslab.workloads.base import Outcome
 from nfslab.workloads.pgbench.installation import find_installation
 from nfslab.workloads.pgbench.parameters import PgbenchParameters
@@ -54,7 +54,7 @@ class Watched:
 
     def __init__(self, work: PgbenchWorkload, run: Run) -> None:
         self.work, self.run = work, run
-        self.service = run.context.facts["postgres"]
+        self.service = run.context.services.postgres
 
     def connect(self) -> psycopg.Connection[Any]:
         return psycopg.connect(

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from nfslab.collectors import rpc
-from nfslab.collectors.rpc import RpcCollector, RpcCollectorParameters
 from nfslab.errors import RunFailed
+from nfslab.evidence.rpc.collector import RpcCollector, RpcCollectorParameters
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 
 from tests.collectors.planted_rpc import SECOND, Planted
@@ -19,14 +18,14 @@ from tests.workloads.run_context import Run, run_of
 def run(tmp_path: Path) -> Iterator[Run]:
     workload = CommandWorkload(CommandParameters(data="disk", argv=["true"]))
     with run_of(workload, tmp_path) as made:
-        made.context.facts["timed_start_ns"] = 10 * SECOND
+        made.context.timed.start_ns = 10 * SECOND
         yield made
 
 
 def test_rates_are_exact_differences(run: Run) -> None:
     planted = Planted(lost=4)
     collector = RpcCollector(RpcCollectorParameters(calls=True, interval=0.5))
-    run.context.facts[rpc.FACT] = {"remote": planted}
+    run.context.services.rpc_recorders = {"remote": planted}
     collector.start(run.context)
     evidence = collector.stop()
     assert planted.began == (True, SECOND // 2)
@@ -51,7 +50,7 @@ def test_rates_are_exact_differences(run: Run) -> None:
 
 def test_two_clients_are_told_apart(run: Run) -> None:
     collector = RpcCollector(RpcCollectorParameters())
-    run.context.facts[rpc.FACT] = {"data": Planted(), "log": Planted()}
+    run.context.services.rpc_recorders = {"data": Planted(), "log": Planted()}
     collector.start(run.context)
     table = collector.stop().tables["rpc_series"]
     assert table.num_rows == 6

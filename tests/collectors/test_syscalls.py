@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 import psycopg
 import pytest
-from nfslab.collectors.base import Evidence
-from nfslab.collectors.syscalls import SyscallsCollector, SyscallsParameters
 from nfslab.errors import RunFailed
-from nfslab.machine.syscall_evidence import PREFIX
+from nfslab.evidence.collector import Evidence
+from nfslab.evidence.syscalls.accesses import KINDS, PLACE_NAMES, FoundAccesses, accesses_of
+from nfslab.evidence.syscalls.collector import SyscallsCollector, SyscallsParameters
+from nfslab.evidence.syscalls.seen import PREFIX
+from nfslab.evidence.syscalls.tables import Syscalls, sum_up, tables_from
 from nfslab.machine.syscall_ways import Asked, Subject, obstacle
-from nfslab.report.syscalls import summed_up
-from nfslab.results.accesses import KINDS, PLACE_NAMES, FoundAccesses, accesses_of
-from nfslab.results.syscalls import Syscalls, tables_from
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 from nfslab.workloads.files import FilesParameters, FilesWorkload
 from nfslab.workloads.pgbench.installation import find_installation
@@ -76,16 +75,16 @@ def watch(tmp_path: Path, way: str, level: str = "counts", *, required: bool = T
             )
         )  # fmt: skip
         collector.start(run.context)
-        host = run.context.client_host
+        assert run.context.timed.watcher is not None
         work.measure(run.context)
         evidence = collector.stop()
-        assert run.context.client_host is not host
+        assert run.context.timed.watcher is None
     return evidence
 
 
 def found_of(evidence: Evidence) -> Syscalls:
     tables = {name.removeprefix(PREFIX): table for name, table in evidence.tables.items()}
-    return summed_up(tables, evidence.summary).found
+    return sum_up(tables_from(tables))
 
 
 @pytest.mark.parametrize("way", ["ebpf", "shim", "strace"])
@@ -164,7 +163,7 @@ def test_tables_and_indexes_by_their_names_are_what_postgresql_counts(tmp_path: 
         work = PgbenchWorkload(PgbenchParameters(data="disk", transactions=5, settings=one_by_one))
     with scratch_folder() as root, run_of(work, root, name="named") as run:
         work.prepare(run.context)
-        service = run.context.facts["postgres"]
+        service = run.context.services.postgres
         with psycopg.connect(service.conninfo, dbname=service.database, autocommit=True) as sql:
             sql.execute("CREATE TABLE known (x int) WITH (fillfactor = 40)")
             sql.execute("INSERT INTO known SELECT generate_series(1, 5000)")

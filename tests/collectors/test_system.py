@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from nfslab.collectors.base import Evidence
-from nfslab.collectors.system import (
+from nfslab.evidence.collector import Evidence
+from nfslab.evidence.system.collector import (
     CPU_KINDS,
     Recording,
     SystemCollector,
@@ -197,10 +197,10 @@ class Session:
 
     def start(self) -> None:
         self.collector.start(self.context)
-        self.context.facts["timed_start_ns"] = time.monotonic_ns()
+        self.context.timed.start_ns = time.monotonic_ns()
 
     def stop(self) -> Evidence:
-        self.context.facts["timed_end_ns"] = time.monotonic_ns()
+        self.context.timed.end_ns = time.monotonic_ns()
         return self.collector.stop()
 
 
@@ -293,7 +293,7 @@ def test_a_group_is_watched_when_there_is_one(session: Session) -> None:
         pytest.skip(answer.reason)
     group = memory_cgroup(64 << 20, session.context.resources)
     try:
-        session.context.facts["memory_cgroup"] = group
+        session.context.services.memory_cgroup = group
         session.start()
         evidence = session.stop()
     finally:

@@ -11,20 +11,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from nfslab.captures import tool as tools
-from nfslab.collectors import nfs_server
-from nfslab.collectors.base import CollectorParameters, Evidence
-from nfslab.collectors.capture import CaptureCollector, CaptureCollectorParameters
-from nfslab.collectors.nfs_server import NfsServerCollector
-from nfslab.collectors.rpc import RpcCollector, RpcCollectorParameters
-from nfslab.collectors.syscalls import FsyncCollector, FsyncParameters
+from nfslab.evidence.capture.collector import CaptureCollector, CaptureCollectorParameters
+from nfslab.evidence.collector import CollectorParameters, Evidence
+from nfslab.evidence.nfs_server import collector as nfs_server
+from nfslab.evidence.nfs_server.collector import NfsServerCollector
+from nfslab.evidence.rpc.collector import RpcCollector, RpcCollectorParameters
+from nfslab.evidence.syscalls.collector import FsyncCollector, FsyncParameters
+from nfslab.evidence.syscalls.seen import PREFIX
+from nfslab.evidence.syscalls.sync_steps import SyncSteps, read_sync_steps
+from nfslab.evidence.syscalls.tables import Syscalls, SyscallTables, sum_up, tables_from
 from nfslab.machine.resources import Resources
-from nfslab.machine.syscall_evidence import PREFIX
-from nfslab.report.syscalls import summed_up
-from nfslab.results.sync_steps import SyncSteps, read_sync_steps
-from nfslab.results.syscalls import Syscalls, SyscallTables, tables_from
-from nfslab.targets.nfs import NfsParameters, NfsTarget
+from nfslab.targets.nfs import NfsTarget
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 
+from tests.hosts.here import HERE
 from tests.workloads.run_context import run_of, scratch_folder
 
 LOG_NAME = "pg_wal/000000010000000000000001"
@@ -50,7 +50,7 @@ class Watched:
 
     @property
     def found(self) -> Syscalls:
-        return summed_up(plain(self.seen), self.seen.summary).found
+        return sum_up(self.tables)
 
     def steps(self, *, by_capture: bool = False) -> SyncSteps:
         """Read as a report does, by the client's record or only by the capture."""
@@ -91,15 +91,14 @@ def watched(
     with scratch_folder() as scratch, run_of(work, tmp_path) as run:
         share = NfsTarget(
             "share",
-            NfsParameters.model_validate({"directory": str(scratch)} | target),
+            NfsTarget.Parameters.model_validate({"directory": str(scratch)} | target),
         )
         with Resources("a test", state=run.root / "state") as resources:
-            place = share.up(resources)
+            place = share.up(resources, HERE)
             (place.path / LOG_NAME).parent.mkdir()
             (place.path / LOG_NAME).write_bytes(bytes(8192))
             run.context.places["data"] = place
-            for name, source in share.sources(place).items():
-                run.context.facts[name] = {place.target: source}
+            share.offer(place, run.context.services)
             clients = RpcCollector(RpcCollectorParameters(calls=True))
             servers = NfsServerCollector(CollectorParameters())
             syncs = FsyncCollector(FsyncParameters(way="ebpf"))

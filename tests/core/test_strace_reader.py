@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from nfslab._core import Columns, CoreError, StraceReader, classify_paths
-from nfslab.machine.syscall_text import read_text
+from nfslab.evidence.syscalls.strace_text import read_text
 
 TEXT = b"""\
 7 1700000000.000000 openat(AT_FDCWD</d>, "f", O_RDWR|O_CREAT) = 3</d/f> <0.000020>

@@ -12,7 +12,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,6 @@ from nfslab._core import SyscallWatch
 
 from tests.core.watched_program import Seen, needs_ebpf
 from tests.mount.test_postgres import BINARIES, USER, Postgres, missing
-from tests.standing_out import standing_out
 
 TRANSACTIONS = 400
 CLIENTS = 3
@@ -80,29 +78,16 @@ def wal_syncs(postgres: Postgres) -> tuple[int, float]:
     bool(BINARIES) and not 14 <= int(BINARIES[-1].parent.name) <= 17,
     reason="pg_stat_wal of this version has no wal_sync",
 )
-def test_every_sync_of_the_log_is_seen_and_timed_as_postgresql_does() -> None:
+def test_every_sync_of_the_log_is_seen_and_within_what_postgresql_timed() -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         cluster(Path(folder, "one")) as postgres,
         cluster(Path(folder, "two")) as other,
     ):
-        # Where the server waits for its processor before or behind a call, its time is longer.
-        _, times = standing_out(range(6), lambda _: one_load(postgres, other), Times.agree)
-        assert times.agree(), times
+        one_load(postgres, other)
 
 
-@dataclass
-class Times:
-    """The same syncs, as they were seen and as the server timed them."""
-
-    seen_ns: int
-    servers_ns: float
-
-    def agree(self) -> bool:
-        return self.seen_ns >= 0.95 * self.servers_ns
-
-
-def one_load(postgres: Postgres, other: Postgres) -> Times:
+def one_load(postgres: Postgres, other: Postgres) -> None:
     """A load on the one while the other has one, too; the one is watched."""
     before, before_ns = wal_syncs(postgres)
     assert postgres.process is not None
@@ -123,13 +108,12 @@ def one_load(postgres: Postgres, other: Postgres) -> Times:
         assert time.monotonic() < deadline, (counted, before, len(of_log))
     syncs, time_ns = counted[0] - before, counted[1] - before_ns
     assert syncs == len(of_log) > TRANSACTIONS / CLIENTS / 2
-    times = Times(sum(row["latency_ns"] for row in of_log), time_ns)
-    # Each lies within what the server timed, in whole microseconds.
-    assert times.seen_ns <= times.servers_ns + 1000 * syncs
+    # Each lies within what the server timed, in whole microseconds. That it is no shorter than the
+    # call is, test_syscall_watch.py asks call by call.
+    assert sum(row["latency_ns"] for row in of_log) <= time_ns + 1000 * syncs
     assert not [path for path in paths.values() if path.startswith(f"{other.data.parent}/")]
     lost = {k: n for k, n in seen.figures.items() if k.startswith(("lost", "uncounted"))}
     assert set(lost.values()) == {0}, lost
     relations = [path for path in paths.values() if "/base/" in path]
     assert relations
     assert all(path.startswith(f"{postgres.data}/") for path in relations)
-    return times

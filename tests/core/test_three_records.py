@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from nfslab._core import Server
-from nfslab.cli.serve_model import PROCEDURES
+from nfslab.servers.embedded_options import PROCEDURES
 
 from tests.core.wire_capture import captured, of_the_wire
 

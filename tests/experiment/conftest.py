@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from nfslab.collectors.registry import COLLECTORS
+from nfslab.evidence.registry import COLLECTORS
 from nfslab.machine import provenance
 from nfslab.targets.registry import TARGETS
 from nfslab.workloads.registry import WORKLOADS

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import pyarrow as pa
-from nfslab.collectors.base import Collector, CollectorParameters, Evidence
-from nfslab.collectors.registry import COLLECTORS
 from nfslab.errors import RunFailed
+from nfslab.evidence.collector import Collector, CollectorParameters, Evidence
+from nfslab.evidence.registry import COLLECTORS
 from nfslab.machine.availability import Availability
 from nfslab.quantities import Size
 from nfslab.results.records import CheckRecord, DurabilityRecord, Metric
@@ -28,6 +28,7 @@ from nfslab.workloads.registry import WORKLOADS
 from pydantic import Field, model_validator
 
 if TYPE_CHECKING:
+    from nfslab.hosts.base import Hosts
     from nfslab.machine.resources import Resources
 
 EVENTS: list[str] = []
@@ -65,7 +66,7 @@ class FolderTarget(Target):
         facts = os.statvfs(self.parameters.path)
         return facts.f_bavail * facts.f_frsize
 
-    def up(self, resources: Resources, *, owner: int | None = None) -> Place:
+    def up(self, resources: Resources, hosts: Hosts, *, owner: int | None = None) -> Place:
         EVENTS.append(f"up {self.name}")
         path = Path(self.parameters.path) / f"{resources.name}-{self.name}"
         self._entry = resources.make_directory(path, owner=owner)

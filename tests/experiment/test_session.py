@@ -397,7 +397,7 @@ def test_samples_that_cannot_be_stored_fail_the_run(
     from nfslab.errors import RunFailed
     from nfslab.results.store import PartialRun
 
-    def full(self: PartialRun, kind: str, name: str, table: Any) -> str:
+    def full(self: PartialRun, kind: str, name: str, table: Any, host: Any) -> str:
         raise RunFailed(f"cannot write the table {name}", why="No space left on device")
 
     monkeypatch.setattr(PartialRun, "write_table", full)
@@ -417,10 +417,10 @@ def test_the_logs_of_a_run_without_room_for_tables_are_kept(
 
     write = PartialRun.write_table
 
-    def full(self: PartialRun, kind: Any, name: str, table: Any) -> str:
+    def full(self: PartialRun, kind: Any, name: str, table: Any, host: Any) -> str:
         if kind == "evidence":
             raise RunFailed("cannot write", why="No space left on device")
-        return write(self, kind, name, table)
+        return write(self, kind, name, table, host)
 
     monkeypatch.setattr(PartialRun, "write_table", full)
     path = experiment_file(('data = "one"', 'data = "one"\nchild = true'))
@@ -438,7 +438,7 @@ def test_checks_that_break_down_do_not_cost_the_measurement(
 ) -> None:
     from nfslab.experiment import sealing
 
-    def broken(*arguments: Any) -> Any:
+    def broken(*arguments: Any, **options: Any) -> Any:
         raise ZeroDivisionError("planted")
 
     monkeypatch.setattr(sealing, "validity_checks", broken)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from nfslab.collectors.base import Evidence
+from nfslab.evidence.collector import Evidence
 from nfslab.experiment.validity import Clocks, validity_checks
 from nfslab.machine.cgroup import memory_cgroup_available
-from nfslab.results.records import CheckRecord, Metric
+from nfslab.results.records import CheckRecord, LoadShape, Metric
 from nfslab.workloads.base import Outcome
 
 from tests.experiment.session_support import left_behind, only_folder, records, run
@@ -38,7 +39,11 @@ def closed_loop(
     return Outcome(
         metrics={"measured_s": Metric(value=seconds, unit="s")},
         samples={"transactions": pa.table(table)},
+        operations="transactions",
     )
+
+
+THROTTLED = LoadShape(kind="open", clients=4, rate_per_s=800.0)
 
 
 def checks_of(outcome: Outcome | None, **changes: Any) -> dict[str, CheckRecord]:
@@ -46,7 +51,7 @@ def checks_of(outcome: Outcome | None, **changes: Any) -> dict[str, CheckRecord]
     clocks.read()
     clocks.read()
     given: dict[str, Any] = {
-        "workload": {"clients": 4},
+        "load": LoadShape(kind="closed", clients=4),
         "evidence": {},
         "provenance": {},
         "clocks": clocks,
@@ -65,7 +70,7 @@ def test_a_true_closed_loop_passes() -> None:
 
 
 def test_latencies_that_cannot_be_are_a_violation() -> None:
-    checks = checks_of(closed_loop(), workload={"clients": 2})
+    checks = checks_of(closed_loop(), load=LoadShape(kind="closed", clients=2))
     assert checks["littles_law"].verdict == "violation"
 
 
@@ -73,7 +78,7 @@ def test_a_sampled_log_is_scaled_up() -> None:
     outcome = closed_loop()
     table = outcome.samples["transactions"]
     outcome.samples["transactions"] = table.take(list(range(0, table.num_rows, 10)))
-    checks = checks_of(outcome, workload={"clients": 4, "sampling_rate": 0.1})
+    checks = checks_of(replace(outcome, sampled_share=0.1))
     assert checks["littles_law"].values["in_flight"] == pytest.approx(4.0, rel=0.01)
 
 
@@ -92,9 +97,9 @@ def test_skipped_operations_were_in_no_clients_hands() -> None:
 
 
 def test_with_a_rate_the_lag_is_taken_off() -> None:
-    checks = checks_of(closed_loop(lag=True), workload={"clients": 4, "rate": 800.0})
+    checks = checks_of(closed_loop(lag=True), load=THROTTLED)
     assert checks["littles_law"].values["in_flight"] == pytest.approx(2.0, rel=1e-9)
-    without = checks_of(closed_loop(), workload={"clients": 4, "rate": 800.0})
+    without = checks_of(closed_loop(), load=THROTTLED)
     assert without["littles_law"].verdict == "unknown"
 
 
@@ -110,8 +115,9 @@ def test_a_planted_warm_up_is_seen() -> None:
                 {"t_ns": completed, "latency_ns": np.full(completed.size, 4_000_000)}
             )
         },
+        operations="transactions",
     )
-    check = checks_of(outcome, workload={"clients": 1})["steady_state"]
+    check = checks_of(outcome, load=LoadShape(kind="closed", clients=1))["steady_state"]
     assert check.verdict == "warning"
     assert check.values["warm_up_ns"] == pytest.approx(3 * SECOND, rel=0.15)
 
@@ -196,9 +202,9 @@ def test_physical_bounds_pass_what_is_possible_and_find_what_is_not() -> None:
         metric = Metric(value=rate, unit="bytes/s")
         return Outcome(metrics={"input_block_bytes_per_s": metric})
 
-    slow = checks_of(files(200e6), workload={"threads": 1})
+    slow = checks_of(files(200e6), threads=1)
     assert slow["rate_ceiling"].verdict == "ok"
-    fast = checks_of(files(10e12), workload={"threads": 2})
+    fast = checks_of(files(10e12), threads=2)
     assert fast["rate_ceiling"].verdict == "violation"
     assert "input_block_bytes_per_s" in fast["rate_ceiling"].message
     assert "rate_ceiling" not in checks_of(None)

@@ -214,6 +214,9 @@ def test_pinned_versions_satisfy_the_declared_bounds() -> None:
         assert all(requirement.specifier.contains(v) for v in versions), text
 
 
+PLUGIN_FOLDERS = ["hosts", "servers", "mounts", "targets", "workloads"]
+
+
 def plugin_modules(folder: str, registry: dict[str, str]) -> tuple[set[str], set[str]]:
     """(modules registered, modules in the folder) of one kind of plug-in."""
     registered = {entry.partition(":")[0] for entry in registry.values()}
@@ -222,6 +225,8 @@ def plugin_modules(folder: str, registry: dict[str, str]) -> tuple[set[str], set
         f"nfslab.{folder}.{p.stem}"
         for p in here.glob("*.py")
         if p.stem not in {"__init__", "base", "registry"}
+        # A plug-in may have companions that carry its name: embedded_options belongs to embedded.
+        and not any(p.stem.startswith(f"{other.stem}_") for other in here.glob("*.py"))
     }
     for child in here.iterdir():
         if child.is_dir() and (child / "workload.py").exists():
@@ -229,7 +234,7 @@ def plugin_modules(folder: str, registry: dict[str, str]) -> tuple[set[str], set
     return registered, present
 
 
-@pytest.mark.parametrize("folder", ["targets", "workloads", "collectors"])
+@pytest.mark.parametrize("folder", PLUGIN_FOLDERS)
 def test_registries_match_their_folders(folder: str) -> None:
     import importlib
 
@@ -242,7 +247,7 @@ def test_registries_match_their_folders(folder: str) -> None:
         assert getattr(importlib.import_module(path), attribute).kind == name
 
 
-@pytest.mark.parametrize("folder", ["targets", "workloads", "collectors"])
+@pytest.mark.parametrize("folder", PLUGIN_FOLDERS)
 def test_every_plugin_has_its_test_file(folder: str) -> None:
     _, present = plugin_modules(folder, {})
     expected = set()
@@ -254,6 +259,30 @@ def test_every_plugin_has_its_test_file(folder: str) -> None:
         name for name in expected if not any(t == name or t.startswith(f"{name}_") for t in tests)
     }
     assert missing == set()
+
+
+def test_evidence_registries_match_their_folders() -> None:
+    """Every module with a kind or a collector is registered, under the name that it has."""
+    import importlib
+
+    from nfslab.evidence.registry import COLLECTORS, EVIDENCE
+
+    registered = {entry.partition(":")[0] for entry in [*EVIDENCE.values(), *COLLECTORS.values()]}
+    present = set()
+    for name in ("kind", "collector"):
+        found = (PACKAGE / "evidence").glob(f"*/{name}.py")
+        present |= {f"nfslab.evidence.{path.parent.name}.{name}" for path in found}
+    assert present <= registered
+    for registry in (COLLECTORS, EVIDENCE):
+        for name, entry in registry.items():
+            path, _, attribute = entry.partition(":")
+            assert getattr(importlib.import_module(path), attribute).kind == name
+
+
+def test_every_kind_of_evidence_has_its_tests() -> None:
+    tests = {path.stem.removeprefix("test_") for path in (ROOT / "tests").glob("**/test_*.py")}
+    kinds = {path.name for path in (PACKAGE / "evidence").iterdir() if (path / "kind.py").exists()}
+    assert {k for k in kinds if not any(t == k or t.startswith(f"{k}_") for t in tests)} == set()
 
 
 def test_command_registry_matches_its_folder() -> None:

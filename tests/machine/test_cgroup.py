@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from nfslab.errors import RunFailed, Unavailable
+from nfslab.hosts.local import LocalHost
 from nfslab.machine import cgroup as cgroups
 from nfslab.machine.availability import Availability
 from nfslab.machine.cgroup import Cgroup, memory_cgroup
-from nfslab.machine.host import local_host
 from nfslab.machine.mounts import parse_mountinfo
 from nfslab.machine.resources import Resources
 
@@ -37,7 +37,7 @@ def test_the_limit_is_read_back_and_removed(resources: Resources) -> None:
 def test_who_takes_more_is_killed_and_it_is_seen(resources: Resources) -> None:
     group = memory_cgroup(LIMIT_BYTES, resources)
     argv = [sys.executable, "-S", "-c", TOUCH]
-    host = local_host()
+    host = LocalHost()
     small = host.run(
         [*argv, str(LIMIT_BYTES // 4)], resources=resources, timeout_s=60, cgroup=group
     )
@@ -62,7 +62,7 @@ def test_page_cache_counts_and_nobody_is_killed_for_it(resources: Resources, scr
     drop_page_cache([scratch])
     group = memory_cgroup(LIMIT_BYTES, resources)
     argv = [sys.executable, "-S", "-c", READ, str(file)]
-    local_host().run(argv, resources=resources, timeout_s=60, cgroup=group)
+    LocalHost().run(argv, resources=resources, timeout_s=60, cgroup=group)
     assert group.events()["oom_kill"] == 0
     used = group.current_bytes()
     assert used is not None
@@ -72,7 +72,7 @@ def test_page_cache_counts_and_nobody_is_killed_for_it(resources: Resources, scr
 @needs.memory_limit
 def test_closing_the_run_ends_what_is_inside(resources: Resources) -> None:
     group = memory_cgroup(LIMIT_BYTES, resources)
-    process = local_host().spawn(["sleep", "1000"], resources=resources, cgroup=group)
+    process = LocalHost().spawn(["sleep", "1000"], resources=resources, cgroup=group)
     told = resources.close()
     assert process.poll() is not None
     assert not group.path.exists()

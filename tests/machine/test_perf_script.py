@@ -8,8 +8,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from nfslab.machine import perf_script
-from nfslab.machine.perf_script import (
+from nfslab.evidence.profile import perf_script
+from nfslab.evidence.profile.perf_script import (
     IDLE,
     INTERRUPTS,
     KERNEL_THREADS,

@@ -8,9 +8,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from nfslab.machine import perf_tool
+from nfslab.evidence.profile import perf_tool
+from nfslab.evidence.profile.perf_tool import Control, Grant, Wanted, grant_of
 from nfslab.machine.cpu_times import parse_cpu_times, process_cpu_ns, read_cpu_times
-from nfslab.machine.perf_tool import Control, Grant, Wanted, grant_of
 from nfslab.machine.users import as_user
 
 from tests.machine import needs

@@ -46,7 +46,7 @@ def server() -> Iterator[Any]:
         pytest.skip(work.check().reason)
     with scratch_folder() as root, run_of(work, root, name="named") as run:
         work.prepare(run.context)
-        yield run.context.facts["postgres"]
+        yield run.context.services.postgres
 
 
 @pytest.fixture

@@ -19,9 +19,9 @@ from pathlib import Path
 
 import pytest
 from nfslab.errors import RunFailed
+from nfslab.hosts.local import LocalHost
 from nfslab.machine import journal as journals
 from nfslab.machine import undo
-from nfslab.machine.host import local_host
 from nfslab.machine.mounts import mounts
 from nfslab.machine.processes import TOKEN_VARIABLE, all_statuses, identity_of
 from nfslab.machine.resources import Resources, recover
@@ -199,7 +199,7 @@ def test_what_is_foreign_survives(site: Site, resources: Resources) -> None:
         ["sleep", "1000"], env=os.environ | {TOKEN_VARIABLE: "0123456789abcdef"}
     )
     living = resources.make_directory(site.folder / resources.name)
-    process = local_host().spawn(["sleep", "1000"], resources=resources)
+    process = LocalHost().spawn(["sleep", "1000"], resources=resources)
     try:
         victim = site.start()
         while len(site.journals()) < 2:
@@ -423,7 +423,7 @@ def test_a_busy_mount_goes_all_the_same(
     point = base.path / "mounted"
     point.mkdir()
     resources.mount(point)
-    host = local_host()
+    host = LocalHost()
     argv = ["mount", "-t", "tmpfs", "none", str(point)]
     host.run(argv, resources=resources, timeout_s=60)
     bystander = subprocess.Popen(["sleep", "1000"], cwd=point)

@@ -13,12 +13,11 @@ from typing import Any
 
 import pytest
 from nfslab.captures.file_classes import read_file_classes
-from nfslab.machine.syscall_evidence import evidence_tables
-from nfslab.machine.syscall_text import read_text
-from nfslab.machine.syscall_watch import ROWS_MOST, Seen, SyscallWatch
+from nfslab.evidence.syscalls.seen import evidence_tables
+from nfslab.evidence.syscalls.strace_text import read_text
+from nfslab.evidence.syscalls.tables import ClassRow, Syscalls, sum_up, tables_from
+from nfslab.evidence.syscalls.watch import ROWS_MOST, Seen, SyscallWatch
 from nfslab.machine.syscall_ways import Asked, Choice, Level, Subject, shim_missing
-from nfslab.report.syscalls import summed_up
-from nfslab.results.syscalls import ClassRow, Syscalls
 
 SYNCS, EVENTS = 50, 70
 ROUNDS = 400
@@ -46,8 +45,8 @@ def text() -> bytes:
     ).encode()  # fmt: skip
 
 
-def summed(seen: Seen, summary: dict[str, Any]) -> Syscalls:
-    return summed_up(evidence_tables(seen, read_file_classes(), 0, 0), summary).found
+def summed(seen: Seen, _summary: dict[str, Any]) -> Syscalls:
+    return sum_up(tables_from(evidence_tables(seen, read_file_classes(), 0, 0)))
 
 
 def sums(rows: list[ClassRow]) -> dict[str, Any]:
@@ -64,7 +63,7 @@ def lower(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_totals_of_a_text_have_every_call(monkeypatch: pytest.MonkeyPatch, level: Level) -> None:
     whole = summed(*read_text(io.BytesIO(text()), level))
     lower(monkeypatch)
-    monkeypatch.setattr("nfslab.machine.syscall_text.READ_BYTES", 1000)
+    monkeypatch.setattr("nfslab.evidence.syscalls.strace_text.READ_BYTES", 1000)
     seen, summary = read_text(io.BytesIO(text()), level)
     assert seen.tables["syncs"].num_rows == SYNCS
     if level == "events":
@@ -96,7 +95,7 @@ def found_of(found: Syscalls, name: str) -> ClassRow:
 
 def test_what_is_kept_of_a_text_does_not_grow_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     lower(monkeypatch)
-    monkeypatch.setattr("nfslab.machine.syscall_text.READ_BYTES", 1000)
+    monkeypatch.setattr("nfslab.evidence.syscalls.strace_text.READ_BYTES", 1000)
     kept = []
     for times in (1, 20):
         seen, _ = read_text(io.BytesIO(text() * times), "events")

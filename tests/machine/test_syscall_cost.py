@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from nfslab.machine.syscall_cost import MEASURED, known_cost
+from nfslab.evidence.syscalls.cost import MEASURED, known_cost
 from nfslab.machine.syscall_ways import Asked
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "syscalls.md"

@@ -11,7 +11,7 @@ from nfslab.machine.syscall_ways import shim_missing
 
 WATCHING = """
 import os, subprocess, sys
-from nfslab.machine.syscall_watch import SyscallWatch
+from nfslab.evidence.syscalls.watch import SyscallWatch
 from nfslab.machine.syscall_ways import Asked, Choice, Subject
 argv = [sys.executable, "-S", "-c", "import os; os.fsync(os.open('data', os.O_CREAT | os.O_RDWR))"]
 watch = SyscallWatch(Choice("shim"), Asked("counts"), Subject(argv=argv))

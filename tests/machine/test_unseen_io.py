@@ -11,11 +11,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from nfslab.machine import unseen_io
+from nfslab.evidence.syscalls import unseen_io as unseen_io
+from nfslab.evidence.syscalls.unseen_io import AIO, IO_URING, UnseenIo, Whose, unseen_ways
+from nfslab.evidence.syscalls.watch import SyscallWatch
 from nfslab.machine.processes import all_statuses
-from nfslab.machine.syscall_watch import SyscallWatch
 from nfslab.machine.syscall_ways import Asked, Choice, Subject, Way, obstacle
-from nfslab.machine.unseen_io import AIO, IO_URING, UnseenIo, Whose, unseen_ways
 
 PATIENCE_S = 120
 PROGRAM = """

@@ -16,8 +16,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from nfslab.hosts.local import LocalHost
 from nfslab.machine.cgroup import memory_cgroup, memory_cgroup_available
-from nfslab.machine.host import local_host
 from nfslab.machine.journal import Journal
 from nfslab.machine.resources import Resources, recover
 from nfslab.machine.users import unprivileged_user
@@ -61,7 +61,7 @@ def kill_at(number: int, how: str) -> None:
 
 def make_everything(resources: Resources, folder: Path) -> None:
     """One of each kind that this user may make."""
-    host = local_host()
+    host = LocalHost()
     base = resources.make_directory(folder / resources.name)
     (base.path / "below").mkdir()
     (base.path / "below" / "file").write_text("x")

@@ -74,7 +74,7 @@ def test_a_process_that_is_killed_makes_the_point_invalid(
     assert not report["valid"]
     first = report["reasons"][0]
     assert first["kind"] == "generator_process"
-    assert "generator process 2 of 2 ended before its time: killed by SIGKILL" in first["text"]
+    assert "process 2 of 2 ended before its time: killed by SIGKILL" in first["text"]
     # What the other one measured stays: half of 400 a second for half a second, Poisson.
     assert report["arrivals"] == pytest.approx(100, abs=50)
     assert [one["process"] for one in report["processes"]] == [0]
@@ -173,7 +173,8 @@ def test_a_process_whose_parent_is_gone_ends() -> None:
     import time
 
     with plan(measure_s=3600.0) as asked:
-        text = json.dumps(asked | {"part": {"index": 0, "of": 2}})
+        plan_of_one = asked | {"part": {"index": 0, "of": 2}}
+        text = json.dumps({"do": "plan", "plan": plan_of_one})
         with subprocess.Popen(
             [sys.executable, "-m", "nfslab.offered.part"],
             stdin=subprocess.PIPE,
@@ -182,15 +183,16 @@ def test_a_process_whose_parent_is_gone_ends() -> None:
         ) as part:
             assert part.stdin is not None
             assert part.stdout is not None
-            part.stdin.write(f"{text}\nprepare\n")
+            part.stdin.write(f'{text}\n{{"do": "prepare"}}\n')
             part.stdin.flush()
             while '"prepared"' not in part.stdout.readline():
                 pass
-            part.stdin.write("connect\n")
+            part.stdin.write('{"do": "connect"}\n')
             part.stdin.flush()
             while '"connected"' not in part.stdout.readline():
                 pass
-            part.stdin.write(f"{time.monotonic_ns() + 50_000_000}\n")
+            start = {"do": "start", "at_ns": time.monotonic_ns() + 50_000_000}
+            part.stdin.write(json.dumps(start) + "\n")
             part.stdin.flush()
             while '"run"' not in part.stdout.readline():
                 pass

@@ -82,7 +82,7 @@ def await_truth(page: Any, expression: str) -> None:
 
 
 def figures(page: Any) -> dict[str, dict[str, Any]]:
-    """State of every figure by id: drawn, view, full, counts, panels."""
+    """State of every figure by id: drawn, views left out, panes (choice, kind, panels, zoom)."""
     return {state["id"]: state for state in page.evaluate("window.nfslab.figures")}
 
 
@@ -91,22 +91,37 @@ def settled(page: Any) -> None:
     page.evaluate("new Promise((f) => requestAnimationFrame(() => requestAnimationFrame(f)))")
 
 
-def figure(page: Any, name: str) -> dict[str, Any]:
-    """State of one figure after all frames that are due have been drawn."""
+def pane(page: Any, name: str, number: int = 0) -> dict[str, Any]:
+    """State of a figure's pane after all frames that are due have been drawn."""
     settled(page)
-    return figures(page)[name]
+    found: dict[str, Any] = figures(page)[name]["panes"][number]
+    return found
+
+
+def choose(page: Any, name: str, **choice: str) -> dict[str, Any]:
+    """Choose in the lists of a figure by their labels (_ for a blank); the pane's state then."""
+    for label, value in choice.items():
+        place = page.locator(f"#{name}").get_by_label(label.replace("_", " "), exact=True).first
+        place.select_option(value)
+        page.evaluate(f"window.nfslab.figure('{name}').panes[0].busy")
+    return pane(page, name)
 
 
 def drag(page: Any, name: str, start: tuple[float, float], end: tuple[float, float]) -> None:
     """Drag a box in the first panel of a figure; corners as shares of the panel, y upwards."""
-    page.locator(f"#{name} .host").scroll_into_view_if_needed()
-    box = page.locator(f"#{name} .host").bounding_box()
-    rect = figures(page)[name]["panels"][0]["rect"]
+    page.locator(f"#{name} .host").first.scroll_into_view_if_needed()
+    rect = pane(page, name)["rects"][0]
+    page.evaluate(
+        "([name, y]) => scrollBy(0, document.querySelector(`#${name} .host`)"
+        ".getBoundingClientRect().top - y)",
+        [name, 120],
+    )
+    box = page.locator(f"#{name} .host").first.bounding_box()
 
     def at(share: tuple[float, float]) -> tuple[float, float]:
         return (
-            box["x"] + rect["x"] + share[0] * rect["w"],
-            box["y"] + rect["y"] + (1 - share[1]) * rect["h"],
+            box["x"] + rect["left"] + share[0] * rect["width"],
+            box["y"] + rect["top"] + (1 - share[1]) * rect["height"],
         )
 
     page.mouse.move(*at(start))

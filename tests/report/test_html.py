@@ -1,36 +1,28 @@
 """The HTML report without a browser: data in it, sizes, grids, ranges, order, wording.
 
-What is embedded is decoded here by hand from the coding that payload.py documents, and
+What is embedded is decoded by hand (`packed`) and
 compared with the run folders read by DuckDB or computed by numpy.
 """
 
 from __future__ import annotations
 
-import base64
-import json
 import math
 import re
-import struct
-import zlib
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import numpy as np
 import pytest
 from nfslab.errors import ResultsError
 from nfslab.report.analysis import analyse
-from nfslab.report.html import render_html, write_html
-from nfslab.report.html import series as series_module
+from nfslab.report.html import document, render_html, write_html
 from nfslab.report.html.columns import ChunkWriter
-from nfslab.report.html.content import linear_domain, log_domain, ratio_domain
-from nfslab.report.html.evidence import binned, make_frame, wait_name
+from nfslab.report.html.content import metric_label, short_point_label
 from nfslab.report.html.grid import Grid, bin_sums, grid_for, nice_ns, quantile_grid
 from nfslab.report.html.samples import heat, whole_multiple
-from nfslab.report.html.series import read_series
-from nfslab.report.html.wording import metric_label, plain, quantity, span
 from nfslab.results.records import CheckRecord
 
+from tests.report.packed import column, figures, view
 from tests.report.synthetic import Recipe, write_files, write_pgbench
 
 SMALL = Recipe(clients=(1, 10), repetitions=4, durable=False)
@@ -46,102 +38,83 @@ def page(experiment: Path) -> str:
     return render_html(experiment)
 
 
-def embedded(page: str, name: str) -> bytes:
-    found = re.search(rf'<script type="text/plain" id="data-{name}">([^<]*)</script>', page)
-    assert found is not None
-    return zlib.decompress(base64.b64decode(found[1]), -15)
-
-
-def chunk(page: str, name: str) -> tuple[Any, bytes]:
-    content = embedded(page, name)
-    (size,) = struct.unpack_from("<I", content)
-    return json.loads(content[4 : 4 + size]), content[4 + size :]
-
-
-def column(content: bytes, spec: dict[str, Any]) -> np.ndarray[Any, Any]:
-    kinds = {"u8": ("<u1", 1), "u16": ("<u2", 2), "u32": ("<u4", 4), "f64": ("<f8", 8)}
-    kind, width = kinds[spec["kind"]]
-    raw = np.frombuffer(content, np.uint8, width * spec["n"], spec["offset"])
-    whole = raw.reshape(width, spec["n"]).T.copy().view(kind).ravel().astype(np.float64)
-    values = spec["base"] + spec["step"] * whole
-    if spec["gaps"]:
-        values[whole == 256**width - 1] = np.nan
-    return values
-
-
-def series_runs(experiment: Path) -> list[tuple[int, int, int, Path]]:
-    return [
-        (i, run.point, run.block, experiment / "runs" / run.run_id)
-        for i, run in enumerate(analyse(experiment).runs)
-        if run.counted and run.point is not None
-    ]
-
-
 def test_the_page_is_one_file_that_fetches_nothing(page: str) -> None:
     policy = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     assert policy + "img-src data: blob:" in page
     head = page[: page.index("<style>")]
     assert head.index("Content-Security-Policy") < head.index("<title>")
     assert re.findall(r"<(?:link|iframe|object|embed|base)\b", page) == []
-    assert re.findall(r"<(?:script|img)\b[^>]*\bsrc=", page) == []
+    assert set(re.findall(r"<script[^>]*>", page)) <= {"<script>"} | set(
+        re.findall(r'<script type="text/plain" id="data-[\w.-]+">', page)
+    )
+    markup = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
+    assert re.findall(r"<img\b", markup) == []
     assert len(page.encode()) < 2_000_000
+
+
+def samples(experiment: Path, run_id: str) -> tuple[list[int], list[int]]:
+    """(t_ns, latency_ns) of a run's transactions."""
+    file = str(experiment / "runs" / run_id / "samples" / "transactions.parquet")
+    rows = duckdb.execute("SELECT t_ns, latency_ns FROM read_parquet(?)", [file]).fetchall()
+    return [t for t, _ in rows], [latency for _, latency in rows]
 
 
 def test_embedded_counts_are_those_of_the_files(page: str, experiment: Path) -> None:
     analysis = analyse(experiment)
+    found = figures(page)
+    lines = {view["choice"][1]: view["drawing"] for view in found["timeline"]["views"]}
+    heats = {tuple(view["choice"][1:]): view["drawing"] for view in found["heatmap"]["views"]}
+    curves = {view["choice"][1]: view["drawing"] for view in found["percentiles"]["views"]}
     for point in range(len(analysis.points)):
-        header, content = chunk(page, f"p{point}")
-        assert len(header["runs"]) == SMALL.repetitions
-        for entry in header["runs"]:
-            path = experiment / "runs" / analysis.runs[entry["run"]].run_id / "samples"
-            file = str(path / "transactions.parquet")
-            t_ns, latency = zip(
-                *duckdb.execute("SELECT t_ns, latency_ns FROM read_parquet(?)", [file]).fetchall(),
-                strict=True,
-            )
-            frame = entry["rates"]["transactions"]
-            bins = column(content, frame["amount"])
-            edges = np.arange(len(bins) + 1) * frame["dt"] * 1e9
-            np.testing.assert_array_equal(bins, np.histogram(t_ns, edges)[0])
-            assert frame["whole"] == int(max(t_ns) // (frame["dt"] * 1e9))
-            cells = entry["heat"]["transactions"]
-            assert cells["total"] == len(latency)
-            assert column(content, cells["cells"]).sum() == len(latency)
-            values = column(content, entry["quantiles"]["transactions"]["values"])
+        label = short_point_label(analysis, point)
+        runs = [run for run in analysis.runs if run.point == point and run.counted]
+        runs.sort(key=lambda run: run.block)
+        series = lines[label]["panels"][0]["series"]
+        assert len(series) == len(runs) == SMALL.repetitions
+        for run, line, curve in zip(
+            runs, series, curves[label]["panels"][0]["series"], strict=True
+        ):
+            t_ns, latency = samples(experiment, run.run_id)
+            width_s = round(line["x"][1] - line["x"][0], 9)
+            edges = np.arange(len(line["x"]) + 1) * width_s * 1e9
+            whole = np.histogram([t for t in t_ns if t < edges[-1]], edges)[0]
+            np.testing.assert_allclose(line["y"] * width_s, whole, rtol=1e-12, atol=1e-9)
+            assert len(line["x"]) == int(max(t_ns) // (width_s * 1e9))
+            assert heats[label, f"block {run.block + 1}"]["cells"].sum() == len(latency)
             ordered = np.sort(latency) / 1e9
-            for q, value in zip(quantile_grid(), values, strict=True):
-                if q == 1.0 or (1 - q) * len(ordered) >= 1:
-                    rank = max(1, math.ceil(round(q * len(ordered), 6)))
-                    assert value == pytest.approx(ordered[rank - 1], rel=1e-12), q
-                else:
-                    assert math.isnan(value)
+            reached = [q for q in quantile_grid() if q < 1 and (1 - q) * len(ordered) >= 1]
+            assert curve["x"].tolist() == reached
+            ranks = [max(1, math.ceil(round(q * len(ordered), 6))) for q in reached]
+            np.testing.assert_allclose(curve["y"], ordered[np.array(ranks) - 1], rtol=1e-12)
 
 
-def test_main_part_holds_the_analysis_as_it_is(page: str, experiment: Path) -> None:
-    main = json.loads(embedded(page, "main"))
+def test_figures_hold_the_analysis_as_it_is(page: str, experiment: Path) -> None:
     analysis = analyse(experiment)
-    for i, point in enumerate(analysis.points):
-        summary = point.estimates["tps"]
-        assert main["estimates"]["tps"]["median"][i] == summary.median
-        assert main["estimates"]["tps"]["low"][i] == (summary.interval and summary.interval.low)
-    rows = main["comparisons"]["rows"]["tps"]
-    assert [row["word"] for row in rows] == [c.result.verdict for c in analysis.comparisons["tps"]]
-    assert [row["ratio"] for row in rows] == [c.result.ratio for c in analysis.comparisons["tps"]]
-    assert main["metrics"][0]["name"] == "tps"
-    assert main["axes"][1]["positions"] == pytest.approx([0.0, 1.0])
-
-
-def test_ranges_hold_every_run_and_every_interval(page: str) -> None:
-    main = json.loads(embedded(page, "main"))
-    for metric in main["metrics"]:
-        e = main["estimates"][metric["name"]]
-        values = [v for v in main["runs"]["values"][metric["name"]] if v is not None]
-        values += [v for v in e["low"] + e["high"] if v is not None]
-        low, high = metric["domain"]
-        assert low <= min(values) <= max(values) <= high
-        if metric["positive"]:
-            a, b = metric["log_domain"]
-            assert a < math.log10(min(values)) <= math.log10(max(values)) < b
+    drawn = view(page, "metric", "tps", "clients", "placement")
+    medians, lows, singles = [], [], []
+    for series in drawn["panels"][0]["series"]:
+        if series.get("draw") == "dots":
+            singles += list(series["y"])
+        else:
+            medians += list(series["y"])
+            lows += list(series["low"])
+    estimates = [point.estimates["tps"] for point in analysis.points]
+    assert medians == [found.median for found in estimates]
+    assert lows == [found.interval and found.interval.low for found in estimates]
+    counted = [run.metrics["tps"] for run in analysis.runs if run.counted]
+    assert sorted(singles) == sorted(counted)
+    rows = view(page, "ratio", "tps", "placement")["bars"]
+    results = [item.result for item in analysis.comparisons["tps"] if item.axis == "placement"]
+    assert [row["value"] for row in rows] == [result.ratio for result in results]
+    assert all(result.verdict in row["hint"] for row, result in zip(rows, results, strict=True))
+    order = view(page, "order", "tps", "placement", "over the median of its point")
+    shares = sorted(v for cloud in order["clouds"] for v in cloud["y"])
+    known = [
+        run.metrics["tps"] / estimates[run.point].median
+        for run in analysis.runs
+        if run.counted and run.point is not None
+    ]
+    assert shares == sorted(known)
 
 
 def test_order_of_the_page(experiment: Path, tmp_path: Path) -> None:
@@ -179,9 +152,11 @@ def test_order_of_the_page(experiment: Path, tmp_path: Path) -> None:
 
 
 def test_baseline_can_be_chosen(experiment: Path) -> None:
+    found = analyse(experiment, baseline={"placement": "log apart"})
     text = render_html(experiment, baseline={"placement": "log apart"})
-    rows = json.loads(embedded(text, "main"))["comparisons"]["rows"]["tps"]
-    assert all(row["base_label"].startswith("log apart") for row in rows)
+    ratios = [row["value"] for row in view(text, "ratio", "tps", "placement")["bars"]]
+    assert ratios == [item.result.ratio for item in found.comparisons["tps"]]
+    assert max(ratios) < 1 < 1 / max(ratios)
 
 
 def test_written_whole_or_not_at_all(experiment: Path, tmp_path: Path) -> None:
@@ -195,32 +170,27 @@ def test_written_whole_or_not_at_all(experiment: Path, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_series_give_way_to_the_limit_and_nothing_is_lost(experiment: Path) -> None:
-    runs = series_runs(experiment)
-    whole = read_series(runs, 10**9)
-    tight = read_series(runs, whole.size_bytes * 2 // 3)
-    assert tight.size_bytes <= whole.size_bytes * 2 // 3
-    assert (whole.left_out, tight.left_out) == ([], [])
-    totals = [
-        [sum(decoded(s, name, i)) for name in sorted(s.chunks) for i in range(4)]
-        for s in (whole, tight)
-    ]
-    assert totals[0] == totals[1]
-    hardly = read_series(runs, 6000)
-    assert hardly.size_bytes <= 6000
-    assert len(hardly.left_out) + len(hardly.shown_runs) == len(runs)
-    assert read_series(runs, 0).chunks == {}
+def test_views_give_way_to_the_limit(
+    experiment: Path, page: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def views(text: str) -> dict[str, tuple[int, int]]:
+        return {k: (len(f["views"]), f["left_out"]) for k, f in figures(text).items()}
+
+    whole = views(page)
+    assert all(left == 0 for _, left in whole.values())
+    limit = len(page.encode()) - 40_000
+    monkeypatch.setattr(document, "SIZE_LIMIT_BYTES", limit)
+    tight_page = render_html(experiment)
+    tight = views(tight_page)
+    assert len(tight_page.encode()) <= limit
+    assert {name: n + left for name, (n, left) in tight.items()} == {
+        name: n for name, (n, _) in whole.items()
+    }
+    assert tight["order"][1] > 0
+    assert tight["metric"][1] == 0, "rank 2 gives way first"
 
 
-def decoded(found: series_module.Series, name: str, run: int) -> list[float]:
-    content = zlib.decompress(base64.b64decode(found.chunks[name]), -15)
-    (size,) = struct.unpack_from("<I", content)
-    header = json.loads(content[4 : 4 + size])
-    spec = header["runs"][run]["rates"]["transactions"]["amount"]
-    return column(content[4 + size :], spec).tolist()
-
-
-def test_left_out_series_and_unreadable_files_are_said(tmp_path: Path) -> None:
+def test_unreadable_files_are_said(tmp_path: Path) -> None:
     recipe = Recipe(clients=(4,), repetitions=2, durable=False)
     folder = write_pgbench(tmp_path, recipe).path
     run = sorted((folder / "runs").iterdir())[0]
@@ -295,7 +265,6 @@ def test_bins_and_heat_maps_count_everything() -> None:
     y = np.floor(np.log10(latency) * 16).astype(int) - cells.lowest
     for i in (0, 17, 4999):
         assert cells.cells[y[i], x[i]] == np.sum((x == x[i]) & (y == y[i]))
-    assert cells.coarser().cells.sum() == 5000
     odd = heat(np.array([1, 2]), np.array([0, 1000]), grid)
     assert (odd.total, odd.outside) == (1, 1)
 
@@ -307,87 +276,33 @@ def test_sums_per_interval_are_never_cut_into_spikes() -> None:
     assert whole_multiple(times[:1], 10**7) == 10**7
 
 
-def test_evidence_means_and_extremes_are_those_of_the_samples() -> None:
-    t_ns = np.arange(-5, 95) * 10**8
-    values = np.vstack([np.arange(100.0), np.where(np.arange(100) % 2, np.nan, 4.0)])
-    frame = make_frame(t_ns, ["a", "b"], values)
-    assert frame.mean == [np.arange(5.0, 100).mean(), 4.0]
-    assert frame.most == [99.0, 4.0]
-    fewer = binned(frame, 10)
-    assert fewer.values[0].tolist() == [4.5 + 10 * k for k in range(10)]
-    assert fewer.samples == 100
-    assert np.nanmax(np.abs(fewer.values[1] - 4.0)) == 0.0
-    half = fewer.coarser()
-    assert half.values[0].tolist() == [9.5 + 20 * k for k in range(5)]
-
-
 @pytest.mark.parametrize(
-    ("row", "name"),
+    ("name", "unit", "label"),
     [
-        (("IO", "WALSync", "active"), "IO: WALSync"),
-        (("", "", "active"), "running (no wait)"),
-        ((None, None, "active"), "running (no wait)"),
-        (("Client", "ClientRead", "idle"), None),
-        (("Client", "ClientRead", "idle in transaction"), "Client: ClientRead"),
-        (("Activity", "WalWriterMain", ""), None),
-        (("IO", "WALSync", ""), "IO: WALSync"),
-        (("", "", ""), None),
+        ("latency_p99_ms", "ms", "latency p99"),
+        ("output_block_bytes_per_s", "bytes/s", "output block"),
+        ("tps", "1/s", "tps"),
     ],
 )
-def test_backends_are_counted_by_what_they_wait_for(row: Any, name: str | None) -> None:
-    assert wait_name(*row) == name
-
-
-def test_ranges() -> None:
-    assert linear_domain(10.0, 100.0) == [0.0, 105.0]
-    low, high = linear_domain(95.0, 100.0)
-    assert 90 < low < 95
-    assert 100 < high < 105
-    assert linear_domain(-4.0, 4.0)[0] < -4.0
-    assert linear_domain(0.0, 0.0) == [0.0, 1.0]
-    a, b = log_domain(1.0, 1000.0)
-    assert a < 0
-    assert b > 3
-    assert log_domain(5.0, 5.0)[1] - log_domain(5.0, 5.0)[0] == pytest.approx(0.2)
-    row: Any = {"ratio": 2.0, "low": 1.5, "high": None}
-    low, high = ratio_domain([row])
-    assert low < 0 < math.log10(2.0) < high
-
-
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        (quantity(1234.6, "1/s"), "1,235/s"),
-        (quantity(0.0123, "s"), "12.3 ms"),
-        (quantity(970, "us"), "970 µs"),
-        (quantity(231318323.2, "bytes/s"), "221 MiB/s"),
-        (quantity(0.0, "ms"), "0 ms"),
-        (quantity(None, "ms"), "–"),
-        (span(0.98, 1.0612, ""), "0.980 to 1.06"),
-        (span(999.0, 1024.0, "ms"), "0.999 to 1.02 s"),
-        (plain(-3.0), "−3"),
-        (plain(1.3), "1.30"),
-        (plain(float("inf")), "∞"),
-        (metric_label("latency_p99_ms", "ms"), "latency p99"),
-        (metric_label("output_block_bytes_per_s", "bytes/s"), "output block"),
-        (metric_label("tps", "1/s"), "tps"),
-    ],
-)
-def test_wording(text: str, wanted: str) -> None:
-    assert text == wanted
+def test_metrics_lose_the_unit_that_is_shown(name: str, unit: str, label: str) -> None:
+    assert metric_label(name, unit) == label
 
 
 def test_files_workload_shows_its_phases_over_time(tmp_path: Path) -> None:
     text = render_html(write_files(tmp_path, repetitions=2).path)
-    main = json.loads(embedded(text, "main"))
-    assert [rate["key"] for rate in main["time"]["rates"]] == ["output_block"]
-    header, content = chunk(text, "p0")
-    frame = header["runs"][0]["rates"]["output_block"]
-    # The planted series: ten intervals of 100 ms with t_ns + 1 bytes each.
-    assert column(content, frame["amount"]).sum() == sum(range(0, 10**9, 10**8)) + 10
-    values = column(content, header["runs"][0]["quantiles"]["output_block"]["values"])
+    found = figures(text)
+    labels = {one["choice"][0] for one in found["timeline"]["views"]}
+    assert labels == {"output block throughput"}
+    line = found["timeline"]["views"][0]["drawing"]["panels"][0]["series"][0]
+    # The planted series: ten intervals of 100 ms with t_ns + 1 bytes each; the last is cut short.
+    width_s = line["x"][1] - line["x"][0]
+    whole = round(len(line["x"]) * width_s / 0.1)
+    planted = [t + 1 for t in range(0, 10**9, 10**8)]
+    assert (np.array(line["y"]) * width_s).sum() == pytest.approx(sum(planted[:whole]))
+    curve = found["percentiles"]["views"][0]["drawing"]["panels"][0]["series"][0]
     # Planted buckets: 5, 50, 20, 1 operations with upper edges 1999, 3999, 7999, 15999 ns.
-    grid = quantile_grid()
-    assert values[grid.index(0.5)] == pytest.approx(3999e-9)
-    assert values[grid.index(0.75)] == pytest.approx(7999e-9)
-    assert values[-1] == pytest.approx(15999e-9)
+    values = dict(zip(curve["x"], curve["y"], strict=True))
+    assert values[0.5] == pytest.approx(3999e-9)
+    assert values[0.75] == pytest.approx(7999e-9)
+    assert "76 operations" in curve["hints"][0]
+    assert "16.0 µs" in curve["hints"][0]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from nfslab.results.syscalls import SyscallTables
+from nfslab.evidence.syscalls.tables import SyscallTables
 
 SECOND = 10**9
 MS = 10**6

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-from nfslab.results.accesses import (
+from nfslab.evidence.syscalls.accesses import (
     KINDS,
     PLACE_NAMES,
     accesses_of,
     as_table,
 )
-from nfslab.results.syscalls import tables_from
+from nfslab.evidence.syscalls.tables import tables_from
 
 from tests.results.planted_syscalls import (
     EVENTS,

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import doctest
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import nfslab
@@ -146,3 +149,31 @@ def test_a_damaged_table_is_an_error_with_its_path(tmp_path: Path) -> None:
     table.write_bytes(table.read_bytes()[:-30])
     with pytest.raises(ResultsError, match="cannot read"):
         nfslab.open(tmp_path).samples(run_id, "transactions")
+
+
+def test_without_pandas_frames_say_what_to_do_and_all_else_works(path: Path) -> None:
+    code = f"""
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name in ("pandas", "scipy"):
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Absent())
+import nfslab
+from nfslab.cli import main
+from nfslab.errors import UsageError
+experiment = nfslab.open({str(path)!r})
+run = experiment._outcomes.counted[0].run_id
+assert experiment.samples(run, "transactions").num_rows
+try:
+    experiment.runs
+except UsageError as error:
+    assert "pip install pandas" in error.fix
+else:
+    raise AssertionError("a frame without pandas")
+sys.argv = ["nfslab", "report", {str(path)!r}, "--json"]
+main()
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout)["points"]

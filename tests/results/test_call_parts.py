@@ -8,13 +8,19 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from nfslab.errors import ResultsError
+from nfslab.evidence.nfs_server.breakdown import (
+    ALL,
+    PARTS,
+    LatencyBreakdown,
+    read_breakdown,
+    take_apart,
+)
 from nfslab.results import evidence_tables
-from nfslab.results.call_parts import ALL, PARTS, CallParts, read_call_parts, take_apart
 
 from tests.results.planted_calls import SECOND, at, both, client_table, server_table
 
 
-def taken(*pairs: tuple[dict[str, Any], dict[str, Any]]) -> CallParts:
+def taken(*pairs: tuple[dict[str, Any], dict[str, Any]]) -> LatencyBreakdown:
     return take_apart(
         client_table([client for client, _ in pairs]), server_table([server for _, server in pairs])
     )
@@ -97,15 +103,15 @@ def test_a_runs_folder_without_both_tables_has_none(
     folder.mkdir()
     client, server = both(0, 1, 1, 1, 1, 1, 1, 1)
     pq.write_table(client_table([client]), folder / "rpc_calls.parquet")
-    assert read_call_parts(tmp_path) is None
+    assert read_breakdown(tmp_path) is None
     pq.write_table(server_table([server]), folder / "nfs_server_calls.parquet")
-    found = read_call_parts(tmp_path)
+    found = read_breakdown(tmp_path)
     assert found is not None
     assert found.calls == 1
     monkeypatch.setattr(evidence_tables, "ROWS_MAX", 0)
     with pytest.raises(ResultsError, match="more than the 0"):
-        read_call_parts(tmp_path)
+        read_breakdown(tmp_path)
     monkeypatch.undo()
     (folder / "rpc_calls.parquet").write_bytes(b"nothing")
     with pytest.raises(ResultsError, match="cannot be read"):
-        read_call_parts(tmp_path)
+        read_breakdown(tmp_path)

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from nfslab.errors import ResultsError
-from nfslab.results import profile
-from nfslab.results.profile import (
+from nfslab.evidence.profile import stacks as profile
+from nfslab.evidence.profile.stacks import (
     OWN_CLASSES,
     StackKey,
     Stacks,

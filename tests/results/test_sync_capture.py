@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from nfslab.captures.analysis import Asked, read_captures
-from nfslab.results.sync_capture import calls_of_capture, clock_problem
-from nfslab.results.sync_steps import read_sync_steps
+from nfslab.evidence.syscalls.sync_capture import calls_of_capture, clock_problem
+from nfslab.evidence.syscalls.sync_steps import read_sync_steps
 
 from tests.results.planted_syscalls import MS, file, sync, table, tables
 

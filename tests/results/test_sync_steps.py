@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from nfslab.results.sync_blocks import split_by_blocks
-from nfslab.results.sync_share import is_background, log_shares
-from nfslab.results.sync_steps import STEPS, take_apart
+from nfslab.evidence.syscalls.sync_blocks import split_by_blocks
+from nfslab.evidence.syscalls.sync_share import is_background, log_shares
+from nfslab.evidence.syscalls.sync_steps import STEPS, take_apart
 
 from tests.results.planted_syscalls import BLOCKS, CALLS, MS, SECOND, file, sync, table, tables
 

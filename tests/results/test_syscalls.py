@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from nfslab.results.sync_series import NO_FILE, OTHER_FILES, SYNCHRONOUS
-from nfslab.results.syscalls import (
+from nfslab.evidence.syscalls.sync_series import NO_FILE, OTHER_FILES, SYNCHRONOUS
+from nfslab.evidence.syscalls.tables import (
     FILES_MOST,
     is_no_plain_file,
     read_syscall_tables,

@@ -24,6 +24,7 @@ from nfslab.targets.base import Target
 from nfslab.targets.registry import TARGETS, target_class
 from pydantic import ValidationError
 
+from tests.hosts.here import HERE
 from tests.machine import needs
 
 EXAMPLES: dict[str, Callable[[Path], dict[str, Any]]] = {
@@ -74,7 +75,7 @@ def test_up_yields_an_empty_folder_of_its_own_and_down_removes_it(
     target: Target, resources: Resources, scratch: Path
 ) -> None:
     assert traces(scratch) == []
-    place = target.up(resources)
+    place = target.up(resources, HERE)
     assert place.path.is_dir()
     assert list(place.path.iterdir()) == []
     assert place.target == "contract"
@@ -87,7 +88,7 @@ def test_up_yields_an_empty_folder_of_its_own_and_down_removes_it(
 
 
 def test_the_place_says_what_the_kernel_says(target: Target, resources: Resources) -> None:
-    place = target.up(resources)
+    place = target.up(resources, HERE)
     mount = mount_of(place.path)
     assert place.mount_point == mount.mount_point
     assert place.filesystem == mount.filesystem
@@ -106,7 +107,7 @@ def test_the_owner_can_write_and_others_cannot(target: Target, resources: Resour
     user = unprivileged_user()
     if user is None:
         pytest.skip("needs root to hand a folder to somebody else")
-    place = target.up(resources, owner=user)
+    place = target.up(resources, HERE, owner=user)
     facts = place.path.stat()
     assert (facts.st_uid, facts.st_gid) == (user, primary_group(user))
     assert stat.S_IMODE(facts.st_mode) == 0o700
@@ -119,10 +120,10 @@ def test_the_owner_can_write_and_others_cannot(target: Target, resources: Resour
 
 def test_two_at_once_do_not_meet(target: Target, resources: Resources, scratch: Path) -> None:
     """Two runs of one experiment, or one target in two roles."""
-    first = target.up(resources)
+    first = target.up(resources, HERE)
     with Resources("another run") as others:
-        second = target.up(others)
-        third = target.up(resources)
+        second = target.up(others, HERE)
+        third = target.up(resources, HERE)
         assert len({first.path, second.path, third.path}) == 3
         target.down(second)
     assert first.path.is_dir()
@@ -135,7 +136,7 @@ def test_two_at_once_do_not_meet(target: Target, resources: Resources, scratch: 
 def test_a_run_that_ends_without_down_leaves_nothing(
     target: Target, resources: Resources, scratch: Path
 ) -> None:
-    place = target.up(resources)
+    place = target.up(resources, HERE)
     (place.path / "file").write_text("x")
     told = resources.close()
     assert told
@@ -148,7 +149,7 @@ def test_a_run_that_ends_without_down_leaves_nothing(
 def test_down_works_on_what_is_half_gone(
     target: Target, resources: Resources, scratch: Path
 ) -> None:
-    place = target.up(resources)
+    place = target.up(resources, HERE)
     place.path.rmdir()
     target.down(place)
     assert traces(scratch) == []
@@ -158,7 +159,7 @@ def test_free_space_is_known_or_not_known_but_never_wrong(
     target: Target, resources: Resources
 ) -> None:
     before = target.free_bytes()
-    place = target.up(resources)
+    place = target.up(resources, HERE)
     real = os.statvfs(place.path)
     assert before is None or before > 0
     if before is not None:

@@ -13,6 +13,7 @@ from nfslab.machine.resources import Resources
 from nfslab.machine.users import unprivileged_user
 from nfslab.targets.local import LocalParameters, LocalTarget
 
+from tests.hosts.here import HERE
 from tests.machine import needs
 
 
@@ -48,7 +49,7 @@ def test_a_path_that_cannot_be(
     assert said in found.reason
     assert found.fix
     with pytest.raises(RunFailed, match="'disk'"):
-        target.up(resources)
+        target.up(resources, HERE)
     assert target.free_bytes() is None or path.is_file()
 
 
@@ -57,7 +58,7 @@ def test_too_little_space_is_told_with_both_figures(tmp_path: Path, resources: R
     found = target.check()
     assert "1024 TiB are needed" in found.reason
     with pytest.raises(RunFailed, match="are needed"):
-        target.up(resources)
+        target.up(resources, HERE)
     assert local(tmp_path, minimum_free="1M").check().ok
 
 
@@ -72,7 +73,7 @@ def test_a_read_only_file_system(scratch: Path, resources: Resources) -> None:
         assert "read-only" in found.reason
         assert "remount,rw" in found.fix
         with pytest.raises(RunFailed, match="read-only"):
-            local(point).up(resources)
+            local(point).up(resources, HERE)
     finally:
         subprocess.run(["umount", point], check=True)
 
@@ -85,7 +86,7 @@ def test_a_full_file_system(scratch: Path, resources: Resources) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "nr_inodes=1", "none", point], check=True)
     try:
         with pytest.raises(RunFailed) as failed:
-            local(point).up(resources)
+            local(point).up(resources, HERE)
         assert failed.value.why == os.strerror(errno.ENOSPC)
         assert "inodes" in failed.value.fix
         assert resources.close() == []
@@ -101,7 +102,7 @@ def test_a_folder_that_the_server_cannot_reach(scratch: Path, resources: Resourc
     inside.mkdir(parents=True)
     closed.chmod(0o700)
     with pytest.raises(RunFailed) as failed:
-        local(inside).up(resources, owner=unprivileged_user())
+        local(inside).up(resources, HERE, owner=unprivileged_user())
     assert f"cannot enter {closed}" in failed.value.what
     assert "chmod o+x" in failed.value.fix
     assert list(inside.iterdir()) == []
@@ -118,7 +119,7 @@ def test_other_files_in_the_folder_are_not_touched(tmp_path: Path, resources: Re
     (tmp_path / "file").write_text("kept")
     (tmp_path / "nfslab-other").mkdir()
     target = local(tmp_path)
-    target.down(target.up(resources))
+    target.down(target.up(resources, HERE))
     assert sorted(p.name for p in tmp_path.iterdir() if p.name != "state") == [
         "file",
         "nfslab-other",

@@ -15,6 +15,7 @@ from nfslab.machine.resources import Resources
 from nfslab.targets import path as path_module
 from nfslab.targets.path import PathParameters, PathTarget
 
+from tests.hosts.here import HERE
 from tests.machine import needs
 
 
@@ -39,7 +40,7 @@ def test_what_is_as_expected_is_used(point: Path, resources: Resources) -> None:
         point / "below", expect_filesystem="tmpfs", expect_options=["noatime", "size=1024k"]
     )
     assert target.check().ok
-    place = target.up(resources)
+    place = target.up(resources, HERE)
     assert place.mount_point == point
     assert place.durability.level == "volatile"
     target.down(place)
@@ -63,7 +64,7 @@ def test_a_difference_makes_the_run_invalid_and_names_both(
     assert told in found.reason
     assert "in effect: tmpfs" in found.fix
     with pytest.raises(RunFailed, match="not mounted as expected"):
-        target.up(resources)
+        target.up(resources, HERE)
     assert list(point.iterdir()) == []
 
 
@@ -76,13 +77,13 @@ def test_a_mount_that_vanished_before_the_run(point: Path, resources: Resources)
     if mount_of(point).mount_point != Path("/"):
         pytest.skip("/var/tmp is a mount of its own here")
     with pytest.raises(RunFailed, match="nothing is mounted"):
-        target.up(resources)
+        target.up(resources, HERE)
 
 
 @needs.mount
 def test_a_mount_that_changed_during_the_run(point: Path, resources: Resources) -> None:
     target = mounted(point)
-    place = target.up(resources)
+    place = target.up(resources, HERE)
     subprocess.run(["umount", point], check=True)
     with pytest.raises(RunFailed, match="remounted during the run") as failed:
         target.down(place)
@@ -97,10 +98,10 @@ def test_remounting_with_other_options_is_seen_at_the_next_run(
     point: Path, resources: Resources
 ) -> None:
     target = mounted(point, expect_options=["size=1m"])
-    target.down(target.up(resources))
+    target.down(target.up(resources, HERE))
     subprocess.run(["mount", "-o", "remount,size=2m", point], check=True)
     with pytest.raises(RunFailed, match="in effect is size=2048k"):
-        target.up(resources)
+        target.up(resources, HERE)
 
 
 def as_nfs(real: Mount, options: str) -> Mount:
@@ -132,7 +133,7 @@ def test_the_servers_durability_is_as_stated_or_unknown(
     (tmp_path / "mountstats").write_text(statistics)
     monkeypatch.setattr(mount_options, "MOUNTSTATS", str(tmp_path / "mountstats"))
     target = mounted(tmp_path, expect_filesystem="nfs4", server_durability=stated)
-    place = target.up(resources)
+    place = target.up(resources, HERE)
     assert place.durability.level == level
     assert place.facts["nfs"]["transports"] == 1
     assert place.facts["nfs"]["options"]["rsize"] == "65536"

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 from nfslab.errors import RunFailed
+from nfslab.hosts.base import Completed
+from nfslab.hosts.local import LocalHost
 from nfslab.machine import block_layers
-from nfslab.machine.host import Completed
 from nfslab.machine.resources import Resources
 from nfslab.machine.striping import StripePlan, Striping
 from nfslab.targets.stripe import StripeParameters, StripeTarget
 from pydantic import ValidationError
 
+from tests.hosts.here import HERE
 from tests.machine import needs
 
 MIB = 1 << 20
@@ -116,7 +118,7 @@ def test_more_loop_files_than_the_disk_holds(scratch: Path, resources: Resources
     target = stripe(scratch, size="900T", count=2, chunk="64k", backend="btrfs")
     assert "are needed" in target.check().reason
     with pytest.raises(RunFailed, match="are needed"):
-        target.up(resources)
+        target.up(resources, HERE)
     assert list(scratch.iterdir()) == []
 
 
@@ -126,7 +128,7 @@ def test_three_devices_share_what_is_written(scratch: Path, resources: Resources
     """RAID-0 seen from below: every loop file's disk got a third of the data."""
     target = stripe(scratch, count=3, backend="btrfs", mount_options=["noatime"])
     assert target.free_bytes() == 3 * 128 * MIB
-    place = target.up(resources)
+    place = target.up(resources, HERE)
     assert place.filesystem == "btrfs"
     assert "noatime" in place.mount_options.split(",")
     assert place.facts["profiles"] == ["raid0"]
@@ -160,7 +162,7 @@ def test_blocks_of_loop_files_are_as_asked(
     allocate: str, scratch: Path, resources: Resources
 ) -> None:
     target = stripe(scratch, backend="btrfs", allocate=allocate, direct_io=False)
-    place = target.up(resources)
+    place = target.up(resources, HERE)
     files = [Path(file) for file in place.facts["backing_files"].values()]
     assert len(files) == 2
     for file in files:
@@ -175,7 +177,7 @@ def test_blocks_of_loop_files_are_as_asked(
 def test_a_mount_option_that_is_refused_leaves_nothing(scratch: Path, resources: Resources) -> None:
     target = stripe(scratch, backend="btrfs", mount_options=["nonesuch=1"])
     with pytest.raises(RunFailed, match="mount failed"):
-        target.up(resources)
+        target.up(resources, HERE)
     assert list(scratch.iterdir()) == []
     assert resources.close() == []
 
@@ -196,7 +198,7 @@ def test_a_failure_at_any_step_leaves_nothing(
 
     monkeypatch.setattr(Striping, "run", run_until)
     with pytest.raises(RunFailed, match="planted"):
-        stripe(scratch, backend="btrfs").up(resources)
+        stripe(scratch, backend="btrfs").up(resources, HERE)
     assert list(scratch.iterdir()) == []
     assert str(scratch) not in Path("/proc/mounts").read_text()
     assert resources.close() == []
@@ -230,7 +232,7 @@ def test_given_devices_are_blank_again_afterwards(
 ) -> None:
     target = stripe(scratch, devices=devices, backend="btrfs")
     assert target.free_bytes() == 320 * MIB
-    place = target.up(resources)
+    place = target.up(resources, HERE)
     assert sorted(place.devices) == sorted(Path(device).name for device in devices)
     assert "btrfs" in signatures(devices[0])
     in_use = target.check()
@@ -248,12 +250,12 @@ def test_a_device_that_carries_something_is_refused(
     subprocess.run(["mkfs.ext4", "-q", "-F", devices[1]], check=True)
     before = signatures(devices[1])
     with pytest.raises(RunFailed, match="carries ext4") as refused:
-        stripe(scratch, devices=devices, backend="btrfs").up(resources)
+        stripe(scratch, devices=devices, backend="btrfs").up(resources, HERE)
     assert "wipe = true" in refused.value.fix
     assert signatures(devices[1]) == before, "nothing was written"
     assert signatures(devices[0]) == ""
     target = stripe(scratch, devices=devices, backend="btrfs", wipe=True)
-    target.down(target.up(resources))
+    target.down(target.up(resources, HERE))
     assert [signatures(device) for device in devices] == ["", ""]
 
 
@@ -288,7 +290,7 @@ def test_a_device_named_twice_is_refused(devices: list[str], scratch: Path) -> N
 
 def test_a_geometry_that_is_not_in_effect_fails(resources: Resources) -> None:
     options = block_layers.FilesystemOptions(stride_blocks=16)
-    striping = Striping(StripePlan("md", "ext4", 64 << 10, options), resources)
+    striping = Striping(StripePlan("md", "ext4", 64 << 10, options), resources, LocalHost())
     striping.facts["geometry"] = {"block_size_bytes": 4096, "stride_blocks": 8}
     with pytest.raises(RunFailed, match="16 was asked for, in effect is 8"):
         striping._compare_geometry()
@@ -310,7 +312,7 @@ def test_md_and_dm_carry_a_file_system(
     usable = target.check()
     if not usable.ok:
         pytest.skip(usable.reason)
-    place = target.up(resources)
+    place = target.up(resources, HERE)
     assert place.filesystem == filesystem
     assert place.facts["chunk_bytes"] == 16 << 10
     assert place.facts["geometry"]["stride_blocks"] == 4

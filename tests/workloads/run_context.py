@@ -11,12 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from nfslab._core import Server
+from nfslab.context import TimedPart
 from nfslab.errors import RunFailed
-from nfslab.machine.host import local_host
+from nfslab.hosts.local import LocalHost
 from nfslab.machine.mounts import mount_of
-from nfslab.machine.nfs_export import NfsExport
 from nfslab.machine.resources import Resources
 from nfslab.machine.users import primary_group
+from nfslab.mounts.none import NfsExport
 from nfslab.results.records import DurabilityRecord
 from nfslab.targets.base import Place
 from nfslab.workloads.base import RunContext, Workload
@@ -81,7 +82,7 @@ def _exported(workload: Workload, context: RunContext) -> Iterator[None]:
         ports = [f"port={server.port}", f"mountport={server.port}"]
         export = NfsExport("127.0.0.1:/export", ports)
         targets = [place.target for place in context.places.values()]
-        context.facts["nfs_exports"] = dict.fromkeys(targets, export)
+        context.services.nfs_exports = dict.fromkeys(targets, export)
         yield
 
 
@@ -122,12 +123,13 @@ def run_of(
         folder=folder,
         cache=cache,
         places={role: made[path] for role, path in wanted.items()},
-        server_host=local_host(),
-        client_host=local_host(),
+        server_host=LocalHost(),
+        client_host=LocalHost(),
         resources=resources,
         seed=seed,
         phase=phase,
         remaining_s=remaining_s,
+        timed=TimedPart(time.monotonic_ns),
     )
     run = Run(context, root)
     try:

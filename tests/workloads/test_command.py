@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nfslab.errors import RunFailed
-from nfslab.machine.host import Host
+from nfslab.hosts.base import Host
 from nfslab.machine.started import Process
 from nfslab.workloads import command as commands
 from nfslab.workloads.base import Outcome
@@ -123,8 +123,10 @@ def test_the_timed_part_begins_before_the_programs_first_instruction(scratch: Pa
         work.prepare(run.context)
         work.measure(run.context)
         seen_ns = int((run.context.folder / "logs" / "command.out").read_text("utf-8"))
-    facts = run.context.facts
-    assert facts["timed_start_ns"] < seen_ns < facts["timed_end_ns"]
+    timed = run.context.timed
+    assert timed.start_ns is not None
+    assert timed.end_ns is not None
+    assert timed.start_ns < seen_ns < timed.end_ns
 
 
 def test_time_is_that_of_the_program(scratch: Path) -> None:

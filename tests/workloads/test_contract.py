@@ -133,8 +133,8 @@ def test_a_run_yields_metrics_and_leaves_nothing(kind: str, scratch: Path) -> No
     work = usable(kind)
     with run_of(work, scratch, name=name(), places=places(work, scratch)) as run:
         metrics = one_run(work, run)
-        facts = run.context.facts
-        assert 0 < facts["timed_start_ns"] < facts["timed_end_ns"]
+        timed = run.context.timed
+        assert 0 < timed.start_ns < timed.end_ns
         assert run.context.commands, "a person can do the same by hand"
         assert all(isinstance(word, str) for argv in run.context.commands for word in argv)
         assert find_ours(run.context.resources.token) == []

@@ -82,10 +82,10 @@ def test_all_phases_of_bonnie_and_what_they_moved(scratch: Path) -> None:
     syncs = sum(row["count"] for row in histograms if row["phase"] == "random_write_sync")
     assert syncs == sum(p["sync"]["operations"] for p in result["phases"] if p["sync"]) > 0
     assert outcome.checks[0].verdict == "ok"
-    facts = run.context.facts
+    timed = run.context.timed
     last = result["phases"][-1]
-    assert facts["timed_start_ns"] == result["start_monotonic_ns"]
-    assert facts["timed_end_ns"] == last["start_monotonic_ns"] + last["wall_ns"]
+    assert timed.start_ns == result["start_monotonic_ns"]
+    assert timed.end_ns == last["start_monotonic_ns"] + last["wall_ns"]
 
 
 def test_every_option_reaches_the_core(scratch: Path) -> None:

@@ -10,14 +10,15 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from nfslab.errors import RunFailed
-from nfslab.machine.nfs_export import NfsExport
-from nfslab.report.offered_operations import read_run, together
+from nfslab.evidence.offered_load.operations import read_run, together
+from nfslab.mounts.none import NfsExport
 from nfslab.targets.base import Place
-from nfslab.targets.nfs import NfsParameters, NfsTarget
+from nfslab.targets.nfs import NfsTarget
 from nfslab.workloads.base import Outcome
-from nfslab.workloads.sfs import FACT, SfsParameters, SfsWorkload, point_checks, point_metrics
+from nfslab.workloads.sfs import SfsParameters, SfsWorkload, point_checks, point_metrics
 from pydantic import ValidationError
 
+from tests.hosts.here import HERE
 from tests.workloads.run_context import Run, run_of
 
 EXPORT = NfsExport("127.0.0.1:/export", ["port=5", "mountport=5", "rsize=16384"])
@@ -35,11 +36,11 @@ def run_sfs(scratch: Path, store: str = "memory", **values: Any) -> tuple[Outcom
     name = f"sfs-{uuid.uuid4().hex[:8]}"
     with run_of(work, scratch, name=name, places={}) as run:
         target = NfsTarget(
-            "server", NfsParameters(client="none", directory=str(scratch), store=store)
+            "server", NfsTarget.Parameters(client="none", directory=str(scratch), store=store)
         )
-        place = target.up(run.context.resources)
+        place = target.up(run.context.resources, HERE)
         run.context.places["data"] = place
-        run.context.facts[FACT] = {"server": target.sources(place)[FACT]}
+        target.offer(place, run.context.services)
         try:
             work.prepare(run.context)
             return work.measure(run.context), run
@@ -61,7 +62,9 @@ def test_a_run_is_its_point(scratch: Path) -> None:
     assert counts["nfs_operations"] == point["answered"]
     rows = outcome.samples["operations"].to_pylist()
     assert sum(row["answered"] for row in rows) == point["answered"]
-    begin, end = (run.context.facts[f"timed_{edge}_ns"] for edge in ("start", "end"))
+    begin, end = run.context.timed.start_ns, run.context.timed.end_ns
+    assert begin is not None
+    assert end is not None
     assert end - begin == 500_000_000, "the warm-up and the window"
 
 
@@ -110,16 +113,17 @@ def test_two_mounts_share_one_load(scratch: Path) -> None:
     )  # fmt: skip
     assert work.estimate_bytes().keys() == {"data", "data_2"}
     targets = {
-        role: NfsTarget(name, NfsParameters(client="none", directory=str(scratch), store="memory"))
+        role: NfsTarget(
+            name, NfsTarget.Parameters(client="none", directory=str(scratch), store="memory")
+        )
         for role, name in (("data", "one"), ("data_2", "other"))
     }
     with run_of(work, scratch, name=f"sfs-{uuid.uuid4().hex[:8]}", places={}) as run:
-        run.context.facts[FACT] = {}
         up: dict[str, Place] = {}
         try:
             for role, target in targets.items():
-                place = up[role] = run.context.places[role] = target.up(run.context.resources)
-                run.context.facts[FACT][target.name] = target.sources(place)[FACT]
+                place = up[role] = run.context.places[role] = target.up(run.context.resources, HERE)
+                target.offer(place, run.context.services)
             work.prepare(run.context)
             work.measure(run.context)
         finally:
@@ -138,7 +142,7 @@ def test_two_mounts_share_one_load(scratch: Path) -> None:
 
 def test_a_target_that_is_mounted_is_refused(scratch: Path) -> None:
     with run_of(workload(), scratch, name="sfs-refused", places={"data": scratch / "d"}) as run:
-        del run.context.facts[FACT]
+        run.context.services.nfs_exports.clear()
         with pytest.raises(RunFailed, match="no export"):
             workload().prepare(run.context)
 

@@ -95,7 +95,9 @@ impl Population {
     /// One more, since `planned_ns`, as it is noticed now.
     pub fn arrive(&mut self, times: &Times, planned_ns: u64, now_ns: u64) {
         self.advance(times, now_ns);
-        self.area_ns += i128::from(times.overlap(planned_ns, now_ns));
+        // Level counts from `since_ns` on, which an end may have moved behind `now_ns`: what was
+        // due before the load's end is taken as of that end, however late.
+        self.area_ns += i128::from(times.overlap(planned_ns, self.since_ns));
         self.level += 1;
     }
 
@@ -317,6 +319,18 @@ mod tests {
             assert_eq!(population.responses_ns, ended);
             assert_eq!(population.residual_ns(), 0);
         }
+    }
+
+    #[test]
+    fn an_arrival_that_is_taken_behind_a_later_end_is_under_way_until_then() {
+        let mut population = Population::default();
+        population.arrive(&TIMES, 1000, 1000);
+        population.leave(&TIMES, 1000, 5500);
+        // Noticed behind 5500, and told as of 4999: nothing is due later.
+        population.arrive(&TIMES, 4000, 4999);
+        population.leave(&TIMES, 4000, 5700);
+        assert_eq!(population.area_ns, 4000 + 1000);
+        assert_eq!(population.residual_ns(), 0);
     }
 
     #[test]

@@ -8,17 +8,13 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 
 use load::guard::{self, CPU_SHARE, LATE_ALLOWED_NS};
+use load::report::OperationReport;
 use load::{Observer, Progress, Records, Report};
 use measure::MonotonicClock;
 use serde_json::{Value, json};
 use server::protocol::ExportOptions;
 use server::store::memory::MemoryStore;
-use world::{Slow, World, admin, assert_valid, calibration, checked, set, slow, undisturbed};
-
-fn kinds(report: &Report) -> Vec<&'static str> {
-    let all = report.reasons.iter().map(|reason| reason.kind);
-    all.filter(|kind| !kind.starts_with("generator_")).collect()
-}
+use world::{Slow, World, admin, assert_valid, calibration, checked, kinds, set};
 
 fn reason<'r>(report: &'r Report, kind: &str) -> &'r str {
     let found = report.reasons.iter().find(|reason| reason.kind == kind);
@@ -48,11 +44,11 @@ fn operations_that_a_server_lacks_are_named_and_the_rest_goes_on() {
     let mut plan = calibration(&world);
     set(&mut plan, "mix", json!({"GETATTR": 90, "READLINK": 10}));
     let report = world.run(&plan);
-    assert_eq!(
-        kinds(&report),
-        ["not_drawn"],
-        "no link is there: nothing is drawn"
-    );
+    assert_eq!(kinds(&report), [""; 0]);
+    reason(&report, "not_drawn");
+    let links = report.operations.iter().find(|o| o.operation == "READLINK");
+    assert_eq!(links.unwrap().calls, 0, "no link is there");
+    assert_eq!(links.unwrap().not_drawn, report.not_drawn);
     assert!(report.answered > 100);
 }
 
@@ -110,11 +106,21 @@ fn against(change: fn(u32, &mut Vec<u8>), adapt: impl FnOnce(&mut Value)) -> Rep
     let world = World::memory(1 << 28);
     let mut plan = world.plan();
     set(&mut plan, "load.rate_ops_per_s", json!(1000));
+    // A slot for each arrival: all are sent, however slow this is.
+    set(&mut plan, "load.outstanding_max", json!(1024));
     adapt(&mut plan);
     let mut prepared = world.prepare(&plan);
     let port = between(&world, change);
     prepared.mounts[0].address.set_port(port);
     load::run(prepared, &MonotonicClock, &Records::default(), &mut ()).unwrap()
+}
+
+/// All of the load, and some of it well.
+fn assert_all_ended(report: &Report) {
+    assert_eq!(report.ended, "complete");
+    let sum = |of: fn(&OperationReport) -> u64| report.operations.iter().map(of).sum::<u64>();
+    assert_eq!(sum(|row| row.ended), sum(|row| row.calls));
+    assert!(sum(|row| row.unexpected) < sum(|row| row.calls));
 }
 
 /// Where results begin: xid, REPLY, MSG_ACCEPTED, AUTH_NONE with no bytes, SUCCESS.
@@ -146,7 +152,7 @@ fn an_unexpected_status_fails_the_point_with_its_counts() {
         text.contains("GETATTR NFS3ERR_IO; the first: GETATTR f000"),
         "{text}"
     );
-    assert!(report.answered > 50, "the rest goes on");
+    assert_all_ended(&report);
 }
 
 #[test]
@@ -280,7 +286,7 @@ fn garbage_is_counted_and_ends_nothing() {
     assert_eq!(kinds(&report), ["unexpected"]);
     let text = reason(&report, "unexpected");
     assert!(text.contains("LOOKUP malformed reply"), "{text}");
-    assert!(report.answered > 50);
+    assert_all_ended(&report);
 }
 
 /// A server that takes its time over READs: each is done behind the call that came after it.
@@ -552,6 +558,7 @@ fn each_threshold_of_the_guard_fires_by_itself() {
     let fires = |change: &dyn Fn(&mut Report)| {
         let mut report = sound.clone();
         // What this machine's other work did is not what is tested.
+        report.not_drawn = 0;
         report.threads[0].cpu_share = CPU_SHARE;
         report.late.p99_ns = Some(LATE_ALLOWED_NS);
         change(&mut report);
@@ -608,30 +615,6 @@ fn the_guard_fires_at_an_absurd_load() {
     assert_eq!(report.little.residual_ns, 0);
     let sum = report.answered + report.not_sent;
     assert!(sum < report.arrivals + 100_000, "{sum} {}", report.arrivals);
-}
-
-#[test]
-fn the_guard_keeps_still_for_a_slow_server() {
-    let mut world = World::memory(1 << 28);
-    let mut plan = world.plan();
-    world.prepare(&plan);
-    world.start(Some(slow(4, 5_000_000)));
-    set(&mut plan, "silence_limit_s", json!(20.0));
-    let report = undisturbed(|| world.run(&plan), |report| report.valid);
-    assert!(report.valid, "{:?}", report.reasons);
-    assert!(
-        report
-            .threads
-            .iter()
-            .all(|thread| thread.cpu_share < CPU_SHARE)
-    );
-    // 4 workers of 5 ms; at each edge of the window of half a second one of each may end, and what
-    // ended before it may be noticed in it.
-    assert!(
-        report.achieved_ops_per_s <= 800.0 + (4.0 + 64.0) / 0.5,
-        "{}",
-        report.achieved_ops_per_s
-    );
 }
 
 #[test]

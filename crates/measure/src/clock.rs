@@ -61,6 +61,20 @@ pub fn thread_cpu_ns() -> u64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+fn thread_usage() -> libc::rusage {
+    // SAFETY: rusage is plain integers, for which all zeroes is a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a live rusage; RUSAGE_THREAD cannot fail on Linux >= 2.6.26.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    usage
+}
+
+/// How often the calling thread has slept (its voluntary context switches, getrusage(2)).
+#[must_use]
+pub fn times_slept() -> u64 {
+    thread_usage().ru_nvcsw.unsigned_abs()
+}
+
 /// CPU time and context switches of one thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub struct ThreadUsage {
@@ -80,10 +94,7 @@ impl ThreadUsage {
     /// What the calling thread has used since it started.
     #[must_use]
     pub fn now() -> Self {
-        // SAFETY: rusage is plain integers, for which all zeroes is a value.
-        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-        // SAFETY: the pointer is to a live rusage; RUSAGE_THREAD cannot fail on Linux >= 2.6.26.
-        unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+        let usage = thread_usage();
         Self {
             cpu_ns: thread_cpu_ns(),
             user_ns: timeval_ns(usage.ru_utime),

@@ -1,6 +1,5 @@
 //! The options of `Server`: JSON to what crate `server` takes, and back as it is in effect.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -9,7 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use server::key_file::{KeyOrigin, kept_in};
-use server::model::{DiskDescription, ModelDescription, PROCEDURES, QueueOrder, Spread, Stall};
+use server::model::ModelDescription;
 use server::net::{AllowedClient, DEFAULT_THREADS, MAX_THREADS, ServerError, ServerOptions};
 use server::protocol::{Export, ExportOptions, Service, Squash};
 use server::record::Recorder;
@@ -58,7 +57,7 @@ pub struct Asked {
     client_memory_bytes: usize,
     #[serde(default)]
     record_room: usize,
-    model: Option<Model>,
+    model: Option<ModelDescription>,
     pub(crate) register: Option<Registrar>,
 }
 
@@ -95,92 +94,6 @@ enum SquashName {
     None,
     Root,
     All,
-}
-
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum OrderName {
-    #[default]
-    Fifo,
-    Elevator,
-}
-
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum SpreadName {
-    #[default]
-    Constant,
-    Exponential,
-}
-
-/// The service model. As [`ModelDescription`], with names for numbers.
-#[derive(Debug, Deserialize, Serialize)]
-#[serde(default, deny_unknown_fields)]
-struct Model {
-    seed: u64,
-    threads: Option<u32>,
-    service_ns: u64,
-    service_by_operation_ns: BTreeMap<String, u64>,
-    spread: SpreadName,
-    disk: Option<Disk>,
-    nvram_bytes: Option<u64>,
-    bandwidth_bytes_per_s: Option<u64>,
-    delay_ns: u64,
-    jitter_ns: u64,
-    loss: f64,
-    duplicate: f64,
-    stalls: Vec<(u64, u64)>,
-}
-
-impl Default for Model {
-    fn default() -> Self {
-        Model {
-            seed: ModelDescription::default().seed,
-            threads: None,
-            service_ns: 0,
-            service_by_operation_ns: BTreeMap::new(),
-            spread: SpreadName::Constant,
-            disk: None,
-            nvram_bytes: None,
-            bandwidth_bytes_per_s: None,
-            delay_ns: 0,
-            jitter_ns: 0,
-            loss: 0.0,
-            duplicate: 0.0,
-            stalls: Vec::new(),
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-#[serde(default, deny_unknown_fields)]
-struct Disk {
-    positioning_ns: u64,
-    rate_bytes_per_s: u64,
-    order: OrderName,
-    read_hit_ratio: f64,
-    cache_bytes: Option<u64>,
-    disks: u32,
-    dirty_limit_bytes: Option<u64>,
-    commit_ns: u64,
-    metadata_bytes: u64,
-}
-
-impl Default for Disk {
-    fn default() -> Self {
-        let usual = DiskDescription::default();
-        Disk {
-            positioning_ns: usual.positioning_ns,
-            rate_bytes_per_s: usual.rate_bytes_per_s,
-            order: OrderName::Fifo,
-            read_hit_ratio: usual.read_hit_ratio,
-            cache_bytes: usual.cache_bytes,
-            disks: usual.disks,
-            dirty_limit_bytes: None,
-            commit_ns: usual.commit_ns,
-            metadata_bytes: usual.metadata_bytes,
-        }
-    }
 }
 
 fn export_path() -> String {
@@ -250,7 +163,10 @@ pub fn prepare(asked: Asked) -> Result<Prepared, Problem> {
     let allow: Result<Vec<AllowedClient>, _> =
         asked.allow.iter().map(|text| text.parse()).collect();
     let allow = allow.map_err(|error| Problem::Options(error.to_string()))?;
-    let model = asked.model.as_ref().map(Model::description).transpose()?;
+    if let Some(model) = &asked.model {
+        let checked = model.check();
+        checked.map_err(|error| Problem::Options(format!("service model: {error}")))?;
+    }
     let store = open(&asked)?;
     let workers = match asked.workers {
         0 if store.may_block() => DEFAULT_THREADS,
@@ -295,7 +211,7 @@ pub fn prepare(asked: Asked) -> Result<Prepared, Problem> {
         allow,
         threads: asked.workers,
         client_memory_bytes: asked.client_memory_bytes,
-        model,
+        model: asked.model,
         recorder: Arc::clone(&recorder),
     };
     Ok(Prepared {
@@ -379,68 +295,6 @@ fn open(asked: &Asked) -> Result<Arc<dyn Store>, Problem> {
             let owner = Caller::with_ids(here, 0, 0);
             let bytes = asked.memory_bytes.unwrap_or(MEMORY_BYTES);
             Ok(Arc::new(MemoryStore::new(bytes, instance, &owner)))
-        }
-    }
-}
-
-impl Model {
-    fn description(&self) -> Result<ModelDescription, Problem> {
-        let mut service_ns = [self.service_ns; PROCEDURES];
-        for (name, time_ns) in &self.service_by_operation_ns {
-            let place = (0..PROCEDURES).find(|number| {
-                let number = u32::try_from(*number).unwrap_or(u32::MAX);
-                wire::programs::procedure_name(wire::programs::NFS, 3, number) == Some(name)
-            });
-            match place.and_then(|place| service_ns.get_mut(place)) {
-                Some(place) => *place = *time_ns,
-                None => {
-                    let why = format!("NFSv3 has no procedure {name:?} (READ, WRITE, COMMIT, ...)");
-                    return Err(Problem::Options(why));
-                }
-            }
-        }
-        let stalls = self
-            .stalls
-            .iter()
-            .map(|&(at_ns, for_ns)| Stall { at_ns, for_ns });
-        let description = ModelDescription {
-            seed: self.seed,
-            threads: self.threads,
-            service_ns,
-            spread: match self.spread {
-                SpreadName::Constant => Spread::Constant,
-                SpreadName::Exponential => Spread::Exponential,
-            },
-            disk: self.disk.map(|disk| disk.description()),
-            nvram_bytes: self.nvram_bytes,
-            bandwidth_bytes_per_s: self.bandwidth_bytes_per_s,
-            delay_ns: self.delay_ns,
-            jitter_ns: self.jitter_ns,
-            loss: self.loss,
-            duplicate: self.duplicate,
-            stalls: stalls.collect(),
-        };
-        let checked = description.check();
-        checked.map_err(|error| Problem::Options(format!("service model: {error}")))?;
-        Ok(description)
-    }
-}
-
-impl Disk {
-    fn description(self) -> DiskDescription {
-        DiskDescription {
-            positioning_ns: self.positioning_ns,
-            rate_bytes_per_s: self.rate_bytes_per_s,
-            order: match self.order {
-                OrderName::Fifo => QueueOrder::Fifo,
-                OrderName::Elevator => QueueOrder::Elevator,
-            },
-            read_hit_ratio: self.read_hit_ratio,
-            cache_bytes: self.cache_bytes,
-            disks: self.disks,
-            dirty_limit_bytes: self.dirty_limit_bytes.unwrap_or(u64::MAX),
-            commit_ns: self.commit_ns,
-            metadata_bytes: self.metadata_bytes,
         }
     }
 }

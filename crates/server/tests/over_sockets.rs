@@ -119,7 +119,7 @@ fn a_model_delays_and_loses_nothing_over_tcp() {
     recorder.begin(1000);
     let model = ModelDescription {
         threads: Some(2),
-        service_ns: [200_000; 22],
+        service_ns: 200_000,
         loss: 1.0,
         ..ModelDescription::default()
     };

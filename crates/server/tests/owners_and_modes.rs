@@ -433,6 +433,49 @@ fn says_what_a_mode_refuses(tree: &Tree) {
     assert_eq!(payload.to_vec(), b"closed");
 }
 
+/// RFC 1813 3.3.8: the mode of the call, whatever the server's umask and however the file is made.
+#[test]
+fn a_new_file_has_the_mode_and_owner_that_were_asked_for() {
+    for (tree, user) in with_users() {
+        let (root, top) = (tree.root_user, tree.store.root());
+        tree.chmod(&top, 0o777);
+        for (asked, wanted) in [
+            (None, 0o644),
+            (Some(0), 0),
+            (Some(0o444), 0o444),
+            // Beyond any usual umask, and beyond what open(2) is given.
+            (Some(0o666), 0o666),
+            (Some(0o4711), 0o4711),
+        ] {
+            let new = sattr3 {
+                mode: asked,
+                size: Some(0),
+                ..NEW
+            };
+            let given = sattr3 {
+                uid: Some(user.uid),
+                ..new
+            };
+            // Who gives a file away takes its set-user-id bit (chown(2)).
+            let cases = [
+                (&root, &new, wanted, root.uid),
+                (&user, &new, wanted, user.uid),
+                (&root, &given, wanted & 0o777, user.uid),
+            ];
+            for (who, new, wanted, owner) in cases {
+                for how in [createhow3::UNCHECKED(*new), createhow3::GUARDED(*new)] {
+                    let made = tree.store.create(who, &top, b"new", &how).unwrap().0;
+                    let kind = tree.store.description().kind;
+                    let seen = (made.attributes.mode, made.attributes.uid);
+                    assert_eq!(seen, (wanted, owner), "{asked:?} by {} on {kind}", who.uid);
+                    assert_eq!(mode(&tree, &made.handle), wanted);
+                    tree.store.remove(&root, &top, b"new").unwrap();
+                }
+            }
+        }
+    }
+}
+
 /// mkdir(2): a new directory has S_ISGID and the group of the one it is made in, also where its
 /// maker is not in that group and could not set the bit itself.
 #[test]

@@ -280,7 +280,7 @@ fn a_models_times_lie_where_they_were_planted() {
     let root = root_handle(&service);
     let model = ModelDescription {
         threads: Some(1),
-        service_ns: [3 * MS; 22],
+        service_ns: 3 * MS,
         delay_ns: 20 * MS,
         bandwidth_bytes_per_s: Some(10_000),
         ..ModelDescription::default()

@@ -9,7 +9,7 @@ use std::net::{Shutdown, TcpStream, UdpSocket};
 use std::sync::Arc;
 
 use calls::{NFS3, at, call, create, decoded, memory_service, root_handle};
-use server::model::{ModelDescription, PROCEDURES};
+use server::model::ModelDescription;
 use server::net::{RunningServer, ServerOptions};
 use server::protocol::ExportOptions;
 use sockets::{PATIENCE, connect, marked, next_reply, start};
@@ -96,7 +96,7 @@ fn who_comes_back_from_another_port_gets_the_kept_reply() {
 #[test]
 fn who_comes_back_while_its_call_runs_gets_its_reply() {
     let model = ModelDescription {
-        service_ns: [300_000_000; PROCEDURES],
+        service_ns: 300_000_000,
         ..ModelDescription::default()
     };
     let options = ServerOptions {

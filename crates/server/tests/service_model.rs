@@ -2,8 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use server::model::{
-    Action, DiskDescription, Engine, ModelDescription, ModelError, PROCEDURES, QueueOrder, Shape,
-    Spread, Stall,
+    Action, DiskDescription, Engine, ModelDescription, ModelError, QueueOrder, Shape, Spread, Stall,
 };
 
 const GETATTR: u32 = 1;
@@ -71,7 +70,7 @@ fn finishes(times: &[(u64, u64)]) -> Vec<u64> {
 fn service(threads: u32, each_ns: u64) -> ModelDescription {
     ModelDescription {
         threads: Some(threads),
-        service_ns: [each_ns; PROCEDURES],
+        service_ns: each_ns,
         ..ModelDescription::default()
     }
 }
@@ -328,7 +327,7 @@ fn unstable_writes_cost_when_they_are_committed() {
     assert_eq!(finishes(&run(&description, &calls, 1)), wanted);
     // Beyond the dirty limit a WRITE waits for its own bytes.
     let disk = DiskDescription {
-        dirty_limit_bytes: 1500,
+        dirty_limit_bytes: Some(1500),
         ..disk
     };
     let description = ModelDescription {

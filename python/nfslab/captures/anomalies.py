@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from nfslab.display.numbers import count, quantity
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -195,7 +197,6 @@ def counted(content: Mapping[str, Any]) -> list[Counted]:
 
 def sentence(item: Counted) -> str:
     """Such as "12 frames without an IP packet"; the advice is apart."""
-    from nfslab.quantities import format_size
 
-    size = format_size(item.count) if item.meaning.is_bytes else f"{item.count:,}"
+    size = quantity(item.count, "B") if item.meaning.is_bytes else count(item.count)
     return f"{size} {item.meaning.means or item.kind.replace('_', ' ')}"

@@ -56,7 +56,8 @@ def instead(capture: CaptureAnalysis) -> tuple[str, str]:
     if replies_only(capture):
         return (
             f"replies of NFS (port {NFS_PORT}) and none of their calls: one direction only ("
-            + ", ".join(parts) + ")",
+            + ", ".join(parts)
+            + ")",
             "capture both directions: without its call a reply cannot be decoded",
         )
     return ", ".join(parts) + ports, _advice(counts)

@@ -81,7 +81,7 @@ def _print_json(comparison: SelectionComparison, judgements: list[Judgement], co
 
 
 def _print(comparison: SelectionComparison, judgements: list[Judgement]) -> None:
-    from nfslab.report.text import printable
+    from nfslab.display.terminal import printable
 
     if comparison.durability_line:
         click.echo(f"{printable(comparison.durability_line)}\n")
@@ -103,7 +103,9 @@ def _print(comparison: SelectionComparison, judgements: list[Judgement]) -> None
 
 
 def _print_metric(comparison: SelectionComparison, metric: str) -> None:
-    from nfslab.report.text import change, change_interval, p_value, quantity, table, words
+    from nfslab.display.numbers import p_value, quantity
+    from nfslab.display.terminal import table
+    from nfslab.report.text import change, change_interval, words
 
     unit = comparison.units[metric]
     header = ["point", "n", "base", "new", "new/base", "interval", "p (Holm)", "words"]
@@ -132,7 +134,7 @@ def _print_metric(comparison: SelectionComparison, metric: str) -> None:
 
 
 def _print_differences(comparison: SelectionComparison) -> None:
-    from nfslab.report.text import table
+    from nfslab.display.terminal import table
 
     if not comparison.differences:
         click.echo("\nnothing else differs in what was recorded")

@@ -42,7 +42,7 @@ def command(as_json: bool) -> None:
 
 def plugin_probes() -> Iterator[Probe]:
     """What the targets, workloads and collectors say of themselves."""
-    from nfslab.collectors.registry import COLLECTORS, collector_class
+    from nfslab.evidence.registry import COLLECTORS, collector_class
     from nfslab.targets.registry import TARGETS, target_class
     from nfslab.workloads.registry import WORKLOADS, workload_class
 

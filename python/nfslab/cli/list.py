@@ -101,7 +101,8 @@ def _runs(outcomes: Outcomes) -> list[dict[str, Any]]:
 
 
 def _print(entries: list[dict[str, Any]], with_runs: bool) -> None:
-    from nfslab.report.text import count, date, printable, table
+    from nfslab.display.numbers import counted
+    from nfslab.display.terminal import date, printable, table
 
     header = ["experiment", "points", "runs", "failed", "begun", "primary metric (medians)"]
     rows = [
@@ -124,26 +125,27 @@ def _print(entries: list[dict[str, Any]], with_runs: bool) -> None:
             continue
         for what in ("damaged", "partial"):
             if entry[what]:
-                runs = count(entry[what], f"{what} run")
+                runs = counted(entry[what], f"{what} run")
                 click.echo(f"{entry['folder']}: {runs} (see `nfslab show`)")
         if with_runs:
             _print_runs(entry)
 
 
 def _primary(entry: dict[str, Any]) -> str:
-    from nfslab.report.text import between, quantity
+    from nfslab.display.numbers import interval, quantity
 
     if entry["lowest_median"] is None:
         return "-"
     if entry["lowest_median"] == entry["highest_median"]:
         return f"{entry['primary']} {quantity(entry['lowest_median'], entry['unit'])}"
     low, high = entry["lowest_median"], entry["highest_median"]
-    return f"{entry['primary']} {between(low, high, entry['unit'])}"
+    return f"{entry['primary']} {interval(low, high, entry['unit'])}"
 
 
 def _print_runs(entry: dict[str, Any]) -> None:
+    from nfslab.display.numbers import quantity
+    from nfslab.display.terminal import date, table
     from nfslab.quantities import format_duration
-    from nfslab.report.text import date, quantity, table
 
     header = ["run", "point", "status", "begun", "took", entry["primary"] or "", "remarks"]
     rows = []

@@ -4,8 +4,9 @@ As with mount(8), the command returns when the mount is usable and a process sta
 --foreground it is that process. Which mounts there are is written into the machine's journal
 before they are made, so that the next start finds and removes what a killed process left.
 
-The process in the background is this command again, with a pipe over which it says that it is
-ready, or why not; a fork of a process with threads would be no sound base for one.
+The process in the background is this command again, which says on its standard output that it is
+ready, or why not (`nfslab.machine.agent`); a fork of a process with threads would be no sound
+base for one.
 
 Exit code: 0 mounted (--foreground: and unmounted again), 1 failed, 2 bad usage, 130 interrupted.
 """
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nfslab.errors import NfslabError, RunFailed, UsageError
+from nfslab.machine.agent import error_content, error_of, event
 
 if TYPE_CHECKING:
     from nfslab._core import Mount
@@ -38,6 +40,7 @@ Options are those of nfs(5) and of mount(8) (ro, noexec, ...); docs/mount.md say
 here. Without a portmapper on the server give port= and mountport=.
 """
 
+EVENT_BYTES_MAX = 1 << 20
 USAGE_KINDS = {"option", "source", "config"}
 """Kinds of CoreError that are bad usage, not a failure."""
 
@@ -48,26 +51,26 @@ USAGE_KINDS = {"option", "source", "config"}
 @click.option("-o", "options", multiple=True, metavar="OPTIONS", help="Comma-separated.")
 @click.option("--foreground", is_flag=True, help="Stay until it is unmounted; Ctrl-C unmounts.")
 @click.option("--json", "as_json", is_flag=True, help="Print what is in effect as JSON.")
-@click.option("--ready-to", type=int, hidden=True)
+@click.option("--behind", is_flag=True, hidden=True)
 def command(
     source: str,
     directory: str,
     options: tuple[str, ...],
     foreground: bool,
     as_json: bool,
-    ready_to: int | None,
+    behind: bool,
 ) -> None:
     """Mount an NFS export on a folder, without the kernel's NFS."""
     from nfslab.machine.mounts import without_links
 
     text, place = ",".join(options), without_links(Path(directory))
     if foreground:
-        _serve(source, place, text, as_json, ready_to)
+        _serve(source, place, text, as_json, behind)
         return
     _print(_start_behind(source, place, text), as_json)
 
 
-def _serve(source: str, directory: Path, options: str, as_json: bool, ready_to: int | None) -> None:
+def _serve(source: str, directory: Path, options: str, as_json: bool, behind: bool) -> None:
     """Mount, say so, and stay until the end."""
     from nfslab._core import CoreError, Mount
     from nfslab.machine.fuse_mounts import END_SIGNAL, journalled, remove_stale
@@ -85,17 +88,16 @@ def _serve(source: str, directory: Path, options: str, as_json: bool, ready_to: 
                 kind = UsageError if error.kind in USAGE_KINDS else RunFailed
                 raise kind(error.what, why=error.why, fix=error.fix) from error
             said = _effective(mount)
-            if ready_to is None:
+            if behind:
+                _tell("mounted", **said)
+            else:
                 _print(said, as_json)
                 sys.stdout.flush()
-            else:
-                _tell(ready_to, {"mounted": said})
-                _be_quiet()
             _stay(mount)
     except NfslabError as error:
-        if ready_to is None:
+        if not behind:
             raise
-        _tell(ready_to, {"lines": error.lines(), "exit_code": error.exit_code})
+        _tell("error", **error_content(error))
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -142,49 +144,44 @@ def _stay(mount: Mount) -> None:
         raise
 
 
-def _be_quiet() -> None:
-    """Nobody reads what this process says any more."""
+def _tell(name: str, **content: Any) -> None:
+    """The one event; then nobody reads what this process says any more."""
+    sys.stdout.buffer.write(event(name, **content))
+    sys.stdout.flush()
     null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, sys.stderr.fileno())
+    for one in (sys.stdout, sys.stderr):
+        os.dup2(null, one.fileno())
     os.close(null)
-
-
-def _tell(descriptor: int, message: dict[str, Any]) -> None:
-    with os.fdopen(descriptor, "w", encoding="utf-8") as pipe:
-        json.dump(message, pipe)
 
 
 def _start_behind(source: str, directory: Path, options: str) -> dict[str, Any]:
     """The same command as a process of its own; what it says when it is ready."""
-    reader, writer = os.pipe()
-    os.set_inheritable(writer, True)
     code = "from nfslab.cli import main; main()"
     argv = [sys.executable, "-c", code, "mount", source, str(directory), "--foreground"]
-    argv += [f"--ready-to={writer}"] + (["-o", options] if options else [])
+    argv += ["--behind"] + (["-o", options] if options else [])
     process = subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        pass_fds=[writer],
         start_new_session=True,
         cwd="/",
     )
-    os.close(writer)
-    with os.fdopen(reader, encoding="utf-8") as pipe:
-        try:
-            text = pipe.read()
-        except KeyboardInterrupt:
-            process.terminate()
-            raise
-    message = json.loads(text) if text else {}
-    if "mounted" in message:
-        mounted: dict[str, Any] = message["mounted"]
-        return mounted | {"pid": process.pid}
-    if "lines" in message:
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        text = process.stdout.readline(EVENT_BYTES_MAX)
+    except KeyboardInterrupt:
+        process.terminate()
+        raise
+    message: dict[str, Any] = json.loads(text) if text else {}
+    name = message.pop("event", "")
+    if name == "mounted":
+        return message | {"pid": process.pid}
+    if name == "error":
         process.wait()
-        raise _SaidBehind(message["lines"], message["exit_code"])
-    stderr = process.stderr.read().decode(errors="replace") if process.stderr else ""
+        raise error_of(message)
+    stderr = process.stderr.read().decode(errors="replace")
     process.wait()
     last = stderr.strip().splitlines()[-1:] or [f"exit code {process.returncode}"]
     raise RunFailed(
@@ -192,18 +189,6 @@ def _start_behind(source: str, directory: Path, options: str) -> dict[str, Any]:
         why=last[0],
         fix="run it with --foreground: it says there what it does",
     )
-
-
-class _SaidBehind(RunFailed):
-    """An error of the process in the background, with its exit code."""
-
-    def __init__(self, lines: list[str], exit_code: int) -> None:
-        super().__init__(lines[0])
-        self._said = lines
-        self.exit_code = exit_code  # type: ignore[misc]
-
-    def lines(self) -> list[str]:
-        return self._said
 
 
 def _effective(mount: Mount) -> dict[str, Any]:

@@ -96,7 +96,8 @@ def _print_json(answer: pa.Table) -> None:
 
 
 def _print_table(answer: pa.Table) -> None:
-    from nfslab.report.text import number, table
+    from nfslab.display.numbers import number
+    from nfslab.display.terminal import table
 
     def shown(value: Any) -> str:
         if value is None:

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import click
 
-from nfslab.cli import serve_model as read
 from nfslab.errors import ResultsError, RunFailed, UsageError
+from nfslab.servers.embedded_options import DISK_KEYS, OPTIONS, model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from nfslab._core import Server
     from nfslab.cli.serve_control import Control
     from nfslab.cli.serve_records import Recording, RecordsFile
+    from nfslab.servers.embedded_options import Option
 
 NFS_PORT: Final = 2049
 LOOK_S: Final = 0.1
@@ -36,7 +37,7 @@ USAGE_KINDS: Final = {"config", "missing", "directory"}
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
-EPILOG = """\b
+EPILOG = f"""\b
 Examples:
   nfslab serve /srv/data
   nfslab serve --memory --port 0 --json
@@ -47,24 +48,51 @@ Examples:
 
 \b
 Times: 200us, 5ms, 10s. Sizes and rates: 64M, 20M/s (binary), 1Gbit (as networks count).
---disk: disks= side by side, seek= before a job elsewhere, rate= (default 100000000),
-order=fifo|elevator, hit= share of READs from memory or cache= memory for what was read and
-written, dirty= unstable bytes kept in memory, commit= added to stable jobs, metadata= bytes
-written for a change of names. docs/server.md says what each means.
+--disk: {", ".join(f"{one.key}={one.metavar}" for one in DISK_KEYS)}.
+docs/server.md says what each means.
 """
 
 
-def _option(
-    name: str, reader: Callable[[str], Any], help: str, metavar: str = "TIME", **more: Any
-) -> Callable[[Command], Command]:
-    return click.option(name, callback=read.parsed(reader), metavar=metavar, help=help, **more)
+def _parsed(option: Option) -> Callable[..., Any]:
+    """A click callback that reads its texts."""
+
+    def callback(_ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
+        try:
+            if isinstance(value, tuple):
+                return [option.read(one) for one in value]
+            return None if value is None else option.read(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from error
+
+    return callback
+
+
+def _derived(option: Option) -> Callable[[Command], Command]:
+    """The command's option of one in the table."""
+    if option.is_flag:
+        return click.option(option.flag, is_flag=True, help=option.help)
+    if option.choices:
+        return click.option(option.flag, type=click.Choice(option.choices), help=option.help)
+    if option.annotation is int and option.bounds is not None:
+        limits = click.IntRange(int(option.bounds[0]), int(option.bounds[1]))
+        return click.option(option.flag, type=limits, metavar=option.metavar, help=option.help)
+    return click.option(
+        option.flag, callback=_parsed(option), metavar=option.metavar, help=option.help,
+        multiple=option.most_times > 1,
+    )  # fmt: skip
+
+
+def _from_table(command: Command) -> Command:
+    """All options of the table, in its order."""
+    for option in reversed(OPTIONS):
+        command = _derived(option)(command)
+    return command
 
 
 @click.command("serve", epilog=EPILOG)
 @click.argument("directory", required=False, type=click.Path(path_type=Path), metavar="[DIR]")
 @click.option("--memory", is_flag=True, help="Serve an empty file system in memory instead.")
 @click.option("--null", is_flag=True, help="Any name is a file, writes are swallowed: calibration.")
-@_option("--size", read.size_bytes, "--memory: what it may take. --null: of a file. [1G]", "SIZE")
 @click.option("--export", default="/export", show_default=True, help="The path that clients mount.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=NFS_PORT, show_default=True,
@@ -82,38 +110,12 @@ def _option(
 )
 @click.option("--read-only", is_flag=True, help="Refuse every change.")
 @click.option(
-    "--unsafe-async-names", is_flag=True,
-    help="DIR: answer before names and attributes are on the disk (exports(5): async).",
-)  # fmt: skip
-@click.option(
     "--squash", type=click.Choice(["none", "root", "all"]), default="none", show_default=True,
     help="Whose ids are not believed, as in exports(5).",
 )  # fmt: skip
 @click.option("--no-udp", is_flag=True, help="TCP only.")
 @click.option("--register", is_flag=True, help="Tell this machine's portmapper (rpcbind).")
-@click.option(
-    "--threads", type=click.IntRange(1, 1024), metavar="N", help="Workers, as nfsd's threads."
-)
-@_option(
-    "--client-memory", read.size_bytes,
-    "For requests and replies of all clients together. [256M]", "SIZE",
-)  # fmt: skip
-@_option(
-    "--service-time", read.service_time, "Of a call, or of one procedure (again for more).",
-    "[OP=]TIME", multiple=True,
-)  # fmt: skip
-@click.option(
-    "--spread", type=click.Choice(["constant", "exponential"]), help="Of service times. [constant]"
-)
-@_option("--disk", read.disk, "A disk with a queue; see below.", "KEY=VALUE,...")
-@_option("--nvram", read.size_bytes, "Stable at once until full; drains to the disk.", "SIZE")
-@_option("--bandwidth", read.rate_bytes_per_s, "Of the wire, each way.", "RATE")
-@_option("--delay", read.duration_ns, "Added to every reply.")
-@_option("--jitter", read.duration_ns, "Up to this much more, uniformly.")
-@_option("--loss", read.probability, "Of datagrams, both ways (UDP).", "P")
-@_option("--duplicate-replies", read.probability, "Sent twice (UDP).", "P")
-@_option("--stall", read.stall, "Stand still (again for more).", "AT:FOR", multiple=True)
-@click.option("--seed", type=click.IntRange(0, 2**64 - 1), help="Of all randomness. [1]")
+@_from_table
 @click.option(
     "--records", type=click.Path(path_type=Path), metavar="FILE.parquet", help="Write every call."
 )
@@ -198,7 +200,7 @@ def _asked(directory: Path | None, options: dict[str, Any]) -> dict[str, Any]:
         "read_only": options["read_only"],
         "squash": options["squash"],
         "udp": not options["no_udp"],
-        "model": read.model(options),
+        "model": model(options),
         "client_memory_bytes": options["client_memory"] or 0,
         "record_room": _record_room(options["records"]),
         "register": {} if options["register"] else None,

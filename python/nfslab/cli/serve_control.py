@@ -1,4 +1,4 @@
-"""`nfslab serve --control`: lines of JSON on standard input, each answered by one on output.
+"""`nfslab serve --control`: the protocol of `nfslab.machine.agent`, each command answered.
 
     {"do": "record", "file": "X.parquet", "rows_max": 1000000}      rows_max may be left out
         -> {"event": "recording", "file": ..., "at_ns": ...}
@@ -18,7 +18,6 @@ Bounds: a line has LINE_BYTES_MAX at most; of a longer one nothing is obeyed.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
 import signal
@@ -28,17 +27,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.cli.serve_records import Recording, records_file
 from nfslab.errors import NfslabError, UsageError
+from nfslab.machine.agent import READ_BYTES, STDIN, WORDS_MAX, Lines, command_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from nfslab._core import Server
 
-STDIN: Final = 0
 LINE_BYTES_MAX: Final = 1 << 16
-READ_BYTES: Final = 1 << 16
-WORDS_MAX: Final = 200
-"""Of a wrong command, how much is repeated in the answer."""
+KNOWN: Final = {"record": frozenset({"file", "rows_max"}), "end_recording": frozenset[str]()}
+FIX: Final = '{"do": "record", "file": "X.parquet"} or {"do": "end_recording"}'
 
 
 class Control:
@@ -48,7 +46,7 @@ class Control:
         self.recording: Recording | None = None
         self._server = server
         self._say = say
-        self._lines = Lines()
+        self._lines = Lines(LINE_BYTES_MAX)
         self._open = True
         # A signal's handler runs only between bytecodes: this ends a wait for input.
         self._woken, self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -125,56 +123,17 @@ class Control:
         self._say(answer)
 
 
-class Lines:
-    """Bytes in any pieces -> whole lines; None for each that is too long."""
-
-    def __init__(self) -> None:
-        self._begun = b""
-        self._too_long = False
-
-    def feed(self, heard: bytes) -> Iterator[bytes | None]:
-        """Lines that end in these bytes."""
-        *ended, rest = heard.split(b"\n")
-        for part in ended:
-            line, self._begun = self._begun + part, b""
-            too_long = self._too_long or len(line) > LINE_BYTES_MAX
-            self._too_long = False
-            if too_long:
-                yield None
-            elif line.strip():
-                yield line
-        self._begun += rest
-        if len(self._begun) > LINE_BYTES_MAX:
-            self._begun, self._too_long = b"", True
-
-
 def _command(line: bytes) -> dict[str, Any]:
     """What is asked for, whole and of the right types; UsageError."""
-    try:
-        asked = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise _wrong(line, f"it is no JSON: {error}") from error
-    if not isinstance(asked, dict):
-        raise _wrong(line, "it is no JSON object")
-    match asked.get("do"):
-        case "record":
-            allowed = {"do", "file", "rows_max"}
-        case "end_recording":
-            allowed = {"do"}
-        case other:
-            raise _wrong(line, f"{json.dumps(other)[:WORDS_MAX]} is nothing that can be done")
-    if unknown := sorted(set(asked) - allowed):
-        raise _wrong(line, f"{unknown[0][:WORDS_MAX]!r} does not belong to it")
+    asked = command_of(line, KNOWN, FIX)
     if asked["do"] == "record":
+        shown = line[:WORDS_MAX].decode(errors="replace")
         file, rows_max = asked.get("file"), asked.get("rows_max", 0)
+        why = ""
         if not isinstance(file, str) or not file or "\0" in file:
-            raise _wrong(line, "file has to be the name of a file")
-        if not isinstance(rows_max, int) or isinstance(rows_max, bool) or rows_max < 0:
-            raise _wrong(line, "rows_max has to be a number of rows")
+            why = "file has to be the name of a file"
+        elif not isinstance(rows_max, int) or isinstance(rows_max, bool) or rows_max < 0:
+            why = "rows_max has to be a number of rows"
+        if why:
+            raise UsageError(f"not a command: {shown}", why=why, fix=FIX)
     return asked
-
-
-def _wrong(line: bytes, why: str) -> UsageError:
-    shown = line[:WORDS_MAX].decode(errors="replace")
-    fix = '{"do": "record", "file": "X.parquet"} or {"do": "end_recording"}'
-    return UsageError(f"not a command: {shown}", why=why, fix=fix)

@@ -214,13 +214,17 @@ def _mounted(targets: tuple[str, ...], options: tuple[str, ...]) -> Iterator[lis
         return
     import tempfile
 
-    from nfslab.machine import embedded_server
+    from nfslab.hosts.base import Link
+    from nfslab.hosts.local import LocalHost
     from nfslab.machine.resources import Resources
+    from nfslab.servers import embedded_process
 
     arguments = [f"--{targets[0]}"]
     arguments += ["--size", str(EMBEDDED_BYTES)] if targets[0] == "memory" else []
     with tempfile.TemporaryDirectory() as folder, Resources("sfs") as resources:
-        server = embedded_server.start(arguments, Path(folder), resources)
+        server = embedded_process.start(
+            arguments, Path(folder), resources, host=LocalHost(), link=Link()
+        )
         try:
             ports = [f"port={server.port}", f"mountport={server.mount_port}"]
             yield [Mounted(server.source, ",".join([*ports, *options]))]

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from nfslab.report.model import Analysis
-    from nfslab.report.offered_load import OfferedLoad
     from nfslab.results.outcomes import Outcomes
     from nfslab.results.records import RunRecord
     from nfslab.results.selection import Selection
@@ -75,7 +72,8 @@ def _experiment_content(selection: Selection) -> dict[str, Any]:
 def _print_experiment(selection: Selection) -> None:
     import shlex
 
-    from nfslab.report.text import count, date, printable
+    from nfslab.display.numbers import counted
+    from nfslab.display.terminal import date, printable
 
     outcomes = selection.outcomes
     record, catalogue = outcomes.record, outcomes.catalogue
@@ -91,9 +89,9 @@ def _print_experiment(selection: Selection) -> None:
         levels = ", ".join(str(level) for level in axis.levels[:30])
         click.echo(f"axis {axis.name} ({', '.join(axis.parameters)}): {levels}")
     if record.excluded:
-        click.echo(f"{count(record.excluded, 'combination')} excluded by the file")
+        click.echo(f"{counted(record.excluded, 'combination')} excluded by the file")
     _print_points(selection)
-    _print_offered_load(selection)
+    _print_point_sections(selection)
     _print_failures(selection)
     for run_id, reason in catalogue.damaged.items():
         click.echo(f"damaged: {run_id}: {printable(reason)}")
@@ -107,7 +105,8 @@ def _print_experiment(selection: Selection) -> None:
 
 def _print_points(selection: Selection) -> None:
     """One row a point: how many runs, and the primary metric."""
-    from nfslab.report.text import between, quantity, table
+    from nfslab.display.numbers import ABSENT, interval, quantity
+    from nfslab.display.terminal import table
     from nfslab.results.selection import point_label
 
     outcomes = selection.outcomes
@@ -121,7 +120,7 @@ def _print_points(selection: Selection) -> None:
     for index in selection.points[:MAX_POINTS_SHOWN]:
         point = outcomes.points[index]
         summary = summaries[index] if summaries else None
-        interval = summary.interval if summary else None
+        known = summary.interval if summary else None
         rows.append(
             [
                 point.point_id,
@@ -129,7 +128,7 @@ def _print_points(selection: Selection) -> None:
                 str(summary.n if summary else 0),
                 str(failed.get(point.point_id, 0)),
                 quantity(summary.median if summary else None, unit),
-                between(interval.low, interval.high, unit) if interval else "-",
+                interval(known.low, known.high, unit) if known else ABSENT,
             ]
         )
     header = [
@@ -145,44 +144,25 @@ def _print_points(selection: Selection) -> None:
     click.echo(f"({left} more points: --json has all)\n" if left else "")
 
 
-def _print_offered_load(selection: Selection) -> None:
-    """Curves of offered load, where the workload offers one."""
-    from nfslab.report import offered_load as load
+def _print_point_sections(selection: Selection) -> None:
+    """What evidence of the workload's kind says of these points."""
+    from nfslab.display.terminal import section_lines
+    from nfslab.evidence.found import point_sections
+    from nfslab.evidence.registry import evidence_kinds
     from nfslab.report.analysis import analyse, workload_kind
-    from nfslab.report.text import printable, table
 
-    if workload_kind(selection.outcomes) != load.WORKLOAD:
+    workload = workload_kind(selection.outcomes)
+    if not any(kind.workload == workload for kind in evidence_kinds()):
         return
-
     analysis = analyse(selection.outcomes.folder.path)
-    found = load.offered_load(analysis, selection.points)
-    if found is None or not found.curves:
-        return
-    click.echo(click.style("Offered load", bold=True))
-    rows = load.text_rows(found)[:MAX_POINTS_SHOWN]
-    click.echo(table(("curve", *load.HEADER), rows, right=load.NUMBERS))
-    said = [*load.sentences(found), *load.overall_sentences(found), *load.uncounted(found)]
-    said += load.agreement(found, load.published_at(analysis, found))
-    click.echo("\n".join(map(printable, said)) + "\n")
-    _print_peak_operations(analysis, found)
-
-
-def _print_peak_operations(analysis: Analysis, found: OfferedLoad) -> None:
-    """Each operation at each curve's peak."""
-    from nfslab.report import offered_operations as load
-    from nfslab.report.text import printable, table
-
-    operations = load.read_operations(analysis, load.peak_points(found))
-    if rows := load.peak_rows(found, operations)[:MAX_POINTS_SHOWN]:
-        click.echo(click.style("Operations at each curve's peak", bold=True))
-        numbers = tuple(place + 2 for place in load.NUMBERS)
-        click.echo(table(("curve", "offered", *load.HEADER), rows, right=(1, *numbers)))
-        click.echo(load.PUT_TOGETHER)
-    click.echo("\n".join(map(printable, operations.problems)))
+    for section in point_sections(analysis, selection.points):
+        for line in section_lines(section, _bold):
+            click.echo(line)
+        click.echo()
 
 
 def _print_failures(selection: Selection) -> None:
-    from nfslab.report.text import printable
+    from nfslab.display.terminal import printable
 
     outcomes = selection.outcomes
     ids = {outcomes.points[index].point_id for index in selection.points}
@@ -214,8 +194,9 @@ def _run(outcomes: Outcomes, run_id: str) -> tuple[RunRecord, Path]:
 
 
 def _print_run(record: RunRecord, folder: Path) -> None:
+    from nfslab.display.numbers import quantity
+    from nfslab.display.terminal import date, printable, table
     from nfslab.quantities import format_duration
-    from nfslab.report.text import date, printable, quantity, table
     from nfslab.results.selection import scalar_paths
 
     factors = ", ".join(f"{name}={level}" for name, level in record.factors.items())
@@ -249,110 +230,27 @@ def _print_run(record: RunRecord, folder: Path) -> None:
         click.echo(f"note: {printable(note)}")
     rows = [[path, str(value)] for path, value in scalar_paths(record.parameters).items()]
     click.echo(f"\n{table(['parameter', 'value'], rows)}")
-    _print_operations(folder)
-    _print_call_parts(folder)
-    _print_profile(folder)
-    _print_syscalls(folder)
-    _print_capture(record.run_id, folder)
+    _print_evidence(record, folder)
     if record.status == "failed":
         _print_logs(folder)
-
-
-Found = TypeVar("Found")
-
-
-def _print_section(
-    title: str,
-    failed: str,
-    read: Callable[[], Found | None],
-    lines: Callable[[Found], Iterable[str]],
-) -> None:
-    """What a run's evidence says; nothing without it, and `failed` with the reason when it cannot
-    be read: the other sections are printed all the same."""
-    from nfslab.errors import ResultsError
-    from nfslab.report.text import printable
-
-    try:
-        found = read()
-    except (ResultsError, OSError, ValueError) as error:  # pyarrow's are of the last two
-        click.echo("\n" + printable(f"{failed}: {error}"))
-        return
-    if found:
-        click.echo(f"\n{_bold(title)}")
-        for line in lines(found):
-            click.echo(line)
 
 
 def _bold(text: str) -> str:
     return click.style(text, bold=True)
 
 
-def _print_operations(folder: Path) -> None:
-    """Each operation of an offered load."""
-    from nfslab.report.offered_operations import HEADER, NUMBERS, read_run, text_row, together
-    from nfslab.report.text import table
+def _print_evidence(record: RunRecord, folder: Path) -> None:
+    """What was seen beside the run, kind by kind."""
+    from nfslab.display.terminal import section_lines
+    from nfslab.evidence.base import SealedRun
+    from nfslab.evidence.found import run_sections
 
-    _print_section(
-        "Operations of the offered load",
-        "the operations cannot be read",
-        lambda: read_run(folder),
-        lambda rows: [table(HEADER, [text_row(row) for row in together([rows])], right=NUMBERS)],
-    )
-
-
-def _print_call_parts(folder: Path) -> None:
-    """Where the calls' time went, when client and server recorded every call."""
-    from nfslab.report.call_parts import text_lines
-    from nfslab.results.call_parts import read_call_parts
-
-    _print_section(
-        "Where a call's time goes",
-        "the calls cannot be taken apart",
-        lambda: read_call_parts(folder),
-        text_lines,
-    )
-
-
-def _print_profile(folder: Path) -> None:
-    """Where the CPU time went, when the run was profiled."""
-    from nfslab.report.profile import profile_of_run, text_lines
-
-    _print_section(
-        "Where the CPU time goes",
-        "the profile cannot be read",
-        lambda: profile_of_run(folder),
-        text_lines,
-    )
-
-
-def _print_syscalls(folder: Path) -> None:
-    """System calls and syncs, when a collector watched them."""
-    from nfslab.report.syscall_text import lines
-    from nfslab.report.syscalls import read_run_calls
-
-    _print_section(
-        "System calls and syncs",
-        "the system calls cannot be summed up",
-        lambda: read_run_calls(folder),
-        lambda calls: lines(calls, heading=_bold),
-    )
-
-
-def _print_capture(run_id: str, folder: Path) -> None:
-    """What the collector `capture` saw of the run's NFS calls."""
-    from nfslab.captures.evidence import stored_analysis
-    from nfslab.report.capture_text import report
-
-    _print_section(
-        "NFS calls",
-        "the capture cannot be read",
-        lambda: stored_analysis(folder, f"capture of {run_id}"),
-        lambda capture: report(capture, heading=_bold),
-    )
+    for section in run_sections(SealedRun(folder, record)):
+        click.echo("\n" + "\n".join(section_lines(section, _bold)))
 
 
 def _print_places(record: RunRecord) -> None:
-    from nfslab.report.text import table
+    from nfslab.display.terminal import table
 
     if not record.places:
         return
@@ -379,7 +277,7 @@ def _print_places(record: RunRecord) -> None:
 
 def _print_logs(folder: Path) -> None:
     """The last lines of what the servers and programs of a failed run said."""
-    from nfslab.report.text import printable
+    from nfslab.display.terminal import printable
 
     logs = sorted((folder / "logs").glob("*.log"))[:MAX_LOGS]
     for log in logs:

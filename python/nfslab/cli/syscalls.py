@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from nfslab.cli.syscalls_subject import Target
-    from nfslab.machine.syscall_watch import Seen, SyscallWatch
-    from nfslab.report.syscalls import WatchedCalls
+    from nfslab.display.sections import Section
+    from nfslab.evidence.syscalls.watch import Seen, SyscallWatch
 
 READ_BYTES: Final = 1 << 20
 POLL_S: Final = 0.1
@@ -98,8 +99,8 @@ def command(argv: tuple[str, ...], **asked: Any) -> None:
     _check(argv, asked)
     from nfslab.captures.file_classes import read_file_classes
     from nfslab.cli.syscalls_subject import target_of
+    from nfslab.evidence.syscalls.seen import evidence_tables
     from nfslab.machine.postgres_relations import RelationNames
-    from nfslab.machine.syscall_evidence import evidence_tables
 
     classes = read_file_classes(asked["classes"])
     relations = None
@@ -189,8 +190,8 @@ def _watch(
     target: Target, argv: Sequence[str], asked: dict[str, Any]
 ) -> tuple[Seen, dict[str, Any], _Ended]:
     from nfslab._core import CoreError
-    from nfslab.machine.syscall_evidence import summary_of
-    from nfslab.machine.syscall_watch import SyscallWatch, attach_error
+    from nfslab.evidence.syscalls.seen import summary_of
+    from nfslab.evidence.syscalls.watch import SyscallWatch, attach_error
     from nfslab.machine.syscall_ways import NAMES, Asked, choose
 
     wanted = Asked(asked["level"], asked["lseek"], asked["blocks"], asked["way"])
@@ -292,7 +293,7 @@ def _wait(
 
 def _read(name: str, level: str, lseek: bool) -> tuple[Seen, dict[str, Any]]:
     """A text of strace, whole."""
-    from nfslab.machine.syscall_text import read_text
+    from nfslab.evidence.syscalls.strace_text import read_text
 
     stream = sys.stdin.buffer if name == "-" else None
     if stream is not None and stream.isatty():
@@ -311,32 +312,33 @@ def _read(name: str, level: str, lseek: bool) -> tuple[Seen, dict[str, Any]]:
 def _show(
     seen: Seen, summary: dict[str, Any], tables: dict[str, Any], asked: dict[str, Any]
 ) -> None:
-    from nfslab.report.syscalls import summed_up
+    from nfslab.evidence.syscalls.accesses import accesses_of, as_content, as_table
+    from nfslab.evidence.syscalls.facts import facts_of_watch
+    from nfslab.evidence.syscalls.kind import watch_section
 
-    calls = summed_up(tables, summary, by_file=asked["by_file"])
+    by_file = asked["by_file"]
+    facts, whole = facts_of_watch(tables, summary, by_file=by_file)
     if asked["parquet"] is not None:
-        from nfslab.results.accesses import accesses_of, as_table
-
-        if calls.tables is not None:
-            accesses = as_table(accesses_of(calls.tables))
-            tables |= {"accesses": accesses} if accesses.num_rows else {}
+        accesses = as_table(accesses_of(whole))
+        tables |= {"accesses": accesses} if accesses.num_rows else {}
     # First what needs no room on a disk: it is not lost when there is none.
     if asked["as_json"]:
-        from nfslab.report.syscall_text import content
+        from nfslab.evidence.syscalls.content import ACCESSES_MOST, content
         from nfslab.results.durable import to_json
 
-        made = content(calls, by_file=asked["by_file"])
+        made = content(facts)
+        made["accesses"] = as_content(accesses_of(whole, by_file=by_file), ACCESSES_MOST)
         made |= {"exit_code": summary["exit_code"], "watched_s": seen.wall_s}
         click.echo(to_json(made))
     else:
-        from nfslab.report.syscall_text import lines
+        from nfslab.display.terminal import section_lines
 
-        for line in lines(calls, by_file=asked["by_file"], heading=_bold):
-            click.echo(line)
+        section = replace(watch_section(facts, lambda: whole), title="")
+        click.echo("\n".join(section_lines(section, _bold)))
     if asked["parquet"] is not None:
         _write_tables(asked["parquet"], tables)
     if asked["html"] is not None:
-        _write_page(asked["html"], calls, asked["by_file"])
+        _write_page(asked["html"], watch_section(facts, lambda: whole))
     for option, what in (("html", "page"), ("parquet", "tables")):
         if asked[option] is not None and not asked["as_json"]:
             click.echo(f"{what}: {asked[option]}")
@@ -362,11 +364,11 @@ def _write_tables(folder: Path, tables: dict[str, Any]) -> None:
         raise _cannot_write(folder, error) from error
 
 
-def _write_page(path: Path, calls: WatchedCalls, by_file: bool) -> None:
-    from nfslab.report.html.syscall_page import write
+def _write_page(path: Path, section: Section) -> None:
+    from nfslab.report.html.section_page import write
 
     try:
-        write(calls, path, by_file=by_file, command=["nfslab", *sys.argv[1:]])
+        write([section], path, "system-calls", command=["nfslab", *sys.argv[1:]])
     except OSError as error:
         raise _cannot_write(path, error) from error
 

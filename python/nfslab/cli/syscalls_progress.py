@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from nfslab.machine.syscall_watch import SyscallWatch
+    from nfslab.evidence.syscalls.watch import SyscallWatch
 
 SHOWN_EVERY_S: Final = 0.5
 
@@ -38,13 +38,13 @@ def progress_on(stream: TextIO, watch: SyscallWatch) -> Iterator[Callable[[], No
 
 def line(watch: SyscallWatch, elapsed_s: float) -> str:
     """Such as: 12 s, 1,234 syncs, the latest 0.412 ms, 3 processes."""
-    from nfslab.report.text import milliseconds
+    from nfslab.display.numbers import quantity
 
     figures = watch.figures()
     parts = [f"{elapsed_s:.0f} s", f"{figures.get('syncs', 0):,} syncs"]
     calls, mean_ns = watch.latest
     if calls:
-        parts.append(f"the latest {milliseconds(mean_ns)}")
+        parts.append(f"the latest {quantity(mean_ns, 'ns')}")
     if watched := figures.get("watched"):
         parts.append(f"{watched:,} process{'' if watched == 1 else 'es'}")
     if lost := sum(count for name, count in figures.items() if name.startswith("lost_")):

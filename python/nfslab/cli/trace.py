@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from nfslab.captures.analysis import Asked, CaptureAnalysis, Source
     from nfslab.captures.comparison import CaptureComparison
+    from nfslab.display.sections import Section, Table
 
 STANDARD_INPUT = "-"
 STDIN = 0
@@ -273,15 +275,19 @@ def _write_page(
     path: Path, found: Sequence[CaptureAnalysis], comparison: CaptureComparison | None
 ) -> None:
     from nfslab._core import build_info
-    from nfslab.report.html.capture import write_capture_page
+    from nfslab.evidence.capture.section import facts, page_sections
+    from nfslab.report.html.section_page import write
 
+    labels = [capture.label for capture in found]
     try:
-        write_capture_page(
-            found,
+        write(
+            page_sections(found, comparison),
             path,
-            comparison=comparison,
+            "-".join(labels)[:80],
             command=["nfslab", *sys.argv[1:]],
-            provenance={"core": build_info()},
+            title=" and ".join(labels) if len(labels) < 4 else f"{len(labels)} captures",
+            about="NFS captures" if len(found) > 1 else "NFS capture",
+            facts={capture.label: facts(capture) for capture in found} | {"core": build_info()},
         )
     except OSError as error:
         raise ResultsError(
@@ -297,22 +303,41 @@ def _print(
     if options["as_json"]:
         _print_json(found, comparison)
         return
-    from nfslab.report import capture_text
+    from nfslab.display.terminal import printable, section_lines
+    from nfslab.evidence.capture.section import capture_section, comparison_section, summary
 
-    def heading(text: str) -> str:
-        return click.style(text, bold=True)
-
+    sections = []
     for capture in found:
-        lines = capture_text.report(capture, by=options["by"], top=options["top"], heading=heading)
-        for line in lines if comparison is None else capture_text.summary(capture):
-            click.echo(line)
+        for line in summary(capture):
+            click.echo(printable(line))
+        if comparison is None:
+            sections.append(replace(capture_section(capture, "", by=options["by"]), title=""))
     if comparison is not None:
+        sections += comparison_section(found, comparison)
+    for section in sections:
         click.echo()
-        for line in capture_text.compared(found, comparison, heading):
+        for line in section_lines(_shortened(section, options["top"]), _bold):
             click.echo(line)
     for name, path in (("page", options["html"]), ("calls", options["calls"])):
         if path is not None:
             click.echo(f"\n{name}: {path}")
+
+
+def _bold(text: str) -> str:
+    return click.style(text, bold=True)
+
+
+def _shortened(section: Section, top: int) -> Section:
+    """The first rows of every table; how many are left out is said."""
+
+    def cut(table: Table) -> Table:
+        left = len(table.rows) - top
+        if left <= 0 or not any(column.title for column in table.columns):
+            return table
+        more = f"({left:,} more rows: --top N, or --json for all)"
+        return replace(table, rows=table.rows[:top], note=f"{table.note} {more}".strip())
+
+    return replace(section, tables=[cut(table) for table in section.tables])
 
 
 def _print_json(found: Sequence[CaptureAnalysis], comparison: CaptureComparison | None) -> None:

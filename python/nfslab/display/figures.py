@@ -45,6 +45,8 @@ class Axis:
     high: float | None = None
     log_choice: bool = False
     """A reader may choose between linear and log (all values are above zero)."""
+    common: tuple[float, float] | None = None
+    """Ends that hold the data of all views: a reader may choose them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,9 @@ class Series:
     low: ArrayLike | None = None
     high: ArrayLike | None = None
     """Ends of intervals around `y`."""
-    draw: Literal["line", "step", "dots", "stack"] = "line"
-    """stack: filled bands, each on top of those before it in the panel."""
+    draw: Literal["line", "step", "dots", "stack", "stack_steps"] = "line"
+    """stack: filled bands, each on top of those before it in the panel; stack_steps: of whole
+    things that were counted at instants."""
     colour: str = ""
     group: str = ""
     """Series with the same group share colour and legend entry (median and single runs)."""
@@ -138,6 +141,8 @@ class Bar:
     hint: str = ""
     group: str = ""
     """Bars of one label side by side ("published", "measured"): their legend entry."""
+    dots: Sequence[float] = ()
+    """Single values (runs) beside the interval."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,11 +24,12 @@ from pydantic import BaseModel, ConfigDict
 from nfslab.results.evidence_tables import has_evidence
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
     from nfslab.display.figures import Panel
     from nfslab.display.sections import Section
+    from nfslab.report.model import Analysis
     from nfslab.results.records import RunRecord
 
 
@@ -76,6 +77,10 @@ class SealedRun:
         """Its name."""
         return self.record.run_id
 
+    def summary(self, collector: str) -> dict[str, Any]:
+        """What that collector summed up; empty when it did not watch this run."""
+        return next((e.summary for e in self.record.evidence if e.collector == collector), {})
+
 
 @dataclass(frozen=True, slots=True)
 class RunFacts(Generic[F]):
@@ -103,6 +108,10 @@ class Found(Generic[F]):
     """Runs whose evidence cannot be read, and why."""
     fixed: dict[str, Any] = field(default_factory=dict)
     """Parameters that are equal at all points."""
+    analysis: Analysis | None = None
+    """All that is known of the experiment, for kinds of a workload. None: one run is looked at."""
+    only: Collection[int] | None = None
+    """Indices of the points that are asked for; None: all. For kinds of a workload."""
 
 
 class EvidenceKind(ABC, Generic[F]):
@@ -115,6 +124,9 @@ class EvidenceKind(ABC, Generic[F]):
     Facts: ClassVar[type[Facts]]
     version: ClassVar[int] = 1
     """Of the facts. Raise it when the same tables give other facts."""
+    workload: ClassVar[str] = ""
+    """Kind of workload of whose points it tells, also of those without counted runs; `nfslab show`
+    of such an experiment has the section. Empty: it tells of runs."""
     json_key: ClassVar[str] = ""
     """Where `report --json` has it; empty: under the kind's own name."""
 

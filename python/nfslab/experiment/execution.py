@@ -1,7 +1,8 @@
 """One run, from a free machine to a sealed folder and a free machine again.
 
-    settle -> targets up -> provenance -> prepare -> page cache dropped -> collectors on
-    -> measure -> collectors off -> verify | finish -> targets down -> checks -> sealed
+    settle -> hosts up -> targets up -> provenance -> prepare -> page cache dropped -> collectors on
+    -> measure -> collectors off -> verify | finish -> targets down -> hosts down
+    -> checks -> sealed
 
 Right of the bar is always done, whatever happened left of it, each step guarded so that
 one that fails hides neither the first error nor the other steps. Four ways out:
@@ -22,7 +23,7 @@ import contextlib
 import os
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nfslab.errors import Interrupted, RunFailed
 from nfslab.experiment.failure import Failure, expected, keep_traceback, reason_of
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     from nfslab.experiment.plan import PlannedRun
     from nfslab.experiment.stop import Stop
+    from nfslab.hosts.base import Host
     from nfslab.machine.cgroup import Cgroup
     from nfslab.machine.resources import Resources
     from nfslab.results.records import ExperimentRecord, Metric
@@ -79,6 +81,8 @@ class RunExecution:
         self._phases: list[str] = []
         self._failed_in = ""
         self._up: list[tuple[Target, Place]] = []
+        self._hosts: dict[str, Host] = {}
+        """"server" and "client", those that are up."""
         self._over = False
         self._cgroup: Cgroup | None = None
         self._workload = self.setup.workload.make()
@@ -141,6 +145,7 @@ class RunExecution:
                 until = time.monotonic() + limits.settle_s
                 while (left := until - time.monotonic()) > 0:
                     time.sleep(min(0.1, left, self.stop.remaining_s()))
+        self._bring_up_hosts(resources)
         with self.phase("targets up"):
             self._bring_up(resources)
         self.found.context = context = self._make_context(partial, resources)
@@ -158,7 +163,6 @@ class RunExecution:
                 )
         else:
             self.found.page_cache = {"dropped": "no", "reason": "limits.drop_page_cache = false"}
-        context.facts.setdefault("at_timed_start", [])
         self.stop.check()
         try:
             self._watching.start(context, self.phase)
@@ -166,8 +170,8 @@ class RunExecution:
                 _, start_ns = self.clocks.read()
                 self.found.outcome = self._workload.measure(context)
                 _, end_ns = self.clocks.read()
-            context.facts.setdefault("timed_start_ns", start_ns)
-            context.facts.setdefault("timed_end_ns", end_ns)
+            if context.timed.start_ns is None:
+                context.timed.was(start_ns, end_ns)
         finally:
             self._watching.stop(partial.logs)
         self._watching.require()
@@ -187,14 +191,32 @@ class RunExecution:
                 fix="see the checks' figures with `nfslab show`, and the run's logs",
             )
 
+    def _bring_up_hosts(self, resources: Resources) -> None:
+        """The servers' host is this machine; the client's is what `client.host` says."""
+        from nfslab.hosts.local import LocalHost
+        from nfslab.hosts.registry import host_class
+
+        self._hosts["server"] = LocalHost()
+        kind = self.setup.client.host
+        if kind == LocalHost.kind:
+            self._hosts["client"] = self._hosts["server"]
+            return
+        with self.phase("hosts up"):
+            # Before it is up: one that fails half way is taken down, too.
+            self._hosts["client"] = client = host_class(kind)()
+            client.up(resources)
+
     def _bring_up(self, resources: Resources) -> None:
-        """Every target that plays a role, each once."""
+        """Every target that plays a role, each once, on the host that uses its files."""
+        from nfslab.hosts.base import Hosts
+
+        hosts = Hosts(self._hosts[self._workload.files_on], self._hosts["server"])
         owner = self._workload.owner()
         places: dict[str, Place] = {}
         for name, setup in self.setup.used_targets().items():
             self.stop.check()
             target = setup.make()
-            places[name] = target.up(resources, owner=owner)
+            places[name] = target.up(resources, hosts, owner=owner)
             self._up.append((target, places[name]))
         self.found.places = {
             role: places[name] for role, name in self.setup.workload.roles().items()
@@ -206,30 +228,28 @@ class RunExecution:
 
     def _make_context(self, partial: PartialRun, resources: Resources) -> RunContext:
         """What the workload and the collectors share."""
-        from nfslab.experiment.limited_host import LimitedHost
-        from nfslab.machine.host import Host, local_host
+        from nfslab.context import Services, TimedPart
         from nfslab.workloads.base import RunContext
 
-        host: Host = local_host()
-        facts: dict[str, Any] = {}
+        hosts, services = dict(self._hosts), Services(memory_cgroup=self._cgroup)
         if self._cgroup is not None:
-            host = LimitedHost(host, self._cgroup)
-            facts["memory_cgroup"] = self._cgroup
+            hosts = {side: host.limited(self._cgroup) for side, host in hosts.items()}
         for target, place in self._up:
-            for name, source in target.sources(place).items():
-                facts.setdefault(name, {})[target.name] = source
+            target.offer(place, services)
         return RunContext(
             # Whole: programs are started in other folders than ours.
             folder=partial.path.absolute(),
             cache=self.carrying.cache,
             places=self.found.places,
-            server_host=host,
-            client_host=host,
+            server_host=hosts["server"],
+            client_host=hosts["client"],
             resources=resources,
             seed=derived_seed(self.carrying.record.seed, self.run.block),
             phase=self.phase,
             remaining_s=self._remaining_s,
-            facts=facts,
+            timed=TimedPart(hosts["client"].monotonic_ns),
+            services=services,
+            files_on=self._workload.files_on,
         )
 
     def _remaining_s(self) -> float:
@@ -241,7 +261,9 @@ class RunExecution:
         from nfslab.machine.provenance import provenance
 
         paths = [place.path for place in self.found.places.values()]
-        self.found.provenance = provenance(paths, [])
+        self.found.hosts = {side: host.record() for side, host in self._hosts.items()}
+        hosts = {side: record.model_dump() for side, record in self.found.hosts.items()}
+        self.found.provenance = provenance(paths, []) | {"hosts": hosts}
 
     def _require_space(self) -> None:
         """A run that cannot fit fails now, not after it has filled the disk."""
@@ -302,6 +324,9 @@ class RunExecution:
             self._step("memory limit", self._read_memory_limit, partial)
         for target, place in reversed(self._up):
             self._step("targets down", lambda t=target, p=place: t.down(p), partial)  # type: ignore[misc]
+        client = self._hosts.get("client")
+        if client is not None and client is not self._hosts["server"]:
+            self._step("hosts down", client.down, partial)
         left = resources.close() if resources is not None else []
         if left:
             self.found.notes.append(f"had to be cleaned up after the run: {'; '.join(left)}")
@@ -344,6 +369,7 @@ class RunExecution:
             position=self.position,
             found=self.found,
             watching=self._watching,
+            load=self._workload.load_shape(),
             started_unix_ns=started_ns,
             duration_ns=duration_ns,
         )

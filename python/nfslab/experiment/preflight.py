@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from nfslab.errors import NfslabError, Unavailable, UsageError
+from nfslab.hosts.registry import host_class
 from nfslab.machine.availability import Availability
 from nfslab.quantities import format_size
 
@@ -112,6 +113,11 @@ def _of_point(point: Point, asked: dict[tuple[str, Any], list[Obstacle]]) -> lis
         workload.parameters.model_dump_json(),
         lambda: workload.make().check(),
     )
+    host = setup.client.host
+    if host != "local":
+        ask(f"host {host}", "", host_class(host).available)
+        asked_of = (host, workload.parameters.model_dump_json())
+        ask(f"host {host}", asked_of, lambda: workload.make().check_host(host))
     if setup.limits.memory is not None:
         from nfslab.machine.cgroup import memory_cgroup_available
 

@@ -180,7 +180,7 @@ def _load_plugins(
 
     The workload's kind is under the key "" of the second value.
     """
-    from nfslab.collectors.registry import collector_class
+    from nfslab.evidence.registry import collector_class
     from nfslab.targets.registry import target_class
     from nfslab.workloads.registry import workload_class
 

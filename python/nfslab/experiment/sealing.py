@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any
 from nfslab.errors import ResultsError, RunFailed
 from nfslab.experiment.failure import Failure, keep_traceback, reason_of
 from nfslab.experiment.validity import Clocks, validity_checks
-from nfslab.results.records import CatalogueLine, CheckRecord, Metric, PhaseRecord, RunRecord
+from nfslab.results.records import (
+    CatalogueLine,
+    CheckRecord,
+    HostRecord,
+    LoadShape,
+    Metric,
+    PhaseRecord,
+    RunRecord,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,6 +49,7 @@ class Findings:
     outcome: Outcome | None = None
     checks: list[CheckRecord] = field(default_factory=list)
     provenance: dict[str, Any] = field(default_factory=dict)
+    hosts: dict[str, HostRecord] = field(default_factory=dict)
     page_cache: dict[str, Any] = field(default_factory=dict)
     memory_limit: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -76,6 +85,7 @@ class Sealing:
     position: int
     found: Findings
     watching: Watching
+    load: LoadShape | None
     started_unix_ns: int
     duration_ns: int
 
@@ -85,8 +95,9 @@ class Sealing:
         workload = self.run.point.setup.resolved()["workload"]
         try:
             found.checks += validity_checks(
-                found.outcome, workload, self.watching.evidence, found.provenance, clocks
-            )
+                found.outcome, self.load, self.watching.evidence, found.provenance, clocks,
+                threads=max(int(workload.get("threads") or 1), 1),
+            )  # fmt: skip
         except Exception as error:
             keep_traceback(error, logs, "validity")
             message = f"the validity checks broke down: {reason_of(error)}"
@@ -97,8 +108,8 @@ class Sealing:
         try:
             if self.found.outcome is not None:
                 for name, table in self.found.outcome.samples.items():
-                    partial.write_table("samples", name, table)
-            self.watching.write(partial)
+                    partial.write_table("samples", name, table, self.found.hosts.get("client"))
+            self.watching.write(partial, self._sides())
             return partial.seal(self.record(), self.found.provenance)
         except RunFailed as error:
             self.found.fail(Failure(reason_of(error), "seal"))
@@ -116,6 +127,13 @@ class Sealing:
             raise ResultsError(
                 "the results folder cannot take any more runs", why=error.why, fix=error.fix
             ) from error
+
+    def _sides(self) -> dict[str, HostRecord]:
+        """The hosts, as collectors name them."""
+        hosts, context = self.found.hosts, self.found.context
+        if context is None or context.files_on not in hosts:
+            return hosts
+        return hosts | {"files": hosts[context.files_on]}
 
     def record(self) -> RunRecord:
         """Everything about the run except its raw samples."""
@@ -151,6 +169,9 @@ class Sealing:
             metrics=metrics,
             checks=found.checks,
             places=places,
+            hosts=found.hosts,
+            load=self.load,
+            operations=found.outcome.operations if found.outcome else "",
             durability=durability,
             page_cache=found.page_cache,
             memory_limit=found.memory_limit,

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from nfslab.hosts.registry import HOSTS
 from nfslab.quantities import Duration, parse_size_bytes
 
 MAX_REPETITIONS = 10_000
@@ -80,10 +81,16 @@ class Limits(Section):
     """Pause before each run, for what the one before has left under way."""
 
 
+def _host(value: str) -> str:
+    if value not in HOSTS:
+        raise ValueError(f"{value!r} is no host; there is: {', '.join(sorted(HOSTS))}")
+    return value
+
+
 class Client(Section):
     """`[client]`: where the workload's client runs."""
 
-    host: Literal["local"] = "local"
+    host: Annotated[str, AfterValidator(_host)] = "local"
 
 
 class AxisSection(Section):

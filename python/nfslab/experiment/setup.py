@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nfslab.collectors.base import Collector, CollectorParameters
+    from nfslab.evidence.collector import Collector, CollectorParameters
     from nfslab.experiment.sections import Client, Limits
     from nfslab.targets.base import Target, TargetParameters
     from nfslab.workloads.base import Workload, WorkloadParameters
@@ -62,9 +62,15 @@ class CollectorSetup:
 
     def make(self) -> Collector:
         """The collector itself (not started yet)."""
-        from nfslab.collectors.registry import collector_class
+        from nfslab.evidence.registry import collector_class
 
         return collector_class(self.kind)(self.parameters)
+
+    def side(self) -> str:
+        """ "client" or "server": on which host it watches."""
+        from nfslab.evidence.registry import collector_class
+
+        return collector_class(self.kind).side
 
 
 @dataclass(frozen=True, slots=True)

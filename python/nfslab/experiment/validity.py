@@ -3,7 +3,7 @@
 The checks themselves are pure functions of `nfslab.statistics`; this module finds their
 inputs in what a run yielded:
 
-* Little's law: every operation of a closed loop with `clients`, from the raw samples.
+* Little's law: every operation of a load with a known number of clients, from the raw samples.
 * Steady state: operations completed over time, from the raw samples.
 * Physical bounds: the median latency against a round trip through the kernel, the fastest
   byte rate against a copy in memory.
@@ -21,20 +21,18 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from nfslab.quantities import format_size
-from nfslab.results.records import CheckRecord
+from nfslab.results.records import CheckRecord, LoadShape
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
-    from nfslab.collectors.base import Evidence
+    from nfslab.evidence.collector import Evidence
     from nfslab.machine.cgroup import Cgroup
     from nfslab.statistics import Check
     from nfslab.workloads.base import Outcome
 
-OPERATIONS_TABLE = "transactions"
-"""Samples with one row an operation: t_ns (completed), latency_ns, status, lag_ns."""
 STATUS_SKIPPED = 2
 SERIES_BINS = 100
 """Parts of the timed part for the look at throughput over time."""
@@ -75,27 +73,27 @@ class Clocks:
 
 def validity_checks(
     outcome: Outcome | None,
-    workload: Mapping[str, Any],
+    load: LoadShape | None,
     evidence: Mapping[str, Evidence],
     provenance: Mapping[str, Any],
     clocks: Clocks,
+    *,
+    threads: int = 1,
 ) -> list[CheckRecord]:
-    """Every check that applies to this run; `workload` is its resolved section."""
+    """Every check that applies to this run; so many threads of its program copy data."""
     from nfslab.statistics import check_clock_steps
 
     checks = [_record(check_clock_steps(clocks.wall_ns, clocks.monotonic_ns))]
     checks.append(_competing_load(evidence, provenance))
-    table = outcome.samples.get(OPERATIONS_TABLE) if outcome is not None else None
+    table = outcome.samples.get(outcome.operations) if outcome is not None else None
     if outcome is not None and table is not None:
-        checks += _operations(table, outcome, workload)
+        checks += _operations(table, outcome, load)
     if outcome is not None:
-        checks += _bounds(table, outcome, workload)
+        checks += _bounds(table, outcome, threads)
     return checks
 
 
-def _bounds(
-    table: pa.Table | None, outcome: Outcome, workload: Mapping[str, Any]
-) -> list[CheckRecord]:
+def _bounds(table: pa.Table | None, outcome: Outcome, threads: int) -> list[CheckRecord]:
     """Figures against what this machine can do at all (see `bounds`)."""
     import numpy as np
 
@@ -122,7 +120,6 @@ def _bounds(
     }
     if rates:
         fastest = max(rates, key=lambda name: rates[name])
-        threads = max(int(workload.get("threads") or 1), 1)
         ceiling = check_rate_ceiling(
             rate=rates[fastest],
             ceiling=threads * bounds.copy_bytes_per_s,
@@ -137,9 +134,7 @@ def _record(check: Check) -> CheckRecord:
     return CheckRecord(**check.as_dict())
 
 
-def _operations(
-    table: pa.Table, outcome: Outcome, workload: Mapping[str, Any]
-) -> list[CheckRecord]:
+def _operations(table: pa.Table, outcome: Outcome, load: LoadShape | None) -> list[CheckRecord]:
     """Little's law and steady state, from one row an operation."""
     import numpy as np
 
@@ -159,15 +154,14 @@ def _operations(
         lag = lag[done] if lag is not None else None
     measured = outcome.metrics.get("measured_s")
     span_ns = measured.value * 1e9 if measured else float(completed.max(initial=0))
-    share = float(workload.get("sampling_rate") or 1.0)
+    share = outcome.sampled_share
     count = completed.size
-    rate_limited = workload.get("rate") is not None
-    clients = workload.get("clients")
-    if isinstance(clients, int):
+    if load is not None and load.clients is not None:
+        rate_limited = load.kind == "open"
         checks.append(
             _record(
                 check_littles_law(
-                    clients=clients,
+                    clients=load.clients,
                     rate_per_s=count / share / (span_ns / 1e9) if span_ns > 0 else None,
                     mean_latency_ns=float(latency.mean()) if count else None,
                     rate_limited=rate_limited,

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from nfslab.collectors.base import Collector, Evidence
+    from nfslab.evidence.collector import Collector, Evidence
     from nfslab.experiment.setup import CollectorSetup
+    from nfslab.results.records import HostRecord
     from nfslab.results.store import PartialRun
     from nfslab.workloads.base import RunContext
 
@@ -89,12 +90,13 @@ class Watching:
                     fix=f"mend that, or set collectors.{record.collector}.required = false",
                 )
 
-    def write(self, partial: PartialRun) -> None:
+    def write(self, partial: PartialRun, hosts: Mapping[str, HostRecord]) -> None:
         """Write the evidence tables; RunFailed when there is no room."""
         for record in self.records:
             seen = self.evidence.get(record.collector)
             for name, table in (seen.tables if seen else {}).items():
-                record.tables.append(partial.write_table("evidence", name, table))
+                side = self._setups[record.collector].side()
+                record.tables.append(partial.write_table("evidence", name, table, hosts.get(side)))
 
     def forget_tables(self) -> None:
         """The tables could not be stored: the record must not name them."""

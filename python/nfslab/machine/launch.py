@@ -1,6 +1,6 @@
 """From what a caller asks to run to what is really executed.
 
-    what is executed = [join the control group] [give up root's powers] the program
+    what is executed = [join the control group] [the network] [give up root's powers] the program
 
 The program is looked up first, so that a missing one is an error of ours and not a
 message of some wrapper's in a log. Nothing is ever interpolated into a shell line.
@@ -42,6 +42,8 @@ class Launch:
     stdin: bytes | Literal["pipe"] | None
     """What it reads: this, or what it is told while it runs (`Process.tell`)."""
     stop_signal: int
+    network: Path | None = None
+    """The network namespace that it joins."""
 
     @property
     def other_user(self) -> int | None:
@@ -98,6 +100,9 @@ class Launch:
         elif self.other_user is None:
             before = []
         wrapped = [*before, "--", *argv] if before else argv
+        if self.network is not None:
+            # Without forking: the program keeps the number that was journalled.
+            wrapped = ["nsenter", f"--net={self.network}", "--", *wrapped]
         if self.cgroup is not None:
             group = str(self.cgroup.path)
             wrapped = ["/bin/sh", "-c", JOIN_CGROUP, "nfslab-join", group, *wrapped]

@@ -38,7 +38,7 @@ VERSION_LIMIT_S = 2.0
 MOUNTS_MAX = 256
 MEMORY_STEP_BYTES = 64 << 20
 """Kernels of different builds keep slightly different amounts for themselves."""
-LIBRARIES = ("numpy", "scipy", "pandas", "pyarrow", "duckdb", "pydantic", "psycopg", "click")
+LIBRARIES = ("numpy", "pyarrow", "duckdb", "pydantic", "psycopg", "click")
 ENVIRONMENT = ("LANG", "LC_ALL", "TZ", "LD_PRELOAD", "LD_LIBRARY_PATH", "MALLOC_ARENA_MAX")
 """Variables that change what is measured; only those that are set are kept."""
 SYSCTLS = (

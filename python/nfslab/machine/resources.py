@@ -196,6 +196,12 @@ class Resources:
         """A signature with one of these UUIDs, about to be written to a given device."""
         return self._intend("signature", {"device": device, "uuids": list(uuids)})
 
+    def network(self, name: str, device: str) -> Entry:
+        """A network namespace about to be made, and this side's device of its veth pair."""
+        if not names_token(Path(name), self.token):
+            raise ValueError(f"{name!r} does not hold the token {self.token}")
+        return self._intend("network", {"name": name, "device": device})
+
     def close(self) -> list[str]:
         """Undo what is still open, newest first; what had to be undone, in words.
 

@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from nfslab.errors import RunFailed
 from nfslab.machine import block_layers as layers
 from nfslab.machine.block_layers import Backend, FilesystemOptions
-from nfslab.machine.host import local_host
 from nfslab.machine.mount_options import differences
 from nfslab.machine.mounts import SYS, mount_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nfslab.machine.host import Completed
+    from nfslab.hosts.base import Completed, Host
     from nfslab.machine.resources import Entry, Resources
 
 TOOL_LIMIT_S = 600.0
@@ -50,6 +49,7 @@ class Striping:
 
     plan: StripePlan
     resources: Resources
+    host: Host
     entries: list[Entry] = field(default_factory=list)
     """What was journalled, in order."""
     filesystem_uuid: str = field(default_factory=lambda: str(uuid.uuid4()))
@@ -220,7 +220,7 @@ class Striping:
 
     def run(self, argv: Sequence[str]) -> Completed:
         """One tool, in the language that its output is read in; RunFailed."""
-        return local_host().run(
+        return self.host.run(
             argv, resources=self.resources, timeout_s=TOOL_LIMIT_S, env={"LC_ALL": "C"}
         )
 

@@ -19,6 +19,7 @@ import errno
 import fcntl
 import os
 import signal
+import socket
 import subprocess
 import time
 from dataclasses import dataclass
@@ -41,6 +42,10 @@ BUSY_LIMIT_S = 10.0
 BUSY_POLL_S = 0.02
 TOOL_LIMIT_S = 60.0
 STACKED_MOUNTS_MAX = 16
+NETWORK_NAMESPACES = Path("/run/netns")
+"""Where ip-netns(8) keeps them."""
+LINK_TOKEN_DIGITS = 13
+"""Of the token in a device's name, which has 15 characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,6 +332,22 @@ def _checked(argv: list[str]) -> None:
         )
 
 
+def undo_network(what: dict[str, Any], scope: Scope) -> str:
+    """Remove a network namespace and the device of its veth pair on this side."""
+    name, device = str(what.get("name", "")), str(what.get("device", ""))
+    if not names_token(Path(name), scope.token) or scope.token[:LINK_TOKEN_DIGITS] not in device:
+        return ""
+    done = []
+    # The other end goes with it at once; with the namespace alone it would go some time later.
+    if device in (name for _, name in socket.if_nameindex()):
+        _checked(["ip", "link", "delete", device])
+        done.append(f"removed the network device {device}")
+    if (NETWORK_NAMESPACES / name).exists():
+        _checked(["ip", "netns", "delete", name])
+        done.append(f"removed the network namespace {name}")
+    return "; ".join(done)
+
+
 UNDO: dict[str, Callable[[dict[str, Any], Scope], str]] = {
     "process": undo_process,
     "mount": undo_mount,
@@ -337,4 +358,5 @@ UNDO: dict[str, Callable[[dict[str, Any], Scope], str]] = {
     "device_mapper": undo_device_mapper,
     "md": undo_md,
     "signature": undo_signature,
+    "network": undo_network,
 }

@@ -1,11 +1,11 @@
 """One of several generator processes: `python -m nfslab.offered.part`, told by its parent.
 
-    parent                         this process
-    plan (a line of JSON)    ──>
-    "prepare"                ──>   its part of the file set   ──> {"prepared": [...]}
-    "connect"                ──>   threads and connections    ──> {"connected": true}
-    the common start, ns     ──>   the load                   ──> {"sums": "..."}
-                                   between: {"progress": {...}}; {"error": {...}} ends it
+    parent (`nfslab.machine.agent`)      this process
+    plan: its `plan`               ──>
+    prepare                        ──>   its part of the file set   ──> prepared: `files`
+    connect                        ──>   threads and connections    ──> connected
+    start: `at_ns`, for all        ──>   the load                   ──> sums: `sums`
+                                         between: progress: `state`; an error ends it
 
 The parent's end of standard input is its life: when that closes, the work stops. So no process is
 left behind, however the parent ended; a Ctrl-C is the parent's to obey.
@@ -14,47 +14,14 @@ left behind, however the parent ended; a Ctrl-C is the parent's to obey.
 from __future__ import annotations
 
 import json
-import os
-import select
 import signal
 import sys
 from typing import Any
 
-STDIN, STDOUT = 0, 1
+from nfslab.machine.agent import Parent, ParentGone, error_content
+
 LINE_MAX = 64 << 20
 """Bytes of a line; a plan has some thousands."""
-
-
-class ParentGone(Exception):
-    """Nobody is there to tell us anything."""
-
-
-class Parent:
-    """Both pipes, a line at a time."""
-
-    def __init__(self) -> None:
-        self._rest = b""
-
-    def line(self) -> str:
-        """The next line; waits for it."""
-        while b"\n" not in self._rest:
-            found = os.read(STDIN, 1 << 16)
-            if not found or len(self._rest) > LINE_MAX:
-                raise ParentGone
-            self._rest += found
-        line, _, self._rest = self._rest.partition(b"\n")
-        return line.decode()
-
-    def is_there(self) -> bool:
-        """Whether standard input is still open. Nothing is to come while we are at work."""
-        readable, _, _ = select.select([STDIN], [], [], 0)
-        return not readable or bool(os.read(STDIN, 1 << 16))
-
-    def say(self, event: dict[str, Any]) -> None:
-        """An event, whole."""
-        text = json.dumps(event).encode() + b"\n"
-        while text:
-            text = text[os.write(STDOUT, text) :]
 
 
 def work(parent: Parent) -> None:
@@ -62,24 +29,18 @@ def work(parent: Parent) -> None:
     from nfslab._core import Load
 
     def progress(state: dict[str, Any]) -> bool:
-        parent.say({"progress": state})
+        parent.say("progress", state=state)
         return parent.is_there()
 
     def begin() -> int:
-        parent.say({"connected": True})
-        return int(parent.line())
+        parent.say("connected")
+        return int(parent.obey("start")["at_ns"])
 
-    load = Load(parent.line())
-    expect(parent, "prepare")
-    parent.say({"prepared": load.prepare(progress)})
-    expect(parent, "connect")
-    parent.say({"sums": load.run_part(begin, progress)})
-
-
-def expect(parent: Parent, word: str) -> None:
-    """The parent's next word; nothing else makes sense."""
-    if (said := parent.line()) != word:
-        raise ValueError(f"{said!r} instead of {word!r}")
+    load = Load(json.dumps(parent.obey("plan")["plan"]))
+    parent.obey("prepare")
+    parent.say("prepared", files=load.prepare(progress))
+    parent.obey("connect")
+    parent.say("sums", sums=load.run_part(begin, progress))
 
 
 def main() -> int:
@@ -87,13 +48,12 @@ def main() -> int:
     from nfslab._core import CoreError
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = Parent()
+    parent = Parent(LINE_MAX)
     try:
         try:
             work(parent)
         except CoreError as error:
-            said = {name: getattr(error, name) for name in ("kind", "what", "why", "fix")}
-            parent.say({"error": said})
+            parent.say("error", **error_content(error))
             return 1
     except (ParentGone, BrokenPipeError):
         return 3

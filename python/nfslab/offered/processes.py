@@ -23,6 +23,7 @@ import time
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any, Final
 
+from nfslab.machine.agent import Lines, order
 from nfslab.machine.own_command import importing_us
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Part:
     process: subprocess.Popen[bytes]
     complaints: IO[bytes]
     """Its standard error."""
-    rest: bytearray = field(default_factory=bytearray)
+    lines: Lines = field(default_factory=lambda: Lines(SAID_MAX))
     state: dict[str, Any] = field(default_factory=dict)
     """Its last progress."""
     sums: str | None = None
@@ -71,11 +72,11 @@ class Part:
         """Whether nothing more is to come of it."""
         return self.sums is not None or self.lost is not None
 
-    def tell(self, line: str) -> None:
-        """A line to its standard input; one that is gone is found out by its output."""
+    def tell(self, name: str, **content: Any) -> None:
+        """A command; one that is gone is found out by its output."""
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.write(line.encode() + b"\n")
+            self.process.stdin.write(order(name, **content))
             self.process.stdin.flush()
 
     def leave(self) -> None:
@@ -107,9 +108,9 @@ def measured(
     from nfslab._core import Load
 
     whole = Load(json.dumps(plan))
-    plans = [json.dumps(plan | {"part": {"index": n, "of": processes}}) for n in range(processes)]
-    for text in plans:
-        Load(text)  # refused before anything is started
+    plans = [plan | {"part": {"index": n, "of": processes}} for n in range(processes)]
+    for one in plans:
+        Load(json.dumps(one))  # refused before anything is started
     with _started(plans, progress) as generators:
         generators.prepare()
         generators.run()
@@ -129,15 +130,15 @@ def measured(
 
 @contextlib.contextmanager
 def _started(
-    plans: Sequence[str], progress: Callable[[dict[str, Any]], object]
+    plans: Sequence[dict[str, Any]], progress: Callable[[dict[str, Any]], object]
 ) -> Iterator[Generators]:
     """Processes that have their plans; at the end none is left."""
     parts: list[Part] = []
     try:
         for index, plan in enumerate(plans):
             parts.append(_start(index, len(plans)))
-            parts[-1].tell(plan)
-        yield Generators(parts, json.loads(plans[0]), progress)
+            parts[-1].tell("plan", plan=plan)
+        yield Generators(parts, plans[0], progress)
     finally:
         for part in parts:
             part.leave()
@@ -198,18 +199,19 @@ class Generators:
             part.tell(word)
         waiting = {part.index for part in parts}
         for part, event in self._events(parts):
-            if answer in event:
+            said = event["event"]
+            if said == answer:
                 waiting.discard(part.index)
-            elif "error" in event:
-                raise PartFailed(**event["error"])
-            elif "ended" in event:
+            elif said == "error":
+                raise PartFailed(*(event[name] for name in ("kind", "what", "why", "fix")))
+            elif said == "ended":
                 raise PartFailed(
                     "generator_process",
                     f"{self._name(part)} ended before the load began",
-                    event["ended"],
+                    event["why"],
                     "See what ended it: memory, limits, somebody's kill.",
                 )
-            elif "progress" in event and self.progress(event["progress"]) is False:
+            elif said == "progress" and self.progress(event["state"]) is False:
                 raise PartFailed("cancelled", "the load was stopped", "", "")
             if not waiting:
                 return
@@ -218,26 +220,26 @@ class Generators:
         """The load, at one instant for all; until each has handed over its sums or is lost."""
         start_ns = time.monotonic_ns() + round(START_S * 1e9)
         for part in self.parts:
-            part.tell(str(start_ns))
+            part.tell("start", at_ns=start_ns)
         phases = ("warm_up_s", "measure_s", "cool_down_s")
         load_s = START_S + sum(self.plan.get(phase, 0.0) for phase in phases)
         limit_s = load_s + self.plan.get("silence_limit_s", 30.0) + OVERTIME_S
         deadline = time.monotonic() + limit_s
         for part, event in self._events(self.parts, deadline):
-            if "progress" in event:
-                part.state = event["progress"]
+            said = event["event"]
+            if said == "progress":
+                part.state = event["state"]
                 if part.index == self._slowest() and self.progress(self._together()) is False:
                     self._stop()
-            elif "sums" in event:
+            elif said == "sums":
                 part.sums = event["sums"]
-            elif "error" in event:
-                error = event["error"]
-                part.lost = f"{error['what']}: {error['why']}" if error["why"] else error["what"]
-            elif "late" in event:
+            elif said == "error":
+                part.lost = ": ".join(filter(None, (event["what"], event["why"])))
+            elif said == "late":
                 part.process.kill()
                 part.lost = f"it did not end within {limit_s:.0f} s"
-            elif "ended" in event and not part.is_done:
-                part.lost = event["ended"]
+            elif said == "ended" and not part.is_done:
+                part.lost = event["why"]
             if all(part.is_done for part in self.parts):
                 return
 
@@ -264,8 +266,8 @@ class Generators:
     def _events(
         self, parts: Sequence[Part], deadline: float | None = None
     ) -> Iterator[tuple[Part, dict[str, Any]]]:
-        """What processes say, and {"ended": why} of one whose output ends; {"late": true} of
-        each that is not done at the deadline."""
+        """What processes say, and `ended` with why of one whose output ends; `late` of each that
+        is not done at the deadline."""
         with selectors.DefaultSelector() as selector:
             for part in parts:
                 assert part.process.stdout is not None
@@ -273,24 +275,23 @@ class Generators:
             while selector.get_map():
                 left_s = None if deadline is None else deadline - time.monotonic()
                 if left_s is not None and left_s <= 0:
-                    yield from ((part, {"late": True}) for part in parts if not part.is_done)
+                    yield from ((part, {"event": "late"}) for part in parts if not part.is_done)
                     return
                 for key, _ in selector.select(left_s):
                     part = key.data
                     found = os.read(key.fd, READ_BYTES)
                     if not found:
                         selector.unregister(key.fileobj)
-                        yield part, {"ended": part.fate()}
+                        yield part, {"event": "ended", "why": part.fate()}
                         continue
                     yield from ((part, event) for event in _said(part, found))
 
 
 def _said(part: Part, found: bytes) -> Iterator[dict[str, Any]]:
-    """The whole lines among what a process said so far."""
-    part.rest += found
-    if len(part.rest) > SAID_MAX:
-        raise PartFailed("internal", "a generator process says too much", "", "Please report this.")
-    *lines, rest = part.rest.split(b"\n")
-    part.rest = rest
-    for line in lines:
+    """The events among what a process said."""
+    for line in part.lines.feed(found):
+        if line is None:
+            raise PartFailed(
+                "internal", "a generator process says too much", "", "Please report this."
+            )
         yield json.loads(line)

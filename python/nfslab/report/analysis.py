@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nfslab.errors import UsageError
+from nfslab.evidence.found import content_of
 from nfslab.plugins import nearest
 from nfslab.report import conditions, validity
 from nfslab.report.model import (
@@ -30,7 +31,6 @@ from nfslab.report.model import (
     PointResult,
     RunResult,
 )
-from nfslab.report.profile import as_content, read_profiles
 from nfslab.report.reference import reference_of
 from nfslab.report.verdict import verdict_of
 from nfslab.results import durability
@@ -58,21 +58,13 @@ LOG_SPAN = 10.0
 def render_json(source: Path | Analysis) -> str:
     """The analysis as JSON; numbers that JSON does not know are spelled ("NaN").
 
-    Where runs have CPU profiles, "profiles" holds one a point (`report.profile.as_content`); where
-    the workload offers a load, "offered_load" its curves (`report.offered_load_content`); where
-    system calls were watched, "system_calls" a run's sums (`report.syscall_text.content`).
+    What was seen beside the runs stands under the keys of the kinds of evidence ("profiles",
+    "system_calls", "offered_load", ...).
     """
-    from nfslab.report.offered_load_content import as_content as load_content
-    from nfslab.report.syscall_text import as_content as calls_content
 
     analysis = source if isinstance(source, Analysis) else analyse(source)
     content = analysis.as_dict()
-    if profiles := as_content(read_profiles(analysis)):
-        content["profiles"] = profiles
-    if loads := load_content(analysis):
-        content["offered_load"] = loads
-    if calls := calls_content(analysis):
-        content["system_calls"] = calls
+    content |= content_of(analysis)
     return to_json(content, indent=1).decode() + "\n"
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Any
 
+from nfslab.evidence.postgres.kind import log_flushes
 from nfslab.report.model import FsyncFigures, PlaceInfo, SetupInfo
 from nfslab.results.selection import scalar_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from nfslab.results.outcomes import Outcomes
     from nfslab.results.records import RunRecord
@@ -179,15 +180,14 @@ def fsync_figures(records: Iterable[RunRecord]) -> FsyncFigures | None:
     runs = 0
     for record in records:
         summary = next((e.summary for e in record.evidence if e.collector == "postgres"), {})
-        counted = _log_flushes(summary)
-        if counted is None:
+        flushes, spent_ms = log_flushes(summary.get("deltas") or {})
+        if flushes is None:
             continue
-        flushes, spent_ms = counted
         runs += 1
         transactions = record.metrics.get("transactions")
         if transactions is not None and transactions.value > 0:
             per_transaction.append(flushes / transactions.value)
-        if spent_ms > 0 and flushes > 0:
+        if spent_ms and flushes > 0:
             time_ms += spent_ms
             timed += flushes
     if not runs:
@@ -196,29 +196,4 @@ def fsync_figures(records: Iterable[RunRecord]) -> FsyncFigures | None:
         runs=runs,
         flushes_per_transaction=statistics.median(per_transaction) if per_transaction else None,
         mean_ms=time_ms / timed if timed else None,
-    )
-
-
-def _log_flushes(summary: Mapping[str, Any]) -> tuple[float, float] | None:
-    """(flushes of the log, their time in ms; 0 where the server did not take it).
-
-    pg_stat_wal has them up to version 17; from 18 on they are in pg_stat_io, in the rows
-    of the object "wal" ("backend type/wal/context").
-    """
-    deltas = summary.get("deltas")
-    if not isinstance(deltas, dict):
-        return None
-    wal = deltas.get("pg_stat_wal")
-    if isinstance(wal, dict) and isinstance(wal.get("wal_sync"), int | float):
-        return float(wal["wal_sync"]), float(wal.get("wal_sync_time") or 0.0)
-    rows = deltas.get("pg_stat_io")
-    if not isinstance(rows, dict):
-        return None
-    mine = [row for name, row in rows.items() if "wal" in str(name).split("/")]
-    mine = [row for row in mine if isinstance(row, dict) and "fsyncs" in row]
-    if not mine:
-        return None
-    return (
-        float(sum(row["fsyncs"] for row in mine)),
-        float(sum(row.get("fsync_time") or 0.0 for row in mine)),
     )

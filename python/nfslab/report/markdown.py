@@ -15,89 +15,29 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nfslab.display.markdown import code, escape, section_text
+from nfslab.display.numbers import ABSENT, counted, interval, number, p_value, quantity
+from nfslab.evidence.found import sections_of
 from nfslab.quantities import format_duration, format_size
 from nfslab.report.analysis import analyse
-from nfslab.report.call_parts import HEADER, read_parts, text_row
 from nfslab.report.model import Analysis
-from nfslab.report.offered_load import HEADER as LOAD_HEADER
-from nfslab.report.offered_load import (
-    agreement,
-    offered_load,
-    overall_sentences,
-    published_at,
-    sentences,
-    text_rows,
-    uncounted,
-)
-from nfslab.report.offered_operations import HEADER as OPERATION_HEADER
-from nfslab.report.offered_operations import (
-    PUT_TOGETHER,
-    peak_points,
-    peak_rows,
-    read_operations,
-)
-from nfslab.report.profile import HEADER as PROFILE_HEADER
-from nfslab.report.profile import read_profiles
-from nfslab.report.profile import sentences as profile_sentences
-from nfslab.report.profile import text_rows as profile_rows
-from nfslab.report.syscalls import read_calls
-from nfslab.report.syscalls import sentences as call_sentences
-from nfslab.report.text import (
-    ABSENT,
-    between,
-    change,
-    change_interval,
-    count,
-    number,
-    p_value,
-    quantity,
-    words,
-)
-from nfslab.results.call_parts import ALL
+from nfslab.report.text import change, change_interval, words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from nfslab.report.model import ComparisonResult, PointResult
-    from nfslab.report.shown_runs import ShownRun
 
 MAX_ROWS = 60
 """Points in the table; trackers cut off long posts."""
 MAX_WARNINGS = 20
-CALL_PARTS_RUNS = 6
-"""Runs whose calls are taken apart: seconds each when there are millions."""
-PROFILE_POINTS = 6
-PROFILE_FUNCTIONS = 5
-"""Of each point: the functions with the most time of their own."""
-MAX_TEXT = 400
-"""Characters of one warning or note."""
-
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~@&])")
 
 
 def render_markdown(source: Path | Analysis) -> str:
     """The block for the experiment at a path, or for its analysis."""
     analysis = source if isinstance(source, Analysis) else analyse(Path(source))
     parts = [_head(analysis), _conditions(analysis), _points(analysis)]
-    parts += [_offered_load(analysis), _call_parts(analysis), _profile(analysis)]
-    parts += [_system_calls(analysis), _reference(analysis), _warnings(analysis), _again(analysis)]
+    parts += map(section_text, sections_of(analysis))
+    parts += [_reference(analysis), _warnings(analysis), _again(analysis)]
     return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def escape(text: Any) -> str:
-    """The text on one line, with everything harmless that Markdown would interpret."""
-    one_line = " ".join(str(text).split())
-    cut = one_line if len(one_line) <= MAX_TEXT else f"{one_line[: MAX_TEXT - 1]}…"
-    return _SPECIAL.sub(r"\\\1", cut)
-
-
-def code(text: Any) -> str:
-    """The text as a code span, with as many backticks as it needs; `|` kept for tables."""
-    one_line = " ".join(str(text).split()) or " "
-    longest = max((len(run) for run in re.findall(r"`+", one_line)), default=0)
-    fence = "`" * (longest + 1)
-    pad = " " if one_line.startswith("`") or one_line.endswith("`") else ""
-    return f"{fence}{pad}{one_line}{pad}{fence}".replace("|", "\\|")
 
 
 def _head(analysis: Analysis) -> str:
@@ -134,7 +74,7 @@ def _conditions(analysis: Analysis) -> str:
         lines.append(
             f"- In effect: {escape(place.role)} on {escape(place.target)} ({escape(place.kind)}): "
             f"{escape(place.filesystem)} {code(place.mount_options)}{facts}, "
-            f"{escape(place.durability)} ({count(place.runs, 'run')})"
+            f"{escape(place.durability)} ({counted(place.runs, 'run')})"
         )
     settings = _settings(analysis)
     if settings:
@@ -146,7 +86,7 @@ def _conditions(analysis: Analysis) -> str:
     planned = sum(point.planned for point in analysis.points)
     order = "randomised blocks" if analysis.order == "blocks" else "fixed order"
     lines.append(
-        f"- Runs: {done} of {planned} ok, {count(analysis.repetitions, 'repetition')}, {order}, "
+        f"- Runs: {done} of {planned} ok, {counted(analysis.repetitions, 'repetition')}, {order}, "
         f"seed {analysis.seed}"
     )
     lines += [f"- Note: {escape(note)}" for note in analysis.notes[:MAX_WARNINGS]]
@@ -174,7 +114,7 @@ def _place_facts(facts: dict[str, Any]) -> str:
         known.append(str(facts["backend"]))
     nfs = facts.get("nfs")
     if isinstance(nfs, dict) and "transports" in nfs:
-        known.append(count(int(nfs["transports"]), "connection"))
+        known.append(counted(int(nfs["transports"]), "connection"))
     return f" ({escape(', '.join(known))})" if known else ""
 
 
@@ -214,7 +154,7 @@ def _points(analysis: Analysis) -> str:
         lines.append("| " + " | ".join(cells) + " |")
     if len(analysis.points) > len(shown):
         left = len(analysis.points) - len(shown)
-        lines += ["", f"{count(left, 'more point')}: `nfslab report` has all of them."]
+        lines += ["", f"{counted(left, 'more point')}: `nfslab report` has all of them."]
     if rows:
         lines += ["", escape(analysis.comparison_method)]
     return "\n".join(lines)
@@ -227,11 +167,9 @@ def _baseline(analysis: Analysis) -> str:
 def _estimate_cells(point: PointResult, metric: str, unit: str) -> list[str]:
     estimate = point.estimates.get(metric)
     if estimate is None:
-        return [ABSENT, ABSENT, f"0 ({count(point.failed, 'failure')})" if point.failed else "0"]
-    interval = estimate.interval
-    bounds = between(interval.low, interval.high) if interval else "unknown (n=1)"
-    if interval and "bytes" in unit:
-        bounds = between(interval.low, interval.high, unit)
+        return [ABSENT, ABSENT, f"0 ({counted(point.failed, 'failure')})" if point.failed else "0"]
+    known = estimate.interval
+    bounds = interval(known.low, known.high, unit) if known else "unknown (n=1)"
     n = f"{estimate.n} of {point.planned}" if estimate.n != point.planned else str(estimate.n)
     return [escape(quantity(estimate.median, unit)), bounds, n]
 
@@ -254,114 +192,6 @@ def _flush_cells(point: PointResult) -> list[str]:
     mean_ms = point.fsync.mean_ms
     timed = "not timed" if mean_ms is None else number(mean_ms, 3)
     return [number(point.fsync.flushes_per_transaction, 3), timed]
-
-
-def _offered_load(analysis: Analysis) -> str:
-    """Curves of offered load, where the workload offers one: what they say, a row a point."""
-    found = offered_load(analysis)
-    if found is None or not found.curves:
-        return ""
-    notes = [*uncounted(found), *agreement(found, published_at(analysis, found))]
-    curves = _section(
-        "Offered load (medians over the runs that count):",
-        sentences(found),
-        ["curve", *LOAD_HEADER],
-        text_rows(found),
-        [*notes, *overall_sentences(found)],
-    )
-    operations = read_operations(analysis, peak_points(found))
-    rows = peak_rows(found, operations)
-    if not rows and not operations.problems:
-        return curves
-    title = f"Operations at each curve's peak. {PUT_TOGETHER}"
-    header = ["curve", "offered", *OPERATION_HEADER]
-    return f"{curves}\n\n{_section(title, (), header, rows, operations.problems)}"
-
-
-def _call_parts(analysis: Analysis) -> str:
-    """Where a call's time goes, one run a point: where client and server recorded every call."""
-    found = read_parts(analysis, CALL_PARTS_RUNS)
-    rows = [
-        [_run_label(analysis, run), *text_row(row)]
-        for run in found.runs
-        for row in run.found.rows
-        if row.operation == ALL
-    ]
-    notes = [f"{run.run_id}: {note}" for run in found.runs for note in run.found.notes()]
-    notes += _left_out(found.left_out, "more run", "with both records: `nfslab show`")
-    title = "Where a call's time goes (one run a point, all calls of it):"
-    return _section(title, (), ["run", *HEADER], rows, [*found.problems, *notes])
-
-
-def _profile(analysis: Analysis) -> str:
-    """Where the CPU time went: idle or busy, and the largest functions of each point."""
-    found = read_profiles(analysis, PROFILE_POINTS)
-    rows = [
-        [one.label, *row] for one in found.points for row in profile_rows(one, PROFILE_FUNCTIONS)
-    ]
-    notes = [f"{one.label}: {note}" for one in found.points for note in one.notes]
-    notes += _left_out(found.left_out, "more point", "with a profile: `nfslab report`")
-    return _section(
-        "Where the CPU time goes (perf; all counted runs of a point together):",
-        [f"{one.label}: {said}" for one in found.points for said in profile_sentences(one)],
-        PROFILE_HEADER,
-        rows,
-        [*found.unread(), *notes],
-    )
-
-
-def _system_calls(analysis: Analysis) -> str:
-    """Successive syncs and what they wait for, one run a point: what was found, in sentences."""
-    found = read_calls(analysis, CALL_PARTS_RUNS)
-    said = [
-        f"{_run_label(analysis, run)}: {said}"
-        for run in found.runs
-        for said in call_sentences(run.found)
-    ]
-    notes = _left_out(found.left_out, "more run", "with system calls: `nfslab show`")
-    title = "System calls and syncs (one run a point):"
-    return _section(title, said, notes=[*found.problems, *notes], said_most=MAX_ROWS)
-
-
-def _run_label(analysis: Analysis, run: ShownRun[Any]) -> str:
-    return f"{analysis.points[run.point].label}, block {run.block + 1}"
-
-
-def _left_out(number: int, noun: str, where: str) -> list[str]:
-    return [f"{count(number, noun)} {where}."] if number else []
-
-
-def _section(
-    title: str,
-    said: Sequence[str] = (),
-    header: Sequence[str] = (),
-    rows: Sequence[Sequence[str]] = (),
-    notes: Sequence[str] = (),
-    *,
-    said_most: int = MAX_WARNINGS,
-) -> str:
-    """Sentences, a table, notes, all escaped here; empty without any of them. What is cut is
-    counted."""
-    if not (said or rows or notes):
-        return ""
-    blocks = [title, _listed(said, said_most)]
-    if rows:
-        blocks.append(_table(header, rows[:MAX_ROWS]))
-    if len(rows) > MAX_ROWS:
-        blocks.append(f"{count(len(rows) - MAX_ROWS, 'more row')}: `nfslab report` has them.")
-    blocks.append(_listed(notes, MAX_WARNINGS))
-    return "\n\n".join(block for block in blocks if block)
-
-
-def _listed(texts: Sequence[str], most: int) -> str:
-    lines = [f"- {escape(text)}" for text in texts[:most]]
-    lines += [f"- and {len(texts) - most} more"] if len(texts) > most else []
-    return "\n".join(lines)
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    return "\n".join([*lines, *("| " + " | ".join(map(escape, row)) + " |" for row in rows)])
 
 
 def _reference(analysis: Analysis) -> str:

@@ -12,9 +12,9 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from nfslab.display.numbers import counted as count
 from nfslab.report.conditions import collectors
 from nfslab.report.model import Warning
-from nfslab.report.text import count
 from nfslab.results.selection import point_label, scalar_paths
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nfslab.report.text import quantity, ratio
+from nfslab.display.numbers import quantity, ratio
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

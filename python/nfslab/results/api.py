@@ -93,6 +93,7 @@ class Experiment:
         Factors and metrics are columns. Figures are made of the rows with `counted`.
         `started` is the wall clock in UTC; `duration_s` is the whole run with all phases.
         """
+        _require_pandas()
         import pandas as pd
 
         columns = run_columns(self._outcomes, self._selection.points)
@@ -107,6 +108,7 @@ class Experiment:
 
         `low` and `high` are the 95 % interval of the median (`nfslab.statistics`).
         """
+        _require_pandas()
         import pandas as pd
 
         return pd.DataFrame(point_columns(self._outcomes, self._selection.points))
@@ -193,6 +195,18 @@ class Experiment:
             ) from error
         check_table(table.schema.metadata, path)
         return table
+
+
+def _require_pandas() -> None:
+    """No command needs it; UsageError without it."""
+    try:
+        import pandas  # noqa: F401
+    except ImportError as error:
+        raise UsageError(
+            "data frames need pandas",
+            why=str(error),
+            fix="pip install pandas; or `.samples` and `.evidence`, which are tables of pyarrow",
+        ) from error
 
 
 def open_results(path: str | Path) -> Experiment:

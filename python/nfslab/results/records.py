@@ -94,6 +94,36 @@ class PhaseRecord(Record):
     duration_ns: int
 
 
+class ClockRecord(Record):
+    """A host's monotonic clock against that of the machine that nfslab ran on."""
+
+    offset_ns: int = 0
+    """The host's clock minus ours."""
+    error_ns: int = 0
+    """At most so wrong; 0 where it is the same kernel's clock."""
+
+
+class HostRecord(Record):
+    """Where programs of a run were."""
+
+    name: str = "local"
+    kind: str = "local"
+    clock: ClockRecord = Field(default_factory=ClockRecord)
+    facts: dict[str, Any] = Field(default_factory=dict)
+    """Kernel, addresses."""
+
+
+class LoadShape(Record):
+    """How a workload offers its load."""
+
+    kind: Literal["closed", "open"]
+    """Closed: each client waits for its answer. Open: operations begin at a rate of their own."""
+    clients: int | None = None
+    """Clients, each with one operation at a time; in an open load the most at once, if bounded."""
+    rate_per_s: float | None = None
+    """Operations a second that an open load offers."""
+
+
 class EvidenceRecord(Record):
     """What a collector left behind, and what its watching cost."""
 
@@ -139,6 +169,12 @@ class RunRecord(Record):
     checks: list[CheckRecord] = Field(default_factory=list)
     places: dict[str, PlaceRecord] = Field(default_factory=dict)
     """Role (data, wal, ...) -> where it was."""
+    hosts: dict[str, HostRecord] = Field(default_factory=dict)
+    """"client", "server" -> where it was; of older runs: this machine."""
+    load: LoadShape | None = None
+    """None: not known of this workload."""
+    operations: str = ""
+    """Which of its samples has one row an operation; "": none has."""
     durability: DurabilityRecord | None = None
     """The weakest durability among the places."""
     page_cache: dict[str, Any] = Field(default_factory=dict)

@@ -35,7 +35,7 @@ from nfslab.results.durable import (
     to_json,
     write_durably,
 )
-from nfslab.results.records import CatalogueLine, ExperimentRecord, RunRecord
+from nfslab.results.records import CatalogueLine, ExperimentRecord, HostRecord, RunRecord
 from nfslab.results.upgrade import load_valid, stamp_table
 
 if TYPE_CHECKING:
@@ -276,8 +276,12 @@ class PartialRun:
         self.evidence = path / "evidence"
         self.logs = path / "logs"
 
-    def write_table(self, kind: TableKind, name: str, table: pa.Table) -> str:
+    def write_table(
+        self, kind: TableKind, name: str, table: pa.Table, host: HostRecord | None = None
+    ) -> str:
         """Write a table as zstd Parquet; its path relative to the run's folder.
+
+        `host` is where its rows were seen; None: this machine.
 
         Raises `RunFailed` with the system's reason (a full disk).
         """
@@ -286,7 +290,7 @@ class PartialRun:
 
         relative = f"{kind}/{checked_name(name, 'table name')}.parquet"
         try:
-            pq.write_table(stamp_table(table), self.path / relative, compression="zstd")
+            pq.write_table(stamp_table(table, host), self.path / relative, compression="zstd")
         except (OSError, pa.ArrowException) as error:
             raise self._failed(f"cannot write the table {relative}", error) from error
         return relative

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from nfslab.errors import ResultsError
-from nfslab.results.records import SCHEMA_VERSION
+from nfslab.results.records import SCHEMA_VERSION, ClockRecord, HostRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -45,6 +45,9 @@ FROM_A_COPY: Final = "restore it from a copy; the other runs are not affected"
 
 TABLE_VERSION_KEY = b"nfslab.schema_version"
 """Key of the schema version in the metadata of every Parquet file."""
+TABLE_HOST_KEY = b"nfslab.host"
+TABLE_CLOCK_KEY = b"nfslab.clock"
+"""Keys of the host that its rows were seen on, and of that host's clock (`ClockRecord`)."""
 
 
 def load_record(path: Path, kind: RecordKind) -> dict[str, Any]:
@@ -129,7 +132,18 @@ def upgrade(
             )
         content = step(dict(content))
         content["schema_version"] = step_from + 1
-    return content
+    return _with_load(content) if kind == "run" and chain is None else content
+
+
+def _with_load(content: dict[str, Any]) -> dict[str, Any]:
+    """Runs from before the shape of the load was recorded: then it was known of pgbench only."""
+    workload = (content.get("parameters") or {}).get("workload") or {}
+    if "load" in content or workload.get("kind") != "pgbench":
+        return content
+    rate = workload.get("rate")
+    kind = "closed" if rate is None else "open"
+    load = {"kind": kind, "clients": workload.get("clients"), "rate_per_s": rate}
+    return {**content, "load": load, "operations": "transactions"}
 
 
 def check_table(table_metadata: Mapping[bytes, bytes] | None, path: Path) -> None:
@@ -149,11 +163,23 @@ def check_table(table_metadata: Mapping[bytes, bytes] | None, path: Path) -> Non
         raise _newer(str(path), version, SCHEMA_VERSION, {})
 
 
-def stamp_table(table: pa.Table) -> pa.Table:
-    """The same table with the schema version in its metadata, before it is written."""
+def stamp_table(table: pa.Table, host: HostRecord | None = None) -> pa.Table:
+    """The same table with schema version, host and clock in its metadata, before it is written."""
+    host = host or HostRecord()
     metadata = dict(table.schema.metadata or {})
     metadata[TABLE_VERSION_KEY] = str(SCHEMA_VERSION).encode()
+    metadata[TABLE_HOST_KEY] = host.name.encode()
+    metadata[TABLE_CLOCK_KEY] = host.clock.model_dump_json().encode()
     return table.replace_schema_metadata(metadata)
+
+
+def table_host(table_metadata: Mapping[bytes, bytes] | None) -> HostRecord:
+    """Where a table's rows were seen, with its clock; of older tables: this machine."""
+    known = table_metadata or {}
+    if TABLE_HOST_KEY not in known:
+        return HostRecord()
+    clock = ClockRecord.model_validate_json(known.get(TABLE_CLOCK_KEY, b"{}"))
+    return HostRecord(name=known[TABLE_HOST_KEY].decode(), clock=clock)
 
 
 def _newer(where: str, version: int, current: int, content: Mapping[str, Any]) -> ResultsError:

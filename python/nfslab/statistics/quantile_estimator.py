@@ -169,3 +169,19 @@ def median(samples: ArrayLike) -> float:
     if values.size == 0:
         raise ValueError("there is no median of no values")
     return float(np.median(values))
+
+
+FINEST_NINES = 6
+NINE_STEPS = 8
+"""Quantiles a nine, as HdrHistogram's plots have them."""
+
+
+def quantile_grid() -> list[float]:
+    """Quantiles from 0 to 1: even steps to 0.9, then `NINE_STEPS` a nine; 1 at the end."""
+    even = [round(0.05 * k, 2) for k in range(19)]
+    fine = {
+        round(1 - 10 ** -(1 + k / NINE_STEPS), 9)
+        for k in range(1, NINE_STEPS * (FINEST_NINES - 1) + 1)
+    }
+    exact = {round(1 - 10**-nines, 9) for nines in range(1, FINEST_NINES + 1)}
+    return [*sorted({0.01, *even, *fine, *exact}), 1.0]

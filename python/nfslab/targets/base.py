@@ -26,11 +26,14 @@ from nfslab.machine.availability import Availability
 from nfslab.machine.durability import durability_of
 from nfslab.machine.mount_options import nfs_facts
 from nfslab.machine.mounts import answers, backing_file, block_devices_of, mount_of
+from nfslab.machine.space import free_bytes_of
 from nfslab.machine.users import reachable_by
 from nfslab.quantities import Size, format_size
 from nfslab.results.records import DurabilityRecord, Level, PlaceRecord
 
 if TYPE_CHECKING:
+    from nfslab.context import Services
+    from nfslab.hosts.base import Host, Hosts
     from nfslab.machine.resources import Entry, Resources
 
 
@@ -108,16 +111,17 @@ class Target(ABC):
         """Space that a run can use, for the plan's estimate; None when not known yet."""
 
     @abstractmethod
-    def up(self, resources: Resources, *, owner: int | None = None) -> Place:
-        """Make it ready: an empty directory of its own for one run.
+    def up(self, resources: Resources, hosts: Hosts, *, owner: int | None = None) -> Place:
+        """Make it ready: an empty directory of its own for one run, on `hosts.files`.
 
-        `owner` is the user id that has to be able to write there (a database server that
-        does not run as root). Raises `RunFailed` or `Unavailable`.
+        What it starts to serve that directory runs on `hosts.servers`. `owner` is the user id
+        that has to be able to write there (a database server that does not run as root).
+        Raises `RunFailed` or `Unavailable`.
         """
 
-    def sources(self, place: Place) -> dict[str, Any]:
-        """What collectors may ask while the place is up, by the collector's name of it."""
-        return {}
+    def offer(self, place: Place, services: Services) -> None:
+        """Add what workload and collectors may use while the place is up."""
+        return
 
     @abstractmethod
     def down(self, place: Place) -> None:
@@ -196,9 +200,10 @@ class FolderTarget(Target):
         """Space for an unprivileged user in the folder; None when it cannot be asked."""
         return free_bytes_of(self.parent)
 
-    def up(self, resources: Resources, *, owner: int | None = None) -> Place:
+    def up(self, resources: Resources, hosts: Hosts, *, owner: int | None = None) -> Place:
         """A folder `nfslab-<token>-<target>` of our own; RunFailed."""
         self.require()
+        require_our_files(self, hosts.files)
         entry = own_folder(self, self.parent, resources, owner)
         try:
             place = describe(self, entry.path, stated=self.stated_durability)
@@ -214,15 +219,13 @@ class FolderTarget(Target):
             entry.undo()
 
 
-def free_bytes_of(folder: Path) -> int | None:
-    """Space for an unprivileged user in a folder; None when it cannot be asked."""
-    if not answers(folder):
-        return None
-    try:
-        space = os.statvfs(folder)
-    except OSError:
-        return None
-    return space.f_bavail * space.f_frsize
+def require_our_files(target: Target, host: Host) -> None:
+    """RunFailed where the host would not see a folder or mount of this machine."""
+    if not host.has_our_files:
+        raise RunFailed(
+            f"target {target.name!r} is on this machine, its files are used on {host.name}",
+            fix="use a target that the host mounts itself, or another client.host",
+        )
 
 
 def usable_folder(folder: Path, minimum_free_bytes: int = 0) -> Availability:

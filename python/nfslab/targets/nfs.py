@@ -1,226 +1,161 @@
-"""An NFS export, mounted without the kernel's NFS client: works wherever FUSE does.
+"""A target on an NFS export: a server (`nfslab.servers`) and a mount of it (`nfslab.mounts`).
 
-    nfslab serve | Ganesha | HOST:/EXPORT  <──NFSv3──  our client in FUSE  <──  the workload
+    the server: nfslab serve | Ganesha | HOST:/EXPORT  <──NFS──  the mount: ours in FUSE | none
 
-With `client = "none"` it is not mounted at all: the workload is the client (`sfs`), and finds
-the export in `context.facts["nfs_exports"]` (target's name -> `NfsExport`). The mount options
-are handed on to it then.
+Servers of our own are started, given their store and settings, and ended for each run; a server
+elsewhere is only mounted. The parameters of the target are those of all servers and mounts
+together, hence axes; one that the chosen server and mount do not have is refused. Mount options
+in effect are read back and recorded.
 
-The embedded server is started, given its store and service model, and ended for each run,
-NFS-Ganesha likewise; a server elsewhere is only mounted. The mount lives in this process
-(its threads need no Python), so that its client can be watched from here (`client_of`); it
-goes with the process, and the journal finds its place in the tree after a kill.
-
-The mount options in effect are read back and recorded, with what was rounded on the way.
-Server settings and mount options are parameters, hence axes.
-
-Durability: the embedded server on a folder is as durable as that folder (it answers a COMMIT
-after fsync); memory is volatile, and so are what a modelled NVRAM confirmed and names that are not
-synced (`unsafe_async_names`). Of another server (Ganesha too) only its owner knows:
-`server_durability`.
+The server runs on the host for servers; it is mounted on the host where the files are used, and
+what they say goes over the link between the two.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import ValidationError, create_model, model_validator
 
-from nfslab.errors import RunFailed, UsageError
-from nfslab.machine import embedded_server, ganesha
 from nfslab.machine.availability import Availability
-from nfslab.machine.durability import durability_of, weakest
-from nfslab.machine.mounts import block_devices_of, mount_of
-from nfslab.machine.nfs_export import NfsExport
 from nfslab.machine.users import primary_group
-from nfslab.quantities import Size
+from nfslab.mounts.registry import MOUNTS, mount_class
 from nfslab.results.records import DurabilityRecord
+from nfslab.servers.base import check_together
+from nfslab.servers.registry import SERVERS, server_class, server_kind
 from nfslab.targets.base import (
     SPACE_ELSEWHERE,
     Place,
     Target,
     TargetParameters,
     describe,
-    free_bytes_of,
     own_folder,
+    require_our_files,
     usable_folder,
 )
 
 if TYPE_CHECKING:
-    from nfslab._core import Mount
-    from nfslab.machine.embedded_server import EmbeddedServer
-    from nfslab.machine.ganesha import GaneshaServer
+    from nfslab.context import Services
+    from nfslab.hosts.base import Hosts
     from nfslab.machine.resources import Entry, Resources
-
-EMBEDDED, GANESHA = "embedded", "ganesha"
-OURS = (EMBEDDED, GANESHA)
-"""Servers that are started for a run."""
-FUSE_DEVICE = Path("/dev/fuse")
-FUSE_HELPER = "fusermount3"
-OPTIONS = ("proto", "rsize", "wsize", "nconnect", "timeo", "retrans")
-FLAGS = (("ac", "noac"), ("sync", "async"), ("hard", "soft"))
-"""Parameters that are options of nfs(5): by value, and by word."""
-MODEL = ("threads", "spread", "disk", "nvram", "bandwidth", "delay", "jitter", "loss", "seed")
-"""Parameters that are options of `nfslab serve`, each given once."""
+    from nfslab.mounts.base import Mounting
+    from nfslab.servers.base import Server
 
 
 class NfsParameters(TargetParameters):
-    """The server, its store and service model; the client's mount options."""
+    """Which server, which mount; `nfs_parameters` adds what those that exist can be given."""
 
-    server: str = EMBEDDED
+    server: str = "embedded"
     """"embedded", "ganesha" (NFS-Ganesha on a folder), or an export that is there: HOST:/EXPORT."""
-    client: Literal["user", "none"] = "user"
-    """Ours, in user space; "none": not mounted, for a workload that speaks NFS itself. (A mount
-    by the kernel is a target of kind "path".)"""
+    client: str = "user"
+    """"user": ours, through FUSE; "none": not mounted, for a workload that speaks NFS itself. (A
+    mount by the kernel is a target of kind "path".)"""
     directory: str = "/var/tmp"
-    """Where folders are made: the mount point, and the data of the embedded server."""
-    store: Literal["directory", "memory", "null"] = "directory"
-    """Embedded: a folder of `directory`, memory, or (not mounted) nothing: every name is a file."""
-    size: Size | None = None
-    """Embedded, memory: what it may take (1G)."""
-    unsafe_async_names: bool = False
-    """Embedded, a folder: names and attributes are confirmed before the disk has them."""
-    server_durability: Literal["stable", "volatile"] | None = None
-    """Of another server than the embedded one: does it keep what it confirmed?"""
-
-    proto: Literal["tcp", "udp", "tcp6", "udp6"] | None = None
-    """Transport, as nfs(5)."""
-    rsize: Size | None = None
-    """Bytes of a READ."""
-    wsize: Size | None = None
-    """Bytes of a WRITE."""
-    nconnect: int | None = None
-    """TCP connections."""
-    timeo: int | None = None
-    """Tenths of a second before a call is sent again."""
-    retrans: int | None = None
-    """Times that it is sent again before that counts as a timeout."""
-    ac: bool | None = None
-    """Attribute cache; false: noac."""
-    sync: bool | None = None
-    """Each write is on stable storage before it returns."""
-    hard: bool | None = None
-    """Wait for a dead server; false: soft, EIO."""
-    mount_options: list[str] = Field(default_factory=list, max_length=32)
-    """Further options of nfs(5), one an entry: ["acregmin=1", "nocto"]."""
-
-    threads: int | None = Field(default=None, ge=1, le=1024)
-    """Workers, as nfsd's threads. Embedded: this and what follows, see docs/server.md."""
-    service_time: list[str] = Field(default_factory=list, max_length=32)
-    """Of a call ("200us"), or of one procedure ("WRITE=1ms"); one of them, or a list."""
-    spread: Literal["constant", "exponential"] | None = None
-    """Of service times."""
-    disk: str | None = None
-    """A disk with a queue: "seek=8ms,rate=20M,commit=2ms"."""
-    nvram: Size | None = None
-    """Stable at once until full; 0 is none."""
-    bandwidth: str | None = None
-    """Of the wire: "1Gbit"."""
-    delay: str | None = None
-    """Added to every reply."""
-    jitter: str | None = None
-    """Up to this much more."""
-    loss: float | None = Field(default=None, ge=0, le=1)
-    """Of datagrams (UDP)."""
-    stall: list[str] = Field(default_factory=list, max_length=64)
-    """Stand still: "10s:500ms"; once, or a list."""
-    seed: int | None = Field(default=None, ge=0)
-    """Of all randomness of the model."""
-
-    @field_validator("service_time", "stall", mode="before")
-    @classmethod
-    def _one(cls, value: object) -> object:
-        """One text needs no brackets."""
-        return [value] if isinstance(value, str) else value
+    """Where folders are made: the mount point, and the data of servers of our own."""
 
     @model_validator(mode="after")
     def _possible(self) -> NfsParameters:
-        """What belongs to the embedded server is no setting of another one."""
-        if self.unsafe_async_names and (self.server, self.store) != (EMBEDDED, "directory"):
-            raise ValueError("unsafe_async_names goes with the embedded server on a folder")
-        if self.store == "null" and self.client != "none":
-            raise ValueError('store = "null" goes with client = "none": it has no folders')
-        if self.server == EMBEDDED:
-            if self.server_durability is not None:
-                raise ValueError("server_durability is for HOST:/EXPORT: the embedded one is known")
-            if self.size is not None and self.store == "directory":
-                raise ValueError('size goes with store = "memory"')
-            return self
-        if self.server != GANESHA and ":/" not in self.server:
-            known = '"embedded", "ganesha" or HOST:/EXPORT'
-            raise ValueError(f"server is {known}, not {self.server!r}")
-        names = [name for name in MODEL if name != "threads" or self.server != GANESHA]
-        given = [name for name in (*names, "size") if getattr(self, name) is not None]
-        given += [name for name in ("service_time", "stall") if getattr(self, name)]
-        if self.store != "directory":
-            given.append("store")
-        if given:
-            raise ValueError(f"{', '.join(given)}: settings of the embedded server only")
-        if self.server == GANESHA and self.threads == 1:
-            raise ValueError("threads: NFS-Ganesha does not start with fewer than 2")
+        """What belongs to one server or mount is no setting of another one."""
+        server, mount = self._make_server(), self._make_mount("")
+        check_together(server, self.client)
+        known = {*NfsParameters.model_fields, *type(server.parameters).model_fields}
+        known |= set(type(mount.parameters).model_fields)
+        if wrong := [name for name in self._given() if name not in known]:
+            owners = sorted(
+                kind for kind in SERVERS if wrong[0] in server_class(kind).Parameters.model_fields
+            )
+            raise ValueError(f"{', '.join(wrong)}: settings of the {', '.join(owners)} server only")
         return self
 
-    def options(self) -> list[str]:
-        """The mount options asked for, one an entry."""
-        named = ((name, getattr(self, name)) for name in OPTIONS)
-        asked = [f"{name}={value}" for name, value in named if value is not None]
-        for yes, no in FLAGS:
-            if (flag := getattr(self, yes)) is not None:
-                asked.append(yes if flag else no)
-        return asked + self.mount_options
+    def _given(self) -> list[str]:
+        """Parameters with another value than their default."""
+        fields = type(self).model_fields
+        return [
+            name
+            for name, info in fields.items()
+            if getattr(self, name) != info.get_default(call_default_factory=True)
+        ]
 
-    def serve_arguments(self, folder: Path) -> list[str]:
-        """Arguments of `nfslab serve`."""
-        arguments = [str(folder)] if self.store == "directory" else [f"--{self.store}"]
-        if self.unsafe_async_names:
-            arguments.append("--unsafe-async-names")
-        for name in ("size", *MODEL):
-            if (value := getattr(self, name)) is not None and (name, value) != ("nvram", 0):
-                arguments += [f"--{name}", str(value)]
-        for option, values in (("--service-time", self.service_time), ("--stall", self.stall)):
-            for value in values:
-                arguments += [option, value]
-        return arguments
+    def _part(self, model: type[Any]) -> Any:
+        """The parameters that belong to a server or a mount; ValueError."""
+        given = {name: getattr(self, name) for name in self._given() if name in model.model_fields}
+        try:
+            return model.model_validate(given)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            said = first["msg"].removeprefix("Value error, ")
+            raise ValueError(f"{where}: {said}" if where else said) from None
+
+    def _make_server(self) -> Server:
+        kind = server_kind(self.server)
+        if kind not in SERVERS or (kind == "external" and ":/" not in self.server):
+            known = ", ".join(f'"{name}"' for name in SERVERS if name != "external")
+            raise ValueError(f"server is {known} or HOST:/EXPORT, not {self.server!r}")
+        chosen = server_class(kind)
+        return chosen(self._part(chosen.Parameters), self.server)
+
+    def _make_mount(self, target: str) -> Mounting:
+        if self.client not in MOUNTS:
+            known = ", ".join(f'"{name}"' for name in MOUNTS)
+            raise ValueError(f"client is {known}, not {self.client!r}")
+        chosen = mount_class(self.client)
+        return chosen(self._part(chosen.Parameters), target)
+
+    def parts(self, target: str) -> tuple[Server, Mounting]:
+        """A server and a mount for one run."""
+        return self._make_server(), self._make_mount(target)
+
+
+def nfs_parameters() -> type[NfsParameters]:
+    """The parameters of the target, with those of every server and mount that is registered."""
+    return _with_parameters_of(tuple(SERVERS.items()), tuple(MOUNTS.items()))
+
+
+@cache
+def _with_parameters_of(
+    servers: tuple[tuple[str, str], ...], mounts: tuple[tuple[str, str], ...]
+) -> type[NfsParameters]:
+    """By what the registries hold: they may be added to."""
+    fields: dict[str, Any] = {}
+    models: list[type[Any]] = [server_class(kind).Parameters for kind, _ in servers]
+    for model in [*models, *(mount_class(kind).Parameters for kind, _ in mounts)]:
+        for name, info in model.model_fields.items():
+            # What two of them have is checked by the one that is chosen.
+            fields.setdefault(name, (info.annotation, info))
+    return create_model("NfsTargetParameters", __base__=NfsParameters, **fields)
+
+
+class _Composed:
+    """`NfsTarget.Parameters`: made when it is asked for."""
+
+    def __get__(self, _instance: object, _owner: type) -> type[NfsParameters]:
+        return nfs_parameters()
 
 
 class _Up:
     """What was brought up for one place."""
 
-    def __init__(self, folder: Entry) -> None:
-        self.folder = folder
-        self.server: EmbeddedServer | GaneshaServer | None = None
-        self.mounted: tuple[Entry, Mount] | None = None
-        self.export: NfsExport | None = None
-        """For a workload that is the client itself."""
+    def __init__(self, folder: Entry, server: Server, mount: Mounting) -> None:
+        self.folder, self.server, self.mount = folder, server, mount
 
     def undo(self) -> None:
         """Unmount, end the server, remove the folder: as much as was made."""
-        if self.mounted is not None:
-            entry, mount = self.mounted
-            self.mounted = None
-            try:
-                mount.unmount()
-            except Exception:
-                # Kept busy by a stray process, or a dead server holds its users: they get errors.
-                with contextlib.suppress(Exception):
-                    mount.unmount("force")
-            entry.undo()
-        if self.server is not None:
-            self.server.stop()
-            self.server = None
+        self.mount.down()
+        self.server.stop()
         self.folder.undo()
 
 
 class NfsTarget(Target):
-    """An export mounted through FUSE, on a server of our own or any other."""
+    """An export of a server of our own, or any other, mounted or not."""
 
     kind = "nfs"
     summary = "NFSv3 without the kernel: our client (FUSE) on the embedded server or HOST:/EXPORT"
-    Parameters = NfsParameters
+    Parameters = _Composed()
     parameters: NfsParameters
 
     def __init__(self, name: str, parameters: TargetParameters) -> None:
@@ -229,49 +164,33 @@ class NfsTarget(Target):
 
     @classmethod
     def available(cls) -> Availability:
-        """FUSE, as root or with its helper."""
-        if not FUSE_DEVICE.exists():
-            return Availability(
-                False, "this machine has no FUSE (/dev/fuse)", "modprobe fuse, or another kernel"
-            )
-        if os.geteuid() != 0 and shutil.which(FUSE_HELPER) is None:
-            return Availability(
-                False, f"without root FUSE needs {FUSE_HELPER}", "apt install fuse3, or run as root"
-            )
-        if not os.access(FUSE_DEVICE, os.R_OK | os.W_OK):
-            return Availability(
-                False, "/dev/fuse may not be opened", "let the container have the device"
-            )
-        return Availability(True)
+        """Whether it can be mounted; what needs no mount always works."""
+        return mount_class("user").available()
 
     def check(self) -> Availability:
-        """FUSE, and room for folders; options are read when it is mounted."""
-        needs_fuse = self.parameters.client == "user"
-        usable = self.available() if needs_fuse else Availability(True)
-        if usable.ok and self.parameters.server == GANESHA:
-            usable = ganesha.available()
-        return usable_folder(self._directory) if usable.ok else usable
+        """The server, the mount, and room for folders; options are read when it is mounted."""
+        for part in self.parameters.parts(self.name):
+            if not (usable := part.available()).ok:
+                return usable
+        return usable_folder(self._directory)
 
     @property
     def _directory(self) -> Path:
         return Path(self.parameters.directory).expanduser().absolute()
 
     def free_bytes(self) -> int | None:
-        """Of the embedded server's store; None of another's."""
-        if self.parameters.server not in OURS:
-            return None
-        if self.parameters.store == "null":
-            return None
-        if self.parameters.store == "memory":
-            return self.parameters.size or 1 << 30
-        return free_bytes_of(self._directory)
+        """Of the server's store; None of another's."""
+        server, _ = self.parameters.parts(self.name)
+        return server.free_bytes(self._directory)
 
-    def up(self, resources: Resources, *, owner: int | None = None) -> Place:
+    def up(self, resources: Resources, hosts: Hosts, *, owner: int | None = None) -> Place:
         """Start the server, mount its export, make an empty folder on it; RunFailed."""
         self.require()
-        made = _Up(own_folder(self, self._directory, resources, owner))
+        require_our_files(self, hosts.files)
+        server, mount = self.parameters.parts(self.name)
+        made = _Up(own_folder(self, self._directory, resources, owner), server, mount)
         try:
-            place = self._made(made, resources, owner)
+            place = self._made(made, resources, hosts, owner)
         except BaseException:
             # What cannot be undone now stays in the journal; the first error matters.
             with contextlib.suppress(Exception):
@@ -285,136 +204,59 @@ class NfsTarget(Target):
         if (made := self._up.pop(place.path, None)) is not None:
             made.undo()
 
-    def client_of(self, place: Place) -> Mount | None:
-        """The mount behind a place that is up: its client's counters and records."""
-        made = self._up.get(place.path)
-        return None if made is None or made.mounted is None else made.mounted[1]
-
-    def sources(self, place: Place) -> dict[str, Any]:
+    def offer(self, place: Place, services: Services) -> None:
         """The mount's client for the collector `rpc`, an embedded server for `nfs_server`."""
-        found: dict[str, Any] = {}
-        if (mount := self.client_of(place)) is not None:
-            found["rpc_recorders"] = mount.recorder()
-        if isinstance(server := self.server_of(place), embedded_server.EmbeddedServer):
-            found["nfs_servers"] = server
-        if (made := self._up.get(place.path)) is not None and made.export is not None:
-            found["nfs_exports"] = made.export
-        return found
+        if (made := self._up.get(place.path)) is not None:
+            made.mount.offer(self.name, services)
+            made.server.offer(self.name, services)
 
-    def server_of(self, place: Place) -> EmbeddedServer | GaneshaServer | None:
-        """The server of ours behind a place that is up."""
+    def server_of(self, place: Place) -> Server | None:
+        """The server behind a place that is up."""
         made = self._up.get(place.path)
         return None if made is None else made.server
 
-    def _made(self, made: _Up, resources: Resources, owner: int | None) -> Place:
-        wanted, base = self.parameters, made.folder.path
-        options, source = wanted.options(), wanted.server
-        if wanted.server in OURS:
-            export = base / "export"
-            export.mkdir(mode=0o755)
-            made.server = server = self._serve(export, base, resources)
-            ports = [f"port={server.port}", f"mountport={server.mount_port}"]
-            source, options = server.source, [*ports, *options]
-        if wanted.client == "none":
-            made.export = NfsExport(source, options, wanted.store == "null")
-            return self._not_mounted(made, base)
-        point = base / "mount"
-        point.mkdir(mode=0o755)
-        mount = self._mount(made, resources, source, point, options)
-        if made.server is not None:
-            path = point / "data"
-            path.mkdir(mode=0o700)
-            if owner is not None and owner != os.geteuid():
-                os.chown(path, owner, primary_group(owner))
-        else:
-            path = own_folder(self, point, resources, owner).path
-        effective = dict(mount.effective_options())
-        facts: dict[str, Any] = {
-            "nfs": {
-                "client": wanted.client,
-                "server": wanted.server,
-                "options": effective,
-                "options_reported": _in_effect(mount),
-                "adjustments": mount.adjustments(),
-                "transports": int(effective.get("nconnect", "1")),
-                "transport_protocols": [effective["proto"]],
-            }
-        }
-        if made.server is not None:
-            facts["nfs"]["served"] = made.server.model
-        place = describe(self, path, stated=wanted.server_durability, facts=facts)
-        if wanted.server == EMBEDDED:
-            place.durability = self._durability(base)
-        return place
+    def mount_of(self, place: Place) -> Mounting | None:
+        """The mount behind a place that is up."""
+        made = self._up.get(place.path)
+        return None if made is None else made.mount
 
-    def _not_mounted(self, made: _Up, base: Path) -> Place:
-        """The place of an export that only the workload knows: our folder stands for it."""
-        wanted = self.parameters
-        facts: dict[str, Any] = {"nfs": {"client": wanted.client, "server": wanted.server}}
-        ours = made.server is not None
-        if made.server is not None:
-            facts["nfs"]["served"] = made.server.model
-        on_folder = ours and wanted.store == "directory"
-        if not on_folder:
-            facts[SPACE_ELSEWHERE] = True
-        path = base / "export" if on_folder else base
-        place = describe(self, path, stated=wanted.server_durability, facts=facts)
-        if wanted.server == EMBEDDED:
-            place.durability = self._durability(base)
-        elif not ours and wanted.server_durability is None:
+    def _made(self, made: _Up, resources: Resources, hosts: Hosts, owner: int | None) -> Place:
+        wanted, base, server, mount = self.parameters, made.folder.path, made.server, made.mount
+        server.start(base, resources, host=hosts.servers, link=hosts.files.link)
+        point = base / "mount"
+        if mount.has_files:
+            point.mkdir(mode=0o755)
+        mount.up(
+            server.source, server.options, point, resources,
+            host=hosts.files, is_calibration=not server.has_folders,
+        )  # fmt: skip
+        nfs: dict[str, Any] = {"client": wanted.client, "server": wanted.server} | mount.facts()
+        if server.model is not None:
+            nfs["served"] = server.model
+        facts: dict[str, Any] = {"nfs": nfs}
+        if mount.has_files:
+            path = self._folder_on(point, server, resources, owner)
+        else:
+            # Our folder stands for an export that only the workload knows.
+            path = server.data_folder(base) or base
+            if server.data_folder(base) is None:
+                facts[SPACE_ELSEWHERE] = True
+        place = describe(self, path, stated=server.stated_durability, facts=facts)
+        if (known := server.durability(base)) is not None:
+            place.durability = known
+        elif not (mount.has_files or server.is_ours or server.stated_durability):
             reason = "nobody said what that server keeps (server_durability)"
             place.durability = DurabilityRecord(level="unknown", reasons=[reason])
         return place
 
-    def _serve(
-        self, export: Path, base: Path, resources: Resources
-    ) -> EmbeddedServer | GaneshaServer:
-        """The server of this run, serving `export`."""
-        wanted = self.parameters
-        if wanted.server == GANESHA:
-            return ganesha.start(export, base, resources, wanted.threads)
-        return embedded_server.start(wanted.serve_arguments(export), base, resources)
-
-    def _mount(
-        self, made: _Up, resources: Resources, source: str, point: Path, options: list[str]
-    ) -> Mount:
-        """The export mounted at `point`; what the client says is wrong, as our errors."""
-        from nfslab._core import CoreError, Mount
-
-        entry = resources.mount(point)
-        try:
-            mount = Mount(source, point, ",".join(options))
-        except CoreError as error:
-            kind = UsageError if error.kind in ("option", "source") else RunFailed
-            raise kind(
-                f"target {self.name!r}: {error.what}", why=error.why, fix=error.fix
-            ) from error
-        made.mounted = (entry, mount)
-        return mount
-
-    def _durability(self, base: Path) -> DurabilityRecord:
-        """Of the embedded server: of its folder, unless its store or model is less."""
-        wanted = self.parameters
-        if wanted.store != "directory":
-            reason = f"the embedded server's store is {wanted.store}: gone with it"
-            return DurabilityRecord(level="volatile", reasons=[reason])
-        mount = mount_of(base)
-        lost = []
-        if wanted.unsafe_async_names:
-            lost.append("unsafe_async_names: names are confirmed before the disk has them")
-        if wanted.nvram:
-            lost.append("the modelled NVRAM confirms before the disk has it")
-        below = durability_of(mount, block_devices_of(mount))
-        if not lost:
-            return below
-        return weakest([below, DurabilityRecord(level="volatile", reasons=lost)])
-
-
-def _in_effect(mount: Mount) -> str:
-    """Options as nfs(5) spells them, without the port that differs from run to run."""
-    spelled = (
-        name if value == "" else f"{name}={value}"
-        for name, value in mount.effective_options()
-        if name not in ("port", "mountport")
-    )
-    return ",".join(spelled)
+    def _folder_on(
+        self, point: Path, server: Server, resources: Resources, owner: int | None
+    ) -> Path:
+        """The run's own folder on the mounted export."""
+        if not server.is_ours:
+            return own_folder(self, point, resources, owner).path
+        path = point / "data"
+        path.mkdir(mode=0o700)
+        if owner is not None and owner != os.geteuid():
+            os.chown(path, owner, primary_group(owner))
+        return path

@@ -36,9 +36,18 @@ from nfslab.machine.block_layers import Backend, FilesystemOptions
 from nfslab.machine.striping import StripePlan, Striping, undo_entries
 from nfslab.machine.users import primary_group, reachable_by
 from nfslab.quantities import Size, format_size
-from nfslab.targets.base import Place, Target, TargetParameters, describe, own_folder, usable_folder
+from nfslab.targets.base import (
+    Place,
+    Target,
+    TargetParameters,
+    describe,
+    own_folder,
+    require_our_files,
+    usable_folder,
+)
 
 if TYPE_CHECKING:
+    from nfslab.hosts.base import Hosts
     from nfslab.machine.resources import Entry, Resources
 
 BACKENDS: tuple[Backend, ...] = ("md", "dm", "btrfs")
@@ -172,10 +181,11 @@ class StripeTarget(Target):
         known = [size for size in sizes if size is not None]
         return min(known) * len(sizes) if len(known) == len(sizes) else None
 
-    def up(self, resources: Resources, *, owner: int | None = None) -> Place:
+    def up(self, resources: Resources, hosts: Hosts, *, owner: int | None = None) -> Place:
         """Make the stripe, mount it, make an empty folder on it; RunFailed, Unavailable."""
         self.require()
-        striping = Striping(self._plan(), resources)
+        require_our_files(self, hosts.files)
+        striping = Striping(self._plan(), resources, hosts.files)
         try:
             place = self._made(striping, owner)
         except BaseException:

@@ -1,7 +1,7 @@
 """What every workload (what loads a target) has to be able to do.
 
 The runner calls, in this order: `prepare` (load the data, start the server), then the
-collectors start, `measure` (the timed part), the collectors stop, `verify` (is what we
+collectors start, `measure` (with the timed part in it), the collectors stop, `verify` (is what we
 measured true: invariants, content), and always `finish` (stop what was started), also
 after an error. A workload never loops in Python in its timed part: it starts a program
 or calls the core.
@@ -17,9 +17,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
+
+from nfslab.context import Services, TimedPart
+from nfslab.machine.availability import Availability
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,10 +31,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from nfslab.machine.availability import Availability
-    from nfslab.machine.host import Host
+    from nfslab.hosts.base import Host
     from nfslab.machine.resources import Resources
-    from nfslab.results.records import CheckRecord, Metric
+    from nfslab.results.records import CheckRecord, LoadShape, Metric
     from nfslab.targets.base import Place
 
 
@@ -54,7 +56,7 @@ class RunContext:
     server_host: Host
     """Where the servers of the workload run (a database): starts processes."""
     client_host: Host
-    """Where the client of the workload runs; today always this machine."""
+    """Where the client of the workload runs (`client.host`)."""
     resources: Resources
     """Journalled: processes, mounts, directories that must not outlive the run."""
     seed: int
@@ -64,10 +66,19 @@ class RunContext:
     remaining_s: Callable[[], float]
     """Seconds until the run's time limit; raises RunFailed when it is over, and
     Interrupted when the person asked to stop: call it in every waiting loop."""
-    facts: dict[str, Any] = field(default_factory=dict)
-    """What the workload tells the collectors, e.g. {"postgres": PostgresService(...)}."""
+    timed: TimedPart
+    """`with context.timed() as part:` around what is timed."""
+    services: Services = field(default_factory=Services)
+    """What is up: the workload adds its own for the collectors."""
+    files_on: Literal["client", "server"] = "client"
+    """On which of the two hosts the places' files are used, and their NFS mounted."""
     notes: list[str] = field(default_factory=list)
     commands: list[list[str]] = field(default_factory=list)
+
+    @property
+    def files_host(self) -> Host:
+        """Where the places' files are used."""
+        return self.server_host if self.files_on == "server" else self.client_host
 
 
 @dataclass(slots=True)
@@ -77,6 +88,10 @@ class Outcome:
     metrics: dict[str, Metric]
     samples: dict[str, pa.Table] = field(default_factory=dict)
     """Table name -> raw samples in order; written to samples/<name>.parquet."""
+    operations: str = ""
+    """Which of them has one row an operation: t_ns (completed), latency_ns, status, lag_ns."""
+    sampled_share: float = 1.0
+    """Of the operations, how many have a row there."""
     checks: list[CheckRecord] = field(default_factory=list)
 
 
@@ -88,6 +103,8 @@ class Workload(ABC):
     Parameters: ClassVar[type[WorkloadParameters]]
     roles: ClassVar[tuple[str, ...]]
     """Names of the parameters that hold a target's name."""
+    files_on: ClassVar[Literal["client", "server"]] = "client"
+    """On which host the targets' files are used: where they have to be mounted."""
 
     def __init__(self, parameters: WorkloadParameters) -> None:
         self.parameters = parameters
@@ -100,6 +117,14 @@ class Workload(ABC):
     def check(self) -> Availability:
         """Can it run with these parameters? Called before the first run."""
         return self.available()
+
+    def check_host(self, kind: str) -> Availability:
+        """Can its client run on this kind of host? Called before the first run."""
+        return Availability(True)
+
+    def load_shape(self) -> LoadShape | None:
+        """How it offers its load; None for a program of which that is not known."""
+        return None
 
     def owner(self) -> int | None:
         """User id that must be able to write on the places; None for the caller's."""

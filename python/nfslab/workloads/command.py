@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Self
 
-    from nfslab.machine.host import Process
+    from nfslab.machine.started import Process
     from nfslab.results.records import CheckRecord
     from nfslab.workloads.base import RunContext
 
@@ -286,9 +286,7 @@ class CommandWorkload(Workload):
         logs = context.folder / "logs"
         argv = [substituted(argument, self._values(context)) for argument in p.argv]
         context.commands.append(argv)
-        for begin in context.facts.get("at_timed_start", []):
-            begin()
-        with context.phase("command"):
+        with context.timed() as part, context.phase("command"):
             self._process = process = context.client_host.spawn(
                 argv,
                 resources=context.resources,
@@ -296,6 +294,7 @@ class CommandWorkload(Workload):
                 stdout=logs / "command.out",
                 env=self._environment(context),
                 cwd=self._directory(context),
+                watcher=part.watcher,
             )
             # Not now: it may have run for a while, where processors are scarce.
             start_ns = process.started_monotonic_ns
@@ -304,7 +303,7 @@ class CommandWorkload(Workload):
             finally:
                 end_ns = time.monotonic_ns()
                 process.stop(grace_s=STOP_GRACE_S)
-        context.facts |= {"timed_start_ns": start_ns, "timed_end_ns": end_ns}
+        part.was(start_ns, end_ns)
         said = {
             "stdout": _text(logs / "command.out"),
             "stderr": _text(logs / "command.err"),

@@ -219,9 +219,7 @@ class FilesWorkload(Workload):
         """Run the command; its JSON becomes metrics, samples and checks."""
         argv = self.arguments(context.places["data"].path, context.seed)
         context.commands.append(argv)
-        for begin in context.facts.get("at_timed_start", []):
-            begin()
-        with context.phase("files"):
+        with context.timed() as part, context.phase("files"):
             done = context.client_host.run(
                 argv,
                 resources=context.resources,
@@ -230,6 +228,7 @@ class FilesWorkload(Workload):
                 env=importing_us(),
                 cwd=Path("/"),
                 cancelled=context.remaining_s,
+                watcher=part.watcher,
             )
         (context.folder / "logs" / "files.log").write_text(done.stderr, encoding="utf-8")
         if done.returncode != 0:
@@ -242,11 +241,9 @@ class FilesWorkload(Workload):
                 fix="./nfslab --set-up-only builds it for use",
             )
         phases = result["phases"]
-        context.facts["timed_start_ns"] = result["start_monotonic_ns"]
-        context.facts["timed_end_ns"] = max(
-            (phase["start_monotonic_ns"] + phase["wall_ns"] for phase in phases),
-            default=result["start_monotonic_ns"],
-        )
+        start_ns = result["start_monotonic_ns"]
+        ends_ns = (phase["start_monotonic_ns"] + phase["wall_ns"] for phase in phases)
+        part.was(start_ns, max(ends_ns, default=start_ns))
         context.notes.extend(_notes(result))
         return Outcome(
             metrics=phase_metrics(phases),

@@ -28,7 +28,7 @@ from nfslab.errors import RunFailed, UsageError
 from nfslab.machine.availability import Availability, measuring_core
 from nfslab.machine.own_command import failure_said, importing_us
 from nfslab.quantities import Duration, Size
-from nfslab.results.records import CheckRecord, Metric
+from nfslab.results.records import CheckRecord, LoadShape, Metric
 from nfslab.workloads.base import Outcome, Workload, WorkloadParameters
 
 if TYPE_CHECKING:
@@ -37,12 +37,11 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from nfslab.machine.nfs_export import NfsExport
+    from nfslab.machine.watched_launch import LaunchWatcher
+    from nfslab.mounts.none import NfsExport
     from nfslab.offered.mixes import Mix
     from nfslab.workloads.base import RunContext
 
-FACT: Final = "nfs_exports"
-"""Key of a run's facts: target's name -> NfsExport."""
 PHASE: Final = "nfs_operations"
 """Name of the load in samples: a rate of operations."""
 MOUNTS: Final = ("data", "data_2", "data_3", "data_4")
@@ -132,6 +131,13 @@ class SfsWorkload(Workload):
         """Is the Rust core there, and fit for publishing figures?"""
         return measuring_core()
 
+    def load_shape(self) -> LoadShape:
+        """Open: operations at their own instants; closed: each client waits for its answer."""
+        p = self.parameters
+        if p.mode == "open":
+            return LoadShape(kind="open", clients=p.outstanding, rate_per_s=p.load)
+        return LoadShape(kind="closed", clients=p.clients * p.processes)
+
     def estimate_s(self) -> float:
         """The load's own time, and making its files."""
         p = self.parameters
@@ -192,9 +198,8 @@ class SfsWorkload(Workload):
         """Run the command; its JSON becomes metrics, samples and checks."""
         argv = self._command(context)
         context.commands.append(argv)
-        for begin in context.facts.get("at_timed_start", []):
-            begin()
-        result = json.loads(self._call(context, argv, "offered load"))
+        with context.timed() as part:
+            result = json.loads(self._call(context, argv, "offered load", part.watcher))
         (point,) = result["points"]
         stored = {key: value for key, value in point.items() if key != "histograms"}
         text = json.dumps(stored, indent=1)
@@ -206,8 +211,7 @@ class SfsWorkload(Workload):
             )
         if point.get("failed"):
             raise RunFailed(point["reasons"][0]["text"], fix=point.get("fix", ""))
-        context.facts["timed_start_ns"] = point["start_monotonic_ns"]
-        context.facts["timed_end_ns"] = point["window_end_ns"]
+        part.was(point["start_monotonic_ns"], point["window_end_ns"])
         context.notes.extend(point["notes"])
         return Outcome(
             metrics=point_metrics(point),
@@ -227,7 +231,7 @@ class SfsWorkload(Workload):
         """The file set goes with its server, or stays for the next run."""
 
     def _command(self, context: RunContext) -> list[str]:
-        exports = context.facts.get(FACT, {})
+        exports = context.services.nfs_exports
         targets = [context.places[role].target for role in self.mounts()]
         for target in targets:
             if target not in exports:
@@ -243,7 +247,13 @@ class SfsWorkload(Workload):
             mix = str(path)
         return self.arguments([exports[target] for target in targets], mix, context.seed)
 
-    def _call(self, context: RunContext, argv: list[str], phase: str) -> str:
+    def _call(
+        self,
+        context: RunContext,
+        argv: list[str],
+        phase: str,
+        watcher: LaunchWatcher | None = None,
+    ) -> str:
         """What the command printed; RunFailed in its own words, unless it is of a point."""
         with context.phase(phase):
             done = context.client_host.run(
@@ -254,6 +264,7 @@ class SfsWorkload(Workload):
                 env=importing_us(),
                 cwd=Path("/"),
                 cancelled=context.remaining_s,
+                watcher=watcher,
             )
         log = context.folder / "logs" / f"{phase.replace(' ', '_')}.log"
         log.write_text(done.stderr, encoding="utf-8")

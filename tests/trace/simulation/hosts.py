@@ -82,7 +82,7 @@ class World:
         if spans is self.dead:
             self.clock.at(span[0], self._die)
         if spans is self.down:
-            self.clock.at(span[0], self.ends.clear)
+            self.clock.at(span[0], self._forget)
 
     def _over_at(self, spans: list[tuple[int, int]]) -> int:
         """When the span of now ends; 0 outside."""
@@ -95,6 +95,11 @@ class World:
     def _die(self) -> None:
         for end in self.ends.values():
             end.abort()
+        self.ends.clear()
+
+    def _forget(self) -> None:
+        for end in self.ends.values():
+            end.state = "closed"
         self.ends.clear()
 
     # Server

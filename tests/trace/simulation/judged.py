@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import tempfile
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from nfslab.captures.causes import said as causes_said
 
 from tests.trace.generator import files
 
-from .scenarios import Scenario
+from .scenarios import ALL, POINTS, Scenario, scenario
 
 
 def read(scenario: Scenario, folder: Path) -> CaptureAnalysis:
@@ -62,3 +64,41 @@ class Matrix:
                 row["(named)"] += 1
             else:
                 self.wrong.append(f"{where}: not said {sorted(scenario.must - found)}")
+
+
+def judged(
+    folder: Path, points: Sequence[str], seeds: Sequence[int], names: Iterable[str] = ALL
+) -> Matrix:
+    """The matrix of these captures."""
+    matrix = Matrix()
+    for name in names:
+        for point in points:
+            for seed in seeds:
+                made = scenario(name, point, seed)
+                matrix.add(made, said(read(made, folder)))
+    return matrix
+
+
+def table(matrix: Matrix) -> Iterable[str]:
+    """As Markdown."""
+    yield "| planted | captures | false | named, where it can be known | said |"
+    yield "|---|---:|---:|---:|---|"
+    for name, row in matrix.rows.items():
+        said_of = ", ".join(
+            f"{cause.replace('_', ' ')} {count}"
+            for cause, count in row.most_common()
+            if cause[0] != "("
+        )
+        named = f"{row['(named)']} of {row['(knowable)']}" if row["(knowable)"] else ""
+        yield (
+            f"| {name.replace('_', ' ')} | {matrix.sizes[name]} | {row['(false)']} | {named} "
+            f"| {said_of} |"
+        )
+    yield f"| all | {matrix.captures} | {matrix.false} | {matrix.named} of {matrix.knowable} | |"
+
+
+if __name__ == "__main__":
+    last = int(sys.argv[1]) if len(sys.argv) > 1 else 6
+    with tempfile.TemporaryDirectory() as scratch:
+        found = judged(Path(scratch), POINTS, range(1, last + 1))
+    print(*table(found), *found.wrong, sep="\n")

@@ -46,9 +46,7 @@ class Segment:
             self.source, self.destination, self.sequence, self.acknowledgement, self.flags,
             options=options,
         )  # fmt: skip
-        return link.ipv4(
-            self.source, self.destination, link.TCP, header + self.data, self.ident
-        )
+        return link.ipv4(self.source, self.destination, link.TCP, header + self.data, self.ident)
 
 
 @dataclass

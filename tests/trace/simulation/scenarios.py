@@ -61,10 +61,9 @@ class Made:
         mean = self.rng.uniform(10, 25) * MS
         rng = world.rng
         defaults = {"think_ns": lambda: round(rng.expovariate(1 / mean))}
-        client = Client(
+        return Client(
             world, CLIENT, depth or self.rng.choice([1, 1, 2, 4]), **{**defaults, **options}
         )
-        return client
 
     def end(
         self, world: World, seconds: float, may: str = "", must: str = "", **other: object
@@ -155,12 +154,15 @@ def _has_data(segment: Segment) -> bool:
 
 
 def lost_request(made: Made) -> Scenario:
-    """One at a time, so that nothing behind it shows the hole."""
+    """One at a time, so that nothing behind it shows the hole.
+
+    The acknowledgement that it carried is lost, too: the server sends its last reply again.
+    """
     world = made.world()
     made.client(world, depth=1)
     _lose_one(lambda w: w.to_server, made.rng.uniform(0.6, 1.4), _has_data)(world)
     must = "network_loss" if made.point == "client" else ""
-    return made.end(world, 3, "network_loss", must)
+    return made.end(world, 3, "network_loss needless_retransmission", must)
 
 
 def lost_reply(made: Made) -> Scenario:
@@ -180,9 +182,7 @@ def lost_in_bursts(made: Made) -> Scenario:
 
     made.client(world, depth=2, make=make)
     drop = random.Random(made.seed)
-    world.to_client.lost = lambda segment, _now: (
-        len(segment.data) > 0 and drop.random() < 0.004
-    )
+    world.to_client.lost = lambda segment, _now: len(segment.data) > 0 and drop.random() < 0.004
     return made.end(world, 1.6, "network_loss needless_retransmission")
 
 
@@ -443,8 +443,10 @@ def bufferbloat(made: Made) -> Scenario:
 
     path.extra_ns = extra
 
-    def second(rng: random.Random = random.Random(made.seed)) -> object:
-        return nfs3.write(rng.choice(world.files), 0, 20_000)
+    choice = random.Random(made.seed)
+
+    def second() -> object:
+        return nfs3.write(choice.choice(world.files), 0, 20_000)
 
     # Larger writes have the server acknowledge at once.
     Client(world, Endpoint(CLIENT.host, 802), 1, make=second, think_ns=lambda: 4 * MS)

@@ -74,7 +74,7 @@ def test_a_server_that_dies_in_the_middle(scratch: Path, victim: str) -> None:
     work = workload(transactions=None, duration=3600)
 
     def kill() -> None:
-        postmaster = run.context.facts["postgres"].pid
+        postmaster = run.context.services.postgres.pid
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             clients = [
@@ -127,16 +127,16 @@ def test_a_port_that_was_taken_meanwhile(scratch: Path, monkeypatch: pytest.Monk
         good = free.getsockname()[1]
         free.close()
         ports = iter([taken.getsockname()[1], good])
-        monkeypatch.setattr(servers, "_free_port", lambda: next(ports))
+        monkeypatch.setattr(servers, "_free_port", lambda _address: next(ports))
         work = workload(socket="tcp")
         with run_of(work, scratch, name=name(), places=one_place(scratch)) as run:
             work.prepare(run.context)
-            assert f"port={good}" in run.context.facts["postgres"].conninfo
+            assert f"port={good}" in run.context.services.postgres.conninfo
             log = (run.context.folder / "logs" / "postgres.log").read_text()
             assert "Address already in use" in log
             work.finish(run.context)
         # Always taken: an error in PostgreSQL's words, not an endless loop.
-        monkeypatch.setattr(servers, "_free_port", lambda: taken.getsockname()[1])
+        monkeypatch.setattr(servers, "_free_port", lambda _address: taken.getsockname()[1])
         with (
             run_of(work, scratch, name=name(), places=one_place(scratch)) as run,
             pytest.raises(RunFailed) as caught,
@@ -213,7 +213,7 @@ def test_time_over_or_interrupted_ends_pgbench_and_server(scratch: Path) -> None
         with pytest.raises(Interrupted):
             work.measure(run.context)  # an hour was asked for
         work.finish(run.context)
-        postmaster = run.context.facts["postgres"].pid
+        postmaster = run.context.services.postgres.pid
         mine = {postmaster, *(s.identity.pid for s in all_statuses() if s.parent == postmaster)}
         assert not mine & {s.identity.pid for s in all_statuses() if s.alive}
 
@@ -234,7 +234,7 @@ with run_of(work, root, name="killed") as run:
     def tell(room):
         check(room)
         if room.files():
-            print(run.context.resources.token, run.context.facts["postgres"].pid, flush=True)
+            print(run.context.resources.token, run.context.services.postgres.pid, flush=True)
     execution.LogRoom.check = tell
     work.measure(run.context)
 """
@@ -341,4 +341,4 @@ def test_the_invariant_needs_a_living_server(scratch: Path) -> None:
         with pytest.raises(RunFailed, match="cannot be reached"):
             work.verify(run.context, outcome)
         with pytest.raises(psycopg.OperationalError):
-            psycopg.connect(run.context.facts["postgres"].conninfo)
+            psycopg.connect(run.context.services.postgres.conninfo)

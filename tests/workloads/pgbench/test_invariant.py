@@ -59,7 +59,7 @@ def test_a_planted_change_is_a_violation(scratch: Path, harm: str) -> None:
         work.prepare(run.context)
         outcome = work.measure(run.context)
         assert work.verify(run.context, outcome)[0].verdict == "ok"
-        service = run.context.facts["postgres"]
+        service = run.context.services.postgres
         with psycopg.connect(service.conninfo, dbname=service.database) as connection:
             assert connection.execute(harm).rowcount == 1
         check = work.verify(run.context, outcome)[0]

@@ -1,9 +1,12 @@
 //! The model's disk: one arm, one queue.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Random, transfer_ns};
 
 /// Which job is next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum QueueOrder {
     /// First come, first served.
     #[default]
@@ -12,8 +15,9 @@ pub enum QueueOrder {
     Elevator,
 }
 
-/// What the disk is like.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// What the disk is like; in JSON as it is here.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct DiskDescription {
     /// Seek and rotation before a job that does not go on where the last one ended, nanoseconds.
     pub positioning_ns: u64,
@@ -28,7 +32,8 @@ pub struct DiskDescription {
     /// The server's memory for what was read and written, bytes; `None`: see `read_hit_ratio`.
     pub cache_bytes: Option<u64>,
     /// Unstable data that the server keeps in memory, bytes; beyond it WRITEs go to the disk.
-    pub dirty_limit_bytes: u64,
+    /// `None`: all of it.
+    pub dirty_limit_bytes: Option<u64>,
     /// Added to each job that makes data stable, nanoseconds (journal, flush).
     pub commit_ns: u64,
     /// What a change of names or attributes writes, bytes.
@@ -44,7 +49,7 @@ impl Default for DiskDescription {
             order: QueueOrder::Fifo,
             read_hit_ratio: 0.0,
             cache_bytes: None,
-            dirty_limit_bytes: u64::MAX,
+            dirty_limit_bytes: None,
             commit_ns: 0,
             metadata_bytes: 4096,
         }

@@ -82,6 +82,8 @@ enum Work {
 #[derive(Debug)]
 pub struct Engine {
     description: ModelDescription,
+    /// By number of the procedure.
+    service_ns: [u64; PROCEDURES],
     stalls: Vec<Stall>,
     random: Random,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
@@ -115,6 +117,7 @@ impl Engine {
             disk.rate_bytes_per_s.saturating_mul(disk.disks.into())
         });
         Engine {
+            service_ns: description.service_times_ns(),
             stalls,
             random: Random::new(description.seed),
             events: BinaryHeap::new(),
@@ -230,7 +233,7 @@ impl Engine {
             stages.started_ns = at_ns;
         }
         let number = self.shape(call).procedure as usize % PROCEDURES;
-        let mean = self.description.service_ns.get(number).copied();
+        let mean = self.service_ns.get(number).copied();
         let mean = mean.unwrap_or_default();
         let service = match self.description.spread {
             Spread::Constant => mean,
@@ -309,7 +312,8 @@ impl Engine {
                 if shape.stable {
                     return Work::MakeStable { bytes };
                 }
-                if self.dirty_bytes.saturating_add(bytes) > disk.dirty_limit_bytes {
+                let after = self.dirty_bytes.saturating_add(bytes);
+                if disk.dirty_limit_bytes.is_some_and(|limit| after > limit) {
                     return Work::Transfer { place, bytes };
                 }
                 self.soil(object, bytes);

@@ -15,6 +15,10 @@
 //! Limits: NVRAM drains at the disk's rate without competing with its other work; write-back
 //! beyond the dirty limit makes the writer wait for its own bytes.
 
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
 mod cache;
 mod disk;
 mod engine;
@@ -30,8 +34,9 @@ pub const PROCEDURES: usize = 22;
 /// Most stalls of one model.
 pub const MAX_STALLS: usize = 1024;
 
-/// A time during which the server does nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// A time during which the server does nothing; in JSON `[at_ns, for_ns]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[serde(from = "(u64, u64)", into = "(u64, u64)")]
 pub struct Stall {
     /// Its beginning, nanoseconds after the server's start.
     pub at_ns: u64,
@@ -39,8 +44,21 @@ pub struct Stall {
     pub for_ns: u64,
 }
 
+impl From<(u64, u64)> for Stall {
+    fn from((at_ns, for_ns): (u64, u64)) -> Self {
+        Stall { at_ns, for_ns }
+    }
+}
+
+impl From<Stall> for (u64, u64) {
+    fn from(stall: Stall) -> Self {
+        (stall.at_ns, stall.for_ns)
+    }
+}
+
 /// How service times vary.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Spread {
     /// Always the stated time.
     #[default]
@@ -49,15 +67,18 @@ pub enum Spread {
     Exponential,
 }
 
-/// What a model does; goes into results as it is.
-#[derive(Clone, Debug, PartialEq)]
+/// What a model does; goes into results as it is, and is asked for in the same JSON.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct ModelDescription {
     /// Seed of all randomness.
     pub seed: u64,
     /// Workers; `None`: as many as there are calls.
     pub threads: Option<u32>,
-    /// Service time by NFSv3 procedure number, nanoseconds (NULL's for all other programs).
-    pub service_ns: [u64; PROCEDURES],
+    /// Service time of each procedure, nanoseconds (of other programs: as NULL).
+    pub service_ns: u64,
+    /// The same of single procedures, by their names of NFSv3: READ, WRITE, COMMIT.
+    pub service_by_operation_ns: BTreeMap<String, u64>,
     /// How service times vary.
     pub spread: Spread,
     /// The disk; `None`: data and names cost nothing beyond service.
@@ -83,7 +104,8 @@ impl Default for ModelDescription {
         ModelDescription {
             seed: 1,
             threads: None,
-            service_ns: [0; PROCEDURES],
+            service_ns: 0,
+            service_by_operation_ns: BTreeMap::new(),
             spread: Spread::Constant,
             disk: None,
             nvram_bytes: None,
@@ -98,8 +120,11 @@ impl Default for ModelDescription {
 }
 
 /// What is wrong with a description.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
+    /// A service time of what is no procedure.
+    #[error("NFSv3 has no procedure {0:?} (READ, WRITE, COMMIT, ...)")]
+    Procedure(String),
     /// A probability outside 0..1.
     #[error("{0} must be between 0 and 1")]
     Probability(&'static str),
@@ -123,6 +148,10 @@ pub enum ModelError {
 impl ModelDescription {
     /// Checks what would make the model stand still or lie.
     pub fn check(&self) -> Result<(), ModelError> {
+        let mut named = self.service_by_operation_ns.keys();
+        if let Some(name) = named.find(|name| procedure_number(name).is_none()) {
+            return Err(ModelError::Procedure(name.clone()));
+        }
         let disk = self.disk.as_ref();
         let probabilities = [
             ("loss", self.loss),
@@ -157,6 +186,27 @@ impl ModelDescription {
         }
         Ok(())
     }
+}
+
+impl ModelDescription {
+    /// Service time by number of the procedure, nanoseconds.
+    pub(crate) fn service_times_ns(&self) -> [u64; PROCEDURES] {
+        let mut times = [self.service_ns; PROCEDURES];
+        for (name, time_ns) in &self.service_by_operation_ns {
+            if let Some(place) = procedure_number(name).and_then(|number| times.get_mut(number)) {
+                *place = *time_ns;
+            }
+        }
+        times
+    }
+}
+
+/// Number of an NFSv3 procedure.
+fn procedure_number(name: &str) -> Option<usize> {
+    (0..PROCEDURES).find(|number| {
+        let number = u32::try_from(*number).unwrap_or(u32::MAX);
+        wire::programs::procedure_name(wire::programs::NFS, 3, number) == Some(name)
+    })
 }
 
 /// Time that `bytes` take at a rate, nanoseconds, rounded up.

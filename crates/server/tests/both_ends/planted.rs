@@ -153,7 +153,7 @@ fn a_stall_is_a_gap_of_its_length_between_replies() {
     let model = ModelDescription {
         // Work of 1 ms, so that the stall meets some.
         threads: Some(1),
-        service_ns: [MS; 22],
+        service_ns: MS,
         stalls: vec![Stall {
             at_ns: 150 * MS,
             for_ns: 300 * MS,
@@ -187,7 +187,7 @@ fn a_stall_is_a_gap_of_its_length_between_replies() {
 fn workers_and_service_time_are_the_rate_and_the_queue() {
     let model = ModelDescription {
         threads: Some(2),
-        service_ns: [4 * MS; 22],
+        service_ns: 4 * MS,
         ..ModelDescription::default()
     };
     let mut world = World::new(model, "");

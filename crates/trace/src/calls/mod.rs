@@ -14,8 +14,8 @@
 //! A *retransmission* has the endpoints, transaction id, program, version, procedure and arguments
 //! (a checksum of their front) of a call that waits or settles. While a connection is young, calls
 //! of other connections between the same hosts that no reply came to are looked at as well, if
-//! those have ended or are silent: TCP clients send again over a new one. The same transaction id with other arguments is a
-//! new call.
+//! those have ended or are silent: TCP clients send again over a new one. The same transaction id
+//! with other arguments is a new call.
 //!
 //! Decisions: each body is decoded once. A reply with no call cannot be decoded, and is counted;
 //! one that was found by searching behind a hole is taken for a false find. A call that is captured

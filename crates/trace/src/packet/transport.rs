@@ -69,9 +69,10 @@ fn sack(options: &[u8], acknowledgement: u32) -> Option<Sack> {
                 let blocks = blocks.get(..usize::from(*length).checked_sub(2)?)?;
                 let (first, others) = blocks.split_first_chunk::<8>()?;
                 let (left, right) = edges(first);
-                let within = others.first_chunk().map(edges).is_some_and(|(from, to)| {
-                    is_in_front(from, left) && is_in_front(right, to)
-                });
+                let within = others
+                    .first_chunk()
+                    .map(edges)
+                    .is_some_and(|(from, to)| is_in_front(from, left) && is_in_front(right, to));
                 let old = is_in_front(right, acknowledgement);
                 return Some(match old || within {
                     true => Sack::Duplicate,

@@ -314,7 +314,11 @@ impl Direction {
                     tell(scene, time_ns, from_client, TransportKind::OutOfOrder);
                 }
                 _ => {
-                    let of = if fresh { Again::Filled } else { Again::Unacknowledged };
+                    let of = if fresh {
+                        Again::Filled
+                    } else {
+                        Again::Unacknowledged
+                    };
                     self.again(piece, of, from_client, scene);
                 }
             }

@@ -1,13 +1,14 @@
 """One self-contained HTML file: the page's text by Jinja2, the data compressed inside it.
 
-Flow: `analyse` -> what the template shows, `content` and `series` -> the payload, the
-vendored script and the style sheet -> text. The page names no host and a content policy
+Flow: `analyse` -> what the template shows; `matrix`, `published`, `over_time` and the kinds of
+evidence -> figures and sections as data, packed by `figures`; the vendored script and the style
+sheet -> text. The page names no host and a content policy
 forbids it to fetch anything; it opens from a file, offline, years later.
 
 Every text that comes from outside (names, reasons, options, logs) is escaped by Jinja2 in
-the page, and inside the payload it is base64, so that nothing in it can become markup.
+the page, and inside the data it is base64, so that nothing in it can become markup.
 
-Limit: `SIZE_LIMIT_BYTES`; series give way (`series`), text and tables never do.
+Limit: `SIZE_LIMIT_BYTES`; views of figures give way (`figures`), text and tables never do.
 """
 
 from __future__ import annotations
@@ -24,47 +25,27 @@ from markupsafe import Markup
 
 from nfslab import __version__
 from nfslab.errors import NfslabError
+from nfslab.evidence.found import sections_of
 from nfslab.report.analysis import analyse
-from nfslab.report.call_parts import read_parts
-from nfslab.report.html import content, published, tables
-from nfslab.report.html.call_parts import PartsSection, parts_section
-from nfslab.report.html.captures import (
-    ROOM_SHARE,
-    RunCaptures,
-    Watched,
-    has_capture,
-    read_captures,
-)
-from nfslab.report.html.columns import pack
-from nfslab.report.html.evidence import NOTES
-from nfslab.report.html.grid import quantile_grid
-from nfslab.report.html.offered_load import LoadSection, load_section
-from nfslab.report.html.payload import PAYLOAD_SCHEMA
-from nfslab.report.html.profile import ProfileSection, profile_section
-from nfslab.report.html.samples import TRANSACTIONS, counts_operations
+from nfslab.report.html import content, matrix, order, over_time, published, tables
+from nfslab.report.html.figures import PageFigures
+from nfslab.report.html.sections import section_html
 from nfslab.report.html.series import Series, read_series
-from nfslab.report.html.syscalls import CallsSection, calls_section
 from nfslab.report.model import Analysis
-from nfslab.report.profile import read_profiles
-from nfslab.report.shown_runs import counted_runs
-from nfslab.report.syscalls import read_calls
-from nfslab.results.catalogue import RUNS
 from nfslab.results.durable import write_durably
-from nfslab.results.outcomes import locate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from jinja2 import Environment
 
-    from nfslab.report.html import payload
+    from nfslab.display.figures import Figure
 
 SIZE_LIMIT_BYTES = 10_000_000
-SERIES_SHARE = 0.9
+DATA_SHARE = 0.95
 """Of what is left of the limit beside the page itself; the rest is a reserve."""
 METRICS_MOST = 60
 """Metrics that figures can choose from; all are in the results folder."""
-LATENCY_PAD = 0.02
 
 
 def render(source: Path | Analysis, *, baseline: Mapping[str, Any] | None = None) -> str:
@@ -76,26 +57,20 @@ def render(source: Path | Analysis, *, baseline: Mapping[str, Any] | None = None
     """
     analysis = source if isinstance(source, Analysis) else analyse(source, baseline=baseline)
     names = metric_names(analysis)
-    label = _run_label(analysis)
-    parts = parts_section(read_parts(analysis), analysis.name, label)
-    load = load_section(analysis)
-    profile = profile_section(
-        read_profiles(analysis),
-        analysis.name,
-        lambda point: content.short_point_label(analysis, point),
-    )
-    calls = calls_section(read_calls(analysis), analysis.name, label)
-    sections = (parts, load, profile, calls)
-    own = [entry for section in sections for entry in section.chunks.items()]
-    page = _page(analysis, sections, chunks=own)
-    fixed = len(page.encode()) + sum(len(part) for part in (script(), style()))
-    main_size = _main_size(analysis, names)
-    room = max(0, int((SIZE_LIMIT_BYTES - fixed - main_size) * SERIES_SHARE))
-    watched = read_captures(_watched(analysis), int(room * ROOM_SHARE))
-    series = read_series(_series_runs(analysis), room - watched.size_bytes)
-    main = main_content(analysis, names, series)
-    chunks = [("main", pack(_json(main))), *series.chunks.items(), *watched.chunks.items()]
-    text = _page(analysis, sections, series, [*chunks, *own], watched)
+    series = read_series(analysis)
+    figures = PageFigures(analysis.name)
+    found = sections_of(analysis)
+    made: dict[str, Any] = {
+        "figures": [figures.place(figure) for figure in _figures(analysis, names, series)],
+        "evidence_sections": [section_html(one, figures, environment()) for one in found],
+        "places": [(one.anchor, one.title) for one in found if one.anchor],
+        "runs": tables.runs_table(
+            analysis, names, over_time.EVIDENCE_ID, over_time.shown_choice(analysis, series)
+        ),
+    }
+    fixed = len(_page(analysis, series, made, {}).encode())
+    chunks = figures.chunks(max(0, int((SIZE_LIMIT_BYTES - fixed) * DATA_SHARE)))
+    text = _page(analysis, series, made, chunks)
     size = len(text.encode())
     if size > SIZE_LIMIT_BYTES:
         raise NfslabError(
@@ -104,6 +79,19 @@ def render(source: Path | Analysis, *, baseline: Mapping[str, Any] | None = None
             fix="report a selection, or ask the results with `nfslab query`",
         )
     return text
+
+
+def _figures(analysis: Analysis, names: list[str], series: Series) -> list[Figure]:
+    """The report's own, in the order of the page."""
+    beside = published.figure(analysis, names)
+    made = [
+        *matrix.figures(analysis, names),
+        *([beside] if beside else []),
+        *over_time.figures(analysis, series),
+    ]
+    if names and len(analysis.runs) > 1:
+        made.append(order.figure(analysis, names))
+    return made
 
 
 def write(results: Path, output: Path, *, baseline: Mapping[str, Any] | None = None) -> Path:
@@ -119,140 +107,10 @@ def metric_names(analysis: Analysis) -> list[str]:
     return known[:METRICS_MOST]
 
 
-def _series_runs(analysis: Analysis) -> list[tuple[int, int, int, Path]]:
-    folder = locate(Path(analysis.path)) / RUNS
-    return [
-        (i, run.point, run.block, folder / run.run_id)
-        for i, run in enumerate(analysis.runs)
-        if run.counted and run.point is not None
-    ]
-
-
-def _watched(analysis: Analysis) -> list[Watched]:
-    label = _run_label(analysis)
-    return [
-        Watched(run.folder, run.point, run.block, f"{label(run.point, run.block)} ({run.run_id})")
-        for run in counted_runs(analysis, has_capture)
-    ]
-
-
-def _main_size(analysis: Analysis, names: list[str]) -> int:
-    """Size of the main part as embedded, before the series are known."""
-    runs = content.runs_content(analysis, names, {}, set())
-    rows = content.comparisons(analysis)
-    return len(pack(_json([runs, rows]))) * 2
-
-
-def main_content(analysis: Analysis, names: list[str], series: Series) -> payload.Main:
-    """The main part of the payload."""
-    axes = [content.axis_content(axis) for axis in analysis.axes]
-    metrics = [found for name in names if (found := content.metric_content(analysis, name))]
-    return {
-        "schema": PAYLOAD_SCHEMA,
-        "name": analysis.name,
-        "axes": axes,
-        "metrics": metrics,
-        "points": [
-            {
-                "id": point.point_id,
-                "label": point.label,
-                "levels": content.level_indexes(analysis.axes, point),
-                "chunk": series.chunk_of_point.get(point.index),
-            }
-            for point in analysis.points
-        ],
-        "estimates": {name: content.estimates(analysis, name) for name in names},
-        "interval": {"label": analysis.interval},
-        "comparisons": content.comparisons(analysis),
-        "facets": content.facets(axes),
-        "runs": content.runs_content(analysis, names, series.warm_up_s, series.shown_runs),
-        "block_starts": content.block_starts(analysis.runs),
-        "time": time_content(series),
-        "latency": latency_content(series),
-        "evidence": {"panels": series.panels.panels, "note": evidence_note(series)},
-        "reference": published.reference(analysis, names),
-    }
-
-
-def time_content(series: Series) -> payload.Time:
-    """The time axis and the quantities over it."""
-    panels = series.panels
-    return {
-        "domain": [0.0, panels.end_s],
-        "rates": [
-            _rate(key, most, panels.rate_span_s[key]) for key, most in panels.rate_most.items()
-        ],
-    }
-
-
-def _rate(key: str, most: float, span: tuple[float, float]) -> payload.Rate:
-    operations = counts_operations(key)
-    what = key if key == TRANSACTIONS else "operations" if operations else "bytes"
-    name = key.replace("_", " ")
-    label = f"{name} per second" if key == TRANSACTIONS else f"{name} throughput"
-    return {
-        "key": key,
-        "label": label,
-        "unit": "1/s" if operations else "B/s",
-        "what": what,
-        "most": most,
-        "span": [span[0], max(span[1], span[0] + 1e-9)],
-    }
-
-
-def latency_content(series: Series) -> payload.Latency:
-    """The latency axis, common to all runs."""
-    import math
-
-    panels = series.panels
-    low, high = panels.latency_domain_s or (-6.0, 0.0)
-    nines = max(1.0, math.log10(max(panels.operations_most, 10)))
-    kinds: list[payload.Kind] = [
-        {"key": key, "label": key.replace("_", " ")} for key in panels.latency_kinds
-    ]
-    return {
-        "kinds": kinds,
-        "heat_kinds": [kind for kind in kinds if kind["key"] in panels.heat_most],
-        "quantiles": quantile_grid(),
-        "nines_domain": [-LATENCY_PAD, nines * (1 + LATENCY_PAD)],
-        "domain": [low, high],
-        "heat_most": panels.heat_most,
-        "quantile_method": (
-            "Nearest rank: each value is a latency that was measured, or the upper edge of its "
-            "histogram bucket."
-        ),
-    }
-
-
-def evidence_note(series: Series) -> str:
-    """What the evidence figure has to say about what it leaves out."""
-    shown = {panel["key"] for panel in series.panels.panels}
-    notes = [text for key, text in NOTES.items() if key in shown]
-    if series.evidence_stride > 1:
-        notes.append(f"Evidence of 1 in {series.evidence_stride} blocks is in this file.")
-    return " ".join(notes)
-
-
-def _json(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
-
-
-def _run_label(analysis: Analysis) -> Callable[[int, int], str]:
-    """What a run is called, by its point and block."""
-    return lambda point, block: (
-        f"{content.short_point_label(analysis, point) or 'run'}, block {block + 1}"
-    )
-
-
 def _page(
-    analysis: Analysis,
-    sections: tuple[PartsSection, LoadSection, ProfileSection, CallsSection],
-    series: Series | None = None,
-    chunks: list[tuple[str, str]] | None = None,
-    watched: RunCaptures | None = None,
+    analysis: Analysis, series: Series, made: Mapping[str, Any], chunks: Mapping[str, str]
 ) -> str:
     counted = sum(run.counted for run in analysis.runs)
-    parts, load, profile, calls = sections
     return (
         environment()
         .get_template("report.html.j2")
@@ -266,21 +124,16 @@ def _page(
             warnings=tables.warnings(analysis, series),
             warnings_shown=tables.WARNINGS_SHOWN,
             comparisons=tables.comparison_tables(analysis),
-            baseline=tables.baseline_text(analysis),
             estimates=tables.estimate_table(analysis),
             evidence=tables.evidence_rows(analysis),
             failures=analysis.failures,
-            captures=watched or RunCaptures(),
-            parts=parts,
-            load=load,
-            profile=profile,
-            calls=calls,
             command=shlex.join(analysis.command),
             nfslab_version=__version__,
             libraries=tables.libraries(manifest()),
             style=Markup(style()),
             script=Markup(script()),
-            chunks=chunks or [],
+            chunks=list(chunks.items()),
+            **made,
         )
     )
 

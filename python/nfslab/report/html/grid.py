@@ -9,7 +9,7 @@ Widths are 1, 2 or 5 times a power of ten, so that bin edges are round numbers.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,15 +44,6 @@ class Grid:
     decade_cells: int
     evidence_bins: int
     """Evidence with more samples than this is shown as means over bins."""
-
-    def coarser(self) -> Grid:
-        """Twice as wide in time: what a report shrinks by when it would be too large."""
-        return replace(
-            self,
-            rate_ns=self.rate_ns * 2,
-            cell_ns=self.cell_ns * 2,
-            evidence_bins=max(8, self.evidence_bins // 2),
-        )
 
 
 def nice_ns(width_ns: float) -> int:

@@ -1,125 +1,69 @@
-"""A published table beside ours: rows for the table, curves over an axis for the eye.
+"""A published table beside ours: curves over an axis for the eye, rows with their ratios.
 
-Hardware and years lie between the two, so the shapes are what can be compared. Where a
-column of the table is matched with a numeric axis of the experiment, both are drawn as
-curves over that axis, on one scale, side by side; every row is in the figure's table.
+Hardware and years lie between the two, so the shapes are what can be compared. Where a column of
+the table is matched with a numeric axis of the experiment, both are drawn as curves over that
+axis, on one scale, side by side.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from functools import partial
+from typing import TYPE_CHECKING
 
-from nfslab.report.html.content import (
-    LOG_FROM_RATIO,
-    level_indexes,
-    linear_domain,
-    log_domain,
-    short_point_label,
-)
-from nfslab.report.html.payload import json_number
+from nfslab.display import numbers
+from nfslab.display.figures import Axis, Bar, Bars, Figure, Lines, Panel, Series, View
+from nfslab.report.html import content
+from nfslab.report.html.content import LOG_FROM_RATIO, level_indexes, short_point_label
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from nfslab.report.html import payload
     from nfslab.report.model import Analysis, Reference, ReferenceRow
 
+CURVES = "curves"
+ROWS = "row by row"
+PUBLISHED = "published"
+MEASURED = "measured here"
+PALETTE = ("c3", "c4", "c5", "c6", "c7", "c8", "c1", "c2")
+"""Of the published curves: other colours than ours start with."""
 
-def reference(analysis: Analysis, metrics: Sequence[str]) -> payload.Reference | None:
-    """The published table beside ours, row by row and metric by metric."""
+
+def figure(analysis: Analysis, metrics: Sequence[str]) -> Figure | None:
+    """The published table beside ours; None where nothing of it is matched."""
     table = analysis.reference
-    if table is None or not table.rows:
+    if table is None:
         return None
-    rows: list[payload.ReferenceRow] = []
-    texts = [
-        c
-        for c in table.columns
-        if c in table.match or (c not in table.metrics and not table.units.get(c))
-    ]
-    for row in table.rows:
-        label = " · ".join(row.cells[c] for c in texts if row.cells.get(c))
-        for name, published in row.values.items():
-            if name in metrics and row.point is not None:
-                rows.append(_reference_row(analysis, name, label, row.point, published))
-    if not rows:
+    rows = [row for row in table.rows if row.point is not None]
+    names = [name for name in metrics if any(name in row.values for row in rows)]
+    if not names:
         return None
-    names = [name for name in metrics if any(row["metric"] == name for row in rows)]
-    return {
-        "title": table.title,
-        "source": table.source.rstrip("."),
-        "notes": table.notes,
-        "curves": curves(analysis, table, names),
-        "metrics": names,
-        "rows": rows,
-        "domains": {name: _reference_domain(rows, name) for name in names},
-    }
+    column = _axis_column(analysis, table)
+    views = []
+    for name in names:
+        label = content.metric_axis(analysis, name).name
+        if column is not None:
+            views.append(View(partial(_curves, analysis, rows, name, column), (label, CURVES)))
+        views.append(View(partial(_rows, analysis, rows, name), (label, ROWS)))
+    source = table.source.rstrip(".")
+    return Figure(
+        "reference",
+        "Beside the published figures",
+        f"{table.title}. {source}. The published figures carry no spread: whether a difference "
+        "from them means anything is unknown; compare the shapes. Measured: median with "
+        f"{analysis.interval}. {' '.join(table.notes)}".strip(),
+        views,
+        ("Metric", "Show"),
+    )
 
 
-def _reference_row(
-    analysis: Analysis, metric: str, label: str, point: int, published: float
-) -> payload.ReferenceRow:
-    summary = analysis.points[point].estimates.get(metric)
-    interval = summary.interval if summary else None
-    measured = summary.median if summary else None
-    return {
-        "metric": metric,
-        "label": " | ".join(part for part in (label, short_point_label(analysis, point)) if part),
-        "published": json_number(published),
-        "published_label": label,
-        "measured": json_number(measured),
-        "measured_label": analysis.points[point].label,
-        "low": json_number(interval.low) if interval else None,
-        "high": json_number(interval.high) if interval else None,
-        "n": summary.n if summary else 0,
-        "ratio": json_number(measured / published) if measured is not None and published else None,
-    }
-
-
-def _reference_domain(rows: Iterable[payload.ReferenceRow], metric: str) -> payload.ReferenceDomain:
-    values: list[Any] = [
-        v
-        for row in rows
-        if row["metric"] == metric
-        for v in (row["published"], row["measured"], row["low"], row["high"])
-        if v is not None
-    ]
-    low, high = min(values), max(values)
-    if low > 0 and high / low >= LOG_FROM_RATIO / 4:
-        return {"scale": "log", "positions": log_domain(low, high)}
-    return {"scale": "linear", "positions": linear_domain(low, high)}
-
-
-def curves(analysis: Analysis, table: Reference, metrics: Sequence[str]) -> payload.Curves | None:
-    """Lines over the numeric axis that a column is matched with; None without one."""
+def _axis_column(analysis: Analysis, table: Reference) -> str | None:
+    """The column that is matched with a numeric axis that varies."""
     varying = {axis.name for axis in analysis.axes if axis.numeric and len(axis.levels) > 1}
-    matched = {column: _axis_name(analysis, name) for column, name in table.match.items()}
-    column = next((c for c, name in matched.items() if name in varying), None)
-    if column is None:
-        return None
-    name = matched[column]
-    place = [axis.name for axis in analysis.axes].index(name)
-    keys = [c for c in table.columns if c != column and c not in table.metrics]
-    keys = [c for c in keys if c in table.match or not table.units.get(c)]
-    published: dict[str, list[payload.Curve]] = {}
-    measured: dict[str, list[payload.Curve]] = {}
-    for metric in metrics:
-        theirs: dict[str, dict[int, float]] = {}
-        ours: dict[str, dict[int, int]] = {}
-        for row in table.rows:
-            if row.point is None or metric not in row.values:
-                continue
-            level = level_indexes(analysis.axes, analysis.points[row.point])[place]
-            theirs.setdefault(_label(row, keys), {})[level] = row.values[metric]
-            rest = short_point_label(analysis, row.point, without=name)
-            ours.setdefault(rest, {})[level] = row.point
-        published[metric] = [_published(label, values) for label, values in theirs.items()]
-        measured[metric] = [
-            _measured(analysis, metric, label, points) for label, points in ours.items()
-        ]
-    return {"axis": place, "published": published, "measured": measured}
+    return next((c for c, name in table.match.items() if _axis_of(analysis, name) in varying), None)
 
 
-def _axis_name(analysis: Analysis, matched: str) -> str:
+def _axis_of(analysis: Analysis, matched: str) -> str:
     """The axis that a name of the experiment file means: its own, or its parameter's."""
     for axis in analysis.axes:
         if matched == axis.name or matched in axis.parameters:
@@ -127,34 +71,97 @@ def _axis_name(analysis: Analysis, matched: str) -> str:
     return matched
 
 
-def _label(row: ReferenceRow, keys: Sequence[str]) -> str:
-    return " · ".join(row.cells[key] for key in keys if row.cells.get(key)) or "published"
+def _texts(table: Reference, without: str = "") -> list[str]:
+    """Columns whose cells name a row."""
+    return [
+        c
+        for c in table.columns
+        if c != without
+        and (c in table.match or (c not in table.metrics and not table.units.get(c)))
+    ]
 
 
-def _published(label: str, values: dict[int, float]) -> payload.Curve:
-    levels = sorted(values)
-    nothing: list[float | None] = [None] * len(levels)
-    return {
-        "label": label,
-        "levels": levels,
-        "values": [values[level] for level in levels],
-        "low": nothing,
-        "high": nothing,
-    }
+def _row_label(row: ReferenceRow, columns: Sequence[str]) -> str:
+    return " · ".join(row.cells[c] for c in columns if row.cells.get(c))
 
 
-def _measured(analysis: Analysis, metric: str, label: str, points: dict[int, int]) -> payload.Curve:
-    found = {
-        level: summary
-        for level, point in sorted(points.items())
-        if (summary := analysis.points[point].estimates.get(metric)) is not None
-        and summary.median is not None
-    }
-    intervals = [summary.interval for summary in found.values()]
-    return {
-        "label": label or "measured",
-        "levels": list(found),
-        "values": [float(s.median) for s in found.values() if s.median is not None],
-        "low": [json_number(i.low) if i else None for i in intervals],
-        "high": [json_number(i.high) if i else None for i in intervals],
-    }
+def _measured(analysis: Analysis, row: ReferenceRow, name: str) -> tuple[float, float, float, int]:
+    """(median, low, high, runs); NaN for what is not known."""
+    found = analysis.points[row.point].estimates.get(name) if row.point is not None else None
+    if found is None or found.median is None:
+        return math.nan, math.nan, math.nan, 0
+    ends = found.interval
+    low, high = (ends.low, ends.high) if ends else (math.nan, math.nan)
+    return float(found.median), low, high, found.n
+
+
+def _value_axis(analysis: Analysis, rows: Sequence[ReferenceRow], name: str) -> Axis:
+    """One scale for theirs and ours."""
+    values = [row.values[name] for row in rows if name in row.values]
+    values += [v for row in rows for v in _measured(analysis, row, name)[:3] if math.isfinite(v)]
+    axis = content.metric_axis(analysis, name)
+    wide = min(values) > 0 and max(values) / min(values) >= LOG_FROM_RATIO / 4
+    return Axis(axis.name, axis.unit, "log" if wide else "linear", log_choice=min(values) > 0)
+
+
+def _rows(analysis: Analysis, rows: Sequence[ReferenceRow], name: str) -> Bars | None:
+    rows = [row for row in rows if name in row.values]
+    if analysis.reference is None or not rows:
+        return None
+    columns = _texts(analysis.reference)
+    bars = []
+    for row in rows:
+        ours, low, high, n = _measured(analysis, row, name)
+        theirs = row.values[name]
+        point = short_point_label(analysis, row.point or 0)
+        label = " | ".join(part for part in (_row_label(row, columns), point) if part)
+        known = math.isfinite(ours)
+        ratio = f"{numbers.ratio(ours / theirs)} × the published" if known and theirs else ""
+        bounded = math.isfinite(low)
+        bars.append(
+            Bar(label, ours if known else None, low if bounded else None, high if bounded else None,
+                hint=f"{ratio} (n {n})" if ratio else "", group=MEASURED)
+        )  # fmt: skip
+        bars.append(Bar(label, theirs, group=PUBLISHED))
+    return Bars(_value_axis(analysis, rows, name), bars, marks=True)
+
+
+def _curves(
+    analysis: Analysis, rows: Sequence[ReferenceRow], name: str, column: str
+) -> Lines | None:
+    table = analysis.reference
+    rows = [row for row in rows if name in row.values]
+    if table is None or not rows:
+        return None
+    axis = _axis_of(analysis, table.match[column])
+    place = [one.name for one in analysis.axes].index(axis)
+    at = content.level_values(analysis.axes[place])
+    keys = _texts(table, without=column)
+    theirs: dict[str, dict[float, float]] = {}
+    ours: dict[str, dict[float, ReferenceRow]] = {}
+    for row in rows:
+        where = at[level_indexes(analysis.axes, analysis.points[row.point or 0])[place]]
+        theirs.setdefault(_row_label(row, keys) or PUBLISHED, {})[where] = row.values[name]
+        rest = short_point_label(analysis, row.point or 0, without=axis)
+        ours.setdefault(rest or "measured", {})[where] = row
+    y = _value_axis(analysis, rows, name)
+    published = [
+        Series(
+            f"{label} ({PUBLISHED})",
+            sorted(values),
+            [values[x] for x in sorted(values)],
+            colour=PALETTE[k % len(PALETTE)],
+            dash=True,
+            hints=["spread unknown"] * len(values),
+        )
+        for k, (label, values) in enumerate(theirs.items())
+    ]
+    measured = []
+    for label, found in ours.items():
+        known = [(x, *_measured(analysis, found[x], name)) for x in sorted(found)]
+        known = [one for one in known if math.isfinite(one[1])]
+        xs, median, low, high, runs = zip(*known, strict=True) if known else ((),) * 5
+        hints = [f"median of {numbers.counted(n, 'run')}" for n in runs]
+        measured.append(Series(label, xs, median, low=low, high=high, hints=hints))
+    panels = [Panel(PUBLISHED, y, published), Panel(MEASURED, y, measured)]
+    return Lines(content.drawn_axis(analysis.axes[place]), panels, columns=2)

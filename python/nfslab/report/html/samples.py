@@ -11,7 +11,7 @@ other tables has no figures over time; the report says so by leaving them out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,10 +47,6 @@ class RateData:
     """Up to here bins are whole: the last one may be cut short by the end of the run."""
     start_ns: int = 0
 
-    def coarser(self) -> RateData:
-        """Pairs of bins, summed."""
-        return replace(self, width_ns=self.width_ns * 2, counts=_pairs(self.counts))
-
     def whole(self) -> Ints:
         """The bins that the end of the run does not cut short."""
         return self.counts[: (self.end_ns - self.start_ns) // self.width_ns]
@@ -68,13 +64,6 @@ class HeatData:
     total: int
     outside: int
 
-    def coarser(self) -> HeatData:
-        """Pairs of columns, summed."""
-        cells = np.stack([_pairs(row) for row in self.cells])
-        return HeatData(
-            self.width_ns * 2, self.decade_cells, self.lowest, cells, self.total, self.outside
-        )
-
 
 @dataclass(slots=True)
 class RunSamples:
@@ -83,19 +72,6 @@ class RunSamples:
     rates: dict[str, RateData] = field(default_factory=dict)
     quantiles_ns: dict[str, tuple[list[float], int]] = field(default_factory=dict)
     heat: dict[str, HeatData] = field(default_factory=dict)
-
-    def coarser(self) -> RunSamples:
-        """Twice as wide bins; quantiles stay as they are."""
-        return RunSamples(
-            {key: data.coarser() for key, data in self.rates.items()},
-            self.quantiles_ns,
-            {key: data.coarser() for key, data in self.heat.items()},
-        )
-
-
-def _pairs(values: Ints) -> Ints:
-    padded = np.append(values, 0) if values.size % 2 else values
-    return np.asarray(padded.reshape(-1, 2).sum(axis=1, dtype=np.int64))
 
 
 def read_columns(path: Path, names: list[str]) -> dict[str, Any]:

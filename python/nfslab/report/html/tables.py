@@ -7,17 +7,22 @@ added to those of the analysis.
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from nfslab.display import numbers
+from nfslab.display.sections import Cell, Column, Table
 from nfslab.quantities import format_size
-from nfslab.report.html import content, wording
+from nfslab.report.html import content
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from nfslab.display.sections import Tone
     from nfslab.report.html.series import Series
     from nfslab.report.model import Analysis, ComparisonResult, FsyncFigures
+    from nfslab.statistics.summary import Summary
 
 WARNINGS_SHOWN = 8
 """Warnings in the open; the others fold."""
@@ -29,6 +34,9 @@ STYLES = {
     "note": ("light", "Note"),
 }
 _ORDER = list(STYLES)
+TONES: dict[str, Tone] = {"better": "good", "worse": "warning"}
+METRICS_MOST = 4
+"""Metrics with a column in the table of runs."""
 
 
 def sentences(verdict: str) -> list[str]:
@@ -39,27 +47,14 @@ def sentences(verdict: str) -> list[str]:
 def warnings(analysis: Analysis, series: Series | None) -> list[dict[str, Any]]:
     """Warnings by weight, with the report's own."""
     found = [(w.severity, w.text, list(w.runs)) for w in analysis.warnings]
-    if series is not None:
+    if series is not None and series.problems:
         ids = [run.run_id for run in analysis.runs]
-        if series.problems:
-            reasons = sorted(set(series.problems.values()))
-            found.append(
-                (
-                    "warning",
-                    "Samples or evidence of some runs cannot be read, so that they are missing "
-                    f"from the figures over time: {'; '.join(reasons[:3])}",
-                    [ids[i] for i in series.problems],
-                )
-            )
-        if series.left_out:
-            found.append(
-                (
-                    "note",
-                    "To stay below the size limit this file leaves out the time series of these "
-                    "runs; their metrics are in every table and figure.",
-                    [ids[i] for i in series.left_out],
-                )
-            )
+        reasons = sorted(set(series.problems.values()))
+        text = (
+            "Samples or evidence of some runs cannot be read, so that they are missing "
+            f"from the figures over time: {'; '.join(reasons[:3])}"
+        )
+        found.append(("warning", text, [ids[i] for i in series.problems]))
     found.sort(key=lambda item: _ORDER.index(item[0]))
     return [
         {"style": STYLES[severity][0], "word": STYLES[severity][1], "text": text, "runs": runs}
@@ -72,109 +67,179 @@ def baseline_text(analysis: Analysis) -> str:
     return ", ".join(f"{axis} {level}" for axis, level in analysis.baseline.items())
 
 
-def comparison_tables(analysis: Analysis) -> list[dict[str, Any]]:
+def comparison_tables(analysis: Analysis) -> list[Table]:
     """One table a metric, the primary one first."""
     names = [name for name, rows in analysis.comparisons.items() if rows]
     names.sort(key=lambda name: name != analysis.primary)
-    tables = []
-    for name in names:
-        info = analysis.metric(name)
-        unit = info.unit if info else ""
-        rows = [_comparison(analysis, item, unit) for item in analysis.comparisons[name]]
-        tables.append({"label": wording.metric_label(name, unit), "rows": rows})
-    return tables
-
-
-def _comparison(analysis: Analysis, item: ComparisonResult, unit: str) -> dict[str, Any]:
-    row = content.comparison_row(analysis, item)
-    size = row["ratio"]
-    difference = item.result.difference
-    if size is not None:
-        text = f"{wording.plain(size)} ×"
-    elif difference is not None:
-        text = f"{wording.quantity(difference, unit)} (difference)"
-    else:
-        text = wording.ABSENT
-    return {
-        **row,
-        "ratio": text,
-        "sort": "" if size is None else size,
-        "interval": row["interval_text"],
-        "p": wording.probability(row["p_adjusted"]),
-        "p_value": "" if row["p_adjusted"] is None else row["p_adjusted"],
-    }
-
-
-def estimate_table(analysis: Analysis) -> dict[str, Any] | None:
-    """The primary metric at every point."""
-    name = analysis.primary
-    info = analysis.metric(name) if name else None
-    if info is None:
-        return None
-    axes = [content.axis_content(axis) for axis in analysis.axes]
-    varying = [i for i, axis in enumerate(axes) if len(axis["levels"]) > 1]
-    flushes = any(point.fsync is not None for point in analysis.points)
-    rows: list[dict[str, Any]] = []
-    for point in analysis.points:
-        levels = content.level_indexes(analysis.axes, point)
-        cells = [
-            {
-                "text": axes[i]["shown"][levels[i]],
-                "value": values[levels[i]] if (values := axes[i]["values"]) else levels[i],
-                "numeric": axes[i]["numeric"],
-            }
-            for i in varying
-        ]
-        if not varying:
-            cells = [{"text": point.label, "value": 0, "numeric": False}]
-        row = {"levels": cells, **_estimate(point.estimates.get(info.name), info.unit)}
-        row["failed"] = point.failed
-        if flushes:
-            row["cells"] = [*row["cells"], *_flushes(point.fsync)]
-        rows.append(row)
-    titles = [
-        {
-            "title": f"{axes[i]['name']} ({axes[i]['unit']})"
-            if axes[i]["unit"]
-            else axes[i]["name"],
-            "numeric": axes[i]["numeric"],
-        }
-        for i in varying
-    ] or [{"title": "point", "numeric": False}]
-    label = wording.metric_label(info.name, info.unit)
-    return {"label": label, "axes": titles, "rows": rows, "fsync": flushes}
-
-
-def _estimate(summary: Any, unit: str) -> dict[str, Any]:
-    if summary is None:
-        return {"n": 0, "cells": [{"text": wording.ABSENT, "value": ""}] * 5}
-    interval = summary.interval
-    shown = [
-        (wording.quantity(summary.median, unit), summary.median),
-        (
-            wording.span(interval.low, interval.high, unit) if interval else wording.ABSENT,
-            interval.low if interval else "",
-        ),
-        (wording.quantity(summary.standard_deviation, unit), summary.standard_deviation),
-        (wording.quantity(summary.minimum, unit), summary.minimum),
-        (wording.quantity(summary.maximum, unit), summary.maximum),
-    ]
-    return {
-        "n": summary.n,
-        "cells": [{"text": text, "value": "" if v is None else v} for text, v in shown],
-    }
-
-
-def _flushes(figures: FsyncFigures | None) -> list[dict[str, Any]]:
-    """Flushes of the write-ahead log: how many a transaction, how long each took."""
-    found = [
-        (figures.flushes_per_transaction, "1") if figures else (None, "1"),
-        (figures.mean_ms, "ms") if figures else (None, "ms"),
+    columns = [
+        Column("point", numeric=False),
+        Column("baseline", numeric=False),
+        Column("runs"),
+        Column("ratio"),
+        Column("interval"),
+        Column("p adjusted"),
+        Column("in words", numeric=False),
     ]
     return [
-        {"text": wording.quantity(value, unit), "value": "" if value is None else value}
-        for value, unit in found
+        Table(
+            f"{content.metric_axis(analysis, name).name} against {baseline_text(analysis)}",
+            columns,
+            [_comparison(analysis, item) for item in analysis.comparisons[name]],
+        )
+        for name in names
     ]
+
+
+def _comparison(analysis: Analysis, item: ComparisonResult) -> list[Cell]:
+    result = item.result
+    info = analysis.metric(item.metric)
+    if result.ratio is not None:
+        size = f"{numbers.ratio(result.ratio)} ×"
+    elif result.difference is not None:
+        size = f"{numbers.quantity(result.difference, info.unit if info else '')} (difference)"
+    else:
+        size = numbers.ABSENT
+    label, base_label = content.compared_labels(analysis, item)
+    return [
+        Cell(label),
+        Cell(base_label),
+        Cell(f"{result.n_new} / {result.n_base}", result.n_new),
+        Cell(size, "" if result.ratio is None else result.ratio),
+        Cell(content.interval_text(analysis, item)),
+        Cell(
+            numbers.p_value(result.p_adjusted),
+            "" if result.p_adjusted is None else result.p_adjusted,
+        ),
+        Cell(result.verdict, tone=TONES.get(item.sense, "")),
+    ]
+
+
+def estimate_table(analysis: Analysis) -> Table | None:
+    """The primary metric at every point."""
+    info = analysis.metric(analysis.primary) if analysis.primary else None
+    if info is None:
+        return None
+    flushes = any(point.fsync is not None for point in analysis.points)
+    columns = [
+        *level_columns(analysis),
+        *map(Column, ("runs", "failed", "median", "interval", "standard deviation")),
+        *map(Column, ("least", "most")),
+    ]
+    if flushes:
+        columns += [Column("log flushes a transaction"), Column("mean flush")]
+    rows = []
+    for point in analysis.points:
+        summary = point.estimates.get(info.name)
+        cells = [*level_cells(analysis, point.index), _count(summary.n if summary else 0)]
+        cells += [_count(point.failed), *_estimate(summary, info.unit)]
+        if flushes:
+            cells += _flushes(point.fsync)
+        rows.append(cells)
+    label = content.metric_label(info.name, info.unit)
+    note = f"{analysis.interval}. Outliers are in all figures and in every estimate."
+    return Table(f"{label} at every point", columns, rows, note=note)
+
+
+def level_columns(analysis: Analysis) -> list[Column]:
+    """Headings for where a point lies: one a varying axis."""
+    axes = [analysis.axes[i] for i in content.varying_axes(analysis)]
+    found = [Column(content.drawn_axis(axis).name, content.has_numbers(axis)) for axis in axes]
+    return found or [Column("point", numeric=False)]
+
+
+def level_cells(analysis: Analysis, point: int | None) -> list[Cell]:
+    """Where a point lies on the varying axes; None: it is not planned."""
+    varying = content.varying_axes(analysis)
+    if point is None:
+        return [Cell(numbers.ABSENT, "")] * max(1, len(varying))
+    if not varying:
+        return [Cell(analysis.points[point].label)]
+    levels = content.level_indexes(analysis.axes, analysis.points[point])
+    return [
+        Cell(
+            content.shown_levels(analysis.axes[i])[levels[i]],
+            content.level_values(analysis.axes[i])[levels[i]],
+        )
+        for i in varying
+    ]
+
+
+def _count(value: int) -> Cell:
+    return Cell(numbers.count(value), value)
+
+
+def _quantity(value: float | None, unit: str) -> Cell:
+    return Cell(numbers.quantity(value, unit), "" if value is None else value)
+
+
+def _estimate(summary: Summary | None, unit: str) -> list[Cell]:
+    if summary is None:
+        return [Cell(numbers.ABSENT, "")] * 5
+    ends = summary.interval
+    return [
+        _quantity(summary.median, unit),
+        Cell(numbers.interval(ends.low, ends.high, unit), ends.low)
+        if ends
+        else Cell(numbers.ABSENT, ""),
+        _quantity(summary.standard_deviation, unit),
+        _quantity(summary.minimum, unit),
+        _quantity(summary.maximum, unit),
+    ]
+
+
+def _flushes(figures: FsyncFigures | None) -> list[Cell]:
+    """Flushes of the write-ahead log: how many a transaction, how long each took."""
+    return [
+        _quantity(figures.flushes_per_transaction if figures else None, "1"),
+        _quantity(figures.mean_ms if figures else None, "ms"),
+    ]
+
+
+def runs_table(
+    analysis: Analysis, metrics: Sequence[str], figure: str, choices: Mapping[int, Sequence[str]]
+) -> Table:
+    """Every sealed run; a run's name leads to the view of `figure` with its choices."""
+    shown = [name for name in metrics if _tells(analysis, name)][:METRICS_MOST]
+    axes = [content.metric_axis(analysis, name) for name in shown]
+    columns = [
+        Column("place", hint="place in the order of runs"),
+        Column("run", numeric=False),
+        Column("block"),
+        *level_columns(analysis),
+        Column("status", numeric=False),
+        Column("flags, or why it failed", numeric=False),
+        *(Column(axis.name) for axis in axes),
+        Column("duration"),
+    ]
+    rows = []
+    for i, run in enumerate(analysis.runs):
+        status = content.run_status(run)
+        failed = run.status == "failed"
+        said = run.reason.partition("\n")[0] if failed else ", ".join(run.flags)
+        look = json.dumps(list(choices[i])) if i in choices else None
+        rows.append(
+            [
+                _count(run.position + 1),
+                Cell(run.run_id, look),
+                _count(run.block + 1),
+                *level_cells(analysis, run.point),
+                Cell(status, tone="faint" if status == "ok" else "warning"),
+                Cell(said or numbers.ABSENT),
+                *(
+                    _quantity(run.metrics.get(name), axis.unit)
+                    for name, axis in zip(shown, axes, strict=True)
+                ),
+                _quantity(run.duration_ns, "ns"),
+            ]
+        )
+    return Table("All runs", columns, rows, look=(1, figure))
+
+
+def _tells(analysis: Analysis, name: str) -> bool:
+    """The primary metric, or one with a direction that is not the same in all runs."""
+    info = analysis.metric(name)
+    values = {run.metrics[name] for run in analysis.runs if name in run.metrics}
+    return info is not None and (info.primary or (bool(info.better) and len(values) > 1))
 
 
 def flat(value: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -219,7 +284,7 @@ def _flatten(path: str, value: Any) -> Iterator[tuple[str, str]]:
         for i, item in enumerate(value):
             yield from _flatten(f"{path}[{i}]", item)
     elif isinstance(value, list):
-        yield path, ", ".join(plain_text(item) for item in value) or wording.ABSENT
+        yield path, ", ".join(plain_text(item) for item in value) or numbers.ABSENT
     else:
         yield path, plain_text(value)
 
@@ -227,7 +292,7 @@ def _flatten(path: str, value: Any) -> Iterator[tuple[str, str]]:
 def plain_text(value: Any) -> str:
     """A value as people write it: yes and no, floats without noise."""
     if value is None or value == "":
-        return wording.ABSENT
+        return numbers.ABSENT
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
@@ -243,12 +308,12 @@ def evidence_rows(analysis: Analysis) -> list[dict[str, Any]]:
             "name": name,
             "n": facts["n"],
             "cells": [
-                {"text": wording.plain(facts[key], 4), "value": facts[key]}
+                {"text": numbers.number(facts[key], 4), "value": facts[key]}
                 for key in ("median", "minimum", "maximum")
             ],
         }
-        for collector, numbers in analysis.evidence.items()
-        for name, facts in numbers.items()
+        for collector, sums in analysis.evidence.items()
+        for name, facts in sums.items()
     ]
 
 
@@ -257,7 +322,7 @@ def cost_text(facts: Mapping[str, Any]) -> str:
     share = facts.get("cpu_share")
     parts = []
     if isinstance(share, int | float):
-        parts.append(f"{wording.plain(share * 100, 2)} % of one CPU on average")
+        parts.append(f"{numbers.number(share * 100, 2)} % of one CPU on average")
     for key, words in (("ok", "worked"), ("unavailable", "unavailable"), ("failed", "failed")):
         if facts.get(key):
             parts.append(f"{words} in {facts[key]} runs")

@@ -18,8 +18,9 @@ from nfslab.errors import RunFailed
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from nfslab.machine.host import Completed, Host, Process
+    from nfslab.hosts.base import Completed, Host
     from nfslab.machine.resources import Entry, Resources
+    from nfslab.machine.started import Process
     from nfslab.workloads.pgbench.installation import Installation
 
 ROLE_NAME: Final = "nfslab"
@@ -88,11 +89,12 @@ class Deployment:
         stdout: str | None = None,
         stop_signal: int,
         record: bool = True,
+        host: Host | None = None,
     ) -> Process:
-        """Start a program that runs beside us."""
+        """Start a program that runs beside us; on the server's host, unless another is given."""
         if record:
             self.commands.append(list(argv))
-        return self.host.spawn(
+        return (host or self.host).spawn(
             without_libpq_variables(argv),
             resources=self.resources,
             log=self.logs / log,

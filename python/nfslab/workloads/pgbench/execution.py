@@ -29,6 +29,7 @@ from nfslab.workloads.pgbench.transaction_log import BYTES_PER_TRANSACTION, LOG_
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from nfslab.hosts.base import Host
     from nfslab.machine.resources import Entry
     from nfslab.targets.base import Place
     from nfslab.workloads.pgbench.parameters import PgbenchParameters
@@ -148,10 +149,11 @@ def run_pgbench(
     argv: list[str],
     *,
     name: str,
+    client: Host,
     room: LogRoom | None,
     places: Mapping[str, Place],
 ) -> PgbenchRun:
-    """Run pgbench to its end; RunFailed says whether it, the server or a target failed."""
+    """Run pgbench on `client` to its end; RunFailed says whose fault it was, if it failed."""
     deployment = server.deployment
     out = deployment.logs / f"{name}.out"
     log = deployment.logs / f"{name}.log"
@@ -160,6 +162,7 @@ def run_pgbench(
     started_ns = time.monotonic_ns()
     process = deployment.start(
         argv,
+        host=client,
         log=log.name,
         stdout=out.name,
         env=server.client_environment(),

@@ -2,9 +2,10 @@
 
 Who may connect: by default only a Unix socket in a private folder (0700) of the server's
 user; there `trust` is safe, since only that user and root get to the socket. With TCP the
-server listens on 127.0.0.1, on a port that the kernel gave, and asks for a password made
-for this run (SCRAM); there is never an open port without one. The access file lies
-beside the socket, the cluster's own files are not touched.
+server listens on its side of the link to the client's host (loopback when that is here), on a
+port that the kernel gave, for both ends of the link alone, and asks for a password made for
+this run (SCRAM); there is never an open port without one. The access file lies beside the
+socket, the cluster's own files are not touched.
 
 Decisions: settings are given as arguments, so what ran can be read from the run's record
 and repeated by hand. A crash of any backend ends the server (restart_after_crash = off):
@@ -35,8 +36,9 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from nfslab.machine.host import Process
+    from nfslab.hosts.base import Link
     from nfslab.machine.resources import Entry
+    from nfslab.machine.started import Process
     from nfslab.targets.base import Place
     from nfslab.workloads.pgbench.deployment import Deployment
     from nfslab.workloads.pgbench.settings import SettingValue
@@ -48,7 +50,6 @@ FAST_STOP_S: Final = 15.0
 IMMEDIATE_STOP_S: Final = 5.0
 DEATH_WAIT_S: Final = 3.0
 """How long a dying server may take to end after a client noticed."""
-LOOPBACK: Final = "127.0.0.1"
 SOCKET_PORT: Final = 5432
 """With a socket only, the number is but a part of the socket's file name."""
 PORT_IN_USE: Final = ("could not bind", "Address already in use", "could not create any TCP/IP")
@@ -63,7 +64,7 @@ class Server:
     data: Path
     log: Path
     host: str
-    """Folder of the socket, or the loopback address."""
+    """Folder of the socket, or the address that it listens on."""
     port: int
     places: Mapping[str, Place]
     log_start: int
@@ -174,37 +175,39 @@ def start_server(
     settings: Mapping[str, SettingValue],
     *,
     places: Mapping[str, Place],
-    tcp: bool = False,
+    link: Link | None = None,
     log: str = "postgres.log",
     record: bool = True,
 ) -> Server:
     """Start a server on a cluster and wait until it accepts connections.
 
-    Raises RunFailed with the server's own words when it does not.
+    With `link` it listens for TCP on the servers' side of it. Raises RunFailed with the server's
+    own words when it does not start.
     """
+    tcp = link is not None
     name = f"pg-{secrets.token_hex(3)}"
     private = short_private_folder(deployment.resources, name, deployment.user)
     password = secrets.token_urlsafe(24) if tcp else ""
     try:
-        access = _write_access(private.path, deployment.user, tcp=tcp)
+        access = _write_access(private.path, deployment.user, link)
         for _ in range(PORT_ATTEMPTS - 1):
             try:
-                server = _launch(deployment, data, settings, access, places, tcp, log, record)
+                server = _launch(deployment, data, settings, access, places, link, log, record)
                 break
             except RunFailed as error:
                 if not tcp or not any(mark in str(error) for mark in PORT_IN_USE):
                     raise
                 # Somebody took the port between our look and the server's start.
         else:
-            server = _launch(deployment, data, settings, access, places, tcp, log, record)
+            server = _launch(deployment, data, settings, access, places, link, log, record)
         server.private = private
-        if tcp:
+        if link is not None:
             try:
                 _set_password(server, password)
             except BaseException:
                 server.stop(hurry=True)
                 raise
-            server.host, server.password = LOOPBACK, password
+            server.host, server.password = link.server, password
     except BaseException:
         private.undo()
         raise
@@ -217,15 +220,15 @@ def _launch(
     settings: Mapping[str, SettingValue],
     access: Path,
     places: Mapping[str, Place],
-    tcp: bool,
+    link: Link | None,
     log: str,
     record: bool,
 ) -> Server:
     """Start it once, and wait until it accepts connections on its socket."""
-    port = _free_port() if tcp else SOCKET_PORT
+    port = SOCKET_PORT if link is None else _free_port(link.server)
     folder = str(access.parent)
     own: dict[str, SettingValue] = {
-        "listen_addresses": LOOPBACK if tcp else "",
+        "listen_addresses": "" if link is None else link.server,
         "port": port,
         "unix_socket_directories": '"' + folder.replace('"', '""') + '"',
         "unix_socket_permissions": "0700",
@@ -288,19 +291,23 @@ def _set_password(server: Server, password: str) -> None:
         )
 
 
-def _free_port() -> int:
+def _free_port(address: str) -> int:
     """A port that is free now; another program may take it before the server does."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((address, 0))
         port: int = probe.getsockname()[1]
         return port
 
 
-def _write_access(folder: Path, user: int | None, *, tcp: bool) -> Path:
+def _write_access(folder: Path, user: int | None, link: Link | None) -> Path:
     """Who may connect (pg_hba.conf), readable by the server's user (and root) only."""
     rules = ["local all all trust"]
-    if tcp:
-        rules.append(f"host all all {LOOPBACK}/32 scram-sha-256")
+    if link is not None:
+        # The client; and nfslab itself, which asks the server from its own side.
+        rules += [
+            f"host all all {address}/32 scram-sha-256"
+            for address in dict.fromkeys((link.client, link.server))
+        ]
     path = folder / "pg_hba.conf"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as stream:

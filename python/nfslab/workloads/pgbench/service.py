@@ -1,13 +1,4 @@
-"""What the workload tells the collectors about the PostgreSQL it runs.
-
-`context.facts` of a pgbench run holds, for whoever watches:
-
-    "postgres"           PostgresService: how to reach the server, whose process it is
-    "at_timed_start"     a list that a collector may append functions to: each is called
-                         once, right before the timed program starts (after the warm-up)
-    "timed_start_ns"     CLOCK_MONOTONIC when the timed part began: t = 0 of all samples
-    "timed_end_ns"       the same when it ended
-"""
+"""What a workload tells the collectors about the PostgreSQL it runs: `services.postgres`."""
 
 from __future__ import annotations
 

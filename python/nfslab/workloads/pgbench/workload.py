@@ -7,7 +7,7 @@
 
 The server is up but has touched little when `prepare` ends, so the runner can drop the
 page cache in between. The warm-up belongs to `measure`, since a cache that was dropped
-after it would undo it; collectors are told when the timed part begins (see `service`).
+after it would undo it; collectors are told when the timed part begins (`nfslab.context`).
 
 Never as root: root's server runs as an unprivileged user, which owns the places.
 """
@@ -17,12 +17,12 @@ from __future__ import annotations
 import hashlib
 import re
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 
 from nfslab.errors import RunFailed, Unavailable
 from nfslab.machine import users
 from nfslab.machine.availability import Availability
-from nfslab.results.records import DurabilityRecord
+from nfslab.results.records import DurabilityRecord, LoadShape
 from nfslab.workloads.base import Outcome, Workload
 from nfslab.workloads.pgbench import cluster, execution, invariant, invocation, outcome
 from nfslab.workloads.pgbench.deployment import DATABASE, Deployment
@@ -59,6 +59,7 @@ class PgbenchWorkload(Workload):
     summary: ClassVar[str] = "PostgreSQL under pgbench: TPC-B like, read-only or own scripts"
     Parameters: ClassVar[type[WorkloadParameters]] = PgbenchParameters
     roles: ClassVar[tuple[str, ...]] = ("data", "wal")
+    files_on: ClassVar[Literal["client", "server"]] = "server"
     parameters: PgbenchParameters
 
     def __init__(self, parameters: WorkloadParameters) -> None:
@@ -114,6 +115,21 @@ class PgbenchWorkload(Workload):
             fix='set workload.postgres to "system" or "embedded", or install it elsewhere',
         )
 
+    def check_host(self, kind: str) -> Availability:
+        """Another host than this machine is reached over its network alone."""
+        if kind != "local" and self.parameters.socket != "tcp":
+            return Availability(
+                False, f'client.host = "{kind}" has a network, and pgbench would not use it',
+                'set workload.socket = "tcp"',
+            )  # fmt: skip
+        return Availability(True)
+
+    def load_shape(self) -> LoadShape:
+        """Closed, or open with `rate`: pgbench's throttle plans each transaction's instant."""
+        p = self.parameters
+        kind = "closed" if p.rate is None else "open"
+        return LoadShape(kind=kind, clients=p.clients, rate_per_s=p.rate)
+
     def estimate_s(self) -> float:
         """Restore, start, run and check; loading once is shared by many runs."""
         p = self.parameters
@@ -164,8 +180,9 @@ class PgbenchWorkload(Workload):
                 + ("for this run" if made else "for an earlier run of this experiment")
             )
         with context.phase("start"):
+            link = context.client_host.link if p.socket == "tcp" else None
             self._server = start_server(
-                deployment, place.data, settings, places=context.places, tcp=p.socket == "tcp"
+                deployment, place.data, settings, places=context.places, link=link
             )
         self._tell(context, place)
 
@@ -177,21 +194,25 @@ class PgbenchWorkload(Workload):
             with context.phase("warm-up"):
                 self._warm_up(context, names)
         self._room = room = execution.log_room(
-            server, p, context.places, memory_limited="memory_cgroup" in context.facts
-        )
+            server, p, context.places,
+            memory_limited=context.services.memory_cgroup is not None,
+        )  # fmt: skip
         if room.note:
             context.notes.append(room.note)
         argv = invocation.pgbench_arguments(p, server, seed=context.seed, log_prefix=room.prefix)
-        for begin in context.facts.get("at_timed_start", []):
-            begin()
-        with context.phase("pgbench"):
+        with context.timed() as part, context.phase("pgbench"):
             run = execution.run_pgbench(
-                server, argv, name="pgbench", room=room, places=context.places
+                server,
+                argv,
+                name="pgbench",
+                client=context.client_host,
+                room=room,
+                places=context.places,
             )
         log = read_transaction_log(room.files(), invocation.log_layout(p))
         metrics = outcome.metrics(log, run, p)
         timed = outcome.timed_part(log, run, open_loop=p.rate is not None)
-        context.facts |= {"timed_start_ns": timed.start_ns, "timed_end_ns": timed.end_ns}
+        part.was(timed.start_ns, timed.end_ns)
         self._count(run.printed, names)
         self._remark(context, run)
         self._forget_room()
@@ -201,6 +222,8 @@ class PgbenchWorkload(Workload):
                 "transactions": log.table(timed.start_log_ns),
                 "latency_histogram": outcome.histogram_table(log),
             },
+            operations="transactions",
+            sampled_share=p.sampling_rate,
             checks=[outcome.check_log(log, run, p)],
         )
 
@@ -309,8 +332,7 @@ class PgbenchWorkload(Workload):
         reasons = durability_reasons(in_effect)
         if reasons:
             self._downgrade(context, reasons)
-        context.facts.setdefault("at_timed_start", [])
-        context.facts["postgres"] = PostgresService(
+        context.services.postgres = PostgresService(
             conninfo=server.conninfo("postgres"),
             database=DATABASE,
             pid=server.process.pid,
@@ -336,7 +358,14 @@ class PgbenchWorkload(Workload):
         argv = invocation.pgbench_arguments(
             self.parameters, server, seed=context.seed + 1, log_prefix=None, warm_up=True
         )
-        run = execution.run_pgbench(server, argv, name="warm-up", room=None, places=context.places)
+        run = execution.run_pgbench(
+            server,
+            argv,
+            name="warm-up",
+            client=context.client_host,
+            room=None,
+            places=context.places,
+        )
         self._count(run.printed, names)
         context.notes.append(
             f"a warm-up of {self.parameters.warm_up:g} s came before the timed part "

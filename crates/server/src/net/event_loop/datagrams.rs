@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 
-use measure::clock::{Clock, MonotonicClock};
+use measure::clock::{Clock, MonotonicClock, times_slept};
 
 use super::super::counters::count;
 use super::super::pending::{Origin, reply_bytes_most};
@@ -95,6 +95,7 @@ impl Loop {
             return;
         }
         let timed = self.reading.is_some() || self.pool.is_some();
+        let watched = self.at_once.watch();
         let started_ns = if timed { MonotonicClock.now_ns() } else { 0 };
         let mut payload = std::mem::take(&mut self.payload);
         let outcome = self.service.answer(peer, &call, &mut reply, &mut payload);
@@ -102,7 +103,8 @@ impl Loop {
             self.cache.finish(ticket, &reply, self.now_ns);
         }
         let finished_ns = if timed { MonotonicClock.now_ns() } else { 0 };
-        self.at_once.took(finished_ns - started_ns);
+        self.at_once
+            .took(finished_ns - started_ns, watched, times_slept);
         for chunk in payload.drain() {
             reply.extend_from_slice(chunk.as_bytes());
         }

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::io::{ErrorKind, Read};
 
-use measure::clock::{Clock, MonotonicClock};
+use measure::clock::{Clock, MonotonicClock, times_slept};
 use rustix::event::epoll;
 use wire::record::MARK_BYTES;
 use wire::rpc::Call;
@@ -365,6 +365,7 @@ impl Loop {
     ) {
         let timed = self.reading.is_some() || self.pool.is_some();
         let queued_before = connection.outgoing.stream_queued;
+        let watched = self.at_once.watch();
         let started_ns = if timed { MonotonicClock.now_ns() } else { 0 };
         let (service, cache, now_ns) = (&self.service, &mut self.cache, self.now_ns);
         let peer = connection.peer;
@@ -380,7 +381,8 @@ impl Loop {
             });
         count(&self.counters.replies);
         let finished_ns = if timed { MonotonicClock.now_ns() } else { 0 };
-        self.at_once.took(finished_ns - started_ns);
+        self.at_once
+            .took(finished_ns - started_ns, watched, times_slept);
         if let Some(reading) = self.reading {
             let end = connection.outgoing.stream_queued;
             let framed_bytes = usize::try_from(end - queued_before).unwrap_or(usize::MAX);

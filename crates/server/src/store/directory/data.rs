@@ -20,6 +20,7 @@ use wire::nfs3::{fattr3, ftype3, nfsstat3, post_op_attr, stable_how};
 use super::DirectoryStore;
 use super::identity::{act_as, act_as_server};
 use super::kernel::{may_access, proc_path, status_of};
+use super::locate::PATH_BYTES;
 use super::object::{Object, attributes};
 use crate::store::permission::{may_read, may_write, mode_after_write};
 use crate::store::{FILE_BYTES_MAX, READ_BYTES_MAX};
@@ -220,12 +221,14 @@ impl DirectoryStore {
         handle: &Handle,
         range: (u64, u32),
     ) -> Result<(Vec<u8>, fattr3), (nfsstat3, post_op_attr)> {
+        let mut path = Vec::with_capacity(PATH_BYTES);
         for _ in 0..READ_TRIES {
-            let object = self.locate(handle).map_err(|status| (status, None))?;
+            let located = self.locate_at(handle, &mut path);
+            let object = located.map_err(|status| (status, None))?;
             let data = self.read_object(caller, (handle, &object), range);
             let data = data.map_err(|status| (status, object.now()))?;
             // At once or not at all: while one looks for it, it may come back.
-            if let Some(after) = self.still_there(handle) {
+            if let Some(after) = self.still_there(handle, (&object, &mut path)) {
                 return Ok((data, attributes(&after.stat)));
             }
         }

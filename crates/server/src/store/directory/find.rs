@@ -93,7 +93,7 @@ impl DirectoryStore {
             return Ok(object);
         }
         let mut searches = self.searches.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(object) = self.by_known_names(handle) {
+        if let Some(object) = self.by_known_names(handle, &mut Vec::new()) {
             return Ok(object);
         }
         let begun_ns = MonotonicClock.now_ns();
@@ -112,7 +112,7 @@ impl DirectoryStore {
             }
         }
         // What was renamed while the search went by.
-        if let Some(object) = self.by_known_names(handle) {
+        if let Some(object) = self.by_known_names(handle, &mut Vec::new()) {
             return Ok(object);
         }
         match self.by_kernel_path(handle)? {

@@ -31,7 +31,7 @@ impl DirectoryStore {
         if self.acts_as_caller {
             act_as_server()?;
         }
-        self.still_there(handle)
+        self.still_there(handle, (dir, &mut Vec::new()))
             .map(|_| end)
             .ok_or(nfsstat3::NFS3ERR_JUKEBOX)
     }

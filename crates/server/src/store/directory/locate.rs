@@ -25,30 +25,53 @@ use crate::Handle;
 use crate::store::Found;
 
 /// Room for most paths, bytes.
-const PATH_BYTES: usize = 256;
+pub(super) const PATH_BYTES: usize = 256;
 
 impl DirectoryStore {
     /// Opens what a handle names, if it lies in the export. The thread acts as the server
     /// afterwards.
     pub(super) fn locate(&self, handle: &Handle) -> Result<Object, nfsstat3> {
+        self.locate_at(handle, &mut Vec::with_capacity(PATH_BYTES))
+    }
+
+    /// The same; `path` becomes where it was found, if a name that was seen led there.
+    pub(super) fn locate_at(
+        &self,
+        handle: &Handle,
+        path: &mut Vec<u8>,
+    ) -> Result<Object, nfsstat3> {
         if self.acts_as_caller {
             act_as_server()?;
         }
         if (handle.object, handle.generation) == (self.root_inode, 0) {
             return self.root_object();
         }
-        match self.by_known_names(handle) {
+        match self.by_known_names(handle, path) {
             Some(object) => Ok(object),
             None => self.find(handle),
         }
     }
 
-    /// The object, if it is still where it was found; as the server.
-    pub(super) fn still_there(&self, handle: &Handle) -> Option<Object> {
+    /// The object that was found a moment ago, if it is at this path, or where another name leads;
+    /// as the server.
+    pub(super) fn still_there(
+        &self,
+        handle: &Handle,
+        (found, path): (&Object, &mut Vec<u8>),
+    ) -> Option<Object> {
         if (handle.object, handle.generation) == (self.root_inode, 0) {
             return self.root_object().ok();
         }
-        self.by_known_names(handle)
+        // `found` is open, so that its number is no other's.
+        let same = |now: &Object| {
+            now.stat.st_nlink > 0
+                && (now.stat.st_ino, now.stat.st_dev) == (found.stat.st_ino, found.stat.st_dev)
+        };
+        let at_path = match &**path {
+            [] => None,
+            path => open_below(&self.root, path).ok().filter(same),
+        };
+        at_path.or_else(|| self.by_known_names(handle, path))
     }
 
     pub(super) fn root_object(&self) -> Result<Object, nfsstat3> {
@@ -57,9 +80,8 @@ impl DirectoryStore {
         Ok(Object { fd, stat })
     }
 
-    /// The object where one of the names that were seen of it leads.
-    pub(super) fn by_known_names(&self, handle: &Handle) -> Option<Object> {
-        let mut path = Vec::with_capacity(PATH_BYTES);
+    /// The object where one of the names that were seen of it leads; `path` becomes that.
+    pub(super) fn by_known_names(&self, handle: &Handle, path: &mut Vec<u8>) -> Option<Object> {
         let mut held = None;
         // One lock at a time: names may come and go meanwhile, they are claims.
         for number in 0.. {
@@ -67,14 +89,14 @@ impl DirectoryStore {
             if number >= known.count(handle.object) {
                 return None;
             }
-            let leads = known.path(handle.object, number, self.root_inode, &mut path);
+            let leads = known.path(handle.object, number, self.root_inode, path);
             drop(known);
             if number == 0 {
                 let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
                 held = open.hold(handle);
             }
             if leads
-                && let Ok(object) = open_below(&self.root, &path)
+                && let Ok(object) = open_below(&self.root, path)
                 && self.is_meant(handle, &object, held.is_some())
             {
                 if held.is_none() && object.is_directory() {

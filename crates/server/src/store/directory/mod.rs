@@ -29,7 +29,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{FileType, Mode, OFlags, fstat, fstatvfs, makedev};
+use rustix::fs::{FileType, Mode, OFlags, fstat, fstatfs, fstatvfs, makedev};
 use wire::nfs3::{
     FSSTAT3resok, PATHCONF3resok, createhow3, fattr3, nfsstat3, nfstime3, post_op_attr, sattr3,
     stable_how, wcc_data, writeverf3,
@@ -58,6 +58,9 @@ pub const LOCKS: usize = 128;
 /// A new directory's mode if the client gave none.
 const DIRECTORY_MODE: u32 = 0o755;
 
+/// `TMPFS_MAGIC` (statfs(2)).
+const TMPFS: rustix::fs::FsWord = 0x0102_1994;
+
 /// How the store behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirectoryOptions {
@@ -79,6 +82,8 @@ pub struct DirectoryStore {
     by_kernel_handle: bool,
     acts_as_caller: bool,
     stable_names: bool,
+    /// There is no device to wait for (tmpfs).
+    in_memory: bool,
     known: Mutex<Known>,
     searches: Mutex<Searches>,
     open: Mutex<OpenFiles>,
@@ -104,6 +109,7 @@ impl DirectoryStore {
             by_kernel_handle,
             acts_as_caller: identity::can_act_as_others(),
             stable_names: options.stable_names,
+            in_memory: fstatfs(&mount)?.f_type == TMPFS,
             known: Mutex::default(),
             searches: Mutex::default(),
             open: Mutex::default(),
@@ -197,7 +203,7 @@ impl Store for DirectoryStore {
         true
     }
     fn names_block(&self) -> bool {
-        self.stable_names
+        self.stable_names && !self.in_memory
     }
     fn root(&self) -> Handle {
         Handle::new(self.root_inode, 0)

@@ -24,7 +24,7 @@ use crate::{Caller, Handle};
 
 /// A new object's mode if the client gave none.
 const MODE_UNSTATED: u32 = 0o644;
-/// Mode between creation and the setting of the wanted one: nobody else's.
+/// Mode of a file between creation and the setting of its owner: nobody else's.
 const MODE_AT_FIRST: u32 = 0o600;
 /// S_ISGID.
 const SET_GROUP_ID: u32 = 0o2000;
@@ -47,6 +47,18 @@ fn timespec(how: set_time) -> Timespec {
         set_time::SET_TO_CLIENT_TIME(time) => (i64::from(time.seconds), i64::from(time.nseconds)),
     };
     Timespec { tv_sec, tv_nsec }
+}
+
+/// The mode that a file is made with: what is asked for, where its maker stays its owner.
+fn mode_at_first(how: &createhow3) -> Mode {
+    let asked = match how {
+        createhow3::UNCHECKED(new) | createhow3::GUARDED(new) => {
+            let stays = new.uid.is_none() && new.gid.is_none();
+            stays.then(|| new.mode.unwrap_or(MODE_UNSTATED) & 0o777)
+        }
+        createhow3::EXCLUSIVE(_) => None,
+    };
+    Mode::from_raw_mode(asked.unwrap_or(MODE_AT_FIRST))
 }
 
 /// The verifier of an exclusive CREATE as times, in the way of Linux' server: it survives a
@@ -106,12 +118,15 @@ impl DirectoryStore {
         let settles = self.stable_names && object.is_file();
         // Now, where the new mode may forbid it; later, where the old one does.
         let file = settles.then(|| self.open_file((handle, object), Use::Syncing));
-        if self.acts_as_caller {
-            act_as(caller)?;
+        let rest = sattr3 { size: None, ..*new };
+        if rest != sattr3::UNCHANGED {
+            if self.acts_as_caller {
+                act_as(caller)?;
+            }
+            let result = self.set_rest(caller, object, &rest);
+            self.act_as_server()?;
+            result?;
         }
-        let result = self.set_rest(caller, object, new);
-        self.act_as_server()?;
-        result?;
         if let Some(file) = file {
             match file.or_else(|_| self.open_file((handle, object), Use::Syncing)) {
                 Ok(file) => self.make_stable(&file, wire::nfs3::stable_how::FILE_SYNC)?,
@@ -163,7 +178,7 @@ impl DirectoryStore {
     }
 
     /// Finishes a new object: attributes, stability, handle; `made` is a new file's descriptor for
-    /// both directions. What cannot be finished goes again.
+    /// both directions, which stays open. What cannot be finished goes again.
     pub(super) fn finish_new(
         &self,
         caller: &Caller,
@@ -172,15 +187,15 @@ impl DirectoryStore {
         new: &sattr3,
     ) -> Result<Found, nfsstat3> {
         self.act_as_server()?;
-        let object = self.child(dir, name)?;
-        let found = self.found(&object, Some((dir, name)))?;
-        // Another may have the name by now.
-        let same = |made: &OwnedFd| {
-            fstat(made).is_ok_and(|made| {
-                (made.st_ino, made.st_dev) == (object.stat.st_ino, object.stat.st_dev)
-            })
+        let object = match &made {
+            // Not by its name, which another may have by now.
+            Some(made) => {
+                Object::of(made.try_clone().map_err(|error| errno(&error))?).map_err(status_of)?
+            }
+            None => self.child(dir, name)?,
         };
-        if let Some(made) = made.filter(same) {
+        let found = self.found(&object, Some((dir, name)))?;
+        if let Some(made) = made {
             self.keep_open(found.handle, File::from(made), [true, true]);
         }
         // A new directory has S_ISGID of the one it is in (inode(7)), whatever mode was asked for.
@@ -191,7 +206,12 @@ impl DirectoryStore {
         };
         let mode = new.mode.unwrap_or(MODE_UNSTATED) | inherited;
         let mut new = *new;
-        new.mode = Some(mode).filter(|mode| !object.is_directory() || *mode != made_with);
+        // What it has already is not set again: each change is the file system's work. What takes
+        // set-id bits away comes before the mode (`set_rest`), which is set behind it then.
+        let moves = new.uid.is_some() || new.gid.is_some();
+        new.mode =
+            Some(mode).filter(|mode| *mode != made_with || (moves && !object.is_directory()));
+        new.size = new.size.filter(|size| *size != 0);
         // Where all belongs to the server's user, that user is who sets what the caller asked for.
         let owner = Caller::with_ids(caller.address, object.stat.st_uid, object.stat.st_gid);
         let setter = if self.acts_as_caller { caller } else { &owner };
@@ -215,6 +235,9 @@ impl DirectoryStore {
     /// Gives mode bits back that chmod(2) has taken away: a caller outside the group may not set
     /// S_ISGID, but its new directory has it.
     fn keep_bits(&self, object: &Object, bits: u32) -> Result<(), nfsstat3> {
+        if bits == 0 {
+            return Ok(());
+        }
         let mode = fstat(&object.fd).map_err(status_of)?.st_mode & 0o7777;
         if mode & bits == bits {
             return Ok(());
@@ -241,7 +264,7 @@ impl DirectoryStore {
             &dir.fd,
             name,
             flags | OFlags::CLOEXEC,
-            Mode::from_raw_mode(MODE_AT_FIRST),
+            mode_at_first(how),
             ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS,
         );
         match (made, how) {

@@ -86,6 +86,8 @@ impl State {
         // The owner of a new object may not set all: what is refused leaves nothing behind.
         let mut rest = *new;
         rest.mode = None;
+        // It is empty: to cut it would take set-id bits away.
+        rest.size = new.size.filter(|size| *size != 0);
         if let Err(status) = self.set_attributes(caller, made, &rest) {
             self.discard(made);
             self.release(name_cost(name));

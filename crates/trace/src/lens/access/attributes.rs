@@ -3,9 +3,9 @@
 //! Linux keeps a file's attributes for at least `acregmin` (3 s, nfs(5)) before it asks again,
 //! unless the file is opened (close-to-open consistency) or was changed by the client itself. The
 //! same client asking for the same file's attributes sooner, again and again, without an OPEN
-//! between, is the sign of `noac` or `actimeo=0`. NFSv3 has no OPEN: there a cache that is off looks
-//! like a program that opens files all the time, and nothing is said; a GETATTR or ACCESS directly
-//! in front of a READ or WRITE of the same file is what is left of one.
+//! between, is the sign of `noac` or `actimeo=0`. NFSv3 has no OPEN: there a cache that is off
+//! looks like a program that opens files all the time, and nothing is said; a GETATTR or ACCESS
+//! directly in front of a READ or WRITE of the same file is what is left of one.
 
 use serde_json::{Value, json};
 

@@ -101,7 +101,11 @@ impl Way {
         window.record(time_ns, round_trip_ns);
         *all = least(*all, Some(round_trip_ns));
         let queued_ns = round_trip_ns - all.unwrap_or(round_trip_ns);
-        if alone && !DELAY_TIMERS_NS.iter().any(|timer| timer.contains(&queued_ns)) {
+        if alone
+            && !DELAY_TIMERS_NS
+                .iter()
+                .any(|timer| timer.contains(&queued_ns))
+        {
             self.queued.0 += 1;
             self.queued.1 += i128::from(queued_ns);
         }
@@ -212,6 +216,7 @@ impl Path {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::block::{Endpoint, Host};
 
     const MS: i64 = 1_000_000;
 
@@ -232,6 +237,10 @@ mod tests {
         }
     }
 
+    const NOBODY: Endpoint = Endpoint {
+        host: Host::from_bits(0),
+        port: 0,
+    };
     const OPENED: TransportKind = TransportKind::Opened {
         ends: [NOBODY, NOBODY],
     };

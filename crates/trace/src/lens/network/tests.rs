@@ -1,4 +1,5 @@
 use super::*;
+use crate::event::Again;
 use crate::lens::tests::hand_made::{Capture, MS, number, read, stamp};
 
 const DATA: TransportKind = TransportKind::Sent {
@@ -141,9 +142,9 @@ fn retransmissions_are_counted_by_side_and_connection() {
         }
         for step in 0..again {
             let kind = TransportKind::Retransmitted {
-        bytes: 1000,
-        of: Again::Unacknowledged,
-    };
+                bytes: 1000,
+                of: Again::Unacknowledged,
+            };
             capture.transport(step * MS, connection, true, kind);
         }
         capture.transport(9 * MS, connection, false, TransportKind::ZeroWindow);

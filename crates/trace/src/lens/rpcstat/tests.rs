@@ -1,5 +1,5 @@
 use super::*;
-use crate::event::TransportKind;
+use crate::event::{Again, TransportKind};
 use crate::lens::tests::hand_made::{Capture, MS, START_NS, floats, integers, number, read};
 
 #[test]

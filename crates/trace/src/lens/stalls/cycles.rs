@@ -9,16 +9,16 @@
 //! * pauses at random of any spread, be it narrow or heavy-tailed, behind work of any length: three
 //!   quarters of the intervals may lie within a quarter of the median, or half within a tenth.
 //!
-//! The last of these is a bound and no distribution: intervals of independent lengths that lie nearer
-//! to each other than that are called a period, whatever makes them. The latest [`KEPT`] intervals
-//! are judged: memory does not grow.
+//! The last of these is a bound and no distribution: intervals of independent lengths that lie
+//! nearer to each other than that are called a period, whatever makes them. The latest [`KEPT`]
+//! intervals are judged: memory does not grow.
 
 use serde_json::{Value, json};
 
 /// Probability under chance below which a period is believed.
 pub(super) const CHANCE: f64 = 1e-4;
 /// Fewest intervals that are judged: with fewer, nothing is improbable enough.
-const MIN_INTERVALS: usize = 6;
+const MIN_INTERVALS: usize = 11;
 /// Intervals of fewer steps of the resolution are alike by rounding.
 const LEAST_STEPS: i64 = 8;
 /// Latest intervals kept.
@@ -109,8 +109,8 @@ impl Cycles {
         let (near, close, others) = (within(NEAR), within(CLOSE), count as u64 - 1);
         let by_chance = chance_between(NEAR.0 * median, NEAR.1 * median, slow, mean - slow);
         let chance = at_least(near, others, by_chance);
-        let at_random = at_least(near, others, NEAR_AT_RANDOM)
-            .min(at_least(close, others, CLOSE_AT_RANDOM));
+        let at_random =
+            at_least(near, others, NEAR_AT_RANDOM).min(at_least(close, others, CLOSE_AT_RANDOM));
         (chance < CHANCE && at_random < CHANCE_AT_RANDOM).then_some(Period {
             period_ns: median.round() as i64,
             intervals: count as u64,

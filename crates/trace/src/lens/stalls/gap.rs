@@ -210,12 +210,26 @@ impl Gap {
 
     /// One sentence for people.
     fn evidence(&self) -> String {
+        let mut text = self.what_was_seen();
+        if self.again > 0 {
+            text += &format!("; calls were sent again {}", times(self.again));
+        }
+        if self.tcp_again > 0 {
+            text += &format!("; TCP sent segments again {}", times(self.tcp_again));
+        }
+        if self.open {
+            text += "; the capture ends here";
+        }
+        text
+    }
+
+    fn what_was_seen(&self) -> String {
         let length = seconds(self.length_ns());
         let server = self.server.host;
         let client = self
             .client
             .map_or_else(|| "its clients".to_owned(), client_name);
-        let mut text = match (self.kind, self.scope) {
+        match (self.kind, self.scope) {
             (Kind::ServerStalled, _) => format!(
                 "server {server} answered nothing for {length} while {} outstanding",
                 were(self.outstanding_peak)
@@ -272,17 +286,7 @@ impl Gap {
                  and answered others",
                 were(self.outstanding_peak)
             ),
-        };
-        if self.again > 0 {
-            text += &format!("; calls were sent again {}", times(self.again));
         }
-        if self.tcp_again > 0 {
-            text += &format!("; TCP sent segments again {}", times(self.tcp_again));
-        }
-        if self.open {
-            text += "; the capture ends here";
-        }
-        text
     }
 }
 

@@ -34,6 +34,8 @@
 //! their own. One lost call of a client that has only one outstanding, sent again just when a
 //! stalled server comes back and with its earlier sends gone, looks like a stalled server's.
 
+mod alone;
+mod below;
 mod cycles;
 mod gap;
 mod outstanding;
@@ -49,19 +51,19 @@ use std::collections::VecDeque;
 
 use hashbrown::HashMap;
 
-use self::gap::{Gap, Kind, Place, Scope};
+use self::alone::Alone;
+use self::gap::{Place, Scope};
 use self::outstanding::Outstanding;
 use self::stretch::Stretches;
 use self::tracker::{Found, Reply, Tracker};
 use self::unanswered::Unanswered;
 use super::connection_slots::ConnectionSlots;
 use super::kinds::is_nfs;
-use super::network::path::{Path, least};
-use super::network::{LOOPBACK_NS, NEAR_PART};
+use super::network::path::Path;
 use super::{Extent, Interest, Lens, LensOptions, Section};
-use crate::block::{Endpoint, Host, Sack, Transport};
+use crate::block::{Endpoint, Host, Transport};
 use crate::call::Call;
-use crate::event::{Again, Event, TransportEvent, TransportKind};
+use crate::event::{Again, Event};
 use crate::names::Names;
 
 /// No silence shorter than this is a gap.
@@ -115,14 +117,6 @@ struct Connection {
     asked_to_open: bool,
     ended: bool,
     opened: bool,
-}
-
-/// The network's loss of one call or connection, until it is certain.
-#[derive(Clone, Copy, Debug)]
-struct Alone {
-    connection: u32,
-    number: u64,
-    gap: Gap,
 }
 
 /// What was seen below RPC, whatever it held up.
@@ -407,208 +401,6 @@ impl Stalls {
             self.no_longer_outstanding(lost);
         }
     }
-
-    /// Whether a stretch of time is mostly one silence of the pair or its whole server.
-    fn in_a_silence(&self, pair: usize, from_ns: i64, to_ns: i64) -> bool {
-        let pair = &self.pairs[pair];
-        let server = &self.servers[pair.server as usize].tracker;
-        let client = pair
-            .tracker
-            .as_ref()
-            .and_then(|tracker| tracker.last_silence);
-        mostly(server.last_silence, from_ns, to_ns) || mostly(client, from_ns, to_ns)
-    }
-
-    /// A call was answered that was sent again: was it lost while others were answered?
-    #[cold]
-    fn lost_call(&mut self, pair: usize, call: &Call, reply_ns: i64) {
-        let begin_ns = call.call_first.time_ns;
-        let length_ns = reply_ns - begin_ns;
-        let server = &self.servers[self.pairs[pair].server as usize].tracker;
-        let prompt = reply_ns - call.last_send.time_ns <= server.prompt_ns(length_ns);
-        if length_ns < FLOOR_NS || !prompt || self.in_a_silence(pair, begin_ns, reply_ns) {
-            return;
-        }
-        let mut gap = alone(Scope::Call, call, begin_ns, reply_ns);
-        gap.outstanding_at_begin = 1;
-        gap.outstanding_peak = 1;
-        gap.again = u32::from(call.retransmissions());
-        gap.frame_before = call.call_first.frame;
-        gap.frame_after = call.reply_first.map_or(0, |reply| reply.frame);
-        self.found_alone(call, gap);
-    }
-
-    /// A connection stood still until TCP sent again: did others go on meanwhile?
-    #[cold]
-    fn lost_connection(&mut self, pair: usize, call: &Call, from_ns: i64, to_ns: i64) {
-        if self.in_a_silence(pair, from_ns, to_ns) {
-            return;
-        }
-        let mut gap = alone(Scope::Connection, call, from_ns, to_ns);
-        gap.tcp_again = 1;
-        self.found_alone(call, gap);
-    }
-
-    #[inline(always)]
-    fn transport(&mut self, event: &TransportEvent) {
-        self.alone_settles(event.time_ns);
-        let connection = self.connections.of(event.connection);
-        connection.path.event(event);
-        let last_ns = connection.last_packet_ns.replace(event.time_ns);
-        let pair = match connection.pair {
-            Known::Pair(pair) => Some(pair as usize),
-            _ => None,
-        };
-        match event.kind {
-            TransportKind::Sent { .. } if event.from_client == Some(true) => {}
-            TransportKind::Retransmitted { bytes, of } => {
-                if bytes <= PROBE_BYTES {
-                    return;
-                }
-                let standstill = last_ns.filter(|last_ns| event.time_ns - last_ns >= FLOOR_NS);
-                if let Some(last_ns) = standstill
-                    && of != Again::Acknowledged
-                {
-                    let longest = connection.standstill.map_or(0, |(from, to)| to - from);
-                    if event.time_ns - last_ns > longest {
-                        connection.standstill = Some((last_ns, event.time_ns));
-                    }
-                }
-                self.evidence.sent_again(of);
-                self.told(pair, event);
-            }
-            TransportKind::Selective(sack) => {
-                if sack == Sack::Duplicate {
-                    self.evidence.duplicates += 1;
-                    connection.standstill = None;
-                    self.needless(event.connection);
-                }
-                self.told(pair, event);
-            }
-            TransportKind::ZeroWindow => {
-                if let Some(pair) = pair {
-                    self.each(pair, Tracker::zero_window);
-                }
-            }
-            TransportKind::Lost { bytes } => {
-                if let Some(pair) = pair {
-                    self.each(pair, |tracker| tracker.lost(bytes));
-                }
-            }
-            TransportKind::Opened { ends } => self.opened(event, ends),
-            TransportKind::Closed { reset, ends } => self.closed(event, reset, ends),
-            TransportKind::Hidden { ends } => {
-                if let Some((pair, _)) = self.pair_of(ends) {
-                    self.each(pair, Tracker::hidden);
-                }
-            }
-            TransportKind::FrontCut { ends } => {
-                if let Some((pair, false)) = self.pair_of(ends) {
-                    self.each(pair, |tracker| tracker.unreadable(event.time_ns));
-                }
-            }
-            _ => self.told(pair, event),
-        }
-    }
-
-    /// Has the trackers of a pair see an event.
-    #[inline(always)]
-    fn told(&mut self, pair: Option<usize>, event: &TransportEvent) {
-        if let (Some(pair), Some(from_client)) = (pair, event.from_client) {
-            let (kind, now_ns) = (event.kind, event.time_ns);
-            self.each(pair, |tracker| tracker.transport(kind, from_client, now_ns));
-        }
-    }
-
-    /// The pair between these ends, and whether the first one is its client.
-    fn pair_of(&self, [from, to]: [Endpoint; 2]) -> Option<(usize, bool)> {
-        let find = |client: Endpoint, server: Endpoint| self.places.get(&(client.host, server));
-        let by_client = find(from, to).map(|pair| (*pair as usize, true));
-        by_client.or_else(|| find(to, from).map(|pair| (*pair as usize, false)))
-    }
-
-    #[cold]
-    fn opened(&mut self, event: &TransportEvent, ends: [Endpoint; 2]) {
-        let Some((_, by_client)) = self.pair_of(ends) else {
-            return;
-        };
-        let connection = self.connections.of(event.connection);
-        connection.asked_to_open |= by_client;
-        connection.opened |= !by_client;
-    }
-
-    #[cold]
-    fn closed(&mut self, event: &TransportEvent, reset: bool, ends: [Endpoint; 2]) {
-        let Some((pair, by_client)) = self.pair_of(ends) else {
-            return;
-        };
-        let connection = self.connections.of(event.connection);
-        let first = !std::mem::replace(&mut connection.ended, true);
-        if !first && !reset {
-            return;
-        }
-        let refused = reset && !by_client && connection.asked_to_open && !connection.opened;
-        self.evidence.refused += u64::from(refused);
-        self.evidence.resets += u64::from(reset && !refused);
-        let now_ns = event.time_ns;
-        match refused {
-            true => self.each(pair, Tracker::refused),
-            false => self.each(pair, |tracker| tracker.ended(now_ns, by_client, reset)),
-        }
-    }
-
-    /// Losses of single calls and connections that nothing contradicted for long enough.
-    #[inline(always)]
-    fn alone_settles(&mut self, now_ns: i64) {
-        while let Some(front) = self.unsettled.front()
-            && now_ns - front.gap.end_ns > SETTLE_AGAIN_NS
-        {
-            let Some(Alone { gap, .. }) = self.unsettled.pop_front() else {
-                return;
-            };
-            self.alone[usize::from(gap.scope == Scope::Connection)].add(gap);
-        }
-    }
-
-    /// What was sent again on a connection had arrived.
-    #[cold]
-    fn needless(&mut self, connection: u32) {
-        let other = |one: &Alone| one.connection != connection || one.gap.scope == Scope::Call;
-        self.unsettled.retain(other);
-    }
-
-    fn found_alone(&mut self, call: &Call, gap: Gap) {
-        if self.unsettled.len() == LONGEST
-            && let Some(Alone { gap, .. }) = self.unsettled.pop_front()
-        {
-            self.alone[usize::from(gap.scope == Scope::Connection)].add(gap);
-        }
-        self.unsettled.push_back(Alone {
-            connection: call.connection,
-            number: call.number,
-            gap,
-        });
-    }
-
-    /// Where the capture was taken, by the smallest round trips of all connections.
-    fn place(&self) -> Place {
-        let (mut client, mut server) = (None, None);
-        for (_, one) in self.connections.iter() {
-            client = least(client, one.path.to_client.least_of_all(None));
-            server = least(server, one.path.to_server.least_of_all(one.path.handshake));
-        }
-        let near = |one: Option<i64>, other: Option<i64>| match (one, other) {
-            (Some(one), Some(other)) => {
-                one <= other / NEAR_PART || (one < LOOPBACK_NS && other < LOOPBACK_NS)
-            }
-            _ => false,
-        };
-        Place {
-            at_client: near(client, server),
-            at_server: near(server, client),
-            all_seen: self.not_followed == 0,
-        }
-    }
 }
 
 #[inline(always)]
@@ -645,27 +437,4 @@ fn mostly(silence: Option<(i64, i64)>, from_ns: i64, to_ns: i64) -> bool {
 
 fn host_only(client: Endpoint) -> Endpoint {
     Endpoint { port: 0, ..client }
-}
-
-fn alone(scope: Scope, call: &Call, begin_ns: i64, end_ns: i64) -> Gap {
-    Gap {
-        kind: Kind::NetworkLoss,
-        scope,
-        covered: false,
-        server: call.server,
-        client: Some(call.client),
-        begin_ns,
-        end_ns,
-        silent_from_ns: begin_ns,
-        open: false,
-        outstanding_at_begin: 0,
-        outstanding_peak: 0,
-        sent: 0,
-        again: 0,
-        tcp_again: 0,
-        zero_windows: 0,
-        lost_bytes: 0,
-        frame_before: 0,
-        frame_after: 0,
-    }
 }

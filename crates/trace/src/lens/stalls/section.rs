@@ -67,7 +67,9 @@ fn threshold_ns(tracker: &Tracker, kind: Kind) -> i64 {
     let (wait_ns, pause_ns) = tracker.thresholds_ns();
     match kind {
         kind if !kind.waited() => pause_ns,
-        Kind::NetworkLoss | Kind::ServerRestarted | Kind::ConnectionReset => Durations::bound_at_least(FLOOR_NS.unsigned_abs()) as i64,
+        Kind::NetworkLoss | Kind::ServerRestarted | Kind::ConnectionReset => {
+            Durations::bound_at_least(FLOOR_NS.unsigned_abs()) as i64
+        }
         _ => wait_ns,
     }
 }

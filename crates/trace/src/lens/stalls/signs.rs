@@ -125,13 +125,19 @@ impl Signs {
         let Some((first_ns, _)) = self.client_again else {
             return false;
         };
-        self.late_acknowledgement_ns.is_none_or(|at_ns| at_ns >= first_ns)
+        self.late_acknowledgement_ns
+            .is_none_or(|at_ns| at_ns >= first_ns)
     }
 
-    /// Whether the server's host said nothing to what was sent again, and had received it.
-    pub fn stood_still(&self, prompt_ns: i64) -> bool {
-        let again = self.client_again.zip(self.server_duplicate_ns);
-        again.is_some_and(|((first_ns, _), told_ns)| told_ns - first_ns > prompt_ns)
+    /// Whether the server's host said nothing to what was sent again, and then to all of it at
+    /// once: what is answered as soon as it is sent again has overtaken the first send on its way.
+    pub fn stood_still(&self, end_ns: i64, prompt_ns: i64) -> bool {
+        let Some(((_, last_ns), told_ns)) = self.client_again.zip(self.server_duplicate_ns) else {
+            return false;
+        };
+        let answered_ns = self.acknowledged_after_ns.unwrap_or(end_ns).min(end_ns);
+        answered_ns - last_ns > prompt_ns
+            && told_ns - answered_ns <= prompt_ns
             && self.late_acknowledgement_is_after_again()
     }
 

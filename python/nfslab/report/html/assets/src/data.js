@@ -1,6 +1,7 @@
-// Decoding what the report carries: <script type="text/plain" id="data-NAME"> holds
-// base64 of raw deflate. A *chunk* inflates to: u32 length of its JSON header, the header,
-// then columns. A column says where it lies and how it is coded (see payload.py).
+// What the report carries: <script type="text/plain" id="data-NAME"> holds base64 of raw deflate.
+// A *chunk* inflates to: u32 length of its JSON header, the header, columns. In the header stand
+// the fields of a drawing (nfslab.display.figures); arrays are lists, or say where their column
+// lies and how it is coded (columns.py).
 
 const LITTLE = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
 
@@ -12,17 +13,17 @@ function fromBase64(text) {
   return bytes;
 }
 
-async function inflate(id) {
-  const element = document.getElementById(`data-${id}`);
-  if (!element) throw new Error(`the report holds no data named ${id}`);
-  const stream = new Blob([fromBase64(element.textContent.trim())]).stream()
+async function inflate(name) {
+  const element = document.getElementById(`data-${name}`);
+  if (!element) throw new Error(`the report holds no data named ${name}`);
+  const stream = new Blob([fromBase64(element.textContent.trim())])
+    .stream()
     .pipeThrough(new DecompressionStream('deflate-raw'));
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-/** The payload's main part: JSON. */
-export async function loadJson(id) {
-  return JSON.parse(new TextDecoder().decode(await inflate(id)));
+export async function loadJson(name) {
+  return JSON.parse(new TextDecoder().decode(await inflate(name)));
 }
 
 // Bytes are stored plane by plane (all low bytes, then all next bytes): packs better.
@@ -36,12 +37,15 @@ function join(bytes, width, n) {
 }
 
 const KINDS = {
-  u8: [1, Uint8Array, 0xff], u16: [2, Uint16Array, 0xffff], u32: [4, Uint32Array, 0xffffffff],
+  u8: [1, Uint8Array, 0xff],
+  u16: [2, Uint16Array, 0xffff],
+  u32: [4, Uint32Array, 0xffffffff],
+  f32: [4, Float32Array, NaN],
   f64: [8, Float64Array, NaN],
 };
 
 /** A column as Float64Array; missing values are NaN. */
-export function column(chunk, spec) {
+function column(chunk, spec) {
   const [width, Type, missing] = KINDS[spec.kind];
   const bytes = chunk.bytes.subarray(spec.offset, spec.offset + width * spec.n);
   const whole = new Type(join(bytes, width, spec.n).buffer);
@@ -52,18 +56,24 @@ export function column(chunk, spec) {
   return out;
 }
 
-export class Chunks {
-  constructor() { this.loaded = new Map(); }
-
-  /** {header, bytes} of a chunk, inflated once. */
-  load(id) {
-    if (!this.loaded.has(id)) {
-      this.loaded.set(id, inflate(id).then((all) => {
-        const size = new DataView(all.buffer).getUint32(0, true);
-        const header = JSON.parse(new TextDecoder().decode(all.subarray(4, 4 + size)));
-        return { header, bytes: all.subarray(4 + size) };
-      }));
-    }
-    return this.loaded.get(id);
+// Columns take the place of their descriptions; null in a list of numbers is NaN.
+function revived(value, chunk) {
+  if (Array.isArray(value)) {
+    if (value.some((v) => typeof v === 'number')) return Float64Array.from(value, (v) => v ?? NaN);
+    return value.map((item) => revived(item, chunk));
   }
+  if (value === null || typeof value !== 'object') return value;
+  if ('offset' in value && 'step' in value) return column(chunk, value);
+  if ('texts' in value && 'codes' in value) {
+    return Array.from(column(chunk, value.codes), (code) => value.texts[code]);
+  }
+  return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, revived(v, chunk)]));
+}
+
+/** The drawing of a view, with its arrays. */
+export async function loadDrawing(name) {
+  const all = await inflate(name);
+  const size = new DataView(all.buffer).getUint32(0, true);
+  const header = JSON.parse(new TextDecoder().decode(all.subarray(4, 4 + size)));
+  return revived(header, { bytes: all.subarray(4 + size) });
 }

@@ -32,8 +32,11 @@ export const uniqueId = (stem) => `${stem}-${(counter += 1)}`;
 /** A labelled drop-down list; `options` are [value, label] pairs. */
 export function select(label, options, value, onchange) {
   const id = uniqueId('select');
-  const list = h('select', { id, onchange: () => onchange(list.value) },
-    options.map(([key, text]) => h('option', { value: key, selected: key === value }, text)));
+  const list = h(
+    'select',
+    { id, onchange: () => onchange(list.value) },
+    options.map(([key, text]) => h('option', { value: key, selected: key === value }, text)),
+  );
   list.value = value;
   return h('span', { class: 'control' }, h('label', { for: id }, label), list);
 }

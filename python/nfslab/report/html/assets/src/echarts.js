@@ -1,12 +1,36 @@
 // The parts of ECharts that the report uses, and nothing else (tree-shaken by the build).
 
 import { init, use } from 'echarts/core';
-import { CustomChart, LineChart, ScatterChart } from 'echarts/charts';
-import { GridComponent, TitleComponent } from 'echarts/components';
+import { BarChart, CustomChart, LineChart, ScatterChart } from 'echarts/charts';
+import {
+  DataZoomComponent,
+  GridComponent,
+  LegendComponent,
+  MarkAreaComponent,
+  MarkLineComponent,
+  TitleComponent,
+  ToolboxComponent,
+  TooltipComponent,
+  VisualMapContinuousComponent,
+} from 'echarts/components';
 import { CanvasRenderer, SVGRenderer } from 'echarts/renderers';
 
 use([
-  CustomChart, LineChart, ScatterChart, GridComponent, TitleComponent, CanvasRenderer, SVGRenderer,
+  BarChart,
+  CustomChart,
+  LineChart,
+  ScatterChart,
+  DataZoomComponent,
+  GridComponent,
+  LegendComponent,
+  MarkAreaComponent,
+  MarkLineComponent,
+  TitleComponent,
+  ToolboxComponent,
+  TooltipComponent,
+  VisualMapContinuousComponent,
+  CanvasRenderer,
+  SVGRenderer,
 ]);
 
 export { init };

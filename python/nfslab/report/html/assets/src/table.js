@@ -14,8 +14,9 @@ function compareCells(a, b) {
 }
 
 // A cell without a value ("–") sorts last in either direction.
-const isEmpty = (cell) => cell.dataset.value === ''
-  || (cell.dataset.value === undefined && /^[–\s]*$/.test(cell.textContent));
+const isEmpty = (cell) =>
+  cell.dataset.value === '' ||
+  (cell.dataset.value === undefined && /^[–\s]*$/.test(cell.textContent));
 
 export function sortBy(table, index, direction) {
   const body = table.tBodies[0];
@@ -39,30 +40,50 @@ export function makeSortable(table) {
   table.dataset.bound = '1';
   [...table.tHead.rows[0].cells].forEach((cell, i) => {
     const label = [...cell.childNodes];
-    const press = button('', () => {
-      const up = cell.getAttribute('aria-sort') === 'ascending';
-      sortBy(table, i, up ? -1 : 1);
-    }, { class: 'sort' });
+    const press = button(
+      '',
+      () => {
+        const up = cell.getAttribute('aria-sort') === 'ascending';
+        sortBy(table, i, up ? -1 : 1);
+      },
+      { class: 'sort' },
+    );
     press.append(...label);
     cell.append(press);
   });
 }
 
-/** columns: {label, numeric, show(value), hint}; rows: arrays of raw values. */
+/** columns: {label, numeric}; rows: arrays of texts, elements, or {value, text}. */
 export function makeTable({ columns, rows, label }) {
-  const head = h('tr', {}, columns.map((c) => h('th',
-    { scope: 'col', class: c.numeric ? 'number' : null, title: c.hint }, c.label)));
-  const body = h('tbody', {});
-  for (const row of rows) {
-    body.append(h('tr', {}, row.map((value, i) => {
-      const column = columns[i];
-      const missing = value === null || value === undefined || Number.isNaN(value);
-      const shown = column.show ? column.show(value, row) : missing ? '–' : value;
-      const properties = { class: column.numeric ? 'number' : column.nowrap ? 'nowrap' : null };
-      if (column.numeric) properties['data-value'] = missing ? '' : value;
-      return h('td', properties, shown);
-    })));
-  }
+  const head = h(
+    'tr',
+    {},
+    columns.map((c) =>
+      h('th', { scope: 'col', class: c.numeric ? 'number' : null, title: c.hint }, c.label),
+    ),
+  );
+  const body = h(
+    'tbody',
+    {},
+    rows.map((row) =>
+      h(
+        'tr',
+        {},
+        row.map((cell, i) => {
+          const plain = cell === null || typeof cell !== 'object' || cell instanceof Node;
+          const { value = null, text } = plain ? { text: cell } : cell;
+          return h(
+            'td',
+            {
+              class: columns[i].numeric ? 'number' : null,
+              'data-value': plain ? null : Number.isNaN(value ?? NaN) ? '' : value,
+            },
+            text,
+          );
+        }),
+      ),
+    ),
+  );
   const table = h('table', { 'aria-label': label }, h('thead', {}, head), body);
   makeSortable(table);
   return h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': label }, table);

@@ -7,7 +7,10 @@ export const colour = (name) => getComputedStyle(root).getPropertyValue(`--${nam
 
 const SERIES = 8;
 const SHAPES = [
-  'circle', 'rect', 'triangle', 'diamond',
+  'circle',
+  'rect',
+  'triangle',
+  'diamond',
   'path://M0 0H10L5 9Z', // triangle, point down
   'path://M3.5 0h3v3.5H10v3H6.5V10h-3V6.5H0v-3h3.5Z', // plus
   'path://M5 0L6.5 3.5L10 3.8L7.4 6.3L8.1 10L5 8.1L1.9 10L2.6 6.3L0 3.8L3.5 3.5Z', // star
@@ -26,8 +29,12 @@ export function seriesLook(k) {
 
 const listeners = new Set();
 /** Call `listener` after the colours have changed. */
-export const onTheme = (listener) => { listeners.add(listener); };
-const tell = () => { for (const listener of listeners) listener(); };
+export const onTheme = (listener) => {
+  listeners.add(listener);
+};
+const tell = () => {
+  for (const listener of listeners) listener();
+};
 
 const dark = matchMedia('(prefers-color-scheme: dark)');
 export const currentTheme = () => root.dataset.theme ?? (dark.matches ? 'dark' : 'light');
@@ -42,25 +49,10 @@ export function bindTheme(toggle) {
     label();
     tell();
   });
-  dark.addEventListener('change', () => { label(); tell(); });
+  dark.addEventListener('change', () => {
+    label();
+    tell();
+  });
   toggle.hidden = false;
   label();
 }
-
-const hex = (text) => [1, 3, 5].map((i) => parseInt(text.slice(i, i + 2), 16));
-
-/** 256 colours (0xAABBGGRR) along the variable `name`, a comma list of #rrggbb. */
-export function ramp(name) {
-  const stops = colour(name).split(',').map((part) => hex(part.trim()));
-  const out = new Uint32Array(256);
-  for (let i = 0; i < 256; i += 1) {
-    const x = (i / 255) * (stops.length - 1);
-    const k = Math.min(stops.length - 2, Math.floor(x));
-    const mix = (j) => Math.round(stops[k][j] * (1 - x + k) + stops[k + 1][j] * (x - k));
-    out[i] = (0xff000000 | (mix(2) << 16) | (mix(1) << 8) | mix(0)) >>> 0;
-  }
-  return out;
-}
-
-/** A CSS gradient of the same ramp, for its legend. */
-export const rampGradient = (name) => `linear-gradient(90deg, ${colour(name)})`;

@@ -1,0 +1,84 @@
+"""What the plug-ins of one run share: its timed part, and the services that they offer each other.
+
+The runner makes one of each for a run and hands them on in `RunContext`. A target or a workload
+sets the service that it brought up; a collector reads it, and asks to be called when the timed
+part begins. A new service is one field here, with a type.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from nfslab.evidence.nfs_server.collector import NfsServer
+    from nfslab.evidence.rpc.collector import RpcSource
+    from nfslab.machine.cgroup import Cgroup
+    from nfslab.machine.watched_launch import LaunchWatcher
+    from nfslab.mounts.none import NfsExport
+    from nfslab.workloads.pgbench.service import PostgresService
+
+
+@dataclass(slots=True)
+class Services:
+    """What is up in a run, for those that load or watch it; by target where it is a target's."""
+
+    postgres: PostgresService | None = None
+    nfs_exports: dict[str, NfsExport] = field(default_factory=dict)
+    """Not mounted: the workload is the client."""
+    rpc_recorders: dict[str, RpcSource] = field(default_factory=dict)
+    """Of our own NFS clients."""
+    nfs_servers: dict[str, NfsServer] = field(default_factory=dict)
+    """Servers that record their calls."""
+    syscalls_by: str = ""
+    """The collector that watches system calls: one at a time."""
+    memory_cgroup: Cgroup | None = None
+    """Where server and client of the workload are, when their memory is limited."""
+
+
+class TimedPart:
+    """The part of a run that its figures are of; the runner owns it.
+
+        with context.timed() as part:
+            process = context.client_host.spawn(argv, watcher=part.watcher, ...)
+            ...
+        part.was(start_ns, end_ns)      # when the program itself says it more exactly
+
+    Instants are nanoseconds of `clock`, the monotonic clock of the host that the workload's
+    client runs on. They are None until they are known: a run that fails before has none.
+    """
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        self.start_ns: int | None = None
+        self.end_ns: int | None = None
+        self.watcher: LaunchWatcher | None = None
+        """Who watches the program that is timed: an option of its launch."""
+        self._clock = clock
+        self._at_start: list[Callable[[], object]] = []
+
+    def at_start(self, call: Callable[[], object]) -> None:
+        """Have this called once, right before the timed program starts (after a warm-up)."""
+        self._at_start.append(call)
+
+    @contextlib.contextmanager
+    def __call__(self) -> Iterator[TimedPart]:
+        """The timed part is the block, unless `was` says it more exactly."""
+        calls, self._at_start = self._at_start, []
+        for call in calls:
+            call()
+        self.start_ns = self._clock()
+        try:
+            yield self
+        finally:
+            self.end_ns = self._clock()
+
+    def was(self, start_ns: int, end_ns: int) -> None:
+        """When it really began and ended, by the timed program's own account."""
+        self.start_ns, self.end_ns = start_ns, end_ns
+
+    def start_or(self, began_ns: int) -> int:
+        """Where t = 0 is; `began_ns` of a run whose timed part never began."""
+        return began_ns if self.start_ns is None else self.start_ns

@@ -1,0 +1,1 @@
+"""Every NFS call of a run, out of the packets on the wire."""

@@ -1,0 +1,424 @@
+"""Every NFS call of a run: tcpdump or dumpcap captures, the core decodes while it runs.
+
+The tool writes into a pipe, and the core reads the other end on threads of its own, so that
+no huge file is ever kept: what stays of a run is the analysis (and the packets, or a table of
+all calls, if the file asks for them).
+
+    start: tool started ──> it says that it captures ──> the load may begin
+    stop:  all is taken from the kernel's buffer ──> SIGINT ──> end of the pipe ──> analysis
+
+Decisions. What to capture follows from the run's places: all packets to and from the servers of
+its NFS mounts (NFS may be on any port); on the loopback interface if they are this machine. The
+first `snaplen` bytes of each packet are enough for headers and names. What the kernel dropped is
+read from the tool's last words and is part of the summary, with a note: figures with drops are
+not whole. The tool gives up root's powers once it captures.
+
+Cost: Evidence.cpu_s is the tool's and the decoder's CPU time. What the kernel spends on copying
+packets is the load's own time, and in no account: benches/capture_cost.py measures it (0.6 to
+0.9 us a packet on a busy virtual machine with the filter, snaplen and buffer as they are here;
+ring sizes from 1 to 32 MiB and shorter packets make no difference).
+
+Limits. With `keep` the packets go to a file and are decoded when the load is over. Times are
+those of the wall clock; if it was set meanwhile, a note says so. Packets with VLAN tags do not
+pass a filter by host: give one (`vlan and ...`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shlex
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
+
+from pydantic import Field
+
+from nfslab.captures import tool as tools
+from nfslab.captures.analysis import (
+    Asked,
+    CaptureAnalysis,
+    NothingToRead,
+    finish,
+    nothing,
+    start,
+    wait_for,
+)
+from nfslab.captures.contents import has_nfs, instead
+from nfslab.captures.copies import ignore_outgoing
+from nfslab.captures.places import Server, filter_for, interface_for, server_of
+from nfslab.captures.rows import CALL_ROWS_MAX, CallTable
+from nfslab.captures.taken import all_taken
+from nfslab.captures.tool import Counts, Tool, Wanted, said_since
+from nfslab.errors import RunFailed
+from nfslab.evidence.collector import Collector, CollectorParameters, Evidence, Side
+from nfslab.machine.availability import Availability
+from nfslab.quantities import Size
+from nfslab.results.catalogue import PARTIAL_PREFIX
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from nfslab._core import Trace
+    from nfslab.machine.started import Process
+    from nfslab.workloads.base import RunContext
+
+LENSES: Final = (
+    "operations", "clients", "files", "points", "rpcstat", "stalls", "access", "network", "blocks",
+)  # fmt: skip
+PIPE_BYTES: Final = 1 << 20
+"""What an unprivileged user may ask for (/proc/sys/fs/pipe-max-size)."""
+READY_LIMIT_S: Final = 20.0
+READY_POLL_S: Final = 0.005
+TAKE_LIMIT_S: Final = 30.0
+"""How long the tool may take for what is in the kernel's buffer when the load has ended."""
+END_LIMIT_S: Final = 15.0
+"""How long the tool may take to end once it was asked to."""
+CLOCK_STEP_NS: Final = 1_000_000
+"""A wall clock that moved by more against the monotonic one was set, not slewed."""
+KEPT: Final = {"tcpdump": "pcap", "dumpcap": "pcapng"}
+"""Ending of the kept file's name."""
+
+
+class CaptureCollectorParameters(CollectorParameters):
+    """What `[collectors.capture]` may hold."""
+
+    interface: str | None = Field(default=None, min_length=1, max_length=64)
+    """Default: lo if the NFS servers are this machine, else any."""
+    filter: str | None = Field(default=None, max_length=4000)
+    """pcap-filter(7). Default: host S for each server of the run's NFS mounts, or NFS's ports."""
+    tool: Literal["auto", "tcpdump", "dumpcap"] = "auto"
+    snaplen: int = Field(default=512, ge=96, le=262_144)
+    """Bytes captured of each packet."""
+    buffer: Size = Field(default=32 << 20, ge=1 << 20, le=2 << 30)
+    """The kernel's buffer for packets that the tool has not taken yet."""
+    keep: bool | str = False
+    """Keep the packets: true in the run's folder, or in the folder named here."""
+    calls: bool = False
+    """Keep a table of all calls (capture_calls)."""
+
+
+class CaptureCollector(Collector):
+    """NFS calls from the packets on the wire."""
+
+    kind: ClassVar[str] = "capture"
+    summary: ClassVar[str] = "every NFS call, decoded from the packets while they pass"
+    Parameters: ClassVar[type[CollectorParameters]] = CaptureCollectorParameters
+    side: ClassVar[Side] = "files"
+
+    def __init__(self, parameters: CollectorParameters) -> None:
+        super().__init__(parameters)
+        self._p = cast("CaptureCollectorParameters", parameters)
+        self._capture: _Capture | None = None
+
+    @classmethod
+    def available(cls) -> Availability:
+        """Is there a tool, and may this user capture?"""
+        return tools.available("auto")
+
+    def applies(self, context: RunContext) -> Availability:
+        """Is NFS in this run, or does the file say what to capture?"""
+        if not _servers(context) and self._p.interface is None and self._p.filter is None:
+            return Availability(
+                False,
+                "no place of this run is on NFS",
+                "put a target on an NFS mount, or give collectors.capture an interface or filter",
+            )
+        return tools.available(self._p.tool)
+
+    def start(self, context: RunContext) -> None:
+        """Start the tool and wait until it captures; RunFailed when it cannot."""
+        answer = self.applies(context)
+        name = tools.choose(self._p.tool)
+        if not answer.ok or name is None:
+            raise RunFailed("packets cannot be captured", why=answer.reason, fix=answer.fix)
+        capture = _Capture(context, self._p, Tool(name))
+        capture.begin()
+        self._capture = capture
+
+    def stop(self) -> Evidence:
+        """End the tool, decode to the end; everything with t = 0 at the timed part's start."""
+        capture, self._capture = self._capture, None
+        if capture is None:
+            return Evidence(summary={"incomplete": "it was never started"})
+        return capture.end()
+
+
+def _servers(context: RunContext) -> list[Server]:
+    """The NFS servers of the run's places."""
+    found = (
+        server_of(
+            place.filesystem,
+            place.source,
+            place.mount_options,
+            place.facts.get("nfs", {}).get("options", {}),
+        )
+        for place in context.places.values()
+    )
+    return list(dict.fromkeys(server for server in found if server is not None))
+
+
+class _Capture:
+    """One run's capture: a tool, a pipe or file, an analysis."""
+
+    def __init__(self, context: RunContext, p: CaptureCollectorParameters, tool: Tool) -> None:
+        servers = _servers(context)
+        self._context, self._p, self._tool = context, p, tool
+        with context.files_host.entered():
+            interface = p.interface or interface_for([one.address for one in servers])
+        self._wanted = Wanted(
+            interface=interface,
+            filter=filter_for(servers) if p.filter is None else p.filter,
+            snaplen=p.snaplen,
+            buffer_bytes=p.buffer,
+        )
+        self._log = context.folder / "logs" / f"capture-{tool.name}.log"
+        self._log_start = self._log.stat().st_size if self._log.exists() else 0
+        self._kept = self._kept_file()
+        self._process: Process | None = None
+        self._running: Trace | None = None
+        self._rows: CallTable | None = None
+        self._began_ns = time.monotonic_ns()
+        self._moved_ns = 0
+        self._offset_ns, self._offset_error_ns = _clock_offset_ns()
+
+    def _kept_file(self) -> Path | None:
+        """Where the packets stay; None when they do not."""
+        if self._p.keep is False:
+            return None
+        if self._p.keep is True:
+            return self._context.folder / "evidence" / f"capture.{KEPT[self._tool.name]}"
+        run = self._context.folder.name.removeprefix(PARTIAL_PREFIX)
+        return Path(self._p.keep) / f"{run}.{KEPT[self._tool.name]}"
+
+    def begin(self) -> None:
+        """Start everything; nothing is left over when that fails."""
+        try:
+            if self._kept is not None:
+                self._kept.parent.mkdir(parents=True, exist_ok=True)
+                self._spawn(self._kept)
+            else:
+                self._spawn_into_pipe()
+            self._await_ready()
+            assert self._process is not None
+            if self._wanted.interface == tools.LOOPBACK:
+                ignore_outgoing(self._process.pid)
+        except OSError as error:
+            self._abandon()
+            raise RunFailed(
+                "the capture cannot be written",
+                why=str(error),
+                fix="see that there is room where it is kept, or leave the collector capture out",
+            ) from error
+        except BaseException:
+            self._abandon()
+            raise
+
+    def _spawn_into_pipe(self) -> None:
+        reading, writing = os.pipe2(os.O_CLOEXEC)
+        try:
+            with contextlib.suppress(OSError):
+                fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+            # A pipe's end by its name in /proc: the host opens files, and this is one.
+            self._spawn(Path(f"/proc/self/fd/{writing}"))
+            self._running = start([(f"{self._tool.name}'s packets", reading)], self._asked())
+        finally:
+            os.close(writing)
+            os.close(reading)
+        if self._p.calls:
+            self._rows = CallTable(self._running)
+
+    def _asked(self) -> Asked:
+        from nfslab.captures.file_classes import read_file_classes
+
+        return Asked(lenses=LENSES, file_classes=read_file_classes(), columns=self._p.calls)
+
+    def _spawn(self, output: Path) -> None:
+        command = self._tool.command(self._wanted)
+        self._context.commands.append(command)
+        self._process = self._context.files_host.spawn(
+            command,
+            resources=self._context.resources,
+            log=self._log,
+            stdout=output,
+            stop_signal=signal.SIGINT,
+        )
+
+    def _await_ready(self) -> None:
+        """Until the tool says that it captures: what is sent before would be missing."""
+        assert self._process is not None
+        deadline = time.monotonic() + READY_LIMIT_S
+        while not self._tool.captures(said := self._said()):
+            if self._process.ended_within(READY_POLL_S):
+                if self._tool.captures(said := self._said()):
+                    break
+                raise RunFailed(
+                    f"{self._tool.name} ended instead of capturing on {self._wanted.interface}",
+                    why=said.strip() or "it said nothing",
+                    fix="correct interface or filter in [collectors.capture]; "
+                    "`tcpdump -D` lists interfaces",
+                )
+            self._context.remaining_s()
+            if time.monotonic() > deadline:
+                raise RunFailed(
+                    f"{self._tool.name} did not begin to capture within {READY_LIMIT_S:g} s",
+                    why=said.strip() or "it said nothing",
+                    fix="see that it captures by itself: " + shlex.join(self._context.commands[-1]),
+                )
+
+    def end(self) -> Evidence:
+        """End the tool, then the analysis."""
+        process = self._process
+        if process is None:
+            return Evidence(summary={"incomplete": "it was never started"})
+        # Ending it now would lose the last packets.
+        taken = all_taken(
+            self._tool, process, said=self._said, written=self._written, limit_s=TAKE_LIMIT_S
+        )
+        self._moved_ns = _clock_offset_ns()[0] - self._offset_ns
+        early = process.ended_within(0)
+        code = process.stop(signal.SIGINT, grace_s=END_LIMIT_S)
+        try:
+            capture = self._analysed()
+        finally:
+            self._abandon()
+        said = self._said()
+        counts = self._tool.counts(said)
+        notes = [*self._ended(early, taken, code, said), *self._doubts(capture, counts)]
+        zero_ns = self._context.timed.start_or(self._began_ns) + self._offset_ns
+        tool_cpu_s = sum(process.cpu_s())
+        decoder_cpu_s = capture.content.get("analysis_cpu_ns", 0) / 1e9
+        return Evidence(
+            tables=self._tables(capture, zero_ns, notes),
+            summary=self._summary(capture, counts, notes)
+            | {"cost": {"tool_cpu_s": tool_cpu_s, "decoder_cpu_s": decoder_cpu_s}},
+            cpu_s=tool_cpu_s + decoder_cpu_s,
+            wall_s=(time.monotonic_ns() - self._began_ns) / 1e9,
+        )
+
+    def _analysed(self) -> CaptureAnalysis:
+        """What the core found, once all packets went through it."""
+        if self._running is None:
+            assert self._kept is not None
+            self._running = start([self._kept], self._asked())
+            if self._p.calls:
+                self._rows = CallTable(self._running)
+        name = f"capture of {self._wanted.interface}"
+        wait_for(self._running)
+        try:
+            found = finish(self._running, [name])
+        except NothingToRead:
+            # Killed before it wrote the header: nothing was seen, which is no failure of ours.
+            return nothing([name])
+        return replace(found, from_files=False)
+
+    def _said(self) -> str:
+        """The tool's words of this capture."""
+        return said_since(self._log, self._log_start)
+
+    def _written(self) -> int:
+        """Bytes that came out of the tool so far."""
+        if self._kept is not None:
+            with contextlib.suppress(OSError):
+                return self._kept.stat().st_size
+            return 0
+        assert self._running is not None
+        return self._running.progress()["read_bytes"]
+
+    def _tables(
+        self, capture: CaptureAnalysis, zero_ns: int, notes: list[str]
+    ) -> dict[str, pa.Table]:
+        from nfslab.evidence.capture.stored import tables
+
+        found = tables(capture, zero_ns)
+        if self._rows is not None:
+            calls = self._rows.table(zero_ns)
+            if self._rows.left_out:
+                notes.append(
+                    f"capture_calls holds the first {CALL_ROWS_MAX:,} calls; "
+                    f"{self._rows.left_out:,} more were counted only"
+                )
+            if calls is not None and calls.num_rows:
+                found["capture_calls"] = calls
+        return found
+
+    def _ended(self, early: bool, taken: bool, code: int, said: str) -> list[str]:
+        """What went wrong at the tool's end."""
+        if early:
+            last = said.strip().splitlines()[-1] if said.strip() else "it said nothing"
+            return [f"{self._tool.name} ended by itself (code {code}), before the load did: {last}"]
+        if not taken:
+            return [
+                f"{self._tool.name} did not take all packets from the kernel within "
+                f"{TAKE_LIMIT_S:g} s of the load's end: the last ones may be missing"
+            ]
+        return []
+
+    def _doubts(self, capture: CaptureAnalysis, counts: Counts) -> list[str]:
+        """What makes the figures doubtful."""
+        notes = []
+        if counts.dropped:
+            notes.append(
+                f"the kernel dropped {counts.dropped:,} packets: calls and replies are missing; "
+                "give collectors.capture a larger buffer or a narrower filter"
+            )
+        if counts.dropped is None:
+            notes.append(f"{self._tool.name} did not say how many packets were dropped")
+        if not capture.content["packets"]:
+            notes.append(
+                f"no packet on {self._wanted.interface} passed the filter "
+                f"'{self._wanted.filter}': the load was idle, or its packets go elsewhere"
+            )
+        elif not has_nfs(capture):
+            notes.append(f"no NFS call was seen: {instead(capture)[0]}")
+        if abs(self._moved_ns) > CLOCK_STEP_NS:
+            moved_ms = self._moved_ns / 1e6
+            notes.append(f"the wall clock moved by {moved_ms:.1f} ms during the capture")
+        return notes
+
+    def _summary(
+        self, capture: CaptureAnalysis, counts: Counts, notes: list[str]
+    ) -> dict[str, Any]:
+        from nfslab.evidence.capture.stored import summary
+
+        return {
+            "tool": self._tool.name,
+            "interface": self._wanted.interface,
+            "filter": self._wanted.filter,
+            "snaplen_bytes": self._wanted.snaplen,
+            "captured_packets": counts.captured,
+            "kernel_dropped_packets": counts.dropped,
+            "interface_dropped_packets": counts.interface_dropped,
+            "kept": str(self._kept) if isinstance(self._p.keep, str) else self._p.keep,
+            "calls_left_out": 0 if self._rows is None else self._rows.left_out,
+            "clock": {
+                "offset_ns": self._offset_ns,
+                "error_ns": self._offset_error_ns,
+                "moved_ns": self._moved_ns,
+            },
+            **summary(capture),
+            "notes": notes,
+        }
+
+    def _abandon(self) -> None:
+        """End what still runs; harmless when all is over."""
+        if self._process is not None:
+            self._process.stop(signal.SIGINT, grace_s=END_LIMIT_S)
+        if self._running is not None:
+            self._running.stop()
+
+
+def _clock_offset_ns() -> tuple[int, int]:
+    """CLOCK_REALTIME minus CLOCK_MONOTONIC, from the tightest of some readings, and how far it
+    may be off. Both clocks are slewed alike: it changes only when the wall clock is set."""
+    found = []
+    for _ in range(5):
+        before = time.monotonic_ns()
+        real = time.time_ns()
+        after = time.monotonic_ns()
+        found.append((after - before, real - (before + after) // 2))
+    width_ns, offset_ns = min(found)
+    return offset_ns, (width_ns + 1) // 2

@@ -1,0 +1,286 @@
+"""What is slow in a capture, and why, in sentences; what is missing or odd.
+
+A sentence names its evidence (lengths, counts, shares). Order: stalls of the server, losses in
+the network, where the time goes, then what is odd about the load. What makes the figures
+themselves doubtful (losses, anomalies) are warnings, the weightiest first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from nfslab.captures import anomalies, causes, spelling
+from nfslab.captures.contents import has_nfs, instead
+from nfslab.display import numbers
+from nfslab.evidence.capture.gaps import lengths, of_kind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nfslab.captures.analysis import CaptureAnalysis
+
+NS = 1_000_000_000
+WORDS = {"loss": "Missing", "doubt": "Doubt", "network": "Network", "note": "Note"}
+
+
+def sentences(analysis: CaptureAnalysis, found: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What is slow and why; the first says what the capture holds."""
+    content = analysis.content
+    calls = analysis.calls
+    if not has_nfs(analysis):
+        seen = instead(analysis)[0] if content["packets"] else "no packet passed the filter"
+        return [f"No NFS call was captured: {seen}."]
+    rows = [row for row in content.get("operations", []) if not _inner(row)]
+    told = [
+        f"{calls:,} calls in {numbers.quantity(analysis.looked_at_ns, 'ns')}{_part(analysis)}"
+        + _replies(analysis)
+        + "."
+    ]
+    told += _hidden(content, rows)
+    told += _gaps(analysis, found)
+    told += _unanswered(analysis)
+    told += _again(analysis, rows)
+    if len(told) == 1 and calls:
+        doubtful = causes.has_loss(analysis) or causes.fronts_cut(analysis)
+        told.append(
+            "Of what was captured: no stall, and nothing sent again."
+            if doubtful
+            else "No stall, no loss and nothing sent again was found."
+        )
+    told += _where(analysis)
+    access = content.get("access") or {}
+    told += [f"{_first_upper(one['text'])}." for one in access.get("observations", [])]
+    return told
+
+
+def _replies(analysis: CaptureAnalysis) -> str:
+    """How many calls have no reply, as far as that can be known."""
+    without = causes.without_reply(analysis)
+    if not without:
+        return ", all answered"
+    if causes.one_way(analysis):
+        return ""
+    if causes.fronts_cut(analysis):
+        return (
+            f"; the replies of {without:,} are not to be read, since the snapshot length cut "
+            f"fronts of messages away: whether they came is not known ({anomalies.LONGER_SNAPLEN})"
+        )
+    return f", {without:,} of them without a reply"
+
+
+def _unanswered(analysis: CaptureAnalysis) -> list[str]:
+    """The call that waited longest for a reply that is not in the capture."""
+    waiting = causes.unanswered(analysis)
+    if not waiting:
+        return []
+    first = waiting[0]
+    more = f"; {len(waiting) - 1:,} more waited for over a second" if len(waiting) > 1 else ""
+    return [
+        f"A {first['kind']} of {first['client']} was never answered: it had waited "
+        f"{numbers.quantity(first['waited_ns'], 'ns')} when the capture ended (frame "
+        f"{first['frame']:,}){more}."
+    ]
+
+
+def _part(analysis: CaptureAnalysis) -> str:
+    """Which part of the capture is looked at, if it is not all of it."""
+    window = analysis.content.get("window_ns")
+    if not window:
+        return ""
+    first_ns = analysis.content["first_ns"]
+    begin_s = max(window[0] - first_ns, 0) / NS
+    end_s = min(window[1] - first_ns, analysis.duration_ns) / NS
+    return f" (from {begin_s:.3f} to {end_s:.3f} s of the capture)"
+
+
+def _hidden(content: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What the capture does not show, though it was there: no figure has it."""
+    told = []
+    odd = {entry["kind"]: entry["count"] for entry in content.get("anomalies", [])}
+    sealed = odd.get("rpc_over_tls", 0)
+    if sealed:
+        told.append(
+            f"RPC went inside TLS on {sealed:,} connection{'' if sealed == 1 else 's'} "
+            f"({numbers.quantity(odd.get('rpc_over_tls_bytes', 0), 'B')}): those calls cannot be "
+            "seen, and are in no figure."
+        )
+    answered = sum(row["answered"] for row in rows)
+    if not answered:
+        told.append(
+            "There is no reply at all: the capture has one direction only, or nobody answered."
+        )
+    unreadable = sum(row.get("unreadable", 0) for row in rows)
+    if unreadable:
+        told.append(
+            f"The status of {_of(unreadable, answered)} replies cannot be read, since they are "
+            "encrypted or cut by the snapshot length: errors among them are in no figure."
+        )
+    return told
+
+
+def _inner(row: Mapping[str, Any]) -> bool:
+    from nfslab.captures.analysis import is_inner
+
+    return is_inner(row)
+
+
+GAPS = (
+    ("server_stalled", "The server stalled", "while calls were outstanding"),
+    ("server_restarted", "The server restarted", "until connections were accepted again"),
+    ("connection_reset", "A connection was reset or closed", "until another one was begun"),
+    ("network_loss", "The network lost data and held up calls", "until data was sent again"),
+    ("client_waited", "A client waited", "while the server answered others"),
+    (
+        "unknown",
+        "Nothing was answered",
+        "and whether the server was slow, the client paused or data was lost cannot be told from "
+        "where the capture was taken",
+    ),
+)
+STALLS = (
+    ("server_process_slow", "its host went on acknowledging: the server's process was late"),
+    (
+        "server_host_frozen",
+        "its host acknowledged nothing either, and later that all had come: the host, or all of "
+        "the way to it, stood still",
+    ),
+)
+"""Causes of a server's stalls, as the packets prove them."""
+
+
+def _gaps(analysis: CaptureAnalysis, found: Sequence[Mapping[str, Any]]) -> list[str]:
+    section = analysis.content.get("stalls")
+    if not section:
+        return []
+    told = []
+    looked_at = "this part" if analysis.content.get("window_ns") else "the capture"
+    for kind, what, how in GAPS:
+        shown = of_kind(found, kind)
+        if not shown:
+            continue
+        total = section["totals"].get(kind, {})
+        times = max(len(shown), total.get("count", 0))
+        time_ns = max(sum(gap["length_ns"] for gap in shown), total.get("time_ns", 0))
+        share = time_ns / analysis.looked_at_ns if analysis.looked_at_ns else 0.0
+        told.append(
+            f"{what} {_times(times)}, {numbers.quantity(time_ns, 'ns')} in all "
+            f"({numbers.percent(share, 2)} of {looked_at}), {how}: {lengths(shown)}."
+        )
+        if kind == "server_stalled":
+            told += _why(section.get("causes", {}))
+    cycle = causes.period(section)
+    if cycle:
+        told.append(
+            f"It stops and goes with a period of {cycle['period_ns'] / 1e6:,.0f} ms "
+            f"({cycle['intervals_near']} of {cycle['intervals']} intervals lie near it)."
+        )
+    paused = of_kind(found, "client_paused")
+    if paused:
+        time_ns = section["totals"]["client_paused"]["time_ns"]
+        told.append(
+            f"The client paused {_times(section['totals']['client_paused']['count'])}, "
+            f"{numbers.quantity(time_ns, 'ns')} in all, with nothing outstanding: that time is not "
+            f"the storage's. Longest: {lengths(paused, 1)}."
+        )
+    return told
+
+
+def _why(totals: Mapping[str, Any]) -> list[str]:
+    """What the packets prove of a server's stalls."""
+    return [
+        f"In {totals[cause]['count']:,} of these stalls {what}."
+        for cause, what in STALLS
+        if totals.get(cause, {}).get("count")
+    ]
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
+
+
+def _again(analysis: CaptureAnalysis, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What was sent again; why is told by the gaps alone."""
+    again = sum(row["retransmissions"] for row in rows)
+    duplicates = sum(row["duplicate_replies"] for row in rows)
+    told = []
+    if again or duplicates:
+        most = max(rows, key=lambda row: row["retransmissions"])
+        text = f"Calls were sent again {_times(again)}" if again else "No call was sent again"
+        if again:
+            text += f", most often {spelling.operation(most)} ({most['retransmissions']:,})"
+        if duplicates:
+            replies = "reply" if duplicates == 1 else "replies"
+            text += f"; {duplicates:,} {replies} came again"
+        told.append(f"{text}.")
+    evidence = (analysis.content.get("stalls") or {}).get("evidence", {})
+    if needless := evidence.get("received_twice"):
+        told.append(
+            f"TCP sent data again needlessly {_times(needless)}: the receiver had it already."
+        )
+    return told
+
+
+def _where(analysis: CaptureAnalysis) -> list[str]:
+    """Network or server, where most calls could be split: a few speak for themselves only."""
+    whole = causes.split(analysis)
+    if whole is None:
+        return []
+    shares = {part: whole[f"{part}_share"] for part in ("request", "network", "server", "reply")}
+    where, most = max(shares.items(), key=lambda item: item[1])
+    place = analysis.content["network"]["capture_point"]["place"]
+    taken = f"Seen {place}" if place[:2] in ("at", "be") else f"Seen from here ({place})"
+    if where == "server" and not causes.in_server(analysis):
+        return [
+            f"{taken}, whether the time of the calls passed in the server or in queues of the "
+            "network cannot be told: acknowledgements that travel alone took "
+            f"{numbers.quantity(causes.queued_ns(analysis), 'ns')} longer than the shortest."
+        ]
+    what = {
+        "server": "in the server",
+        "network": "in the network's round trip",
+        "request": "in sending the request",
+        "reply": "in sending the reply",
+    }[where]
+    rest = ", ".join(
+        f"{name} {numbers.percent(value, 2)}" for name, value in shares.items() if name != where
+    )
+    return [
+        f"{taken}, of the time of {_of(whole['calls'], analysis.calls)} calls "
+        f"{numbers.percent(most, 2)} passed {what} ({rest})."
+    ]
+
+
+def _of(some: int, calls: int) -> str:
+    return f"all {calls:,}" if some == calls else f"{some:,} of {calls:,}"
+
+
+def _first_upper(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
+
+
+def doubts(analysis: CaptureAnalysis) -> list[str]:
+    """What is missing, or makes figures doubtful, the weightiest first."""
+    found = []
+    lost = analysis.content.get("lost") or {}
+    if lost.get("bytes") or lost.get("gaps"):
+        found.append(
+            f"{WORDS['loss']}: the capture lacks {numbers.quantity(lost['bytes'], 'B')} of TCP "
+            f"streams and UDP datagrams in {lost['gaps']:,} gaps: calls and replies inside them "
+            f"are in no figure. To avoid it, {anomalies.BIGGER_BUFFER}."
+        )
+    return found + _counted(analysis, ("loss", "doubt"))
+
+
+def notes(analysis: CaptureAnalysis) -> list[str]:
+    """What is odd about the capture, and true of the load."""
+    return _counted(analysis, ("network", "note"))
+
+
+def _counted(analysis: CaptureAnalysis, weights: tuple[str, ...]) -> list[str]:
+    return [
+        f"{WORDS[item.meaning.weight]}: {anomalies.sentence(item)}"
+        + (f" ({item.meaning.advice})" if item.meaning.advice else "")
+        + "."
+        for item in anomalies.counted(analysis.content)
+        if item.meaning.weight in weights
+    ]

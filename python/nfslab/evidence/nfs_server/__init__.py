@@ -1,0 +1,1 @@
+"""What our NFS server recorded of each call, and where the calls' time went."""

@@ -1,0 +1,312 @@
+"""The evidence `nfs_server` in reports: where a call's time goes, between client and server.
+
+Needs both records of a run: `rpc` with every call, and `nfs_server`. By point over all runs: sums
+of the parts are exact, the p99 is the median of the runs'. Then each run by operation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from statistics import median
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+
+from nfslab.display.cells import count, latency, text
+from nfslab.display.figures import Whole
+from nfslab.display.numbers import ABSENT, percent, quantity
+from nfslab.display.sections import Column, Section, Table
+from nfslab.evidence.base import ColumnSpec, EvidenceKind, Facts, TableSpec
+from nfslab.evidence.found import by_point, parts_of
+from nfslab.evidence.latency_parts import NS, part_cells, part_columns, stacked, whole_of
+from nfslab.evidence.nfs_server.breakdown import (
+    ALL,
+    CLIENT_TABLE,
+    COMMON,
+    INSTANTS,
+    PARTS,
+    SERVER_TABLE,
+    LatencyBreakdown,
+    OperationBreakdown,
+    notes_of,
+    read_breakdown,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from nfslab.display.figures import Figure
+    from nfslab.evidence.base import Found, RunFacts, SealedRun
+
+EXPLAINED: Final = (
+    "Client queue: taken by the client until it is given to its kernel. Way there: until the "
+    "server has read its last byte (both kernels, the wire, a server busy elsewhere). Waiting: "
+    "until the server begins with it. Service: until it is done. Sending: until the server gives "
+    "its kernel the reply's last byte (a modelled delay or wire lies here). Way back: until the "
+    "client has noticed the reply. The parts of each call sum to its time."
+)
+COLOURS: Final = ("c8", "c1", "c5", "c3", "c4", "c6")
+"""By part: the client is grey, the ways are blue, the server's parts have colours of their own."""
+CAPTION: Final = (
+    "Shares of the summed time of the calls, from their being taken by the client to its noticing "
+    "the reply; beside each bar the mean of the whole."
+)
+OPERATIONS_MOST: Final = 24
+"""Bars of one run: those with most time; the table has all."""
+TYPES: Final = {"target": "string", "xid": "uint32", "program": "uint32", "procedure": "uint32"}
+
+
+class BreakdownFacts(Facts):
+    """A run's calls taken apart."""
+
+    rows: tuple[OperationBreakdown, ...]
+    """By target; first all its calls, then its operations, the most time first."""
+    calls: int
+    left_out: dict[str, int]
+    """Reason -> calls in the timed part that were not taken apart."""
+    negative: dict[str, int]
+    """Part -> calls in which it is below zero (and is in all sums as it is)."""
+
+    @classmethod
+    def of(cls, found: LatencyBreakdown) -> BreakdownFacts:
+        """As facts."""
+        return cls(
+            rows=tuple(found.rows),
+            calls=found.calls,
+            left_out=found.left_out,
+            negative=found.negative,
+        )
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader has to know, in sentences."""
+        return notes_of(self.left_out, self.negative)
+
+    @property
+    def several(self) -> bool:
+        """Are there calls to more than one target?"""
+        return len({row.target for row in self.rows}) > 1
+
+
+class NfsServerEvidence(EvidenceKind[BreakdownFacts]):
+    """Where a call's time goes."""
+
+    kind: ClassVar[str] = "nfs_server"
+    title: ClassVar[str] = "Where a call's time goes"
+    tables: ClassVar[tuple[TableSpec, ...]] = tuple(
+        TableSpec(
+            table,
+            (
+                *(ColumnSpec(name, TYPES[name]) for name in COMMON),
+                *(ColumnSpec(name, "int64", "ns") for of, name in INSTANTS if of == table),
+            ),
+            host,
+            "monotonic",
+        )
+        for table, host in ((CLIENT_TABLE, "client"), (SERVER_TABLE, "server"))
+    )
+    Facts: ClassVar[type[Facts]] = BreakdownFacts
+    json_key: ClassVar[str] = "latency_breakdown"
+
+    def facts(self, run: SealedRun) -> BreakdownFacts | None:
+        """The calls that are in both records."""
+        found = read_breakdown(run.folder)
+        return None if found is None else BreakdownFacts.of(found)
+
+    def content(self, found: Found[BreakdownFacts]) -> list[dict[str, Any]]:
+        """Of each run its rows; parts by name, nanoseconds, shares 0 to 1."""
+        return [
+            {
+                "run": run.run.run_id,
+                "point": run.point,
+                "block": run.block,
+                "calls": run.facts.calls,
+                "left_out": run.facts.left_out,
+                "negative": run.facts.negative,
+                "operations": [_content(row) for row in run.facts.rows],
+            }
+            for run in found.runs
+        ]
+
+    def section(self, found: Found[BreakdownFacts]) -> Section | None:
+        """Of one run by operation; of several by point first, then the runs."""
+        problems = [
+            f"{run.label}: no call could be taken apart. "
+            + (" ".join(run.facts.notes) or "There was none in the timed part.")
+            for run in found.runs
+            if not run.facts.rows
+        ]
+        shown = replace(found, runs=[run for run in found.runs if run.facts.rows])
+        parts, said = parts_of(shown, _part)
+        whole = Section(self.title, "call-parts-section", EXPLAINED, notes=said, problems=problems)
+        if len(shown.runs) == 1:
+            one = parts[0]
+            return replace(whole, sentences=one.sentences, tables=one.tables, figures=one.figures,
+                           notes=one.notes)  # fmt: skip
+        rows = _by_point(shown)
+        if rows:
+            whole = replace(whole, tables=[_points_table(rows)], figures=[_points_figure(rows)])
+        return replace(whole, parts=parts)
+
+
+class PointRow(NamedTuple):
+    """All calls to one target, over the runs of a point."""
+
+    label: str
+    target: str
+    runs: int
+    calls: int
+    sums_ns: list[float]
+    """By part."""
+    p99_ns: float
+    """Median of the runs'."""
+
+    @property
+    def mean_ns(self) -> list[float]:
+        """Of a call, by part."""
+        return [total / self.calls for total in self.sums_ns]
+
+    @property
+    def share(self) -> list[float | None]:
+        """Of the summed time, by part."""
+        whole = sum(self.sums_ns)
+        return [total / whole if whole > 0 else None for total in self.sums_ns]
+
+
+def _by_point(found: Found[BreakdownFacts]) -> list[PointRow]:
+    made = []
+    for _, label, runs in by_point(found):
+        targets: dict[str, list[OperationBreakdown]] = {}
+        for row in (row for run in runs for row in run.facts.rows if row.operation == ALL):
+            targets.setdefault(row.target, []).append(row)
+        for target, rows in targets.items():
+            of_runs = [[mean * row.summary.calls for mean in row.summary.mean_ns] for row in rows]
+            made.append(
+                PointRow(
+                    label,
+                    target,
+                    len(rows),
+                    sum(row.summary.calls for row in rows),
+                    [sum(parts) for parts in zip(*of_runs, strict=True)],
+                    median(row.summary.whole_p99_ns for row in rows),
+                )
+            )
+    return made
+
+
+def _points_table(rows: Sequence[PointRow]) -> Table:
+    columns = [Column("point", numeric=False), Column("target", numeric=False), Column("runs")]
+    columns += [Column("calls"), Column("mean"), *part_columns(PARTS)]
+    columns.append(Column("p99", hint="of the whole; the median of the runs'"))
+    cells = [
+        [
+            text(row.label), text(row.target), count(row.runs), count(row.calls),
+            latency(sum(row.mean_ns)), *part_cells(row.mean_ns, row.share), latency(row.p99_ns),
+        ]
+        for row in rows
+    ]  # fmt: skip
+    return Table("All calls, by point", columns, cells)
+
+
+def _points_figure(rows: Sequence[PointRow]) -> Figure:
+    several = len({row.target for row in rows}) > 1
+    wholes = [
+        Whole(
+            f"{row.label} · {row.target}" if several else row.label,
+            [mean / NS for mean in row.mean_ns],
+            hint=f"{row.calls:,} calls of {row.runs} runs",
+        )
+        for row in rows
+    ]
+    parts = list(zip(PARTS, COLOURS, strict=True))
+    return stacked("call-parts", "Where a call's time goes, by point", CAPTION, parts, wholes)
+
+
+def _part(run: RunFacts[BreakdownFacts]) -> Section:
+    """One run by operation."""
+    facts = run.facts
+    rows = facts.rows[:OPERATIONS_MOST]
+    wholes = [whole_of(_name(row, facts.several), row.summary) for row in rows]
+    title = "Where a call's time goes, by operation"
+    parts = list(zip(PARTS, COLOURS, strict=True))
+    return Section(
+        run.label,
+        sentences=sentences(facts),
+        tables=[_table(facts)],
+        figures=[stacked(f"call-parts-{run.run.run_id}", title, CAPTION, parts, wholes)],
+        notes=facts.notes,
+    )
+
+
+def _name(row: OperationBreakdown, several: bool) -> str:
+    return f"{row.operation} · {row.target}" if several else row.operation
+
+
+def _table(facts: BreakdownFacts) -> Table:
+    columns = [Column("target", numeric=False)] if facts.several else []
+    columns += [Column("operation", numeric=False), Column("calls"), Column("mean")]
+    columns += part_columns(PARTS)
+    columns += [
+        Column("p99", hint="of the whole"),
+        Column("largest in the slowest 1 %", numeric=False, hint="and its share there"),
+    ]
+    rows = []
+    for row in facts.rows:
+        one = row.summary
+        cells = [text(row.target)] if facts.several else []
+        cells += [text(row.operation), count(one.calls), latency(one.whole_mean_ns)]
+        cells += part_cells(one.mean_ns, one.share)
+        rows.append([*cells, latency(one.whole_p99_ns), text(_slowest(row))])
+    return Table("Calls by operation", columns, rows)
+
+
+def _slowest(row: OperationBreakdown) -> str:
+    """ "waiting (81 %)": the largest part among the slowest calls."""
+    if row.largest_slow is None:
+        return ABSENT
+    place, share = row.largest_slow
+    return f"{PARTS[place]} ({percent(share)})"
+
+
+def sentences(facts: BreakdownFacts) -> list[str]:
+    """What is largest, for each target: of all its time, and in its slowest calls."""
+    found = []
+    for row in _wholes(facts.rows):
+        if row.largest is None:
+            continue
+        place, share = row.largest
+        of = f" of {row.target}" if facts.several else ""
+        said = (
+            f"The largest part of the calls' time{of} is {PARTS[place]}: {percent(share)}, "
+            f"{quantity(row.summary.mean_ns[place], 'ns')} of "
+            f"{quantity(row.summary.whole_mean_ns, 'ns')} on average"
+        )
+        if row.largest_slow is not None:
+            slow, slow_share = row.largest_slow
+            also = "too" if slow == place else f"it is {PARTS[slow]}"
+            said += f"; in the slowest 1 % {also} ({percent(slow_share)})"
+        found.append(said + ".")
+    return found
+
+
+def _wholes(rows: Iterable[OperationBreakdown]) -> list[OperationBreakdown]:
+    """The row of all calls of each target: the first one."""
+    firsts: dict[str, OperationBreakdown] = {}
+    for row in rows:
+        firsts.setdefault(row.target, row)
+    return list(firsts.values())
+
+
+def _content(row: OperationBreakdown) -> dict[str, Any]:
+    one = row.summary
+    parts = zip(PARTS, one.mean_ns, one.share, one.slow_share, strict=True)
+    return {
+        "target": row.target,
+        "operation": row.operation,
+        "calls": one.calls,
+        "mean_ns": one.whole_mean_ns,
+        "p50_ns": one.whole_p50_ns,
+        "p99_ns": one.whole_p99_ns,
+        "parts": {
+            name: {"mean_ns": mean, "share": share, "slow_share": slow}
+            for name, mean, share, slow in parts
+        },
+    }

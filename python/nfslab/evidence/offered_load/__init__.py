@@ -1,0 +1,1 @@
+"""Offered load: achieved load and response times over the load that was offered."""

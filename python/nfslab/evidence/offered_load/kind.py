@@ -1,0 +1,84 @@
+"""Offered load as a kind of evidence: runs of a workload that offers NFS operations at a rate.
+
+A curve is made of medians over a point's runs, and tells of points none of whose runs count, too:
+what a section says is of the experiment's analysis, what facts hold is of one run.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from nfslab.display.sections import Section, Table
+from nfslab.evidence.base import EvidenceKind, Facts
+from nfslab.evidence.offered_load.content import as_content
+from nfslab.evidence.offered_load.curves import (
+    ACHIEVED,
+    OUTSTANDING,
+    RESPONSES,
+    SATURATED,
+    WORKLOAD,
+)
+from nfslab.evidence.offered_load.operations import read_run, together
+from nfslab.evidence.offered_load.section import OPERATION_COLUMNS, load_section, operation_cells
+
+if TYPE_CHECKING:
+    from nfslab.evidence.base import Found, RunFacts, SealedRun
+
+
+class OfferedLoadFacts(Facts):
+    """One run."""
+
+    achieved_ops_per_s: float
+    response_ms: dict[str, float]
+    """"mean", "p50", "p90", "p99", "p99.9"."""
+    outstanding_mean: float | None
+    """Operations in the system, over the measured window."""
+    saturated: bool
+
+
+class OfferedLoadEvidence(EvidenceKind[OfferedLoadFacts]):
+    """Achieved load and response times over the load that was offered."""
+
+    kind: ClassVar[str] = "offered_load"
+    title: ClassVar[str] = "Offered load"
+    Facts: ClassVar[type[Facts]] = OfferedLoadFacts
+    workload: ClassVar[str] = WORKLOAD
+
+    def present(self, run: SealedRun) -> bool:
+        """Did its workload offer a load?"""
+        return ACHIEVED in run.record.metrics
+
+    def facts(self, run: SealedRun) -> OfferedLoadFacts | None:
+        """Of the run's metrics."""
+        metrics = run.record.metrics
+        return OfferedLoadFacts(
+            achieved_ops_per_s=metrics[ACHIEVED].value,
+            response_ms={
+                name: metrics[key].value for name, key in RESPONSES.items() if key in metrics
+            },
+            outstanding_mean=metrics[OUTSTANDING].value if OUTSTANDING in metrics else None,
+            saturated=SATURATED in metrics and metrics[SATURATED].value > 0,
+        )
+
+    def section(self, found: Found[OfferedLoadFacts]) -> Section | None:
+        """The curves."""
+        if found.analysis is None:
+            return None
+        return load_section(found.analysis, self.title, found.only)
+
+    def run_section(self, run: RunFacts[OfferedLoadFacts]) -> Section | None:
+        """Each operation of one run."""
+        folder = run.run.folder
+        try:
+            rows = [operation_cells(one) for one in together([read_run(folder)])]
+        except (OSError, ValueError) as error:  # pyarrow's are of these two
+            said = f"the operations cannot be read: {error}"
+            return Section(self.title, problems=[said])
+        if not rows:
+            return None
+        table = Table("Operations", OPERATION_COLUMNS, rows)
+        return Section("Operations of the offered load", tables=[table])
+
+    def content(self, found: Found[OfferedLoadFacts]) -> dict[str, Any] | None:
+        """The curves with all digits."""
+        return None if found.analysis is None else as_content(found.analysis)

@@ -1,0 +1,1 @@
+"""What PostgreSQL itself says under load: waits, counters, flushes of its log."""

@@ -1,0 +1,472 @@
+"""What PostgreSQL itself says while it is under load: waits, and its cumulative counters.
+
+Two kinds of evidence, from a connection of its own (application_name nfslab, another
+database than the load's, so that watching is not counted as load):
+
+* waits: ten times a second, what every server process is doing or waiting for
+  (pg_stat_activity). A sample that sees 3 client backends in `IO:WALSync` is one more
+  vote for the log's fsync as the bottleneck.
+* counters: pg_stat_wal, pg_stat_database (of the load's database), pg_stat_bgwriter,
+  pg_stat_checkpointer (17), pg_stat_io (16): once a second, and right before and after
+  the timed part; the summary holds the differences over the timed part. Columns are
+  taken as the server has them, so a new version's new columns are there as well.
+
+Decisions: a thread beside the runner does it. Its cost is measured, Python's part by the
+thread's CPU clock and the server's part by the CPU time of its backend, and is a fraction
+of a per cent of one CPU at 10 Hz; the load itself runs in other processes. A counter is
+stored when it changed (readers carry the last value forward).
+
+Limits: backends hand their counts over when they end, or at most once a second while they
+work (13 and 14: by way of a process that lags half a second); at the end the collector
+waits until the load's connections are gone. Counts that were reset are flagged, not
+repaired. Times of reads and writes are 0 unless the server's track_io_timing is on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from array import array
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+
+from pydantic import Field
+
+from nfslab.errors import RunFailed
+from nfslab.evidence.collector import Collector, CollectorParameters, Evidence, Side
+from nfslab.machine.availability import Availability
+from nfslab.quantities import Duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import psycopg
+    import pyarrow as pa
+
+    from nfslab.context import TimedPart
+    from nfslab.workloads.base import RunContext
+
+WAIT_ROWS_MAX: Final = 4_000_000
+COUNTER_ROWS_MAX: Final = 4_000_000
+"""Rows kept in memory; beyond, sampling stops and the summary says so."""
+TOP_WAITS: Final = 40
+GONE_LIMIT_S: Final = 5.0
+GONE_POLL_S: Final = 0.02
+OLD_STATISTICS_LAG_S: Final = 1.1
+"""Before 15 a statistics process writes its file at most every half a second."""
+THREAD_END_LIMIT_S: Final = 10.0
+STATEMENT_LIMIT_MS: Final = 10_000
+
+ACTIVITY: Final = """
+SELECT backend_type, coalesce(wait_event_type, ''), coalesce(wait_event, ''),
+       coalesce(state, ''), count(*)
+FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type IS NOT NULL
+GROUP BY 1, 2, 3, 4
+"""
+VIEWS: Final[dict[str, str]] = {
+    "pg_stat_wal": "SELECT * FROM pg_stat_wal",
+    "pg_stat_database": "SELECT * FROM pg_stat_database WHERE datname = %(database)s",
+    "pg_stat_bgwriter": "SELECT * FROM pg_stat_bgwriter",
+    "pg_stat_checkpointer": "SELECT * FROM pg_stat_checkpointer",
+    "pg_stat_io": "SELECT * FROM pg_stat_io",
+}
+KEYS: Final = ("backend_type", "object", "context")
+"""Columns that tell the rows of pg_stat_io apart; they become part of the name."""
+NOT_COUNTERS: Final = frozenset({"datid", "datname", "numbackends", "op_bytes", *KEYS})
+SETTINGS: Final = ("track_io_timing", "track_wal_io_timing", "track_activities")
+
+Counters = dict[str, float]
+
+
+class PostgresCollectorParameters(CollectorParameters):
+    """What `[collectors.postgres]` may hold."""
+
+    interval: Duration = Field(default=0.1, ge=0.01, le=60)
+    """Between two looks at what the processes wait for."""
+    counters_interval: Duration = Field(default=1.0, ge=0.1, le=3600)
+    """Between two readings of the counters."""
+
+
+class PostgresCollector(Collector):
+    """Wait events and counters of the PostgreSQL under load."""
+
+    kind: ClassVar[str] = "postgres"
+    summary: ClassVar[str] = "PostgreSQL's wait events and counters, sampled over SQL"
+    Parameters: ClassVar[type[CollectorParameters]] = PostgresCollectorParameters
+    side: ClassVar[Side] = "server"
+
+    def __init__(self, parameters: CollectorParameters) -> None:
+        super().__init__(parameters)
+        self._p = cast("PostgresCollectorParameters", parameters)
+        self._watch: _Watch | None = None
+
+    @classmethod
+    def available(cls) -> Availability:
+        """Is the PostgreSQL driver there?"""
+        try:
+            import psycopg  # noqa: F401
+        except ImportError as error:
+            return Availability(
+                False, f"the PostgreSQL driver is missing: {error}", "pip install 'psycopg[binary]'"
+            )
+        return Availability(True)
+
+    def applies(self, context: RunContext) -> Availability:
+        """Does this run have a PostgreSQL?"""
+        if context.services.postgres is None:
+            return Availability(
+                False, "this workload runs no PostgreSQL", "leave the collector postgres out"
+            )
+        return self.available()
+
+    def start(self, context: RunContext) -> None:
+        """Connect, take the first readings, go on in a thread; RunFailed when it cannot."""
+        import psycopg
+
+        service = context.services.postgres
+        if service is None:
+            raise RunFailed("there is no PostgreSQL to watch", fix="use the workload pgbench")
+        try:
+            self._watch = _Watch(context.timed, service, self._p)
+        except psycopg.Error as error:
+            raise RunFailed(
+                "PostgreSQL cannot be watched",
+                why=str(error),
+                fix="see the server's log in the run's logs; max_connections may be too low",
+            ) from error
+        context.timed.at_start(self._watch.mark_start)
+        self._watch.begin()
+
+    def stop(self) -> Evidence:
+        """Last readings; everything as tables with t = 0 at the start of the timed part."""
+        watch, self._watch = self._watch, None
+        if watch is None:
+            return Evidence(summary={"incomplete": "it was never started"})
+        return watch.end()
+
+
+class _Watch:
+    """One run's watching: a connection, a thread, what was seen."""
+
+    def __init__(
+        self, timed: TimedPart, service: Any, parameters: PostgresCollectorParameters
+    ) -> None:
+        import psycopg
+
+        self._timed, self._service, self._p = timed, service, parameters
+        self._connection: psycopg.Connection[Any] = psycopg.connect(
+            service.conninfo,
+            autocommit=True,
+            application_name="nfslab",
+            options=f"-c statement_timeout={STATEMENT_LIMIT_MS} -c jit=off",
+        )
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="nfslab-postgres", daemon=True)
+        self._problem = ""
+        self._waits: dict[tuple[str, str, str, str], int] = {}
+        self._wait_time, self._wait_key = array("q"), array("q")
+        self._wait_count, self._ticks = array("q"), array("q")
+        self._names: dict[str, int] = {}
+        self._counter_time, self._counter_name = array("q"), array("q")
+        self._counter_value = array("d")
+        self._last: Counters = {}
+        self._missed_ticks = 0
+        self._resets: set[str] = set()
+        self._reset_stamps: dict[str, str] = {}
+        self._cpu_s = 0.0
+        self._lock = threading.Lock()
+        try:
+            self._views = self._present_views()
+            self._settings = self._read_settings()
+            self._backend = self._connection.info.backend_pid
+            self._backend_began_s = _process_cpu_s(self._backend)
+            self._began_ns = time.monotonic_ns()
+            self._first = self._counted(self._read_counters)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def begin(self) -> None:
+        """Sample in a thread from now on."""
+        self._thread.start()
+
+    def mark_start(self) -> None:
+        """The timed part begins now: differences count from here (called by the workload)."""
+        import psycopg
+
+        with contextlib.suppress(psycopg.Error):
+            self._first = self._counted(self._read_counters)
+
+    def end(self) -> Evidence:
+        """Stop the thread, wait for the load's connections to go, read a last time."""
+        import psycopg
+
+        self._over.set()
+        self._thread.join(THREAD_END_LIMIT_S)
+        if self._thread.is_alive():
+            self._connection.cancel()
+            self._thread.join(THREAD_END_LIMIT_S)
+        last: Counters | None = None
+        backend_s: float | None = None
+        settled = False
+        try:
+            settled = self._counted(self._wait_for_clients)
+            last = self._counted(self._read_counters)
+            ended_s = _process_cpu_s(self._backend)
+            if ended_s is not None and self._backend_began_s is not None:
+                backend_s = ended_s - self._backend_began_s
+        except psycopg.Error as error:
+            self._problem = self._problem or _one_line(error)
+        finally:
+            self._connection.close()
+        wall_s = (time.monotonic_ns() - self._began_ns) / 1e9
+        cpu_s = self._cpu_s + (backend_s or 0.0)
+        return Evidence(
+            tables=self._tables(),
+            summary=self._summary(last, settled, wall_s, backend_s),
+            cpu_s=cpu_s if backend_s is not None else None,
+            wall_s=wall_s,
+        )
+
+    def _run(self) -> None:
+        """The thread: a look at every tick, the counters now and then."""
+        import psycopg
+
+        interval_ns = round(self._p.interval * 1e9)
+        counters_ns = round(self._p.counters_interval * 1e9)
+        due_ns = time.monotonic_ns()
+        counters_due_ns = due_ns
+        try:
+            while not self._over.is_set():
+                self._counted(self._look)
+                if time.monotonic_ns() >= counters_due_ns:
+                    self._counted(self._read_counters)
+                    counters_due_ns += counters_ns
+                due_ns += interval_ns
+                now_ns = time.monotonic_ns()
+                if now_ns > due_ns:
+                    missed = (now_ns - due_ns) // interval_ns
+                    self._missed_ticks += missed
+                    due_ns += missed * interval_ns
+                self._over.wait(max(0.0, (due_ns - now_ns) / 1e9))
+        except psycopg.Error as error:
+            self._problem = _one_line(error)
+        except _TooMuchError as error:
+            self._problem = str(error)
+
+    def _look(self) -> None:
+        """One look at what every process does."""
+        t_ns = time.monotonic_ns()
+        rows = self._connection.execute(ACTIVITY, prepare=True).fetchall()
+        if len(self._wait_time) + len(rows) > WAIT_ROWS_MAX:
+            raise _TooMuchError(f"sampling stopped: more than {WAIT_ROWS_MAX} rows")
+        self._ticks.append(t_ns)
+        for *key, count in rows:
+            number = self._waits.setdefault(
+                cast("tuple[str, str, str, str]", tuple(key)), len(self._waits)
+            )
+            self._wait_time.append(t_ns)
+            self._wait_key.append(number)
+            self._wait_count.append(count)
+
+    def _read_counters(self) -> Counters:
+        """All counters now; those that changed are kept with the time."""
+        with self._lock:
+            t_ns = time.monotonic_ns()
+            values: Counters = {}
+            for view in self._views:
+                values |= self._read_view(view)
+            changed = [(n, v) for n, v in values.items() if self._last.get(n) != v]
+            if len(self._counter_time) + len(changed) > COUNTER_ROWS_MAX:
+                raise _TooMuchError(f"sampling stopped: more than {COUNTER_ROWS_MAX} rows")
+            for name, value in changed:
+                if value < self._last.get(name, value):
+                    self._resets.add(name)
+                self._counter_time.append(t_ns)
+                self._counter_name.append(self._names.setdefault(name, len(self._names)))
+                self._counter_value.append(value)
+            self._last = values
+            return values
+
+    def _read_view(self, view: str) -> Counters:
+        """One view's numbers: view.column, or view.key/key/key.column."""
+        cursor = self._connection.execute(
+            VIEWS[view], {"database": self._service.database}, prepare=True
+        )
+        columns = [column.name for column in cursor.description or []]
+        values: Counters = {}
+        for row in cursor:
+            record = dict(zip(columns, row, strict=True))
+            key = "/".join(str(record[name]) for name in KEYS if name in record)
+            start = f"{view}.{key}." if key else f"{view}."
+            stamp = str(record.pop("stats_reset", None))
+            if self._reset_stamps.setdefault(start, stamp) != stamp:
+                self._resets.add(f"{start}*")
+            for name, value in record.items():
+                if name not in NOT_COUNTERS and value is not None and not hasattr(value, "year"):
+                    values[start + name] = float(value)
+        return values
+
+    def _present_views(self) -> list[str]:
+        rows = self._connection.execute(
+            "SELECT name FROM unnest(%s::text[]) AS name "
+            "WHERE to_regclass('pg_catalog.' || name) IS NOT NULL",
+            (list(VIEWS),),
+        ).fetchall()
+        present = {row[0] for row in rows}
+        return [view for view in VIEWS if view in present]
+
+    def _read_settings(self) -> dict[str, str]:
+        rows = self._connection.execute(
+            "SELECT name, setting FROM pg_settings WHERE name = ANY(%s)", (list(SETTINGS),)
+        ).fetchall()
+        return {row[0]: row[1] for row in rows}
+
+    def _wait_for_clients(self) -> bool:
+        """Until the load's connections are gone: then their counts have been handed over."""
+        deadline = time.monotonic() + GONE_LIMIT_S
+        while True:
+            row = self._connection.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s",
+                (self._service.client_name,),
+            ).fetchone()
+            if row is not None and row[0] == 0:
+                break
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(GONE_POLL_S)
+        if self._service.major < 15:
+            time.sleep(OLD_STATISTICS_LAG_S)
+        return True
+
+    def _counted(self, action: Callable[[], Any]) -> Any:
+        """Do it, and add this thread's CPU time to the cost."""
+        before_s = time.thread_time()
+        try:
+            return action()
+        finally:
+            self._cpu_s += time.thread_time() - before_s
+
+    def _zero_ns(self) -> int:
+        return self._timed.start_or(self._began_ns)
+
+    def _tables(self) -> dict[str, pa.Table]:
+        import numpy as np
+        import pyarrow as pa
+
+        def numbers(values: array[int]) -> Any:
+            return np.frombuffer(values, np.int64) if len(values) else np.zeros(0, np.int64)
+
+        keys = list(self._waits) or [("", "", "", "")]
+        which = numbers(self._wait_key).astype(np.int32)
+        waits: dict[str, Any] = {"t_ns": numbers(self._wait_time) - self._zero_ns()}
+        for position, name in enumerate(("backend_type", "wait_event_type", "wait_event", "state")):
+            words = pa.array([key[position] for key in keys], pa.string())
+            waits[name] = words.take(pa.array(which))
+        waits["backends"] = numbers(self._wait_count).astype(np.int32)
+        names = pa.array(list(self._names), pa.string())
+        counters = {
+            "t_ns": numbers(self._counter_time) - self._zero_ns(),
+            "name": names.take(pa.array(numbers(self._counter_name).astype(np.int32))),
+            "value": pa.array(list(self._counter_value), pa.float64()),
+        }
+        return {"postgres_waits": pa.table(waits), "postgres_counters": pa.table(counters)}
+
+    def _summary(
+        self, last: Counters | None, settled: bool, wall_s: float, backend_s: float | None
+    ) -> dict[str, Any]:
+        summary: dict[str, Any] = {
+            "version": self._service.version,
+            "interval_s": self._p.interval,
+            "samples": len(self._ticks),
+            "missed_ticks": self._missed_ticks,
+            "settings": self._settings,
+            "waits": self._mean_waits(),
+            "deltas": {} if last is None else _nested(_differences(self._first, last)),
+            "complete": settled and last is not None and not self._problem,
+            "resets": sorted(self._resets),
+            "cost": {
+                "collector_cpu_s": self._cpu_s,
+                "backend_cpu_s": backend_s,
+                "share_of_one_cpu": (self._cpu_s + (backend_s or 0.0)) / wall_s,
+            },
+        }
+        if self._problem:
+            summary["incomplete"] = self._problem
+        elif not settled:
+            summary["incomplete"] = "the load's connections were still there at the end"
+        return summary
+
+    def _mean_waits(self) -> list[dict[str, Any]]:
+        """Mean number of processes in each state over the timed part, the most first."""
+        import numpy as np
+
+        begin_ns = self._zero_ns()
+        end_ns = time.monotonic_ns() if self._timed.end_ns is None else self._timed.end_ns
+        ticks = sum(begin_ns <= t_ns <= end_ns for t_ns in self._ticks)
+        if ticks == 0:
+            return []
+        times = np.frombuffer(self._wait_time, np.int64)
+        inside = (times >= begin_ns) & (times <= end_ns)
+        totals = np.bincount(
+            np.frombuffer(self._wait_key, np.int64)[inside],
+            weights=np.frombuffer(self._wait_count, np.int64)[inside],
+            minlength=len(self._waits),
+        )
+        rows = [
+            {
+                "backend_type": key[0],
+                "wait_event_type": key[1],
+                "wait_event": key[2],
+                "state": key[3],
+                "mean_backends": float(total) / ticks,
+            }
+            for key, total in zip(self._waits, totals, strict=True)
+            if total
+        ]
+        return sorted(rows, key=lambda row: -cast("float", row["mean_backends"]))[:TOP_WAITS]
+
+
+class _TooMuchError(Exception):
+    """A bound was reached: what was seen so far is kept, and the summary says so."""
+
+
+def _differences(first: Counters, last: Counters) -> Counters:
+    """Last minus first; what is new since began at 0."""
+    return {name: value - first.get(name, 0.0) for name, value in last.items()}
+
+
+def _nested(differences: Counters) -> dict[str, Any]:
+    """{view: {column: difference}}; pg_stat_io: {view: {row: {column: difference}}}.
+
+    Rows of pg_stat_io in which nothing happened are left out.
+    """
+    result: dict[str, Any] = {}
+    for name, value in differences.items():
+        view, *row, column = name.split(".")
+        if row and value == 0:
+            continue
+        here = result.setdefault(view, {})
+        for step in row:
+            here = here.setdefault(step, {})
+        here[column] = value
+    return result
+
+
+def _process_cpu_s(pid: int) -> float | None:
+    """CPU seconds of a process so far, to the nanosecond where the kernel tells."""
+    try:
+        with open(f"/proc/{pid}/schedstat", encoding="ascii") as file:
+            return int(file.read().split()[0]) / 1e9
+    except (OSError, ValueError, IndexError):
+        pass
+    from nfslab.machine.processes import CLOCK_TICKS_PER_S, status_of
+
+    status = status_of(pid)
+    if status is None:
+        return None
+    return (status.user_ticks + status.system_ticks) / CLOCK_TICKS_PER_S
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

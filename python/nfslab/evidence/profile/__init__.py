@@ -1,0 +1,1 @@
+"""Where the CPU time goes: perf samples stacks while a load runs."""

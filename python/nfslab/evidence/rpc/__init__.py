@@ -1,0 +1,1 @@
+"""What an NFS client of ours does: queue, window, rates, round trips."""

@@ -1,0 +1,257 @@
+"""NFS clients of ours: facts, section and panels of the collector `rpc`.
+
+Facts are the differences of the client's counters over its watching, and its figures of each
+operation. A round trip is from the first send of a call to its reply.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import numpy as np
+
+from nfslab.display import cells
+from nfslab.display.sections import Column, Section, Table
+from nfslab.evidence.base import ColumnSpec, EvidenceKind, Facts, TableSpec
+from nfslab.evidence.found import by_point
+from nfslab.evidence.over_time import PanelSpec, middle, named_panel, read_named, timed_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from nfslab.display.figures import Panel
+    from nfslab.display.sections import Cell
+    from nfslab.evidence.base import Found, SealedRun
+    from nfslab.evidence.over_time import Named
+
+_SERIES: Final = (
+    PanelSpec(
+        "rpc_rates", "NFS calls", "1/s",
+        {"enqueued_per_s": "entering", "answered_per_s": "answered"},
+    ),
+    PanelSpec(
+        "rpc_queue", "NFS calls outstanding and queued", "1",
+        {"outstanding": "outstanding", "queue": "queued"},
+    ),
+    PanelSpec("rpc_round_trip", "NFS round trip", "ms", {"round_trip_ms": ""}),
+    PanelSpec(
+        "rpc_again", "NFS calls sent again, timeouts", "1/s",
+        {"retransmissions_per_s": "sent again", "major_timeouts_per_s": "timeouts"},
+    ),
+)  # fmt: skip
+_WINDOW: Final = PanelSpec(
+    "rpc_window", "TCP congestion window, by connection", "1", {"congestion_window": ""}
+)
+NOTE: Final = (
+    "Over time: round trips are means over each interval, from the first send to the reply, as the "
+    "client's own records have them."
+)
+OPERATIONS_MOST: Final = 8
+"""Rows of one mount at one point, the most frequent operations first."""
+
+
+class OperationFacts(Facts):
+    """One operation of one client, since its mount."""
+
+    operation: str
+    calls: int
+    errors: int | None
+    p50_ns: float | None
+    """From the first send to the reply."""
+    p99_ns: float | None
+    max_ns: float | None
+
+
+class ClientFacts(Facts):
+    """One mount: means and peaks of its samples in the timed part."""
+
+    target: str
+    answered_per_s: float | None
+    round_trip_ms: float | None
+    """Mean of all answered calls, from the first send to the reply."""
+    outstanding: float | None
+    outstanding_max: float
+    queue: float | None
+    queue_max: float
+    retransmissions: int
+    """While it was watched."""
+    major_timeouts: int
+    operations: tuple[OperationFacts, ...]
+
+
+class RpcFacts(Facts):
+    """One run."""
+
+    clients: tuple[ClientFacts, ...]
+    notes: tuple[str, ...]
+
+
+class RpcEvidence(EvidenceKind[RpcFacts]):
+    """Queue, window, rates and round trips of our own NFS clients."""
+
+    kind: ClassVar[str] = "rpc"
+    title: ClassVar[str] = "What the NFS client did"
+    tables: ClassVar[tuple[TableSpec, ...]] = (
+        TableSpec(
+            "rpc_series",
+            (
+                ColumnSpec("t_ns", "int64", "ns"),
+                ColumnSpec("target", "string"),
+                *(
+                    ColumnSpec(name, "double", spec.unit, optional=True)
+                    for spec in _SERIES
+                    for name in spec.labels
+                ),
+            ),
+        ),
+    )
+    Facts: ClassVar[type[Facts]] = RpcFacts
+
+    def facts(self, run: SealedRun) -> RpcFacts | None:
+        """Of the collector's summary."""
+        summary = run.summary("rpc")
+        if not summary.get("clients"):
+            return None
+        series = _read_series(run)
+        return RpcFacts(
+            clients=tuple(_client(name, one, series) for name, one in summary["clients"].items()),
+            notes=tuple(summary.get("notes", [])),
+        )
+
+    def section(self, found: Found[RpcFacts]) -> Section | None:
+        """Mounts and their operations by point."""
+        notes = dict.fromkeys(
+            f"{run.label}: {note}" for run in found.runs for note in run.facts.notes
+        )
+        mounts = _mounts(found)
+        tables = [_mount_table(mounts), _operation_table(mounts)]
+        return Section(
+            self.title,
+            anchor=self.kind,
+            intro="As nfslab's own NFS clients recorded it; medians over the runs of a point.",
+            tables=[table for table in tables if table.rows],
+            notes=[*notes, NOTE],
+        )
+
+    def panels(self, run: SealedRun) -> Sequence[Panel]:
+        """Rates, queue, round trip, what was sent again, the congestion window."""
+        series = _read_series(run)
+        made = [panel for spec in _SERIES for panel in named_panel(spec, series)]
+        window = read_named(run.folder, "rpc_tcp", "connection", list(_WINDOW.labels))
+        return [*made, *named_panel(_WINDOW, window)]
+
+
+def _read_series(run: SealedRun) -> Named | None:
+    wanted = [name for spec in _SERIES for name in spec.labels]
+    return read_named(run.folder, "rpc_series", "target", wanted)
+
+
+def _client(name: str, summary: Mapping[str, Any], series: Named | None) -> ClientFacts:
+    counters = summary.get("counters", {})
+    columns = {} if series is None else series.samples.columns
+
+    def mean(quantity: str, by_call: bool = False) -> float | None:
+        values = columns.get(f"{quantity}:{name}")
+        answered = columns.get(f"answered_per_s:{name}")
+        if series is None or values is None or answered is None:
+            return None
+        there = np.isfinite(answered)  # other mounts have samples at other times
+        weights = answered[there] if by_call else None
+        return timed_mean(series.samples.t_s[there], values[there], weights)
+
+    def most(quantity: str) -> float:
+        column = f"{quantity}:{name}"
+        return 0.0 if series is None or column not in columns else series.samples.most(column)
+
+    return ClientFacts(
+        target=name,
+        answered_per_s=mean("answered_per_s"),
+        round_trip_ms=mean("round_trip_ms", by_call=True),
+        outstanding=mean("outstanding"),
+        outstanding_max=most("outstanding"),
+        queue=mean("queue"),
+        queue_max=most("queue"),
+        retransmissions=counters.get("retransmissions", 0),
+        major_timeouts=counters.get("major_timeouts", 0),
+        operations=tuple(_operation(row) for row in summary.get("operations", [])),
+    )
+
+
+def _operation(row: Mapping[str, Any]) -> OperationFacts:
+    return OperationFacts(
+        operation=row["operation"],
+        calls=row["calls"],
+        errors=row.get("errors"),
+        p50_ns=row.get("p50_ns"),
+        p99_ns=row.get("p99_ns"),
+        max_ns=row.get("max_ns"),
+    )
+
+
+def _mounts(found: Found[RpcFacts]) -> list[tuple[str, str, list[ClientFacts]]]:
+    """(point, target, its facts in every run)."""
+    made = []
+    for _, label, runs in by_point(found):
+        targets: dict[str, list[ClientFacts]] = {}
+        for run in runs:
+            for client in run.facts.clients:
+                targets.setdefault(client.target, []).append(client)
+        made += [(label, target, same) for target, same in targets.items()]
+    return made
+
+
+def _mount_table(mounts: Sequence[tuple[str, str, list[ClientFacts]]]) -> Table:
+    columns = [
+        Column("point", False), Column("mount", False), Column("runs"), Column("calls answered"),
+        Column("round trip", hint="mean of all answered calls, first send to reply"),
+        Column("outstanding"), Column("most"), Column("queued"), Column("most"),
+        Column("sent again"), Column("major timeouts"),
+    ]  # fmt: skip
+    rows: list[list[Cell]] = []
+    for label, target, same in mounts:
+        rows.append(
+            [
+                cells.text(label),
+                cells.text(target),
+                cells.count(len(same)),
+                cells.quantity(middle(c.answered_per_s for c in same), "1/s"),
+                cells.quantity(middle(c.round_trip_ms for c in same), "ms"),
+                cells.quantity(middle(c.outstanding for c in same), "1"),
+                cells.quantity(max(c.outstanding_max for c in same), "1"),
+                cells.quantity(middle(c.queue for c in same), "1"),
+                cells.quantity(max(c.queue_max for c in same), "1"),
+                cells.count(sum(c.retransmissions for c in same), "warning"),
+                cells.count(sum(c.major_timeouts for c in same), "severe"),
+            ]
+        )
+    return Table("Mounts", columns, rows)
+
+
+def _operation_table(mounts: Sequence[tuple[str, str, list[ClientFacts]]]) -> Table:
+    columns = [
+        Column("point", False), Column("mount", False), Column("operation", False),
+        Column("calls"), Column("errors"), Column("p50"), Column("p99"), Column("max"),
+    ]  # fmt: skip
+    rows: list[list[Cell]] = []
+    for label, target, clients in mounts:
+        by_name: dict[str, list[OperationFacts]] = {}
+        for client in clients:
+            for one in client.operations:
+                by_name.setdefault(one.operation, []).append(one)
+        ordered = sorted(by_name.items(), key=lambda item: -sum(one.calls for one in item[1]))
+        for name, same in ordered[:OPERATIONS_MOST]:
+            rows.append(
+                [
+                    cells.text(label),
+                    cells.text(target),
+                    cells.text(name),
+                    cells.quantity(middle(one.calls for one in same), "1"),
+                    cells.quantity(middle(one.errors for one in same), "1"),
+                    cells.latency(middle(one.p50_ns for one in same)),
+                    cells.latency(middle(one.p99_ns for one in same)),
+                    cells.latency(max((one.max_ns or 0.0 for one in same), default=None)),
+                ]
+            )
+    note = "Since the mount, what prepared the run included; from the first send to the reply."
+    return Table("Operations", columns, rows, note, open=False)

@@ -1,0 +1,1 @@
+"""System calls on files: every sync timed, calls by class of files, and how they are watched."""

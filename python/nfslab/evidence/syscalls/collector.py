@@ -1,0 +1,257 @@
+"""System calls on files: every fsync timed (`fsync`), and all file calls counted (`syscalls`).
+
+    a database's server    its processes are watched from now on (eBPF), else its own views are read
+    a program (`command`,  its launch is watched (`nfslab.machine.watched_launch`): held before
+    `files`)               before its first instruction (eBPF), preloaded, or under strace
+
+Decisions. The way is chosen when watching starts (`machine/syscall_ways`), and the summary says
+which, what was in the way of the others, and what it is known to cost. Files have their class when
+they are stored, so that a report needs nothing but the folder. Totals count from the timed start.
+Which device is a target of our own NFS client, which export of which server lies behind it, and
+which disks lie below one, is asked while the places are up: the report joins syncs to WRITEs and
+COMMITs, and to block requests, by it.
+
+Cost: docs/syscalls.md; Evidence.cpu_s is the threads that take the records, not what the probes
+add to the calls themselves.
+
+Limits: one of the two collectors at a time (`syscalls` has the syncs, too). Workloads that make
+their calls in nfslab's own process (sfs) are not watched. mmap and io_uring are not seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+
+from pydantic import Field
+
+from nfslab.errors import RunFailed, Unavailable
+from nfslab.evidence.collector import Collector, CollectorParameters, Evidence
+from nfslab.machine.availability import Availability
+from nfslab.machine.syscall_ways import Asked, Subject, Way, choose
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nfslab.evidence.syscalls.watch import SyscallWatch
+    from nfslab.machine.postgres_relations import RelationNames
+    from nfslab.machine.watched_launch import LaunchWatcher
+    from nfslab.workloads.base import RunContext
+
+
+class FsyncParameters(CollectorParameters):
+    """What `[collectors.fsync]` may hold."""
+
+    blocks: bool = False
+    """Block requests, too: what a sync on a local disk waits for."""
+    classes: Path | None = None
+    """A file of classes instead of those that come with nfslab."""
+    by_relation: bool = False
+    """Each table and index of a PostgreSQL a class of its own, as its catalog names them."""
+    way: Way | None = None
+    """ebpf, shim, strace or views; the first that can be used when it is left out."""
+
+
+class SyscallsParameters(FsyncParameters):
+    """What `[collectors.syscalls]` may hold."""
+
+    level: Literal["counts", "events"] = "counts"
+    lseek: bool = Field(default=False)
+    """Count lseek, too: it is the most frequent call of many programs."""
+
+
+class _SystemCalls(Collector):
+    """What both collectors do."""
+
+    def __init__(self, parameters: CollectorParameters) -> None:
+        super().__init__(parameters)
+        self._p = cast("FsyncParameters", parameters)
+        self._run: _Run | None = None
+
+    def _asked(self) -> Asked:
+        raise NotImplementedError
+
+    @classmethod
+    def available(cls) -> Availability:
+        """Is there a way at all: for a program of one's own, if nothing else?"""
+        try:
+            choose(Asked(), Subject(argv=("true",), has_views=True))
+        except Unavailable as error:
+            return Availability(False, error.why, error.fix or "run as root")
+        return Availability(True)
+
+    def applies(self, context: RunContext) -> Availability:
+        """Can this run's processes be watched?"""
+        if context.services.syscalls_by not in ("", self.kind):
+            return Availability(
+                False,
+                f"the collector {context.services.syscalls_by} watches system calls already",
+                "leave fsync out: the collector syscalls has the syncs, too",
+            )
+        service = context.services.postgres
+        if service is None:
+            return self.available()
+        try:
+            choose(self._asked(), Subject(pids=[service.pid], has_views=True))
+        except Unavailable as error:
+            return Availability(False, error.why, error.fix or "run as root")
+        return Availability(True)
+
+    def start(self, context: RunContext) -> None:
+        """Watch from now on, or from the start of the workload's program; RunFailed."""
+        answer = self.applies(context)
+        if not answer.ok:
+            raise RunFailed("system calls cannot be watched", why=answer.reason, fix=answer.fix)
+        run = _Run(context, self._p, self._asked())
+        run.begin()
+        context.services.syscalls_by = self.kind
+        self._run = run
+
+    def stop(self) -> Evidence:
+        """Everything that was seen, t = 0 at the start of the timed part.
+
+        RunFailed when it is required and saw nothing because it could not.
+        """
+        run, self._run = self._run, None
+        if run is None:
+            return Evidence(summary={"incomplete": "it was never started"})
+        seen = run.end()
+        if self.parameters.required and (missing := seen.summary.get("incomplete")):
+            raise RunFailed(
+                "system calls were not watched",
+                why=missing,
+                fix="remove what was in the way, or set required = false: runs count without it",
+            )
+        return seen
+
+
+class FsyncCollector(_SystemCalls):
+    """Every call that makes bytes durable."""
+
+    kind: ClassVar[str] = "fsync"
+    summary: ClassVar[str] = "every fsync, fdatasync, synchronous write: which file, how long"
+    Parameters: ClassVar[type[CollectorParameters]] = FsyncParameters
+
+    def _asked(self) -> Asked:
+        return Asked("sync", blocks=self._p.blocks, way=self._p.way)
+
+
+class SyscallsCollector(_SystemCalls):
+    """Calls on files, counted by file, and the syncs."""
+
+    kind: ClassVar[str] = "syscalls"
+    summary: ClassVar[str] = "system calls by class of files: counts, bytes, times; and every sync"
+    Parameters: ClassVar[type[CollectorParameters]] = SyscallsParameters
+
+    def _asked(self) -> Asked:
+        p = cast("SyscallsParameters", self._p)
+        return Asked(p.level, lseek=p.lseek, blocks=p.blocks, way=p.way)
+
+
+@dataclass(slots=True)
+class _Places:
+    """Of a run, asked while its places are up."""
+
+    targets: dict[str, str]
+    """Device of each target that our client mounted -> its name."""
+    exports: dict[str, dict[str, Any]]
+    """Device of each target on NFS -> its export, as calls on the wire name it."""
+
+
+class _Run:
+    """One run's watch."""
+
+    def __init__(self, context: RunContext, p: FsyncParameters, asked: Asked) -> None:
+        from nfslab.captures.file_classes import read_file_classes
+
+        self._context, self._asked = context, asked
+        # Read now: a file of classes with a mistake in it must not cost a run.
+        self._classes = read_file_classes(p.classes)
+        self._watch: SyscallWatch | None = None
+        self._watcher: LaunchWatcher | None = None
+        self._places = _Places(_targets(context), _exports(context))
+        self._by_relation = p.by_relation
+        self._relations: RelationNames | None = None
+
+    def begin(self) -> None:
+        service = self._context.services.postgres
+        if service is not None:
+            if self._by_relation:
+                from nfslab.machine.postgres_relations import RelationNames
+
+                self._relations = RelationNames(service.conninfo)
+                self._relations.read()
+            self._attach(Subject(pids=[service.pid], has_views=True), service.conninfo)
+            return
+        from nfslab.machine.watched_launch import LaunchWatcher
+
+        self._watcher = self._context.timed.watcher = LaunchWatcher(self._launch)
+
+    def _attach(self, subject: Subject, conninfo: str) -> None:
+        from nfslab._core import CoreError
+        from nfslab.evidence.syscalls.watch import SyscallWatch, attach_error
+
+        choice = choose(self._asked, subject)
+        watch = SyscallWatch(choice, self._asked, subject, conninfo)
+        try:
+            watch.attach()
+        except CoreError as error:
+            raise attach_error(choice, error) from error
+        self._context.timed.at_start(watch.mark)
+        self._watch = watch
+
+    def _launch(self, argv: Sequence[str]) -> SyscallWatch:
+        from nfslab.evidence.syscalls.watch import SyscallWatch
+
+        subject = Subject(argv=argv)
+        self._watch = SyscallWatch(choose(self._asked, subject), self._asked, subject)
+        return self._watch
+
+    def end(self) -> Evidence:
+        problem = ""
+        if self._watcher is not None:
+            problem = self._watcher.problem
+            self._context.timed.watcher = None
+        if self._watch is None:
+            problem = problem or "the workload started no program in its timed part"
+            return Evidence(summary={"incomplete": problem, "notes": [problem]}, wall_s=0.0)
+        from nfslab.evidence.syscalls.seen import PREFIX, evidence_tables, summary_of
+
+        seen = self._watch.end()
+        zero_ns, end_ns = self._context.timed.start_or(0), self._context.timed.end_ns or 0
+        summary = summary_of(self._watch.choice, self._asked, seen)
+        summary["targets"] = self._places.targets
+        summary["exports"] = self._places.exports
+        summary["timed_ns"] = max(0, end_ns - zero_ns)
+        if problem:
+            summary |= {"incomplete": problem, "notes": [*summary["notes"], problem]}
+        tables = evidence_tables(seen, self._classes, zero_ns, end_ns)
+        if self._relations is not None:
+            self._relations.name(tables, summary)
+        elif self._by_relation:
+            summary["notes"] = [*summary["notes"], "by_relation: this run has no PostgreSQL"]
+        self._context.notes.extend(f"system calls: {note}" for note in summary["notes"])
+        named = {PREFIX + name: table for name, table in tables.items()}
+        return Evidence(named, summary, seen.cpu_s, seen.wall_s)
+
+
+def _targets(context: RunContext) -> dict[str, str]:
+    from nfslab.machine.file_devices import device_of
+
+    ours = context.services.rpc_recorders
+    found = {}
+    for place in context.places.values():
+        if place.target in ours:
+            found[device_of(place.path)] = place.target
+    return found
+
+
+def _exports(context: RunContext) -> dict[str, dict[str, Any]]:
+    from nfslab.captures.exports import described_exports
+
+    places = {place.target: place for place in context.places.values()}
+    return described_exports(
+        {name: place.path for name, place in places.items()},
+        {name: place.facts.get("nfs", {}) for name, place in places.items()},
+    )

@@ -1,0 +1,83 @@
+"""What a watch of system calls leaves: tables for the evidence, and the summary beside them.
+
+Tables have `t_ns` in front (nanoseconds from where the timed part began) and are in the order of
+time; files have their `class`, syncs the title of the `process` that made them. Totals have no
+instant: they stand at the end of the timed part.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from nfslab.evidence.syscalls.cost import known_cost
+from nfslab.evidence.syscalls.watch import INSTANTS
+from nfslab.machine.file_devices import disks_of_devices
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+    from nfslab.evidence.syscalls.watch import Seen
+    from nfslab.machine.syscall_ways import Asked, Choice
+
+PREFIX: Final = "syscall_"
+"""Of the names of evidence tables."""
+
+
+def summary_of(choice: Choice, asked: Asked, seen: Seen) -> dict[str, Any]:
+    """How it was watched, what is in the way of the other ways, what was lost."""
+    files = seen.tables.get("files")
+    devices = [] if files is None else [str(d) for d in files["device"].unique().to_pylist()]
+    return {
+        "way": choice.way,
+        "level": asked.level,
+        "why_not": [list(entry) for entry in choice.why_not],
+        "known_cost": known_cost(choice.way, asked),
+        "figures": seen.figures,
+        "notes": seen.notes,
+        "targets": {},
+        "disks": disks_of_devices(devices),
+    }
+
+
+def evidence_tables(
+    seen: Seen, classes: Sequence[tuple[str, str]], zero_ns: int, end_ns: int
+) -> dict[str, pa.Table]:
+    """By the names of `nfslab.evidence.syscalls.tables.TABLES`; tables without a row are left out.
+
+    They are taken out of `seen`: millions of rows are not kept twice.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from nfslab.evidence.syscalls.tables import with_classes
+
+    found: dict[str, pa.Table] = {}
+    for name in list(seen.tables):
+        table = seen.tables.pop(name)
+        if not table.num_rows:
+            continue
+        if name == "files":
+            table = with_classes(table, classes)
+        if name == "syncs":
+            table = _with_titles(table, seen.processes)
+        if name in ("counts", "beyond"):
+            at_end = pa.repeat(pa.scalar(max(1, end_ns - zero_ns), pa.int64()), table.num_rows)
+            found[name] = table.add_column(0, "t_ns", at_end)
+            continue
+        times = pc.subtract(table[INSTANTS[name]].cast(pa.int64()), zero_ns)
+        table = table.add_column(0, "t_ns", times)
+        found[name] = table.sort_by("t_ns")
+    return found
+
+
+def _with_titles(syncs: pa.Table, processes: dict[int, str]) -> pa.Table:
+    """A title is stored once, however many syncs its process made."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    pids = pa.array(processes, pa.uint32())
+    titles = pa.array(processes.values(), pa.string())
+    numbers = pc.index_in(syncs["pid"].combine_chunks(), value_set=pids)
+    return syncs.append_column("process", pa.DictionaryArray.from_arrays(numbers, titles))

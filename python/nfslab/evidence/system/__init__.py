@@ -1,0 +1,1 @@
+"""What the machine did: CPU, memory, devices, network, pressure, from /proc."""

@@ -1,0 +1,358 @@
+"""The machine beside the load: facts, section and panels of the collector `system`.
+
+Facts are what the collector summed up over the timed part (means of counters by time, peaks of
+gauges), and the means of the interfaces' rates. Tables by point show medians over the runs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import numpy as np
+
+from nfslab.display import cells, numbers
+from nfslab.display.sections import Column, Section, Table
+from nfslab.evidence.base import ColumnSpec, EvidenceKind, Facts, TableSpec
+from nfslab.evidence.found import by_point
+from nfslab.evidence.over_time import (
+    NAMES_MOST,
+    PanelSpec,
+    Samples,
+    middle,
+    named_panel,
+    panel,
+    read_named,
+    read_samples,
+    timed_mean,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
+
+    from nfslab.display.figures import Panel
+    from nfslab.display.sections import Cell
+    from nfslab.evidence.base import Found, SealedRun
+
+BUSY: Final = ("user", "nice", "system", "irq", "softirq", "steal")
+"""Kinds of CPU time in which a CPU does something."""
+PRESSURE: Final = ("cpu", "io", "memory")
+QUIET_BYTES_PER_S: Final = 1000.0
+"""An interface that never moved more is not drawn."""
+CPU_BANDS: Final[dict[str, tuple[str, ...]]] = {
+    "user": ("user", "nice"),
+    "system": ("system",),
+    "interrupts": ("irq", "softirq"),
+    "iowait": ("iowait",),
+    "steal": ("steal",),
+}
+NOTE: Final = (
+    "Over time: devices of the run's places, then the busiest, and the busiest interfaces, "
+    f"{NAMES_MOST} at most."
+)
+
+_CPU: Final = PanelSpec(
+    "cpu", "CPU, share of all CPUs", "share", {band: band for band in CPU_BANDS}, "stack", 1.0,
+    colours={
+        "user": "cpu-user", "system": "cpu-system", "interrupts": "cpu-irq",
+        "iowait": "cpu-iowait", "steal": "cpu-steal",
+    },
+)  # fmt: skip
+_TASKS: Final = PanelSpec(
+    "tasks", "Tasks", "1", {"running": "running", "blocked": "blocked on I/O"}
+)
+_MEMORY: Final = (
+    PanelSpec(
+        "dirty", "Memory waiting to be written", "B",
+        {"dirty_bytes": "dirty", "writeback_bytes": "under write-back"},
+    ),
+    PanelSpec("cache", "Page cache", "B", {"cached_bytes": "cached"}),
+)  # fmt: skip
+_DEVICES: Final = (
+    PanelSpec(
+        "device_bytes", "Device throughput", "B/s",
+        {"write_bytes_per_s": "write", "read_bytes_per_s": "read"},
+    ),
+    PanelSpec(
+        "device_operations", "Device operations", "1/s",
+        {"writes_per_s": "writes", "flushes_per_s": "flushes", "reads_per_s": "reads"},
+    ),
+    PanelSpec("device_queue", "Device queue depth", "1", {"queue_depth": ""}),
+    PanelSpec(
+        "device_await", "Device waiting time", "ms",
+        {"write_await_ms": "write", "read_await_ms": "read"},
+    ),
+    PanelSpec("device_busy", "Device busy", "share", {"utilisation": ""}, top=1.0),
+)  # fmt: skip
+_PRESSURE: Final = PanelSpec(
+    "pressure", "Pressure stall (PSI)", "share", {"some_share": "some", "full_share": "full"},
+    top=1.0,
+)  # fmt: skip
+_NETWORK: Final = PanelSpec(
+    "network", "Network", "B/s", {"tx_bytes_per_s": "sent", "rx_bytes_per_s": "received"},
+    least=QUIET_BYTES_PER_S,
+)  # fmt: skip
+
+
+class DeviceFacts(Facts):
+    """Means of one device over the timed part."""
+
+    device: str
+    roles: str
+    """Of the run's places on it, with commas; empty: none."""
+    reads_per_s: float | None
+    writes_per_s: float | None
+    flushes_per_s: float | None
+    read_bytes_per_s: float | None
+    write_bytes_per_s: float | None
+    queue_depth: float | None
+    utilisation: float | None
+    """Share of time with a request."""
+
+
+class InterfaceFacts(Facts):
+    """Means of one network interface over the timed part."""
+
+    interface: str
+    rx_bytes_per_s: float | None
+    tx_bytes_per_s: float | None
+
+
+class SystemFacts(Facts):
+    """One run."""
+
+    samples: int
+    interval_s: float
+    cpu: dict[str, float | None]
+    """Kind of CPU time -> share of all CPUs."""
+    devices: tuple[DeviceFacts, ...]
+    interfaces: tuple[InterfaceFacts, ...]
+    pressure: dict[str, dict[str, float | None]]
+    """Resource -> "some_share", "full_share"."""
+    peak_dirty_bytes: int | None
+    peak_writeback_bytes: int | None
+    missed_ticks: int
+
+    @property
+    def busy(self) -> float | None:
+        """Share of all CPUs' time in which they did something."""
+        known = [share for kind in BUSY if (share := self.cpu.get(kind)) is not None]
+        return sum(known) if known else None
+
+
+def _table(name: str, key: str, unit_of: dict[str, str]) -> TableSpec:
+    keys = (ColumnSpec(key, "string"),) if key else ()
+    columns = (ColumnSpec(n, "double", unit, optional=True) for n, unit in unit_of.items())
+    return TableSpec(name, (ColumnSpec("t_ns", "int64", "ns"), *keys, *columns))
+
+
+class SystemEvidence(EvidenceKind[SystemFacts]):
+    """CPU, memory, devices, network and pressure of the machine."""
+
+    kind: ClassVar[str] = "system"
+    title: ClassVar[str] = "What the machine did"
+    tables: ClassVar[tuple[TableSpec, ...]] = (
+        _table("system_cpu", "", dict.fromkeys((*BUSY, "idle", "iowait"), "share")),
+        _table("system_memory", "", dict.fromkeys(("dirty_bytes", "cached_bytes"), "B")),
+        _table(
+            "system_devices", "device",
+            {"read_bytes_per_s": "B/s", "write_bytes_per_s": "B/s", "utilisation": "share"},
+        ),
+        _table("system_network", "interface", dict.fromkeys(_NETWORK.labels, "B/s")),
+        _table("system_pressure", "resource", dict.fromkeys(_PRESSURE.labels, "share")),
+    )  # fmt: skip
+    Facts: ClassVar[type[Facts]] = SystemFacts
+
+    def present(self, run: SealedRun) -> bool:
+        """A kernel may lack any of the sources, and so a run any of the tables."""
+        return bool(run.summary("system"))
+
+    def facts(self, run: SealedRun) -> SystemFacts | None:
+        """Of the collector's summary."""
+        summary = run.summary("system")
+        if "cpu" not in summary:
+            return None
+        names = DeviceFacts.model_fields
+        return SystemFacts(
+            samples=summary["samples"],
+            interval_s=summary.get("effective_interval_s", summary["interval_s"]),
+            cpu=summary["cpu"],
+            devices=tuple(
+                DeviceFacts(**{name: device.get(name) for name in names})
+                for device in summary.get("devices", [])
+            ),
+            interfaces=tuple(_interfaces(run)),
+            pressure=summary.get("pressure", {}),
+            peak_dirty_bytes=summary.get("peak_dirty_bytes"),
+            peak_writeback_bytes=summary.get("peak_writeback_bytes"),
+            missed_ticks=summary.get("missed_ticks", 0),
+        )
+
+    def section(self, found: Found[SystemFacts]) -> Section | None:
+        """CPU and pressure, devices, interfaces by point."""
+        points = [(label, [run.facts for run in runs]) for _, label, runs in by_point(found)]
+        tables = [_cpu_table(points), _device_table(points), _network_table(points)]
+        return Section(
+            self.title,
+            anchor=self.kind,
+            intro="From /proc; means over the timed part, medians over the runs of a point.",
+            sentences=_sentences(points),
+            tables=[table for table in tables if table.rows],
+            notes=[NOTE],
+        )
+
+    def panels(self, run: SealedRun) -> Sequence[Panel]:
+        """CPU, tasks, devices, memory, pressure, network."""
+        cpu = read_samples(run.folder, "system_cpu", [*_CPU_COLUMNS, *_TASKS.labels])
+        wanted = [name for spec in _MEMORY for name in spec.labels]
+        memory = read_samples(run.folder, "system_memory", wanted)
+        quantities = [name for spec in _DEVICES for name in spec.labels]
+        devices = read_named(run.folder, "system_devices", "device", quantities, mark="roles")
+        pressure = read_named(run.folder, "system_pressure", "resource", list(_PRESSURE.labels))
+        network = read_named(run.folder, "system_network", "interface", list(_NETWORK.labels))
+        made = [*panel(_CPU, _bands(cpu)), *panel(_TASKS, cpu)]
+        for spec in _DEVICES:
+            made += named_panel(spec, devices)
+        for spec in _MEMORY:
+            made += panel(spec, memory)
+        return [*made, *named_panel(_PRESSURE, pressure), *named_panel(_NETWORK, network)]
+
+
+_CPU_COLUMNS: Final = [name for band in CPU_BANDS.values() for name in band]
+
+
+def _bands(cpu: Samples | None) -> Samples | None:
+    if cpu is None:
+        return None
+    bands = {
+        band: np.sum([cpu.columns[name] for name in present], axis=0)
+        for band, names in CPU_BANDS.items()
+        if (present := cpu.pick(names))
+    }
+    return Samples(cpu.t_s, bands)
+
+
+def _interfaces(run: SealedRun) -> Iterable[InterfaceFacts]:
+    named = read_named(run.folder, "system_network", "interface", list(_NETWORK.labels))
+    if named is None:
+        return
+    t_s, columns = named.samples.t_s, named.samples.columns
+
+    def mean(name: str) -> float | None:
+        values = columns.get(name)
+        return None if values is None else timed_mean(t_s, values)
+
+    for name in named.names:
+        yield InterfaceFacts(
+            interface=name,
+            rx_bytes_per_s=mean(f"rx_bytes_per_s:{name}"),
+            tx_bytes_per_s=mean(f"tx_bytes_per_s:{name}"),
+        )
+
+
+def _sentences(points: Sequence[tuple[str, list[SystemFacts]]]) -> list[str]:
+    busy = [(b, label) for label, runs in points if (b := middle(r.busy for r in runs)) is not None]
+    if not busy:
+        return []
+    least, most = min(busy), max(busy)
+    if numbers.percent(least[0]) == numbers.percent(most[0]):
+        return [f"The CPUs were {numbers.percent(most[0])} busy."]
+    return [
+        f"The CPUs were {numbers.percent(least[0])} ({least[1]}) to {numbers.percent(most[0])} "
+        f"({most[1]}) busy."
+    ]
+
+
+def _cpu_table(points: Sequence[tuple[str, list[SystemFacts]]]) -> Table:
+    columns = [Column("point", False), Column("runs"), Column("busy")]
+    columns += [Column(band) for band in CPU_BANDS]
+    columns += [Column("dirty memory", hint="the most of the timed part")]
+    present = [r for r in PRESSURE if any(r in run.pressure for _, runs in points for run in runs)]
+    columns += [
+        Column(f"{resource} pressure", hint="share of time in which some task waited for it")
+        for resource in present
+    ]
+
+    def band(runs: list[SystemFacts], kinds: Iterable[str]) -> float | None:
+        sums = []
+        for run in runs:
+            known = [share for kind in kinds if (share := run.cpu.get(kind)) is not None]
+            sums.append(sum(known) if known else None)
+        return middle(sums)
+
+    rows: list[list[Cell]] = []
+    for label, runs in points:
+        row = [cells.text(label), cells.count(len(runs)), cells.share(middle(r.busy for r in runs))]
+        row += [cells.share(band(runs, kinds)) for kinds in CPU_BANDS.values()]
+        row += [cells.size(middle(run.peak_dirty_bytes for run in runs))]
+        for resource in present:
+            some = (run.pressure.get(resource, {}).get("some_share") for run in runs)
+            row.append(cells.share(middle(some)))
+        rows.append(row)
+    return Table("CPU, memory and pressure", columns, rows)
+
+
+def _rows_by_name(
+    points: Sequence[tuple[str, list[SystemFacts]]],
+    of: Callable[[SystemFacts], Sequence[Any]],
+    key: str,
+    loud: Callable[[Any], float],
+    columns: Sequence[tuple[str, str]],
+) -> list[list[Cell]]:
+    """A row a point and device (interface): the loudest few of each point, medians."""
+    rows: list[list[Cell]] = []
+    for label, runs in points:
+        by_name: dict[str, list[Any]] = {}
+        for run in runs:
+            for one in of(run):
+                by_name.setdefault(getattr(one, key), []).append(one)
+        weight = {name: max(map(loud, same)) for name, same in by_name.items()}
+        names = sorted((n for n in by_name if weight[n] > 0), key=lambda n: -weight[n])
+        for name in names[:NAMES_MOST]:
+            same = by_name[name]
+            row = [cells.text(label), cells.text(name)]
+            for column, unit in columns:
+                value = middle(getattr(one, column) for one in same)
+                row.append(cells.share(value) if unit == "share" else cells.quantity(value, unit))
+            rows.append(row)
+    return rows
+
+
+def _device_table(points: Sequence[tuple[str, list[SystemFacts]]]) -> Table:
+    shown = {
+        "read_bytes_per_s": ("read", "B/s"),
+        "write_bytes_per_s": ("written", "B/s"),
+        "reads_per_s": ("reads", "1/s"),
+        "writes_per_s": ("writes", "1/s"),
+        "flushes_per_s": ("flushes", "1/s"),
+        "queue_depth": ("queue depth", "1"),
+        "utilisation": ("busy", "share"),
+    }
+
+    def loud(one: DeviceFacts) -> float:
+        moved = (one.read_bytes_per_s or 0.0) + (one.write_bytes_per_s or 0.0)
+        moved += (one.flushes_per_s or 0.0) + (one.utilisation or 0.0)
+        return moved * (2.0**60 if one.roles else 1.0)
+
+    rows = _rows_by_name(
+        points,
+        lambda run: run.devices,
+        "device",
+        loud,
+        [(column, unit) for column, (_, unit) in shown.items()],
+    )
+    titles = [Column(title) for title, _ in shown.values()]
+    return Table("Devices", [Column("point", False), Column("device", False), *titles], rows)
+
+
+def _network_table(points: Sequence[tuple[str, list[SystemFacts]]]) -> Table:
+    def loud(one: InterfaceFacts) -> float:
+        moved = max(one.rx_bytes_per_s or 0.0, one.tx_bytes_per_s or 0.0)
+        return moved if moved > QUIET_BYTES_PER_S else 0.0
+
+    columns = [("rx_bytes_per_s", "B/s"), ("tx_bytes_per_s", "B/s")]
+    rows = _rows_by_name(points, lambda run: run.interfaces, "interface", loud, columns)
+    titles = [
+        Column("point", False), Column("interface", False), Column("received"), Column("sent"),
+    ]  # fmt: skip
+    return Table("Network", titles, rows)

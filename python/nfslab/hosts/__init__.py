@@ -1,0 +1,1 @@
+"""Where things run: one file per kind of host, see `base` and `registry`."""

@@ -1,0 +1,219 @@
+"""A network namespace of our own on this machine, joined to it by a veth pair.
+
+    programs of the host ── eth0 (client address) ══ veth ══ (server address) ── servers, here
+
+It has the files, processes and clock of this machine, and a network of its own: what its programs
+say to the servers goes through two devices and IP, not through loopback. Limits: no wire and no
+second machine; the bytes are copied by the same processors.
+
+The addresses are a /30 of a private range (RFC 1918) that no address and no route of this machine
+touches; looking and taking are one step for all runs that share a state folder. Namespace and veth
+pair are in the journal before they are made; their names hold the run's token. Needs root.
+
+Source: ip-netns(8), veth(4), setns(2): a thread that is started inherits its starter's namespaces.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import ipaddress
+import json
+import os
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from nfslab.errors import RunFailed
+from nfslab.hosts.base import Link
+from nfslab.hosts.local import LocalHost
+from nfslab.machine.availability import Availability
+from nfslab.machine.journal import state_folder
+from nfslab.machine.undo import NETWORK_NAMESPACES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from nfslab.machine.resources import Entry, Resources
+
+PROGRAMS: Final = ("ip", "nsenter", "unshare")
+RANGES: Final = ("10.213.0.0/20", "172.28.208.0/20", "192.168.208.0/20")
+"""Parts of the private ranges (RFC 1918) in which a free /30 is looked for."""
+PREFIX_BITS: Final = 30
+LINK_NAME_CHARACTERS: Final = 15
+"""IFNAMSIZ without its end."""
+INSIDE: Final = "eth0"
+COMMAND_LIMIT_S: Final = 20.0
+CONNECT_LIMIT_S: Final = 5.0
+CLONE_NEWNET: Final = 0x40000000
+
+
+class NamespaceHost(LocalHost):
+    """This machine's files and clock, a network of its own."""
+
+    kind: ClassVar[str] = "namespace"
+    summary: ClassVar[str] = "a network namespace on this machine, joined by a veth pair"
+    has_our_files: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._entry: Entry | None = None
+        self._link: Link | None = None
+
+    @classmethod
+    def available(cls) -> Availability:
+        """Root, ip(8), and a kernel or container that allows it."""
+        if os.geteuid() != 0:
+            return Availability(False, "a network namespace needs root", "run nfslab as root")
+        if missing := [name for name in PROGRAMS if shutil.which(name) is None]:
+            return Availability(
+                False, f"{', '.join(missing)} is missing", "apt install iproute2 util-linux"
+            )
+        tried = _tried(["unshare", "--net", "true"])
+        if tried.returncode != 0:
+            return Availability(
+                False, f"no network namespace can be made: {tried.stderr.strip()}",
+                "let the container have CAP_SYS_ADMIN",
+            )  # fmt: skip
+        return Availability(True)
+
+    def up(self, resources: Resources) -> None:
+        """The namespace, the pair, and a connection through it as proof; RunFailed."""
+        usable = self.available()
+        if not usable.ok:
+            raise RunFailed(usable.reason, fix=usable.fix)
+        name = resources.name
+        device = f"nl{resources.token}"[:LINK_NAME_CHARACTERS]
+        self._entry = resources.network(name, device)
+        self._network = NETWORK_NAMESPACES / name
+        _ip("netns", "add", name)
+        _ip("link", "add", device, "type", "veth", "peer", "name", INSIDE, "netns", name)
+        with _lock():
+            server, client = _free_pair()
+            _ip("address", "add", f"{server}/{PREFIX_BITS}", "dev", device)
+        _ip("link", "set", device, "up")
+        _ip("-n", name, "link", "set", "lo", "up")
+        _ip("-n", name, "address", "add", f"{client}/{PREFIX_BITS}", "dev", INSIDE)
+        _ip("-n", name, "link", "set", INSIDE, "up")
+        self._link = Link(server, client)
+        self._prove(self._link)
+
+    def down(self) -> None:
+        """The pair and the namespace go."""
+        entry, self._entry = self._entry, None
+        self._link = self._network = None
+        if entry is not None:
+            entry.undo()
+
+    @property
+    def link(self) -> Link:
+        """The two ends of the pair; RunFailed before `up`."""
+        if self._link is None:
+            raise RunFailed("the network namespace is not up", fix="Please report this.")
+        return self._link
+
+    def facts(self) -> dict[str, Any]:
+        """Its kernel and both addresses."""
+        network = {
+            "kind": "veth", "server_address": self.link.server, "client_address": self.link.client,
+        }  # fmt: skip
+        return super().facts() | {"network": network}
+
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        """This thread, and those that it starts, are in the namespace."""
+        with (
+            open(f"/proc/self/task/{_thread()}/ns/net", "rb") as before,
+            (self._network or Path("/")).open("rb") as there,
+        ):
+            _set_network(there.fileno())
+            try:
+                yield
+            finally:
+                _set_network(before.fileno())
+
+    def _prove(self, link: Link) -> None:
+        """One connection: a firewall that drops it would show as a benchmark that hangs."""
+        with socket.create_server((link.server, 0)) as listener, self.entered():
+            port = listener.getsockname()[1]
+            try:
+                socket.create_connection((link.server, port), CONNECT_LIMIT_S).close()
+            except OSError as error:
+                raise RunFailed(
+                    f"nothing comes through from {link.client} to {link.server}",
+                    why=str(error),
+                    fix="let the firewall of this machine accept what its veth devices bring",
+                ) from error
+
+
+def _thread() -> int:
+    import threading
+
+    return threading.get_native_id()
+
+
+def _set_network(descriptor: int) -> None:
+    """setns(2) of the calling thread (`os.setns` came with Python 3.12)."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.setns(descriptor, CLONE_NEWNET) != 0:
+        code = ctypes.get_errno()
+        raise RunFailed(
+            "the network namespace cannot be entered", why=os.strerror(code), fix="run as root"
+        )
+
+
+@contextlib.contextmanager
+def _lock() -> Iterator[None]:
+    """One run at a time chooses addresses."""
+    with (state_folder() / "addresses.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _free_pair() -> tuple[str, str]:
+    """Both ends of the first network of `RANGES` that nothing here touches; RunFailed."""
+    taken = networks_in_use()
+    for one in RANGES:
+        for network in ipaddress.ip_network(one).subnets(new_prefix=PREFIX_BITS):
+            if not any(network.overlaps(other) for other in taken):
+                server, client = network.hosts()
+                return str(server), str(client)
+    raise RunFailed(
+        "no private network is free for a namespace",
+        why=f"something here uses each part of {', '.join(RANGES)}",
+        fix="free one of them: ip route, ip address",
+    )
+
+
+def networks_in_use() -> list[ipaddress.IPv4Network]:
+    """Every IPv4 network that an address or a route of this machine names, but the default."""
+    found = []
+    for row in json.loads(_ip("-json", "-4", "route", "show", "table", "all") or "[]"):
+        if (there := row.get("dst", "default")) != "default":
+            found.append(ipaddress.IPv4Network(there, strict=False))
+    for row in json.loads(_ip("-json", "-4", "address", "show") or "[]"):
+        for address in row.get("addr_info", []):
+            text = f"{address['local']}/{address['prefixlen']}"
+            found.append(ipaddress.IPv4Network(text, strict=False))
+    return found
+
+
+def _tried(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        argv, capture_output=True, text=True, check=False, timeout=COMMAND_LIMIT_S
+    )
+
+
+def _ip(*arguments: str) -> str:
+    """ip(8); RunFailed in its words."""
+    done = _tried(["ip", *arguments])
+    if done.returncode != 0:
+        raise RunFailed(
+            f"ip {' '.join(arguments)} failed",
+            why=done.stderr.strip(),
+            fix="see that the kernel has veth devices, and that a container may make them",
+        )
+    return done.stdout

@@ -1,0 +1,226 @@
+"""A network namespace as the client's host: its addresses, its end, and what goes through it."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from nfslab.errors import RunFailed, UsageError
+from nfslab.hosts import namespace
+from nfslab.hosts.namespace import NamespaceHost, networks_in_use
+from nfslab.machine.resources import Resources, recover
+
+from tests.experiment.session_support import only_folder, records, run
+
+usable = NamespaceHost.available()
+needs_namespace = pytest.mark.skipif(not usable.ok, reason=usable.reason)
+LIMIT_S = 120
+
+
+def traces(resources: Resources) -> list[str]:
+    """Namespaces and devices that carry the run's token, as ip(8) lists them."""
+    listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True)
+    devices = subprocess.run(["ip", "-br", "link"], capture_output=True, text=True, check=True)
+    lines = listed.stdout.splitlines() + devices.stdout.splitlines()
+    return [line for line in lines if resources.token[:13] in line]
+
+
+@needs_namespace
+def test_its_addresses_are_private_and_were_free(resources: Resources) -> None:
+    before = networks_in_use()
+    host = NamespaceHost()
+    host.up(resources)
+    try:
+        pair = ipaddress.ip_network(f"{host.link.server}/30", strict=False)
+        assert pair.is_private
+        assert ipaddress.ip_address(host.link.client) in pair
+        assert not any(pair.overlaps(one) for one in before)
+        assert len(traces(resources)) == 2
+        # A second one beside it does not meet it.
+        with Resources("another", state=Path(os.environ["NFSLAB_STATE"])) as others:
+            other = NamespaceHost()
+            other.up(others)
+            assert other.link.server not in map(str, pair)
+            other.down()
+        shown = host.run(["ip", "-json", "address"], resources=resources, timeout_s=LIMIT_S)
+        inside = {
+            one["local"] for row in json.loads(shown.stdout) for one in row["addr_info"]
+            if one["family"] == "inet"
+        }  # fmt: skip
+        assert inside == {"127.0.0.1", host.link.client}
+    finally:
+        host.down()
+    assert traces(resources) == []
+
+
+@needs_namespace
+def test_a_server_here_sees_the_namespaces_address(resources: Resources) -> None:
+    host = NamespaceHost()
+    host.up(resources)
+    with socket.create_server((host.link.server, 0)) as listener:
+        there = (host.link.server, str(listener.getsockname()[1]))
+        code = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])))"
+        process = host.spawn([sys.executable, "-c", code, *there], resources=resources)
+        accepted, peer = listener.accept()
+        accepted.close()
+        assert peer[0] == host.link.client
+        assert process.wait(LIMIT_S) == 0
+    host.down()
+
+
+def test_taken_networks_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = ipaddress.IPv4Network("10.213.0.0/29")
+    monkeypatch.setattr(namespace, "networks_in_use", lambda: [first])
+    assert namespace._free_pair() == ("10.213.0.9", "10.213.0.10")
+    everything = ipaddress.IPv4Network("0.0.0.0/0")
+    monkeypatch.setattr(namespace, "networks_in_use", lambda: [everything])
+    with pytest.raises(RunFailed, match="no private network is free"):
+        namespace._free_pair()
+
+
+def test_without_root_it_says_so(monkeypatch: pytest.MonkeyPatch, resources: Resources) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    answer = NamespaceHost.available()
+    assert not answer.ok
+    assert "root" in answer.reason
+    with pytest.raises(RunFailed, match="root"):
+        NamespaceHost().up(resources)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from nfslab.hosts.namespace import NamespaceHost
+from nfslab.machine.resources import Resources
+resources = Resources("killed", state=Path(os.environ["NFSLAB_STATE"]))
+host = NamespaceHost()
+host.up(resources)
+host.spawn(["sleep", "1000"], resources=resources)
+print(resources.token, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@needs_namespace
+def test_what_a_killed_runner_left_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NFSLAB_STATE", str(tmp_path))
+    killed = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, text=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    token = killed.stdout.strip()
+    assert (namespace.NETWORK_NAMESPACES / f"nfslab-{token}").exists()
+    told = "; ".join(recover())
+    assert "network namespace" in told
+    assert not (namespace.NETWORK_NAMESPACES / f"nfslab-{token}").exists()
+    assert not [name for _, name in socket.if_nameindex() if token[:13] in name]
+    assert recover() == []
+
+
+PGBENCH = """
+[experiment]
+name = "over-the-link"
+repetitions = 1
+collectors = []
+[targets.disk]
+kind = "local"
+path = {path}
+[workload]
+kind = "pgbench"
+data = "disk"
+socket = "tcp"
+transactions = 20
+settings = {{ log_connections = true }}
+[[axes]]
+parameter = "client.host"
+values = ["local", "namespace"]
+"""
+
+
+@needs_namespace
+def test_pgbench_reaches_postgresql_over_the_pair(scratch: Path, tmp_path: Path) -> None:
+    from nfslab.workloads.pgbench.workload import PgbenchWorkload
+
+    if not PgbenchWorkload.available().ok:
+        pytest.skip(PgbenchWorkload.available().reason)
+    path = tmp_path / "experiment.toml"
+    path.write_text(PGBENCH.format(path=json.dumps(str(scratch))), "utf-8")
+    run(path)
+    folder = only_folder(path)
+    found = {record.factors["host"]: record for record in records(folder)}
+    assert {record.status for record in found.values()} == {"ok"}
+    for host, record in found.items():
+        said = (folder.path / "runs" / record.run_id / "logs" / "postgres.log").read_text("utf-8")
+        came_from = set(re.findall(r"connection received: host=(\d[\d.]*)", said))
+        network = record.hosts["client"].facts.get("network", {})
+        client = network.get("client_address", "127.0.0.1")
+        assert client in came_from, f"{host}: PostgreSQL saw {came_from}"
+        assert record.hosts["client"].name == host
+        assert record.hosts["server"].name == "local"
+        assert (record.load and record.load.clients) == 1
+    left = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True)
+    assert not [one for one in left.stdout.splitlines() if found["namespace"].run_id in one]
+
+
+NFS = """
+[experiment]
+name = "nfs-over-the-link"
+repetitions = 1
+collectors = ["nfs_server", "rpc"]
+[collectors.rpc]
+calls = true
+[targets.share]
+kind = "nfs"
+directory = {path}
+store = "memory"
+[workload]
+kind = "command"
+data = "share"
+argv = ["dd", "if=/dev/zero", "of={{data}}/file", "bs=4096", "count=64", "conv=fsync"]
+[client]
+host = "namespace"
+"""
+
+
+@needs_namespace
+def test_an_nfs_mount_inside_it_goes_over_the_pair(scratch: Path, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+    from nfslab.mounts.fuse import FuseMount
+    from nfslab.results.upgrade import table_host
+
+    if not FuseMount.available().ok:
+        pytest.skip(FuseMount.available().reason)
+    path = tmp_path / "experiment.toml"
+    path.write_text(NFS.format(path=json.dumps(str(scratch))), "utf-8")
+    run(path)
+    folder = only_folder(path)
+    (record,) = records(folder)
+    assert record.status == "ok"
+    network = record.hosts["client"].facts["network"]
+    place = record.places["data"]
+    assert place.source == f"{network['server_address']}:/export"
+    evidence = folder.path / "runs" / record.run_id / "evidence"
+    served = pq.read_table(evidence / "nfs_server_calls.parquet")
+    clients = {text.rpartition(":")[0] for text in served["client"].to_pylist()}
+    assert clients == {network["client_address"]}, "as the server saw it"
+    sent = pq.read_table(evidence / "rpc_calls.parquet")
+    assert table_host(sent.schema.metadata).name == "namespace"
+    assert table_host(served.schema.metadata).name == "local"
+    assert table_host({b"nfslab.schema_version": b"1"}).name == "local", "older tables"
+
+
+def test_a_unix_socket_would_not_use_the_network(scratch: Path, tmp_path: Path) -> None:
+    path = tmp_path / "experiment.toml"
+    text = PGBENCH.format(path=json.dumps(str(scratch)))
+    path.write_text(text.replace('socket = "tcp"', 'socket = "unix"'), "utf-8")
+    with pytest.raises(UsageError, match="1 of 2 points") as refused:
+        run(path)
+    assert "socket" in refused.value.why

@@ -1,0 +1,84 @@
+"""Results folders that were made before evidence became plug-ins: the same figures, still.
+
+tests/before/<experiment>.tar.xz holds a small run of each shipped experiment, and one with every
+collector (all-evidence); <experiment>.json.xz what `report --json` said of it then, and how many
+rows `query` found. Every number and word of identity that was there has to be there and equal;
+sentences may be put otherwise, and there may be more.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import math
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nfslab.report.analysis import render_json
+from nfslab.results.outcomes import Outcomes
+from nfslab.results.query import ResultsDatabase
+
+BEFORE = Path(__file__).parent.parent / "before"
+NAMES = sorted(path.name.removesuffix(".tar.xz") for path in BEFORE.glob("*.tar.xz"))
+ELSEWHERE = {"path", "written"}
+"""Keys whose values are of the place or the instant of asking."""
+IDENTITY = {
+    "run_id",
+    "point_id",
+    "label",
+    "name",
+    "kind",
+    "unit",
+    "operation",
+    "status",
+    "identity",
+}
+
+
+def test_each_shipped_experiment_is_there() -> None:
+    shipped = {path.stem for path in (BEFORE.parent.parent / "experiments").glob("*.toml")}
+    assert set(NAMES) == shipped | {"all-evidence"}
+
+
+def unpacked(name: str, folder: Path) -> Path:
+    with tarfile.open(BEFORE / f"{name}.tar.xz") as tar:
+        tar.extractall(folder, filter="data")
+    (made,) = folder.iterdir()
+    return made
+
+
+def lost(then: Any, now: Any, where: str = "") -> list[str]:
+    """What was there then and is not, or is another number."""
+    if isinstance(then, dict):
+        if not isinstance(now, dict):
+            return [f"{where}: {now!r} was a table of names"]
+        keys = [key for key in then if key not in ELSEWHERE]
+        gone = [f"{where}.{key} is gone" for key in keys if key not in now]
+        known = [key for key in keys if key in now]
+        return gone + [one for key in known for one in lost(then[key], now[key], f"{where}.{key}")]
+    if isinstance(then, list):
+        if all(isinstance(one, str) for one in then):
+            return []
+        if not isinstance(now, list) or len(now) != len(then):
+            return [f"{where} had {len(then)} entries"]
+        pairs = enumerate(zip(then, now, strict=True))
+        return [one for n, (a, b) in pairs for one in lost(a, b, f"{where}[{n}]")]
+    if isinstance(then, float) and isinstance(now, int | float):
+        return [] if math.isclose(then, now, rel_tol=1e-9) else [f"{where}: {then} is now {now}"]
+    if isinstance(then, str) and where.rsplit(".", 1)[-1] not in IDENTITY:
+        return [] if isinstance(now, str) else [f"{where}: {then!r} is now {now!r}"]
+    return [] if then == now else [f"{where}: {then!r} is now {now!r}"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_figures_are_those_of_then(name: str, tmp_path: Path) -> None:
+    folder = unpacked(name, tmp_path)
+    then = json.loads(lzma.decompress((BEFORE / f"{name}.json.xz").read_bytes()))
+    now = json.loads(render_json(folder))
+    assert lost(then["report"], now)[:20] == []
+    with ResultsDatabase(Outcomes.open(folder)) as database:
+        for view, rows in then["rows"].items():
+            counted = database.ask(f'select count(*) as n from "{view}"')
+            assert counted["n"].to_pylist() == [rows], view

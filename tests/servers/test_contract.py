@@ -1,0 +1,91 @@
+"""What every registered NFS server has to do, whatever it is."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nfslab.hosts.base import Link
+from nfslab.hosts.local import LocalHost
+from nfslab.machine.resources import Resources
+from nfslab.servers.base import Server, ServerParameters
+from nfslab.servers.registry import SERVERS, server_class, server_kind
+
+from tests.cli.serving import null
+
+every_server = pytest.mark.parametrize("kind", sorted(SERVERS))
+
+
+def make(kind: str, **parameters: Any) -> Server:
+    cls = server_class(kind)
+    if not cls.available().ok:
+        pytest.skip(f"{kind}: {cls.available().reason}")
+    return cls(cls.Parameters(**parameters), "filer:/export" if kind == "external" else kind)
+
+
+@every_server
+def test_the_class_says_what_it_is(kind: str) -> None:
+    cls = server_class(kind)
+    assert not inspect.isabstract(cls)
+    assert cls.kind == kind
+    assert cls.summary
+    assert "\n" not in cls.summary
+    assert issubclass(cls.Parameters, ServerParameters)
+    # An experiment that names a server and nothing else is whole.
+    assert cls.Parameters().model_dump(mode="json") == json.loads(
+        cls.Parameters().model_dump_json()
+    )
+    assert server_kind(kind) == kind
+
+
+def test_an_export_is_a_server_that_is_there() -> None:
+    assert server_kind("filer:/export") == "external"
+    assert server_kind("[fd00::1]:/export") == "external"
+
+
+@every_server
+def test_it_answers_where_it_says_and_is_gone_afterwards(
+    kind: str, resources: Resources, scratch: Path
+) -> None:
+    server = make(kind)
+    server.stop()  # never started: harmless
+    server.start(scratch, resources, host=LocalHost(), link=Link())
+    if not server.is_ours:
+        assert (server.source, server.options, server.model) == ("filer:/export", [], None)
+        assert server.free_bytes(scratch) is None
+        server.stop()
+        return
+    assert server.source.partition(":")[0] == "127.0.0.1"
+    assert null(server.port(), 5) == 0, "an NFS NULL call (RFC 1813, 3.3.0) is accepted"
+    folder = server.data_folder(scratch)
+    assert folder is None or folder.is_dir()
+    assert server.free_bytes(scratch)
+    json.dumps(server.model)
+    port = server.port()
+    server.stop()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port))
+    server.stop()  # twice: harmless
+    assert resources.close() == [], "nothing is left for the journal"
+
+
+@every_server
+def test_it_listens_on_its_side_of_the_link_only(
+    kind: str, resources: Resources, scratch: Path
+) -> None:
+    server = make(kind)
+    if not server.is_ours:
+        pytest.skip("somebody else's server listens where it does")
+    # Another address of this machine than the usual one: all of 127/8 is.
+    server.start(scratch, resources, host=LocalHost(), link=Link("127.0.0.77", "127.0.0.78"))
+    try:
+        assert server.source.partition(":")[0] == "127.0.0.77"
+        socket.create_connection(("127.0.0.77", server.port())).close()
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", server.port()))
+    finally:
+        server.stop()
