@@ -360,7 +360,7 @@ def test_two_versions_of_nfs_are_compared_by_the_operations_names(
     said = nfslab(capsys, "trace", "--compare", "--json", KERNEL_V42, KERNEL_V3)
     figures = json.loads(said.out)["comparison"]["figures"]
     # Calls are those that both captures' tables count.
-    write = next(f for f in figures if (f["operation"], f["figure"]) == ("WRITE", "mean latency"))
+    write = next(f for f in figures if (f["operation"], f["figure"]) == ("WRITE", "median latency"))
     assert (write["version"], write["by_blocks"]) == (4, True)
 
 
