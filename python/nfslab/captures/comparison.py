@@ -320,7 +320,8 @@ def batches(values: Floats) -> Floats:
     time = correlation_time(values)
     size = int(np.ceil(BATCH_TIMES * time)) if time > 1 else 1
     count = values.size // size
-    return values[: count * size].reshape(count, size).mean(axis=1)
+    means: Floats = values[: count * size].reshape(count, size).mean(axis=1)
+    return means
 
 
 def correlation_time(values: Floats) -> float:
