@@ -20,12 +20,14 @@ mod fragments;
 mod ip;
 pub mod link;
 mod transport;
+mod tunnels;
 
 #[cfg(test)]
 mod tests;
 
 use crate::block::{Endpoint, Host, NO_SCALE, SYN, Segment, Transport};
 use fragments::{Assembled, Fragments};
+use tunnels::{Inside, MAX_TUNNELS, inside};
 
 pub use anomaly::{Anomalies, Anomaly, Lost};
 pub use link::Link;
@@ -174,28 +176,45 @@ impl Packets {
             at: frame.at,
             wire: frame.wire.max(bytes.len()),
         };
-        let parsed = link
-            .ip_offset(bytes)
-            .and_then(|offset| ip::packet(view.skip(offset), frame, &mut self.anomalies));
-        let parsed = parsed.and_then(|parsed| match parsed {
-            ip::Parsed::Whole {
-                protocol,
-                view,
-                context,
-            } => {
-                let anomalies = &mut self.anomalies;
-                transport::segment(protocol, &view, &context, anomalies).map(|it| out.push(it))
-            }
-            ip::Parsed::Fragment(fragment) => {
-                let lost = self.fragments.add(&fragment, &mut self.anomalies);
-                self.fragments_lost += lost;
-                self.take_ready(out);
-                Ok(())
-            }
-        });
-        if let Err(anomaly) = parsed {
+        if let Err(anomaly) = self.innermost(view, frame, link, out) {
             self.anomalies.count(anomaly);
         }
+    }
+
+    /// Follows tunnels to the packet in them.
+    fn innermost(
+        &mut self,
+        mut view: View<'_>,
+        frame: &Frame,
+        mut link: Link,
+        out: &mut Vec<Segment>,
+    ) -> Result<(), Anomaly> {
+        for _ in 0..=MAX_TUNNELS {
+            let offset = link.ip_offset(view.bytes)?;
+            match ip::packet(view.skip(offset), frame, &mut self.anomalies)? {
+                ip::Parsed::Whole {
+                    protocol,
+                    view: payload,
+                    context,
+                } => match inside(protocol, &payload) {
+                    Inside::Payload => {
+                        let anomalies = &mut self.anomalies;
+                        let found = transport::segment(protocol, &payload, &context, anomalies)?;
+                        out.push(found);
+                        return Ok(());
+                    }
+                    Inside::Packet(inner, packet) => (link, view) = (inner, packet),
+                    Inside::Unknown => return Err(Anomaly::Tunnelled),
+                },
+                ip::Parsed::Fragment(fragment) => {
+                    let lost = self.fragments.add(&fragment, &mut self.anomalies);
+                    self.fragments_lost += lost;
+                    self.take_ready(out);
+                    return Ok(());
+                }
+            }
+        }
+        Err(Anomaly::Tunnelled)
     }
 
     /// Datagrams that fragments have made whole become segments.
