@@ -226,11 +226,15 @@ def show(load: Load, found: dict[str, list[Run]]) -> None:
 
 
 def ratio(found: dict[str, list[Run]]) -> str:
-    from nfslab.statistics.comparison import compare_blocked
+    from nfslab.statistics.comparison import compare_many
+    from nfslab.statistics.observations import Observations
 
     blocks = list(range(len(found["alone"])))
-    sides = [[run.cpu_us for run in found[name]] for name in ("alone", "captured")]
-    result = compare_blocked(blocks, sides[0], blocks, sides[1], better="lower")
+    base, new = (
+        Observations.of([run.cpu_us for run in found[name]], blocks=blocks)
+        for name in ("alone", "captured")
+    )
+    (result,) = compare_many(base, new, n_groups=1, better="lower")
     interval = result.interval
     told = f" ({interval.low:.3f} to {interval.high:.3f})" if interval else ""
     return f"{result.ratio:.3f}{told}"

@@ -33,13 +33,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from nfslab.databases.postgres.installation import Installation, find_installation
 from nfslab.hosts.base import Hosts, Link
 from nfslab.hosts.local import LocalHost
 from nfslab.machine.resources import Resources
 from nfslab.machine.users import as_user, primary_group, unprivileged_user
 from nfslab.servers.ganesha import EXPORT, GaneshaParameters, GaneshaServer
 from nfslab.targets.nfs import NfsTarget
-from nfslab.workloads.pgbench.installation import Installation, find_installation
 
 HERE = Hosts(files=LocalHost(), servers=LocalHost())
 

@@ -35,12 +35,12 @@ from pathlib import Path
 from typing import Any
 
 from nfslab._core import ShimRecords, SyscallWatch, build_info
+from nfslab.databases.postgres.installation import find_installation
 from nfslab.errors import Unavailable
 from nfslab.evidence.syscalls.strace_launch import StraceLaunch
+from nfslab.evidence.syscalls.ways import Asked, Subject, Way, choose, ebpf_grants, obstacle
 from nfslab.machine.processes import all_statuses
-from nfslab.machine.syscall_ways import Asked, Subject, Way, choose, ebpf_grants, obstacle
 from nfslab.machine.users import as_user, primary_group, unprivileged_user
-from nfslab.workloads.pgbench.installation import find_installation
 from scipy.stats import binom
 
 PATIENCE_S = 300

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from nfslab.evidence.nfs_server.collector import NfsServer
-    from nfslab.evidence.rpc.collector import RpcSource
+    from nfslab._core import RpcRecorder
+    from nfslab.databases.postgres.service import PostgresService
     from nfslab.machine.cgroup import Cgroup
     from nfslab.machine.watched_launch import LaunchWatcher
     from nfslab.mounts.none import NfsExport
-    from nfslab.workloads.pgbench.service import PostgresService
+    from nfslab.servers.embedded_process import EmbeddedServer
 
 
 @dataclass(slots=True)
@@ -29,9 +29,9 @@ class Services:
     postgres: PostgresService | None = None
     nfs_exports: dict[str, NfsExport] = field(default_factory=dict)
     """Not mounted: the workload is the client."""
-    rpc_recorders: dict[str, RpcSource] = field(default_factory=dict)
+    rpc_recorders: dict[str, RpcRecorder] = field(default_factory=dict)
     """Of our own NFS clients."""
-    nfs_servers: dict[str, NfsServer] = field(default_factory=dict)
+    nfs_servers: dict[str, EmbeddedServer] = field(default_factory=dict)
     """Servers that record their calls."""
     syscalls_by: str = ""
     """The collector that watches system calls: one at a time."""

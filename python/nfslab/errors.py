@@ -10,7 +10,11 @@ run), 1 for a run that failed, 130 for an interrupted one (128 + SIGINT).
 
 from __future__ import annotations
 
-from typing import ClassVar
+import contextlib
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
 
 
 class NfslabError(Exception):
@@ -62,3 +66,18 @@ class Interrupted(NfslabError):
     """The person (or the system) asked us to stop; everything finished is kept."""
 
     exit_code = 130
+
+
+def of_core(error: Any, usage: Collection[str] = ()) -> UsageError | RunFailed:
+    """An error of the core (`CoreError`) as one of ours; kinds in `usage` are bad usage."""
+    kind = UsageError if error.kind in usage else RunFailed
+    return kind(error.what, why=error.why, fix=error.fix)
+
+
+@contextlib.contextmanager
+def system_errors(what: str, fix: str, kind: type[NfslabError] = ResultsError) -> Iterator[None]:
+    """What the system refuses within (OSError) becomes this error, with its words as the reason."""
+    try:
+        yield
+    except OSError as error:
+        raise kind(what, why=str(error.strerror or error), fix=fix) from error

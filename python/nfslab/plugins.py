@@ -24,15 +24,17 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return matches[0] if matches else None
 
 
+def meant(name: str, known: Iterable[str]) -> str:
+    """The beginning of a `fix`: "did you mean 'disk'? ", or nothing."""
+    guess = nearest(name, known)
+    return f"did you mean {guess!r}? " if guess else ""
+
+
 def load_plugin(registry: Mapping[str, str], name: str, *, what: str) -> Any:
     """The class registered under `name`; `UsageError` when nobody knows the name."""
     entry = registry.get(name)
     if entry is None:
-        guess = nearest(name, registry)
-        meant = f"did you mean {guess!r}? " if guess else ""
-        raise UsageError(
-            f"unknown {what} {name!r}",
-            fix=f"{meant}known: {', '.join(sorted(registry))}",
-        )
+        fix = f"{meant(name, registry)}known: {', '.join(sorted(registry))}"
+        raise UsageError(f"unknown {what} {name!r}", fix=fix)
     module, _, attribute = entry.partition(":")
     return getattr(importlib.import_module(module), attribute)

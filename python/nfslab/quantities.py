@@ -90,6 +90,20 @@ def parse_duration_s(value: object) -> float:
     return seconds
 
 
+def read_duration_s(text: str) -> float:
+    """As `parse_duration_s`, of an option: a bare whole number is seconds."""
+    return parse_duration_s(float(text) if text.isdecimal() else text)
+
+
+def read_share(text: str) -> float:
+    """A share of a text such as 0.01 or 1%; ValueError otherwise."""
+    number = text.strip()
+    value = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
+    if not 0 <= value <= 1:
+        raise ValueError(f"{text!r} is not between 0 and 1 (or 0% and 100%)")
+    return value
+
+
 def format_size(size_bytes: float) -> str:
     """Bytes for people: exact multiples as such, otherwise three digits of the unit."""
     for factor, unit in _SIZE_UNITS:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from nfslab.cli import doctor
-from nfslab.machine.probes import Probe
+from nfslab.experiment.probes import Probe
 from nfslab.targets.registry import TARGETS
 
 

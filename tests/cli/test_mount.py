@@ -253,7 +253,8 @@ def of_version_4_only(xid: bytes) -> bytes:
             "PROG_MISMATCH (it serves versions 4 to 4 of that program)\n  fix: Have the ",
         ),
         (lambda xid: xid + bytes(3), "mounting /export"),
-        (None, "mounting /export"),
+        # Both wait as long: what is no reply is passed over.
+        pytest.param(None, "mounting /export", marks=pytest.mark.long),
     ],
     ids=["another version", "no reply of RPC", "silence"],
 )

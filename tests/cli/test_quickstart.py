@@ -15,6 +15,7 @@ from nfslab.workloads.registry import workload_class
 LIMIT_S = 1100
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_one_repetition_ends_with_a_report(tmp_path: Path) -> None:
     answer = workload_class("pgbench").available()

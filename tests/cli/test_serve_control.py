@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from nfslab.cli.serve_control import LINE_BYTES_MAX
 from nfslab.machine.agent import Lines
+from nfslab.servers.embedded_control import LINE_BYTES_MAX
 
 from tests.cli.invocation import nfslab
 from tests.cli.serving import PATIENCE_S, command, null

@@ -28,7 +28,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from nfslab.machine.syscall_ways import Asked, Subject, obstacle
+from nfslab.evidence.syscalls.ways import Asked, Subject, obstacle
 
 from tests.cli.mariadb_server import CHECKPOINTS, PAGE_BYTES, Cluster, Counters, Server, missing
 from tests.cli.watching import PATIENCE_S, watching
@@ -171,7 +171,13 @@ def test_pages_go_by_the_doublewrite_buffer(cluster: Cluster, tmp_path: Path) ->
 
 
 @needs.ebpf
-@pytest.mark.parametrize(("aio", "said"), [("io_uring", "io_uring"), ("aio", "Linux native AIO")])
+@pytest.mark.parametrize(
+    ("aio", "said"),
+    [
+        ("io_uring", "io_uring"),
+        pytest.param("aio", "Linux native AIO", marks=pytest.mark.long),
+    ],
+)
 def test_pages_by_native_aio_are_missing_and_that_is_said(
     cluster: Cluster, aio: str, said: str
 ) -> None:
@@ -220,7 +226,10 @@ SHUTDOWN;
 """
 
 
-@pytest.mark.parametrize("way", ["ebpf", "shim", "strace"])
+@pytest.mark.parametrize(
+    "way",
+    ["ebpf", *(pytest.param(way, marks=pytest.mark.long) for way in ("shim", "strace"))],
+)
 def test_every_file_from_start_to_shutdown_has_its_class(way: str) -> None:
     with scratch_folder(in_memory=False) as root:
         cluster = Cluster(root)

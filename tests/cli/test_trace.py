@@ -108,7 +108,7 @@ def test_figures_of_a_part_are_those_of_its_time(capsys: pytest.CaptureFixture[s
     assert begin * 1e9 <= slowest["from_ns"] < slowest["to_ns"] <= end * 1e9
     (command,) = [line for line in text.splitlines() if line.startswith("longest gap: ")]
     again = shlex.split(command.split(": nfslab trace ")[1])
-    assert "The server stalled once" in nfslab(capsys, "trace", *again).out
+    assert "stalled once" in nfslab(capsys, "trace", *again).out
 
 
 def test_json_is_one_object_of_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
@@ -245,7 +245,7 @@ def test_tables_by_client_server_file_and_class(
     ]  # fmt: skip
     assert "/srv/nfs/exports/one/small/f14 " in sections[4]
     assert any(line.startswith("small ") for line in sections[5].splitlines())
-    assert "more rows: --top N, or --json for all" in sections[4]
+    assert "--top N" in sections[4]
 
 
 def test_the_page_is_written_whole_and_named(

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import psycopg
 import pytest
+from nfslab.databases.postgres.installation import find_installation
 from nfslab.errors import RunFailed, Unavailable
 from nfslab.evidence.collector import Evidence
 from nfslab.evidence.syscalls.collector import FsyncCollector, FsyncParameters
 from nfslab.evidence.syscalls.sync_steps import STEPS
 from nfslab.evidence.syscalls.tables import Syscalls, SyscallTables, sum_up, tables_from
 from nfslab.workloads.command import CommandParameters, CommandWorkload
-from nfslab.workloads.pgbench.installation import find_installation
 from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.workload import PgbenchWorkload
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from nfslab.databases.postgres.installation import find_installation
 from nfslab.errors import Unavailable
 from nfslab.evidence.collector import Evidence
 from nfslab.evidence.postgres import collector as module
@@ -22,7 +23,6 @@ from nfslab.evidence.postgres.collector import (
     _nested,
 )
 from nfslab.workloads.base import Outcome
-from nfslab.workloads.pgbench.installation import find_installation
 from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.workload import PgbenchWorkload
 

@@ -224,8 +224,8 @@ def test_a_full_record_ends_early_and_is_told(root: Path, planted: Path) -> None
 @needs_perf
 def test_a_killed_perf_fails_the_collector_only(root: Path, planted: Path) -> None:
     def kill(collector: ProfileCollector) -> None:
-        assert collector._profile is not None
-        process = collector._profile._process
+        assert collector._watch is not None
+        process = collector._watch._process
         assert process is not None
         os.kill(process.pid, signal.SIGKILL)
         assert process.ended_within(120)

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import psycopg
 import pytest
+from nfslab.databases.postgres.installation import find_installation
 from nfslab.errors import RunFailed
 from nfslab.evidence.collector import Evidence
 from nfslab.evidence.syscalls.accesses import KINDS, PLACE_NAMES, FoundAccesses, accesses_of
 from nfslab.evidence.syscalls.collector import SyscallsCollector, SyscallsParameters
 from nfslab.evidence.syscalls.seen import PREFIX
 from nfslab.evidence.syscalls.tables import Syscalls, sum_up, tables_from
-from nfslab.machine.syscall_ways import Asked, Subject, obstacle
+from nfslab.evidence.syscalls.ways import Asked, Subject, obstacle
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 from nfslab.workloads.files import FilesParameters, FilesWorkload
-from nfslab.workloads.pgbench.installation import find_installation
 from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.workload import PgbenchWorkload
 

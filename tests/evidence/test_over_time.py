@@ -8,12 +8,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from nfslab.evidence import over_time
+from nfslab.evidence.base import SealedRun
 from nfslab.evidence.over_time import PanelSpec, named_panel, read_named, thinned, timed_mean
+
+from tests.evidence.runs import sealed_run
 
 SPEC = PanelSpec("bytes", "Bytes", "B/s", {"written": "write", "read": "read"})
 
 
-def device_rows(folder: Path, most: dict[str, float], roles: str = "") -> Path:
+def device_rows(folder: Path, most: dict[str, float], roles: str = "") -> SealedRun:
     """Two samples a device, the second the larger."""
     (folder / "evidence").mkdir(parents=True)
     names = [name for name in most for _ in range(2)]
@@ -25,7 +28,7 @@ def device_rows(folder: Path, most: dict[str, float], roles: str = "") -> Path:
         "roles": ["data" if name == roles else "" for name in names],
     }
     pq.write_table(pa.table(table), folder / "evidence" / "devices.parquet")
-    return folder
+    return sealed_run(folder)
 
 
 def test_the_places_of_the_run_come_first_then_the_busiest_few(tmp_path: Path) -> None:
@@ -49,7 +52,7 @@ def test_the_places_of_the_run_come_first_then_the_busiest_few(tmp_path: Path) -
 def test_what_never_moved_has_no_panel(tmp_path: Path) -> None:
     named = read_named(device_rows(tmp_path, {"a": 0.0}), "devices", "device", ["written", "read"])
     assert named_panel(SPEC, named) == []
-    assert read_named(tmp_path, "others", "device", ["written"]) is None
+    assert read_named(sealed_run(tmp_path), "others", "device", ["written"]) is None
 
 
 def test_many_samples_become_means_and_lose_nothing() -> None:

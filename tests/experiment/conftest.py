@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from nfslab.evidence.registry import COLLECTORS
-from nfslab.machine import provenance
+from nfslab.experiment import provenance
 from nfslab.targets.registry import TARGETS
 from nfslab.workloads.registry import WORKLOADS
 

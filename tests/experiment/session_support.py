@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nfslab.experiment.progress import LineView
+from nfslab.experiment.progress import View
 from nfslab.experiment.session import Options, run_experiment
 from nfslab.results.store import ExperimentFolder
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nfslab.results.records import RunRecord
 
 
-class Told(LineView):
+class Told(View):
     """A view that keeps what it was told."""
 
     def __init__(self) -> None:

@@ -70,8 +70,8 @@ def wait_for_a_run(process: subprocess.Popen[str], tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(2 * FINISH_LIMIT_S)
-def test_ten_kills_and_exactly_the_planned_runs(
-    experiment_file: Callable[..., Path], tmp_path: Path
+def test_some_kills_and_exactly_the_planned_runs(
+    experiment_file: Callable[..., Path], tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
     path = experiment_file(
         ('data = "one"', 'data = "one"\nlog = "two"\nchild = true\nmeasure_s = 0.1'),
@@ -79,7 +79,7 @@ def test_ten_kills_and_exactly_the_planned_runs(
     )
     instants = random.Random(SEED)
     sealed_before = cut_off = 0
-    for kill in range(KILLS):
+    for kill in range(KILLS if pytestconfig.getoption("--long") else KILLS // 2):
         process = launch(path, tmp_path)
         if kill >= FROM_START:
             wait_for_a_run(process, tmp_path)

@@ -157,7 +157,7 @@ def test_shipped_experiments_are_found_by_name(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert find_experiment_file("quickstart") == experiment_files()["quickstart"]
-    with pytest.raises(UsageError, match="did you mean quickstart"):
+    with pytest.raises(UsageError, match="quickstart"):
         find_experiment_file("quickstrat")
     # A file here comes first, and a path is never taken for a name.
     Path("quickstart").write_text("")

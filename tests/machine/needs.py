@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+from nfslab.evidence.syscalls.ways import ebpf_grants
 from nfslab.machine.cgroup import memory_cgroup_available
-from nfslab.machine.syscall_ways import ebpf_grants
 
 
 def program(*names: str) -> pytest.MarkDecorator:

@@ -55,7 +55,7 @@ def test_who_takes_more_is_killed_and_it_is_seen(resources: Resources) -> None:
 @needs.memory_limit
 def test_page_cache_counts_and_nobody_is_killed_for_it(resources: Resources, scratch: Path) -> None:
     """A file twice the limit is read through it: the cache is bounded, the reader lives."""
-    from nfslab.machine.page_cache import drop_page_cache
+    from nfslab.storage.page_cache import drop_page_cache
 
     file = scratch / "large"
     file.write_bytes(bytes(2 * LIMIT_BYTES))

@@ -127,6 +127,7 @@ def test_the_victim_makes_something_of_every_kind(site: Site) -> None:
     recovered_clean(site)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_killed_at_random_instants(site: Site) -> None:
     instants = random.Random(RANDOM_SEED)
@@ -151,7 +152,7 @@ def test_killed_at_random_instants(site: Site) -> None:
 
 
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("how", ["torn", "after"])
+@pytest.mark.parametrize("how", ["torn", pytest.param("after", marks=pytest.mark.long)])
 def test_killed_at_every_line_of_the_journal(site: Site, how: str) -> None:
     """Also between an intent and the thing, between a thing and its bind, while undoing.
 

@@ -17,7 +17,7 @@ from nfslab.evidence.syscalls.seen import evidence_tables
 from nfslab.evidence.syscalls.strace_text import read_text
 from nfslab.evidence.syscalls.tables import ClassRow, Syscalls, sum_up, tables_from
 from nfslab.evidence.syscalls.watch import ROWS_MOST, Seen, SyscallWatch
-from nfslab.machine.syscall_ways import Asked, Choice, Level, Subject, shim_missing
+from nfslab.evidence.syscalls.ways import Asked, Choice, Level, Subject, shim_missing
 
 SYNCS, EVENTS = 50, 70
 ROUNDS = 400

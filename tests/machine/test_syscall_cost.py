@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from nfslab.evidence.syscalls.cost import MEASURED, known_cost
-from nfslab.machine.syscall_ways import Asked
+from nfslab.evidence.syscalls.seen import MEASURED, known_cost
+from nfslab.evidence.syscalls.ways import Asked
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "syscalls.md"
 NAMES = {"ebpf": "eBPF", "shim": "preloaded library", "strace": "strace --seccomp-bpf"}

@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from nfslab.machine.syscall_ways import shim_missing
+from nfslab.evidence.syscalls.ways import shim_missing
 
 WATCHING = """
 import os, subprocess, sys
 from nfslab.evidence.syscalls.watch import SyscallWatch
-from nfslab.machine.syscall_ways import Asked, Choice, Subject
+from nfslab.evidence.syscalls.ways import Asked, Choice, Subject
 argv = [sys.executable, "-S", "-c", "import os; os.fsync(os.open('data', os.O_CREAT | os.O_RDWR))"]
 watch = SyscallWatch(Choice("shim"), Asked("counts"), Subject(argv=argv))
 wrapped, added = watch.wrap(argv)

@@ -14,8 +14,8 @@ import pytest
 from nfslab.evidence.syscalls import unseen_io as unseen_io
 from nfslab.evidence.syscalls.unseen_io import AIO, IO_URING, UnseenIo, Whose, unseen_ways
 from nfslab.evidence.syscalls.watch import SyscallWatch
+from nfslab.evidence.syscalls.ways import Asked, Choice, Subject, Way, obstacle
 from nfslab.machine.processes import all_statuses
-from nfslab.machine.syscall_ways import Asked, Choice, Subject, Way, obstacle
 
 PATIENCE_S = 120
 PROGRAM = """

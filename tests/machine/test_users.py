@@ -117,7 +117,7 @@ def test_without_setpriv_root_becomes_nobody_and_says_so_beforehand(
     work = PgbenchWorkload(PgbenchParameters(data="disk", transactions=1))
     assert not PgbenchWorkload.available().ok
     assert "setpriv is missing" in work.check().reason
-    monkeypatch.setattr("nfslab.machine.block_layers.backend_obstacle", lambda _: ("", ""))
+    monkeypatch.setattr("nfslab.storage.block_layers.backend_obstacle", lambda _: ("", ""))
     striped = StripeTarget.available()
     assert (striped.ok, striped.reason) == (False, "not installed: losetup, mount")
 

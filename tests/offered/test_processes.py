@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -74,7 +75,7 @@ def test_a_process_that_is_killed_makes_the_point_invalid(
     assert not report["valid"]
     first = report["reasons"][0]
     assert first["kind"] == "generator_process"
-    assert "process 2 of 2 ended before its time: killed by SIGKILL" in first["text"]
+    assert re.search("process 2 of 2 .*SIGKILL", first["text"])
     # What the other one measured stays: half of 400 a second for half a second, Poisson.
     assert report["arrivals"] == pytest.approx(100, abs=50)
     assert [one["process"] for one in report["processes"]] == [0]
@@ -91,13 +92,13 @@ def test_a_process_that_hangs_is_ended_and_makes_the_point_invalid(
             self.parts[1].process.send_signal(signal.SIGSTOP)
             return True
 
-    monkeypatch.setattr(processes, "OVERTIME_S", 3.0)
+    monkeypatch.setattr(processes, "OVERTIME_S", 1.0)
     stopping = Stopping(monkeypatch)
     with plan(silence_limit_s=1.0) as asked:
         report, _ = measured(asked, 2, stopping)
     assert not report["valid"]
     first = report["reasons"][0]["text"]
-    assert "generator process 2 of 2 ended before its time: it did not end within 5 s" in first
+    assert re.search("process 2 of 2 .* 3 s", first)
     stopping.assert_none_is_left()
 
 
@@ -110,8 +111,8 @@ def test_all_that_are_killed_leave_no_point(monkeypatch: pytest.MonkeyPatch) -> 
 
     with plan() as asked, pytest.raises(PartFailed) as failed:
         measured(asked, 2, Killing(monkeypatch))
-    assert failed.value.what == "no generator process measured anything"
-    assert failed.value.why == "process 1 of 2: killed by SIGKILL"
+    assert failed.value.kind == "generator_process"
+    assert re.match("process 1 of 2: .*SIGKILL", failed.value.why)
 
 
 @pytest.mark.parametrize(

@@ -227,6 +227,7 @@ class _Run:
         flagged = self.recipe.flagged.get((self.block, self.point.index))
         return RunRecord(
             run_id=run_id,
+            operations="transactions",
             experiment=self.experiment.name,
             identity=self.experiment.identity,
             point_id=self.point.point_id,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from nfslab.errors import ResultsError, UsageError
+from nfslab.evidence.postgres.kind import FlushFigures
 from nfslab.report.analysis import analyse, render_json
 from nfslab.report.model import Analysis, Warning
 from nfslab.results.comparison import compare_selections
@@ -259,12 +260,13 @@ def test_flushes_come_from_the_server(tmp_path: Path) -> None:
     """The recipe plants one flush a transaction at 0.97 ms."""
     analysis = analysed(tmp_path, clients=(1,))
     for point in analysis.points:
-        assert point.fsync is not None
-        assert point.fsync.runs == 6
-        assert point.fsync.flushes_per_transaction == pytest.approx(1.0)
-        assert point.fsync.mean_ms == pytest.approx(0.97)
+        flushes = point.figures["fsync"]
+        assert isinstance(flushes, FlushFigures)
+        assert flushes.runs == 6
+        assert flushes.flushes_per_transaction == pytest.approx(1.0)
+        assert flushes.mean_ms == pytest.approx(0.97)
     without = analysed(tmp_path / "b", clients=(1,), evidence=False)
-    assert [point.fsync for point in without.points] == [None, None]
+    assert [point.figures["fsync"] for point in without.points] == [None, None]
 
 
 def test_conditions_in_effect_are_listed(tmp_path: Path) -> None:

@@ -18,9 +18,10 @@ from nfslab.report.analysis import analyse
 from nfslab.report.html import document, render_html, write_html
 from nfslab.report.html.columns import ChunkWriter
 from nfslab.report.html.content import metric_label, short_point_label
-from nfslab.report.html.grid import Grid, bin_sums, grid_for, nice_ns, quantile_grid
+from nfslab.report.html.grid import Grid, bin_sums, grid_for, nice_ns
 from nfslab.report.html.samples import heat, whole_multiple
 from nfslab.results.records import CheckRecord
+from nfslab.statistics.quantile_estimator import quantile_grid
 
 from tests.report.packed import column, figures, view
 from tests.report.synthetic import Recipe, write_files, write_pgbench

@@ -64,14 +64,14 @@ def test_the_block_holds_what_a_maintainer_asks_for(tmp_path: Path) -> None:
         assert part in text, part
     table = rows(text)[: 1 + len(analysis.points)]
     assert table[0][:5] == ["placement", "clients", "tps", "95% interval of the median", "n"]
-    assert table[0][-2:] == ["log flushes/transaction", "mean flush ms"]
+    assert table[0][-2:] == ["log flushes a transaction", "mean flush"]
     assert len(table) == 1 + 4
     for cells, point in zip(table[1:], analysis.points, strict=True):
         assert cells[:2] == [point.factors["placement"], str(point.factors["clients"])]
         median = point.estimates["tps"].median
         assert median is not None
         assert float(cells[2].removesuffix("/s")) == pytest.approx(median, rel=5e-3)
-        assert cells[-2:] == ["1", "0.970"]
+        assert cells[-2:] == ["1", "970 µs"]
     assert [cells[7] for cells in table[1:]] == ["baseline", "baseline", "faster", "faster"]
 
 

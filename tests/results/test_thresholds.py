@@ -89,7 +89,7 @@ def test_certain_means_the_whole_interval(tmp_path: Path) -> None:
 def test_one_repetition_cannot_be_judged(tmp_path: Path) -> None:
     judgements = judged(tmp_path, "tps < -5%", 0.5, repetitions=1)
     assert {judgement.outcome for judgement in judgements} == {"cannot be judged"}
-    assert "not enough repetitions to say (n = 1 and 1)" in judgements[0].reason
+    assert "n = 1 and 1" in judgements[0].reason
     assert exit_code(judgements) == 2
 
 
@@ -110,7 +110,7 @@ def test_firing_wins_over_not_knowing() -> None:
 
 def test_the_passing_check_says_what_it_could_have_seen(tmp_path: Path) -> None:
     judgements = judged(tmp_path, "tps < -5%", 1.0, spread=0.1)
-    assert all("would have been (4 times in 5)" in j.reason for j in judgements)
+    assert all("4 times in 5" in j.reason for j in judgements)
 
 
 @pytest.mark.parametrize(

@@ -28,21 +28,27 @@ def tree_digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def test_steps_are_walked_in_order_without_touching_the_input() -> None:
+def test_steps_are_walked_in_order_without_touching_the_input(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     chain = {
         1: lambda content: {**content, "walked": [*content["walked"], 1]},
         2: lambda content: {**content, "walked": [*content["walked"], 2]},
         3: lambda content: {**content, "walked": [*content["walked"], 3]},
     }
+    monkeypatch.setitem(STEPS, "run", chain)
+    monkeypatch.setattr("nfslab.results.upgrade.SCHEMA_VERSION", 4)
     old: dict[str, Any] = {"schema_version": 2, "walked": []}
-    new = upgrade(old, "run", where="x", chain=chain, current=4)
+    new = upgrade(old, "run", where="x")
     assert new == {"schema_version": 4, "walked": [2, 3]}
     assert old == {"schema_version": 2, "walked": []}
 
 
-def test_a_missing_step_is_an_error_not_a_guess() -> None:
-    with pytest.raises(ResultsError, match="cannot be brought up to date"):
-        upgrade({"schema_version": 1}, "run", where="x", chain={2: dict}, current=3)
+def test_a_missing_step_is_an_error_not_a_guess(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(STEPS, "run", {2: dict})
+    monkeypatch.setattr("nfslab.results.upgrade.SCHEMA_VERSION", 3)
+    with pytest.raises(ResultsError, match="1 to 2"):
+        upgrade({"schema_version": 1}, "run", where="x")
 
 
 def test_an_old_run_is_read_through_its_step(

@@ -57,8 +57,8 @@ def test_durability_is_that_of_the_servers_store(
 def test_a_folder_is_as_durable_as_its_disk(
     nfs_target: MakeNfs, resources: Resources, scratch: Path
 ) -> None:
-    from nfslab.machine.durability import durability_of
     from nfslab.machine.mounts import block_devices_of, mount_of
+    from nfslab.storage.durability import durability_of
 
     target = nfs_target()
     place = target.up(resources, HERE)

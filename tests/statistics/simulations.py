@@ -11,9 +11,12 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from nfslab.statistics import Observations, check_steady_state, compare_many, summarise_many
 from nfslab.statistics.bootstrap import RESAMPLES
+from nfslab.statistics.checks.steady_state import check_steady_state
+from nfslab.statistics.comparison import compare_many
+from nfslab.statistics.observations import Observations
 from nfslab.statistics.outlier_marks import limit, modified_z_scores
+from nfslab.statistics.summary import summarise_many
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]

@@ -9,18 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nfslab.statistics import (
-    Comparison,
-    Observations,
-    change_text,
-    compare_blocked,
-    compare_many,
-    compare_published,
-    compare_unpaired,
-    correct_for_many,
-)
+from nfslab.statistics.comparison import Comparison, compare_many
+from nfslab.statistics.observations import Observations
 from nfslab.statistics.verdicts import WORDS
 from scipy import stats
+
+from tests.statistics.two_sides import compare_blocked, compare_unpaired
 
 # Student's "sleep" data as in R's documentation of t.test: extra hours with two drugs.
 DRUG_1 = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]
@@ -144,7 +138,7 @@ def test_zero_and_negative_values_are_compared_by_difference() -> None:
     assert found.ratio is None
     assert found.difference == pytest.approx(90.2)
     assert found.verdict == "slower"
-    assert "a ratio has no meaning" in found.notes[0]
+    assert "zero or negative" in found.notes[0]
 
 
 def test_one_value_has_unknown_significance() -> None:
@@ -166,9 +160,9 @@ def test_nothing_measured_on_a_side() -> None:
 
 def test_published_speed_ups_recompute_with_unknown_significance() -> None:
     """OSDL, DBT-2 under two kernels, 2003-01-17: 12.5 % cached, 18.4 % non-cached."""
-    cached = compare_published(4479, 5040, better="higher")
-    other = compare_published(1407.8, 1667.5, better="higher")
-    assert [change_text(cached), change_text(other)] == ["+12.5 %", "+18.4 %"]
+    cached = compare_unpaired([4479], [5040], better="higher")
+    other = compare_unpaired([1407.8], [1667.5], better="higher")
+    assert [round(c.ratio, 3) for c in (cached, other)] == [1.125, 1.184]
     assert cached.verdict == other.verdict == "significance unknown (n=1)"
 
 
@@ -230,7 +224,7 @@ def test_batch_equals_one_by_one() -> None:
                 assert one == other, name
 
 
-def test_family_judged_at_once_equals_family_judged_later() -> None:
+def test_a_family_shows_less_than_each_alone() -> None:
     rng = np.random.default_rng(6)
     groups, blocks = np.repeat(np.arange(12), 5), np.tile(np.arange(5), 12)
     base = Observations.of(np.exp(0.05 * rng.standard_normal(60)), groups=groups, blocks=blocks)
@@ -240,7 +234,6 @@ def test_family_judged_at_once_equals_family_judged_later() -> None:
     )
     at_once = compare_many(base, new, n_groups=12, better="higher")
     alone = compare_many(base, new, n_groups=12, better="higher", correct=False)
-    assert correct_for_many(alone) == at_once
     assert 0 < sum(c.shown for c in at_once) < sum(c.shown for c in alone) <= 12
 
 
@@ -308,7 +301,7 @@ def test_word_and_interval_agree_always(
 def test_result_is_plain_json() -> None:
     for found in (
         compare_blocked(FIVE, BASE, FIVE, NEW, better="higher"),
-        compare_published(1, 2, better=None),
+        compare_unpaired([1], [2], better=None),
         compare_unpaired([], [], better=None),
         compare_unpaired([1e-300, 1e300], [1e300, 1e-300], better=None),  # unbounded interval
     ):

@@ -1,62 +1,26 @@
-"""The wording of changes, letter by letter."""
+"""What a comparison says in words."""
 
 from __future__ import annotations
 
-import math
+from nfslab.statistics import effect_text as text
 
-import pytest
-from nfslab.statistics import (
-    Interval,
-    change_text,
-    compare_published,
-    compare_unpaired,
-    detectable_text,
-    difference_text,
-    percent_change_text,
-)
+from tests.statistics.two_sides import compare_unpaired
 
 
-def interval(low: float, high: float) -> Interval:
-    return Interval(low, high, 0.95, "test")
+def test_what_a_test_could_have_shown_is_said_only_where_nothing_was() -> None:
+    noisy = compare_unpaired([90, 100, 110], [91, 101, 108], better="higher")
+    assert text.words(noisy).startswith("no difference shown (a change of ")
+    assert text.words(noisy).endswith(" % would have been, 4 times in 5)")
+    wild = compare_unpaired([1, 100, 10_000], [2, 90, 9_000], better="higher")
+    assert "a factor of " in text.words(wild)
+    clear = compare_unpaired([100, 101, 102], [200, 201, 202], better="higher")
+    assert text.words(clear) == "faster"
+    one = compare_unpaired([100], [200], better="higher")
+    assert text.words(one) == "significance unknown (n=1)"
 
 
-@pytest.mark.parametrize(
-    ("ratio", "low", "high", "text"),
-    [
-        (1.123, 1.081, 1.167, "+12.3 % [+8.1, +16.7]"),
-        (0.948, 0.93, 0.9661, "-5.2 % [-7.0, -3.4]"),
-        (1.0, 0.98, 1.02, "+0.0 % [-2.0, +2.0]"),
-        (0.9999999, 0.98, 1.02, "+0.000 % [-2.000, +2.000]"),
-        (1.0004, 1.0002, 1.0006, "+0.04 % [+0.02, +0.06]"),
-        (3.5, 1.5, 8.25, "+250 % [+50.0, +725]"),
-        (2.0, 0.0, math.inf, "+100 % [-100, +∞]"),
-    ],
-)
-def test_percent_change(ratio: float, low: float, high: float, text: str) -> None:
-    assert percent_change_text(ratio, interval(low, high)) == text
-
-
-def test_without_interval_and_without_ratio() -> None:
-    assert percent_change_text(1.123) == "+12.3 %"
-    assert percent_change_text(None) == "unknown"
-    assert difference_text(None) == "unknown"
-
-
-def test_differences_keep_their_unit() -> None:
-    assert difference_text(-12.3456, interval(-20, 1.5), "ms") == "-12.35 ms [-20, +1.5]"
-    assert difference_text(3.0) == "+3"
-
-
-def test_comparison_chooses_its_scale() -> None:
-    assert change_text(compare_published(100, 112.5, better="higher")) == "+12.5 %"
-    assert change_text(compare_published(0, 3, better="lower"), "failures") == "+3 failures"
-
-
-def test_what_could_have_been_shown() -> None:
-    assert detectable_text(compare_published(1, 2, better=None)) == "unknown"
-    ratio = compare_unpaired([100, 101, 99], [100, 102, 98], better="higher")
-    up = (ratio.smallest_detectable - 1) * 100
-    down = (1 - 1 / ratio.smallest_detectable) * 100
-    assert detectable_text(ratio) == f"+{up:.1f} % or -{down:.1f} %"
-    difference = compare_unpaired([0, 1, 2], [1, 2, 3], better=None)
-    assert detectable_text(difference, "s").endswith(" s more or less")
+def test_changes_without_a_ratio_are_differences() -> None:
+    result = compare_unpaired([-1.0, 0.0, 1.0], [9.0, 10.0, 11.0], better=None)
+    assert text.change(result) == "+10"
+    assert text.change_interval(result).startswith("+")
+    assert text.change(compare_unpaired([], [1.0], better=None)) == "–"

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from nfslab.statistics import Observations, compare_many
-from nfslab.statistics.comparison import ALPHA
+from nfslab.statistics.comparison import ALPHA, compare_many
+from nfslab.statistics.observations import Observations
 from scipy import stats
 
 from tests.statistics.simulations import comparison_rates, draw, family_rate

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nfslab.statistics import Observations, compare_many, holm
+from nfslab.statistics.comparison import compare_many
+from nfslab.statistics.multiplicity import holm
+from nfslab.statistics.observations import Observations
 
 p_values = st.lists(st.floats(0, 1), min_size=1, max_size=30)
 

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nfslab._core import Histogram
-from nfslab.statistics import (
+from nfslab.statistics.quantile_estimator import (
+    Buckets,
     histogram_quantiles,
     median,
-    quantile,
     quantiles,
+    rank,
     samples_needed,
+    summed,
 )
-from nfslab.statistics.quantile_estimator import Buckets, rank, summed
+
+
+def quantile(samples: Any, q: float) -> float | int:
+    return quantiles(samples, [q])[0].value
 
 
 def test_nearest_rank_of_the_textbook() -> None:

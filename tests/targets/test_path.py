@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from nfslab.errors import RunFailed
-from nfslab.machine import mount_options
 from nfslab.machine.mounts import Mount, mount_of
 from nfslab.machine.resources import Resources
+from nfslab.storage import mount_options
 from nfslab.targets import path as path_module
 from nfslab.targets.path import PathParameters, PathTarget
 

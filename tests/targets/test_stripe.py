@@ -11,9 +11,9 @@ import pytest
 from nfslab.errors import RunFailed
 from nfslab.hosts.base import Completed
 from nfslab.hosts.local import LocalHost
-from nfslab.machine import block_layers
 from nfslab.machine.resources import Resources
-from nfslab.machine.striping import StripePlan, Striping
+from nfslab.storage import block_layers
+from nfslab.storage.striping import StripePlan, Striping
 from nfslab.targets.stripe import StripeParameters, StripeTarget
 from pydantic import ValidationError
 

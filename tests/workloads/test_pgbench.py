@@ -9,11 +9,11 @@ from typing import Any
 
 import psycopg
 import pytest
+from nfslab.databases.postgres.installation import find_installation
 from nfslab.errors import Unavailable
 from nfslab.machine.processes import all_statuses
 from nfslab.results.records import CheckRecord
 from nfslab.workloads.base import Outcome
-from nfslab.workloads.pgbench.installation import find_installation
 from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.workload import PgbenchWorkload
 
@@ -276,7 +276,7 @@ def test_every_run_starts_from_the_same_bytes(scratch: Path) -> None:
     for _ in range(2):
         work = workload(scale=1, fillfactor=90)
         with run_of(work, scratch, name=name()) as run:
-            from nfslab.workloads.pgbench import cluster
+            from nfslab.databases.postgres import cluster
 
             deployment = work._deployment(run.context)
             source, made = cluster.template(
@@ -315,9 +315,9 @@ def test_an_embedded_server_out_of_reach_runs_from_a_copy(
     import shutil
     from functools import partial
 
+    from nfslab.databases.postgres.installation import Installation
+    from nfslab.databases.postgres.relocation import reachable_copy
     from nfslab.workloads.pgbench import workload as module
-    from nfslab.workloads.pgbench.installation import Installation
-    from nfslab.workloads.pgbench.relocation import reachable_copy
 
     wheel = find_installation("embedded")
     prefix, package = wheel.bindir.parent, wheel.bindir.parent.parent
@@ -349,7 +349,7 @@ def test_an_embedded_server_out_of_reach_runs_from_a_copy(
 def test_the_log_of_a_template_has_the_same_segments_at_any_scale(
     postgres: str, scratch: Path
 ) -> None:
-    from nfslab.workloads.pgbench import cluster
+    from nfslab.databases.postgres import cluster
 
     counts = []
     for scale in (1, 3):
@@ -369,7 +369,7 @@ def test_the_log_of_a_template_has_the_same_segments_at_any_scale(
 
 
 def test_a_template_that_is_not_whole_is_made_again(scratch: Path) -> None:
-    from nfslab.workloads.pgbench import cluster
+    from nfslab.databases.postgres import cluster
 
     work = workload(fillfactor=91)
     with run_of(work, scratch, name=name()) as run:
@@ -385,7 +385,7 @@ def test_a_template_that_is_not_whole_is_made_again(scratch: Path) -> None:
 
 def test_a_restored_file_has_no_holes(scratch: Path) -> None:
     """A hole would be allocated by the first write to it, inside the measurement."""
-    from nfslab.workloads.pgbench import cluster
+    from nfslab.databases.postgres import cluster
 
     work = workload(wal=None)
     with run_of(work, scratch, name=name(), places={"data": scratch / name()}) as run:

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use client::MountOptions;
 use client::options::Recovery;
 
+use crate::checked::Checked;
 use crate::error::LoadError;
 use crate::layout::{Layout, LayoutPlan};
 use crate::operation::Operation;
 use crate::plan::{
-    Checked, LoadPlan, MAX_FILE_BYTES, MAX_OUTSTANDING, MAX_PHASE_S, MAX_RATE_OPS_PER_S,
-    MAX_SERVERS, MAX_THREADS, MAX_TRANSFER_BYTES, Part, Plan,
+    LoadPlan, MAX_FILE_BYTES, MAX_OUTSTANDING, MAX_PHASE_S, MAX_RATE_OPS_PER_S, MAX_SERVERS,
+    MAX_THREADS, MAX_TRANSFER_BYTES, Part, Plan,
 };
 use crate::weights::{WeightError, Weights};
 

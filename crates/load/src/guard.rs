@@ -4,9 +4,7 @@
 //! the point did not do the work it names. Or the generator was itself the limit: then its figures
 //! are the generator's. An overloaded *server* is no reason: its point shows what it shows.
 
-use serde::Serialize;
-
-use crate::report::Report;
+use crate::report::{Reason, Report};
 
 /// Lateness (p99) that is always allowed, ns: twice the pacing error that the generator is made
 /// for (100 us at 50,000 operations a second on an idle core).
@@ -19,17 +17,6 @@ pub const LATE_SHARE: f64 = 0.25;
 pub const CPU_SHARE: f64 = 0.9;
 /// Share of operations that found nothing free: above it the mix is no longer the one asked for.
 pub const NOT_DRAWN_SHARE: f64 = 0.01;
-
-/// Why a point does not count.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Reason {
-    /// Stable word: `unexpected`, `unsupported`, `server_gone`, `server_restarted`, `stopped`,
-    /// `unanswered`, `nothing_answered`, `generator_late`, `generator_cpu`, `generator_queue`,
-    /// `not_drawn`, `generator_process`, `accounting`.
-    pub kind: &'static str,
-    /// The same in a sentence, with its figures.
-    pub text: String,
-}
 
 /// All reasons against a report; none if its figures are the server's.
 pub fn reasons(report: &Report) -> Vec<Reason> {

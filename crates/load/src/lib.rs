@@ -3,7 +3,7 @@
 //! Purpose: the question of SPEC SFS (LADDIS): as the offered load rises, what is achieved, and
 //! how long does a request take? On the user-space client: no mount and no cache in the way.
 //!
-//! Flow: [`Plan`] (JSON) → [`plan::Checked`] → [`prepare()`]: the file set is made, extended or
+//! Flow: [`Plan`] (JSON) → [`Checked`] → [`prepare()`]: the file set is made, extended or
 //! found → [`run`]: threads, each with an engine, its own files and its own meter → [`Report`].
 //! Of several processes: [`run_part`] in each → [`Sums`] → [`merge`] → [`Report`].
 //!
@@ -19,6 +19,7 @@
 //! Limits: NFS version 3; one mount per thread; the constants of [`plan`].
 
 mod check;
+mod checked;
 pub mod content;
 pub mod error;
 mod exchange;
@@ -28,6 +29,7 @@ pub mod layout;
 mod meter;
 pub mod operation;
 pub mod plan;
+mod point;
 pub mod prepare;
 pub mod progress;
 pub mod report;
@@ -38,11 +40,13 @@ mod targets;
 pub mod weights;
 mod worker;
 
+pub use checked::Checked;
 pub use error::LoadError;
 pub use operation::Operation;
-pub use plan::{Checked, Plan, SCHEMA};
+pub use plan::{Plan, SCHEMA};
+pub use point::{Lost, merge};
 pub use prepare::{Prepared, prepare};
 pub use progress::{Observer, Progress};
 pub use report::Report;
 pub use run::{Records, run, run_part};
-pub use sums::{Lost, Sums, merge};
+pub use sums::Sums;

@@ -1,16 +1,24 @@
 //! What a point gave. Field names are the contract; docs/load.md tells them one by one.
 
-use measure::{HistogramError, HistogramSummary, LatencyHistogram, Series};
+use measure::{HistogramSummary, LatencyHistogram};
 use serde::{Deserialize, Serialize};
 
 use crate::fault::FaultCount;
-use crate::guard::{self, Reason};
-use crate::meter::{Ending, Population, Times};
-use crate::operation::{OPERATIONS, Operation};
-use crate::plan::{Checked, Plan, SCHEMA};
+use crate::meter::Ending;
+use crate::plan::Plan;
 use crate::prepare::PreparedMount;
-use crate::sums::Sums;
 use crate::worker::Done;
+
+/// Why a point does not count.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Reason {
+    /// Stable word: `unexpected`, `unsupported`, `server_gone`, `server_restarted`, `stopped`,
+    /// `unanswered`, `nothing_answered`, `generator_late`, `generator_cpu`, `generator_queue`,
+    /// `not_drawn`, `generator_process`, `accounting`.
+    pub kind: &'static str,
+    /// The same in a sentence, with its figures.
+    pub text: String,
+}
 
 /// A measured point.
 #[derive(Debug, Clone, Serialize)]
@@ -177,126 +185,6 @@ pub struct SeriesColumns {
     pub response_sum_ns: Vec<u64>,
 }
 
-/// Operations' figures, the responses of all, and those of each.
-type ByOperation = (
-    Vec<OperationReport>,
-    LatencyHistogram,
-    Vec<(&'static str, LatencyHistogram)>,
-);
-
-impl Sums {
-    /// The report, with its verdict.
-    pub(crate) fn report(self, checked: &Checked) -> Result<Report, HistogramError> {
-        let part = self.clone();
-        let mut report = self.figures(checked)?;
-        report.reasons = guard::reasons(&report);
-        report.valid = report.reasons.is_empty();
-        let own = guard::of_generator(&report);
-        report.processes = vec![ProcessReport::of(&report, &part, own)];
-        Ok(report)
-    }
-
-    /// The report without a verdict.
-    pub(crate) fn figures(self, checked: &Checked) -> Result<Report, HistogramError> {
-        let (operations, all, mut histograms) = self.by_operation(checked)?;
-        let window_ns = self.times.window_end_ns - self.times.window_start_ns;
-        let answered: u64 = operations.iter().map(|operation| operation.answered).sum();
-        let not_drawn = operations.iter().map(|operation| operation.not_drawn).sum();
-        let rate = answered as f64 / (window_ns as f64 / 1e9);
-        let touched = self.touched_of(checked);
-        let mut report = Report {
-            schema: SCHEMA,
-            valid: false,
-            reasons: Vec::new(),
-            flags: flags(),
-            notes: checked.notes.clone(),
-            plan: checked.plan.clone(),
-            mounts: self.mounts,
-            ended: self.ended.name(),
-            start_monotonic_ns: self.times.start_ns,
-            start_realtime_ns: self.realtime_ns,
-            window_start_ns: self.times.window_start_ns,
-            window_end_ns: self.times.window_end_ns,
-            offered_ops_per_s: checked.offered_here_ops_per_s(),
-            achieved_ops_per_s: rate,
-            arrivals: self.counts.arrivals,
-            answered,
-            not_sent: self.counts.not_sent,
-            not_sent_with_free_slots: self.counts.not_sent_free,
-            not_drawn,
-            left_at_window_end: self.counts.left,
-            oldest_left_ns: self.counts.oldest_left_ns,
-            unanswered: self.counts.unanswered,
-            unsent: self.counts.unsent,
-            response: HistogramSummary::of(&all)?,
-            late: HistogramSummary::of(&self.late)?,
-            operations,
-            outstanding_mean: self.population.area_ns as f64 / window_ns as f64,
-            little: little(&self.population, rate * all.mean_ns().unwrap_or(0.0) / 1e9),
-            touched,
-            read_bytes: self.counts.read_bytes,
-            written_bytes: self.counts.written_bytes,
-            verified_bytes: self.counts.verified_bytes,
-            verifier_changes: self.counts.verifier_changes,
-            first_unexpected: self.faults.first().map(str::to_owned),
-            unexpected: self.faults.kinds,
-            network: self.network,
-            threads: self.threads,
-            processes: Vec::new(),
-            series: columns(&self.times, [self.planned, self.answered, self.responses]),
-            histograms: Vec::new(),
-        };
-        histograms.extend([("all", all), ("late", self.late)]);
-        report.histograms = histograms;
-        Ok(report)
-    }
-
-    /// Figures of the mix's operations, and the responses of all of them.
-    fn by_operation(&self, checked: &Checked) -> Result<ByOperation, HistogramError> {
-        let shares = operation_shares(checked);
-        let mut all = LatencyHistogram::new()?;
-        let mut operations = Vec::new();
-        let mut histograms = Vec::new();
-        let empty = LatencyHistogram::new()?;
-        for operation in Operation::ALL {
-            let Some(figures) = self.operations.get(operation.index()) else {
-                continue;
-            };
-            let share = shares.get(operation.index()).copied().unwrap_or(0.0);
-            if share == 0.0 {
-                continue;
-            }
-            let responses = figures.responses.as_deref().unwrap_or(&empty);
-            all.add(responses)?;
-            histograms.push((operation.name(), responses.clone()));
-            operations.push(OperationReport {
-                operation: operation.name(),
-                share,
-                calls: figures.calls,
-                ended: figures.ended,
-                unexpected: figures.ended - figures.expected,
-                answered: figures.measured,
-                not_drawn: figures.not_drawn,
-                response: HistogramSummary::of(responses)?,
-            });
-        }
-        Ok((operations, all, histograms))
-    }
-
-    fn touched_of(&self, checked: &Checked) -> Touched {
-        let layout = &checked.layout;
-        let mounts = self.mounts.len() as u64;
-        Touched {
-            files: self.touched.0,
-            bytes: self.touched.1,
-            accessed_files: layout.accessed_files * mounts,
-            accessed_bytes: layout.accessed_bytes * mounts,
-            set_files: layout.files * mounts,
-            set_bytes: layout.bytes * mounts,
-        }
-    }
-}
-
 impl MountReport {
     pub(crate) fn of(mount: &PreparedMount) -> Self {
         MountReport {
@@ -344,94 +232,6 @@ impl ThreadReport {
             voluntary_switches: usage.voluntary_switches,
             involuntary_switches: usage.involuntary_switches,
         }
-    }
-}
-
-impl ProcessReport {
-    /// Of the process's own report.
-    pub(crate) fn of(report: &Report, part: &Sums, reasons: Vec<Reason>) -> Self {
-        let cpu_ns = |thread: &ThreadReport| thread.cpu_ns;
-        ProcessReport {
-            process: part.part.index,
-            pid: part.pid,
-            offered_ops_per_s: report.offered_ops_per_s,
-            arrivals: report.arrivals,
-            answered: report.answered,
-            calls: report
-                .operations
-                .iter()
-                .map(|operation| operation.calls)
-                .sum(),
-            late_p99_ns: report.late.p99_ns,
-            cpu_ns: report.threads.iter().map(cpu_ns).sum(),
-            ended: report.ended,
-            reasons,
-        }
-    }
-}
-
-fn flags() -> Vec<&'static str> {
-    match cfg!(debug_assertions) {
-        true => vec!["debug_build"],
-        false => Vec::new(),
-    }
-}
-
-fn little(population: &Population, rate_times_response: f64) -> Little {
-    Little {
-        area_ns: population.area_ns,
-        responses_ns: population.responses_ns,
-        before_window_ns: population.before_ns,
-        after_window_ns: population.after_ns,
-        residual_ns: population.residual_ns(),
-        rate_times_response,
-    }
-}
-
-fn operation_shares(checked: &Checked) -> [f64; OPERATIONS] {
-    let mut shares = [0.0; OPERATIONS];
-    for (operation, share) in checked.mix.shares() {
-        if let Some(place) = shares.get_mut(operation.index()) {
-            *place += share;
-        }
-    }
-    shares
-}
-
-fn columns(times: &Times, series: [Series; 3]) -> SeriesColumns {
-    let [planned, answered, responses] = series;
-    let interval_ns = [&planned, &answered, &responses].map(Series::interval_ns);
-    let widest_ns = interval_ns.into_iter().max().unwrap_or(1);
-    let widen = |series: Series| {
-        let times = usize::try_from(widest_ns / series.interval_ns().max(1))
-            .unwrap_or(1)
-            .max(1);
-        let buckets = series.into_buckets();
-        let sum = |part: &[measure::series::Bucket]| {
-            let operations: u64 = part.iter().map(|bucket| bucket.operations).sum();
-            (
-                operations,
-                part.iter().map(|bucket| bucket.bytes).sum::<u64>(),
-            )
-        };
-        buckets.chunks(times).map(sum).collect::<Vec<(u64, u64)>>()
-    };
-    let (planned, answered, responses) = (widen(planned), widen(answered), widen(responses));
-    let length = planned.len().max(answered.len()).max(responses.len());
-    let padded = |values: Vec<u64>| {
-        let missing = length - values.len();
-        values
-            .into_iter()
-            .chain(std::iter::repeat_n(0, missing))
-            .collect()
-    };
-    SeriesColumns {
-        start_ns: times.start_ns,
-        interval_ns: widest_ns,
-        planned: padded(planned.iter().map(|bucket| bucket.0).collect()),
-        answered: padded(answered.iter().map(|bucket| bucket.0).collect()),
-        bytes: padded(answered.iter().map(|bucket| bucket.1).collect()),
-        response_sum_ns: padded(responses.iter().map(|bucket| bucket.1).collect()),
     }
 }
 

@@ -10,10 +10,11 @@ use client::record::{RecordReader, RpcRecord};
 use measure::clock::realtime_ns;
 use measure::{Clock, Random};
 
+use crate::checked::Checked;
 use crate::error::LoadError;
 use crate::exchange::World;
 use crate::meter::{Ending, Meter, Times};
-use crate::plan::{Checked, LoadPlan, Stability};
+use crate::plan::{LoadPlan, Stability};
 use crate::prepare::{Prepared, PreparedMount, caller};
 use crate::progress::Board;
 use crate::progress::{Observer, Progress, TICK_NS};

@@ -1,23 +1,15 @@
 //! What threads measured, added up: those of one process, then those of several.
 //!
-//! Flow: a process adds up its threads ([`Sums::add`]); as JSON its sums go to whoever started it,
-//! which puts all of them together ([`merge`]) as if one process had measured: counts, histograms
-//! and Little's sums are integers and lose nothing on the way.
-//!
-//! Decisions: only what one point is may be added: the same instants, parts of one whole. The guard
-//! judges every process on its own (an average would hide one that was late) and the whole besides.
-//! A process that handed over nothing makes the point invalid; what the others measured stays.
+//! Counts, histograms and Little's sums are integers: nothing is lost on the way.
 
 use measure::{HistogramError, LatencyHistogram, Series};
 use serde::{Deserialize, Serialize};
 
-use crate::error::LoadError;
 use crate::fault::FaultSums;
-use crate::guard::{self, Reason};
 use crate::meter::{Ending, Meter, OperationFigures, Population, Times};
-use crate::plan::{Checked, Part, SCHEMA};
+use crate::plan::{Part, SCHEMA};
 use crate::prepare::Prepared;
-use crate::report::{MountReport, Network, ProcessReport, Report, ThreadReport};
+use crate::report::{MountReport, Network, ThreadReport};
 use crate::worker::Done;
 
 /// What one process measured, or several together.
@@ -148,7 +140,7 @@ impl Sums {
     }
 
     /// Adds a process that measured the same point.
-    fn add_process(&mut self, other: Self) -> Result<(), HistogramError> {
+    pub(crate) fn add_process(&mut self, other: Self) -> Result<(), HistogramError> {
         self.counts.add(&other.counts);
         for (mine, theirs) in self.mounts.iter_mut().zip(&other.mounts) {
             mine.add(theirs);
@@ -184,7 +176,7 @@ impl Sums {
     }
 
     /// Whether both are parts of one point.
-    fn belongs_to(&self, other: &Self) -> bool {
+    pub(crate) fn belongs_to(&self, other: &Self) -> bool {
         self.schema == other.schema
             && self.times == other.times
             && self.part.of == other.part.of
@@ -192,84 +184,5 @@ impl Sums {
             && self.operations.len() == other.operations.len()
             && self.planned.doublings() == 0
             && self.planned.interval_ns() == other.planned.interval_ns()
-    }
-}
-
-/// A generator process that handed over nothing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lost {
-    /// Its part, from 0.
-    pub index: u32,
-    /// What became of it.
-    pub why: String,
-}
-
-/// The report of a point that several processes measured; `checked` is of the whole (part 0 of 1).
-///
-/// # Errors
-/// [`LoadError::System`] if there is nothing to add, or if parts are not of one point.
-pub fn merge(checked: &Checked, mut parts: Vec<Sums>, lost: &[Lost]) -> Result<Report, LoadError> {
-    const WHAT: &str = "the generator processes' results do not make a point";
-    let wrong = |why: String| LoadError::System { what: WHAT, why };
-    parts.sort_by_key(|part| part.part.index);
-    let mut expected = parts.iter().map(|part| part.part.index).collect::<Vec<_>>();
-    expected.extend(lost.iter().map(|lost| lost.index));
-    expected.sort_unstable();
-    let of = parts.first().map_or(0, |part| part.part.of);
-    if of == 0 || !expected.iter().copied().eq(0..of) {
-        return Err(wrong(format!("parts {expected:?} of {of} are there")));
-    }
-    let mut reasons = Vec::new();
-    let mut processes = Vec::new();
-    for part in &parts {
-        let mut own = checked.clone();
-        own.plan.part = part.part;
-        let report = part.clone().figures(&own)?;
-        let own = guard::of_generator(&report);
-        reasons.extend(own.iter().map(|reason| Reason {
-            kind: reason.kind,
-            text: format!(
-                "generator process {} of {of}: {}",
-                part.part.index + 1,
-                reason.text
-            ),
-        }));
-        processes.push(ProcessReport::of(&report, part, own));
-    }
-    let mut all = parts.into_iter();
-    let Some(mut sums) = all.next() else {
-        return Err(wrong("none is there".to_owned()));
-    };
-    for part in all {
-        if !part.belongs_to(&sums) {
-            return Err(wrong(format!(
-                "part {} is of another point",
-                part.part.index
-            )));
-        }
-        sums.add_process(part)?;
-    }
-    sums.part = Part::default();
-    let mut report = sums.figures(checked)?;
-    report.reasons = lost.iter().map(|lost| missing(lost, of)).collect();
-    report.reasons.extend(guard::of_answers(&report));
-    match reasons.is_empty() {
-        true => report.reasons.extend(guard::of_generator(&report)),
-        false => report.reasons.extend(reasons),
-    }
-    report.valid = report.reasons.is_empty();
-    report.processes = processes;
-    Ok(report)
-}
-
-fn missing(lost: &Lost, of: u32) -> Reason {
-    Reason {
-        kind: "generator_process",
-        text: format!(
-            "generator process {} of {of} ended before its time: {}; its share of the load is \
-             missing",
-            lost.index + 1,
-            lost.why
-        ),
     }
 }

@@ -6,8 +6,8 @@
 use crate::catalog::{DISK_LEAST, Field, Scale};
 use crate::columns::{Columns, MISSING, Place};
 use crate::parse;
-use crate::sample::{Troubles, Units};
 use crate::source::Source;
+use crate::units::{Troubles, Units};
 
 /// Most disks, and most interfaces, that are followed; further ones are counted.
 pub const MAX_DEVICES: usize = 512;

@@ -23,6 +23,7 @@ pub mod parse;
 pub mod sample;
 mod sampler;
 mod source;
+pub mod units;
 
 pub use columns::{Column, MISSING};
 pub use sampler::{Config, Recording, Sampler, SamplerError};

@@ -11,7 +11,8 @@ use measure::{Clock, MonotonicClock, ThreadUsage};
 
 use crate::catalog::{Field, Kind, Scale};
 use crate::columns::{Column, Columns, MAX_CELLS, MISSING, Place};
-use crate::sample::{Absence, Sources, Troubles, Units};
+use crate::sample::{Absence, Sources};
+use crate::units::{Troubles, Units};
 
 /// Shortest interval: a sample takes some hundred microseconds.
 pub const MIN_INTERVAL_NS: u64 = 1_000_000;

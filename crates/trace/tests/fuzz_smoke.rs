@@ -21,10 +21,8 @@ targets! {
     rpc_message = "../../../fuzz/fuzz_targets/rpc_message.rs", ROUNDS;
     sequence = "../../../fuzz/fuzz_targets/sequence.rs", ROUNDS;
     tcp_stream = "../../../fuzz/fuzz_targets/tcp_stream.rs", ROUNDS;
-    v3_call = "../../../fuzz/fuzz_targets/v3_call.rs", ROUNDS;
-    v3_reply = "../../../fuzz/fuzz_targets/v3_reply.rs", ROUNDS;
-    v4_compound_call = "../../../fuzz/fuzz_targets/v4_compound_call.rs", ROUNDS;
-    v4_compound_reply = "../../../fuzz/fuzz_targets/v4_compound_reply.rs", ROUNDS;
+    v3_message = "../../../fuzz/fuzz_targets/v3_message.rs", 2 * ROUNDS;
+    v4_compound = "../../../fuzz/fuzz_targets/v4_compound.rs", 2 * ROUNDS;
 }
 
 const LIMITS: smoke::Limits = smoke::Limits {

@@ -27,13 +27,14 @@ pub mod portmap;
 pub mod programs;
 pub mod record;
 pub mod rpc;
+mod summarise;
 pub mod summary;
 pub mod xdr;
 mod xdr_macros;
 
 pub use error::{Error, ErrorKind, Result};
-pub use summary::{
-    Body, CallSummary, End, Ignore, ReplySummary, Visitor, summarise_call, summarise_call_with,
-    summarise_reply, summarise_reply_with,
+pub use summarise::{
+    Body, summarise_call, summarise_call_with, summarise_reply, summarise_reply_with,
 };
+pub use summary::{CallSummary, End, Ignore, ReplySummary, Visitor};
 pub use xdr::{Decode, Encode, Reader};

@@ -105,7 +105,7 @@ def _print(comparison: SelectionComparison, judgements: list[Judgement]) -> None
 def _print_metric(comparison: SelectionComparison, metric: str) -> None:
     from nfslab.display.numbers import p_value, quantity
     from nfslab.display.terminal import table
-    from nfslab.report.text import change, change_interval, words
+    from nfslab.statistics.effect_text import change, change_interval, words
 
     unit = comparison.units[metric]
     header = ["point", "n", "base", "new", "new/base", "interval", "p (Holm)", "words"]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nfslab.machine.probes import Probe, probes
+from nfslab.experiment.probes import Probe, probes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,20 +12,24 @@ wrong, 2 bad usage, 130 interrupted; the files are removed in every case but `--
 from __future__ import annotations
 
 import json
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from nfslab.errors import RunFailed, UsageError
+from nfslab.cli.arguments import parsed, polite_kill
+from nfslab.display.numbers import quantity
+from nfslab.display.progress import Progress
+from nfslab.errors import RunFailed, UsageError, of_core
+from nfslab.quantities import format_size, parse_size_bytes, read_duration_s
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from nfslab.cli.files_progress import Progress
-
+SIZE = parsed(parse_size_bytes)
+QUIET_S = 1.0
+"""Without a terminal, a phase is announced once it has taken this long."""
 PHASES = {
     "char_write": "write by character",
     "block_write": "write by block",
@@ -51,35 +55,23 @@ or --direct, when the page cache is not what you want to measure.
 """
 
 
-def _size(_ctx: click.Context, _param: click.Parameter, value: str) -> int:
-    """Bytes of a text such as 8192, 8k, 1.5G (binary)."""
-    from nfslab.quantities import parse_size_bytes
-
-    try:
-        return parse_size_bytes(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
-
-
-def _duration(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:
-    """Seconds of a text such as 90, 90s, 10m."""
-    from nfslab.quantities import parse_duration_s
-
-    if value is None:
-        return None
-    try:
-        return parse_duration_s(float(value) if value.isdecimal() else value)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
-
-
 @click.command("files", epilog=EPILOG)
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option(
-    "--size", callback=_size, required=True, metavar="SIZE", help="Of all files together: 512M, 4G."
+    "--size",
+    callback=SIZE,
+    required=True,
+    metavar="SIZE",
+    help="Of all files together: 512M, 4G.",
 )
 @click.option("--files", type=int, metavar="N", help="Number of files. [default: one a thread]")
-@click.option("--block", callback=_size, default="8k", show_default=True, help="One read or write.")
+@click.option(
+    "--block",
+    callback=SIZE,
+    default="8k",
+    show_default=True,
+    help="One read or write.",
+)
 @click.option("--threads", type=int, default=1, show_default=True, help="Each on its own blocks.")
 @click.option("--direct", is_flag=True, help="Bypass the page cache (O_DIRECT).")
 @click.option("--phases", metavar="A,B,...", help="Only these, in this order. [default: all]")
@@ -99,7 +91,9 @@ def _duration(_ctx: click.Context, _param: click.Parameter, value: str | None) -
 )
 @click.option("--no-final-sync", is_flag=True, help="End writing without fsync.")
 @click.option("--keep-cache", is_flag=True, help="Do not drop the files' pages before reading.")
-@click.option("--time-limit", callback=_duration, metavar="TIME", help="Of each phase: 30s, 2m.")
+@click.option(
+    "--time-limit", callback=parsed(read_duration_s), metavar="TIME", help="Of each phase: 30s, 2m."
+)
 @click.option("--seed", type=int, default=1, show_default=True, help="Contents and positions.")
 @click.option("--check-every", type=int, default=64, show_default=True, help="0 = check nothing.")
 @click.option("--keep", is_flag=True, help="Leave the files, and say where they are.")
@@ -160,23 +154,26 @@ def _phases(text: str) -> list[str]:
 def _run(config: dict[str, Any], as_json: bool) -> dict[str, Any]:
     """Run it with progress; what was measured before an error is printed, then the error."""
     from nfslab._core import CoreError, run_files
-    from nfslab.cli.files_progress import progress_on
 
-    # A polite kill must not leave gigabytes behind either: it ends as Ctrl-C does.
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    progress: Progress
     try:
-        with progress_on(sys.stderr, PHASES) as progress:
-            text = run_files(json.dumps(config), progress)
+        with polite_kill(), Progress(sys.stderr, begun_s=QUIET_S) as progress:
+            text = run_files(json.dumps(config), lambda report: _show(progress, report))
     except CoreError as error:
         if error.partial is not None:
             _print(json.loads(error.partial), as_json)
-        kind = UsageError if error.kind == "config" else RunFailed
-        raise kind(error.what, why=error.why, fix=error.fix) from error
-    finally:
-        signal.signal(signal.SIGTERM, before)
+        raise of_core(error, {"config"}) from error
     result: dict[str, Any] = json.loads(text)
     return result
+
+
+def _show(progress: Progress, text: str) -> None:
+    """A report of the core, some five a second."""
+    report = json.loads(text)
+    step = "making files for " if report["step"] == "fill" else ""
+    title = f"{report['phase_index'] + 1}/{report['phases']} {step}{PHASES[report['phase']]}"
+    elapsed_s = report["elapsed_ns"] / 1e9
+    rate = f"{report['bytes'] / 2**20 / elapsed_s:,.0f} MiB/s" if elapsed_s else ""
+    progress.show(title, report["done"], report["total"], rate)
 
 
 def _wrong(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -199,7 +196,7 @@ def _print(result: dict[str, Any], as_json: bool) -> None:
 
 
 def _lines(result: dict[str, Any]) -> Iterator[str]:
-    from nfslab.quantities import format_size
+    from nfslab.display.terminal import table
 
     config = result["config"]
     files = f"{config['files']} file" + ("s" if config["files"] != 1 else "")
@@ -210,7 +207,7 @@ def _lines(result: dict[str, Any]) -> Iterator[str]:
         f"{'direct' if config['direct'] else 'through the page cache'}, seed {config['seed']}"
     )
     yield ""
-    yield from _table([_row(phase) for phase in result["phases"]])
+    yield table(HEADINGS, [_row(phase) for phase in result["phases"]], right=range(1, 9))
     yield ""
     yield from _notes(result)
 
@@ -221,7 +218,7 @@ HEADINGS = ("", "KiB/s", "%CPU", "op/s", "median", "p99", "p99.9", "max", "sync"
 def _row(phase: dict[str, Any]) -> tuple[str, ...]:
     wall_ns = phase["wall_ns"] or 1
     latency = phase["latency"]
-    shown = [_latency(latency[name]) for name in ("p50_ns", "p99_ns", "p999_ns", "max_ns")]
+    shown = [quantity(latency[name], "ns") for name in ("p50_ns", "p99_ns", "p999_ns", "max_ns")]
     synced = phase["final_sync_ns"] if phase["final_sync"] else 0
     cut = " *" if phase["stopped_by"] == "time_limit" else ""
     return (
@@ -234,25 +231,6 @@ def _row(phase: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _latency(latency_ns: int | None) -> str:
-    """Three digits and a unit."""
-    if latency_ns is None:
-        return "-"
-    for factor, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "us")):
-        if latency_ns >= 0.9995 * factor:
-            return f"{latency_ns / factor:#.3g}".rstrip(".") + f" {unit}"
-    return f"{latency_ns} ns"
-
-
-def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    table = [HEADINGS, *rows]
-    widths = [max(len(row[column]) for row in table) for column in range(len(HEADINGS))]
-    for row in table:
-        first, *others = row
-        cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
-        yield "  ".join([first.ljust(widths[0]), *cells]).rstrip()
-
-
 def _notes(result: dict[str, Any]) -> Iterator[str]:
     """What a reader has to know to read the table right."""
     yield "%CPU: user and system time of the threads; 100 is one CPU. Sync: share of the final"
@@ -263,8 +241,9 @@ def _notes(result: dict[str, Any]) -> Iterator[str]:
             latency = sync["latency"]
             yield (
                 f"{PHASES[phase['phase']]}: {sync['operations']:,} syncs, median "
-                f"{_latency(latency['p50_ns'])}, p99 {_latency(latency['p99_ns'])}, "
-                f"max {_latency(latency['max_ns'])}"
+                f"{quantity(latency['p50_ns'], 'ns')}, "
+                f"p99 {quantity(latency['p99_ns'], 'ns')}, "
+                f"max {quantity(latency['max_ns'], 'ns')}"
             )
         cache = phase["cache"]
         if cache and cache["resident_bytes"]:

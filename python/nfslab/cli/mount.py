@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nfslab.errors import NfslabError, RunFailed, UsageError
+from nfslab.errors import NfslabError, RunFailed, of_core
 from nfslab.machine.agent import error_content, error_of, event
 
 if TYPE_CHECKING:
@@ -73,9 +73,10 @@ def command(
 def _serve(source: str, directory: Path, options: str, as_json: bool, behind: bool) -> None:
     """Mount, say so, and stay until the end."""
     from nfslab._core import CoreError, Mount
-    from nfslab.machine.fuse_mounts import END_SIGNAL, journalled, remove_stale
+    from nfslab.machine.fuse_mounts import END_SIGNAL, journalled, remove_dead
+    from nfslab.machine.resources import recover
 
-    for sentence in remove_stale():
+    for sentence in [*recover(), *remove_dead()]:
         print(f"nfslab: {sentence}", file=sys.stderr)
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(END_SIGNAL, _raise_forced)
@@ -85,8 +86,7 @@ def _serve(source: str, directory: Path, options: str, as_json: bool, behind: bo
             try:
                 mount = Mount(source, directory, options)
             except CoreError as error:
-                kind = UsageError if error.kind in USAGE_KINDS else RunFailed
-                raise kind(error.what, why=error.why, fix=error.fix) from error
+                raise of_core(error, USAGE_KINDS) from error
             said = _effective(mount)
             if behind:
                 _tell("mounted", **said)

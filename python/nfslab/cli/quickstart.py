@@ -36,7 +36,7 @@ def command(results: Path, repetitions: int | None, no_open: bool) -> None:
     """
     import shlex
 
-    from nfslab.experiment.progress import make_view
+    from nfslab.experiment.progress import View
     from nfslab.experiment.session import Options, run_experiment
     from nfslab.experiment.summary import summarise, summary_lines
     from nfslab.report.html import write_html
@@ -48,7 +48,7 @@ def command(results: Path, repetitions: int | None, no_open: bool) -> None:
         results=results,
         called=("nfslab", "quickstart"),
     )
-    session = run_experiment(options, make_view(plain=False))
+    session = run_experiment(options, View())
     summary = summarise(session)
     click.echo("\n".join(summary_lines(summary, shlex.join(options.command()))[:-1]))
     if summary.ok:

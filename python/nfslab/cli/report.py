@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from nfslab.errors import ResultsError, UsageError
+from nfslab.errors import UsageError, system_errors
 
 
 @click.command(
@@ -65,11 +65,5 @@ def _write(path: Path, text: str) -> None:
     """The file, whole or not at all."""
     from nfslab.results.durable import write_durably
 
-    try:
+    with system_errors(f"cannot write {path}", "give another file with --html FILE"):
         write_durably(path, text.encode())
-    except OSError as error:
-        raise ResultsError(
-            f"cannot write {path}",
-            why=str(error.strerror or error),
-            fix="give another file with --html FILE",
-        ) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -55,18 +55,7 @@ are good, 1 a run failed, 2 the file or an option is wrong (nothing was run), 13
 @click.option("--keep-failed", is_flag=True, help="Do not try failed runs again.")
 @click.option("--skip-unavailable", is_flag=True, help="Leave out the points that cannot run here.")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
-def command(
-    file: str,
-    settings: tuple[str, ...],
-    repetitions: int | None,
-    results: Path,
-    dry_run: bool,
-    continue_in: Path | None,
-    new: bool,
-    keep_failed: bool,
-    skip_unavailable: bool,
-    as_json: bool,
-) -> None:
+def command(file: str, dry_run: bool, as_json: bool, **asked: Any) -> None:
     """Run an experiment file (or what is missing of it).
 
     FILE is a TOML file, or the name of an experiment that comes with nfslab.
@@ -75,19 +64,9 @@ def command(
     from nfslab.experiment.session import Options
     from nfslab.shipped import find_experiment_file
 
-    if new and continue_in is not None:
+    if asked["new"] and asked["continue_in"] is not None:
         raise UsageError("--new and --continue contradict each other", fix="give one of them")
-    options = Options(
-        file=find_experiment_file(file),
-        settings=settings,
-        repetitions=repetitions,
-        results=results,
-        continue_in=continue_in,
-        new=new,
-        keep_failed=keep_failed,
-        skip_unavailable=skip_unavailable,
-        called=("nfslab", "run", file),
-    )
+    options = Options(find_experiment_file(file), called=("nfslab", "run", file), **asked)
     if dry_run:
         _show_plan(options, as_json=as_json)
     else:
@@ -113,11 +92,11 @@ def _carry_out(options: Options, *, as_json: bool) -> int:
     import json
     import shlex
 
-    from nfslab.experiment.progress import make_view
+    from nfslab.experiment.progress import View
     from nfslab.experiment.session import run_experiment
     from nfslab.experiment.summary import summarise, summary_lines
 
-    view = make_view(plain=as_json, stream=sys.stderr if as_json else None)
+    view = View(plain=as_json, stream=sys.stderr if as_json else None)
     summary = summarise(run_experiment(options, view))
     if as_json:
         click.echo(json.dumps(summary.as_dict(), indent=1))

@@ -3,7 +3,8 @@
 It serves until Ctrl-C, SIGTERM or `kill`: NFSv3 and MOUNT on one port. With `--records` a row
 for each call (server-side times) is written while it runs, under a temporary name that becomes
 the file's own at the end. `--json` prints one line when it is ready and one at the end, for
-programs that start it; with `--control` these switch records on and off (`serve_control`).
+programs that start it; with `--control` these switch records on and off
+(`nfslab.servers.embedded_control`).
 
 Exit code: 0 stopped by SIGTERM, 1 it could not start or ended by itself, 2 bad usage, 130 Ctrl-C.
 """
@@ -18,16 +19,19 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import click
 
-from nfslab.errors import ResultsError, RunFailed, UsageError
+from nfslab.cli.arguments import parsed
+from nfslab.errors import ResultsError, RunFailed, UsageError, of_core
+from nfslab.servers.embedded_control import Control
 from nfslab.servers.embedded_options import DISK_KEYS, OPTIONS, model
+from nfslab.servers.embedded_records import RECORD_ROOM, Recording, records_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from nfslab._core import Server
-    from nfslab.cli.serve_control import Control
-    from nfslab.cli.serve_records import Recording, RecordsFile
+    from nfslab.servers.embedded_control import Control
     from nfslab.servers.embedded_options import Option
+    from nfslab.servers.embedded_records import Recording
 
 NFS_PORT: Final = 2049
 LOOK_S: Final = 0.1
@@ -53,20 +57,6 @@ docs/server.md says what each means.
 """
 
 
-def _parsed(option: Option) -> Callable[..., Any]:
-    """A click callback that reads its texts."""
-
-    def callback(_ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
-        try:
-            if isinstance(value, tuple):
-                return [option.read(one) for one in value]
-            return None if value is None else option.read(value)
-        except ValueError as error:
-            raise click.BadParameter(str(error)) from error
-
-    return callback
-
-
 def _derived(option: Option) -> Callable[[Command], Command]:
     """The command's option of one in the table."""
     if option.is_flag:
@@ -77,7 +67,7 @@ def _derived(option: Option) -> Callable[[Command], Command]:
         limits = click.IntRange(int(option.bounds[0]), int(option.bounds[1]))
         return click.option(option.flag, type=limits, metavar=option.metavar, help=option.help)
     return click.option(
-        option.flag, callback=_parsed(option), metavar=option.metavar, help=option.help,
+        option.flag, callback=parsed(option.read), metavar=option.metavar, help=option.help,
         multiple=option.most_times > 1,
     )  # fmt: skip
 
@@ -130,15 +120,16 @@ def command(directory: Path | None, as_json: bool, control: bool, **options: Any
     if control and not as_json:
         raise UsageError("--control answers with lines of JSON", fix="give --json with it")
     asked = _asked(directory, options)
-    records = _records_file(options["records"])
+    records = options["records"] and records_file(options["records"])
     failed: Exception | None = None
     with _Signals() as signals:
         server = _started(asked)
-        obeying = _control(server) if control else None
+        obeying = Control(server, lambda said: click.echo(json.dumps(said))) if control else None
         recording = None
         try:
             if records is not None:
-                recording = _recording(server, records)
+                recording = Recording(server, records)
+                recording.begin(on=True)
                 if obeying is not None:
                     obeying.recording = recording
             _say_ready(server, directory, as_json)
@@ -202,7 +193,7 @@ def _asked(directory: Path | None, options: dict[str, Any]) -> dict[str, Any]:
         "udp": not options["no_udp"],
         "model": model(options),
         "client_memory_bytes": options["client_memory"] or 0,
-        "record_room": _record_room(options["records"]),
+        "record_room": RECORD_ROOM if options["records"] else 0,
         "register": {} if options["register"] else None,
     }
     if options["unsafe_async_names"] and directory is None:
@@ -231,15 +222,6 @@ def _key_file(directory: Path) -> str:
     return str(state_folder() / "handle-keys" / f"{name}.key")
 
 
-def _record_room(records: Path | None) -> int:
-    """From the very first call on."""
-    if records is None:
-        return 0
-    from nfslab.cli.serve_records import RECORD_ROOM
-
-    return RECORD_ROOM
-
-
 def _given(name: str, value: int | None) -> dict[str, int]:
     return {} if value is None else {name: value}
 
@@ -257,47 +239,17 @@ def _listen(text: str, port: int) -> str:
     return f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"
 
 
-def _records_file(path: Path | None) -> RecordsFile | None:
-    if path is None:
-        return None
-    from nfslab.cli.serve_records import records_file
-
-    return records_file(path)
-
-
-def _recording(server: Server, file: RecordsFile) -> Recording:
-    """What `--records` asked for: the server was started with it on."""
-    from nfslab.cli.serve_records import Recording
-
-    recording = Recording(server, file)
-    recording.begin(on=True)
-    return recording
-
-
-def _control(server: Server) -> Control:
-    from nfslab.cli.serve_control import Control
-
-    return Control(server, lambda answer: click.echo(json.dumps(answer)))
-
-
 def _started(asked: dict[str, Any]) -> Server:
     from nfslab._core import CoreError, Server
 
     try:
         return Server(json.dumps(asked))
     except CoreError as error:
-        raise _told(error) from error
-
-
-def _told(error: Any) -> UsageError | RunFailed:
-    kind = UsageError if error.kind in USAGE_KINDS else RunFailed
-    return kind(error.what, why=error.why, fix=error.fix)
+        raise of_core(error, USAGE_KINDS) from error
 
 
 def _serve(server: Server, busy: Control | Recording | None, signals: _Signals) -> None:
     """Until the server or a signal ends it, or what `--records` writes cannot be written."""
-    from nfslab.cli.serve_control import Control
-
     while signals.came is None:
         if isinstance(busy, Control):
             # Standard input and signals wake it at once; a server that ended, at the next look.
@@ -320,7 +272,7 @@ def _end(server: Server, recording: Recording | None) -> Exception | None:
     try:
         server.stop()
     except CoreError as error:
-        failed = _told(error)
+        failed = of_core(error, USAGE_KINDS)
     if recording is not None:
         try:
             recording.end()

@@ -14,25 +14,26 @@ printed and kept).
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
-import signal
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from nfslab.cli.arguments import check_output, parsed, polite_kill
+from nfslab.display.progress import Progress
 from nfslab.errors import Interrupted, RunFailed, UsageError
+from nfslab.offered.ladder import loads
+from nfslab.offered.search import goal
+from nfslab.quantities import parse_size_bytes, read_duration_s, read_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from nfslab._core import Load
-    from nfslab.cli.sfs_progress import Progress
     from nfslab.offered.plans import Point
-    from nfslab.offered.search import Goal
 
 EMBEDDED: Final = ("memory", "null")
 WARM_UP_S, MEASURE_S = 10.0, 30.0
@@ -40,7 +41,6 @@ WARM_UP_S, MEASURE_S = 10.0, 30.0
 EMBEDDED_BYTES: Final = 8 << 30
 SCHEMA: Final = 1
 RECORD_ROOM: Final = 1 << 18
-USAGE_KINDS: Final = {"config", "file_set"}
 
 EPILOG = """\b
 Examples:
@@ -58,56 +58,13 @@ it smaller, and less like the published one. It is made once, reused, and left t
 """
 
 
-def _text(reader: Callable[[str], Any]) -> Callable[..., Any]:
-    """A click callback of a function that raises ValueError."""
-
-    def read(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Any:
-        try:
-            return None if value is None else reader(value)
-        except ValueError as error:
-            raise click.BadParameter(str(error)) from error
-
-    return read
-
-
-def _loads(text: str) -> list[float]:
-    from nfslab.offered.ladder import loads
-
-    return loads(text)
-
-
-def _goal(text: str) -> Goal:
-    from nfslab.offered.search import goal
-
-    return goal(text)
-
-
-def _seconds(text: str) -> float:
-    from nfslab.quantities import parse_duration_s
-
-    return parse_duration_s(float(text) if text.isdecimal() else text)
-
-
-def _bytes(text: str) -> float:
-    from nfslab.quantities import parse_size_bytes
-
-    return float(parse_size_bytes(text))
-
-
-def _share(text: str) -> float:
-    value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    if not 0 <= value <= 1:
-        raise ValueError(f"{text!r} is not between 0 and 1 (or 0% and 100%)")
-    return value
-
-
 @click.command("sfs", epilog=EPILOG)
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
-@click.option("--load", "ladder", callback=_text(_loads), metavar="LOADS",
+@click.option("--load", "ladder", callback=parsed(loads), metavar="LOADS",
     help="Operations a second: 800, 500,1k, 800..3200:800.")  # fmt: skip
-@click.option("--find", callback=_text(_goal), metavar="GOAL",
+@click.option("--find", callback=parsed(goal), metavar="GOAL",
     help="Search the highest load with mean<10ms, p99<20ms, ...")  # fmt: skip
-@click.option("--precision", callback=_text(_share), default="5%", show_default=True,
+@click.option("--precision", callback=parsed(read_share), default="5%", show_default=True,
     help="Of the search.")  # fmt: skip
 @click.option("--mix", default="sfs3", show_default=True, metavar="NAME|FILE", help="Operations.")
 @click.option("-o", "options", multiple=True, metavar="OPTIONS", help="Mount options of nfs(5).")
@@ -123,13 +80,13 @@ def _share(text: str) -> float:
     help="Closed load, of each client.")  # fmt: skip
 @click.option("--think", type=click.Choice(["exponential", "constant", "saturated"]),
     default="exponential", show_default=True, help="Closed load.")  # fmt: skip
-@click.option("--time", "measure_s", callback=_text(_seconds), metavar="TIME",
+@click.option("--time", "measure_s", callback=parsed(read_duration_s), metavar="TIME",
     help="Of the measured window. [30s]")  # fmt: skip
-@click.option("--warm-up", "warm_up_s", callback=_text(_seconds), metavar="TIME",
+@click.option("--warm-up", "warm_up_s", callback=parsed(read_duration_s), metavar="TIME",
     help="Before it. [10s]")  # fmt: skip
-@click.option("--cool-down", "cool_down_s", callback=_text(_seconds), default="0s", metavar="TIME",
-    help="After it, with the load on.")  # fmt: skip
-@click.option("--silence", "silence_s", callback=_text(_seconds), metavar="TIME",
+@click.option("--cool-down", "cool_down_s", callback=parsed(read_duration_s), default="0s",
+    metavar="TIME", help="After it, with the load on.")  # fmt: skip
+@click.option("--silence", "silence_s", callback=parsed(read_duration_s), metavar="TIME",
     help="Without any answer, until a server counts as gone. [30s]")  # fmt: skip
 @click.option("--as-published", is_flag=True, help="Warm-up and window as the mix's source has it.")
 @click.option("--threads", type=click.IntRange(1, 256), metavar="N",
@@ -137,10 +94,10 @@ def _share(text: str) -> float:
 @click.option("--generators", type=click.IntRange(1, 256), default=1, show_default=True,
     metavar="N", help="Generator processes, each with its share of the load.")  # fmt: skip
 @click.option("--files", type=click.IntRange(1), metavar="N", help="Files of the set.")
-@click.option("--bytes-per-op", callback=_text(_bytes), metavar="SIZE",
+@click.option("--bytes-per-op", callback=parsed(parse_size_bytes), metavar="SIZE",
     help="Bytes of the set for each operation a second.")  # fmt: skip
-@click.option("--verify", "verify_share", callback=_text(_share), default="5%", show_default=True,
-    help="Share of READs whose data is compared.")  # fmt: skip
+@click.option("--verify", "verify_share", callback=parsed(read_share), default="5%",
+    show_default=True, help="Share of READs whose data is compared.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the set.")
 @click.option("--repetition", type=click.IntRange(0), default=0, show_default=True,
     help="Other arrivals and operations on the same set.")  # fmt: skip
@@ -159,17 +116,13 @@ def command(targets: tuple[str, ...], as_json: bool, **asked: Any) -> None:
     """
     _check(targets, asked)
     result: dict[str, Any] = {"schema": SCHEMA, "targets": list(targets), "points": []}
-    # A polite kill ends it as Ctrl-C does: what was measured is printed.
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with _mounted(targets, asked["options"]) as mounts:
+        with polite_kill(), _mounted(targets, asked["options"]) as mounts:
             _measure(_points(mounts, targets, asked), asked, result)
     except (KeyboardInterrupt, Interrupted):
         if result["points"]:
             _print(result, as_json)
         raise
-    finally:
-        signal.signal(signal.SIGTERM, before)
     _print(result, as_json)
     bad = [p for p in result["points"] if not p["valid"] and not result.get("search")]
     if bad:
@@ -198,9 +151,8 @@ def _check(targets: tuple[str, ...], asked: dict[str, Any]) -> None:
     if asked["prepare_only"] and asked["ladder"] is None:
         raise UsageError("--prepare-only needs a load", fix="give --load: it sizes the file set")
     for option in ("out", "calls"):
-        path = asked[option]
-        if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
-            raise UsageError(f"cannot write {path}", fix=f"give another file with --{option}")
+        if asked[option] is not None:
+            check_output(f"--{option}", asked[option])
 
 
 @contextlib.contextmanager
@@ -277,130 +229,46 @@ def _measure(
     point: Callable[[float], Point], asked: dict[str, Any], result: dict[str, Any]
 ) -> None:
     """All points of the ladder, or of the search, into `result`."""
-    from nfslab.cli.sfs_progress import progress_on
+    from nfslab.offered.measuring import find, measure_point, prepare_point, whole
 
     result["mix"] = point(1.0).mix.title
-    with progress_on(sys.stderr) as progress:
+    with Progress(sys.stderr, begun_s=0.0) as progress:
 
         def measured(rate: float, number: int, of: int | None) -> dict[str, Any]:
-            progress.begin(rate, number, of)
+            place = f"{number}" if of is None else f"{number}/{of}"
+            show = partial(_show, progress, f"[{place}] {rate:,.0f} ops/s")
             if asked["prepare_only"]:
-                found = _prepared(point(rate), progress)
+                found = prepare_point(point(rate), show)
                 result["points"].append(found)
                 return found
-            found = _point(point(rate), asked["calls"], progress)
+            found = measure_point(point(rate), asked["calls"], show)
             result["points"].append(found)
-            result["curve"] = _curve(result["points"])
-            _keep(result, asked["out"])
+            _keep(whole(result), asked["out"])
             return found
 
         if asked["find"] is None:
             for number, rate in enumerate(asked["ladder"], 1):
                 measured(rate, number, len(asked["ladder"]))
         else:
-            _search(measured, asked, result)
+            result["search"] = find(measured, asked["find"], asked["precision"])
             _keep(result, asked["out"])
 
 
-def _search(
-    measured: Callable[[float, int, int | None], dict[str, Any]],
-    asked: dict[str, Any],
-    result: dict[str, Any],
-) -> None:
-    from nfslab.offered.search import Search
-
-    search = Search(start=SEARCH_START, precision=asked["precision"])
-    while (rate := search.next_load()) is not None:
-        found = measured(rate, len(search.told) + 1, None)
-        if found.get("failed"):
-            raise RunFailed(
-                "the search cannot go on",
-                why=found["reasons"][0]["text"],
-                fix=found["fix"] or "see to the server",
-            )
-        search.tell(rate, asked["find"].verdict(found))
-    result["search"] = {
-        "goal": str(asked["find"]),
-        "found_ops_per_s": search.good,
-        "missed_at_ops_per_s": search.bad,
-        "generator_limit_ops_per_s": search.limited if search.bounded_by_generator else None,
-        "points": len(search.told),
-    }
-
-
-SEARCH_START: Final = 1000.0
-
-
-def _point(point: Point, calls: Path | None, progress: Progress) -> dict[str, Any]:
-    """One point's report; one that could not be made has "failed" and its reason."""
-    from nfslab._core import CoreError, Load
-    from nfslab.offered.processes import PartFailed, measured
-
-    plan = point.plan()
-    try:
-        if point.generators > 1:
-            report, load = measured(plan, point.generators, progress)
-        else:
-            load = Load(json.dumps(plan))
-            load.prepare(progress)
-            report = _run(load, calls, progress)
-    except (CoreError, PartFailed) as error:
-        if error.kind == "cancelled":
-            raise Interrupted("stopped before the point was measured") from error
-        if error.kind in USAGE_KINDS:
-            raise UsageError(error.what, why=error.why, fix=error.fix) from error
-        text = f"{error.what}: {error.why}" if error.why else error.what
-        return {
-            "valid": False, "failed": error.kind, "achieved_ops_per_s": 0.0,
-            "offered_ops_per_s": plan["load"]["rate_ops_per_s"], "response": {"mean_ns": None},
-            "reasons": [{"kind": error.kind, "text": text}], "fix": error.fix,
-        }  # fmt: skip
-    report["histograms"] = {
-        name: base64.b64encode(histogram.to_v2()).decode()
-        for name, histogram in load.histograms().items()
-    }
-    return report
-
-
-def _prepared(point: Point, progress: Progress) -> dict[str, Any]:
-    """The file set alone: what was found and made of it on each mount."""
-    from nfslab._core import CoreError, Load
-
-    plan = point.plan()
-    try:
-        made = Load(json.dumps(plan)).prepare(progress)
-    except CoreError as error:
-        kind = UsageError if error.kind in USAGE_KINDS else RunFailed
-        raise kind(error.what, why=error.why, fix=error.fix) from error
-    rate = plan["load"]["rate_ops_per_s"]
-    return {"offered_ops_per_s": rate, "valid": True, "mounts": made}
-
-
-def _run(load: Load, calls: Path | None, progress: Progress) -> dict[str, Any]:
-    """Measure, and write every call to a file if asked."""
-    if calls is None:
-        return load.run(progress)
-    from nfslab.cli.serve_records import records_file
-
-    file = records_file(calls)
-    file.begin(load.plan())
-
-    def take(state: dict[str, Any]) -> bool:
-        file.take(load.calls()[0])
-        return progress(state)
-
-    report = load.run(take)
-    columns, lost = load.calls()
-    file.finish(columns)
-    report["calls"] = {"file": str(calls), "rows": file.rows, "lost": lost}
-    return report
-
-
-def _curve(points: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    from nfslab.offered.points import load_point
-    from nfslab.statistics.load_curve import load_curve
-
-    return load_curve([load_point(point) for point in points]).as_dict()
+def _show(progress: Progress, title: str, state: dict[str, Any]) -> bool:
+    """A report of the core, several a second; false would stop it."""
+    if state["stage"] == "prepare":
+        mount = f" of mount {state['mount'] + 1}" if state["mounts"] > 1 else ""
+        step, done, total = f"file set, {state['step']}{mount}", state["done"], state["total"]
+        words = f"{state['written_bytes'] / 2**20:,.0f} MiB written"
+    else:
+        step, done, total = (
+            state["phase"].replace("_", " "),
+            state["elapsed_ns"],
+            state["total_ns"],
+        )
+        words = f"{state['answered']:,} answered, {state['outstanding']:,} outstanding"
+    progress.show(f"{title}: {step}", done, max(total, 1), words)
+    return True
 
 
 def _keep(result: dict[str, Any], path: Path | None) -> None:
@@ -415,7 +283,7 @@ def _print(result: dict[str, Any], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(result))
         return
-    from nfslab.cli.sfs_text import lines, prepared
+    from nfslab.offered.tables import lines, prepared
 
     if "curve" not in result:
         for point in result["points"]:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nfslab.cli.arguments import bold
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -156,7 +158,7 @@ def _print_point_sections(selection: Selection) -> None:
         return
     analysis = analyse(selection.outcomes.folder.path)
     for section in point_sections(analysis, selection.points):
-        for line in section_lines(section, _bold):
+        for line in section_lines(section, bold):
             click.echo(line)
         click.echo()
 
@@ -235,10 +237,6 @@ def _print_run(record: RunRecord, folder: Path) -> None:
         _print_logs(folder)
 
 
-def _bold(text: str) -> str:
-    return click.style(text, bold=True)
-
-
 def _print_evidence(record: RunRecord, folder: Path) -> None:
     """What was seen beside the run, kind by kind."""
     from nfslab.display.terminal import section_lines
@@ -246,7 +244,7 @@ def _print_evidence(record: RunRecord, folder: Path) -> None:
     from nfslab.evidence.found import run_sections
 
     for section in run_sections(SealedRun(folder, record)):
-        click.echo("\n" + "\n".join(section_lines(section, _bold)))
+        click.echo("\n" + "\n".join(section_lines(section, bold)))
 
 
 def _print_places(record: RunRecord) -> None:

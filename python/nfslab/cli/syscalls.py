@@ -18,13 +18,17 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from nfslab.errors import RunFailed, UsageError
+from nfslab.cli.arguments import bold, check_output, parsed, polite_kill
+from nfslab.display.numbers import counted, quantity
+from nfslab.display.progress import Progress
+from nfslab.errors import RunFailed, UsageError, system_errors
+from nfslab.quantities import read_duration_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
 READ_BYTES: Final = 1 << 20
 POLL_S: Final = 0.1
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
+LOST: Final = "make room or name another place next time; what was seen is above"
 
 EPILOG = """\b
 Examples:
@@ -55,17 +60,10 @@ docs/syscalls.md has what each costs.
 """
 
 
-def _seconds(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:
-    from nfslab.quantities import parse_duration_s
-
-    if value is None:
-        return None
-    try:
-        seconds = parse_duration_s(float(value) if value.isdecimal() else value)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
+def _seconds(text: str) -> float:
+    seconds = read_duration_s(text)
     if seconds <= 0:
-        raise click.BadParameter("it is above 0")
+        raise ValueError("it is above 0")
     return seconds
 
 
@@ -79,7 +77,7 @@ def _seconds(_ctx: click.Context, _param: click.Parameter, value: str | None) ->
     help="What strace -f -ttt -T -y (or perf trace) wrote; - is standard input.")  # fmt: skip
 @click.option("--level", type=click.Choice(["sync", "counts", "events"]), default="sync",
     show_default=True, help="How much is seen.")  # fmt: skip
-@click.option("--duration", "duration_s", callback=_seconds, metavar="TIME",
+@click.option("--duration", "duration_s", callback=parsed(_seconds), metavar="TIME",
     help="End after this time. [until Ctrl-C, or the end of what is watched]")  # fmt: skip
 @click.option("--classes", type=click.Path(path_type=Path), metavar="FILE",
     help="Classes of files (TOML) instead of those that come with nfslab.")  # fmt: skip
@@ -99,14 +97,12 @@ def command(argv: tuple[str, ...], **asked: Any) -> None:
     _check(argv, asked)
     from nfslab.captures.file_classes import read_file_classes
     from nfslab.cli.syscalls_subject import target_of
+    from nfslab.databases.postgres.relations import RelationNames
     from nfslab.evidence.syscalls.seen import evidence_tables
-    from nfslab.machine.postgres_relations import RelationNames
 
     classes = read_file_classes(asked["classes"])
     relations = None
-    # A polite kill ends it as Ctrl-C does.
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
+    with polite_kill():
         if asked["text"] is not None:
             seen, summary = _read(asked["text"], asked["level"], asked["lseek"])
             ended = _Ended()
@@ -118,8 +114,6 @@ def command(argv: tuple[str, ...], **asked: Any) -> None:
                 for note in relations.notes:
                     click.echo(note, err=True)
             seen, summary, ended = _watch(target, argv, asked)
-    finally:
-        signal.signal(signal.SIGTERM, before)
     summary["exit_code"] = ended.code
     zero_ns = _first_ns(seen)
     tables = evidence_tables(seen, classes, zero_ns, zero_ns)
@@ -161,29 +155,19 @@ def _check(argv: Sequence[str], asked: dict[str, Any]) -> None:
         )
     if asked["lseek"] and asked["level"] == "sync":
         raise UsageError("--lseek needs a level that counts", fix="give --level counts")
-    for option in ("html", "parquet"):
-        path: Path | None = asked[option]
-        if path is None:
-            continue
-        parent = path.absolute().parent
-        if not parent.is_dir() or not os.access(parent, os.W_OK):
-            raise UsageError(
-                f"cannot write into {parent}", fix=f"give another place for --{option}"
-            )
-        if option == "html" and path.exists() and not path.is_file():
-            what = "a folder" if path.is_dir() else "no regular file"
-            raise UsageError(f"{path} is {what}", fix="give a file with --html")
-        if option == "parquet" and path.exists() and not path.is_dir():
-            raise UsageError(f"{path} is no folder", fix="give a folder with --parquet")
+    if asked["html"] is not None:
+        check_output("--html", asked["html"])
+    if asked["parquet"] is not None:
+        check_output("--parquet", asked["parquet"], folder=True)
 
 
+@dataclass
 class _Ended:
     """How the watching came to its end."""
 
-    def __init__(
-        self, code: int | None = None, interrupted: bool = False, command: str = ""
-    ) -> None:
-        self.code, self.interrupted, self.command = code, interrupted, command
+    code: int | None = None
+    interrupted: bool = False
+    command: str = ""
 
 
 def _watch(
@@ -192,7 +176,7 @@ def _watch(
     from nfslab._core import CoreError
     from nfslab.evidence.syscalls.seen import summary_of
     from nfslab.evidence.syscalls.watch import SyscallWatch, attach_error
-    from nfslab.machine.syscall_ways import NAMES, Asked, choose
+    from nfslab.evidence.syscalls.ways import NAMES, Asked, choose
 
     wanted = Asked(asked["level"], asked["lseek"], asked["blocks"], asked["way"])
     choice = choose(wanted, target.subject)
@@ -230,8 +214,6 @@ def _undisturbed() -> Iterator[None]:
         for number in (signal.SIGINT, signal.SIGTERM)
     }
     try:
-        import nfslab.cli.syscalls_progress  # noqa: F401  (what `_wait` is going to need)
-
         yield
     finally:
         for number, handler in before.items():
@@ -243,14 +225,8 @@ def _undisturbed() -> Iterator[None]:
 def _launch(watch: SyscallWatch, argv: Sequence[str], duration_s: float | None) -> _Ended:
     """Start the command, watched from its first instruction, and wait for it."""
     wrapped, added = watch.wrap(argv)
-    try:
+    with system_errors(f"cannot start {argv[0]}", "see that it runs without nfslab", RunFailed):
         program = subprocess.Popen(wrapped, env={**os.environ, **added})
-    except OSError as error:
-        raise RunFailed(
-            f"cannot start {argv[0]}",
-            why=error.strerror or str(error),
-            fix="see that it runs without nfslab",
-        ) from error
     ended = _Ended(command=argv[0])
     try:
         watch.launched(lambda: program.poll() is not None)
@@ -278,17 +254,31 @@ def _wait(
     watch: SyscallWatch, alive: Callable[[], bool], duration_s: float | None, ended: _Ended
 ) -> None:
     """Until the time is over, it has ended, or Ctrl-C."""
-    from nfslab.cli.syscalls_progress import progress_on
-
-    deadline = None if duration_s is None else time.monotonic() + duration_s
-    with progress_on(sys.stderr, watch) as show:
+    began = time.monotonic()
+    deadline = None if duration_s is None else began + duration_s
+    with Progress(sys.stderr) as progress:
         try:
             while alive() and (deadline is None or time.monotonic() < deadline):
                 left_s = POLL_S if deadline is None else deadline - time.monotonic()
                 time.sleep(max(0.0, min(POLL_S, left_s)))
-                show()
+                words = _so_far(watch) if sys.stderr.isatty() else ""
+                progress.show("watching", time.monotonic() - began, duration_s, words)
         except KeyboardInterrupt:
             ended.interrupted = True
+
+
+def _so_far(watch: SyscallWatch) -> str:
+    """Such as: 1,234 syncs, the latest 0.412 ms, 3 processes (Ctrl-C ends)."""
+    figures = watch.figures()
+    parts = [counted(figures.get("syncs", 0), "sync")]
+    calls, mean_ns = watch.latest
+    if calls:
+        parts.append(f"the latest {quantity(mean_ns, 'ns')}")
+    if watched := figures.get("watched"):
+        parts.append(f"{watched:,} process{'' if watched == 1 else 'es'}")
+    if lost := sum(count for name, count in figures.items() if name.startswith("lost_")):
+        parts.append(f"{lost:,} records lost")
+    return ", ".join(parts) + " (Ctrl-C ends)"
 
 
 def _read(name: str, level: str, lseek: bool) -> tuple[Seen, dict[str, Any]]:
@@ -334,7 +324,7 @@ def _show(
         from nfslab.display.terminal import section_lines
 
         section = replace(watch_section(facts, lambda: whole), title="")
-        click.echo("\n".join(section_lines(section, _bold)))
+        click.echo("\n".join(section_lines(section, bold)))
     if asked["parquet"] is not None:
         _write_tables(asked["parquet"], tables)
     if asked["html"] is not None:
@@ -344,41 +334,25 @@ def _show(
             click.echo(f"{what}: {asked[option]}")
 
 
-def _bold(text: str) -> str:
-    return click.style(text, bold=True)
-
-
 def _write_tables(folder: Path, tables: dict[str, Any]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     from nfslab.results.durable import write_durably
 
-    try:
+    with system_errors(f"cannot write {folder}", LOST, RunFailed):
         folder.mkdir(exist_ok=True)
         for name, table in tables.items():
             buffer = pa.BufferOutputStream()
             pq.write_table(table, buffer)
             write_durably(folder / f"{name}.parquet", buffer.getvalue().to_pybytes())
-    except OSError as error:
-        raise _cannot_write(folder, error) from error
 
 
 def _write_page(path: Path, section: Section) -> None:
     from nfslab.report.html.section_page import write
 
-    try:
+    with system_errors(f"cannot write {path}", LOST, RunFailed):
         write([section], path, "system-calls", command=["nfslab", *sys.argv[1:]])
-    except OSError as error:
-        raise _cannot_write(path, error) from error
-
-
-def _cannot_write(path: Path, error: OSError) -> RunFailed:
-    return RunFailed(
-        f"cannot write {path}",
-        why=error.strerror or str(error),
-        fix="make room or name another place next time; what was seen is above",
-    )
 
 
 def _leave(ended: _Ended) -> None:

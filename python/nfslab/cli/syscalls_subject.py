@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from nfslab.errors import UsageError
+from nfslab.evidence.syscalls.ways import Subject
 from nfslab.machine.processes import identity_of
-from nfslab.machine.syscall_ways import Subject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

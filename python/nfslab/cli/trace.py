@@ -11,7 +11,6 @@ Exit code: 0 read, 1 a capture cannot be read or has no NFS in it, 2 bad usage (
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -19,11 +18,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nfslab.errors import ResultsError, RunFailed, UsageError
+from nfslab.cli.arguments import bold, check_output, parsed, polite_kill
+from nfslab.display.progress import Progress
+from nfslab.errors import RunFailed, UsageError, system_errors
+from nfslab.quantities import format_size, parse_duration_s
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from nfslab._core import TraceProgress
     from nfslab.captures.analysis import Asked, CaptureAnalysis, Source
     from nfslab.captures.comparison import CaptureComparison
     from nfslab.display.sections import Section, Table
@@ -32,6 +35,9 @@ STANDARD_INPUT = "-"
 STDIN = 0
 BY = ("client", "server", "user", "file", "class")
 TOP = 20
+QUIET_S = 1.0
+"""Shorter than this, nobody waits for a bar."""
+LINE_EVERY_S = 10.0
 LATEST_NS = 2**62
 """146 years."""
 
@@ -53,35 +59,26 @@ Calls are found by their bytes, on any port. Times are seconds from the first pa
 """
 
 
-def _moment(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | None:
+def _moment(text: str) -> int:
     """Nanoseconds of a text such as 12.5, 90s, 1m30s."""
-    from nfslab.quantities import parse_duration_s
-
-    if value is None:
-        return None
     try:
-        moment_ns = round(float(value) * 1e9)
+        moment_ns = round(float(text) * 1e9)
     except (ValueError, OverflowError):
-        try:
-            moment_ns = round(parse_duration_s(value) * 1e9)
-        except ValueError as error:
-            raise click.BadParameter(str(error)) from error
+        moment_ns = round(parse_duration_s(text) * 1e9)
     if not 0 <= moment_ns <= LATEST_NS:
-        raise click.BadParameter(f"{value} is not between 0 and the longest capture's end")
+        raise ValueError(f"{text} is not between 0 and the longest capture's end")
     return moment_ns
 
 
-def _classes(
-    _ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
-) -> list[tuple[str, str]]:
-    """[("wal", "*/pg_wal/*")] of texts such as wal=*/pg_wal/*."""
-    found = []
-    for value in values:
-        name, equals, pattern = value.partition("=")
-        if not (equals and name and pattern):
-            raise click.BadParameter(f"{value!r} is not NAME=PATTERN, such as wal=*/pg_wal/*")
-        found.append((name, pattern))
-    return found
+_MOMENT = parsed(_moment)
+
+
+def _class(text: str) -> tuple[str, str]:
+    """("wal", "*/pg_wal/*") of a text such as wal=*/pg_wal/*."""
+    name, equals, pattern = text.partition("=")
+    if not (equals and name and pattern):
+        raise ValueError(f"{text!r} is not NAME=PATTERN, such as wal=*/pg_wal/*")
+    return name, pattern
 
 
 @click.command("trace", epilog=EPILOG)
@@ -96,13 +93,13 @@ def _classes(
 @click.option(
     "--calls", type=click.Path(path_type=Path), metavar="FILE", help="Write all calls as Parquet."
 )
-@click.option("--from", "from_ns", callback=_moment, metavar="S", help="Only calls sent from here.")
-@click.option("--to", "to_ns", callback=_moment, metavar="S", help="Only calls sent before.")
+@click.option("--from", "from_ns", callback=_MOMENT, metavar="S", help="Only calls sent from here.")
+@click.option("--to", "to_ns", callback=_MOMENT, metavar="S", help="Only calls sent before.")
 @click.option(
     "--by", type=click.Choice(BY), multiple=True, help="A table by this, too (again for more)."
 )
 @click.option(
-    "--class", "file_classes", multiple=True, callback=_classes, metavar="NAME=PATTERN",
+    "--class", "file_classes", multiple=True, callback=parsed(_class), metavar="NAME=PATTERN",
     help="A class of files by path, in front of the others (again for more).",
 )  # fmt: skip
 @click.option(
@@ -122,17 +119,13 @@ def command(captures: tuple[str, ...], **options: Any) -> None:
     if asked.calls is not None:
         # numpy comes with what writes them, and its threads for matrices would spin for nothing.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # A polite kill ends it as Ctrl-C does: nothing half written stays.
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
+    with polite_kill():
         found = [_read(side, asked) for side in sides]
         for capture in found:
             _require_nfs(capture, asked)
         comparison = _compared(found) if options["compare"] else None
         if options["html"] is not None:
             _write_page(options["html"], found, comparison)
-    finally:
-        signal.signal(signal.SIGTERM, before)
     _print(found, comparison, options)
 
 
@@ -196,17 +189,14 @@ def _check(sides: list[list[Source]], options: dict[str, Any]) -> None:
 
 
 def _check_output(option: str, path: Path, sides: list[list[Source]]) -> None:
-    """Can the file be written? Asked before an hour of reading."""
-    fix = f"name another file with {option} FILE"
-    if not path.absolute().parent.is_dir():
-        raise UsageError(f"there is no folder {path.parent}", fix=f"make it, or {fix}")
-    if path.is_dir():
-        raise UsageError(f"{path} is a folder", fix=fix)
-    if not os.access(path.absolute().parent, os.W_OK):
-        raise UsageError(f"cannot write into {path.absolute().parent}", fix=fix)
+    """UsageError where the file cannot be written, or is a capture."""
+    check_output(option, path)
     for source in (source for side in sides for source in side):
         if not isinstance(source, tuple) and _same(path, Path(source)):
-            raise UsageError(f"{option} would overwrite the capture {source}", fix=fix)
+            raise UsageError(
+                f"{option} would overwrite the capture {source}",
+                fix=f"name another file with {option}",
+            )
 
 
 def _same(one: Path, other: Path | None) -> bool:
@@ -241,11 +231,18 @@ def _asked(options: dict[str, Any]) -> Asked:
 
 def _read(side: list[Source], asked: Asked) -> CaptureAnalysis:
     from nfslab.captures.analysis import name_of, read_captures
-    from nfslab.cli.trace_progress import progress_on
 
     label = name_of(side[0])
-    with progress_on(sys.stderr, label) as progress:
-        return read_captures(side, asked, progress)
+    with Progress(sys.stderr, quiet_s=QUIET_S, every_s=LINE_EVERY_S) as progress:
+        return read_captures(side, asked, lambda state: _show(progress, label, state))
+
+
+def _show(progress: Progress, label: str, state: TraceProgress) -> None:
+    """A stream has no known end: what was read so far is shown."""
+    read, total = state["read_bytes"], state["total_bytes"]
+    share = f"{read / total:.0%}, " if total else ""
+    words = f"{share}{format_size(read)}, {state['frames']:,} packets, {state['calls']:,} calls"
+    progress.show(label, read, total, words)
 
 
 def _require_nfs(capture: CaptureAnalysis, asked: Asked) -> None:
@@ -279,7 +276,7 @@ def _write_page(
     from nfslab.report.html.section_page import write
 
     labels = [capture.label for capture in found]
-    try:
+    with system_errors(f"cannot write {path}", "give another file with --html FILE"):
         write(
             page_sections(found, comparison),
             path,
@@ -289,12 +286,6 @@ def _write_page(
             about="NFS captures" if len(found) > 1 else "NFS capture",
             facts={capture.label: facts(capture) for capture in found} | {"core": build_info()},
         )
-    except OSError as error:
-        raise ResultsError(
-            f"cannot write {path}",
-            why=str(error.strerror or error),
-            fix="give another file with --html FILE",
-        ) from error
 
 
 def _print(
@@ -316,15 +307,11 @@ def _print(
         sections += comparison_section(found, comparison)
     for section in sections:
         click.echo()
-        for line in section_lines(_shortened(section, options["top"]), _bold):
+        for line in section_lines(_shortened(section, options["top"]), bold):
             click.echo(line)
     for name, path in (("page", options["html"]), ("calls", options["calls"])):
         if path is not None:
             click.echo(f"\n{name}: {path}")
-
-
-def _bold(text: str) -> str:
-    return click.style(text, bold=True)
 
 
 def _shortened(section: Section, top: int) -> Section:

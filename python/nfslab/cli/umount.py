@@ -28,11 +28,12 @@ def command(directory: str | None, lazy: bool, force: bool, stale: bool) -> None
     """Unmount a folder that `nfslab mount` mounted."""
     if stale == (directory is not None) or (lazy and force) or (stale and (lazy or force)):
         raise UsageError("name one folder, or --stale", fix="see nfslab umount --help")
-    from nfslab.machine.fuse_mounts import ANSWER_LIMIT_S, end_by_force, is_mounted, remove_stale
+    from nfslab.machine.fuse_mounts import ANSWER_LIMIT_S, end_by_force, is_mounted, remove_dead
     from nfslab.machine.mounts import without_links
+    from nfslab.machine.resources import recover
 
     if directory is None:
-        for sentence in remove_stale(ANSWER_LIMIT_S):
+        for sentence in [*recover(), *remove_dead(ANSWER_LIMIT_S)]:
             click.echo(sentence)
         return
     from nfslab._core import CoreError, unmount

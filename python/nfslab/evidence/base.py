@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nfslab.display.figures import Panel
-    from nfslab.display.sections import Section
+    from nfslab.display.sections import Cell, Column, Section
     from nfslab.report.model import Analysis
     from nfslab.results.records import RunRecord
 
@@ -129,6 +129,10 @@ class EvidenceKind(ABC, Generic[F]):
     of such an experiment has the section. Empty: it tells of runs."""
     json_key: ClassVar[str] = ""
     """Where `report --json` has it; empty: under the kind's own name."""
+    point_key: ClassVar[str] = ""
+    """Where a point of `report --json` has `at_point`; empty: the table of points has nothing."""
+    point_columns: ClassVar[tuple[Column, ...]] = ()
+    """What it adds to the table of points: a cell of `point_cells` each."""
 
     def present(self, run: SealedRun) -> bool:
         """Is there such evidence of this run?"""
@@ -141,6 +145,14 @@ class EvidenceKind(ABC, Generic[F]):
     @abstractmethod
     def section(self, found: Found[F]) -> Section | None:
         """What a report says of all these runs; None: nothing."""
+
+    def at_point(self, runs: Sequence[F]) -> BaseModel | None:
+        """What stands beside the estimates of a point with these runs; None: nothing is known."""
+        return None
+
+    def point_cells(self, figures: BaseModel | None) -> Sequence[Cell]:
+        """`at_point` below `point_columns`."""
+        return ()
 
     def run_section(self, run: RunFacts[F]) -> Section | None:
         """What `nfslab show` says of one run; default: the section of that run alone."""

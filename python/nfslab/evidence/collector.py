@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
@@ -48,6 +48,13 @@ class Evidence:
     wall_s: float | None = None
 
 
+class Watch(Protocol):
+    """One run's watching."""
+
+    def end(self) -> Evidence:
+        """What was seen. RunFailed."""
+
+
 class Collector(ABC):
     """A source of evidence."""
 
@@ -56,6 +63,10 @@ class Collector(ABC):
     Parameters: ClassVar[type[CollectorParameters]]
     side: ClassVar[Side] = "client"
     """On which of the run's hosts it watches: whose clock its tables have."""
+
+    parameters: CollectorParameters
+    _watch: Watch | None = None
+    """Made by `start`."""
 
     def __init__(self, parameters: CollectorParameters) -> None:
         self.parameters = parameters
@@ -73,6 +84,12 @@ class Collector(ABC):
     def start(self, context: RunContext) -> None:
         """Begin to watch; returns at once."""
 
-    @abstractmethod
     def stop(self) -> Evidence:
-        """End watching and hand over what was seen. Called once, also after an error."""
+        """End watching and hand over what was seen, t = 0 at the start of the timed part.
+
+        Called once, also after an error.
+        """
+        watch, self._watch = self._watch, None
+        if watch is None:
+            return Evidence(summary={"incomplete": "it was never started"})
+        return watch.end()

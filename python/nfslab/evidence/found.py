@@ -22,6 +22,9 @@ from nfslab.results.outcomes import locate
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+    from pydantic import BaseModel
+
+    from nfslab.display.sections import Cell, Column
     from nfslab.evidence.base import EvidenceKind
     from nfslab.report.model import Analysis
 
@@ -107,6 +110,29 @@ def content_of(analysis: Analysis) -> dict[str, Any]:
         if found.runs or kind.workload
     }
     return {key: content for key, content in made.items() if content}
+
+
+def figures_at_point(runs: Sequence[SealedRun]) -> dict[str, BaseModel | None]:
+    """What kinds of evidence say of a point with these runs, by their `point_key`."""
+    made: dict[str, BaseModel | None] = {}
+    for kind in evidence_kinds():
+        if kind.point_key:
+            known = [facts_of(kind, run) for run in runs if kind.present(run)]
+            made[kind.point_key] = kind.at_point([one for one in known if one is not None])
+    return made
+
+
+def point_columns(analysis: Analysis) -> tuple[list[Column], list[list[Cell]]]:
+    """What kinds of evidence add to the table of points: headings, and each point's cells."""
+    columns: list[Column] = []
+    rows: list[list[Cell]] = [[] for _ in analysis.points]
+    for kind in evidence_kinds():
+        figures = [point.figures.get(kind.point_key) for point in analysis.points]
+        if any(one is not None for one in figures):
+            columns += kind.point_columns
+            for row, one in zip(rows, figures, strict=True):
+                row += kind.point_cells(one)
+    return columns, rows
 
 
 def run_sections(run: SealedRun) -> list[Section]:

@@ -15,15 +15,18 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from nfslab.display.figures import Axis, Panel, Series
+from nfslab.evidence.clocks import client_of, on_clock_of
 from nfslab.results.coded_texts import coded_texts
 from nfslab.results.evidence_tables import has_evidence, read_evidence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
     from typing import Literal
 
+    import pyarrow as pa
     from numpy.typing import NDArray
+
+    from nfslab.evidence.base import SealedRun
 
     Floats = NDArray[np.float64]
 
@@ -52,12 +55,20 @@ class Samples:
         return float(known.max()) if known.size else 0.0
 
 
-def read_samples(run: Path, table: str, columns: Sequence[str]) -> Samples | None:
-    """Those of the columns that the table has; None without the table or a row. ResultsError."""
-    if not has_evidence(run, table):
+def read_rows(
+    run: SealedRun, table: str, columns: Sequence[str], optional: Sequence[str] = ()
+) -> pa.Table | None:
+    """Rows with t_ns on the clock of the run's timed part; None without any. ResultsError."""
+    if not has_evidence(run.folder, table):
         return None
-    rows = read_evidence(run, table, ["t_ns"], optional=columns)
-    if not rows.num_rows:
+    rows = read_evidence(run.folder, table, columns, optional=optional)
+    return on_clock_of(client_of(run.record), rows)[0] if rows.num_rows else None
+
+
+def read_samples(run: SealedRun, table: str, columns: Sequence[str]) -> Samples | None:
+    """Those of the columns that the table has; None without the table or a row. ResultsError."""
+    rows = read_rows(run, table, ["t_ns"], columns)
+    if rows is None:
         return None
     t_s = rows["t_ns"].to_numpy() / NS
     order = np.argsort(t_s, kind="stable")
@@ -98,15 +109,12 @@ def of_name(quantities: Iterable[str], name: str) -> list[str]:
 
 
 def read_named(
-    run: Path, table: str, key: str, quantities: Sequence[str], mark: str = ""
+    run: SealedRun, table: str, key: str, quantities: Sequence[str], mark: str = ""
 ) -> Named | None:
     """A table with a row a time and name, on the times of all. `mark`: a column of texts that is
     not empty for names that the run's places are on. ResultsError."""
-    if not has_evidence(run, table):
-        return None
-    optional = [*quantities, mark] if mark else quantities
-    rows = read_evidence(run, table, ["t_ns", key], optional=optional)
-    if not rows.num_rows:
+    rows = read_rows(run, table, ["t_ns", key], [*quantities, mark] if mark else quantities)
+    if rows is None:
         return None
     names, which = coded_texts(rows[key])
     times, place = np.unique(rows["t_ns"].to_numpy(), return_inverse=True)

@@ -86,7 +86,7 @@ class DryRun:
 
 def dry_run(experiment: Experiment, options: Options) -> DryRun:
     """Ask everything that can be asked without making anything."""
-    from nfslab.machine.provenance import fingerprint
+    from nfslab.experiment.provenance import fingerprint
 
     wanted = Wanted(options.results, options.continue_in, options.new)
     folder, notes = find_folder(experiment, wanted, fingerprint())

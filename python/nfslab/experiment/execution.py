@@ -155,7 +155,7 @@ class RunExecution:
             self._require_space()
             self._workload.prepare(context)
         if limits.drop_page_cache:
-            from nfslab.machine.page_cache import drop_page_cache
+            from nfslab.storage.page_cache import drop_page_cache
 
             with self.phase("drop page cache"):
                 self.found.page_cache = drop_page_cache(
@@ -258,7 +258,7 @@ class RunExecution:
 
     def _look_around(self) -> None:
         """The machine as it is right before the run, its load included."""
-        from nfslab.machine.provenance import provenance
+        from nfslab.experiment.provenance import provenance
 
         paths = [place.path for place in self.found.places.values()]
         self.found.hosts = {side: host.record() for side, host in self._hosts.items()}

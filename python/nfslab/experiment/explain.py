@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_a
 
 from pydantic import BaseModel, ValidationError
 
-from nfslab.plugins import nearest
+from nfslab.plugins import meant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -99,9 +99,7 @@ def in_words(
 
 def unknown_key(name: str, known: list[str]) -> tuple[str, str]:
     """(what, fix) for a key that nobody knows."""
-    guess = nearest(name, known)
-    meant = f"did you mean {guess!r}? " if guess else ""
-    return f"unknown parameter {name!r}", f"{meant}known: {', '.join(known)}"
+    return f"unknown parameter {name!r}", f"{meant(name, known)}known: {', '.join(known)}"
 
 
 def known_keys(model: type[BaseModel], path: tuple[Any, ...] = ()) -> list[str]:
@@ -156,8 +154,7 @@ def shown(value: Any) -> str:
 
 def _nearest_of(value: Any, expected: str) -> str:
     names = [part.strip("' ") for part in expected.replace(" or ", ",").split(",")]
-    guess = nearest(str(value), names)
-    return f"did you mean {guess!r}?" if guess else ""
+    return meant(str(value), names).rstrip()
 
 
 def _value_path(loc: tuple[int | str, ...], data: Any, *, missing: bool) -> tuple[Any, ...]:

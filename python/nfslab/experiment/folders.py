@@ -138,7 +138,7 @@ def make_record(
 ) -> ExperimentRecord:
     """The record of an experiment that begins now."""
     from nfslab import __version__
-    from nfslab.machine.provenance import source_commit
+    from nfslab.experiment.provenance import source_commit
 
     section = experiment.section
     left_out = {entry["point_id"] for entry in skipped}

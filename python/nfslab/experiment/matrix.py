@@ -21,7 +21,7 @@ from nfslab.experiment.overrides import axis_name
 from nfslab.experiment.parameters import UnknownParameter, get
 from nfslab.experiment.sections import IDENTIFIER, MAX_POINTS, AxisSection
 from nfslab.experiment.setup import Axis
-from nfslab.plugins import nearest
+from nfslab.plugins import meant, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -293,11 +293,10 @@ def _levels_of(
             problems.warn(where, f"{shown(item)} is no level of axis {axis.name!r} in this call")
         elif not found:
             known = axis.labels if column is None else tuple(raw[column] for raw in axis.raw)
-            guess = nearest(str(item), [str(k) for k in known])
             problems.add(
                 where,
                 f"{shown(item)} is no level of axis {axis.name!r}",
-                (f"did you mean {guess!r}? " if guess else "")
+                meant(str(item), map(str, known))
                 + f"levels: {', '.join(shown(k) for k in dict.fromkeys(known))}",
             )
             return None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from nfslab.errors import UsageError
 from nfslab.experiment.sections import SECTIONS
-from nfslab.plugins import nearest
+from nfslab.plugins import meant, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,10 +73,9 @@ def _path(source: Source, option: str, key: str) -> tuple[Step, ...]:
         step, tree = next(iter(tree.items()))
         path.append(step)
     if path[0] not in SECTIONS:
-        guess = nearest(str(path[0]), SECTIONS)
         raise UsageError(
             f"{option}: there is no section {path[0]!r}",
-            fix=f"{f'did you mean {guess!r}? ' if guess else ''}for example {EXAMPLE}",
+            fix=f"{meant(str(path[0]), SECTIONS)}for example {EXAMPLE}",
         )
     if path[0] == "axes":
         return _axis_path(source, option, path)

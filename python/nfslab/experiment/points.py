@@ -25,7 +25,7 @@ from nfslab.experiment.setup import (
     TargetSetup,
     WorkloadSetup,
 )
-from nfslab.plugins import nearest
+from nfslab.plugins import meant
 from nfslab.quantities import parse_duration_s, parse_size_bytes
 from nfslab.results.records import AxisRecord
 
@@ -192,11 +192,10 @@ class PointReader:
         good = True
         for role, name in setup.workload.roles().items():
             if name not in setup.targets:
-                guess = nearest(str(name), setup.targets)
-                meant = f"did you mean {guess!r}? " if guess else ""
-                known = ", ".join(setup.targets) or "none"
+                fix = meant(str(name), setup.targets)
+                fix += f"targets: {', '.join(setup.targets) or 'none'}"
                 what = f"{role} = {shown(name)} is no target of this file"
-                self._tell(("workload",), (role,), what, f"{meant}targets: {known}", levels)
+                self._tell(("workload",), (role,), what, fix, levels)
                 good = False
         return good
 

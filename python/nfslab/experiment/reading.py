@@ -30,7 +30,7 @@ from nfslab.experiment.sections import (
 )
 from nfslab.experiment.setup import Axis, Point
 from nfslab.experiment.source import Source, read_source
-from nfslab.plugins import nearest
+from nfslab.plugins import meant, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -130,11 +130,8 @@ def _check_top_level(source: Source, problems: Problems) -> None:
     """Unknown sections, and sections that are missing or of the wrong shape."""
     for key in source.tree:
         if key not in SECTIONS:
-            guess = nearest(key, SECTIONS)
-            meant = f"did you mean [{guess}]? " if guess else ""
-            problems.add(
-                (key,), f"unknown section {key!r}", f"{meant}known: {', '.join(SECTIONS)}", key=True
-            )
+            fix = f"{meant(key, SECTIONS)}known: {', '.join(SECTIONS)}"
+            problems.add((key,), f"unknown section {key!r}", fix, key=True)
     for key in ("limits", "client"):  # the others are looked at where they are read
         if not isinstance(source.tree.get(key, {}), dict):
             problems.add((key,), f"{key} is not a table", f"write [{key}] on a line of its own")

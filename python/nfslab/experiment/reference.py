@@ -11,12 +11,10 @@ import io
 from typing import TYPE_CHECKING
 
 from nfslab.experiment.parameters import UnknownParameter
-from nfslab.plugins import nearest
+from nfslab.plugins import meant
 from nfslab.shipped import published_table, published_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from nfslab.experiment.parameters import Catalogue
     from nfslab.experiment.problems import Problems
     from nfslab.experiment.sections import Reference
@@ -32,7 +30,7 @@ def check_reference(
         problems.add(
             ("reference", "table"),
             f"no published table {reference.table!r}",
-            _known(reference.table, tables),
+            f"{meant(reference.table, tables)}known: {', '.join(tables)}",
         )
         return
     columns = table_columns(reference.table)
@@ -42,7 +40,7 @@ def check_reference(
                 problems.add(
                     ("reference", key, column),
                     f"{reference.table} has no column {column!r}",
-                    _known(column, columns),
+                    f"{meant(column, columns)}known: {', '.join(columns)}",
                     key=True,
                 )
     names = [axis.name for axis in axes]
@@ -63,8 +61,3 @@ def table_columns(name: str) -> list[str]:
     """The columns of a published table."""
     text = published_table(name).read_text(encoding="utf-8")
     return next(csv.reader(io.StringIO(text)), [])
-
-
-def _known(name: str, known: Iterable[str]) -> str:
-    guess = nearest(name, known)
-    return f"{f'did you mean {guess!r}? ' if guess else ''}known: {', '.join(known)}"

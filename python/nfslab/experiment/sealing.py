@@ -145,7 +145,7 @@ class Sealing:
         places = {role: place.record() for role, place in found.places.items()}
         durability = None
         if places:
-            from nfslab.machine.durability import weakest
+            from nfslab.storage.durability import weakest
 
             durability = weakest(place.durability for place in places.values())
         return RunRecord(

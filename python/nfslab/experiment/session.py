@@ -136,7 +136,7 @@ def _open_folder(
     options: Options, experiment: Experiment, skipped: list[dict[str, Any]], view: View
 ) -> ExperimentFolder:
     """The folder to work in, begun when there is none; cleans up after dead runners first."""
-    from nfslab.machine.provenance import fingerprint
+    from nfslab.experiment.provenance import fingerprint
     from nfslab.machine.resources import recover
 
     recover(lambda sentence: view.message(f"cleaned up after an earlier call: {sentence}"))
@@ -223,8 +223,10 @@ def _warm_up() -> None:
     import pyarrow as pa
     import pyarrow.parquet
 
-    from nfslab.machine.provenance import provenance
-    from nfslab.statistics import check_clock_steps, check_littles_law, check_steady_state
+    from nfslab.experiment.provenance import provenance
+    from nfslab.statistics.checks.clock_steps import check_clock_steps
+    from nfslab.statistics.checks.littles_law import check_littles_law
+    from nfslab.statistics.checks.steady_state import check_steady_state
 
     provenance()
     physical_bounds()

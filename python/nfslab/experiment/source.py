@@ -12,7 +12,7 @@ import tomllib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from nfslab.errors import UsageError
+from nfslab.errors import UsageError, system_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +71,9 @@ class Source:
 def read_source(path: Path) -> Source:
     """Read and parse a file; `UsageError` with the line when it is not valid TOML."""
     name = str(path)
-    try:
+    with system_errors(
+        f"cannot read the experiment file {name}", "let this user read it", UsageError
+    ):
         if path.is_dir():
             raise UsageError(f"{name} is a folder", fix="give an experiment file (TOML)")
         size = path.stat().st_size
@@ -82,18 +84,12 @@ def read_source(path: Path) -> Source:
                 fix="give an experiment file (TOML), such as those in experiments/",
             )
         content = path.read_bytes()
-    except OSError as error:
-        raise UsageError(
-            f"cannot read the experiment file {name}",
-            why=str(error.strerror or error),
-            fix="let this user read it",
-        ) from error
     return parse_source(content, path)
 
 
-def parse_source(content: bytes, path: Path, name: str | None = None) -> Source:
+def parse_source(content: bytes, path: Path) -> Source:
     """Parse the bytes of an experiment file that belongs at `path`."""
-    name = name or str(path)
+    name = str(path)
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:

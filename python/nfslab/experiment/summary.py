@@ -7,10 +7,11 @@ comparisons and warnings are the report's.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from nfslab.experiment.progress import figure
+from nfslab.display.numbers import quantity
+from nfslab.display.terminal import table
 from nfslab.results.catalogue import newest_attempts
 
 if TYPE_CHECKING:
@@ -60,37 +61,12 @@ class Summary:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for `--json`."""
-        return {
-            "folder": self.folder,
-            "name": self.name,
-            "identity": self.identity,
-            "metric": self.metric,
-            "unit": self.unit,
-            "planned": self.planned,
-            "ok": self.ok,
-            "failed": len(self.failures),
-            "made": self.made,
-            "points": [
-                {
-                    "point_id": point.point_id,
-                    "factors": point.factors,
-                    "n": point.n,
-                    "planned": point.planned,
-                    "failed": point.failed,
-                    "median": point.median,
-                }
-                for point in self.points
-            ],
-            "failures": self.failures,
-            "flags": self.flags,
-            "skipped": self.skipped,
-            "exit_code": self.exit_code,
-        }
+        return {**asdict(self), "failed": len(self.failures), "exit_code": self.exit_code}
 
 
 def summarise(session: Session) -> Summary:
     """The runs that count (newest attempts), by point."""
-    from nfslab.statistics import median
+    from nfslab.statistics.quantile_estimator import median
 
     folder = session.folder
     wanted = {(run.point.point_id, run.block) for run in session.planned}
@@ -193,19 +169,10 @@ def _table(summary: Summary) -> list[str]:
     rows = [
         [
             *(str(point.factors.get(name, "")) for name in names),
-            "-" if point.median is None else figure(point.median, summary.unit),
+            "-" if point.median is None else quantity(point.median, summary.unit),
             f"{point.n}" if point.n == point.planned else f"{point.n} of {point.planned}",
         ]
         for point in summary.points
     ]
-    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
-    numeric = [False] * len(names) + [True, True]
-
-    def text(row: list[str]) -> str:
-        cells = [
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(row, widths, numeric, strict=True)
-        ]
-        return "  ".join(cells).rstrip()
-
-    return ["", text(header), *(text(row) for row in rows)]
+    right = (len(names), len(names) + 1)
+    return ["", table(header, rows, right=right)]

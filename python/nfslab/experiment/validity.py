@@ -18,6 +18,7 @@ run: they are printed with it. (What a workload's own `verify` finds does.)
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from nfslab.quantities import format_size
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from nfslab.evidence.collector import Evidence
     from nfslab.machine.cgroup import Cgroup
-    from nfslab.statistics import Check
+    from nfslab.statistics.checks.check import Check
     from nfslab.workloads.base import Outcome
 
 STATUS_SKIPPED = 2
@@ -81,7 +82,7 @@ def validity_checks(
     threads: int = 1,
 ) -> list[CheckRecord]:
     """Every check that applies to this run; so many threads of its program copy data."""
-    from nfslab.statistics import check_clock_steps
+    from nfslab.statistics.checks.clock_steps import check_clock_steps
 
     checks = [_record(check_clock_steps(clocks.wall_ns, clocks.monotonic_ns))]
     checks.append(_competing_load(evidence, provenance))
@@ -98,7 +99,7 @@ def _bounds(table: pa.Table | None, outcome: Outcome, threads: int) -> list[Chec
     import numpy as np
 
     from nfslab.experiment.bounds import physical_bounds
-    from nfslab.statistics import check_latency_floor, check_rate_ceiling
+    from nfslab.statistics.checks.physical_bounds import check_latency_floor, check_rate_ceiling
 
     checks: list[CheckRecord] = []
     bounds = physical_bounds()
@@ -131,14 +132,15 @@ def _bounds(table: pa.Table | None, outcome: Outcome, threads: int) -> list[Chec
 
 
 def _record(check: Check) -> CheckRecord:
-    return CheckRecord(**check.as_dict())
+    return CheckRecord(**asdict(check))
 
 
 def _operations(table: pa.Table, outcome: Outcome, load: LoadShape | None) -> list[CheckRecord]:
     """Little's law and steady state, from one row an operation."""
     import numpy as np
 
-    from nfslab.statistics import check_littles_law, check_steady_state
+    from nfslab.statistics.checks.littles_law import check_littles_law
+    from nfslab.statistics.checks.steady_state import check_steady_state
 
     def column(name: str) -> Any:
         return table.column(name).to_numpy() if name in table.column_names else None
@@ -190,7 +192,7 @@ def _mean(values: Any) -> float | None:
 
 def _competing_load(evidence: Mapping[str, Evidence], provenance: Mapping[str, Any]) -> CheckRecord:
     """CPU that others used before the start, and what the hypervisor kept back."""
-    from nfslab.statistics import check_competing_load
+    from nfslab.statistics.checks.competing_load import check_competing_load
 
     load, cpu = provenance.get("load_before"), provenance.get("cpu")
     others = load.get("others_cpus") if isinstance(load, dict) else None

@@ -25,7 +25,6 @@ from nfslab.machine import journal as journals
 from nfslab.machine.asking import ask
 from nfslab.machine.mounts import mounts, without_links
 from nfslab.machine.processes import Identity, identity_of
-from nfslab.machine.resources import recover
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,13 +82,12 @@ def living() -> dict[Path, list[Identity]]:
     return found
 
 
-def remove_stale(limit_s: float = START_LIMIT_S) -> list[str]:
-    """Remove mounts whose process is gone; what was done, in words."""
-    told = recover()
-    if places := _places():
-        alive = living()
-        told += [take_away(place) for place in dead([p for p in places if p not in alive], limit_s)]
-    return told
+def remove_dead(limit_s: float = START_LIMIT_S) -> list[str]:
+    """Remove mounts whose process is gone and that no journal names; what was done, in words."""
+    if not (places := _places()):
+        return []
+    alive = living()
+    return [take_away(place) for place in dead([p for p in places if p not in alive], limit_s)]
 
 
 def dead(places: list[Path], limit_s: float = ANSWER_LIMIT_S) -> list[Path]:

@@ -22,8 +22,8 @@ class LaunchWatch(Protocol):
     """What watches one launch (`syscall_watch.SyscallWatch`)."""
 
     @property
-    def let_go_ns(self) -> int:
-        """When the program was let go; 0: it was not held."""
+    def resumed_ns(self) -> int:
+        """When the program was resumed; 0: it was not suspended."""
         ...
 
     def wrap(self, argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
@@ -75,7 +75,7 @@ class LaunchWatcher:
         """Watch a program that runs by itself: its clock begins when it was let go."""
         self.launched(lambda: process.poll() is not None)
         if self.watch is not None:
-            begun_ns = max(process.started_monotonic_ns, self.watch.let_go_ns)
+            begun_ns = max(process.started_monotonic_ns, self.watch.resumed_ns)
             process.started_monotonic_ns = begun_ns
 
     @contextlib.contextmanager

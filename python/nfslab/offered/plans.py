@@ -8,7 +8,7 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from nfslab.errors import RunFailed, UsageError
+from nfslab.errors import RunFailed, UsageError, system_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,20 +56,11 @@ class Load:
 
     def plan(self) -> dict[str, Any]:
         """The plan's `load`."""
+        shared = {"mode": self.mode, "rate_ops_per_s": self.rate_ops_per_s}
         if self.mode == "open":
-            return {
-                "mode": "open",
-                "rate_ops_per_s": self.rate_ops_per_s,
-                "arrivals": self.arrivals,
-                "outstanding_max": self.outstanding,
-            }
-        return {
-            "mode": "closed",
-            "clients": self.clients,
-            "processes": self.processes,
-            "rate_ops_per_s": self.rate_ops_per_s,
-            "think": self.think,
-        }
+            return shared | {"arrivals": self.arrivals, "outstanding_max": self.outstanding}
+        closed = {"clients": self.clients, "processes": self.processes, "think": self.think}
+        return shared | closed
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,18 +106,16 @@ class Point:
             content |= {"mix": kept, "append_share": 0.0, "lookup_missing_share": 0.0}
         if self.silence_limit_s is not None:
             content["silence_limit_s"] = self.silence_limit_s
+        same = (
+            "warm_up_s", "measure_s", "cool_down_s", "threads", "seed", "repetition",
+            "record_calls",
+        )  # fmt: skip
         return content | {
             "servers": [_server(mounted) for mounted in self.mounts],
             "file_set": file_set,
             "load": self.load.plan(),
-            "warm_up_s": self.warm_up_s,
-            "measure_s": self.measure_s,
-            "cool_down_s": self.cool_down_s,
-            "threads": self.threads,
-            "seed": self.seed,
-            "repetition": self.repetition,
             "verify_share": 0.0 if self.calibration else self.verify_share,
-            "record_calls": self.record_calls,
+            **{name: getattr(self, name) for name in same},
         }
 
 
@@ -147,12 +136,8 @@ def _address(host: str) -> str:
         return str(ipaddress.ip_address(plain))
     except ValueError:
         pass
-    try:
+    with system_errors(
+        f"there is no host {plain!r}", "correct its name, or give its address", RunFailed
+    ):
         found = socket.getaddrinfo(plain, None, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise RunFailed(
-            f"there is no host {plain!r}",
-            why=str(error.strerror or error),
-            fix="correct its name, or give its address",
-        ) from error
     return str(found[0][4][0])

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nfslab.errors import UsageError
-from nfslab.evidence.found import content_of
+from nfslab.evidence.base import SealedRun
+from nfslab.evidence.found import content_of, figures_at_point
 from nfslab.plugins import nearest
 from nfslab.report import conditions, validity
 from nfslab.report.model import (
@@ -292,9 +293,10 @@ def _points(
     ok = Counter(line.point_id for line in outcomes.counted)
     failed = Counter(line.point_id for line in outcomes.newest if line.status == "failed")
     missing = Counter(point.point_id for point, _ in outcomes.missing())
-    runs: dict[str, list[RunRecord]] = {}
+    runs: dict[str, list[SealedRun]] = {}
     for line in outcomes.counted:
-        runs.setdefault(line.point_id, []).append(records[line.run_id])
+        one = SealedRun(outcomes.folder.runs_path / line.run_id, records[line.run_id])
+        runs.setdefault(line.point_id, []).append(one)
     summaries = {name: outcomes.summaries(name) for name in outcomes.metrics}
     return [
         PointResult(
@@ -308,7 +310,7 @@ def _points(
             failed=failed[point.point_id],
             missing=missing[point.point_id],
             durability=sorted(levels[index]),
-            fsync=conditions.fsync_figures(runs.get(point.point_id, [])),
+            figures=figures_at_point(runs.get(point.point_id, [])),
             estimates={name: found[index] for name, found in summaries.items() if found[index].n},
         )
         for index, point in enumerate(outcomes.points)

@@ -10,8 +10,7 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Any
 
-from nfslab.evidence.postgres.kind import log_flushes
-from nfslab.report.model import FsyncFigures, PlaceInfo, SetupInfo
+from nfslab.report.model import PlaceInfo, SetupInfo
 from nfslab.results.selection import scalar_paths
 
 if TYPE_CHECKING:
@@ -170,30 +169,3 @@ def evidence_sums(records: Iterable[RunRecord]) -> dict[str, dict[str, Any]]:
         }
         for collector, by_path in numbers.items()
     }
-
-
-def fsync_figures(records: Iterable[RunRecord]) -> FsyncFigures | None:
-    """Flushes of the log per transaction and their mean time, as the server counted them."""
-    per_transaction: list[float] = []
-    time_ms = 0.0
-    timed = 0.0
-    runs = 0
-    for record in records:
-        summary = next((e.summary for e in record.evidence if e.collector == "postgres"), {})
-        flushes, spent_ms = log_flushes(summary.get("deltas") or {})
-        if flushes is None:
-            continue
-        runs += 1
-        transactions = record.metrics.get("transactions")
-        if transactions is not None and transactions.value > 0:
-            per_transaction.append(flushes / transactions.value)
-        if spent_ms and flushes > 0:
-            time_ms += spent_ms
-            timed += flushes
-    if not runs:
-        return None
-    return FsyncFigures(
-        runs=runs,
-        flushes_per_transaction=statistics.median(per_transaction) if per_transaction else None,
-        mean_ms=time_ms / timed if timed else None,
-    )

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nfslab.display.markdown import code, escape, section_text
-from nfslab.display.numbers import ABSENT, counted, interval, number, p_value, quantity
-from nfslab.evidence.found import sections_of
+from nfslab.display.numbers import ABSENT, counted, interval, p_value, quantity
+from nfslab.evidence.found import point_columns, sections_of
 from nfslab.quantities import format_duration, format_size
 from nfslab.report.analysis import analyse
 from nfslab.report.model import Analysis
-from nfslab.report.text import change, change_interval, words
+from nfslab.statistics.effect_text import change, change_interval, words
 
 if TYPE_CHECKING:
     from nfslab.report.model import ComparisonResult, PointResult
@@ -133,12 +133,11 @@ def _points(analysis: Analysis) -> str:
     if metric is None:
         return ""
     rows = {row.point: row for row in analysis.comparisons.get(metric.name, [])}
-    flushes = any(point.fsync is not None for point in analysis.points)
+    more, beside = point_columns(analysis)
     header = [*(axis.name for axis in analysis.axes), metric.name, analysis.interval, "n"]
     if rows:
         header += [f"against {_baseline(analysis)}", "p (Holm)", "words"]
-    if flushes:
-        header += ["log flushes/transaction", "mean flush ms"]
+    header += [column.title for column in more]
     lines = [
         "| " + " | ".join(escape(cell) for cell in header) + " |",
         "|" + "---|" * len(header),
@@ -149,8 +148,7 @@ def _points(analysis: Analysis) -> str:
         cells += _estimate_cells(point, metric.name, metric.unit)
         if rows:
             cells += _comparison_cells(analysis, point, rows.get(point.index))
-        if flushes:
-            cells += _flush_cells(point)
+        cells += [escape(cell.text) for cell in beside[point.index]]
         lines.append("| " + " | ".join(cells) + " |")
     if len(analysis.points) > len(shown):
         left = len(analysis.points) - len(shown)
@@ -184,14 +182,6 @@ def _comparison_cells(
     if row.result.interval is not None:
         stated += f" ({change_interval(row.result)})"
     return [stated, p_value(row.result.p_adjusted), f"**{escape(words(row.result))}**"]
-
-
-def _flush_cells(point: PointResult) -> list[str]:
-    if point.fsync is None:
-        return [ABSENT, ABSENT]
-    mean_ms = point.fsync.mean_ms
-    timed = "not timed" if mean_ms is None else number(mean_ms, 3)
-    return [number(point.fsync.flushes_per_transaction, 3), timed]
 
 
 def _reference(analysis: Analysis) -> str:

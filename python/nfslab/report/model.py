@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from nfslab.statistics.comparison import Comparison
     from nfslab.statistics.summary import Summary
 
@@ -58,17 +60,6 @@ class AxisInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class FsyncFigures:
-    """Flushes of the write-ahead log at one point, over the counted runs that have them."""
-
-    runs: int
-    flushes_per_transaction: float | None
-    """Median over the runs."""
-    mean_ms: float | None
-    """Time of all flushes over their number; None where the server did not time them."""
-
-
-@dataclass(frozen=True, slots=True)
 class PointResult:
     """One combination of the axes."""
 
@@ -86,8 +77,8 @@ class PointResult:
     """Planned repetitions of which there is no sealed run."""
     durability: list[str]
     """Levels seen among its runs; more than one is a warning."""
-    fsync: FsyncFigures | None
-    """What the database said of its flushes of the log, where it was collected."""
+    figures: dict[str, BaseModel | None]
+    """What kinds of evidence say of it, by their `point_key`."""
     estimates: dict[str, Summary]
     """Metric name -> `statistics.summary.Summary`: n, median with its `interval`, mean,
     standard deviation, outliers; a metric without a value at this point is absent."""
@@ -288,7 +279,11 @@ class Analysis:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain dictionaries and lists, for JSON."""
-        return dataclasses.asdict(self)
+        made = dataclasses.asdict(self)
+        for point in made["points"]:
+            figures = point.pop("figures").items()
+            point |= {key: None if one is None else one.model_dump() for key, one in figures}
+        return made
 
     def metric(self, name: str) -> MetricInfo | None:
         """The metric of that name."""

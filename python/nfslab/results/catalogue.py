@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from nfslab.errors import ResultsError
+from nfslab.errors import ResultsError, system_errors
 from nfslab.results.durable import to_json
 from nfslab.results.records import CatalogueLine, RunRecord
 from nfslab.results.setup import setup_digest
@@ -122,25 +122,24 @@ def scan_runs(runs: Path) -> tuple[set[str], list[str]]:
     """Names of the sealed runs, and run ids of the half-written ones (sorted)."""
     sealed: set[str] = set()
     partial: list[str] = []
-    try:
-        with os.scandir(runs) as entries:
-            for entry in entries:
-                name = entry.name
-                if name.startswith(PARTIAL_PREFIX):
-                    partial.append(name.removeprefix(PARTIAL_PREFIX))
-                elif not name.startswith(".") and entry.is_dir():
-                    sealed.add(name)
-                if len(sealed) > MAX_RUNS:
-                    raise ResultsError(
-                        f"{runs} holds more than {MAX_RUNS} runs",
-                        fix="split the experiment: one folder is meant for fewer",
-                    )
-    except OSError as error:
-        raise ResultsError(
+    with (
+        system_errors(
             f"cannot list the runs in {runs}",
-            why=str(error.strerror or error),
-            fix="give the folder of one experiment (the one that holds experiment.json)",
-        ) from error
+            "give the folder of one experiment (the one that holds experiment.json)",
+        ),
+        os.scandir(runs) as entries,
+    ):
+        for entry in entries:
+            name = entry.name
+            if name.startswith(PARTIAL_PREFIX):
+                partial.append(name.removeprefix(PARTIAL_PREFIX))
+            elif not name.startswith(".") and entry.is_dir():
+                sealed.add(name)
+            if len(sealed) > MAX_RUNS:
+                raise ResultsError(
+                    f"{runs} holds more than {MAX_RUNS} runs",
+                    fix="split the experiment: one folder is meant for fewer",
+                )
     return sealed, sorted(partial)
 
 
@@ -173,7 +172,7 @@ def read_run(run: Path) -> RunRecord:
 
 
 def read_provenance(run: Path) -> dict[str, Any]:
-    """`provenance.json` of one run: plain, its layout belongs to `machine.provenance`."""
+    """`provenance.json` of one run: plain, its layout belongs to `experiment.provenance`."""
     import json
 
     path = run / "provenance.json"
@@ -191,20 +190,15 @@ def read_provenance(run: Path) -> dict[str, Any]:
 def catalogue_line(record: RunRecord, provenance: Mapping[str, Any]) -> CatalogueLine:
     """A run in short, as it stands in the catalogue."""
     flags = [f"{check.name}:{check.verdict}" for check in record.checks if check.verdict != "ok"]
+    same = (
+        "run_id", "point_id", "block", "position", "attempt", "status", "reason", "factors",
+        "started_unix_ns", "duration_ns",
+    )  # fmt: skip
     return CatalogueLine(
-        run_id=record.run_id,
-        point_id=record.point_id,
-        block=record.block,
-        position=record.position,
-        attempt=record.attempt,
-        status=record.status,
-        reason=record.reason,
-        factors=record.factors,
+        **{name: getattr(record, name) for name in same},
         metrics={name: metric.value for name, metric in record.metrics.items()},
         flags=flags,
         durability=record.durability.level if record.durability else "unknown",
-        started_unix_ns=record.started_unix_ns,
-        duration_ns=record.duration_ns,
         setup=setup_digest(record, provenance),
     )
 

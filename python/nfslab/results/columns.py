@@ -15,34 +15,13 @@ if TYPE_CHECKING:
     from nfslab.results.outcomes import Outcomes
 
 RUN_COLUMNS = (
-    "run_id",
-    "point_id",
-    "block",
-    "position",
-    "attempt",
-    "status",
-    "counted",
-    "reason",
-    "flags",
-    "durability",
-    "setup",
-    "started_unix_ns",
-    "duration_s",
-)
+    "run_id", "point_id", "block", "position", "attempt", "status", "counted", "reason", "flags",
+    "durability", "setup", "started_unix_ns", "duration_s",
+)  # fmt: skip
 POINT_COLUMNS = (
-    "point_id",
-    "metric",
-    "unit",
-    "better",
-    "n",
-    "median",
-    "low",
-    "high",
-    "mean",
-    "standard_deviation",
-    "minimum",
-    "maximum",
-)
+    "point_id", "metric", "unit", "better", "n", "median", "low", "high", "mean",
+    "standard_deviation", "minimum", "maximum",
+)  # fmt: skip
 
 
 def run_columns(outcomes: Outcomes, points: Iterable[int] | None = None) -> dict[str, list[Any]]:
@@ -56,20 +35,10 @@ def run_columns(outcomes: Outcomes, points: Iterable[int] | None = None) -> dict
     lines = [line for line in outcomes.catalogue.lines if wanted is None or line.point_id in wanted]
     counted = {line.run_id for line in outcomes.counted}
     columns: dict[str, list[Any]] = {
-        "run_id": [line.run_id for line in lines],
-        "point_id": [line.point_id for line in lines],
-        "block": [line.block for line in lines],
-        "position": [line.position for line in lines],
-        "attempt": [line.attempt for line in lines],
-        "status": [line.status for line in lines],
-        "counted": [line.run_id in counted for line in lines],
-        "reason": [line.reason for line in lines],
-        "flags": [line.flags for line in lines],
-        "durability": [line.durability for line in lines],
-        "setup": [line.setup for line in lines],
-        "started_unix_ns": [line.started_unix_ns for line in lines],
-        "duration_s": [line.duration_ns / 1e9 for line in lines],
+        name: [getattr(line, name, None) for line in lines] for name in RUN_COLUMNS
     }
+    columns["counted"] = [line.run_id in counted for line in lines]
+    columns["duration_s"] = [line.duration_ns / 1e9 for line in lines]
     for axis in outcomes.record.axes:
         levels = [line.factors.get(axis.name) for line in lines]
         columns[_free(columns, axis.name, "factor")] = alike(levels)

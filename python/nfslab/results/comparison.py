@@ -33,11 +33,11 @@ from nfslab.statistics.comparison import Comparison, compare_many
 from nfslab.statistics.observations import Observations
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from nfslab.results.outcomes import Outcomes
+    from nfslab.results.outcomes import Outcomes, Setup
     from nfslab.results.selection import Selection
 
 Sense = Literal["better", "worse", "changed", "none", "unknown"]
@@ -311,9 +311,15 @@ def _durability_line(base: Selection, new: Selection, pairs: Sequence[PairedPoin
 def _differences(base: Selection, new: Selection) -> tuple[list[Difference], int]:
     """What was not the same, parameters first; and how many more there were."""
     found = _apart(_parameter_values(base), _parameter_values(new))
-    found += _apart(_place_values(base), _place_values(new))
-    found += _apart(_machine_values(base), _machine_values(new))
-    found += _disks_apart(base, new)
+    used = [{name for s in _selected_setups(side) for name in s.disks} for side in (base, new)]
+    shared = used[0] & used[1]  # that a side used others is in its places
+
+    def disks(setup: Setup) -> dict[str, Any]:
+        mine = {name: disk for name, disk in setup.disks.items() if name in shared}
+        return scalar_paths(mine, "disk ")
+
+    for facts in (_in_effect, lambda setup: scalar_paths(setup.machine), disks):
+        found += _apart(_gathered(base, facts), _gathered(new, facts))
     return found[:MAX_DIFFERENCES], max(0, len(found) - MAX_DIFFERENCES)
 
 
@@ -340,7 +346,7 @@ def _parameter_values(selection: Selection) -> dict[str, set[str]]:
     return found
 
 
-def _selected_setups(selection: Selection) -> list[Any]:
+def _selected_setups(selection: Selection) -> list[Setup]:
     ids = {selection.outcomes.points[index].point_id for index in selection.points}
     return [
         setup
@@ -349,42 +355,20 @@ def _selected_setups(selection: Selection) -> list[Any]:
     ]
 
 
-def _place_values(selection: Selection) -> dict[str, set[str]]:
-    """Role and option, setting of the server -> what was in effect."""
+def _in_effect(setup: Setup) -> dict[str, Any]:
+    """Options of the places, settings of the server."""
+    found = scalar_paths(setup.server, "server: ")
+    for role, place in setup.places.items():
+        found |= scalar_paths(place, f"{role} in effect: ")
+    return found
+
+
+def _gathered(
+    selection: Selection, facts: Callable[[Setup], dict[str, Any]]
+) -> dict[str, set[str]]:
+    """Fact -> its values over the setups of the selected points."""
     found: dict[str, set[str]] = {}
     for setup in _selected_setups(selection):
-        for role, place in setup.places.items():
-            for name, value in scalar_paths(place).items():
-                found.setdefault(f"{role} in effect: {name}", set()).add(str(value))
-        for name, value in scalar_paths(setup.server).items():
-            found.setdefault(f"server: {name}", set()).add(str(value))
+        for name, value in facts(setup).items():
+            found.setdefault(name, set()).add(str(value))
     return found
-
-
-def _machine_values(selection: Selection) -> dict[str, set[str]]:
-    """Fact of the machine -> its values."""
-    found: dict[str, set[str]] = {}
-    for setup in _selected_setups(selection):
-        for path, value in scalar_paths(setup.machine).items():
-            found.setdefault(path, set()).add(str(value))
-    return found
-
-
-def _disk_values(selection: Selection) -> dict[str, dict[str, set[str]]]:
-    """Disk -> fact -> its values."""
-    found: dict[str, dict[str, set[str]]] = {}
-    for setup in _selected_setups(selection):
-        for name, disk in setup.disks.items():
-            for path, value in scalar_paths({name: disk}).items():
-                found.setdefault(name, {}).setdefault(f"disk {path}", set()).add(str(value))
-    return found
-
-
-def _disks_apart(base: Selection, new: Selection) -> list[Difference]:
-    """Facts of the disks that both sides used; that a side used others is in its places."""
-    mine, theirs = _disk_values(base), _disk_values(new)
-    return [
-        difference
-        for name in sorted(mine.keys() & theirs.keys())
-        for difference in _apart(mine[name], theirs[name])
-    ]

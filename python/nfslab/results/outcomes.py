@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nfslab.errors import ResultsError, UsageError
-from nfslab.plugins import nearest
+from nfslab.errors import ResultsError, UsageError, system_errors
+from nfslab.plugins import meant
 from nfslab.results.catalogue import Catalogue, read_provenance
 from nfslab.results.records import Metric, PointRecord
 from nfslab.results.setup import setup_facts
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 MAX_METRIC_SETS = 64
 """Distinct sets of metric names whose meaning is looked up; more is no sane experiment."""
 
+NAMES_SHOWN = 12
 MAX_SETUPS = 256
 """Distinct setups that are read; beyond it `Outcomes.setups_complete` is False."""
 
@@ -115,11 +116,10 @@ class Outcomes:
         """What the metric means; `UsageError` names the nearest one of this experiment."""
         metric = self.metrics.get(name)
         if metric is None:
-            guess = nearest(name, self.metrics)
+            known = ", ".join(sorted(self.metrics)) or "none, no run is ok"
             raise UsageError(
                 f"{self.record.name} has no metric {name!r}",
-                fix=(f"did you mean {guess!r}? " if guess else "")
-                + f"known: {', '.join(sorted(self.metrics)) or 'none, no run is ok'}",
+                fix=f"{meant(name, self.metrics)}known: {known}",
             )
         return metric
 
@@ -204,14 +204,10 @@ class Outcomes:
 
 def experiments_in(path: Path) -> list[Path]:
     """The experiment folders right below `path`, by name."""
-    try:
+    with system_errors(
+        f"cannot read {path}", "give a results folder, or the folder of one experiment in it"
+    ):
         return sorted(entry for entry in path.iterdir() if (entry / RECORD).is_file())
-    except OSError as error:
-        raise ResultsError(
-            f"cannot read {path}",
-            why=str(error.strerror or error),
-            fix="give a results folder, or the folder of one experiment in it",
-        ) from error
 
 
 def locate(path: Path) -> Path:
@@ -238,7 +234,7 @@ def locate(path: Path) -> Path:
     )
 
 
-def _some(names: Sequence[str], most: int = 12) -> str:
+def _some(names: Sequence[str]) -> str:
     """The names, or the first of many."""
-    shown = ", ".join(names[:most])
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+    shown, left = ", ".join(names[:NAMES_SHOWN]), len(names) - NAMES_SHOWN
+    return f"{shown} and {left} more" if left > 0 else shown

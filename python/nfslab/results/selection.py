@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nfslab.errors import UsageError
-from nfslab.plugins import nearest
+from nfslab.plugins import meant
 from nfslab.quantities import parse_size_bytes
 from nfslab.results.outcomes import Outcomes, locate
 from nfslab.results.store import ExperimentFolder
@@ -98,11 +98,9 @@ def select(outcomes: Outcomes, conditions: Mapping[str, list[str]]) -> Selection
         for value in values:
             if not any(_means(level, value) for level in levels.values()):
                 shown = sorted({str(level[0]) for level in levels.values()})
-                guess = nearest(value, shown)
                 raise UsageError(
                     f"{outcomes.record.name} has no {factor} = {value!r}",
-                    fix=(f"did you mean {guess!r}? " if guess else "")
-                    + f"it has: {', '.join(shown)}",
+                    fix=f"{meant(value, shown)}it has: {', '.join(shown)}",
                 )
         chosen = [
             index for index in chosen if any(_means(levels[index], value) for value in values)
@@ -170,11 +168,9 @@ def _levels(outcomes: Outcomes, factor: str) -> dict[int, tuple[Any, ...]]:
         return dict.fromkeys(range(len(record.points)), (fixed[factor],))
     known = [axis.name for axis in record.axes]
     known += [path for axis in record.axes for path in axis.parameters if path not in known]
-    guess = nearest(factor, [*known, *fixed])
     raise UsageError(
         f"{record.name} has no factor {factor!r}",
-        fix=(f"did you mean {guess!r}? " if guess else "")
-        + f"its axes: {', '.join(known) or 'none'}",
+        fix=f"{meant(factor, [*known, *fixed])}its axes: {', '.join(known) or 'none'}",
     )
 
 
@@ -205,10 +201,9 @@ def scalar_paths(resolved: Mapping[str, Any], prefix: str = "") -> dict[str, Any
     return found
 
 
-def point_label(point: PointRecord, without: set[str] | frozenset[str] = frozenset()) -> str:
-    """Such as: placement=log apart, clients=10; leaving out some axes; "all" when none is left."""
-    parts = [f"{name}={level}" for name, level in point.factors.items() if name not in without]
-    return ", ".join(parts) or "all"
+def point_label(point: PointRecord) -> str:
+    """Such as: placement=log apart, clients=10; "all" without axes."""
+    return ", ".join(f"{name}={level}" for name, level in point.factors.items()) or "all"
 
 
 def _conditions(text: str, whole: str) -> dict[str, list[str]]:

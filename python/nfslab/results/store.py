@@ -25,7 +25,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from nfslab.errors import ResultsError, RunFailed
+from nfslab.errors import ResultsError, RunFailed, system_errors
 from nfslab.results import catalogue as catalogue_file
 from nfslab.results.catalogue import CATALOGUE, PARTIAL_PREFIX, RUNS, catalogue_line, line_json
 from nfslab.results.durable import (
@@ -59,23 +59,6 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 def folder_name(record: ExperimentRecord) -> str:
     """Name of the experiment's folder: its name and the beginning of its identity."""
     return f"{record.name}-{record.identity[:8]}"
-
-
-def find_experiment(results_dir: Path, identity: str) -> ExperimentFolder | None:
-    """The folder in `results_dir` that holds the experiment of this identity, if any.
-
-    A folder whose name ends like the identity but that cannot be read is an error: its
-    runs are not to be measured a second time because a file is damaged.
-    """
-    results_dir = Path(results_dir)
-    if not results_dir.is_dir():
-        return None
-    for entry in sorted(results_dir.iterdir()):
-        if entry.name.endswith(f"-{identity[:8]}") and (entry / RECORD).exists():
-            found = ExperimentFolder.open(entry)
-            if found.record.identity == identity:
-                return found
-    return None
 
 
 class ExperimentFolder:
@@ -118,18 +101,15 @@ class ExperimentFolder:
                 f"{path} holds an experiment already",
                 fix="open it to add runs, or give another results folder",
             )
-        try:
+        with system_errors(
+            f"cannot create the results folder {path}",
+            "give a folder that you can write to with --results",
+        ):
             (path / RUNS).mkdir(parents=True, exist_ok=True)
             write_durably(path / FILE, file_bytes)
             write_durably(path / RECORD, _record_json(record))
             fsync_path(path)
             fsync_path(path.parent)
-        except OSError as error:
-            raise ResultsError(
-                f"cannot create the results folder {path}",
-                why=str(error.strerror or error),
-                fix="give a folder that you can write to with --results",
-            ) from error
         return cls(path, record)
 
     @classmethod
@@ -164,14 +144,11 @@ class ExperimentFolder:
                 why=f"identity {self._record.identity[:12]}, not {record.identity[:12]}",
                 fix="give another results folder with --results",
             )
-        try:
+        with system_errors(
+            f"cannot write {self.path / RECORD}",
+            "make room there and let this user write; what is finished is kept",
+        ):
             write_durably(self.path / RECORD, _record_json(record))
-        except OSError as error:
-            raise ResultsError(
-                f"cannot write {self.path / RECORD}",
-                why=str(error.strerror or error),
-                fix="make room there and let this user write; what is finished is kept",
-            ) from error
         self._record = record
 
     def begin_run(self, run_id: str) -> PartialRun:
@@ -369,14 +346,10 @@ def _record_json(record: ExperimentRecord) -> bytes:
 
 def _lock_file(path: Path) -> int:
     """Open and lock the file; its descriptor, to be closed to let go."""
-    try:
+    with system_errors(
+        f"cannot lock {path.parent}", "adding runs needs a results folder that you can write to"
+    ):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise ResultsError(
-            f"cannot lock {path.parent}",
-            why=str(error.strerror or error),
-            fix="adding runs needs a results folder that you can write to",
-        ) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.ftruncate(descriptor, 0)

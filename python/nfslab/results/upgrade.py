@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from nfslab.errors import ResultsError
+from nfslab.errors import ResultsError, system_errors
 from nfslab.results.records import SCHEMA_VERSION, ClockRecord, HostRecord
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     Step = Callable[[dict[str, Any]], dict[str, Any]]
-    Chain = Mapping[int, Step]
 
 RecordKind = Literal["experiment", "run"]
 Record = TypeVar("Record", bound=BaseModel)
@@ -55,7 +54,7 @@ def load_record(path: Path, kind: RecordKind) -> dict[str, Any]:
 
     Raises `ResultsError`: cannot be read, is no JSON object, is of another version.
     """
-    try:
+    with system_errors(f"cannot read {path}", "let this user read it, or restore it from a copy"):
         size_bytes = path.stat().st_size
         if size_bytes > MAX_RECORD_BYTES:
             raise ResultsError(
@@ -63,13 +62,9 @@ def load_record(path: Path, kind: RecordKind) -> dict[str, Any]:
                 why=f"it has {size_bytes} bytes; a record has at most {MAX_RECORD_BYTES}",
                 fix="give a folder that nfslab wrote",
             )
-        content = json.loads(path.read_bytes())
-    except OSError as error:
-        raise ResultsError(
-            f"cannot read {path}",
-            why=str(error.strerror or error),
-            fix="let this user read it, or restore it from a copy",
-        ) from error
+        raw = path.read_bytes()
+    try:
+        content = json.loads(raw)
     except (ValueError, RecursionError) as error:
         raise ResultsError(
             f"{path} is damaged",
@@ -98,20 +93,11 @@ def load_valid(path: Path, kind: RecordKind, model: type[Record]) -> Record:
         ) from error
 
 
-def upgrade(
-    content: dict[str, Any],
-    kind: RecordKind,
-    *,
-    where: str,
-    chain: Chain | None = None,
-    current: int | None = None,
-) -> dict[str, Any]:
-    """`content` brought to schema `current` (this nfslab's); `where` names it in errors.
+def upgrade(content: dict[str, Any], kind: RecordKind, *, where: str) -> dict[str, Any]:
+    """`content` brought to this nfslab's schema; `where` names it in errors.
 
-    `chain` replaces the registered steps (for tests). Raises `ResultsError` when the
-    content is newer than this nfslab, or when no path leads up from its version.
+    Raises `ResultsError` when it is newer, or when no path leads up from its version.
     """
-    current = SCHEMA_VERSION if current is None else current
     version = content.get("schema_version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise ResultsError(
@@ -119,11 +105,10 @@ def upgrade(
             why=f"its schema_version is {version!r}, not a whole number from 1",
             fix="give a folder that nfslab wrote",
         )
-    if version > current:
-        raise _newer(where, version, current, content)
-    steps = STEPS[kind] if chain is None else chain
-    for step_from in range(version, current):
-        step = steps.get(step_from)
+    if version > SCHEMA_VERSION:
+        raise _newer(where, version, content)
+    for step_from in range(version, SCHEMA_VERSION):
+        step = STEPS[kind].get(step_from)
         if step is None:
             raise ResultsError(
                 f"{where} cannot be brought up to date",
@@ -132,7 +117,7 @@ def upgrade(
             )
         content = step(dict(content))
         content["schema_version"] = step_from + 1
-    return _with_load(content) if kind == "run" and chain is None else content
+    return _with_load(content) if kind == "run" else content
 
 
 def _with_load(content: dict[str, Any]) -> dict[str, Any]:
@@ -160,7 +145,7 @@ def check_table(table_metadata: Mapping[bytes, bytes] | None, path: Path) -> Non
             fix=FROM_A_COPY,
         ) from error
     if version > SCHEMA_VERSION:
-        raise _newer(str(path), version, SCHEMA_VERSION, {})
+        raise _newer(str(path), version, {})
 
 
 def stamp_table(table: pa.Table, host: HostRecord | None = None) -> pa.Table:
@@ -182,7 +167,7 @@ def table_host(table_metadata: Mapping[bytes, bytes] | None) -> HostRecord:
     return HostRecord(name=known[TABLE_HOST_KEY].decode(), clock=clock)
 
 
-def _newer(where: str, version: int, current: int, content: Mapping[str, Any]) -> ResultsError:
+def _newer(where: str, version: int, content: Mapping[str, Any]) -> ResultsError:
     """The error for results from the future, naming the nfslab to use when it is known."""
     from nfslab import __version__
 
@@ -190,6 +175,6 @@ def _newer(where: str, version: int, current: int, content: Mapping[str, Any]) -
     use = f"nfslab {writer} or newer" if isinstance(writer, str) else "a newer nfslab"
     return ResultsError(
         f"{where} was written by a newer nfslab",
-        why=f"its schema is {version}; nfslab {__version__} reads up to {current}",
+        why=f"its schema is {version}; nfslab {__version__} reads up to {SCHEMA_VERSION}",
         fix=f"use {use}; the folder was left as it is",
     )

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field, create_model, model_validator
 
 from nfslab.machine.availability import Availability
-from nfslab.machine.durability import durability_of, weakest
 from nfslab.machine.mounts import block_devices_of, mount_of
-from nfslab.machine.space import free_bytes_of
 from nfslab.results.records import DurabilityRecord
 from nfslab.servers import embedded_process
 from nfslab.servers.base import Server, ServerParameters
 from nfslab.servers.embedded_options import IN_EXPERIMENT, Option
+from nfslab.storage.durability import durability_of, weakest
+from nfslab.storage.space import free_bytes_of
 
 if TYPE_CHECKING:
     from pathlib import Path

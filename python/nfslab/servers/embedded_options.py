@@ -8,13 +8,12 @@ checks what the numbers mean together. What is in effect is read back from it (`
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.errors import UsageError
-from nfslab.quantities import Size
+from nfslab.quantities import Size, parse_size_bytes, read_duration_s, read_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,32 +30,14 @@ BIT_FACTORS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 
 def duration_ns(text: str) -> int:
     """Nanoseconds of a text such as 200us, 1.5ms, 10 (seconds); ValueError otherwise."""
-    from nfslab.quantities import parse_duration_s
-
-    return round(parse_duration_s(float(text) if text.isdecimal() else text) * 1e9)
-
-
-def size_bytes(text: str) -> int:
-    """Bytes of a text such as 64M; ValueError otherwise."""
-    from nfslab.quantities import parse_size_bytes
-
-    return parse_size_bytes(int(text) if text.isdecimal() else text)
+    return round(read_duration_s(text) * 1e9)
 
 
 def rate_bytes_per_s(text: str) -> int:
     """Bytes a second of a text such as 100M, 100M/s (binary) or 1Gbit (decimal, as networks)."""
     if match := BIT_RATE.fullmatch(text.strip()):
         return round(float(match[1]) * BIT_FACTORS[match[2].lower()] / 8)
-    return size_bytes(text.strip().removesuffix("/s"))
-
-
-def probability(text: str) -> float:
-    """A probability of a text such as 0.01 or 1%; ValueError otherwise."""
-    number = text.strip()
-    value = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
-    if not (math.isfinite(value) and 0 <= value <= 1):
-        raise ValueError(f"{text!r} is not between 0 and 1 (or 0% and 100%)")
-    return value
+    return parse_size_bytes(text.strip().removesuffix("/s"))
 
 
 def _whole(text: str) -> int:
@@ -94,18 +75,18 @@ DISK_KEYS: Final = (
     DiskKey("order", "order", _order, "elevator",
             "of waiting jobs the next upwards from where the arm is, then from the lowest again; "
             "else `fifo`"),
-    DiskKey("hit", "read_hit_ratio", probability, "P",
+    DiskKey("hit", "read_hit_ratio", read_share, "P",
             "this share of READs is answered from memory, without the disk"),
-    DiskKey("cache", "cache_bytes", size_bytes, "S",
+    DiskKey("cache", "cache_bytes", parse_size_bytes, "S",
             "memory of S instead of `hit`: pages of 4 KiB that were read or written, and "
             "attributes of files that were looked at, are found without the disk until newer ones "
             "need their place (least recently used first). The share of hits follows from how much "
             "is really touched"),
-    DiskKey("dirty", "dirty_limit_bytes", size_bytes, "S",
+    DiskKey("dirty", "dirty_limit_bytes", parse_size_bytes, "S",
             "unstable bytes that are kept in memory; beyond it a WRITE waits for its own bytes"),
     DiskKey("commit", "commit_ns", duration_ns, "T",
             "added to each job that makes data stable (journal, flush)"),
-    DiskKey("metadata", "metadata_bytes", size_bytes, "S",
+    DiskKey("metadata", "metadata_bytes", parse_size_bytes, "S",
             "bytes that a change of names or attributes writes (4096)"),
 )  # fmt: skip
 DISK: Final = {one.key: one for one in DISK_KEYS}
@@ -194,10 +175,10 @@ OPTIONS: Final = (
     Option("unsafe_async_names",
            "DIR: answer before names and attributes are on the disk (exports(5): async).",
            str, is_flag=True),
-    Option("size", "--memory: what it may take. --null: of a file. [1G]", size_bytes, "SIZE",
+    Option("size", "--memory: what it may take. --null: of a file. [1G]", parse_size_bytes, "SIZE",
            annotation=Size),
     Option("client_memory", "For requests and replies of all clients together. [256M]",
-           size_bytes, "SIZE", in_experiment=False),
+           parse_size_bytes, "SIZE", in_experiment=False),
     Option("bandwidth", "Of the wire, each way.", rate_bytes_per_s, "RATE",
            "bandwidth_bytes_per_s",
            detail="the request takes its size / RATE to come in, the reply likewise to go out; "
@@ -213,7 +194,7 @@ OPTIONS: Final = (
            choices=("constant", "exponential"),
            detail="service times are exponential with TIME as their mean; otherwise always TIME"),
     Option("disk", "A disk with a queue; see below.", disk, "KEY=VALUE,...", "disk"),
-    Option("nvram", "Stable at once until full; drains to the disk.", size_bytes, "SIZE",
+    Option("nvram", "Stable at once until full; drains to the disk.", parse_size_bytes, "SIZE",
            "nvram_bytes", Size, means_none=0,
            detail="stable WRITEs, COMMITs and changes of names are done at once until SIZE is "
            "full; it drains at the disk's rate"),
@@ -221,9 +202,9 @@ OPTIONS: Final = (
            detail="added to every reply"),
     Option("jitter", "Up to this much more, uniformly.", duration_ns, core="jitter_ns",
            detail="added too, uniformly from 0 to TIME"),
-    Option("loss", "Of datagrams, both ways (UDP).", probability, "P", "loss", float, (0, 1),
+    Option("loss", "Of datagrams, both ways (UDP).", read_share, "P", "loss", float, (0, 1),
            detail="of datagrams, each way. UDP only"),
-    Option("duplicate_replies", "Sent twice (UDP).", probability, "P", "duplicate",
+    Option("duplicate_replies", "Sent twice (UDP).", read_share, "P", "duplicate",
            in_experiment=False, detail="of replies sent twice. UDP only"),
     Option("stall", "Stand still (again for more).", stall, "AT:FOR", "stalls", most_times=64,
            detail="service and disk stand still from AT after the start, for FOR; the wire does "

@@ -37,7 +37,7 @@ END_LIMIT_S = 120.0
 
 
 ANSWERS = ("recording", "recorded", "error")
-"""Events that answer a command (nfslab.cli.serve_control)."""
+"""Events that answer a command (nfslab.servers.embedded_control)."""
 
 
 @dataclass(slots=True)

@@ -21,8 +21,8 @@ from pydantic import Field
 
 from nfslab.errors import RunFailed
 from nfslab.machine.availability import Availability
-from nfslab.machine.space import free_bytes_of
 from nfslab.servers.base import Server, ServerParameters
+from nfslab.storage.space import free_bytes_of
 
 if TYPE_CHECKING:
     from nfslab.hosts.base import Host, Link

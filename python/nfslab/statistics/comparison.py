@@ -2,11 +2,11 @@
 
 Which test (docs/decisions/statistics.md has the simulations behind it):
 
-* points of one experiment (`compare_blocked`): Student's t on the differences of the
+* points of one experiment, in blocks: Student's t on the differences of the
   logarithms within blocks. Block drift cancels, the level holds for normal, lognormal and
   heavy-tailed noise from two pairs on, where rank and permutation tests cannot reach 5 %
   before six pairs;
-* two experiments (`compare_unpaired`), or fewer than two common blocks: Welch's t on the
+* two experiments, or fewer than two common blocks: Welch's t on the
   logarithms; said in `method`;
 * values that are zero or negative have no ratio: the same tests on the values themselves,
   `scale` is then "difference";
@@ -22,23 +22,17 @@ interval of the comparison alone stays beside it.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
-from nfslab.statistics.estimates import Estimates, estimate
+from nfslab.statistics.estimates import estimate
 from nfslab.statistics.intervals import Interval
 from nfslab.statistics.judgement import judge
-from nfslab.statistics.observations import Observations
-from nfslab.statistics.plain import plain_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike, NDArray
-
+    from nfslab.statistics.observations import Observations
     from nfslab.statistics.verdicts import Better
 
 ALPHA = 0.05
@@ -92,39 +86,13 @@ class Comparison:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return plain_values(self, self.__slots__)
-
-
-def compare_blocked(
-    base_blocks: ArrayLike,
-    base_values: ArrayLike,
-    new_blocks: ArrayLike,
-    new_values: ArrayLike,
-    *,
-    better: Better | None,
-    alpha: float = ALPHA,
-) -> Comparison:
-    """Two points of one experiment in randomised blocks; blocks are integers."""
-    base = Observations.of(base_values, blocks=base_blocks)
-    new = Observations.of(new_values, blocks=new_blocks)
-    return compare_many(base, new, n_groups=1, better=better, alpha=alpha)[0]
-
-
-def compare_unpaired(
-    base_values: ArrayLike,
-    new_values: ArrayLike,
-    *,
-    better: Better | None,
-    alpha: float = ALPHA,
-) -> Comparison:
-    """Two sets of independent repetitions, such as two separate experiments."""
-    base, new = Observations.of(base_values), Observations.of(new_values)
-    return compare_many(base, new, n_groups=1, better=better, alpha=alpha)[0]
-
-
-def compare_published(base: float, new: float, *, better: Better | None) -> Comparison:
-    """Two published figures without repetitions: their ratio, and that no more is known."""
-    return compare_unpaired([base], [new], better=better)
+        plain: dict[str, Any] = {}
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if isinstance(value, Interval):
+                value = value.as_dict()
+            plain[name] = list(value) if isinstance(value, tuple) else value
+        return plain
 
 
 def compare_many(
@@ -144,13 +112,21 @@ def compare_many(
     Raises `ValueError` for groups out of range and lengths that do not match.
     """
     directions = _directions(better, n_groups)
-    return _build(estimate(base, new, n_groups), directions, alpha, correct)
-
-
-def correct_for_many(comparisons: Sequence[Comparison], alpha: float = ALPHA) -> list[Comparison]:
-    """Comparisons made one by one, judged again as one family (Holm)."""
-    directions = [comparison.better for comparison in comparisons]
-    return _build(_estimates_of(comparisons), directions, alpha, True)
+    found = estimate(base, new, n_groups)
+    columns = found.plain() | vars(judge(found, directions, alpha, correct))
+    change, on_ratio = columns["change"], columns["on_ratio"]
+    names = columns.keys() & set(Comparison.__slots__)
+    return [
+        Comparison(
+            better=directions[i],
+            alpha=alpha,
+            scale="ratio" if ratio else "difference",
+            ratio=change[i] if ratio else None,
+            difference=None if ratio else change[i],
+            **{name: columns[name][i] for name in names},
+        )
+        for i, ratio in enumerate(on_ratio)
+    ]
 
 
 def _directions(
@@ -168,71 +144,3 @@ def _directions(
     if not set(directions) <= {"higher", "lower", None}:
         raise ValueError('better is "higher", "lower" or None')
     return directions
-
-
-def _estimates_of(comparisons: Sequence[Comparison]) -> Estimates:
-    def floats(name: str) -> NDArray[np.float64]:
-        values = [getattr(comparison, name) for comparison in comparisons]
-        return np.array([math.nan if v is None else v for v in values], dtype=np.float64)
-
-    def counts(name: str) -> NDArray[np.int64]:
-        return np.array([getattr(c, name) for c in comparisons], dtype=np.int64)
-
-    return Estimates(
-        on_ratio=np.array([c.scale == "ratio" for c in comparisons], dtype=np.bool_),
-        method=[c.method for c in comparisons],
-        notes=[c.notes for c in comparisons],
-        n_base=counts("n_base"),
-        n_new=counts("n_new"),
-        n_pairs=counts("n_pairs"),
-        n_unpaired=counts("n_unpaired"),
-        n_repeated=counts("n_repeated"),
-        n_not_finite=counts("n_not_finite"),
-        estimate=floats("estimate"),
-        standard_error=floats("standard_error"),
-        degrees_of_freedom=floats("degrees_of_freedom"),
-        p_value=floats("p_value"),
-        base=floats("base"),
-        new=floats("new"),
-    )
-
-
-def _build(
-    found: Estimates, directions: Sequence[Better | None], alpha: float, correct: bool
-) -> list[Comparison]:
-    judged = judge(found, directions, alpha, correct)
-    columns = found.plain()
-    comparisons = []
-    for i, better in enumerate(directions):
-        on_ratio = columns["on_ratio"][i]
-        change = judged.change[i]
-        comparisons.append(
-            Comparison(
-                verdict=judged.verdict[i],
-                better=better,
-                scale="ratio" if on_ratio else "difference",
-                method=found.method[i],
-                ratio=change if on_ratio else None,
-                difference=None if on_ratio else change,
-                interval=judged.interval[i],
-                interval_unadjusted=judged.interval_unadjusted[i],
-                p_value=columns["p_value"][i],
-                p_adjusted=judged.p_adjusted[i],
-                n_comparisons=judged.n_comparisons[i],
-                alpha=alpha,
-                base=columns["base"][i],
-                new=columns["new"][i],
-                n_base=columns["n_base"][i],
-                n_new=columns["n_new"][i],
-                n_pairs=columns["n_pairs"][i],
-                n_unpaired=columns["n_unpaired"][i],
-                n_repeated=columns["n_repeated"][i],
-                n_not_finite=columns["n_not_finite"][i],
-                smallest_detectable=judged.smallest_detectable[i],
-                estimate=columns["estimate"][i],
-                standard_error=columns["standard_error"][i],
-                degrees_of_freedom=columns["degrees_of_freedom"][i],
-                notes=found.notes[i],
-            )
-        )
-    return comparisons

@@ -36,7 +36,7 @@ ROUNDING = 8 * float(np.finfo(np.float64).eps)
 """Relative to the largest value: a spread below this is rounding, not noise."""
 
 
-@dataclass(slots=True)
+@dataclass
 class Counts:
     """What went into each comparison."""
 
@@ -49,7 +49,7 @@ class Counts:
     n_not_finite: Integers
 
 
-@dataclass(slots=True)
+@dataclass
 class Effects:
     """Size and uncertainty on the scale of the test; NaN where there is none."""
 
@@ -64,36 +64,22 @@ class Effects:
     """No spread at all was seen: the p-value is that of an exact test."""
 
 
-@dataclass(slots=True)
-class Estimates:
-    """Many estimates, one element a comparison; NaN where there is none."""
+@dataclass
+class Estimates(Counts, Effects):
+    """Many estimates, one element a comparison; `base` and `new` are on the values' scale."""
 
     on_ratio: Flags
     method: list[str]
     notes: list[tuple[str, ...]]
-    n_base: Integers
-    n_new: Integers
-    n_pairs: Integers
-    n_unpaired: Integers
-    n_repeated: Integers
-    n_not_finite: Integers
-    estimate: Floats
-    standard_error: Floats
-    degrees_of_freedom: Floats
-    p_value: Floats
-    base: Floats
-    new: Floats
 
     def plain(self) -> dict[str, list[Any]]:
         """The arrays as lists of Python values, None instead of NaN."""
         columns: dict[str, list[Any]] = {}
         for item in fields(self):
             column = getattr(self, item.name)
-            if isinstance(column, list):
-                continue
-            columns[item.name] = (
-                none_for_nan(column) if column.dtype.kind == "f" else column.tolist()
-            )
+            if not isinstance(column, list):
+                column = none_for_nan(column) if column.dtype.kind == "f" else column.tolist()
+            columns[item.name] = column
         return columns
 
 
@@ -132,23 +118,13 @@ def estimate(base: Observations, new: Observations, n_groups: int) -> Estimates:
     )
     effects = _effects(base_cells, new_cells, pairs, on_ratio)
     _judge_flat(effects, counts)
-    return Estimates(
-        on_ratio=on_ratio,
-        method=_methods(on_ratio, effects),
-        notes=_notes(counts, not_positive, finite, blocked, effects),
-        n_base=counts.n_base,
-        n_new=counts.n_new,
-        n_pairs=counts.n_pairs,
-        n_unpaired=counts.n_unpaired,
-        n_repeated=counts.n_repeated,
-        n_not_finite=counts.n_not_finite,
-        estimate=effects.estimate,
-        standard_error=effects.standard_error,
-        degrees_of_freedom=effects.degrees_of_freedom,
-        p_value=effects.p_value,
-        base=np.exp(effects.base, where=on_ratio, out=effects.base.copy()),
-        new=np.exp(effects.new, where=on_ratio, out=effects.new.copy()),
+    method, notes = (
+        _methods(on_ratio, effects),
+        _notes(counts, not_positive, finite, blocked, effects),
     )
+    for means in (effects.base, effects.new):
+        np.exp(means, where=on_ratio, out=means)
+    return Estimates(**vars(counts), **vars(effects), on_ratio=on_ratio, method=method, notes=notes)
 
 
 def _scaled(side: Observations, on_ratio: Flags) -> Observations:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-@dataclass(slots=True)
+@dataclass
 class Judged:
     """What a family of comparisons came to, one entry each."""
 

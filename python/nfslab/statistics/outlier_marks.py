@@ -22,7 +22,7 @@ import numpy as np
 from nfslab.statistics.distributions import normal_critical
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
 
@@ -60,12 +60,3 @@ def modified_z_scores(rows: Floats) -> Floats:
     mean_spread = size.mean(axis=1) / _MEAN_DEVIATION_TO_SIGMA
     scale = np.where(spread > 0, spread, mean_spread)[:, None]
     return np.divide(distance, scale, out=np.zeros_like(rows), where=scale > 0)
-
-
-def outliers(values: ArrayLike) -> tuple[int, ...]:
-    """Indices of the values (finite, in the order measured) that stand out."""
-    row = np.asarray(values, dtype=np.float64).ravel()
-    if row.size < MIN_N:
-        return ()
-    marked = np.abs(modified_z_scores(row[None, :])[0]) > limit(row.size)
-    return tuple(int(i) for i in np.flatnonzero(marked))

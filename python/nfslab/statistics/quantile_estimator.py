@@ -20,7 +20,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -47,10 +47,6 @@ class Quantile:
     n_above: int
     """Samples of a higher rank: 0 means that this quantile is just the largest sample."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
 
 @lru_cache(maxsize=1024)
 def _exactly(q: float) -> Fraction:
@@ -72,11 +68,6 @@ def samples_needed(q: float) -> int:
     if not 0.0 <= q < 1.0:
         raise ValueError(f"a quantile below 1 is needed, not {q}")
     return math.floor(1 / (1 - Fraction(repr(float(q))))) + 1
-
-
-def quantile(samples: ArrayLike, q: float) -> float | int:
-    """The quantile `q` of raw samples; None-free: raises `ValueError` when there are none."""
-    return quantiles(samples, [q])[0].value
 
 
 def quantiles(samples: ArrayLike, qs: Sequence[float]) -> list[Quantile]:

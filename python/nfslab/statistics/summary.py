@@ -18,16 +18,18 @@ Indices count within the point, in the order measured.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import repeat
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nfslab.statistics import bootstrap
 from nfslab.statistics.intervals import METHOD_T, Interval, median_interval, t_interval
 from nfslab.statistics.outlier_marks import MIN_N, limit, modified_z_scores
-from nfslab.statistics.plain import plain_values
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import ArrayLike, NDArray
 
     Floats = NDArray[np.float64]
@@ -44,28 +46,24 @@ class Summary:
 
     n: int
     """Finite values: what every figure below is computed from."""
-    median: float | None
-    mean: float | None
-    standard_deviation: float | None
+    median: float | None = None
+    mean: float | None = None
+    standard_deviation: float | None = None
     """Of the sample (n - 1 in the denominator); None for n < 2."""
-    coefficient_of_variation: float | None
+    coefficient_of_variation: float | None = None
     """Standard deviation over mean; None for n < 2 or a mean that is not positive."""
-    minimum: float | None
-    maximum: float | None
-    interval: Interval | None
+    minimum: float | None = None
+    maximum: float | None = None
+    interval: Interval | None = None
     """Of the median: the one to show."""
-    mean_interval: Interval | None
-    bootstrap_median: Interval | None
-    bootstrap_mean: Interval | None
-    outliers: tuple[int, ...]
-    not_finite: tuple[int, ...]
-    negative: tuple[int, ...]
-    notes: tuple[str, ...]
+    mean_interval: Interval | None = None
+    bootstrap_median: Interval | None = None
+    bootstrap_mean: Interval | None = None
+    outliers: tuple[int, ...] = ()
+    not_finite: tuple[int, ...] = ()
+    negative: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
     """Sentences for the reader: what is odd about these values."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return plain_values(self, self.__slots__)
 
 
 def summarise(
@@ -207,33 +205,28 @@ def _summarise_rows(
 
 def _row_intervals(
     rows: Floats, confidence: float, resamples: int, seed: int
-) -> list[tuple[Interval | None, Interval | None, Interval | None, Interval | None]]:
+) -> list[tuple[Interval | None, ...]]:
     """(median, mean, bootstrap of the median, of the mean) of every row."""
     count, n = rows.shape
     if n < 2:
-        return [(None, None, None, None)] * count
-    low, high, methods = median_interval(rows, confidence)
-    mean_low, mean_high = t_interval(rows, confidence)
-    pairs = [
-        (Interval(a, b, confidence, method), Interval(c, d, confidence, METHOD_T))
-        for a, b, c, d, method in zip(
-            low.tolist(), high.tolist(), mean_low.tolist(), mean_high.tolist(), methods, strict=True
-        )
+        return [(None,) * 4] * count
+
+    def intervals(low: Floats, high: Floats, methods: Iterable[str]) -> list[Interval | None]:
+        columns = zip(low.tolist(), high.tolist(), methods)  # noqa: B905  (`repeat` has no end)
+        return [Interval(a, b, confidence, method) for a, b, method in columns]
+
+    found = [
+        intervals(*median_interval(rows, confidence)),
+        intervals(*t_interval(rows, confidence), repeat(METHOD_T)),
     ]
-    if not resamples or n > bootstrap.MAX_N:
-        return [(median, mean, None, None) for median, mean in pairs]
-    means, medians = bootstrap.bootstrap_intervals(rows, confidence, seed, resamples)
-    return [
-        (
-            median,
-            mean,
-            Interval(of_median[0], of_median[1], confidence, bootstrap.METHOD),
-            Interval(of_mean[0], of_mean[1], confidence, bootstrap.METHOD),
-        )
-        for (median, mean), of_median, of_mean in zip(
-            pairs, medians.tolist(), means.tolist(), strict=True
-        )
-    ]
+    if resamples and n <= bootstrap.MAX_N:
+        means, medians = bootstrap.bootstrap_intervals(rows, confidence, seed, resamples)
+        found += [
+            intervals(both[:, 0], both[:, 1], repeat(bootstrap.METHOD)) for both in (medians, means)
+        ]
+    else:
+        found += [[None] * count] * 2
+    return list(zip(*found, strict=True))
 
 
 def _marked(rows: Floats) -> NDArray[np.bool_]:
@@ -266,20 +259,4 @@ def _notes(
 
 def _empty(bad: tuple[int, ...]) -> Summary:
     note = f"all {len(bad)} values are not finite" if bad else "no values"
-    return Summary(
-        n=0,
-        median=None,
-        mean=None,
-        standard_deviation=None,
-        coefficient_of_variation=None,
-        minimum=None,
-        maximum=None,
-        interval=None,
-        mean_interval=None,
-        bootstrap_median=None,
-        bootstrap_mean=None,
-        outliers=(),
-        not_finite=bad,
-        negative=(),
-        notes=(note,),
-    )
+    return Summary(n=0, not_finite=bad, notes=(note,))

@@ -23,13 +23,13 @@ from pydantic import BaseModel, ConfigDict
 
 from nfslab.errors import RunFailed
 from nfslab.machine.availability import Availability
-from nfslab.machine.durability import durability_of
-from nfslab.machine.mount_options import nfs_facts
 from nfslab.machine.mounts import answers, backing_file, block_devices_of, mount_of
-from nfslab.machine.space import free_bytes_of
 from nfslab.machine.users import reachable_by
 from nfslab.quantities import Size, format_size
 from nfslab.results.records import DurabilityRecord, Level, PlaceRecord
+from nfslab.storage.durability import durability_of
+from nfslab.storage.mount_options import nfs_facts
+from nfslab.storage.space import free_bytes_of
 
 if TYPE_CHECKING:
     from nfslab.context import Services

@@ -19,9 +19,9 @@ from pydantic import Field
 
 from nfslab.errors import RunFailed
 from nfslab.machine.availability import Availability
-from nfslab.machine.mount_options import differences, nfs_facts
 from nfslab.machine.mounts import Mount, mount_by_name, mount_of
 from nfslab.results.records import Level
+from nfslab.storage.mount_options import differences, nfs_facts
 from nfslab.targets.base import FolderParameters, FolderTarget, Place
 
 

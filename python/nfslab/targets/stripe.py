@@ -30,12 +30,12 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field, model_validator
 
 from nfslab.errors import RunFailed
-from nfslab.machine import block_layers as layers
 from nfslab.machine.availability import Availability
-from nfslab.machine.block_layers import Backend, FilesystemOptions
-from nfslab.machine.striping import StripePlan, Striping, undo_entries
 from nfslab.machine.users import primary_group, reachable_by
 from nfslab.quantities import Size, format_size
+from nfslab.storage import block_layers as layers
+from nfslab.storage.block_layers import Backend, FilesystemOptions
+from nfslab.storage.striping import StripePlan, Striping, undo_entries
 from nfslab.targets.base import (
     Place,
     Target,

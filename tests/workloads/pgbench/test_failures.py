@@ -17,12 +17,12 @@ from typing import Any
 
 import psycopg
 import pytest
+from nfslab.databases.postgres import server as servers
+from nfslab.databases.postgres.failures import explained, log_tail
 from nfslab.errors import Interrupted, RunFailed
 from nfslab.machine.processes import all_statuses, find_ours
 from nfslab.machine.resources import recover
 from nfslab.workloads.pgbench import execution
-from nfslab.workloads.pgbench import server as servers
-from nfslab.workloads.pgbench.failures import explained, log_tail
 from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.workload import PgbenchWorkload
 

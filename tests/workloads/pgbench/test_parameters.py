@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nfslab.workloads.pgbench.installation import Installation
-from nfslab.workloads.pgbench.invocation import invocation_possible
-from nfslab.workloads.pgbench.parameters import PgbenchParameters
-from nfslab.workloads.pgbench.settings import (
+from nfslab.databases.postgres.installation import Installation
+from nfslab.databases.postgres.settings import (
     as_arguments,
     durability_reasons,
     setting_problem,
     with_defaults,
 )
+from nfslab.workloads.pgbench.invocation import invocation_possible
+from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.workload import PgbenchWorkload
 from pydantic import ValidationError
 

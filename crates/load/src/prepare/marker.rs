@@ -8,8 +8,8 @@ use wire::nfs3::{
     nfsstat3, payload3, sattr3, stable_how,
 };
 
+use crate::checked::Checked;
 use crate::layout::{Layout, MARKER};
-use crate::plan::Checked;
 
 /// Version of what lies on the server.
 const FORMAT: u32 = 2;

@@ -19,10 +19,11 @@ use client::nfs3::{FileHandle, MountedEngine};
 use client::{Caller, MountOptions};
 use measure::Clock;
 
+use crate::checked::Checked;
 use crate::content::Content;
 use crate::error::LoadError;
 use crate::layout::{Layout, MARKER, Name};
-use crate::plan::{Checked, MAX_TRANSFER_BYTES};
+use crate::plan::MAX_TRANSFER_BYTES;
 use crate::progress::Observer;
 use jobs::{Find, MakeDirectory, MakeFile, MakeLink, MakeScratch, Wanted};
 use marker::Marker;

@@ -13,6 +13,7 @@ from nfslab.captures.analysis import is_inner
 from nfslab.display import numbers
 from nfslab.display.cells import count, interval, latency, quantity, size, text
 from nfslab.display.sections import Cell, Column, Table
+from nfslab.statistics.effect_text import words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from nfslab.captures.analysis import CaptureAnalysis
     from nfslab.captures.comparison import CaptureComparison
     from nfslab.display.sections import Tone
-    from nfslab.statistics.comparison import Comparison
 
 Row = list[Cell]
 QUANTILES = ("min", "mean", "p50", "p90", "p99", "p999", "max")
@@ -275,13 +275,3 @@ def comparison(found: CaptureComparison | None, labels: Sequence[str]) -> Table 
     )
     note = f"Against {labels[0]}. Blocks: {blocks}. {METHOD}"
     return Table("", COMPARED, rows, note)
-
-
-def words(result: Comparison) -> str:
-    """The verdict; with "no difference shown" what would have been shown."""
-    from nfslab.statistics.effect_text import detectable_text
-    from nfslab.statistics.verdicts import NO_DIFFERENCE
-
-    if result.verdict != NO_DIFFERENCE or result.smallest_detectable is None:
-        return result.verdict
-    return f"{result.verdict} ({detectable_text(result)} would have been, 4 times in 5)"

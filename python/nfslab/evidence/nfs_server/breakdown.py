@@ -21,18 +21,22 @@ once, are taken apart; all others are counted by the reason (`left_out`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from nfslab.results.coded_texts import coded_texts
-from nfslab.results.evidence_tables import has_evidence, read_evidence
-from nfslab.statistics.latency_parts import PartsSummary
+import numpy as np
+
+from nfslab.evidence.base import Facts
+from nfslab.evidence.clocks import on_clock_of
+from nfslab.results.coded_texts import coded_texts, integers
+from nfslab.results.evidence_tables import read_evidence
+from nfslab.results.upgrade import table_host
+from nfslab.statistics.latency_parts import PartsSummary, join_unique, parts_of, summarise_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
-    import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
@@ -45,7 +49,6 @@ INSTANTS: Final = (
 )  # fmt: skip
 PARTS: Final = ("client queue", "way there", "waiting", "service", "sending", "way back")
 ALL: Final = "all calls"
-NFS_PROGRAM: Final = 100_003
 COMMON: Final = ("target", "xid", "program", "procedure")
 
 
@@ -68,82 +71,95 @@ class OperationBreakdown:
         return _largest(self.summary.slow_share)
 
 
-@dataclass(slots=True)
-class LatencyBreakdown:
+class BreakdownFacts(Facts):
     """A run's calls taken apart."""
 
-    rows: list[OperationBreakdown] = field(default_factory=list)
+    rows: tuple[OperationBreakdown, ...] = ()
     """By target; first all its calls, then its operations, the most time first."""
     calls: int = 0
     """Calls that were taken apart."""
-    left_out: dict[str, int] = field(default_factory=dict)
+    left_out: dict[str, int]
     """Reason -> calls in the timed part that were not; none of them is zero."""
-    negative: dict[str, int] = field(default_factory=dict)
+    negative: dict[str, int]
     """Part -> calls in which it is below zero (and is in all sums as it is)."""
+    clock_error_ns: int = 0
+    """How far the server's instants may be off against the client's: in the ways there and back."""
 
+    @property
     def notes(self) -> list[str]:
         """What a reader has to know, in sentences."""
-        return notes_of(self.left_out, self.negative)
+        notes = []
+        if self.left_out:
+            listed = ", ".join(f"{count:,} {why}" for why, count in self.left_out.items())
+            notes.append(f"Left out: {listed}.")
+        if self.negative:
+            listed = ", ".join(
+                f"{part} in {count:,} calls" for part, count in self.negative.items()
+            )
+            notes.append(f"Below zero, and in all sums as they are: {listed}.")
+        if self.clock_error_ns:
+            error_us = self.clock_error_ns / 1000
+            notes.append(f"The clocks of client and server agree within {error_us:.1f} us.")
+        return notes
+
+    @property
+    def several(self) -> bool:
+        """Are there calls to more than one target?"""
+        return len({row.target for row in self.rows}) > 1
 
 
-def notes_of(left_out: Mapping[str, int], negative: Mapping[str, int]) -> list[str]:
-    """What was left out, and what is below zero, in sentences."""
-    notes = []
-    if left_out:
-        listed = ", ".join(f"{count:,} {why}" for why, count in left_out.items())
-        notes.append(f"Left out: {listed}.")
-    if negative:
-        listed = ", ".join(f"{part} in {count:,} calls" for part, count in negative.items())
-        notes.append(f"Below zero, and in all sums as they are: {listed}.")
-    return notes
-
-
-def has_breakdown(run: Path) -> bool:
-    """Are both tables there?"""
-    return has_evidence(run, CLIENT_TABLE, SERVER_TABLE)
-
-
-def read_breakdown(run: Path) -> LatencyBreakdown | None:
-    """The calls of a sealed run's folder; None without both tables. ResultsError."""
-    if not has_breakdown(run):
-        return None
+def read_breakdown(run: Path) -> BreakdownFacts:
+    """The calls of a sealed run's folder with both tables, on the client's clock. ResultsError."""
     client = [name for table, name in INSTANTS if table == CLIENT_TABLE]
     server = [name for table, name in INSTANTS if table == SERVER_TABLE]
     more = ["t_ns", "operation", "outcome", "sends"]
-    return take_apart(
-        read_evidence(run, CLIENT_TABLE, [*COMMON, *client, *more]),
-        read_evidence(run, SERVER_TABLE, [*COMMON, *server]),
-    )
+    taken = read_evidence(run, CLIENT_TABLE, [*COMMON, *client, *more])
+    served = read_evidence(run, SERVER_TABLE, [*COMMON, *server])
+    served, error_ns = on_clock_of(table_host(taken.schema.metadata), served, server)
+    return take_apart(taken, served).model_copy(update={"clock_error_ns": error_ns})
 
 
-def take_apart(client: pa.Table, server: pa.Table) -> LatencyBreakdown:
+def take_apart(client: pa.Table, server: pa.Table) -> BreakdownFacts:
     """The same of the two tables, with the columns that they have as evidence."""
-    import numpy as np
-
-    from nfslab.statistics.latency_parts import join_unique, parts_of, summarise_parts
-
-    found = LatencyBreakdown()
-    wanted = _wanted(client, found)
-    client = client.filter(wanted)
+    timed = integers(client["t_ns"]) >= 0
+    answered = np.array(_equal(client["outcome"], "answered"))
+    once = integers(client["sends"]) == 1
+    left_out = {
+        "not answered": int((timed & ~answered).sum()),
+        "sent more than once": int((timed & answered & ~once).sum()),
+    }
+    client = client.filter(timed & answered & once)
     targets = sorted({*_distinct(client["target"]), *_distinct(server["target"])})
     joined = join_unique(_keys(client, targets), _keys(server, targets))
     mine, theirs = client.take(joined.left), server.take(joined.right)
     same = np.ones(mine.num_rows, dtype=bool)
     for name in ("program", "procedure"):
-        same &= _numbers(mine[name]) == _numbers(theirs[name])
+        same &= integers(mine[name]) == integers(theirs[name])
     mine, theirs = mine.filter(same), theirs.filter(same)
-    _leave_out(found, "not in the server's record", joined.unmatched)
-    _leave_out(found, "with an id that is there more than once", joined.repeated)
-    _leave_out(found, "with another procedure on the server", int((~same).sum()))
-    found.calls = mine.num_rows
-    if not found.calls:
-        return found
+    left_out |= {
+        "not in the server's record": joined.unmatched,
+        "with an id that is there more than once": joined.repeated,
+        "with another procedure on the server": int((~same).sum()),
+    }
+    left_out = {why: count for why, count in left_out.items() if count}
+    if not mine.num_rows:
+        return BreakdownFacts(left_out=left_out, negative={})
     tables = {CLIENT_TABLE: mine, SERVER_TABLE: theirs}
-    parts = parts_of([_numbers(tables[table][name]) for table, name in INSTANTS])
+    parts = parts_of([integers(tables[table][name]) for table, name in INSTANTS])
     below = (parts < 0).sum(axis=1).tolist()
-    found.negative = {part: n for part, n in zip(PARTS, below, strict=True) if n}
-    names, which = coded_texts(mine["operation"])
-    place = _places(mine["target"], targets)
+    return BreakdownFacts(
+        rows=tuple(_rows(parts, mine, targets)),
+        calls=mine.num_rows,
+        left_out=left_out,
+        negative={part: n for part, n in zip(PARTS, below, strict=True) if n},
+    )
+
+
+def _rows(
+    parts: NDArray[np.int64], calls: pa.Table, targets: list[str]
+) -> Iterator[OperationBreakdown]:
+    names, which = coded_texts(calls["operation"])
+    place = _places(calls["target"], targets)
     whole = summarise_parts(parts, place, len(targets))
     single = summarise_parts(parts, place * len(names) + which, len(targets) * len(names))
     for i, target in enumerate(targets):
@@ -154,27 +170,8 @@ def take_apart(client: pa.Table, server: pa.Table) -> LatencyBreakdown:
             for k, name in enumerate(names)
             if (one := single[i * len(names) + k]) is not None
         ]
-        rows.sort(key=lambda row: -row.summary.sum_ns)
-        found.rows += [OperationBreakdown(target, ALL, summary), *rows]
-    return found
-
-
-def _wanted(client: pa.Table, found: LatencyBreakdown) -> NDArray[np.bool_]:
-    """Rows to be taken apart; the others of the timed part are counted."""
-    import numpy as np
-
-    timed = _numbers(client["t_ns"]) >= 0
-    answered = np.array(_equal(client["outcome"], "answered"))
-    once = _numbers(client["sends"]) == 1
-    _leave_out(found, "not answered", int((timed & ~answered).sum()))
-    _leave_out(found, "sent more than once", int((timed & answered & ~once).sum()))
-    wanted: NDArray[np.bool_] = timed & answered & once
-    return wanted
-
-
-def _leave_out(found: LatencyBreakdown, why: str, count: int) -> None:
-    if count:
-        found.left_out[why] = count
+        yield OperationBreakdown(target, ALL, summary)
+        yield from sorted(rows, key=lambda row: -row.summary.sum_ns)
 
 
 def _largest(shares: list[float | None]) -> tuple[int, float] | None:
@@ -187,26 +184,16 @@ def _largest(shares: list[float | None]) -> tuple[int, float] | None:
 
 def _keys(table: pa.Table, targets: list[str]) -> NDArray[np.uint64]:
     """Target and transaction id in one number."""
-    import numpy as np
-
     high = _places(table["target"], targets).astype(np.uint64) << np.uint64(32)
-    keys: NDArray[np.uint64] = high | _numbers(table["xid"]).astype(np.uint64)
+    keys: NDArray[np.uint64] = high | integers(table["xid"]).astype(np.uint64)
     return keys
 
 
 def _places(column: Any, names: list[str]) -> NDArray[np.int64]:
     """Of every text its place among the names."""
-    import numpy as np
-
     known, which = coded_texts(column)
     places = np.array([names.index(name) for name in known], dtype=np.int64)
     return places[which]
-
-
-def _numbers(column: Any) -> NDArray[np.int64]:
-    import numpy as np
-
-    return np.asarray(column.to_numpy(), dtype=np.int64)
 
 
 def _distinct(column: Any) -> list[str]:

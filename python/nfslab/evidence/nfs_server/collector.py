@@ -1,7 +1,7 @@
 """Server-side times of every call of the embedded NFS server.
 
 The server records itself (crates/server, module record); the target that started it leaves it
-in `context.services.nfs_servers` (target's name -> `NfsServer`), and this collector has it
+in `context.services.nfs_servers` (by target), and this collector has it
 write its calls to a file while the load runs, read at the end.
 
     start: the server records, to a file of the run ──> stop: it ends the file ──> the table
@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from nfslab.errors import RunFailed
 from nfslab.evidence.collector import Collector, CollectorParameters, Evidence, Side
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from nfslab.servers.embedded_process import EmbeddedServer
     from nfslab.workloads.base import RunContext
 
 TABLE: Final = "nfs_server_calls"
@@ -48,16 +49,6 @@ SPANS: Final = ("waiting", "service", "sending")
 QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 
-class NfsServer(Protocol):
-    """What is asked of a server: `nfslab.servers.embedded_process.EmbeddedServer`."""
-
-    def record(self, file: Path, rows_max: int | None = None) -> int:
-        """Every call from now on; the instant. RunFailed."""
-
-    def end_recording(self) -> Mapping[str, Any]:
-        """The file is whole: rows, lost, left_out, cpu_s. RunFailed."""
-
-
 class NfsServerCollector(Collector):
     """When each call was received, begun, done and answered."""
 
@@ -65,10 +56,6 @@ class NfsServerCollector(Collector):
     summary: ClassVar[str] = "server-side times of every call of the embedded NFS server"
     Parameters: ClassVar[type[CollectorParameters]] = CollectorParameters
     side: ClassVar[Side] = "server"
-
-    def __init__(self, parameters: CollectorParameters) -> None:
-        super().__init__(parameters)
-        self._watch: _Watch | None = None
 
     @classmethod
     def available(cls) -> Availability:
@@ -91,22 +78,19 @@ class NfsServerCollector(Collector):
         answer = self.applies(context)
         if not answer.ok:
             raise RunFailed("NFS servers cannot be watched", why=answer.reason, fix=answer.fix)
-        self._watch = _Watch(context)
-        self._watch.begin()
+        watch = self._watch = _Watch(context)
+        watch.begin()
 
     def stop(self) -> Evidence:
         """The calls, t = 0 at the start of the timed part.
 
         What is missing is a note of the run; RunFailed when it was required.
         """
-        watch, self._watch = self._watch, None
-        if watch is None:
-            return Evidence(summary={"incomplete": "it was never started"})
-        seen = watch.end()
+        seen = super().stop()
         if self.parameters.required and (missing := seen.summary.get("incomplete")):
             raise RunFailed(
                 missing,
-                why="; ".join(seen.summary["notes"]),
+                why="; ".join(seen.summary.get("notes", [])),
                 fix="run it again; without `required` in [collectors.nfs_server] such a run counts",
             )
         return seen
@@ -116,7 +100,7 @@ class NfsServerCollector(Collector):
 class _Served:
     """One server and where it writes."""
 
-    server: NfsServer
+    server: EmbeddedServer
     file: Path
     recording: bool = False
     calls: pa.Table | None = None
@@ -129,10 +113,9 @@ class _Watch:
     def __init__(self, context: RunContext) -> None:
         self._context = context
         self._folder = context.folder / "nfs-server-records"
-        servers: Mapping[str, NfsServer] = context.services.nfs_servers
         self._served = {
             name: _Served(server, self._folder / f"{number}.parquet")
-            for number, (name, server) in enumerate(servers.items())
+            for number, (name, server) in enumerate(context.services.nfs_servers.items())
         }
         self._notes: list[str] = []
         self._began_ns = time.monotonic_ns()

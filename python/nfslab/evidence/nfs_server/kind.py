@@ -14,7 +14,7 @@ from nfslab.display.cells import count, latency, text
 from nfslab.display.figures import Whole
 from nfslab.display.numbers import ABSENT, percent, quantity
 from nfslab.display.sections import Column, Section, Table
-from nfslab.evidence.base import ColumnSpec, EvidenceKind, Facts, TableSpec
+from nfslab.evidence.base import ColumnSpec, EvidenceKind, TableSpec
 from nfslab.evidence.found import by_point, parts_of
 from nfslab.evidence.latency_parts import NS, part_cells, part_columns, stacked, whole_of
 from nfslab.evidence.nfs_server.breakdown import (
@@ -24,9 +24,8 @@ from nfslab.evidence.nfs_server.breakdown import (
     INSTANTS,
     PARTS,
     SERVER_TABLE,
-    LatencyBreakdown,
+    BreakdownFacts,
     OperationBreakdown,
-    notes_of,
     read_breakdown,
 )
 
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from nfslab.display.figures import Figure
-    from nfslab.evidence.base import Found, RunFacts, SealedRun
+    from nfslab.evidence.base import Facts, Found, RunFacts, SealedRun
 
 EXPLAINED: Final = (
     "Client queue: taken by the client until it is given to its kernel. Way there: until the "
@@ -52,38 +51,6 @@ CAPTION: Final = (
 OPERATIONS_MOST: Final = 24
 """Bars of one run: those with most time; the table has all."""
 TYPES: Final = {"target": "string", "xid": "uint32", "program": "uint32", "procedure": "uint32"}
-
-
-class BreakdownFacts(Facts):
-    """A run's calls taken apart."""
-
-    rows: tuple[OperationBreakdown, ...]
-    """By target; first all its calls, then its operations, the most time first."""
-    calls: int
-    left_out: dict[str, int]
-    """Reason -> calls in the timed part that were not taken apart."""
-    negative: dict[str, int]
-    """Part -> calls in which it is below zero (and is in all sums as it is)."""
-
-    @classmethod
-    def of(cls, found: LatencyBreakdown) -> BreakdownFacts:
-        """As facts."""
-        return cls(
-            rows=tuple(found.rows),
-            calls=found.calls,
-            left_out=found.left_out,
-            negative=found.negative,
-        )
-
-    @property
-    def notes(self) -> list[str]:
-        """What a reader has to know, in sentences."""
-        return notes_of(self.left_out, self.negative)
-
-    @property
-    def several(self) -> bool:
-        """Are there calls to more than one target?"""
-        return len({row.target for row in self.rows}) > 1
 
 
 class NfsServerEvidence(EvidenceKind[BreakdownFacts]):
@@ -104,12 +71,12 @@ class NfsServerEvidence(EvidenceKind[BreakdownFacts]):
         for table, host in ((CLIENT_TABLE, "client"), (SERVER_TABLE, "server"))
     )
     Facts: ClassVar[type[Facts]] = BreakdownFacts
+    version: ClassVar[int] = 2
     json_key: ClassVar[str] = "latency_breakdown"
 
     def facts(self, run: SealedRun) -> BreakdownFacts | None:
         """The calls that are in both records."""
-        found = read_breakdown(run.folder)
-        return None if found is None else BreakdownFacts.of(found)
+        return read_breakdown(run.folder)
 
     def content(self, found: Found[BreakdownFacts]) -> list[dict[str, Any]]:
         """Of each run its rows; parts by name, nanoseconds, shares 0 to 1."""

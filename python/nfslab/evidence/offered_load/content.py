@@ -6,7 +6,8 @@ Loads in operations a second, responses in ms; what there is none of is null.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import dataclasses
+from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.evidence.offered_load.curves import (
     agreement,
@@ -17,12 +18,19 @@ from nfslab.evidence.offered_load.curves import (
 )
 from nfslab.evidence.offered_load.operations import as_values as operation_values
 from nfslab.evidence.offered_load.operations import read_operations
+from nfslab.statistics.summary import Summary
 
 if TYPE_CHECKING:
-    from nfslab.evidence.offered_load.curves import Curve, LoadResult, PublishedPoint
+    from nfslab.evidence.offered_load.curves import Curve, PublishedPoint
     from nfslab.evidence.offered_load.operations import Operations
     from nfslab.report.model import Analysis
-    from nfslab.statistics.summary import Summary
+
+NAMES: Final = {
+    "asked": "asked_ops_per_s", "achieved": "achieved_ops_per_s", "response": "response_ms",
+    "is_saturated": "saturated", "is_overloaded": "overloaded", "is_peak": "peak",
+    "is_knee": "knee",
+}  # fmt: skip
+"""Fields of a point whose key tells the unit, or is no question."""
 
 
 def as_content(analysis: Analysis) -> dict[str, Any] | None:
@@ -55,64 +63,38 @@ def _curve(
         "peak": curve.meaning.peak,
         "knee": curve.meaning.knee,
         "overall_response_ms": curve.overall_ms,
-        "overall_response_by_repetition_ms": _values(curve.overall_by_block_ms),
+        "overall_response_by_repetition_ms": _plain(curve.overall_by_block_ms),
         "points": [
-            _point(one, beside.get(one.point))
+            {NAMES.get(name, name): value for name, value in _plain(one).items()}
             | {
+                "valid": one.valid,
+                "verdict": one.verdict,
+                "published": _published(beside.get(one.point)),
                 "operations": [
                     operation_values(row) for row in operations.of_point.get(one.point, [])
-                ]
+                ],
             }
             for one in curve.points
         ],
     }
 
 
-def _point(one: LoadResult, published: PublishedPoint | None) -> dict[str, Any]:
-    refused = one.refused
-    return {
-        "point": one.point,
-        "offered_ops_per_s": one.offered_ops_per_s,
-        "asked_ops_per_s": _values(one.asked),
-        "achieved_ops_per_s": _values(one.achieved),
-        "response_ms": {name: _values(summary) for name, summary in one.response.items()},
-        "outstanding": _values(one.outstanding),
-        "rate_times_response": _values(one.rate_times_response),
-        "runs": one.runs,
-        "planned": one.planned,
-        "failed": one.failed,
-        "valid": one.valid,
-        "verdict": one.verdict,
-        "saturated": one.is_saturated,
-        "saturated_runs": one.saturated_runs,
-        "overloaded": one.is_overloaded,
-        "peak": one.is_peak,
-        "knee": one.is_knee,
-        "reasons": one.reasons,
-        "refused": None
-        if refused is None
-        else {
-            "achieved_ops_per_s": refused.achieved_ops_per_s,
-            "response_ms": refused.response_ms,
-            "runs": refused.runs,
-        },
-        "published": None
-        if published is None
-        else {
-            "achieved_ops_per_s": published.achieved_ops_per_s,
-            "response_mean_ms": published.response_ms,
-            "saturated": published.is_saturated,
-        },
-    }
-
-
-def _values(summary: Summary | None) -> dict[str, float | None] | None:
-    """Median and the interval of it."""
-    if summary is None:
+def _published(there: PublishedPoint | None) -> dict[str, Any] | None:
+    if there is None:
         return None
-    spread = summary.interval
     return {
-        "median": summary.median,
-        "low": spread.low if spread else None,
-        "high": spread.high if spread else None,
+        "achieved_ops_per_s": there.achieved_ops_per_s,
+        "response_mean_ms": there.response_ms,
+        "saturated": there.is_saturated,
     }
+
+
+def _plain(value: Any) -> Any:
+    """Records as dictionaries; a summary as its median with the interval of it."""
+    if isinstance(value, Summary):
+        spread = value.interval
+        low, high = (spread.low, spread.high) if spread else (None, None)
+        return {"median": value.median, "low": low, "high": high}
+    if dataclasses.is_dataclass(value):
+        return {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
+    return {key: _plain(one) for key, one in value.items()} if isinstance(value, dict) else value

@@ -16,14 +16,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from nfslab.results.catalogue import RUNS
 from nfslab.results.outcomes import locate
 from nfslab.statistics.quantile_estimator import Buckets, histogram_quantiles, summed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
-
-    import pyarrow as pa
 
     from nfslab.report.model import Analysis
 
@@ -124,8 +125,6 @@ def read_run(run: Path) -> list[RunOperation]:
 
 
 def _table(path: Path, columns: Sequence[str], rows_most: int) -> pa.Table:
-    import pyarrow.parquet as pq
-
     with pq.ParquetFile(path) as file:
         if file.metadata.num_rows > rows_most:
             raise ValueError(

@@ -95,10 +95,7 @@ class PostgresCollector(Collector):
     Parameters: ClassVar[type[CollectorParameters]] = PostgresCollectorParameters
     side: ClassVar[Side] = "server"
 
-    def __init__(self, parameters: CollectorParameters) -> None:
-        super().__init__(parameters)
-        self._p = cast("PostgresCollectorParameters", parameters)
-        self._watch: _Watch | None = None
+    parameters: PostgresCollectorParameters
 
     @classmethod
     def available(cls) -> Availability:
@@ -127,22 +124,16 @@ class PostgresCollector(Collector):
         if service is None:
             raise RunFailed("there is no PostgreSQL to watch", fix="use the workload pgbench")
         try:
-            self._watch = _Watch(context.timed, service, self._p)
+            watch = _Watch(context.timed, service, self.parameters)
         except psycopg.Error as error:
             raise RunFailed(
                 "PostgreSQL cannot be watched",
                 why=str(error),
                 fix="see the server's log in the run's logs; max_connections may be too low",
             ) from error
-        context.timed.at_start(self._watch.mark_start)
-        self._watch.begin()
-
-    def stop(self) -> Evidence:
-        """Last readings; everything as tables with t = 0 at the start of the timed part."""
-        watch, self._watch = self._watch, None
-        if watch is None:
-            return Evidence(summary={"incomplete": "it was never started"})
-        return watch.end()
+        context.timed.at_start(watch.mark_start)
+        watch.begin()
+        self._watch = watch
 
 
 class _Watch:

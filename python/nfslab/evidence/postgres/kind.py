@@ -16,14 +16,14 @@ from nfslab.display.figures import Axis, Panel, Series
 from nfslab.display.sections import Column, Section, Table
 from nfslab.evidence.base import ColumnSpec, EvidenceKind, Facts, TableSpec
 from nfslab.evidence.found import by_point
-from nfslab.evidence.over_time import NS, middle, thinned
-from nfslab.results.evidence_tables import has_evidence, read_evidence
+from nfslab.evidence.over_time import NS, middle, read_rows, thinned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
     from numpy.typing import NDArray
+    from pydantic import BaseModel
 
     from nfslab.display.sections import Cell
     from nfslab.evidence.base import Found, RunFacts, SealedRun
@@ -64,6 +64,16 @@ class PostgresFacts(Facts):
     """Why the figures are not whole; empty: they are."""
 
 
+class FlushFigures(Facts):
+    """Flushes of the write-ahead log at one point, over the counted runs that have them."""
+
+    runs: int
+    flushes_per_transaction: float | None
+    """Median over the runs."""
+    mean_ms: float | None
+    """Time of all flushes over their number; None where the server did not time them."""
+
+
 class PostgresEvidence(EvidenceKind[PostgresFacts]):
     """Wait events and counters of the PostgreSQL under load."""
 
@@ -91,6 +101,11 @@ class PostgresEvidence(EvidenceKind[PostgresFacts]):
         ),
     )
     Facts: ClassVar[type[Facts]] = PostgresFacts
+    point_key: ClassVar[str] = "fsync"
+    point_columns: ClassVar[tuple[Column, ...]] = (
+        Column("log flushes a transaction"),
+        Column("mean flush"),
+    )
 
     def present(self, run: SealedRun) -> bool:
         """The collector's summary is enough."""
@@ -101,7 +116,7 @@ class PostgresEvidence(EvidenceKind[PostgresFacts]):
         summary = run.summary("postgres")
         deltas = summary.get("deltas", {})
         flushes, spent_ms = log_flushes(deltas)
-        transactions = run.record.metrics.get("transactions")
+        transactions = run.record.metrics.get(run.record.operations)
         per_transaction = None
         if flushes is not None and transactions is not None and transactions.value > 0:
             per_transaction = flushes / transactions.value
@@ -117,10 +132,32 @@ class PostgresEvidence(EvidenceKind[PostgresFacts]):
             incomplete=summary.get("incomplete", ""),
         )
 
+    def at_point(self, runs: Sequence[PostgresFacts]) -> FlushFigures | None:
+        """Flushes of the log, as the server counted them."""
+        known = [run for run in runs if run.log_flushes is not None]
+        if not known:
+            return None
+        timed = [run for run in known if run.log_flush_time_ms and run.log_flushes]
+        flushes = sum(run.log_flushes or 0.0 for run in timed)
+        spent_ms = sum(run.log_flush_time_ms or 0.0 for run in timed)
+        return FlushFigures(
+            runs=len(known),
+            flushes_per_transaction=middle(run.flushes_per_transaction for run in known),
+            mean_ms=spent_ms / flushes if flushes else None,
+        )
+
+    def point_cells(self, figures: BaseModel | None) -> Sequence[Cell]:
+        """How many a transaction, how long each took."""
+        found = figures if isinstance(figures, FlushFigures) else None
+        return [
+            cells.quantity(found.flushes_per_transaction if found else None, "1"),
+            cells.quantity(found.mean_ms if found else None, "ms"),
+        ]
+
     def section(self, found: Found[PostgresFacts]) -> Section | None:
         """Waits and flushes of the log by point."""
         points = [(label, [run.facts for run in runs]) for _, label, runs in by_point(found)]
-        tables = [_flush_table(points), _wait_table(points)]
+        tables = [self._flush_table(points), _wait_table(points)]
         tables = [table for table in tables if table.rows]
         incomplete = [f"{run.label}: {_why(run)}" for run in found.runs if run.facts.incomplete]
         if not tables and not incomplete:
@@ -154,15 +191,28 @@ class PostgresEvidence(EvidenceKind[PostgresFacts]):
         axis = Axis("", "1", low=0.0)
         return [Panel("PostgreSQL backends by wait", axis, series, key="waits")]
 
+    def _flush_table(self, points: Sequence[tuple[str, Sequence[PostgresFacts]]]) -> Table:
+        columns = [
+            Column("point", False), Column("runs"), Column("log flushes"),
+            Column("a transaction"), Column("mean time of a flush"),
+        ]  # fmt: skip
+        rows: list[list[Cell]] = []
+        for label, runs in points:
+            figures = self.at_point(runs)
+            if figures is not None:
+                flushes = middle(run.log_flushes for run in runs)
+                row = [cells.text(label), cells.count(figures.runs), cells.quantity(flushes, "1")]
+                rows.append([*row, *self.point_cells(figures)])
+        note = "Medians over the runs; the mean time is that of all flushes that the server timed."
+        return Table("Flushes of the log", columns, rows, note)
+
 
 def read_waits(run: SealedRun) -> tuple[Floats, dict[str, Floats]]:
     """(times in s, wait -> backends at each); nothing without the table. ResultsError."""
     none: Floats = np.zeros(0)
-    if not has_evidence(run.folder, WAITS_TABLE):
-        return none, {}
     texts = ("wait_event_type", "wait_event", "state")
-    rows = read_evidence(run.folder, WAITS_TABLE, ["t_ns", *texts, "backends"])
-    if not rows.num_rows:
+    rows = read_rows(run, WAITS_TABLE, ["t_ns", *texts, "backends"])
+    if rows is None:
         return none, {}
     times, place = np.unique(rows["t_ns"].to_numpy(), return_inverse=True)
     keys = list(zip(*(rows[name].to_pylist() for name in texts), strict=True))
@@ -242,32 +292,6 @@ def _sentences(points: Sequence[tuple[str, Sequence[PostgresFacts]]]) -> list[st
             wait, backends = waits[0]
             said.append(f"{label}: most waited for {wait}, {numbers.number(backends)} backends.")
     return said
-
-
-def _flush_table(points: Sequence[tuple[str, Sequence[PostgresFacts]]]) -> Table:
-    columns = [
-        Column("point", False), Column("runs"), Column("log flushes"),
-        Column("a transaction"), Column("mean time of a flush"),
-    ]  # fmt: skip
-    rows: list[list[Cell]] = []
-    for label, runs in points:
-        known = [run for run in runs if run.log_flushes is not None]
-        if not known:
-            continue
-        timed = [run for run in known if run.log_flush_time_ms and run.log_flushes]
-        flushes = sum(run.log_flushes or 0.0 for run in timed)
-        spent_ms = sum(run.log_flush_time_ms or 0.0 for run in timed)
-        rows.append(
-            [
-                cells.text(label),
-                cells.count(len(known)),
-                cells.quantity(middle(run.log_flushes for run in known), "1"),
-                cells.quantity(middle(run.flushes_per_transaction for run in known), "1"),
-                cells.quantity(spent_ms / flushes if flushes else None, "ms"),
-            ]
-        )
-    note = "Medians over the runs; the mean time is that of all flushes that the server timed."
-    return Table("Flushes of the log", columns, rows, note)
 
 
 def _wait_table(points: Sequence[tuple[str, Sequence[PostgresFacts]]]) -> Table:

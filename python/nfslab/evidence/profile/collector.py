@@ -38,7 +38,7 @@ import signal
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, cast
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -101,10 +101,7 @@ class ProfileCollector(Collector):
     summary: ClassVar[str] = "where the CPU time goes (perf), or that the CPUs were idle"
     Parameters: ClassVar[type[CollectorParameters]] = ProfileCollectorParameters
 
-    def __init__(self, parameters: CollectorParameters) -> None:
-        super().__init__(parameters)
-        self._p = cast("ProfileCollectorParameters", parameters)
-        self._profile: _Profile | None = None
+    parameters: ProfileCollectorParameters
 
     @classmethod
     def available(cls) -> Availability:
@@ -113,46 +110,39 @@ class ProfileCollector(Collector):
 
     def applies(self, context: RunContext) -> Availability:
         """May it record what the file asks for? Event and call graphs are tried."""
-        answer = perf_tool.available(self._p.scope)
+        answer = perf_tool.available(self.parameters.scope)
         if not answer.ok:
             return answer
-        grant = perf_tool.granted(self._p.scope)
+        grant = perf_tool.granted(self.parameters.scope)
         if grant is None:
             return Availability(False, "perf may not profile any more", perf_tool.GRANT)
-        if self._p.event == "cycles" and grant.event != "cycles":
+        if self.parameters.event == "cycles" and grant.event != "cycles":
             return Availability(
                 False,
                 "this machine has no hardware counters (virtual machines mostly have none)",
                 'event = "auto"',
             )
-        if self._p.call_graph == "fp":
+        if self.parameters.call_graph == "fp":
             return answer
         return perf_tool.takes(replace(self._wanted(grant), pids=()))
 
     def start(self, context: RunContext) -> None:
         """Begin to record; RunFailed, in perf's words, when it does not."""
         answer = self.applies(context)
-        grant = perf_tool.granted(self._p.scope)
+        grant = perf_tool.granted(self.parameters.scope)
         if not answer.ok or grant is None:
             raise RunFailed("the CPUs cannot be profiled", why=answer.reason, fix=answer.fix)
-        profile = _Profile(context, self._wanted(grant), grant, keep=self._p.keep)
+        profile = _Profile(context, self._wanted(grant), grant, keep=self.parameters.keep)
         profile.begin()
-        self._profile = profile
-
-    def stop(self) -> Evidence:
-        """End the record and fold its stacks; t = 0 at the start of the timed part."""
-        profile, self._profile = self._profile, None
-        if profile is None:
-            return Evidence(summary={"incomplete": "it was never started"})
-        return profile.end()
+        self._watch = profile
 
     def _wanted(self, grant: Grant) -> Wanted:
         return Wanted(
             scope=grant.scope,
-            event=grant.event if self._p.event == "auto" else self._p.event,
-            frequency_hz=self._p.frequency,
-            call_graph=self._p.call_graph,
-            size_limit_bytes=self._p.limit,
+            event=grant.event if self.parameters.event == "auto" else self.parameters.event,
+            frequency_hz=self.parameters.frequency,
+            call_graph=self.parameters.call_graph,
+            size_limit_bytes=self.parameters.limit,
         )
 
 

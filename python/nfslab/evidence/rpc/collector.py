@@ -2,7 +2,7 @@
 
 The rpcstat of 2001 without a kernel patch: the client records itself (crates/client, module
 record), a target that mounts with it leaves its recorder in `context.services.rpc_recorders`
-(target's name -> `RpcSource`), and this collector takes samples and calls while the load runs.
+(by target), and this collector takes samples and calls while the load runs.
 
     start: recorders on ──> a thread moves records out ──> stop: the last ones, recorders off
 
@@ -21,14 +21,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pydantic import Field
 
 from nfslab.errors import RunFailed
 from nfslab.evidence.collector import Collector, CollectorParameters, Evidence, Side
+from nfslab.evidence.drain_thread import DrainThread
 from nfslab.machine.availability import Availability
-from nfslab.machine.taking_thread import TakingThread
 from nfslab.quantities import Duration
 from nfslab.results.bounded_rows import BoundedRows
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
+    from nfslab._core import RpcRecorder
     from nfslab.workloads.base import RunContext
 
     Floats = npt.NDArray[np.float64]
@@ -51,31 +52,6 @@ RATES: Final = (
     "enqueued", "answered", "failed", "sends", "retransmissions", "minor_timeouts",
     "major_timeouts", "bytes_out", "bytes_in",
 )  # fmt: skip
-
-
-class RpcSource(Protocol):
-    """What is asked of a client: `nfslab._core.RpcRecorder`, or something that looks like it."""
-
-    def start(self, every_call: bool = True, interval_ns: int = 100_000_000) -> None:
-        """Begin to record."""
-
-    def stop(self) -> None:
-        """End it."""
-
-    def calls(self) -> Any:
-        """Calls since the last time (Arrow)."""
-
-    def samples(self) -> Mapping[str, Any]:
-        """Samples since the last time (Arrow): "rpc", "operations", "tcp"."""
-
-    def counters(self) -> Mapping[str, int]:
-        """Totals and gauges."""
-
-    def operations(self) -> Any:
-        """Figures of each operation."""
-
-    def lost(self) -> Mapping[str, int]:
-        """ "calls" and "samples" that found no room."""
 
 
 class RpcCollectorParameters(CollectorParameters):
@@ -95,10 +71,7 @@ class RpcCollector(Collector):
     Parameters: ClassVar[type[CollectorParameters]] = RpcCollectorParameters
     side: ClassVar[Side] = "files"
 
-    def __init__(self, parameters: CollectorParameters) -> None:
-        super().__init__(parameters)
-        self._p = cast("RpcCollectorParameters", parameters)
-        self._watch: _Watch | None = None
+    parameters: RpcCollectorParameters
 
     @classmethod
     def available(cls) -> Availability:
@@ -127,7 +100,7 @@ class RpcCollector(Collector):
         answer = self.applies(context)
         if not answer.ok:
             raise RunFailed("NFS clients cannot be watched", why=answer.reason, fix=answer.fix)
-        watch = _Watch(context, self._p)
+        watch = _Watch(context, self.parameters)
         try:
             watch.begin()
         except CoreError as error:
@@ -138,19 +111,12 @@ class RpcCollector(Collector):
             ) from error
         self._watch = watch
 
-    def stop(self) -> Evidence:
-        """The last records; everything as tables, t = 0 at the start of the timed part."""
-        watch, self._watch = self._watch, None
-        if watch is None:
-            return Evidence(summary={"incomplete": "it was never started"})
-        return watch.end()
-
 
 @dataclass
 class _Client:
     """One client and what was taken of it."""
 
-    source: RpcSource
+    source: RpcRecorder
     before: Mapping[str, int]
     samples: dict[str, list[pa.Table]] = field(default_factory=dict)
     calls: BoundedRows = field(default_factory=lambda: BoundedRows(CALL_ROWS_MAX))
@@ -161,10 +127,10 @@ class _Watch:
 
     def __init__(self, context: RunContext, p: RpcCollectorParameters) -> None:
         self._context, self._p = context, p
-        sources: Mapping[str, RpcSource] = context.services.rpc_recorders
-        self._clients = {name: _Client(s, dict(s.counters())) for name, s in sources.items()}
+        sources = context.services.rpc_recorders.items()
+        self._clients = {name: _Client(s, s.counters()) for name, s in sources}
         # 262,144 records wait in the client: 1.3 million calls a second.
-        self._thread = TakingThread(self._take, "rpc records")
+        self._thread = DrainThread(self._take, "rpc records")
         self._notes: list[str] = []
         self._began_ns = time.monotonic_ns()
 

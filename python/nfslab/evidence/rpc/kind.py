@@ -138,13 +138,13 @@ class RpcEvidence(EvidenceKind[RpcFacts]):
         """Rates, queue, round trip, what was sent again, the congestion window."""
         series = _read_series(run)
         made = [panel for spec in _SERIES for panel in named_panel(spec, series)]
-        window = read_named(run.folder, "rpc_tcp", "connection", list(_WINDOW.labels))
+        window = read_named(run, "rpc_tcp", "connection", list(_WINDOW.labels))
         return [*made, *named_panel(_WINDOW, window)]
 
 
 def _read_series(run: SealedRun) -> Named | None:
     wanted = [name for spec in _SERIES for name in spec.labels]
-    return read_named(run.folder, "rpc_series", "target", wanted)
+    return read_named(run, "rpc_series", "target", wanted)
 
 
 def _client(name: str, summary: Mapping[str, Any], series: Named | None) -> ClientFacts:
@@ -174,18 +174,10 @@ def _client(name: str, summary: Mapping[str, Any], series: Named | None) -> Clie
         queue_max=most("queue"),
         retransmissions=counters.get("retransmissions", 0),
         major_timeouts=counters.get("major_timeouts", 0),
-        operations=tuple(_operation(row) for row in summary.get("operations", [])),
-    )
-
-
-def _operation(row: Mapping[str, Any]) -> OperationFacts:
-    return OperationFacts(
-        operation=row["operation"],
-        calls=row["calls"],
-        errors=row.get("errors"),
-        p50_ns=row.get("p50_ns"),
-        p99_ns=row.get("p99_ns"),
-        max_ns=row.get("max_ns"),
+        operations=tuple(
+            OperationFacts(**{name: row.get(name) for name in OperationFacts.model_fields})
+            for row in summary.get("operations", [])
+        ),
     )
 
 

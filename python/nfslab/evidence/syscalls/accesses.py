@@ -18,24 +18,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from nfslab.evidence.syscalls.sync_series import (
     NO_FILE,
     OTHER_FILES,
     SYNCHRONOUS,
     file_numbers,
-    integers,
 )
-from nfslab.evidence.syscalls.tables import GROUPS, PLACES, names_of
-from nfslab.results.coded_texts import coded_texts
+from nfslab.evidence.syscalls.tables import GROUPS, PLACES, SyscallTables, names_of
+from nfslab.results.coded_texts import coded_texts, integers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-    import pyarrow as pa
     from numpy.typing import NDArray
-
-    from nfslab.evidence.syscalls.tables import SyscallTables
 
     Integers = NDArray[np.int64]
     Codes = NDArray[np.uint8]
@@ -96,8 +95,6 @@ class FoundAccesses:
 
 def accesses_of(tables: SyscallTables, *, by_file: bool = False) -> FoundAccesses:
     """By class, or by file; empty when no single access was seen."""
-    import numpy as np
-
     class_of, path_of = names_of(tables.files)
     found = FoundAccesses(path_of=path_of)
     parts = [part for part in (_events(tables, found), _syncs(tables, found)) if part is not None]
@@ -125,8 +122,6 @@ def accesses_of(tables: SyscallTables, *, by_file: bool = False) -> FoundAccesse
 
 def as_table(found: FoundAccesses) -> pa.Table:
     """The series for Parquet, in the order of time: what a row is stands in its names."""
-    import numpy as np
-    import pyarrow as pa
 
     def texts(words: Sequence[str], codes: Any) -> pa.DictionaryArray[Any, Any]:
         return pa.DictionaryArray.from_arrays(codes, pa.array(words, pa.string()))
@@ -174,16 +169,12 @@ def as_content(found: FoundAccesses, most: int) -> list[dict[str, Any]]:
 
 
 def _counted(names: Sequence[str], codes: Codes) -> dict[str, int]:
-    import numpy as np
-
     counts: list[int] = np.bincount(codes, minlength=len(names)).tolist()
     return dict(zip(names, counts, strict=True))
 
 
 def _events(tables: SyscallTables, found: FoundAccesses) -> tuple[Any, ...] | None:
     """Reads and writes: t_ns, offset, size, kind, file_id, end."""
-    import numpy as np
-
     events = tables.events
     if events is None or not events.num_rows:
         return None
@@ -196,10 +187,6 @@ def _events(tables: SyscallTables, found: FoundAccesses) -> tuple[Any, ...] | No
 
 def _syncs(tables: SyscallTables, found: FoundAccesses) -> tuple[Any, ...] | None:
     """Ranges made durable, and writes that are, where there are no events."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     wanted = pc.equal(tables.syncs["call"], pa.scalar(RANGE))
     if tables.events is None:
         wanted = pc.or_(wanted, tables.syncs["synchronous"])
@@ -227,8 +214,6 @@ def _kept(table: pa.Table, kind: Codes, size: Integers, found: FoundAccesses) ->
 
 def _is_durable(events: pa.Table, syncs: pa.Table) -> NDArray[np.bool_]:
     """Which of the events stand among the syncs, too: a thread makes one call at a time."""
-    import numpy as np
-
     durable = syncs.filter(syncs["synchronous"])
     threads, which = np.unique(
         np.concatenate([integers(events["tid"]), integers(durable["tid"])]), return_inverse=True
@@ -242,8 +227,6 @@ def _places(
     offset: Integers, size: Integers, kind: Codes, file_id: Integers, ends: Integers
 ) -> Codes:
     """As `Place::of` of the core does: against the one that ended before on the same file."""
-    import numpy as np
-
     place = np.full(offset.size, NO_PLACE, dtype=np.uint8)
     judged = np.flatnonzero((kind != MADE_DURABLE) & (file_id >= 0))
     writes = kind[judged] != READ
@@ -267,8 +250,6 @@ def _groups(
     file_id: Integers, class_of: dict[int, str], path_of: dict[int, str], *, by_file: bool
 ) -> tuple[list[tuple[str, str]], Integers]:
     """(name, class) of each group, and each row's."""
-    import numpy as np
-
     distinct, which = np.unique(file_id, return_inverse=True)
     names: dict[tuple[int, str], int] = {}
     numbers = []

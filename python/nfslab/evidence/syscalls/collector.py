@@ -1,10 +1,10 @@
 """System calls on files: every fsync timed (`fsync`), and all file calls counted (`syscalls`).
 
     a database's server    its processes are watched from now on (eBPF), else its own views are read
-    a program (`command`,  its launch is watched (`nfslab.machine.watched_launch`): held before
+    a program (`command`,  its launch is watched (`nfslab.machine.watched_launch`): suspended before
     `files`)               before its first instruction (eBPF), preloaded, or under strace
 
-Decisions. The way is chosen when watching starts (`machine/syscall_ways`), and the summary says
+Decisions. The way is chosen when watching starts (`ways`), and the summary says
 which, what was in the way of the others, and what it is known to cost. Files have their class when
 they are stored, so that a report needs nothing but the folder. Totals count from the timed start.
 Which device is a target of our own NFS client, which export of which server lies behind it, and
@@ -22,20 +22,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from nfslab.errors import RunFailed, Unavailable
 from nfslab.evidence.collector import Collector, CollectorParameters, Evidence
+from nfslab.evidence.syscalls.ways import Asked, Subject, Way, choose
 from nfslab.machine.availability import Availability
-from nfslab.machine.syscall_ways import Asked, Subject, Way, choose
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from nfslab.databases.postgres.relations import RelationNames
     from nfslab.evidence.syscalls.watch import SyscallWatch
-    from nfslab.machine.postgres_relations import RelationNames
     from nfslab.machine.watched_launch import LaunchWatcher
     from nfslab.workloads.base import RunContext
 
@@ -64,10 +64,7 @@ class SyscallsParameters(FsyncParameters):
 class _SystemCalls(Collector):
     """What both collectors do."""
 
-    def __init__(self, parameters: CollectorParameters) -> None:
-        super().__init__(parameters)
-        self._p = cast("FsyncParameters", parameters)
-        self._run: _Run | None = None
+    parameters: FsyncParameters
 
     def _asked(self) -> Asked:
         raise NotImplementedError
@@ -103,20 +100,17 @@ class _SystemCalls(Collector):
         answer = self.applies(context)
         if not answer.ok:
             raise RunFailed("system calls cannot be watched", why=answer.reason, fix=answer.fix)
-        run = _Run(context, self._p, self._asked())
+        run = _Run(context, self.parameters, self._asked())
         run.begin()
         context.services.syscalls_by = self.kind
-        self._run = run
+        self._watch = run
 
     def stop(self) -> Evidence:
         """Everything that was seen, t = 0 at the start of the timed part.
 
         RunFailed when it is required and saw nothing because it could not.
         """
-        run, self._run = self._run, None
-        if run is None:
-            return Evidence(summary={"incomplete": "it was never started"})
-        seen = run.end()
+        seen = super().stop()
         if self.parameters.required and (missing := seen.summary.get("incomplete")):
             raise RunFailed(
                 "system calls were not watched",
@@ -134,7 +128,7 @@ class FsyncCollector(_SystemCalls):
     Parameters: ClassVar[type[CollectorParameters]] = FsyncParameters
 
     def _asked(self) -> Asked:
-        return Asked("sync", blocks=self._p.blocks, way=self._p.way)
+        return Asked("sync", blocks=self.parameters.blocks, way=self.parameters.way)
 
 
 class SyscallsCollector(_SystemCalls):
@@ -143,9 +137,10 @@ class SyscallsCollector(_SystemCalls):
     kind: ClassVar[str] = "syscalls"
     summary: ClassVar[str] = "system calls by class of files: counts, bytes, times; and every sync"
     Parameters: ClassVar[type[CollectorParameters]] = SyscallsParameters
+    parameters: SyscallsParameters
 
     def _asked(self) -> Asked:
-        p = cast("SyscallsParameters", self._p)
+        p = self.parameters
         return Asked(p.level, lseek=p.lseek, blocks=p.blocks, way=p.way)
 
 
@@ -178,7 +173,7 @@ class _Run:
         service = self._context.services.postgres
         if service is not None:
             if self._by_relation:
-                from nfslab.machine.postgres_relations import RelationNames
+                from nfslab.databases.postgres.relations import RelationNames
 
                 self._relations = RelationNames(service.conninfo)
                 self._relations.read()
@@ -237,7 +232,7 @@ class _Run:
 
 
 def _targets(context: RunContext) -> dict[str, str]:
-    from nfslab.machine.file_devices import device_of
+    from nfslab.storage.file_devices import device_of
 
     ours = context.services.rpc_recorders
     found = {}

@@ -186,14 +186,14 @@ def _shares(
     record: RunRecord, tables: SyscallTables, summary: Mapping[str, Any]
 ) -> tuple[LogShare, ...]:
     """Of a database under a known number of clients."""
-    workload = record.parameters.get("workload", {})
-    clients, wall_ns = workload.get("clients"), summary.get("timed_ns")
-    if workload.get("kind") != "pgbench" or not clients or not wall_ns:
+    clients = record.load.clients if record.load is not None else None
+    wall_ns = summary.get("timed_ns")
+    if not clients or not wall_ns:
         return ()
     metrics = {name: metric.value for name, metric in record.metrics.items()}
     seen = [e.summary.get("waits") for e in record.evidence if e.collector == "postgres"]
     waits: list[Any] = (seen[0] if seen else None) or []
-    latency_ms, transactions = metrics.get("latency_mean_ms"), metrics.get("transactions")
+    latency_ms, transactions = metrics.get("latency_mean_ms"), metrics.get(record.operations)
     found = log_shares(
         tables,
         processes_of(tables.syncs),

@@ -11,6 +11,8 @@ import math
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from nfslab.display.figures import (
     Axis,
     Cloud,
@@ -26,21 +28,25 @@ from nfslab.display.figures import (
 )
 from nfslab.display.numbers import count, counted, p_value, quantity
 from nfslab.evidence.latency_parts import NS, stacked, whole_of
-from nfslab.evidence.syscalls.accesses import KINDS, PLACE_NAMES, accesses_of
+from nfslab.evidence.syscalls.accesses import (
+    KINDS,
+    PLACE_NAMES,
+    Accesses,
+    FoundAccesses,
+    accesses_of,
+)
 from nfslab.evidence.syscalls.sentences import BLOCK_WORDS, STEP_WORDS
 from nfslab.evidence.syscalls.sync_blocks import PARTS
-from nfslab.evidence.syscalls.sync_series import series_of
+from nfslab.evidence.syscalls.sync_series import SyncSeries, series_of
 from nfslab.evidence.syscalls.sync_steps import STEPS
-from nfslab.evidence.syscalls.tables import names_of, read_syscall_tables, timed
+from nfslab.evidence.syscalls.tables import SyscallTables, names_of, read_syscall_tables, timed
+from nfslab.statistics.quantile_estimator import quantile_grid, quantiles, samples_needed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from nfslab.evidence.syscalls.accesses import Accesses, FoundAccesses
     from nfslab.evidence.syscalls.facts import SyscallFacts
-    from nfslab.evidence.syscalls.sync_series import SyncSeries
-    from nfslab.evidence.syscalls.tables import SyscallTables
 
     Tables = Callable[[], SyscallTables | None]
 
@@ -187,8 +193,6 @@ class _Drawn:
     """What is drawn of one series."""
 
     def __init__(self, one: SyncSeries, colour: str) -> None:
-        import numpy as np
-
         rows, stride = drawn_rows(one.latency_ns, POINTS_SERIES)
         label = f"{one.file_class}, {one.what}"
         if stride > 1:
@@ -227,8 +231,6 @@ class _Drawn:
 
 def drawn_rows(values: Any, most: int) -> tuple[Any, int]:
     """Rows that are drawn: all, or one in k and the largest of each k; and k."""
-    import numpy as np
-
     n = values.size
     if n <= most:
         return np.arange(n), 1
@@ -241,8 +243,6 @@ def drawn_rows(values: Any, most: int) -> tuple[Any, int]:
 
 def _quantiles(one: SyncSeries) -> tuple[list[float], list[float]]:
     """At a grid; NaN beyond what so many calls can tell."""
-    from nfslab.statistics.quantile_estimator import quantile_grid, quantiles, samples_needed
-
     grid = quantile_grid()
     made = quantiles(one.latency_ns, grid)
     return grid, [
@@ -291,8 +291,6 @@ def _axes(one: Accesses) -> tuple[Axis, Axis]:
 
 def _points(tables: Tables, place: int, one_in: int, by_file: bool) -> Points | None:
     """Single calls of a class, a cloud for each kind."""
-    import numpy as np
-
     if (known := _group(tables, place, by_file)) is None:
         return None
     one, found = known
@@ -317,8 +315,6 @@ def _points(tables: Tables, place: int, one_in: int, by_file: bool) -> Points | 
 
 def _cells(tables: Tables, place: int, by_file: bool) -> Heat | None:
     """Exact counts over time and offset."""
-    import numpy as np
-
     if (known := _group(tables, place, by_file)) is None:
         return None
     one, _ = known

@@ -3,26 +3,43 @@
 Tables have `t_ns` in front (nanoseconds from where the timed part began) and are in the order of
 time; files have their `class`, syncs the title of the `process` that made them. Totals have no
 instant: they stand at the end of the timed part.
+
+What each way of watching is known to cost are the figures of docs/syscalls.md, measured by
+benches/syscall_cost.py (see there: machine, load, how often); a reader is told where the figure is
+from, since another machine and another load have their own.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from nfslab.evidence.syscalls.cost import known_cost
-from nfslab.evidence.syscalls.watch import INSTANTS
-from nfslab.machine.file_devices import disks_of_devices
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from nfslab.evidence.syscalls.tables import with_classes
+from nfslab.evidence.syscalls.watch import INSTANTS, Seen
+from nfslab.storage.file_devices import disks_of_devices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import pyarrow as pa
-
-    from nfslab.evidence.syscalls.watch import Seen
-    from nfslab.machine.syscall_ways import Asked, Choice
+    from nfslab.evidence.syscalls.ways import Asked, Choice, Way
 
 PREFIX: Final = "syscall_"
 """Of the names of evidence tables."""
+
+MEASURED: Final[dict[tuple[str, str], str]] = {
+    ("ebpf", "sync"): "1.03 (0.99 to 1.07)",
+    ("ebpf", "counts"): "1.03 (1.01 to 1.06)",
+    ("ebpf", "counts+lseek"): "1.09 (1.03 to 1.12)",
+    ("ebpf", "events"): "1.04 (1.01 to 1.07)",
+    ("shim", "sync"): "1.01 (0.97 to 1.11)",
+    ("shim", "counts"): "1.08 (0.96 to 1.17)",
+    ("strace", "sync"): "1.32 (1.22 to 1.41)",
+    ("strace", "counts"): "1.52 (1.43 to 1.76)",
+}
+"""(way, level) -> CPU time a transaction against unwatched: medians, and their quartiles."""
+SOURCE: Final = "docs/syscalls.md has the figures and how they were measured"
 
 
 def summary_of(choice: Choice, asked: Asked, seen: Seen) -> dict[str, Any]:
@@ -48,11 +65,6 @@ def evidence_tables(
 
     They are taken out of `seen`: millions of rows are not kept twice.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    from nfslab.evidence.syscalls.tables import with_classes
-
     found: dict[str, pa.Table] = {}
     for name in list(seen.tables):
         table = seen.tables.pop(name)
@@ -74,10 +86,18 @@ def evidence_tables(
 
 def _with_titles(syncs: pa.Table, processes: dict[int, str]) -> pa.Table:
     """A title is stored once, however many syncs its process made."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     pids = pa.array(processes, pa.uint32())
     titles = pa.array(processes.values(), pa.string())
     numbers = pc.index_in(syncs["pid"].combine_chunks(), value_set=pids)
     return syncs.append_column("process", pa.DictionaryArray.from_arrays(numbers, titles))
+
+
+def known_cost(way: Way, asked: Asked) -> str:
+    """A sentence for the summary."""
+    level = asked.level + ("+lseek" if asked.lseek and asked.level != "sync" else "")
+    found = MEASURED.get((way, level))
+    if way == "views":
+        return "a few queries before and after: none while the load runs"
+    if found is None:
+        return f"not measured for this way and level; {SOURCE}"
+    return f"CPU time {found} of unwatched, with pgbench; {SOURCE}"

@@ -12,7 +12,8 @@ import time
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from nfslab.errors import UsageError
-from nfslab.evidence.syscalls.watch import LOSSES, ROWS_MOST, Seen, left_out_note
+from nfslab.evidence.syscalls.watch import LOSSES, KeptRows, Seen
+from nfslab.results.core_tables import core_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,41 +38,24 @@ NOTED: Final = {
 def read_text(stream: IO[bytes], level: str, lseek: bool = False) -> tuple[Seen, dict[str, Any]]:
     """Everything of it, and the summary; UsageError when it is no such text; OSError."""
     from nfslab._core import CoreError, StraceReader
-    from nfslab.evidence.syscalls.sync_totals import SyncsBeyond
-    from nfslab.results.bounded_rows import BoundedRows
-    from nfslab.results.core_tables import core_table
 
     began = time.monotonic_ns()
     reader = StraceReader(level, lseek=lseek)
     seen = Seen()
-    kept = {name: BoundedRows(most) for name, most in ROWS_MOST.items()}
-    beyond = SyncsBeyond()
-
-    def take() -> None:
-        for name, columns in reader.take().items():
-            table = core_table(columns)
-            room = kept[name].keep(table).num_rows
-            if name == "syncs":
-                beyond.add(table.slice(room))
-
+    rows = KeptRows()
     try:
         while data := stream.read(READ_BYTES):
             reader.feed(data)
-            take()
+            rows.take(reader)
         reader.end()
     except CoreError as error:
         raise UsageError(error.what, why=error.why, fix=error.fix) from error
-    take()
-    for name, rows in kept.items():
-        if (table := rows.table()) is not None:
-            seen.tables[name] = table
-    if (totals := beyond.table()) is not None:
-        seen.tables["beyond"] = totals
+    rows.take(reader)
     if level != "sync":
         seen.tables["counts"] = core_table(reader.counts())
     seen.figures = {name: int(value) for name, value in reader.figures().items()}
     seen.notes = _notes(seen.figures)
-    seen.notes += [left_out_note(n, rows.left_out) for n, rows in kept.items() if rows.left_out]
+    rows.hand_over(seen)
     if reader.clock != "epoch" and reader.clock in CLOCKS:
         seen.notes.append(CLOCKS[reader.clock])
     if reader.first_not_understood:

@@ -19,19 +19,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from nfslab.evidence.syscalls.sync_groups import grouped
-from nfslab.evidence.syscalls.sync_series import file_numbers, integers
-from nfslab.results.coded_texts import coded_texts
+import numpy as np
+
+from nfslab.evidence.syscalls.sync_series import file_numbers, grouped
+from nfslab.evidence.syscalls.tables import SyscallTables, names_of, timed
+from nfslab.results.coded_texts import coded_texts, integers
+from nfslab.statistics.interval_cover import began_within, cover
 from nfslab.statistics.latency_parts import PartsSummary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
-
-    from nfslab.evidence.syscalls.tables import SyscallTables
 
     Integers = NDArray[np.int64]
 
@@ -70,10 +70,6 @@ class SyncBlocks:
 
 def split_by_blocks(tables: SyscallTables, disks: Mapping[str, Sequence[str]]) -> SyncBlocks | None:
     """None without block requests. `disks`: device of a file -> devices ("major:minor") below."""
-    import numpy as np
-
-    from nfslab.evidence.syscalls.tables import names_of, timed
-
     if tables.blocks is None:
         return None
     found = SyncBlocks()
@@ -113,8 +109,6 @@ class _Requests:
     @classmethod
     def of(cls, blocks: pa.Table) -> _Requests:
         """The table's, sorted."""
-        import numpy as np
-
         issued = integers(blocks["issue_ns"])
         order = np.argsort(issued, kind="stable")
         kinds, of_kind = coded_texts(blocks["kind"])
@@ -133,8 +127,6 @@ class _Requests:
 
     def on(self, devices: tuple[str, ...]) -> _Requests:
         """Those of these disks."""
-        import numpy as np
-
         codes = [i for i, name in enumerate(self.devices) if name in devices]
         own = np.isin(self.device, np.array(codes, dtype=np.int64))
         return _Requests(
@@ -146,10 +138,6 @@ class _Requests:
         self, starts: Integers, ends: Integers, rows: Integers, parts: Integers, extra: Integers
     ) -> None:
         """The parts of these windows, and how many requests were issued in them."""
-        import numpy as np
-
-        from nfslab.statistics.interval_cover import began_within, cover
-
         covered, own = [np.zeros(starts.size, dtype=np.int64)], self.flush & False
         for kind in (self.flush, self.write, self.read):
             own = own | kind

@@ -21,14 +21,14 @@ import ipaddress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from nfslab.evidence.syscalls.sync_series import integers
-from nfslab.results.coded_texts import coded_texts
+import numpy as np
+import pyarrow as pa
+
+from nfslab.results.coded_texts import coded_texts, integers, unsigned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     Integers = NDArray[np.int64]
@@ -71,9 +71,6 @@ def calls_of_capture(
     calls: pa.Table, zero_ns: int, exports: Mapping[str, Mapping[str, Any]]
 ) -> CapturedCalls:
     """WRITEs and COMMITs to these exports (by device), on the clock whose t_ns 0 is `zero_ns`."""
-    import numpy as np
-    import pyarrow as pa
-
     spoken_to = _servers(calls)
     calls = calls.filter(pa.array(_wanted(calls)))
     servers = _servers(calls)
@@ -111,8 +108,6 @@ def calls_of_capture(
 
 
 def _none() -> pa.Table:
-    import pyarrow as pa
-
     kinds: list[tuple[str, pa.DataType]] = [
         ("operation", pa.string()), ("enqueued_ns", pa.int64()), ("completed_ns", pa.int64()),
         ("file_id", pa.uint64()), ("count", pa.uint64()), ("target", pa.string()),
@@ -121,8 +116,6 @@ def _none() -> pa.Table:
 
 
 def _wanted(calls: pa.Table) -> Flags:
-    import numpy as np
-
     operations, of_operation = coded_texts(calls["operation"])
     programs, of_program = coded_texts(calls["program"])
     kinds = [i for i, name in enumerate(operations) if name in WANTED]
@@ -139,8 +132,6 @@ class _Servers:
 
     def are(self, export: Mapping[str, Any]) -> Flags:
         """The calls to this server."""
-        import numpy as np
-
         address = export["address"]
         same = [i for i, name in enumerate(self.names) if _is_address(name, address)]
         found: Flags = np.isin(self.which, same)
@@ -160,8 +151,6 @@ def _servers(calls: pa.Table) -> _Servers:
 
 
 def _valid(column: Any) -> Flags:
-    import numpy as np
-
     return np.asarray(column.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
 
 
@@ -171,11 +160,8 @@ def _numbers(
     """file_id and fsid of each call, and where both are known: what the first call of a handle
     that tells them says counts for those before it, too. A later one without them means that
     replies disagreed: then none is believed."""
-    import numpy as np
-    import pyarrow as pa
-
     known = _valid(calls["file_id"])
-    fsids, file_ids = (_unsigned(calls[name]) for name in NUMBERS)
+    fsids, file_ids = (unsigned(calls[name]) for name in NUMBERS)
     handled = _valid(calls["file_handle"])
     handles = np.full(handled.size, -1)
     handles[handled] = coded_texts(calls["file_handle"].filter(pa.array(handled)))[1]
@@ -198,12 +184,6 @@ def _numbers(
     return file_ids, fsids, certain[of_key] & (handled | known)
 
 
-def _unsigned(column: Any) -> NDArray[np.uint64]:
-    import numpy as np
-
-    return np.array(column.fill_null(0).to_numpy(), dtype=np.uint64)
-
-
 def _rows_of(
     export: Mapping[str, Any],
     servers: _Servers,
@@ -212,8 +192,6 @@ def _rows_of(
     known: Flags,
 ) -> tuple[Flags, Flags]:
     """Calls whose file is one of this export for certain, and all that may be of it."""
-    import numpy as np
-
     here = servers.are(export)
     if export["fsid"] is not None:
         own = fsids == np.uint64(export["fsid"])

@@ -1,5 +1,7 @@
 """Successive syncs as series: their times, levels, quantiles (the curve of 20 July 2001).
 
+Syncs that were taken apart are summed up by where they went, class of files and kind (`grouped`).
+
 A series is what one kind of call did to one class of files, in the order of the starts. A write
 of a descriptor that makes its bytes durable is a kind of its own: it never shows up as an fsync.
 Failed syncs took their time, too: they are in the series, and counted.
@@ -8,18 +10,20 @@ Failed syncs took their time, too: they are in the series, and counted.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from nfslab.results.coded_texts import coded_texts
+import numpy as np
+import pyarrow as pa
+
+from nfslab.results.coded_texts import coded_texts, integers
+from nfslab.statistics.change_points import Steps, change_points
+from nfslab.statistics.latency_parts import PartsSummary, summarise_parts
+from nfslab.statistics.quantile_estimator import quantiles
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    import numpy as np
-    import pyarrow as pa
     from numpy.typing import NDArray
-
-    from nfslab.statistics.change_points import Steps
 
     Integers = NDArray[np.int64]
 
@@ -59,11 +63,6 @@ class SyncSeries:
 
 def series_of(syncs: pa.Table, class_of: Mapping[int, str]) -> list[SyncSeries]:
     """All series of these syncs, the most time first."""
-    import numpy as np
-
-    from nfslab.statistics.change_points import change_points
-    from nfslab.statistics.quantile_estimator import quantiles
-
     if not syncs.num_rows:
         return []
     starts = integers(syncs["start_ns"])
@@ -93,8 +92,6 @@ def series_of(syncs: pa.Table, class_of: Mapping[int, str]) -> list[SyncSeries]:
 
 def kinds_of(syncs: pa.Table) -> tuple[list[str], Integers]:
     """What each sync is, as `SyncSeries.what` has it, and each row's."""
-    import numpy as np
-
     names, which = coded_texts(syncs["call"])
     flags = np.asarray(syncs["synchronous"].to_numpy(zero_copy_only=False), dtype=bool)
     return [*names, SYNCHRONOUS], np.where(flags, len(names), which)
@@ -102,8 +99,6 @@ def kinds_of(syncs: pa.Table) -> tuple[list[str], Integers]:
 
 def classes_of(syncs: pa.Table, class_of: Mapping[int, str]) -> tuple[list[str], Integers]:
     """Names of classes, and each row's."""
-    import numpy as np
-
     numbers = file_numbers(syncs)
     distinct, which = np.unique(numbers, return_inverse=True)
     texts = [class_of.get(int(n), OTHER_FILES) if n >= 0 else NO_FILE for n in distinct]
@@ -114,15 +109,44 @@ def classes_of(syncs: pa.Table, class_of: Mapping[int, str]) -> tuple[list[str],
 
 def file_numbers(table: pa.Table) -> Integers:
     """file_id of each row; -1 where there is none."""
-    import pyarrow as pa
-
     return integers(table["file_id"].cast(pa.int64()), missing=-1)
 
 
-def integers(column: Any, *, missing: int | None = None) -> Integers:
-    """A column as 64-bit integers; nulls become `missing`, without it there are none."""
-    import numpy as np
+@dataclass(frozen=True, slots=True)
+class SyncGroup:
+    """Syncs of one kind on one class of files of one target."""
 
-    if missing is not None:
-        column = column.fill_null(missing)
-    return np.asarray(column.to_numpy(), dtype=np.int64)
+    target: str
+    file_class: str
+    what: str
+    summary: PartsSummary
+    own: NDArray[np.bool_]
+    """Which of the syncs these are."""
+
+
+def grouped(
+    parts: Integers,
+    syncs: pa.Table,
+    class_of: Mapping[int, str],
+    wanted: NDArray[np.bool_],
+    targets: Sequence[str] = ("",),
+    of_target: Integers | int = 0,
+) -> list[SyncGroup]:
+    """The groups of those syncs that are `wanted`, the most time first.
+
+    `parts`: a row for each part, a column for each sync; `of_target`: each sync's place in
+    `targets`.
+    """
+    classes, of_class = classes_of(syncs, class_of)
+    kinds, of_kind = kinds_of(syncs)
+    shape = (len(targets), len(classes), len(kinds))
+    none = len(targets) * len(classes) * len(kinds)
+    keys = (of_target * shape[1] + of_class) * shape[2] + of_kind
+    keys = np.where(wanted, keys, none)
+    found = []
+    for key, summary in enumerate(summarise_parts(parts, keys, none + 1)[:none]):
+        if summary is not None:
+            target, klass, kind = (int(place) for place in np.unravel_index(key, shape))
+            one = SyncGroup(targets[target], classes[klass], kinds[kind], summary, keys == key)
+            found.append(one)
+    return sorted(found, key=lambda one: -one.summary.sum_ns)

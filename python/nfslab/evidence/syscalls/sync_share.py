@@ -16,12 +16,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from nfslab.evidence.syscalls.sync_series import classes_of, integers
+import numpy as np
+
+from nfslab.evidence.syscalls.sync_series import classes_of
+from nfslab.evidence.syscalls.tables import SyscallTables, names_of, timed
+from nfslab.results.coded_texts import integers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from nfslab.evidence.syscalls.tables import SyscallTables
 
 LOGS: Final = ("PostgreSQL WAL", "InnoDB redo log", "SQLite WAL", "SQLite rollback journal")
 """Classes that are a database's log."""
@@ -91,10 +93,6 @@ def log_shares(
     waits: list[dict[str, Any]] | None = None,
 ) -> list[LogShare]:
     """One for each log that was synced. `processes`: pid -> title; `waits`: of `postgres`."""
-    import numpy as np
-
-    from nfslab.evidence.syscalls.tables import names_of, timed
-
     syncs, _ = timed(tables.syncs)
     if not syncs.num_rows:
         return []

@@ -26,21 +26,26 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+import pyarrow as pa
+
+from nfslab.evidence.clocks import on_clock_of
 from nfslab.evidence.syscalls import sync_capture as sync_capture
-from nfslab.evidence.syscalls.sync_groups import grouped
-from nfslab.evidence.syscalls.sync_series import file_numbers, integers
+from nfslab.evidence.syscalls.sync_series import file_numbers, grouped
+from nfslab.evidence.syscalls.tables import SyscallTables, names_of, timed
+from nfslab.results.coded_texts import coded_texts, integers, unsigned
 from nfslab.results.evidence_tables import has_evidence, read_evidence
+from nfslab.results.upgrade import table_host
+from nfslab.statistics.interval_cover import began_within, cover
 from nfslab.statistics.latency_parts import PartsSummary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    import numpy as np
-    import pyarrow as pa
     from numpy.typing import NDArray
 
-    from nfslab.evidence.syscalls.tables import SyscallTables
+    from nfslab.results.records import HostRecord
 
     Integers = NDArray[np.int64]
 
@@ -145,7 +150,8 @@ def read_sync_steps(
     `capture`: the summary of the collector `capture`, empty without one. The client's own record
     comes first: a capture tells of the devices that it does not.
     """
-    own = _recorded(run)
+    host = table_host(tables.syncs.schema.metadata)
+    own = _recorded(run, host)
     targets = {} if own is None else dict(summary.get("targets", {}))
     others = {d: e for d, e in summary.get("exports", {}).items() if d not in targets}
     if not others or not has_evidence(run, sync_capture.CALLS):
@@ -159,12 +165,13 @@ def read_sync_steps(
     )
     if FILE not in calls.column_names:
         return None if own is None else take_apart(tables, own, targets)
+    calls, error_ns = on_clock_of(host, calls)
     seen = sync_capture.calls_of_capture(calls, _zero_ns(tables), others)
     both = seen.calls if own is None else _joined(own, seen.calls)
     found = take_apart(tables, both, targets | seen.targets)
     found.captured, found.unanswered = sorted(set(seen.targets.values())), seen.unanswered
     found.shared = seen.shared
-    found.clock_error_ns = clock["error_ns"] + abs(clock["moved_ns"])
+    found.clock_error_ns = clock["error_ns"] + abs(clock["moved_ns"]) + error_ns
     found.dropped = (
         (capture.get("kernel_dropped_packets") or 0)
         + capture.get("calls_left_out", 0)
@@ -173,12 +180,15 @@ def read_sync_steps(
     return found
 
 
-def _recorded(run: Path) -> pa.Table | None:
-    """The client's own record; without a file's number it was written by an older nfslab."""
+def _recorded(run: Path, host: HostRecord) -> pa.Table | None:
+    """The client's own record on that host's clock; without a file's number it was written by an
+    older nfslab."""
     if not has_evidence(run, CALLS):
         return None
     calls = read_evidence(run, CALLS, COLUMNS, optional=[FILE])
-    return calls if FILE in calls.column_names else None
+    if FILE not in calls.column_names:
+        return None
+    return on_clock_of(host, calls, ("enqueued_ns", "completed_ns"))[0]
 
 
 def _zero_ns(tables: SyscallTables) -> int:
@@ -190,17 +200,11 @@ def _zero_ns(tables: SyscallTables) -> int:
 
 
 def _joined(own: pa.Table, seen: pa.Table) -> pa.Table:
-    import pyarrow as pa
-
     return pa.concat_tables([own.select(seen.column_names).cast(seen.schema), seen])
 
 
 def take_apart(tables: SyscallTables, calls: pa.Table, targets: Mapping[str, str]) -> SyncSteps:
     """The same of the tables."""
-    import numpy as np
-
-    from nfslab.evidence.syscalls.tables import names_of, timed
-
     found = SyncSteps()
     syncs, _ = timed(tables.syncs)
     by_file, found.unknown_file = _by_file(calls)
@@ -252,10 +256,6 @@ class _Calls:
 
 def _by_file(calls: pa.Table) -> tuple[dict[tuple[str, int], _Calls], int]:
     """Of each (target, fileid), and how many calls name no file."""
-    import numpy as np
-
-    from nfslab.results.coded_texts import coded_texts
-
     operations, of_operation = coded_texts(calls["operation"])
     codes = {name: operations.index(name) for name in ("WRITE", "COMMIT") if name in operations}
     is_write = of_operation == codes.get("WRITE", -1)
@@ -264,7 +264,7 @@ def _by_file(calls: pa.Table) -> tuple[dict[tuple[str, int], _Calls], int]:
     unknown = int((wanted & ~known).sum())
     rows = np.flatnonzero(wanted & known)
     targets, of_target = coded_texts(calls["target"])
-    files = _unsigned(calls["file_id"])[rows]
+    files = unsigned(calls["file_id"])[rows]
     taken = integers(calls["enqueued_ns"])[rows]
     ended = integers(calls["completed_ns"])[rows]
     ended = np.where(ended == 0, FOREVER, ended)
@@ -297,10 +297,6 @@ def _split(
     parts: Integers, extra: Integers,
 ) -> None:  # fmt: skip
     """The steps of one file's syncs into `parts`, and what they sent into `extra`."""
-    import numpy as np
-
-    from nfslab.statistics.interval_cover import began_within, cover
-
     whole = ends - starts
     if calls is None:
         parts[3, rows] = whole
@@ -319,10 +315,3 @@ def _split(
     commits = calls.taken_ns[~writes]
     from_commit, to_commit = began_within(commits, starts, ends)
     extra[:, rows] = np.stack([last - first, sums[last] - sums[first], to_commit - from_commit])
-
-
-def _unsigned(column: Any) -> NDArray[np.uint64]:
-    """A fileid may have its highest bit set."""
-    import numpy as np
-
-    return np.asarray(column.fill_null(0).to_numpy(), dtype=np.uint64)

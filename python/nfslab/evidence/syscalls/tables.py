@@ -20,23 +20,22 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+
 from nfslab.evidence.syscalls.sync_series import (
     NO_FILE,
     OTHER_FILES,
     SYNC_CALLS,
-    integers,
+    SyncSeries,
     series_of,
 )
-from nfslab.evidence.syscalls.sync_totals import totals_of
+from nfslab.evidence.syscalls.totals import totals_of
+from nfslab.results.coded_texts import integers
 from nfslab.results.evidence_tables import has_evidence, read_evidence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
-
-    import pyarrow as pa
-
-    from nfslab.evidence.syscalls.sync_series import SyncSeries
 
 TABLES: Final = ("files", "syncs", "events", "names", "counts", "blocks", "beyond")
 PREFIX: Final = "syscall_"
@@ -72,7 +71,7 @@ class SyscallTables:
     names: pa.Table | None = None
     blocks: pa.Table | None = None
     beyond: pa.Table | None = None
-    """Totals of syncs for which there was no room as rows (`sync_totals`)."""
+    """Totals of syncs for which there was no room as rows (`totals`)."""
 
 
 @dataclass(slots=True)
@@ -153,8 +152,6 @@ class Syscalls:
 
 def with_classes(files: pa.Table, classes: Sequence[tuple[str, str]]) -> pa.Table:
     """The table of files with a column `class` (null: none of them matches)."""
-    import pyarrow as pa
-
     from nfslab._core import classify_paths
 
     paths = [path or "" for path in files["path"].to_pylist()]
@@ -187,8 +184,6 @@ def read_syscall_tables(run: Path) -> SyscallTables | None:
 
 def tables_from(found: dict[str, pa.Table]) -> SyscallTables:
     """Of the tables that there are; files and syncs are empty ones where there was no row."""
-    import pyarrow as pa
-
     for name, columns in EMPTY.items():
         if name not in found:
             found[name] = pa.table({c: pa.nulls(0, _alias(t)) for c, t in columns})
@@ -207,8 +202,6 @@ EMPTY: Final[dict[str, tuple[tuple[str, str], ...]]] = {
 
 
 def _alias(name: Any) -> Any:
-    import pyarrow as pa
-
     return pa.type_for_alias(name)
 
 
@@ -277,8 +270,6 @@ def timed(syncs: pa.Table) -> tuple[pa.Table, int]:
     """Syncs of the timed part, and how many came before it."""
     if "t_ns" not in syncs.column_names:
         return syncs, 0
-    import pyarrow as pa
-
     kept = syncs.filter(pa.array(integers(syncs["t_ns"]) >= 0))
     return kept, syncs.num_rows - kept.num_rows
 

@@ -3,7 +3,7 @@
     running processes   attach() ──────────────────────────────┐
     a launch of ours    wrap(argv) ──> start it ──> launched() ─┴─> mark() ──> ... ──> end()
 
-A launch that eBPF watches is held before its first instruction until the probes are there. The
+A launch that eBPF watches is suspended before its first instruction until the probes are there. The
 thread empties the source again and again; what it holds is bounded (`ROWS_MOST`), beyond it is
 counted and noted. `mark` is where the timed part begins: totals count from there.
 
@@ -21,21 +21,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from nfslab.errors import RunFailed
+from nfslab.evidence.drain_thread import DrainThread
 from nfslab.evidence.syscalls.strace_launch import StraceLaunch
-from nfslab.evidence.syscalls.sync_totals import SyncsBeyond
+from nfslab.evidence.syscalls.suspended_launch import SuspendedLaunch
+from nfslab.evidence.syscalls.totals import SyncsBeyond, since
 from nfslab.evidence.syscalls.unseen_io import UnseenIo, Whose
-from nfslab.machine.held_launch import HeldLaunch
-from nfslab.machine.taking_thread import TakingThread
 from nfslab.results.bounded_rows import BoundedRows
+from nfslab.results.core_tables import core_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    import pyarrow as pa
-
     from nfslab._core import CoreError
-    from nfslab.machine.syscall_ways import Asked, Choice, Subject
+    from nfslab.evidence.syscalls.ways import Asked, Choice, Subject
 
 ROWS_MOST: Final[Mapping[str, int]] = {
     "files": 1_000_000, "syncs": 2_000_000, "events": 4_000_000, "names": 500_000,
@@ -80,6 +82,49 @@ class Seen:
     wall_s: float = 0.0
 
 
+class KeptRows:
+    """Rows of a source within `ROWS_MOST`; syncs beyond are added up."""
+
+    def __init__(self) -> None:
+        self._kept = {name: BoundedRows(most) for name, most in ROWS_MOST.items()}
+        self._beyond = SyncsBeyond()
+
+    @property
+    def syncs(self) -> int:
+        """How many are kept."""
+        return self._kept["syncs"].rows
+
+    def forget_beyond(self) -> None:
+        """Totals begin anew."""
+        self._beyond = SyncsBeyond()
+
+    def take(self, source: Any) -> pa.Table | None:
+        """What the source has now; the syncs of it that are kept."""
+        syncs: pa.Table | None = None
+        for name, columns in source.take().items():
+            taken = core_table(columns)
+            kept = self._kept[name].keep(taken)
+            if name == "syncs":
+                syncs = kept
+                self._beyond.add(taken.slice(kept.num_rows))
+        return syncs
+
+    def hand_over(self, seen: Seen) -> None:
+        """The tables, and a note for each that was too long."""
+        for name, kept in self._kept.items():
+            if (table := kept.table()) is not None:
+                seen.tables[name] = table
+            if kept.left_out:
+                # Syncs are in the totals all the same.
+                what = "in the totals, but in no series" if name == "syncs" else "counted, not kept"
+                seen.notes.append(
+                    f"{kept.left_out:,} rows of {name} are {what}: there is room for "
+                    f"{ROWS_MOST[name]:,}"
+                )
+        if (beyond := self._beyond.table()) is not None:
+            seen.tables["beyond"] = beyond
+
+
 class SyscallWatch:
     """One watch. `end` may be called whatever came before."""
 
@@ -87,15 +132,14 @@ class SyscallWatch:
         self.choice, self._asked, self._subject = choice, asked, subject
         self._conninfo = conninfo
         self._source: Any = None
-        self._held: HeldLaunch | None = None
+        self._suspended: SuspendedLaunch | None = None
         self._strace: StraceLaunch | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._unseen = UnseenIo()
         self._whose = Whose(subject.pids)
         self._lock = threading.Lock()
-        self._thread = TakingThread(self._take, "system calls")
-        self._kept = {name: BoundedRows(most) for name, most in ROWS_MOST.items()}
-        self._beyond = SyncsBeyond()
+        self._thread = DrainThread(self._take, "system calls")
+        self._rows = KeptRows()
         self._base: pa.Table | None = None
         self._seen = Seen(notes=list(choice.notes))
         self._began_ns = time.monotonic_ns()
@@ -104,7 +148,6 @@ class SyscallWatch:
 
     def attach(self) -> None:
         """Watch processes that run; CoreError or RunFailed as it comes."""
-        _load()
         if self.choice.way == "views":
             from nfslab.evidence.syscalls.views import SyscallViews
 
@@ -115,11 +158,10 @@ class SyscallWatch:
 
     def wrap(self, argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
         """What to start instead of a program, and what to add to its environment."""
-        _load()
         way, level = self.choice.way, self._asked.level
         if way == "ebpf":
-            self._held = HeldLaunch()
-            return self._held.argv(argv), {}
+            self._suspended = SuspendedLaunch()
+            return self._suspended.argv(argv), {}
         if way == "shim":
             from nfslab._core import ShimRecords
 
@@ -137,13 +179,13 @@ class SyscallWatch:
 
     def launched(self, gone: Callable[[], bool] = lambda: False) -> None:
         """The wrapped program was started: watch it, and let it run."""
-        if self._held is not None:
+        if self._suspended is not None:
             try:
-                self._whose = Whose([self._held.await_pid(gone)])
+                self._whose = Whose([self._suspended.await_pid(gone)])
                 self._attach_ebpf(self._whose.pids)
             finally:
                 # Whatever went wrong: a program is not left waiting.
-                self._held.let_go()
+                self._suspended.resume()
         if self._strace is not None:
             self._strace.begin()
         self._begin()
@@ -161,16 +203,16 @@ class SyscallWatch:
         self._thread.begin()
 
     @property
-    def let_go_ns(self) -> int:
-        """When a held program began to run; 0 for one that was not held."""
-        return 0 if self._held is None else self._held.let_go_ns
+    def resumed_ns(self) -> int:
+        """When a suspended program began to run; 0 for one that was not."""
+        return 0 if self._suspended is None else self._suspended.resumed_ns
 
     def mark(self) -> None:
         """Totals count from now on."""
         if self._source is None:
             return
         with self._lock:
-            self._beyond = SyncsBeyond()
+            self._rows.forget_beyond()
             if hasattr(self._source, "restart"):
                 self._source.restart()
             else:
@@ -181,7 +223,7 @@ class SyscallWatch:
         if self._source is None:
             return {}
         with self._lock:
-            return dict(self._source.figures()) | {"syncs": self._kept["syncs"].rows}
+            return dict(self._source.figures()) | {"syncs": self._rows.syncs}
 
     @property
     def latest(self) -> tuple[int, int]:
@@ -189,23 +231,14 @@ class SyscallWatch:
         return self._latest
 
     def _take(self) -> None:
-        from nfslab.results.core_tables import core_table
-
         with self._lock:
-            for name, columns in self._source.take().items():
-                taken = core_table(columns)
-                kept = self._kept[name].keep(taken)
-                if name == "syncs":
-                    self._beyond.add(taken.slice(kept.num_rows))
-                    self._look_at(kept)
+            syncs = self._rows.take(self._source)
+            if syncs is not None and syncs.num_rows:
+                self._look_at(syncs)
         self._unseen.turn()
 
     def _look_at(self, syncs: pa.Table) -> None:
         """Who syncs, while it lives; what a person is shown."""
-        if not syncs.num_rows:
-            return
-        import pyarrow.compute as pc
-
         self._latest = (syncs.num_rows, round(pc.mean(syncs["latency_ns"]).as_py() or 0))
         known = self._seen.processes
         pids: list[Any] = syncs["pid"].unique().to_pylist()
@@ -214,8 +247,6 @@ class SyscallWatch:
                 known[pid] = title
 
     def _counts(self) -> pa.Table | None:
-        from nfslab.results.core_tables import core_table
-
         columns = self._source.counts()
         return None if columns is None else core_table(columns)
 
@@ -230,8 +261,8 @@ class SyscallWatch:
         if self._thread.problem:
             seen.notes.append(f"watching ended early: {self._thread.problem}")
         seen.wall_s = (time.monotonic_ns() - self._began_ns) / NS_PER_S
-        if self._held is not None:
-            self._held.close()
+        if self._suspended is not None:
+            self._suspended.close()
         if self._strace is not None:
             self._strace.end()
         if self._source is not None:
@@ -253,46 +284,22 @@ class SyscallWatch:
                 self._source.stop()
             self._take()
             if self._asked.level != "sync" and (counts := self._counts()) is not None:
-                from nfslab.evidence.syscalls.counts import since
-
                 seen.tables["counts"] = since(counts, self._base)
             seen.figures = {name: int(value) for name, value in self._source.figures().items()}
         except CoreError as error:
             seen.notes.append(f"the last records are missing: {error}")
         seen.notes += list(getattr(self._source, "notes", ()))
-        self._whole_tables(seen)
         if self.choice.way == "shim" and not seen.figures.get("processes"):
             seen.notes.append("no process loaded the library: nothing was seen")
         for key, words in LOSSES.items():
             if count := seen.figures.get(key, 0):
                 seen.notes.append(f"{count:,} {words}")
-        for name, kept in self._kept.items():
-            if kept.left_out:
-                seen.notes.append(left_out_note(name, kept.left_out))
+        self._rows.hand_over(seen)
+        if self._offset_ns:
+            for name in seen.tables.keys() & INSTANTS.keys():
+                shifted = _shifted(seen.tables[name], INSTANTS[name], self._offset_ns)
+                seen.tables[name] = shifted
         seen.cpu_s += time.thread_time() - began + seen.figures.get("thread_cpu_ns", 0) / NS_PER_S
-
-    def _whole_tables(self, seen: Seen) -> None:
-        for name, kept in self._kept.items():
-            if (table := kept.table()) is None:
-                continue
-            if self._offset_ns:
-                table = _shifted(table, INSTANTS[name], self._offset_ns)
-            seen.tables[name] = table
-        if (beyond := self._beyond.table()) is not None:
-            seen.tables["beyond"] = beyond
-
-
-def _load() -> None:
-    """What taking records needs: the first take would load it beside what is watched."""
-    import pyarrow.compute  # noqa: F401
-
-    import nfslab.results.core_tables  # noqa: F401
-
-
-def left_out_note(name: str, count: int) -> str:
-    """Of rows beyond `ROWS_MOST`; syncs are in the totals all the same."""
-    what = "are in the totals, but in no series" if name == "syncs" else "are counted, not kept"
-    return f"{count:,} rows of {name} {what}: there is room for {ROWS_MOST[name]:,}"
 
 
 def attach_error(choice: Choice, error: CoreError) -> RunFailed:
@@ -302,9 +309,6 @@ def attach_error(choice: Choice, error: CoreError) -> RunFailed:
 
 
 def _shifted(table: pa.Table, column: str, offset_ns: int) -> pa.Table:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     at = table.column_names.index(column)
     values = pc.subtract(table[column].cast(pa.int64()), offset_ns)
     return table.set_column(at, column, values)

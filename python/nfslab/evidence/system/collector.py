@@ -21,7 +21,7 @@ device that serves many at once is not full at 1.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pydantic import Field
 
@@ -46,6 +46,13 @@ CPU_KINDS: Final = ("user", "nice", "system", "idle", "iowait", "irq", "softirq"
 """Of /proc/stat; guest time is part of user and would count twice."""
 NS_PER_S: Final = 1e9
 NS_PER_MS: Final = 1e6
+DISK_REQUESTS: Final = ("read", "write", "flush")
+DISK_RATES: Final = {
+    "reads_per_s": ("read_count", NS_PER_S), "writes_per_s": ("write_count", NS_PER_S),
+    "flushes_per_s": ("flush_count", NS_PER_S), "read_bytes_per_s": ("read_bytes", NS_PER_S),
+    "write_bytes_per_s": ("write_bytes", NS_PER_S), "queue_depth": ("queue_time_ns", 1.0),
+}  # fmt: skip
+"""Column -> the counter it is the rate of, and per how many nanoseconds."""
 PRESSURE_RESOURCES: Final = ("cpu", "io", "memory")
 
 
@@ -63,10 +70,10 @@ class SystemCollector(Collector):
     summary: ClassVar[str] = "CPU, memory, devices, network and pressure from /proc"
     Parameters: ClassVar[type[CollectorParameters]] = SystemCollectorParameters
     side: ClassVar[Side] = "server"
+    parameters: SystemCollectorParameters
 
     def __init__(self, parameters: CollectorParameters) -> None:
         super().__init__(parameters)
-        self._p = cast("SystemCollectorParameters", parameters)
         self._sampler: Any = None
         self._context: RunContext | None = None
 
@@ -91,7 +98,7 @@ class SystemCollector(Collector):
         group = context.services.memory_cgroup
         directory = str(group.path) if group is not None else None
         try:
-            self._sampler = SystemSampler(round(self._p.interval * NS_PER_S), directory)
+            self._sampler = SystemSampler(round(self.parameters.interval * NS_PER_S), directory)
             self._sampler.start()
         except CoreError as error:
             self._sampler = None
@@ -263,18 +270,9 @@ class Recording:
         parts = []
         for name in self.names("disk."):
             disk = f"disk.{name}."
-            columns: dict[str, Any] = {
-                "reads_per_s": self.rate(disk + "read_count"),
-                "writes_per_s": self.rate(disk + "write_count"),
-                "flushes_per_s": self.rate(disk + "flush_count"),
-                "read_bytes_per_s": self.rate(disk + "read_bytes"),
-                "write_bytes_per_s": self.rate(disk + "write_bytes"),
-                "queue_depth": self.rate(disk + "queue_time_ns", 1.0),
-                "read_await_ms": self._await_ms(disk, "read"),
-                "write_await_ms": self._await_ms(disk, "write"),
-                "flush_await_ms": self._await_ms(disk, "flush"),
-                "utilisation": self.rate(disk + "busy_ns", 1.0),
-            }
+            columns = {name: self.rate(disk + of, per) for name, (of, per) in DISK_RATES.items()}
+            awaits = {f"{do}_await_ms": self._await_ms(disk, do) for do in DISK_REQUESTS}
+            columns = columns | awaits | {"utilisation": self.rate(disk + "busy_ns", 1.0)}
             named = {"device": name, "roles": self.roles.get(name, "")}
             parts.append(self._table(columns, constant=named, keep=True))
         return _in_time_order(parts)
@@ -289,13 +287,10 @@ class Recording:
     def _network(self) -> pa.Table | None:
         parts = []
         for name in self.names("net."):
-            columns: dict[str, Any] = {
-                "rx_bytes_per_s": self.rate(f"net.{name}.receive_bytes"),
-                "tx_bytes_per_s": self.rate(f"net.{name}.transmit_bytes"),
-                "rx_packets_per_s": self.rate(f"net.{name}.receive_packets_count"),
-                "tx_packets_per_s": self.rate(f"net.{name}.transmit_packets_count"),
-                "rx_drops_per_s": self.rate(f"net.{name}.receive_drops_count"),
-                "tx_drops_per_s": self.rate(f"net.{name}.transmit_drops_count"),
+            columns = {
+                f"{short}_{what}_per_s": self.rate(f"net.{name}.{way}_{what}{suffix}")
+                for what, suffix in (("bytes", ""), ("packets", "_count"), ("drops", "_count"))
+                for short, way in (("rx", "receive"), ("tx", "transmit"))
             }
             parts.append(self._table(columns, constant={"interface": name}, keep=True))
         return _in_time_order(parts)
@@ -400,12 +395,7 @@ class Recording:
         return {
             "device": name,
             "roles": self.roles.get(name, ""),
-            "reads_per_s": self._mean(disk + "read_count", NS_PER_S),
-            "writes_per_s": self._mean(disk + "write_count", NS_PER_S),
-            "flushes_per_s": self._mean(disk + "flush_count", NS_PER_S),
-            "read_bytes_per_s": self._mean(disk + "read_bytes", NS_PER_S),
-            "write_bytes_per_s": self._mean(disk + "write_bytes", NS_PER_S),
-            "queue_depth": self._mean(disk + "queue_time_ns", 1.0),
+            **{name: self._mean(disk + of, per) for name, (of, per) in DISK_RATES.items()},
             "utilisation": self._mean(disk + "busy_ns", 1.0),
         }
 

@@ -203,13 +203,13 @@ class SystemEvidence(EvidenceKind[SystemFacts]):
 
     def panels(self, run: SealedRun) -> Sequence[Panel]:
         """CPU, tasks, devices, memory, pressure, network."""
-        cpu = read_samples(run.folder, "system_cpu", [*_CPU_COLUMNS, *_TASKS.labels])
+        cpu = read_samples(run, "system_cpu", [*_CPU_COLUMNS, *_TASKS.labels])
         wanted = [name for spec in _MEMORY for name in spec.labels]
-        memory = read_samples(run.folder, "system_memory", wanted)
+        memory = read_samples(run, "system_memory", wanted)
         quantities = [name for spec in _DEVICES for name in spec.labels]
-        devices = read_named(run.folder, "system_devices", "device", quantities, mark="roles")
-        pressure = read_named(run.folder, "system_pressure", "resource", list(_PRESSURE.labels))
-        network = read_named(run.folder, "system_network", "interface", list(_NETWORK.labels))
+        devices = read_named(run, "system_devices", "device", quantities, mark="roles")
+        pressure = read_named(run, "system_pressure", "resource", list(_PRESSURE.labels))
+        network = read_named(run, "system_network", "interface", list(_NETWORK.labels))
         made = [*panel(_CPU, _bands(cpu)), *panel(_TASKS, cpu)]
         for spec in _DEVICES:
             made += named_panel(spec, devices)
@@ -233,7 +233,7 @@ def _bands(cpu: Samples | None) -> Samples | None:
 
 
 def _interfaces(run: SealedRun) -> Iterable[InterfaceFacts]:
-    named = read_named(run.folder, "system_network", "interface", list(_NETWORK.labels))
+    named = read_named(run, "system_network", "interface", list(_NETWORK.labels))
     if named is None:
         return
     t_s, columns = named.samples.t_s, named.samples.columns

@@ -30,10 +30,6 @@ BINS_BY_RUNS = ((60, 300), (300, 160), (1200, 80))
 """Runs up to -> bins of the longest run; beyond the last: `BINS_MANY`."""
 BINS_MANY = 40
 
-FINEST_NINES = 6
-NINE_STEPS = 8
-"""Quantiles a nine, as HdrHistogram's plots have them."""
-
 
 @dataclass(frozen=True, slots=True)
 class Grid:
@@ -67,17 +63,6 @@ def grid_for(spans_ns: Sequence[int], events: Sequence[int], runs: int) -> Grid:
         decade_cells=DECADE_CELLS if runs <= BINS_BY_RUNS[1][0] else DECADE_CELLS // 2,
         evidence_bins=bins,
     )
-
-
-def quantile_grid() -> list[float]:
-    """Quantiles from 0 to 1: even steps to 0.9, then `NINE_STEPS` a nine; 1 at the end."""
-    even = [round(0.05 * k, 2) for k in range(19)]
-    fine = {
-        round(1 - 10 ** -(1 + k / NINE_STEPS), 9)
-        for k in range(1, NINE_STEPS * (FINEST_NINES - 1) + 1)
-    }
-    exact = {round(1 - 10**-nines, 9) for nines in range(1, FINEST_NINES + 1)}
-    return [*sorted({0.01, *even, *fine, *exact}), 1.0]
 
 
 def bin_sums(

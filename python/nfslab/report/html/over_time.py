@@ -24,8 +24,8 @@ from nfslab.display.figures import (
 )
 from nfslab.display.figures import Series as Drawn
 from nfslab.report.html import content
-from nfslab.report.html.grid import NS, quantile_grid
-from nfslab.report.html.samples import TRANSACTIONS, counts_operations
+from nfslab.report.html.grid import NS
+from nfslab.statistics.quantile_estimator import quantile_grid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -81,21 +81,16 @@ def _span(key: str, runs: Iterable[RunSeries]) -> tuple[float, float]:
     found = [run.samples.rates[key] for run in runs if key in run.samples.rates]
     if not found:
         return 0.0, 0.0
-    if key == TRANSACTIONS:
+    if found[0].each:
         return 0.0, max(data.end_ns for data in found) / NS
     low = min(data.start_ns for data in found)
     return low / NS, max(data.end_ns + data.width_ns for data in found) / NS
 
 
-def rate_label(key: str) -> str:
+def rate_label(key: str, data: RateData) -> str:
     """Such as: transactions per second, output block throughput."""
     name = key.replace("_", " ")
-    return f"{name} per second" if key == TRANSACTIONS else f"{name} throughput"
-
-
-def rate_unit(key: str) -> str:
-    """1/s, or B/s."""
-    return "1/s" if counts_operations(key) else "B/s"
+    return f"{name} per second" if data.each else f"{name} throughput"
 
 
 def rate_series(label: str, data: RateData, colour: str = "") -> Drawn:
@@ -132,7 +127,8 @@ def _timeline(analysis: Analysis, series: Series) -> Figure:
                 if short
                 else ""
             )
-            choice = (rate_label(key), content.short_point_label(analysis, point))
+            label = rate_label(key, mine[0].samples.rates[key])
+            choice = (label, content.short_point_label(analysis, point))
             views.append(View(_timeline_loader(series, key, mine, most), choice, caption))
     return Figure(
         "timeline",
@@ -150,9 +146,10 @@ def _timeline_loader(
     series: Series, key: str, runs: Sequence[RunSeries], most: float
 ) -> Callable[[], Lines]:
     def load() -> Lines:
+        first = runs[0].samples.rates[key]
         lines = [rate_series(_block(run), run.samples.rates[key]) for run in runs]
         y = Axis(
-            rate_label(key), rate_unit(key), low=0.0, high=_most(key, runs) * TOP,
+            rate_label(key, first), first.unit, low=0.0, high=_most(key, runs) * TOP,
             common=(0.0, most * TOP),
         )  # fmt: skip
         return Lines(_time(series, _span(key, runs)), [Panel("", y, lines, rules=_warm_up(runs))])
@@ -340,19 +337,23 @@ def _evidence_loader(series: Series, run: RunSeries) -> Callable[[], Lines]:
 
 def _throughput(series: Series, run: RunSeries) -> list[Panel]:
     """The panel of what the run did: one line, or one a phase in the unit of the first."""
-    keys = _keys(one.samples.rates for one in series.runs)
-    units = [rate_unit(key) for key in keys]
-    alike = [key for key, unit in zip(keys, units, strict=True) if unit == units[0]]
+    first: dict[str, RateData] = {}
+    for one in series.runs:
+        for key, data in one.samples.rates.items():
+            first.setdefault(key, data)
+    units = {key: data.unit for key, data in first.items()}
+    unit = next(iter(units.values()), "")
+    alike = [key for key in units if units[key] == unit]
     mine = [key for key in alike if key in run.samples.rates]
     if not mine:
         return []
     lines = [
-        rate_series(rate_label(key), run.samples.rates[key], colour="" if k else "fg")
+        rate_series(rate_label(key, first[key]), run.samples.rates[key], colour="" if k else "fg")
         for k, key in enumerate(mine)
     ]
     top = max(_most(key, series.runs) for key in alike) * TOP
-    title = "Throughput by phase" if len(mine) > 1 else rate_label(mine[0])
-    y = Axis("", units[0], low=0.0, high=top)
+    title = "Throughput by phase" if len(mine) > 1 else rate_label(mine[0], first[mine[0]])
+    y = Axis("", unit, low=0.0, high=top)
     return [Panel(title, y, lines, rules=_warm_up([run]), height=1.1)]
 
 

@@ -4,8 +4,8 @@ Read straight from the run's Parquet files: only the columns that are needed, on
 time, so that memory stays with the largest run. Counts are exact: a rate's bins sum up to
 the run's operations, a heat map's cells plus what lies outside of its latencies do as well.
 
-Two kinds of tables are known: `transactions` (pgbench: one row a transaction) and
-`series` + `histograms` (files: sums per interval and bucket counts per phase). A run with
+Two kinds of tables are known: one with a row an operation (its name is in the run's record), and
+`series` + `histograms` (sums per interval and bucket counts per phase). A run with
 other tables has no figures over time; the report says so by leaving them out.
 """
 
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nfslab.report.html.grid import bin_sums, quantile_grid
-from nfslab.statistics.quantile_estimator import histogram_quantiles, quantiles
+from nfslab.report.html.grid import bin_sums
+from nfslab.statistics.quantile_estimator import histogram_quantiles, quantile_grid, quantiles
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-TRANSACTIONS = "transactions"
 NFS_OPERATIONS = "nfs_operations"
-"""The load of the workload sfs, as its samples name it."""
+"""The load of the workload sfs, as its samples name it: counted in operations, as random access
+is; sequential access is counted in bytes."""
 STATUS_OK = 0
 HEAT_DECADES_MOST = 12
 """1 ps to 1 s of spread would be absurd; a table beyond that is shown without its tail."""
@@ -46,6 +46,10 @@ class RateData:
     end_ns: int
     """Up to here bins are whole: the last one may be cut short by the end of the run."""
     start_ns: int = 0
+    unit: str = "1/s"
+    """Of what is counted, per second: operations, or bytes."""
+    each: bool = False
+    """Of a table with one row an operation."""
 
     def whole(self) -> Ints:
         """The bins that the end of the run does not cut short."""
@@ -88,13 +92,16 @@ def read_columns(path: Path, names: list[str]) -> dict[str, Any]:
     return {name: table.column(name) for name in present}
 
 
-def extent(run: Path) -> tuple[int, int]:
-    """(length in ns, number of operations) of a run, from the Parquet footers alone."""
+def extent(run: Path, operations: str) -> tuple[int, int]:
+    """(length in ns, number of operations) of a run, from the Parquet footers alone.
+
+    `operations`: the table with one row an operation; empty: there is none.
+    """
     import pyarrow.parquet as pq
 
-    for name in (TRANSACTIONS, "series"):
+    for name in (operations, "series"):
         path = run / "samples" / f"{name}.parquet"
-        if not path.is_file():
+        if not name or not path.is_file():
             continue
         metadata = pq.read_metadata(path)
         column = metadata.schema.names.index("t_ns")
@@ -103,16 +110,16 @@ def extent(run: Path) -> tuple[int, int]:
             statistics = metadata.row_group(group).column(column).statistics
             if statistics is not None and statistics.has_min_max:
                 most = max(most, int(statistics.max or 0))
-        return most, metadata.num_rows if name == TRANSACTIONS else 0
+        return most, metadata.num_rows if name == operations else 0
     return 0, 0
 
 
-def read_samples(run: Path, grid: Grid) -> RunSamples:
-    """Everything over time that a run's samples tell, on the report's grid."""
+def read_samples(run: Path, grid: Grid, operations: str) -> RunSamples:
+    """Everything over time that a run's samples tell, on the report's grid; see `extent`."""
     found = RunSamples()
-    path = run / "samples" / f"{TRANSACTIONS}.parquet"
-    if path.is_file():
-        _transactions(path, grid, found)
+    path = run / "samples" / f"{operations}.parquet"
+    if operations and path.is_file():
+        _operations(path, grid, found)
     series = run / "samples" / "series.parquet"
     if series.is_file():
         _series(series, grid, found)
@@ -122,7 +129,7 @@ def read_samples(run: Path, grid: Grid) -> RunSamples:
     return found
 
 
-def _transactions(path: Path, grid: Grid, found: RunSamples) -> None:
+def _operations(path: Path, grid: Grid, found: RunSamples) -> None:
     columns = read_columns(path, ["t_ns", "latency_ns", "status"])
     t_ns = columns["t_ns"].to_numpy()
     latency_ns = columns["latency_ns"].to_numpy()
@@ -132,11 +139,11 @@ def _transactions(path: Path, grid: Grid, found: RunSamples) -> None:
             t_ns, latency_ns = t_ns[good], latency_ns[good]
     if t_ns.size == 0:
         return
-    found.rates[TRANSACTIONS] = RateData(
-        grid.rate_ns, bin_sums(t_ns, grid.rate_ns), int(t_ns.max())
+    found.rates[path.stem] = RateData(
+        grid.rate_ns, bin_sums(t_ns, grid.rate_ns), int(t_ns.max()), each=True
     )
-    found.quantiles_ns[TRANSACTIONS] = _quantiles(latency_ns)
-    found.heat[TRANSACTIONS] = heat(t_ns, latency_ns, grid)
+    found.quantiles_ns[path.stem] = _quantiles(latency_ns)
+    found.heat[path.stem] = heat(t_ns, latency_ns, grid)
 
 
 def _quantiles(latency_ns: Ints) -> tuple[list[float], int]:
@@ -175,18 +182,15 @@ def _series(path: Path, grid: Grid, found: RunSamples) -> None:
     for phase in dict.fromkeys(phases.tolist()):
         mine = phases == phase
         name = str(phase)
-        amounts = columns["operations" if counts_operations(name) else "bytes"].to_numpy()
+        counts = name == NFS_OPERATIONS or name.startswith("random_")
+        amounts = columns["operations" if counts else "bytes"].to_numpy()
         times = t_ns[mine]
         start_ns, last_ns = int(times.min()), int(times.max())
         width_ns = whole_multiple(times, grid.rate_ns)
         sums = bin_sums(times - start_ns, width_ns, amounts[mine])
         # Times are beginnings of intervals; the last interval may be shorter than the others.
-        found.rates[name] = RateData(width_ns, sums, last_ns, start_ns)
-
-
-def counts_operations(phase: str) -> bool:
-    """Random access is counted in operations, sequential access in bytes."""
-    return phase in (TRANSACTIONS, NFS_OPERATIONS) or phase.startswith("random_")
+        unit = "1/s" if counts else "B/s"
+        found.rates[name] = RateData(width_ns, sums, last_ns, start_ns, unit)
 
 
 def whole_multiple(t_ns: Ints, width_ns: int) -> int:

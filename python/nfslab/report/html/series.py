@@ -11,7 +11,6 @@ them), which the report says. A run whose files cannot be read is named there to
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
     from nfslab.display.figures import Panel
     from nfslab.report.model import Analysis
+    from nfslab.results.records import RunRecord
 
 STEADY_STATE = "steady_state"
 EVIDENCE_RUNS_MOST = 400
@@ -102,10 +102,10 @@ def read_series(analysis: Analysis) -> Series:
             run, point, block, folder = item
             made = RunSeries(run, point, block)
             try:
-                made.samples = read_samples(folder, grid)
-                made.warm_up_s = warm_up_s(folder)
+                sealed = SealedRun(folder, read_run(folder))
+                made.samples = read_samples(folder, grid, sealed.record.operations)
+                made.warm_up_s = warm_up_s(sealed.record)
                 if block % stride == 0:
-                    sealed = SealedRun(folder, read_run(folder))
                     for kind in kinds:
                         made.panels += kind.panels(sealed)
             except (OSError, ValueError, KeyError, ResultsError) as error:
@@ -161,18 +161,17 @@ def _top(panel: Panel) -> float:
     return wanted if most <= wanted else most * TOP
 
 
-def warm_up_s(folder: Path) -> float:
+def warm_up_s(record: RunRecord) -> float:
     """Where the check of steady state saw a warm-up end; 0 where it saw none."""
-    record = json.loads((folder / "run.json").read_bytes())
-    for check in record.get("checks", []):
-        if check.get("name") == STEADY_STATE:
-            found = check.get("values", {}).get("warm_up_ns", 0)
+    for check in record.checks:
+        if check.name == STEADY_STATE:
+            found = check.values.get("warm_up_ns", 0)
             return float(found) / NS if isinstance(found, int | float) else 0.0
     return 0.0
 
 
 def _extent(folder: Path) -> tuple[int, int]:
     try:
-        return extent(folder)
-    except (OSError, ValueError, KeyError):
+        return extent(folder, read_run(folder).operations)
+    except (OSError, ValueError, KeyError, ResultsError):
         return 0, 0  # reading it whole tells the reason

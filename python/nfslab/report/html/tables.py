@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from nfslab.display import numbers
 from nfslab.display.sections import Cell, Column, Table
+from nfslab.evidence.found import point_columns
 from nfslab.quantities import format_size
 from nfslab.report.html import content
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from nfslab.display.sections import Tone
     from nfslab.report.html.series import Series
-    from nfslab.report.model import Analysis, ComparisonResult, FsyncFigures
+    from nfslab.report.model import Analysis, ComparisonResult
     from nfslab.statistics.summary import Summary
 
 WARNINGS_SHOWN = 8
@@ -119,21 +120,18 @@ def estimate_table(analysis: Analysis) -> Table | None:
     info = analysis.metric(analysis.primary) if analysis.primary else None
     if info is None:
         return None
-    flushes = any(point.fsync is not None for point in analysis.points)
+    more, beside = point_columns(analysis)
     columns = [
         *level_columns(analysis),
         *map(Column, ("runs", "failed", "median", "interval", "standard deviation")),
         *map(Column, ("least", "most")),
+        *more,
     ]
-    if flushes:
-        columns += [Column("log flushes a transaction"), Column("mean flush")]
     rows = []
     for point in analysis.points:
         summary = point.estimates.get(info.name)
         cells = [*level_cells(analysis, point.index), _count(summary.n if summary else 0)]
-        cells += [_count(point.failed), *_estimate(summary, info.unit)]
-        if flushes:
-            cells += _flushes(point.fsync)
+        cells += [_count(point.failed), *_estimate(summary, info.unit), *beside[point.index]]
         rows.append(cells)
     label = content.metric_label(info.name, info.unit)
     note = f"{analysis.interval}. Outliers are in all figures and in every estimate."
@@ -184,14 +182,6 @@ def _estimate(summary: Summary | None, unit: str) -> list[Cell]:
         _quantity(summary.standard_deviation, unit),
         _quantity(summary.minimum, unit),
         _quantity(summary.maximum, unit),
-    ]
-
-
-def _flushes(figures: FsyncFigures | None) -> list[Cell]:
-    """Flushes of the write-ahead log: how many a transaction, how long each took."""
-    return [
-        _quantity(figures.flushes_per_transaction if figures else None, "1"),
-        _quantity(figures.mean_ms if figures else None, "ms"),
     ]
 
 

@@ -1,6 +1,6 @@
 """The result of one validity check.
 
-The fields are those of `CheckRecord` in a run's record: `CheckRecord(**check.as_dict())`.
+The fields are those of `CheckRecord` in a run's record: `CheckRecord(**asdict(check))`.
 """
 
 from __future__ import annotations
@@ -20,15 +20,6 @@ class Check:
     verdict: Verdict
     message: str
     values: dict[str, Any] = field(default_factory=dict)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {
-            "name": self.name,
-            "verdict": self.verdict,
-            "message": self.message,
-            "values": dict(self.values),
-        }
 
 
 def known(*values: float | None) -> bool:

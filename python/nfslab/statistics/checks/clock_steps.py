@@ -29,9 +29,7 @@ STEPS_LISTED = 20
 """Steps listed in the result; all of them are counted."""
 
 
-def check_clock_steps(
-    wall_ns: ArrayLike, monotonic_ns: ArrayLike, *, threshold_ns: int = THRESHOLD_NS
-) -> Check:
+def check_clock_steps(wall_ns: ArrayLike, monotonic_ns: ArrayLike) -> Check:
     """Did the wall clock jump? Both series in integer nanoseconds, read pairwise in order."""
     wall = np.asarray(wall_ns, dtype=np.int64).ravel()
     monotonic = np.asarray(monotonic_ns, dtype=np.int64).ravel()
@@ -47,7 +45,7 @@ def check_clock_steps(
     offset = wall - monotonic
     offset = offset - offset[0]
     change = np.diff(offset)
-    allowed = threshold_ns + SLEW_PER_NS * elapsed
+    allowed = THRESHOLD_NS + SLEW_PER_NS * elapsed
     jumps = np.abs(change) > allowed
     steps, delays, i = [], 0, 0
     positions = np.flatnonzero(jumps).tolist()
@@ -69,7 +67,7 @@ def check_clock_steps(
         "step_sizes_ns": [size for _, size in steps[:STEPS_LISTED]],
         "read_delays": delays,
         "drift_ppm": (int(offset[-1]) - stepped) / span * 1e6 if span else 0.0,
-        "threshold_ns": int(threshold_ns),
+        "threshold_ns": THRESHOLD_NS,
     }
     if steps:
         largest = max((size for _, size in steps), key=abs)
@@ -80,4 +78,4 @@ def check_clock_steps(
             "times of day before and after a step do not match",
             values,
         )
-    return Check(NAME, "ok", f"no step above {threshold_ns / 1e6:g} ms", values)
+    return Check(NAME, "ok", f"no step above {THRESHOLD_NS / 1e6:g} ms", values)

@@ -22,8 +22,6 @@ def check_competing_load(
     others_before: float | None,
     others_during: float | None,
     steal_during: float | None,
-    others_limit: float = OTHERS_LIMIT,
-    steal_limit: float = STEAL_LIMIT,
 ) -> Check:
     """Did other programs or other guests use the CPUs, before or during the run?
 
@@ -36,9 +34,9 @@ def check_competing_load(
         "steal_during": steal_during,
     }
     limits = {
-        "others_before": others_limit,
-        "others_during": others_limit,
-        "steal_during": steal_limit,
+        "others_before": OTHERS_LIMIT,
+        "others_during": OTHERS_LIMIT,
+        "steal_during": STEAL_LIMIT,
     }
     words = {
         "others_before": "other programs used {} of the CPUs before the run",
@@ -49,7 +47,7 @@ def check_competing_load(
     if not present or not known(*present.values()):
         return unknown(NAME, dict(shares))
     values: dict[str, float] = dict(present)
-    values["others_limit"], values["steal_limit"] = others_limit, steal_limit
+    values["others_limit"], values["steal_limit"] = OTHERS_LIMIT, STEAL_LIMIT
     impossible = [
         label
         for label, share in present.items()

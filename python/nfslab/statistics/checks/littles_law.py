@@ -39,7 +39,6 @@ def check_littles_law(
     think_time_ns: float = 0.0,
     rate_limited: bool = False,
     mean_schedule_lag_ns: float | None = None,
-    tolerance: float = TOLERANCE,
 ) -> Check:
     """Does throughput x latency match the number of clients?
 
@@ -72,7 +71,7 @@ def check_littles_law(
         "mean_latency_ns": mean_latency_ns,
         "in_flight": in_flight,
         "ratio": ratio,
-        "tolerance": tolerance,
+        "tolerance": TOLERANCE,
     }
     if rate_limited:
         values["mean_schedule_lag_ns"] = lag_ns
@@ -81,14 +80,14 @@ def check_littles_law(
         return Check(
             NAME, "violation", "the mean schedule lag is longer than the mean latency", values
         )
-    if ratio > 1 + tolerance:
+    if ratio > 1 + TOLERANCE:
         return Check(
             NAME,
-            "violation" if ratio > 1 + max(tolerance, IMPOSSIBLE) else "warning",
+            "violation" if ratio > 1 + IMPOSSIBLE else "warning",
             f"{sum_text}: more than there can be, so throughput or latency is wrong",
             values,
         )
-    if ratio < 1 - tolerance and not rate_limited:
+    if ratio < 1 - TOLERANCE and not rate_limited:
         return Check(
             NAME,
             "warning",

@@ -27,26 +27,25 @@ def check_latency_floor(
     latency_ns: float | None,
     floor_ns: float | None,
     what: str,
-    margin: float = MARGIN,
-    name: str = "latency_floor",
 ) -> Check:
     """Is a latency (of the fastest or the mean operation) at least what it must contain?
 
     `what` names the bound, such as "one round trip to the server".
     """
     if latency_ns is None or floor_ns is None or not known(latency_ns, floor_ns):
-        return unknown(name, {"latency_ns": latency_ns, f"bound ({what})": floor_ns})
+        return unknown("latency_floor", {"latency_ns": latency_ns, f"bound ({what})": floor_ns})
     values: dict[str, Any] = {
         "latency_ns": latency_ns,
         "floor_ns": floor_ns,
-        "margin": margin,
+        "margin": MARGIN,
     }
     if latency_ns < 0:
-        return Check(name, "violation", f"a latency of {latency_ns:g} ns is negative", values)
+        return Check(
+            "latency_floor", "violation", f"a latency of {latency_ns:g} ns is negative", values
+        )
     return _judge(
-        name,
+        "latency_floor",
         _excess(floor_ns, latency_ns),
-        margin,
         f"{_duration(latency_ns)} against {_duration(floor_ns)} for {what}",
         "faster than possible: was it served from a cache, or did it fail at once?",
         values,
@@ -59,68 +58,31 @@ def check_rate_ceiling(
     ceiling: float | None,
     unit: str,
     what: str,
-    margin: float = MARGIN,
-    name: str = "rate_ceiling",
 ) -> Check:
     """Is a throughput at most what the device, the network or the memory can carry?
 
     `rate` and `ceiling` are in the same `unit`; `what` names the bound.
     """
     if rate is None or ceiling is None or not known(rate, ceiling):
-        return unknown(name, {"rate": rate, f"bound ({what})": ceiling})
-    values: dict[str, Any] = {"rate": rate, "ceiling": ceiling, "unit": unit, "margin": margin}
+        return unknown("rate_ceiling", {"rate": rate, f"bound ({what})": ceiling})
+    values: dict[str, Any] = {"rate": rate, "ceiling": ceiling, "unit": unit, "margin": MARGIN}
     if rate < 0:
-        return Check(name, "violation", f"a rate of {rate:g} {unit} is negative", values)
+        return Check("rate_ceiling", "violation", f"a rate of {rate:g} {unit} is negative", values)
     if ceiling <= 0:
-        return Check(name, "unknown", f"the bound for {what} is not positive", values)
+        return Check("rate_ceiling", "unknown", f"the bound for {what} is not positive", values)
     return _judge(
-        name,
+        "rate_ceiling",
         rate / ceiling,
-        margin,
         f"{rate:.4g} {unit} against {ceiling:.4g} {unit} for {what}",
         "more than possible: was it served from a cache?",
         values,
     )
 
 
-def check_sync_rate(
-    *,
-    commits_per_s: float | None,
-    clients: int,
-    sync_ns: float | None,
-    margin: float = MARGIN,
-    name: str = "sync_rate",
-) -> Check:
-    """Do durable commits come no faster than clients x one sync each allow?
-
-    One sync may carry the commits of all clients (group commit), so the bound is a rate of
-    `clients / sync_ns`; above it, commits returned before their data was on the device.
-    `sync_ns` is the fastest usual sync of the device, measured with the same write size.
-    """
-    if sync_ns is None or not known(sync_ns) or sync_ns <= 0:
-        return unknown(name, {"commits_per_s": commits_per_s, "sync_ns": None})
-    found = check_rate_ceiling(
-        rate=commits_per_s,
-        ceiling=clients * 1e9 / sync_ns,
-        unit="commits/s",
-        what=f"{clients} clients that each wait for a sync of {_duration(sync_ns)}",
-        margin=margin,
-        name=name,
-    )
-    if found.verdict in ("warning", "violation"):
-        message = found.message.replace(
-            "was it served from a cache?", "does a sync reach the device at all?"
-        )
-        return Check(name, found.verdict, message, found.values)
-    return found
-
-
-def _judge(
-    name: str, excess: float, margin: float, text: str, doubt: str, values: dict[str, Any]
-) -> Check:
+def _judge(name: str, excess: float, text: str, doubt: str, values: dict[str, Any]) -> Check:
     if excess > IMPOSSIBLE:
         return Check(name, "violation", f"{text}: {doubt}", values)
-    if excess > 1 + margin:
+    if excess > 1 + MARGIN:
         return Check(name, "warning", f"{text}: {doubt}", values)
     return Check(name, "ok", text, values)
 

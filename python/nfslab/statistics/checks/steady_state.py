@@ -106,13 +106,7 @@ def level_change(rates: ArrayLike) -> Change:
     return Change(int(bounds[k]), after / before - 1.0, (1 + beyond) / (1 + PERMUTATIONS))
 
 
-def check_steady_state(
-    rates: ArrayLike,
-    interval_ns: int,
-    *,
-    bias_tolerance: float = BIAS_TOLERANCE,
-    change_tolerance: float = CHANGE_TOLERANCE,
-) -> Check:
+def check_steady_state(rates: ArrayLike, interval_ns: int) -> Check:
     """Warm-up and later changes in a series of rates taken every `interval_ns`.
 
     `rates` covers the timed part from its start, complete intervals only. `values` holds
@@ -133,8 +127,8 @@ def check_steady_state(
         return Check(NAME, "unknown", "nothing was done for most of the run", values)
     bias = mean_all / mean_rest - 1.0
     change = level_change(rest)
-    warm_up = cut > 0 and abs(bias) > bias_tolerance and _apart(series[:cut], rest)
-    changed = change.p_value < CHANGE_SIGNIFICANCE and abs(change.relative) > change_tolerance
+    warm_up = cut > 0 and abs(bias) > BIAS_TOLERANCE and _apart(series[:cut], rest)
+    changed = change.p_value < CHANGE_SIGNIFICANCE and abs(change.relative) > CHANGE_TOLERANCE
     change_at_ns = (cut + change.at) * int(interval_ns)
     values |= {
         "steady": not changed,

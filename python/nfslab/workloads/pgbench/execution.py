@@ -20,20 +20,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from nfslab.databases.postgres.failures import full_target
 from nfslab.errors import RunFailed
 from nfslab.machine.processes import CLOCK_TICKS_PER_S, all_statuses
-from nfslab.workloads.pgbench.failures import full_target
 from nfslab.workloads.pgbench.printed import PrintedReport, read_printed_report
 from nfslab.workloads.pgbench.transaction_log import BYTES_PER_TRANSACTION, LOG_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from nfslab.databases.postgres.server import Server
     from nfslab.hosts.base import Host
     from nfslab.machine.resources import Entry
     from nfslab.targets.base import Place
     from nfslab.workloads.pgbench.parameters import PgbenchParameters
-    from nfslab.workloads.pgbench.server import Server
 
 POLL_S: Final = 0.1
 STOP_GRACE_S: Final = 3.0

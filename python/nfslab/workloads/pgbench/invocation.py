@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from nfslab.machine.availability import Availability
-from nfslab.workloads.pgbench.deployment import DATABASE
 from nfslab.workloads.pgbench.parameters import script_digest
 from nfslab.workloads.pgbench.transaction_log import LogLayout
 
 if TYPE_CHECKING:
-    from nfslab.workloads.pgbench.installation import Installation
+    from nfslab.databases.postgres.installation import Installation
+    from nfslab.databases.postgres.server import Server
     from nfslab.workloads.pgbench.parameters import PgbenchParameters
-    from nfslab.workloads.pgbench.server import Server
 
 NEVER_S: Final = 100_000_000
 """Three years: an interval between progress lines that does not come."""
@@ -78,7 +77,7 @@ def pgbench_arguments(
     if not p.builtin_scripts():
         # pgbench knows the scale from its own tables only with its own scripts.
         argv += ["--scale", str(p.scale)]
-    return [*argv, *server.client_arguments(), DATABASE]
+    return [*argv, *server.client_arguments(), server.deployment.database]
 
 
 def milliseconds_argument(seconds: float) -> str:

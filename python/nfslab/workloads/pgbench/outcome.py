@@ -147,7 +147,7 @@ def clock_step_ns(run: PgbenchRun) -> int:
 
 def metrics(log: TransactionLog, run: PgbenchRun, p: PgbenchParameters) -> dict[str, Metric]:
     """The run's numbers; RunFailed when not one transaction was completed."""
-    from nfslab.statistics import quantiles
+    from nfslab.statistics.quantile_estimator import quantiles
 
     printed = run.printed
     if printed.processed == 0 or not math.isfinite(printed.tps) or printed.tps <= 0:

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from nfslab.quantities import Duration, Size
-from nfslab.workloads.base import WorkloadParameters
-from nfslab.workloads.pgbench.settings import (
+from nfslab.databases.postgres.settings import (
     SETTINGS_MAX,
     SettingValue,
     connections_problem,
     setting_problem,
 )
+from nfslab.quantities import Duration, Size
+from nfslab.workloads.base import WorkloadParameters
 
 if TYPE_CHECKING:
     from typing import Self

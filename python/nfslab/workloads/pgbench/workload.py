@@ -19,20 +19,22 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 
+from nfslab.databases.postgres import cluster
+from nfslab.databases.postgres.deployment import Deployment
+from nfslab.databases.postgres.installation import Installation, find_installation
+from nfslab.databases.postgres.preflight import settings_accepted
+from nfslab.databases.postgres.relocation import reachable_copy
+from nfslab.databases.postgres.server import Server, start_server
+from nfslab.databases.postgres.service import PostgresService
+from nfslab.databases.postgres.settings import durability_reasons, with_defaults
 from nfslab.errors import RunFailed, Unavailable
 from nfslab.machine import users
 from nfslab.machine.availability import Availability
 from nfslab.results.records import DurabilityRecord, LoadShape
 from nfslab.workloads.base import Outcome, Workload
-from nfslab.workloads.pgbench import cluster, execution, invariant, invocation, outcome
-from nfslab.workloads.pgbench.deployment import DATABASE, Deployment
-from nfslab.workloads.pgbench.installation import Installation, find_installation
+from nfslab.workloads.pgbench import execution, invariant, invocation, outcome
+from nfslab.workloads.pgbench.loading import PgbenchTables
 from nfslab.workloads.pgbench.parameters import PgbenchParameters
-from nfslab.workloads.pgbench.preflight import settings_accepted
-from nfslab.workloads.pgbench.relocation import reachable_copy
-from nfslab.workloads.pgbench.server import Server, start_server
-from nfslab.workloads.pgbench.service import PostgresService
-from nfslab.workloads.pgbench.settings import durability_reasons, with_defaults
 from nfslab.workloads.pgbench.transaction_log import read_transaction_log
 
 if TYPE_CHECKING:
@@ -280,17 +282,20 @@ class PgbenchWorkload(Workload):
             logs=logs,
             remaining_s=context.remaining_s,
             commands=context.commands,
+            database="pgbench",
         )
 
     def _shape(self) -> cluster.Shape:
         p = self.parameters
         return cluster.Shape(
             postgres=f"{self.installation.version} {self.installation.bindir}",
-            scale=p.scale,
-            fillfactor=p.fillfactor,
-            foreign_keys=p.foreign_keys,
-            partitions=p.partitions,
-            partition_method=p.partition_method,
+            tables=PgbenchTables(
+                scale=p.scale,
+                fillfactor=p.fillfactor,
+                foreign_keys=p.foreign_keys,
+                partitions=p.partitions,
+                partition_method=p.partition_method,
+            ),
             data_checksums=p.data_checksums,
             wal_segment_bytes=p.wal_segment_size,
         )
@@ -334,7 +339,7 @@ class PgbenchWorkload(Workload):
             self._downgrade(context, reasons)
         context.services.postgres = PostgresService(
             conninfo=server.conninfo("postgres"),
-            database=DATABASE,
+            database=server.deployment.database,
             pid=server.process.pid,
             version=server.deployment.installation.version,
             major=server.deployment.installation.major,

