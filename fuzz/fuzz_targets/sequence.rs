@@ -154,6 +154,7 @@ fn script(data: &[u8], pass: &mut Pass) -> bool {
             payload_at: 0,
             captured_bytes: cut as u32,
             payload_bytes: payload.len() as u32,
+            sack: None,
         };
         let block = Block {
             bytes: payload,

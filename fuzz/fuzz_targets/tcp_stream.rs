@@ -141,6 +141,7 @@ fn segment(input: &mut Input<'_>, next: &mut [[u32; 2]; 4], frame: u64) -> (Segm
     let segment = Segment {
         time_ns,
         first_ns: time_ns,
+        sack: None,
         frame,
         source: ends[side],
         destination: ends[1 - side],

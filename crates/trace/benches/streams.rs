@@ -111,6 +111,7 @@ impl Capture {
             payload_at: self.bytes.len() as u32,
             captured_bytes: payload.len() as u32,
             payload_bytes: payload.len() as u32,
+            sack: None,
         });
         self.bytes.extend_from_slice(payload);
         let sequence = &mut self.sequences[flow][side];

@@ -152,6 +152,17 @@ pub struct Segment {
     pub payload_bytes: u32,
     /// First fragment's time, for a datagram put together from several; else `time_ns`.
     pub first_ns: i64,
+    /// First block of a selective acknowledgement (RFC 2018), if there is one.
+    pub sack: Option<Sack>,
+}
+
+/// What a selective acknowledgement says first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sack {
+    /// Bytes came, and some in front of them are missing.
+    Missing,
+    /// Bytes came that had come before (D-SACK, RFC 2883).
+    Duplicate,
 }
 
 /// [`Segment::window_scale`] of all but SYNs that state one.

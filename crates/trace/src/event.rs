@@ -1,5 +1,6 @@
 //! What happens, in the order of the capture: for lenses that look at time, not at calls.
 
+use crate::block::{Endpoint, Sack};
 use crate::call::Call;
 
 /// Something that a lens may see at the moment when it happened.
@@ -40,16 +41,44 @@ pub struct TransportEvent {
     pub kind: TransportKind,
 }
 
+/// What the capture shows of bytes that are sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Again {
+    /// They were not seen before: the first ones were lost in front of the capture point.
+    Filled,
+    /// They were seen, and the other side acknowledged them: needless.
+    Acknowledged,
+    /// They were seen, and not acknowledged.
+    Unacknowledged,
+}
+
 /// Kinds of [`TransportEvent`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TransportKind {
     /// SYN seen from this side.
-    Opened,
+    Opened {
+        /// Who sent it, and to whom: no call need have told who is the client.
+        ends: [Endpoint; 2],
+    },
     /// FIN or RST.
     Closed {
         /// RST.
         reset: bool,
+        /// Who sent it, and to whom.
+        ends: [Endpoint; 2],
     },
+    /// Payload that cannot be looked into: TLS.
+    Hidden {
+        /// Who sent it, and to whom.
+        ends: [Endpoint; 2],
+    },
+    /// The snapshot length cut away where a message began: it came, and nothing is known of it.
+    FrontCut {
+        /// Who sent it, and to whom.
+        ends: [Endpoint; 2],
+    },
+    /// This side acknowledged selectively.
+    Selective(Sack),
     /// New bytes were sent.
     Sent {
         /// Payload of the segment, bytes.
@@ -71,6 +100,8 @@ pub enum TransportKind {
     Retransmitted {
         /// Payload, bytes.
         bytes: u32,
+        /// What the capture shows of the bytes so far.
+        of: Again,
     },
     /// A segment came before one with lower numbers.
     OutOfOrder,

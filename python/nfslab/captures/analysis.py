@@ -136,7 +136,7 @@ def read_captures(
     running = start(sources, asked)
     try:
         if asked.calls is None:
-            wait_for(running, progress)
+            wait_for(running, progress, piped=is_piped(sources))
             return finish(running, sources)
         return _with_calls(running, sources, asked.calls, progress)
     finally:
@@ -154,7 +154,7 @@ def _with_calls(
     writer = CallsWriter(running, calls, [name_of(source) for source in sources])
     try:
         writer.begin()
-        wait_for(running, progress)
+        wait_for(running, progress, piped=is_piped(sources))
         found = finish(running, sources)
         writer.keep()
     except BaseException as error:
@@ -177,13 +177,27 @@ def start(sources: Sequence[Source], asked: Asked) -> Trace:
         raise in_words(error) from error
 
 
-def wait_for(running: Trace, progress: Callable[[TraceProgress], None] | None = None) -> None:
-    """Wait until the threads have ended, telling `progress` now and then."""
+def wait_for(
+    running: Trace,
+    progress: Callable[[TraceProgress], None] | None = None,
+    *,
+    piped: bool = False,
+) -> None:
+    """Wait until the threads have ended, telling `progress` now and then.
+
+    Ctrl-C ends the program that fills the pipe, too: what it still had is read, and a second one
+    ends the wait. Raises what a signal raises.
+    """
     pause_s = POLL_FIRST_S
     while not (state := running.progress())["finished"]:
-        if progress is not None:
-            progress(state)
-        time.sleep(pause_s)
+        try:
+            if progress is not None:
+                progress(state)
+            time.sleep(pause_s)
+        except KeyboardInterrupt:
+            if not piped:
+                raise
+            piped = False
         pause_s = min(pause_s * 1.5, POLL_MOST_S)
 
 
@@ -196,8 +210,7 @@ def finish(running: Trace, sources: Sequence[Source]) -> CaptureAnalysis:
     except CoreError as error:
         raise in_words(error) from error
     names = [name_of(source) for source in sources]
-    from_files = not any(isinstance(source, tuple) for source in sources)
-    return CaptureAnalysis(names, json.loads(text), blobs, from_files)
+    return CaptureAnalysis(names, json.loads(text), blobs, not is_piped(sources))
 
 
 def nothing(names: Sequence[str]) -> CaptureAnalysis:
@@ -205,6 +218,11 @@ def nothing(names: Sequence[str]) -> CaptureAnalysis:
     content: dict[str, Any] = {"packets": 0, "bytes": 0, "first_ns": None, "last_ns": None}
     content |= {"lost": {"bytes": 0, "gaps": 0}, "anomalies": [], "calls": 0, "operations": []}
     return CaptureAnalysis(list(names), content, from_files=False)
+
+
+def is_piped(sources: Sequence[Source]) -> bool:
+    """Does any of it come from a pipe?"""
+    return any(isinstance(source, tuple) for source in sources)
 
 
 def name_of(source: Source) -> str:

@@ -13,9 +13,11 @@ last block is left out: the end of the capture cuts it. A block tells of an oper
 holds at least `MIN_ANSWERED` answered calls of it; with fewer than `MIN_BLOCKS` such blocks on a
 side the captures' own totals are laid beside each other, and their significance is unknown.
 
-Limits. Neighbouring blocks are not wholly independent where the load swings slowly; where they
-visibly follow each other (lag-one autocorrelation) a note says that the interval is too
-narrow. And two captures are two moments: what else differed between them, no statistic knows.
+Neighbouring blocks resemble each other where the load drifts slowly: they are then averaged in
+batches of twice their correlation time, which is as good as independent. Where fewer than
+`MIN_BLOCKS` batches are left, one capture cannot tell its own drift from a difference.
+
+Limits. Two captures are two moments: what else differed between them, no statistic knows.
 """
 
 from __future__ import annotations
@@ -43,9 +45,8 @@ if TYPE_CHECKING:
 
 MIN_BLOCKS = 5
 MIN_ANSWERED = 5
-AUTOCORRELATION_NOTED = 0.5
-AUTOCORRELATION_BLOCKS = 8
-"""Fewer blocks say nothing about how they follow each other."""
+BATCH_TIMES = 2.0
+"""Length of a batch, in correlation times of the blocks."""
 
 WITHOUT_MEANING = frozenset({"NULL", "COMPOUND"})
 """Not compared across versions: a COMPOUND is whatever it holds."""
@@ -57,7 +58,8 @@ METHOD = (
     "Each capture is cut into equal blocks of time; a block gives one observation of each "
     "operation, since calls within a block wait behind each other and are not independent. "
     "Base and new are geometric means of the blocks that hold enough answered calls. "
-    "Welch's t on the logarithms of the blocks; Holm's correction over all lines."
+    "Blocks that resemble their neighbours are averaged in batches of twice their correlation "
+    "time first. Welch's t on the logarithms; Holm's correction over all lines."
 )
 
 
@@ -166,8 +168,9 @@ def compare_captures(captures: Sequence[CaptureAnalysis]) -> CaptureComparison:
     if few:
         notes.insert(
             0,
-            f"{', '.join(few)}: fewer than {MIN_BLOCKS} blocks with {MIN_ANSWERED} answered "
-            "calls on a side; whole captures are laid beside each other, significance unknown",
+            f"{', '.join(few)}: fewer than {MIN_BLOCKS} independent blocks with {MIN_ANSWERED} "
+            "answered calls on a side; whole captures are laid beside each other, significance "
+            "unknown",
         )
     shown = [capture.content["blocks"]["blocks"] for capture in captures]
     return CaptureComparison(
@@ -211,11 +214,9 @@ def _pairs(
         if other != key:
             label = f"{protocol(mine[key][0])}/{operation(theirs[other][0])}"
         for measure in MEASURES:
-            pair = _pair(key, label, measure, index, mine[key], theirs[other])
+            pair = _pair(key, label, measure, index, mine[key], theirs[other], notes)
             if pair is not None:
                 found.append(pair)
-                if pair.by_blocks:
-                    notes += _following(pair, (base.label, new.label))
     return found
 
 
@@ -250,11 +251,19 @@ def _pair(
     index: int,
     base: tuple[Mapping[str, Any], CaptureAnalysis],
     new: tuple[Mapping[str, Any], CaptureAnalysis],
+    notes: list[str],
 ) -> _Pair | None:
     blocks = (_of_blocks(measure, *base), _of_blocks(measure, *new))
     totals = (_of_all(measure, *base), _of_all(measure, *new))
     if min(values.size for values in blocks) >= MIN_BLOCKS:
-        return _Pair(key, label, measure, index, *blocks, by_blocks=True, whole=totals)
+        independent = (batches(blocks[0]), batches(blocks[1]))
+        if min(values.size for values in independent) >= MIN_BLOCKS:
+            return _Pair(key, label, measure, index, *independent, by_blocks=True, whole=totals)
+        notes.append(
+            f"{label}, {measure.name}: neighbouring blocks resemble each other; one capture "
+            "cannot tell a difference from its own drift, so the significance is unknown "
+            "(captures that are several times as long, or several of each, can)"
+        )
     if totals[0] is None or totals[1] is None:
         return None
     whole = (np.array([totals[0]]), np.array([totals[1]]))
@@ -306,23 +315,29 @@ def _of_all(measure: Measure, row: Mapping[str, Any], capture: CaptureAnalysis) 
     return None
 
 
-def _following(pair: _Pair, labels: tuple[str, str]) -> list[str]:
-    """Notes on blocks that follow each other."""
-    found = []
-    for label, values in zip(labels, (pair.base, pair.new), strict=True):
-        r = lag_one(values)
-        if r is not None and r > AUTOCORRELATION_NOTED:
-            found.append(
-                f"{pair.label}, {pair.measure.name}: neighbouring blocks of {label} resemble each "
-                f"other (autocorrelation {r:.2f}); its interval is too narrow"
-            )
-    return found
+def batches(values: Floats) -> Floats:
+    """Means of neighbouring blocks that are together long enough to be independent."""
+    time = correlation_time(values)
+    size = int(np.ceil(BATCH_TIMES * time)) if time > 1 else 1
+    count = values.size // size
+    means: Floats = values[: count * size].reshape(count, size).mean(axis=1)
+    return means
 
 
-def lag_one(values: Floats) -> float | None:
-    """Autocorrelation of neighbours; None where there is no telling."""
-    if values.size < AUTOCORRELATION_BLOCKS:
-        return None
+def correlation_time(values: Floats) -> float:
+    """In how many blocks a drift is forgotten: 1 of independent ones.
+
+    The sum of the autocorrelations in front of the first that is not positive (Geyer's initial
+    positive sequence), each raised by the 1/n that the mean takes; 1 if that of neighbours is
+    within one standard error of 0.
+    """
+    n = values.size
     deviations = values - values.mean()
     spread = float(np.dot(deviations, deviations))
-    return float(np.dot(deviations[1:], deviations[:-1])) / spread if spread > 0 else None
+    time = 1.0
+    for lag in range(1, n // 2) if spread > 0 else ():
+        r = float(np.dot(deviations[lag:], deviations[:-lag])) / spread + 1 / n
+        if r <= (n**-0.5 if lag == 1 else 0.0):
+            break
+        time += 2 * r
+    return time

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from nfslab.captures.causes import NFS_PORT, replies_only
 from nfslab.captures.spelling import protocol
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def instead(capture: CaptureAnalysis) -> tuple[str, str]:
     calls = _calls(content["operations"])
     parts += [f"{number:,} calls of {name}" for name, number in calls.items()]
     for kind, words in (
+        ("reply_without_call", "replies of RPC without their calls"),
         ("rpc_over_tls", "connections with RPC inside TLS"),
         ("tls_stream", "TLS connections"),
         ("tcp_not_rpc", "TCP connections without RPC"),
@@ -51,6 +53,13 @@ def instead(capture: CaptureAnalysis) -> tuple[str, str]:
         if counts.get(kind):
             parts.append(f"{counts[kind]:,} {words}")
     ports = _ports(content.get("other_ports") or [])
+    if replies_only(capture):
+        return (
+            f"replies of NFS (port {NFS_PORT}) and none of their calls: one direction only ("
+            + ", ".join(parts)
+            + ")",
+            "capture both directions: without its call a reply cannot be decoded",
+        )
     return ", ".join(parts) + ports, _advice(counts)
 
 

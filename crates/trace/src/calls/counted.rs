@@ -105,6 +105,8 @@ impl<O: Output> Calls<O> {
         open.answer = Answer::Status;
         open.status = reply.status;
         open.bytes_read = reply.data_bytes;
+        let peer = open.peer;
+        self.peers.answered(peer, times.first_ns);
         self.table.count_answered();
         true
     }

@@ -13,9 +13,9 @@
 //!
 //! A *retransmission* has the endpoints, transaction id, program, version, procedure and arguments
 //! (a checksum of their front) of a call that waits or settles. While a connection is young, calls
-//! of other connections between the same hosts are looked at as well, if those have ended or are
-//! silent: TCP clients send again over a new one. The same transaction id with other arguments is a
-//! new call.
+//! of other connections between the same hosts that no reply came to are looked at as well, if
+//! those have ended or are silent: TCP clients send again over a new one. The same transaction id
+//! with other arguments is a new call.
 //!
 //! Decisions: each body is decoded once. A reply with no call cannot be decoded, and is counted;
 //! one that was found by searching behind a hole is taken for a false find. A call that is captured
@@ -242,7 +242,7 @@ impl<O: Output> Calls<O> {
         })
     }
 
-    /// The same call on an earlier connection of the same hosts, if that one has ended or is
+    /// The same call, not answered, on an earlier connection of the same hosts that has ended or is
     /// silent: connections side by side may use the same transaction ids.
     #[inline(always)]
     fn sent_elsewhere(&self, peer: u32, new: &Open, now_ns: i64) -> Option<u64> {
@@ -253,8 +253,12 @@ impl<O: Output> Calls<O> {
             }
             let number = self.table.find(other, new.xid)?;
             let old = self.table.get(number)?;
-            let waited_ns = now_ns.saturating_sub(old.last_send_ns);
-            let silent = old.replies == 0 && waited_ns >= RECONNECT_NS;
+            if old.replies > 0 {
+                // Health checks, and clients behind one address, begin alike: another call.
+                return None;
+            }
+            let last_ns = old.last_send_ns.max(self.peers.last_reply_ns(other));
+            let silent = now_ns.saturating_sub(last_ns) >= RECONNECT_NS;
             let over = silent || self.peers.has_ended(other);
             (over && self.is_again(number, new)).then_some(number)
         })

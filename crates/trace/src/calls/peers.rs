@@ -31,6 +31,8 @@ pub struct Peer {
     open: u32,
     /// Calls seen while it was remembered.
     seen: u32,
+    /// First byte of the last reply.
+    last_reply_ns: i64,
     /// The connection's end was seen.
     ended: bool,
 }
@@ -144,6 +146,7 @@ impl Peers {
             connection: message.connection,
             open: 0,
             seen: 0,
+            last_reply_ns: i64::MIN,
             ended: false,
         };
         let number = self.free.pop().unwrap_or(self.peers.len() as u32);
@@ -170,6 +173,19 @@ impl Peers {
     #[inline(always)]
     pub fn has_ended(&self, number: u32) -> bool {
         self.get(number).is_some_and(|peer| peer.ended)
+    }
+
+    /// A reply of this pair came.
+    #[inline(always)]
+    pub fn answered(&mut self, number: u32, time_ns: i64) {
+        if let Some(peer) = self.peers.get_mut(number as usize) {
+            peer.last_reply_ns = time_ns;
+        }
+    }
+
+    /// When the last reply of this pair came.
+    pub fn last_reply_ns(&self, number: u32) -> i64 {
+        self.get(number).map_or(i64::MIN, |peer| peer.last_reply_ns)
     }
 
     /// A new call of this pair begins to wait.

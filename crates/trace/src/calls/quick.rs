@@ -167,6 +167,8 @@ impl<O: Output> Calls<O> {
         if reply.attributes.is_some() && !is_lookup {
             open.has |= has::FILE_SIZE;
         }
+        let peer = open.peer;
+        self.peers.answered(peer, message.first.time_ns);
         self.answer_detailed(number, message, &reply, is_lookup);
         self.table.count_answered();
         if self.output.wants_messages() {

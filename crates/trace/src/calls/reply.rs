@@ -73,6 +73,7 @@ impl<O: Output> Calls<O> {
         };
         let again = open.replies > 0;
         open.replies = open.replies.saturating_add(1);
+        self.peers.answered(open.peer, message.first.time_ns);
         if !again {
             self.table.count_answered();
             self.first_reply(&mut open, message, header);

@@ -55,7 +55,7 @@ anomalies! {
     NoTimestamp = "no_timestamp",
     /// A frame's time is before its predecessor's.
     TimeWentBack = "time_went_back",
-    /// The frame carries no IP packet: ARP, spanning tree, MPLS, PPPoE, ...
+    /// The frame carries no IP packet: ARP, spanning tree, PPPoE, ...
     NotIp = "not_ip",
     /// An IP header contradicts itself.
     MalformedIp = "malformed_ip",
@@ -65,7 +65,7 @@ anomalies! {
     LengthExceedsFrame = "length_exceeds_frame",
     /// IP, but neither TCP nor UDP: ICMP, ESP, SCTP, ...
     NotTcpUdp = "not_tcp_udp",
-    /// A tunnel (GRE, IP in IP, VXLAN), not looked into.
+    /// A tunnel of something else than IP or Ethernet, too deep, or with its header cut.
     Tunnelled = "tunnelled",
     /// A TCP or UDP header contradicts itself.
     MalformedTransport = "malformed_transport",

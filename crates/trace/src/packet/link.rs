@@ -6,6 +6,8 @@ use super::anomaly::Anomaly;
 
 /// Tags of VLANs within VLANs that are followed: real networks have two.
 const MAX_VLAN_TAGS: usize = 8;
+/// MPLS labels that are followed.
+const MAX_LABELS: usize = 8;
 
 /// A link layer that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,10 +83,30 @@ fn ip_type(kind: u16) -> Result<(), Anomaly> {
 fn after_ethertype(frame: &[u8], mut at: usize) -> Result<usize, Anomaly> {
     for _ in 0..=MAX_VLAN_TAGS {
         let kind = u16_at(frame, at).ok_or(Anomaly::TruncatedHeaders)?;
+        if matches!(kind, 0x8847 | 0x8848) {
+            return after_labels(frame, at + 2);
+        }
         if !tagged(kind) {
             return ip_type(kind).map(|()| at + 2);
         }
         at += 4;
+    }
+    Err(Anomaly::NotIp)
+}
+
+/// Follows MPLS labels (RFC 3032), of which the last one is marked. What is behind them tells by
+/// its version that it is IP, as routers guess, too.
+fn after_labels(frame: &[u8], mut at: usize) -> Result<usize, Anomaly> {
+    for _ in 0..MAX_LABELS {
+        let flags = frame.get(at + 2).ok_or(Anomaly::TruncatedHeaders)?;
+        at += 4;
+        if flags & 1 != 0 {
+            let first = frame.get(at).ok_or(Anomaly::TruncatedHeaders)?;
+            return match first >> 4 {
+                4 | 6 => Ok(at),
+                _ => Err(Anomaly::NotIp),
+            };
+        }
     }
     Err(Anomaly::NotIp)
 }

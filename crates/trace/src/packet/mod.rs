@@ -20,12 +20,14 @@ mod fragments;
 mod ip;
 pub mod link;
 mod transport;
+mod tunnels;
 
 #[cfg(test)]
 mod tests;
 
 use crate::block::{Endpoint, Host, NO_SCALE, SYN, Segment, Transport};
 use fragments::{Assembled, Fragments};
+use tunnels::{Inside, MAX_TUNNELS, inside};
 
 pub use anomaly::{Anomalies, Anomaly, Lost};
 pub use link::Link;
@@ -174,28 +176,45 @@ impl Packets {
             at: frame.at,
             wire: frame.wire.max(bytes.len()),
         };
-        let parsed = link
-            .ip_offset(bytes)
-            .and_then(|offset| ip::packet(view.skip(offset), frame, &mut self.anomalies));
-        let parsed = parsed.and_then(|parsed| match parsed {
-            ip::Parsed::Whole {
-                protocol,
-                view,
-                context,
-            } => {
-                let anomalies = &mut self.anomalies;
-                transport::segment(protocol, &view, &context, anomalies).map(|it| out.push(it))
-            }
-            ip::Parsed::Fragment(fragment) => {
-                let lost = self.fragments.add(&fragment, &mut self.anomalies);
-                self.fragments_lost += lost;
-                self.take_ready(out);
-                Ok(())
-            }
-        });
-        if let Err(anomaly) = parsed {
+        if let Err(anomaly) = self.innermost(view, frame, link, out) {
             self.anomalies.count(anomaly);
         }
+    }
+
+    /// Follows tunnels to the packet in them.
+    fn innermost(
+        &mut self,
+        mut view: View<'_>,
+        frame: &Frame,
+        mut link: Link,
+        out: &mut Vec<Segment>,
+    ) -> Result<(), Anomaly> {
+        for _ in 0..=MAX_TUNNELS {
+            let offset = link.ip_offset(view.bytes)?;
+            match ip::packet(view.skip(offset), frame, &mut self.anomalies)? {
+                ip::Parsed::Whole {
+                    protocol,
+                    view: payload,
+                    context,
+                } => match inside(protocol, &payload) {
+                    Inside::Payload => {
+                        let anomalies = &mut self.anomalies;
+                        let found = transport::segment(protocol, &payload, &context, anomalies)?;
+                        out.push(found);
+                        return Ok(());
+                    }
+                    Inside::Packet(inner, packet) => (link, view) = (inner, packet),
+                    Inside::Unknown => return Err(Anomaly::Tunnelled),
+                },
+                ip::Parsed::Fragment(fragment) => {
+                    let lost = self.fragments.add(&fragment, &mut self.anomalies);
+                    self.fragments_lost += lost;
+                    self.take_ready(out);
+                    return Ok(());
+                }
+            }
+        }
+        Err(Anomaly::Tunnelled)
     }
 
     /// Datagrams that fragments have made whole become segments.
@@ -249,10 +268,14 @@ fn plain_tcp(block: &[u8], frame: &Frame, out: &mut Vec<Segment>) -> bool {
     let tcp_bytes = usize::from(head[46] >> 4) * 4;
     let headers = 20 + tcp_bytes;
     let flags = head[47];
+    // Options that say nothing here: none, or timestamps alone.
+    let options = block.get(frame.at + 54..).and_then(<[u8]>::first_chunk);
+    let quiet = (tcp_bytes == 20)
+        | ((tcp_bytes == transport::PLAIN_BYTES) & (options == Some(&transport::TIMESTAMPS_ALONE)));
     // EtherType 0x0800 with version 4 and header length 5; fragment offset, MF and protocol 6.
     let plain = (u32_at(12) & 0xffff_ff00 == 0x0800_4500)
         & (u32_at(20) & 0x3fff_00ff == 6)
-        & (tcp_bytes >= 20)
+        & quiet
         & (total >= headers)
         & (total + 14 <= frame.wire)
         & (frame.captured >= 54)
@@ -284,6 +307,7 @@ fn plain_tcp(block: &[u8], frame: &Frame, out: &mut Vec<Segment>) -> bool {
         captured_bytes: payload_bytes.min(frame.captured - header_end) as u32,
         payload_bytes: payload_bytes as u32,
         first_ns: frame.time_ns,
+        sack: None,
     });
     true
 }

@@ -2,8 +2,11 @@
 
 use super::anomaly::{Anomalies, Anomaly};
 use super::{Context, View};
-use crate::block::{NO_SCALE, SYN, Segment, Transport};
+use crate::block::{NO_SCALE, SYN, Sack, Segment, Transport};
 
+/// A header with nothing but timestamps behind it, as most are, and how its options begin.
+pub(super) const PLAIN_BYTES: usize = 32;
+pub(super) const TIMESTAMPS_ALONE: [u8; 4] = [1, 1, 8, 10];
 /// Port of VXLAN (RFC 7348).
 const VXLAN: u16 = 4789;
 /// Largest window shift (RFC 7323 section 2.3: larger ones mean this).
@@ -42,11 +45,61 @@ fn tcp(view: &View<'_>, context: &Context) -> Result<Segment, Anomaly> {
     segment.acknowledgement = u32::from_be_bytes([header[8], header[9], header[10], header[11]]);
     segment.flags = flags;
     segment.window = u16::from_be_bytes([header[14], header[15]]);
-    if flags & SYN != 0 {
+    if header_bytes > 20 {
         let end = header_bytes.min(view.bytes.len());
-        segment.window_scale = window_scale(view.bytes.get(20..end).unwrap_or_default());
+        let options = view.bytes.get(20..end).unwrap_or_default();
+        if flags & SYN != 0 {
+            segment.window_scale = window_scale(options);
+        } else if header_bytes != PLAIN_BYTES || !options.starts_with(&TIMESTAMPS_ALONE) {
+            segment.sack = sack(options, segment.acknowledgement);
+        }
     }
     Ok(segment)
+}
+
+/// The first block of a selective acknowledgement (kind 5): a duplicate if it lies below the
+/// acknowledgement or within the second block (RFC 2883 section 4).
+fn sack(options: &[u8], acknowledgement: u32) -> Option<Sack> {
+    let mut options = options;
+    while let [kind, rest @ ..] = options {
+        match (kind, rest) {
+            (0, _) => break,
+            (1, _) => options = rest,
+            (5, [length, blocks @ ..]) => {
+                let blocks = blocks.get(..usize::from(*length).checked_sub(2)?)?;
+                let (first, others) = blocks.split_first_chunk::<8>()?;
+                let (left, right) = edges(first);
+                let within = others
+                    .first_chunk()
+                    .map(edges)
+                    .is_some_and(|(from, to)| is_in_front(from, left) && is_in_front(right, to));
+                let old = is_in_front(right, acknowledgement);
+                return Some(match old || within {
+                    true => Sack::Duplicate,
+                    false => Sack::Missing,
+                });
+            }
+            (_, [length, ..]) if *length >= 2 => {
+                options = options.get(usize::from(*length)..).unwrap_or_default();
+            }
+            _ => break,
+        }
+    }
+    None
+}
+
+/// Both edges of a block.
+fn edges(block: &[u8; 8]) -> (u32, u32) {
+    let [a, b, c, d, e, f, g, h] = *block;
+    (
+        u32::from_be_bytes([a, b, c, d]),
+        u32::from_be_bytes([e, f, g, h]),
+    )
+}
+
+/// Whether a sequence number is another one, or in front of it.
+fn is_in_front(one: u32, other: u32) -> bool {
+    other.wrapping_sub(one).cast_signed() >= 0
 }
 
 /// The shift in a SYN's options (kind 3, RFC 7323 section 2.2).

@@ -150,6 +150,10 @@ impl Connection {
             let kind = TransportKind::ZeroWindow;
             tell(&mut scene, segment.time_ns, from_client, kind);
         }
+        if let Some(sack) = segment.sack {
+            let kind = TransportKind::Selective(sack);
+            tell(&mut scene, segment.time_ns, from_client, kind);
+        }
         let window = ours.window.bytes(segment, &theirs.window);
         theirs.acknowledge(segment, window, from_client, &mut scene);
         if theirs.has_hole() {
@@ -277,8 +281,13 @@ impl Connection {
                 self.passed_over = 0;
                 self.protocol = Protocol::Unknown;
             }
-            _ => {
+            protocol => {
                 self.passed_over += u64::from(segment.payload_bytes);
+                let tls = matches!(protocol, Protocol::RpcOverTls | Protocol::Tls);
+                if tls && segment.payload_bytes > 0 {
+                    let kind = |ends| TransportKind::Hidden { ends };
+                    self.tell_of(side, segment, kind, shared, sink);
+                }
                 return false;
             }
         }
@@ -290,6 +299,28 @@ impl Connection {
         true
     }
 
+    /// Tells of something that is no part of the bytes, and whose ends no call need have told.
+    fn tell_of<S: Sink>(
+        &self,
+        side: Side,
+        segment: &Segment,
+        kind: impl Fn([Endpoint; 2]) -> TransportKind,
+        shared: &mut Shared,
+        sink: &mut S,
+    ) {
+        let ends = [segment.source, segment.destination];
+        let mut scene = Scene {
+            connection: self.number,
+            from: &segment.source,
+            to: &segment.destination,
+            calls_known: false,
+            shared,
+            sink,
+        };
+        let from_client = self.sent_by_client(side);
+        tell(&mut scene, segment.time_ns, from_client, kind(ends));
+    }
+
     fn open<S: Sink>(&mut self, side: Side, segment: &Segment, shared: &mut Shared, sink: &mut S) {
         let (ours, theirs) = pick(&mut self.sides, side);
         let again = ours.syn == Some(segment.sequence);
@@ -298,8 +329,6 @@ impl Connection {
         if other && !again {
             self.reuse(segment, side, shared, sink);
         }
-        let from_client = self.sent_by_client(side);
-        let number = self.number;
         let (ours, _) = pick(&mut self.sides, side);
         if ours.syn.is_some() {
             return;
@@ -309,20 +338,8 @@ impl Connection {
         if !ours.started {
             ours.start(segment.sequence.wrapping_add(1), true);
         }
-        let mut scene = Scene {
-            connection: number,
-            from: &segment.source,
-            to: &segment.destination,
-            calls_known: false,
-            shared,
-            sink,
-        };
-        tell(
-            &mut scene,
-            segment.time_ns,
-            from_client,
-            TransportKind::Opened,
-        );
+        let kind = |ends| TransportKind::Opened { ends };
+        self.tell_of(side, segment, kind, shared, sink);
     }
 
     fn close<S: Sink>(
@@ -333,23 +350,14 @@ impl Connection {
         shared: &mut Shared,
         sink: &mut S,
     ) {
-        let from_client = self.sent_by_client(side);
         let (ours, theirs) = pick(&mut self.sides, side);
         let before = ours.closed;
         ours.closed = true;
         theirs.closed |= reset;
         if !before {
             sink.closed(self.number);
-            let mut scene = Scene {
-                connection: self.number,
-                from: &segment.source,
-                to: &segment.destination,
-                calls_known: false,
-                shared,
-                sink,
-            };
-            let kind = TransportKind::Closed { reset };
-            tell(&mut scene, segment.time_ns, from_client, kind);
+            let kind = |ends| TransportKind::Closed { reset, ends };
+            self.tell_of(side, segment, kind, shared, sink);
         }
     }
 

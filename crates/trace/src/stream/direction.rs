@@ -15,7 +15,7 @@ use super::held::{Held, Piece};
 use super::shared::{Scene, Shared};
 use crate::block::{SYN, Segment};
 use crate::call::Stamp;
-use crate::event::TransportKind;
+use crate::event::{Again, TransportKind};
 use crate::packet::Lost;
 
 /// Packets remembered to recognise those captured twice; the copy follows closely.
@@ -300,7 +300,7 @@ impl Direction {
         }
         if self.held.is_none() && piece.start <= self.next {
             // Its front came before.
-            self.again(piece, from_client, scene);
+            self.again(piece, Again::Unacknowledged, from_client, scene);
             let piece = piece.part(self.next, piece.end);
             return self.pass(&piece, scene);
         }
@@ -313,7 +313,14 @@ impl Direction {
                     let time_ns = piece.stamp.time_ns;
                     tell(scene, time_ns, from_client, TransportKind::OutOfOrder);
                 }
-                _ => self.again(piece, from_client, scene),
+                _ => {
+                    let of = if fresh {
+                        Again::Filled
+                    } else {
+                        Again::Unacknowledged
+                    };
+                    self.again(piece, of, from_client, scene);
+                }
             }
         }
         self.settle(piece.stamp.time_ns, 0, from_client, scene);
@@ -343,7 +350,11 @@ impl Direction {
         } else if piece.start < self.origin {
             scene.shared.counters.count(Anomaly::TcpBeforeFirst);
         } else {
-            self.again(piece, from_client, scene);
+            let of = match self.acknowledged >= piece.end {
+                true => Again::Acknowledged,
+                false => Again::Unacknowledged,
+            };
+            self.again(piece, of, from_client, scene);
         }
     }
 
@@ -351,6 +362,7 @@ impl Direction {
     fn again<S: Sink>(
         &mut self,
         piece: &Piece<'_>,
+        of: Again,
         from_client: Option<bool>,
         scene: &mut Scene<'_, S>,
     ) {
@@ -358,7 +370,7 @@ impl Direction {
         if scene.sink.wants_transport() {
             self.flight.send_again(piece.start, piece.end);
             let bytes = (piece.end - piece.start) as u32;
-            let kind = TransportKind::Retransmitted { bytes };
+            let kind = TransportKind::Retransmitted { bytes, of };
             tell(scene, piece.stamp.time_ns, from_client, kind);
         }
     }

@@ -16,12 +16,14 @@ use wire::record::{MARK_BYTES, RecordMark};
 
 use super::anomaly::Anomaly;
 use super::belief::{Belief, MIN_HEAD_BYTES, Trust, believe};
+use super::flight::tell;
 use super::record::{Fill, Kept};
 use super::search::{CARRY_BYTES, Carry};
 use super::shared::{Scene, Shared};
 use super::{Front, HEAD_BYTES, Keep, Message, Sink, TAIL_BYTES};
 use crate::block::Transport;
 use crate::call::Stamp;
+use crate::event::TransportKind;
 
 /// What the next byte is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -277,6 +279,7 @@ impl Framer {
         match self.missing {
             _ if !known || head.len() < MIN_HEAD_BYTES => {
                 scene.shared.counters.count(Anomaly::RecordUnreadable);
+                tell_cut(last.time_ns, scene);
             }
             Missing::Cut => scene.shared.counters.count(Anomaly::RecordCut),
             Missing::Lost => scene.shared.counters.count(Anomaly::RecordIncomplete),
@@ -354,6 +357,7 @@ impl Framer {
         }
         if self.step == Step::Mark && stamp.is_some() {
             scene.shared.counters.count(Anomaly::RecordMarkCut);
+            tell_cut(stamp.map_or(self.seen.time_ns, |at| at.time_ns), scene);
         }
         self.drop_carry(scene);
         self.abandon(scene);
@@ -403,6 +407,13 @@ impl Framer {
         }
         self.step = Step::Search;
     }
+}
+
+/// A message came of which nothing can be read.
+#[cold]
+fn tell_cut<S: Sink>(time_ns: i64, scene: &mut Scene<'_, S>) {
+    let ends = [*scene.from, *scene.to];
+    tell(scene, time_ns, None, TransportKind::FrontCut { ends });
 }
 
 /// Who sends calls like this message in this direction.

@@ -21,10 +21,13 @@ NS = 1_000_000_000
 # kind: (letter, name, its meaning)
 KINDS = {
     "server_stalled": ("S", "server stalled", "calls were outstanding, and none was answered"),
-    "network_loss": ("N", "network loss", "a timeout, ended by sending again"),
+    "server_restarted": ("R", "server restarted", "it refused connections, or forgot them"),
+    "connection_reset": ("C", "connection reset", "it was reset or closed, and begun again"),
+    "network_loss": ("N", "network loss", "data was lost, and came when it was sent again"),
     "client_waited": ("W", "client waited", "the server answered others, but not this client"),
     "capture_loss": ("L", "lost by the capture", "the capture lacks bytes here"),
     "client_paused": ("P", "client paused", "nothing was outstanding"),
+    "unknown": ("U", "cannot be told", "slow, lost or paused: not to be told from here"),
 }
 BANDS = frozenset({"server", "client"})
 """Scopes drawn as bands: what held up one call only is in the table."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from nfslab.captures import spelling
+from nfslab.captures import causes, spelling
 from nfslab.captures.analysis import is_inner
 from nfslab.display import numbers
 from nfslab.display.cells import count, interval, latency, quantity, size, text
@@ -91,6 +91,32 @@ def _operation(row: Mapping[str, Any]) -> Row:
         size(row["bytes_written"]),
         *(latency(found.get(q)) for q in QUANTILES),
     ]
+
+
+def unanswered_table(analysis: CaptureAnalysis) -> Table | None:
+    """Calls that had no reply, those that waited longest first; however many answered ones were
+    slow."""
+    waiting = causes.unanswered(analysis)
+    if not waiting:
+        return None
+    columns = [
+        Column("call", False),
+        Column("client", False),
+        Column("server", False),
+        Column("waited", hint="until the capture ended"),
+        Column("sends"),
+        Column("frame"),
+    ]
+    rows = [
+        [
+            *(text(call[name]) for name in ("kind", "client", "server")),
+            latency(call["waited_ns"]),
+            count(call["sends"]),
+            text(f"{call['frame']:,}"),
+        ]
+        for call in waiting
+    ]
+    return Table("Calls never answered", columns, rows)
 
 
 def gap_table(found: Sequence[Mapping[str, Any]], figure: str) -> Table | None:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
+from nfslab.captures import causes
 from nfslab.display import numbers
 from nfslab.display.sections import Section
 from nfslab.display.terminal import date
@@ -44,6 +45,7 @@ def capture_section(
     figure = f"{name}-calls"
     tables = [
         operations.operations(capture),
+        operations.unanswered_table(capture),
         operations.gap_table(found, figure),
         operations.look_table(looks, figure) if load is not None else None,
         operations.load_table(capture),
@@ -124,15 +126,19 @@ def summary(capture: CaptureAnalysis) -> list[str]:
         f"{numbers.quantity(capture.duration_ns, 'ns')}{begun}"
     )
     lost = content.get("lost") or {}
-    gone = "nothing lost"
-    if lost.get("bytes") or lost.get("gaps"):
+    gone = (
+        "the snapshot length cut fronts of messages away"
+        if causes.fronts_cut(capture)
+        else "nothing lost"
+    )
+    if causes.has_loss(capture):
         gone = f"{numbers.quantity(lost['bytes'], 'B')} lost in {lost['gaps']:,} gaps"
     if skipped := content.get("skipped_bytes"):
         passed = (
             f"{numbers.quantity(skipped, 'B')} of the input passed over, since no packet could be "
             "made out"
         )
-        gone = passed if gone == "nothing lost" else f"{passed}; {gone}"
+        gone = f"{passed}; {gone}" if lost.get("gaps") else passed
     dropped = content.get("kernel_drops")
     kernel = f", {dropped:,} packets dropped by the kernel that captured" if dropped else ""
     sides = content.get("clients") or {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nfslab.captures import anomalies, spelling
+from nfslab.captures import anomalies, causes, spelling
 from nfslab.captures.contents import has_nfs, instead
 from nfslab.display import numbers
 from nfslab.evidence.capture.gaps import lengths, of_kind
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from nfslab.captures.analysis import CaptureAnalysis
 
 NS = 1_000_000_000
-MOST = 0.5
-"""Share of the calls that a sentence about their time has to cover."""
 WORDS = {"loss": "Missing", "doubt": "Doubt", "network": "Network", "note": "Note"}
 
 
@@ -33,26 +31,55 @@ def sentences(analysis: CaptureAnalysis, found: Sequence[Mapping[str, Any]]) -> 
         seen = instead(analysis)[0] if content["packets"] else "no packet passed the filter"
         return [f"No NFS call was captured: {seen}."]
     rows = [row for row in content.get("operations", []) if not _inner(row)]
-    unanswered = sum(row["unanswered"] for row in rows)
     told = [
         f"{calls:,} calls in {numbers.quantity(analysis.looked_at_ns, 'ns')}{_part(analysis)}"
-        + (f", {unanswered:,} of them without a reply" if unanswered else ", all answered")
+        + _replies(analysis)
         + "."
     ]
     told += _hidden(content, rows)
     told += _gaps(analysis, found)
-    told += _again(rows)
+    told += _unanswered(analysis)
+    told += _again(analysis, rows)
     if len(told) == 1 and calls:
-        gaps = (content.get("lost") or {}).get("gaps")
+        doubtful = causes.has_loss(analysis) or causes.fronts_cut(analysis)
         told.append(
             "Of what was captured: no stall, and nothing sent again."
-            if gaps
+            if doubtful
             else "No stall, no loss and nothing sent again was found."
         )
-    told += _where(content.get("network"), calls)
+    told += _where(analysis)
     access = content.get("access") or {}
     told += [f"{_first_upper(one['text'])}." for one in access.get("observations", [])]
     return told
+
+
+def _replies(analysis: CaptureAnalysis) -> str:
+    """How many calls have no reply, as far as that can be known."""
+    without = causes.without_reply(analysis)
+    if not without:
+        return ", all answered"
+    if causes.one_way(analysis):
+        return ""
+    if causes.fronts_cut(analysis):
+        return (
+            f"; the replies of {without:,} are not to be read, since the snapshot length cut "
+            f"fronts of messages away: whether they came is not known ({anomalies.LONGER_SNAPLEN})"
+        )
+    return f", {without:,} of them without a reply"
+
+
+def _unanswered(analysis: CaptureAnalysis) -> list[str]:
+    """The call that waited longest for a reply that is not in the capture."""
+    waiting = causes.unanswered(analysis)
+    if not waiting:
+        return []
+    first = waiting[0]
+    more = f"; {len(waiting) - 1:,} more waited for over a second" if len(waiting) > 1 else ""
+    return [
+        f"A {first['kind']} of {first['client']} was never answered: it had waited "
+        f"{numbers.quantity(first['waited_ns'], 'ns')} when the capture ended (frame "
+        f"{first['frame']:,}){more}."
+    ]
 
 
 def _part(analysis: CaptureAnalysis) -> str:
@@ -99,9 +126,26 @@ def _inner(row: Mapping[str, Any]) -> bool:
 
 GAPS = (
     ("server_stalled", "The server stalled", "while calls were outstanding"),
+    ("server_restarted", "The server restarted", "until connections were accepted again"),
+    ("connection_reset", "A connection was reset or closed", "until another one was begun"),
     ("network_loss", "The network lost data and held up calls", "until data was sent again"),
     ("client_waited", "A client waited", "while the server answered others"),
+    (
+        "unknown",
+        "Nothing was answered",
+        "and whether the server was slow, the client paused or data was lost cannot be told from "
+        "where the capture was taken",
+    ),
 )
+STALLS = (
+    ("server_process_slow", "its host went on acknowledging: the server's process was late"),
+    (
+        "server_host_frozen",
+        "its host acknowledged nothing either, and later that all had come: the host, or all of "
+        "the way to it, stood still",
+    ),
+)
+"""Causes of a server's stalls, as the packets prove them."""
 
 
 def _gaps(analysis: CaptureAnalysis, found: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -122,14 +166,14 @@ def _gaps(analysis: CaptureAnalysis, found: Sequence[Mapping[str, Any]]) -> list
             f"{what} {_times(times)}, {numbers.quantity(time_ns, 'ns')} in all "
             f"({numbers.percent(share, 2)} of {looked_at}), {how}: {lengths(shown)}."
         )
-    for server in section.get("servers", []):
-        cycle = server.get("drain_cycle") or section.get("throughput_cycle")
-        if cycle:
-            told.append(
-                f"It stops and goes with a period of {cycle['period_ns'] / 1e6:,.0f} ms "
-                f"({cycle['intervals_near']} of {cycle['intervals']} intervals lie near it)."
-            )
-            break
+        if kind == "server_stalled":
+            told += _why(section.get("causes", {}))
+    cycle = causes.period(section)
+    if cycle:
+        told.append(
+            f"It stops and goes with a period of {cycle['period_ns'] / 1e6:,.0f} ms "
+            f"({cycle['intervals_near']} of {cycle['intervals']} intervals lie near it)."
+        )
     paused = of_kind(found, "client_paused")
     if paused:
         time_ns = section["totals"]["client_paused"]["time_ns"]
@@ -141,38 +185,56 @@ def _gaps(analysis: CaptureAnalysis, found: Sequence[Mapping[str, Any]]) -> list
     return told
 
 
+def _why(totals: Mapping[str, Any]) -> list[str]:
+    """What the packets prove of a server's stalls."""
+    return [
+        f"In {totals[cause]['count']:,} of these stalls {what}."
+        for cause, what in STALLS
+        if totals.get(cause, {}).get("count")
+    ]
+
+
 def _times(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
 
 
-def _again(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _again(analysis: CaptureAnalysis, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What was sent again; why is told by the gaps alone."""
     again = sum(row["retransmissions"] for row in rows)
     duplicates = sum(row["duplicate_replies"] for row in rows)
-    if not again and not duplicates:
-        return []
-    most = max(rows, key=lambda row: row["retransmissions"])
-    text = f"Calls were sent again {_times(again)}" if again else "No call was sent again"
-    if again:
-        text += f", most often {spelling.operation(most)} ({most['retransmissions']:,})"
-    if duplicates:
-        text += (
-            f"; {duplicates:,} replies came again, so that the server had the calls: "
-            "it was late, the network did not lose them"
-            if again
-            else f"; {duplicates:,} replies came twice"
+    told = []
+    if again or duplicates:
+        most = max(rows, key=lambda row: row["retransmissions"])
+        text = f"Calls were sent again {_times(again)}" if again else "No call was sent again"
+        if again:
+            text += f", most often {spelling.operation(most)} ({most['retransmissions']:,})"
+        if duplicates:
+            replies = "reply" if duplicates == 1 else "replies"
+            text += f"; {duplicates:,} {replies} came again"
+        told.append(f"{text}.")
+    evidence = (analysis.content.get("stalls") or {}).get("evidence", {})
+    if needless := evidence.get("received_twice"):
+        told.append(
+            f"TCP sent data again needlessly {_times(needless)}: the receiver had it already."
         )
-    return [text + "."]
+    return told
 
 
-def _where(section: Mapping[str, Any] | None, calls: int) -> list[str]:
+def _where(analysis: CaptureAnalysis) -> list[str]:
     """Network or server, where most calls could be split: a few speak for themselves only."""
-    if not section:
-        return []
-    whole = next((row for row in section["operations"] if row["operation"] == "all"), None)
-    if whole is None or whole["calls"] < MOST * calls:
+    whole = causes.split(analysis)
+    if whole is None:
         return []
     shares = {part: whole[f"{part}_share"] for part in ("request", "network", "server", "reply")}
     where, most = max(shares.items(), key=lambda item: item[1])
+    place = analysis.content["network"]["capture_point"]["place"]
+    taken = f"Seen {place}" if place[:2] in ("at", "be") else f"Seen from here ({place})"
+    if where == "server" and not causes.in_server(analysis):
+        return [
+            f"{taken}, whether the time of the calls passed in the server or in queues of the "
+            "network cannot be told: acknowledgements that travel alone took "
+            f"{numbers.quantity(causes.queued_ns(analysis), 'ns')} longer than the shortest."
+        ]
     what = {
         "server": "in the server",
         "network": "in the network's round trip",
@@ -183,8 +245,8 @@ def _where(section: Mapping[str, Any] | None, calls: int) -> list[str]:
         f"{name} {numbers.percent(value, 2)}" for name, value in shares.items() if name != where
     )
     return [
-        f"Of the time of {_of(whole['calls'], calls)} calls {numbers.percent(most, 2)} "
-        f"passed {what} ({rest})."
+        f"{taken}, of the time of {_of(whole['calls'], analysis.calls)} calls "
+        f"{numbers.percent(most, 2)} passed {what} ({rest})."
     ]
 
 

@@ -20,7 +20,7 @@
 //! shows as sent again; a packet lost in front of the capture point is seen only once. Acknowledged
 //! windows are the receiver's, in its own units.
 
-mod path;
+pub(super) mod path;
 #[cfg(test)]
 mod tests;
 
@@ -43,9 +43,9 @@ const ROWS: usize = KINDS + 1;
 /// Connections shown.
 const SHOWN: usize = 20;
 /// A side is near the capture point if its round trip is at most this part of both, ...
-const NEAR_PART: i64 = 10;
+pub(super) const NEAR_PART: i64 = 10;
 /// ... and both sides are on this machine if both round trips are below this.
-const LOOPBACK_NS: i64 = 60_000;
+pub(super) const LOOPBACK_NS: i64 = 60_000;
 
 /// Makes the lens, for [`super::LENSES`].
 pub fn make(_: &LensOptions) -> Result<Box<dyn Lens>, crate::TraceError> {
@@ -213,7 +213,7 @@ impl Network {
                     flow.segments += 1;
                     flow.bytes += u64::from(bytes);
                 }
-                TransportKind::Retransmitted { bytes } => {
+                TransportKind::Retransmitted { bytes, .. } => {
                     flow.again_segments += 1;
                     flow.again_bytes += u64::from(bytes);
                 }
@@ -251,6 +251,7 @@ impl Network {
             },
             "note": self.note(),
             "capture_point": capture_point(&connections),
+            "queueing": queueing(&connections),
             "from_client": self.flows[0].json(),
             "from_server": self.flows[1].json(),
             "rpc": {
@@ -331,6 +332,18 @@ fn capture_point(connections: &[(u32, Connection)]) -> Value {
         "to_client_round_trip": round_trip(client),
         "handshake_ns": handshake,
     })
+}
+
+/// How much longer lone acknowledgements of the servers took than the smallest of their
+/// connection: the queues of the way. A split by the smallest round trip calls it the server's.
+fn queueing(connections: &[(u32, Connection)]) -> Value {
+    let (mut samples, mut sum_ns) = (0_u64, 0_i128);
+    for (_, one) in connections {
+        samples += one.path.to_server.queued.0;
+        sum_ns += one.path.to_server.queued.1;
+    }
+    let mean_ns = (samples > 0).then(|| sum_ns as f64 / samples as f64);
+    json!({"samples": samples, "mean_ns": mean_ns})
 }
 
 fn place(server: RoundTrip, client: RoundTrip) -> &'static str {

@@ -18,6 +18,13 @@ const HALF_WINDOW_NS: i64 = 10_000_000_000;
 /// (RFC 9293 section 3.8.6.3); 35 ms leaves room for its timer's tick.
 const DELAYED_NS: i64 = 35_000_000;
 
+/// What timers of delayed acknowledgements add (Linux: 40 ms; others 100 and 200 ms): no queue.
+const DELAY_TIMERS_NS: [std::ops::Range<i64>; 3] = [
+    38_000_000..46_000_000,
+    98_000_000..104_000_000,
+    196_000_000..204_000_000,
+];
+
 /// Smallest value of the last one to two half windows.
 #[derive(Clone, Copy, Debug, Default)]
 struct WindowMinimum {
@@ -52,7 +59,7 @@ impl WindowMinimum {
 }
 
 /// The smaller one of two that may be missing.
-pub(super) fn least(one: Option<i64>, other: Option<i64>) -> Option<i64> {
+pub(in crate::lens) fn least(one: Option<i64>, other: Option<i64>) -> Option<i64> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
         (one, other) => one.or(other),
@@ -61,7 +68,7 @@ pub(super) fn least(one: Option<i64>, other: Option<i64>) -> Option<i64> {
 
 /// What is known of a round trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RoundTrip {
+pub(in crate::lens) enum RoundTrip {
     /// No acknowledgement was seen.
     Unknown,
     /// Not longer than this.
@@ -72,13 +79,15 @@ pub(super) enum RoundTrip {
 
 /// Round trips to one side.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Way {
+pub(in crate::lens) struct Way {
     alone: WindowMinimum,
     with_data: WindowMinimum,
     /// The smallest ones of the whole connection.
     pub least_alone: Option<i64>,
     pub least_with_data: Option<i64>,
     pub samples: u64,
+    /// How much longer those that travelled alone took than the smallest: how often, and in all.
+    pub queued: (u64, i128),
 }
 
 impl Way {
@@ -91,11 +100,25 @@ impl Way {
         };
         window.record(time_ns, round_trip_ns);
         *all = least(*all, Some(round_trip_ns));
+        let queued_ns = round_trip_ns - all.unwrap_or(round_trip_ns);
+        if alone
+            && !DELAY_TIMERS_NS
+                .iter()
+                .any(|timer| timer.contains(&queued_ns))
+        {
+            self.queued.0 += 1;
+            self.queued.1 += i128::from(queued_ns);
+        }
     }
 
     fn now(&mut self, time_ns: i64, handshake: Option<i64>) -> RoundTrip {
         let (alone, with_data) = (self.alone.get(time_ns), self.with_data.get(time_ns));
         judge(alone, with_data, handshake)
+    }
+
+    /// The smallest one of the whole connection, measured or not.
+    pub fn least_of_all(&self, handshake: Option<i64>) -> Option<i64> {
+        least(least(self.least_alone, self.least_with_data), handshake)
     }
 
     /// Over the whole connection.
@@ -117,7 +140,7 @@ fn judge(alone: Option<i64>, with_data: Option<i64>, handshake: Option<i64>) -> 
 
 /// Both round trips of a connection.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Path {
+pub(in crate::lens) struct Path {
     /// An acknowledgement that may turn out to travel with data: when, from the client, how long.
     waiting: Option<(i64, bool, i64)>,
     opened_ns: Option<i64>,
@@ -150,7 +173,7 @@ impl Path {
             ) => {
                 self.waiting = Some((event.time_ns, client, length));
             }
-            (TransportKind::Opened, _) => self.opened(event.time_ns),
+            (TransportKind::Opened { .. }, _) => self.opened(event.time_ns),
             _ => {}
         }
     }
@@ -193,6 +216,7 @@ impl Path {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::block::{Endpoint, Host};
 
     const MS: i64 = 1_000_000;
 
@@ -212,6 +236,14 @@ mod tests {
             window_known: false,
         }
     }
+
+    const NOBODY: Endpoint = Endpoint {
+        host: Host::from_bits(0),
+        port: 0,
+    };
+    const OPENED: TransportKind = TransportKind::Opened {
+        ends: [NOBODY, NOBODY],
+    };
 
     const DATA: TransportKind = TransportKind::Sent {
         bytes: 1,
@@ -242,8 +274,8 @@ mod tests {
         path.event(&event(200, true, DATA));
         assert_eq!(path.server_now(200), RoundTrip::AtMost(40 * MS));
         let mut path = Path::default();
-        path.event(&event(0, true, TransportKind::Opened));
-        path.event(&event(3 * MS, false, TransportKind::Opened));
+        path.event(&event(0, true, OPENED));
+        path.event(&event(3 * MS, false, OPENED));
         path.event(&event(100 * MS, false, ack(43 * MS)));
         path.event(&event(200 * MS, true, DATA));
         assert_eq!(path.server_now(200 * MS), RoundTrip::Measured(3 * MS));

@@ -1,4 +1,5 @@
 use super::*;
+use crate::event::Again;
 use crate::lens::tests::hand_made::{Capture, MS, number, read, stamp};
 
 const DATA: TransportKind = TransportKind::Sent {
@@ -140,7 +141,10 @@ fn retransmissions_are_counted_by_side_and_connection() {
             capture.transport(step * 1000, connection, true, DATA);
         }
         for step in 0..again {
-            let kind = TransportKind::Retransmitted { bytes: 1000 };
+            let kind = TransportKind::Retransmitted {
+                bytes: 1000,
+                of: Again::Unacknowledged,
+            };
             capture.transport(step * MS, connection, true, kind);
         }
         capture.transport(9 * MS, connection, false, TransportKind::ZeroWindow);

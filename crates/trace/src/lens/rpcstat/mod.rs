@@ -247,7 +247,7 @@ impl RpcStat {
                 let smallest = side.window_min.unwrap_or(u64::MAX);
                 side.window_min = Some(smallest.min(window_bytes));
             }
-            TransportKind::Retransmitted { bytes } => {
+            TransportKind::Retransmitted { bytes, .. } => {
                 side.retransmitted_segments += 1;
                 side.retransmitted_bytes += u64::from(bytes);
                 side.timeouts += u64::from(silence_ns >= TIMEOUT_NS);

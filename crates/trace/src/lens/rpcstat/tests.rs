@@ -1,5 +1,5 @@
 use super::*;
-use crate::event::TransportKind;
+use crate::event::{Again, TransportKind};
 use crate::lens::tests::hand_made::{Capture, MS, START_NS, floats, integers, number, read};
 
 #[test]
@@ -174,7 +174,10 @@ fn timeouts_are_told_from_fast_retransmits() {
         bytes: 1448,
         in_flight_bytes: 2896,
     };
-    let again = TransportKind::Retransmitted { bytes: 1448 };
+    let again = TransportKind::Retransmitted {
+        bytes: 1448,
+        of: Again::Unacknowledged,
+    };
     capture.transport(0, 1, true, sent);
     capture.transport(5 * MS, 1, true, again);
     capture.transport(6 * MS, 1, true, sent);

@@ -1,29 +1,46 @@
 //! Drain cycles: does something stop and go on with one period?
 //!
 //! Given the moments when slow phases begin and how long they last, the intervals from beginning to
-//! beginning are compared with what chance would give: slow phases of that mean length, and fast
-//! phases that end at any moment alike (exponential). If so many intervals lie near the median
-//! that chance would do it with a probability below [`CHANCE`], there is a period.
+//! beginning are compared with what chance would give, in three ways, and there is a period only if
+//! each of them would give so many intervals near the median with a probability below [`CHANCE`]:
 //!
-//! Slow phases take time themselves, which makes intervals alike without any rhythm; that is why
-//! the model contains them. Intervals are kept as a histogram: memory does not grow.
+//! * slow phases of that mean length, and fast phases that end at any moment alike (exponential):
+//!   slow phases take time themselves, which makes intervals alike without any rhythm;
+//! * pauses at random of any spread, be it narrow or heavy-tailed, behind work of any length: three
+//!   quarters of the intervals may lie within a quarter of the median, or half within a tenth.
+//!
+//! The last of these is a bound and no distribution: intervals of independent lengths that lie
+//! nearer to each other than that are called a period, whatever makes them. The latest [`KEPT`]
+//! intervals are judged: memory does not grow.
 
 use serde_json::{Value, json};
-
-use crate::lens::log_histogram::LogHistogram;
 
 /// Probability under chance below which a period is believed.
 pub(super) const CHANCE: f64 = 1e-4;
 /// Fewest intervals that are judged: with fewer, nothing is improbable enough.
-const MIN_INTERVALS: u64 = 6;
-/// "Near" the median: from this to the next share of it. Buckets are 1/16 wide.
+const MIN_INTERVALS: usize = 11;
+/// Intervals of fewer steps of the resolution are alike by rounding.
+const LEAST_STEPS: i64 = 8;
+/// Latest intervals kept.
+const KEPT: usize = 256;
+/// "Near" the median, and "close" to it: from one to the next share of it.
 const NEAR: (f64, f64) = (0.8, 1.25);
+const CLOSE: (f64, f64) = (0.9, 1.11);
+/// Shares of intervals near, and close, that pauses at random may have.
+const NEAR_AT_RANDOM: f64 = 0.75;
+const CLOSE_AT_RANDOM: f64 = 0.5;
+/// Probability under either below which a period is believed: of a hundred captures with many
+/// servers less than one has a period by chance.
+const CHANCE_AT_RANDOM: f64 = 1e-3;
 
 /// Learns of slow phases, one after the other.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cycles {
-    intervals: LogHistogram<4>,
-    slow_ns: i128,
+    /// Lengths of the latest intervals, each with its slow phase.
+    intervals: Vec<(i64, i64)>,
+    next: usize,
+    /// How exactly the moments are known: the width of bins, or 0.
+    pub resolution_ns: i64,
     last_begin_ns: Option<i64>,
 }
 
@@ -56,33 +73,50 @@ impl Cycles {
         if let Some(last) = self.last_begin_ns
             && begin_ns > last
         {
-            self.intervals.record(begin_ns - last);
-            self.slow_ns += i128::from(end_ns) - i128::from(begin_ns);
+            let interval = (begin_ns - last, end_ns - begin_ns);
+            match self.intervals.get_mut(self.next) {
+                Some(place) => *place = interval,
+                None => self.intervals.push(interval),
+            }
+            self.next = (self.next + 1) % KEPT;
         }
         self.last_begin_ns = self.last_begin_ns.max(Some(begin_ns));
     }
 
     /// The period, if there is one.
     pub fn period(&self) -> Option<Period> {
-        let intervals = self.intervals.count();
-        if intervals < MIN_INTERVALS {
+        let count = self.intervals.len();
+        if count < MIN_INTERVALS {
             return None;
         }
-        let median = self.intervals.quantile(0.5)? as f64;
-        let (from, to) = (NEAR.0 * median, NEAR.1 * median);
-        let near = self.intervals.within(from as u64, to as u64);
-        let mean = self.intervals.mean()?;
-        let slow = (self.slow_ns as f64 / intervals as f64).min(mean);
-        // Half a bucket more on both sides: whole buckets were counted.
-        let by_chance = chance_between(from / 1.07, to * 1.07, slow, mean - slow);
-        // The median itself is near by its making.
-        let chance = at_least(near.saturating_sub(1), intervals - 1, by_chance);
-        (chance < CHANCE).then_some(Period {
+        let mut lengths: Vec<i64> = self.intervals.iter().map(|(length, _)| *length).collect();
+        lengths.sort_unstable();
+        let median = *lengths.get(count / 2)? as f64;
+        if median < (LEAST_STEPS * self.resolution_ns) as f64 {
+            return None;
+        }
+        let within = |(from, to): (f64, f64)| {
+            let inside = |length: &&i64| {
+                let share = **length as f64 / median;
+                share >= from && share <= to
+            };
+            // The median itself is near by its making.
+            (lengths.iter().filter(inside).count() as u64).saturating_sub(1)
+        };
+        let mean = lengths.iter().sum::<i64>() as f64 / count as f64;
+        let slow: i64 = self.intervals.iter().map(|(_, slow)| slow).sum();
+        let slow = (slow as f64 / count as f64).min(mean);
+        let (near, close, others) = (within(NEAR), within(CLOSE), count as u64 - 1);
+        let by_chance = chance_between(NEAR.0 * median, NEAR.1 * median, slow, mean - slow);
+        let chance = at_least(near, others, by_chance);
+        let at_random =
+            at_least(near, others, NEAR_AT_RANDOM).min(at_least(close, others, CLOSE_AT_RANDOM));
+        (chance < CHANCE && at_random < CHANCE_AT_RANDOM).then_some(Period {
             period_ns: median.round() as i64,
-            intervals,
-            near,
+            intervals: count as u64,
+            near: near + 1,
             slow_mean_ns: slow.round() as i64,
-            chance,
+            chance: chance.max(at_random),
         })
     }
 }

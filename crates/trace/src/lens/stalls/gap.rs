@@ -7,43 +7,116 @@ use serde_json::{Value, json};
 
 use crate::block::Endpoint;
 
-/// What a gap is. The order is that of the section's totals.
+/// What a gap is: its kind and, of a server's stalls, the cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub(super) enum Kind {
-    /// Calls were outstanding, and the server answered nobody.
+    /// Calls were outstanding, and the server answered nobody: its host or its process.
     ServerStalled,
+    /// The same: its host went on acknowledging.
+    ProcessSlow,
+    /// The same: its host did not acknowledge what it had received.
+    HostFrozen,
     /// Nothing was outstanding.
     ClientPaused,
-    /// Ended by a retransmission that was answered at once.
+    /// What is shown to have been lost, and came by being sent again.
     NetworkLoss,
     /// The capture itself lacks bytes here: replies may have come.
     CaptureLoss,
     /// This client's calls waited while the server answered others.
     ClientWaited,
+    /// The server refused connections, or forgot them.
+    ServerRestarted,
+    /// A connection was reset or closed, and another one begun.
+    ConnectionReset,
+    /// Calls waited, and what happened cannot be told from here.
+    Waited,
+    /// Nothing passed, and what happened cannot be told from here.
+    Silent,
+    /// [`Kind::Waited`], or a stall of the server if this is where the capture was taken.
+    WaitedUnlessAtServer,
+    /// [`Kind::Silent`], or a pause of the client if this is where the capture was taken.
+    SilentUnlessAtClient,
 }
 
 /// Number of kinds.
-pub(super) const KINDS: usize = 5;
+pub(super) const KINDS: usize = 13;
 /// All kinds.
 pub(super) const ALL: [Kind; KINDS] = [
     Kind::ServerStalled,
+    Kind::ProcessSlow,
+    Kind::HostFrozen,
     Kind::ClientPaused,
     Kind::NetworkLoss,
     Kind::CaptureLoss,
     Kind::ClientWaited,
+    Kind::ServerRestarted,
+    Kind::ConnectionReset,
+    Kind::Waited,
+    Kind::Silent,
+    Kind::WaitedUnlessAtServer,
+    Kind::SilentUnlessAtClient,
 ];
 
 impl Kind {
     pub fn name(self) -> &'static str {
         match self {
-            Kind::ServerStalled => "server_stalled",
+            Kind::ServerStalled | Kind::ProcessSlow | Kind::HostFrozen => "server_stalled",
             Kind::ClientPaused => "client_paused",
             Kind::NetworkLoss => "network_loss",
             Kind::CaptureLoss => "capture_loss",
             Kind::ClientWaited => "client_waited",
+            Kind::ServerRestarted => "server_restarted",
+            Kind::ConnectionReset => "connection_reset",
+            Kind::Waited
+            | Kind::Silent
+            | Kind::WaitedUnlessAtServer
+            | Kind::SilentUnlessAtClient => "unknown",
         }
     }
+
+    /// Why, as far as the packets prove it.
+    pub fn cause(self) -> &'static str {
+        match self {
+            Kind::ProcessSlow => "server_process_slow",
+            Kind::HostFrozen => "server_host_frozen",
+            Kind::ClientPaused => "client_idle",
+            Kind::NetworkLoss => "network_loss",
+            Kind::CaptureLoss => "capture_loss",
+            Kind::ServerRestarted => "server_restarted",
+            Kind::ConnectionReset => "connection_reset",
+            _ => "unknown",
+        }
+    }
+
+    /// Whether calls waited in it.
+    pub fn waited(self) -> bool {
+        !matches!(
+            self,
+            Kind::ClientPaused | Kind::Silent | Kind::SilentUnlessAtClient
+        )
+    }
+
+    /// What it is, now that it is known where the capture was taken.
+    pub fn at(self, place: Place) -> Kind {
+        match self {
+            Kind::WaitedUnlessAtServer if place.at_server => Kind::ServerStalled,
+            Kind::WaitedUnlessAtServer => Kind::Waited,
+            Kind::ClientPaused | Kind::SilentUnlessAtClient if !place.all_seen => Kind::Silent,
+            Kind::SilentUnlessAtClient if place.at_client => Kind::ClientPaused,
+            Kind::SilentUnlessAtClient => Kind::Silent,
+            kind => kind,
+        }
+    }
+}
+
+/// Where the capture was taken, as far as round trips tell: nothing is lost between here and there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    pub at_client: bool,
+    pub at_server: bool,
+    /// Whether all clients and servers are followed: what is outstanding is known.
+    pub all_seen: bool,
 }
 
 /// How wide a gap is.
@@ -113,6 +186,7 @@ impl Gap {
     pub fn json(&self) -> Value {
         json!({
             "kind": self.kind.name(),
+            "cause": self.kind.cause(),
             "scope": self.scope.name(),
             "server": self.server.to_string(),
             "client": self.client.map(client_name),
@@ -136,15 +210,54 @@ impl Gap {
 
     /// One sentence for people.
     fn evidence(&self) -> String {
+        let mut text = self.what_was_seen();
+        if self.again > 0 {
+            text += &format!("; calls were sent again {}", times(self.again));
+        }
+        if self.tcp_again > 0 {
+            text += &format!("; TCP sent segments again {}", times(self.tcp_again));
+        }
+        if self.open {
+            text += "; the capture ends here";
+        }
+        text
+    }
+
+    fn what_was_seen(&self) -> String {
         let length = seconds(self.length_ns());
         let server = self.server.host;
         let client = self
             .client
             .map_or_else(|| "its clients".to_owned(), client_name);
-        let mut text = match (self.kind, self.scope) {
+        match (self.kind, self.scope) {
             (Kind::ServerStalled, _) => format!(
                 "server {server} answered nothing for {length} while {} outstanding",
                 were(self.outstanding_peak)
+            ),
+            (Kind::ProcessSlow, _) => format!(
+                "server {server} answered nothing for {length} while {} outstanding; its host \
+                 went on acknowledging",
+                were(self.outstanding_peak)
+            ),
+            (Kind::HostFrozen, _) => format!(
+                "server {server} answered nothing for {length}, acknowledged nothing either, and \
+                 told afterwards that all had arrived"
+            ),
+            (Kind::ServerRestarted, _) => format!(
+                "server {server} answered nothing for {length}, refused connections or knew them \
+                 no more"
+            ),
+            (Kind::ConnectionReset, _) => format!(
+                "a connection of {client} to server {server} was reset or closed; nothing was \
+                 answered for {length}"
+            ),
+            (Kind::Waited | Kind::WaitedUnlessAtServer, _) => format!(
+                "calls of {client} waited {length} for server {server}: whether it was slow or its \
+                 answer was lost cannot be told from here"
+            ),
+            (Kind::Silent | Kind::SilentUnlessAtClient, _) => format!(
+                "nothing passed between {client} and server {server} for {length}: whether the \
+                 client paused cannot be told from here"
             ),
             (Kind::ClientPaused, _) => {
                 format!(
@@ -160,8 +273,8 @@ impl Gap {
                  sent data again"
             ),
             (Kind::NetworkLoss, _) => format!(
-                "nothing came from server {server} for {length}, and the answer came at once \
-                 after data was sent again"
+                "nothing came from server {server} for {length}: data was lost, and came when it \
+                 was sent again"
             ),
             (Kind::CaptureLoss, _) => format!(
                 "no answer of server {server} for {length} is in the capture, which lacks {} \
@@ -173,17 +286,7 @@ impl Gap {
                  and answered others",
                 were(self.outstanding_peak)
             ),
-        };
-        if self.again > 0 {
-            text += &format!("; calls were sent again {}", times(self.again));
         }
-        if self.tcp_again > 0 {
-            text += &format!("; TCP sent segments again {}", times(self.tcp_again));
-        }
-        if self.open {
-            text += "; the capture ends here";
-        }
-        text
     }
 }
 

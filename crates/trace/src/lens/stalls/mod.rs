@@ -34,27 +34,36 @@
 //! their own. One lost call of a client that has only one outstanding, sent again just when a
 //! stalled server comes back and with its earlier sends gone, looks like a stalled server's.
 
+mod alone;
+mod below;
 mod cycles;
 mod gap;
 mod outstanding;
 mod section;
+mod signs;
 mod stretch;
 #[cfg(test)]
 mod tests;
 mod tracker;
+mod unanswered;
+
+use std::collections::VecDeque;
 
 use hashbrown::HashMap;
 
-use self::gap::{Gap, Kind, Scope};
+use self::alone::Alone;
+use self::gap::{Place, Scope};
 use self::outstanding::Outstanding;
 use self::stretch::Stretches;
 use self::tracker::{Found, Reply, Tracker};
+use self::unanswered::Unanswered;
 use super::connection_slots::ConnectionSlots;
 use super::kinds::is_nfs;
+use super::network::path::Path;
 use super::{Extent, Interest, Lens, LensOptions, Section};
 use crate::block::{Endpoint, Host, Transport};
 use crate::call::Call;
-use crate::event::{Event, TransportEvent, TransportKind};
+use crate::event::{Again, Event};
 use crate::names::Names;
 
 /// No silence shorter than this is a gap.
@@ -66,6 +75,9 @@ const USUAL: f64 = 0.9;
 /// How long after a silence replies still tell of it; no longer than the floor, so that at most one
 /// silence waits to be judged.
 const SETTLE_NS: i64 = FLOOR_NS;
+/// How long a D-SACK, or the reply to a first send, may come after a silence that sending again
+/// seemed to end: a path that holds packets back does so for no longer.
+const SETTLE_AGAIN_NS: i64 = 500_000_000;
 /// A reply comes at once if it takes at most this many usual latencies, ...
 const PROMPT_FACTOR: i64 = 4;
 /// ... or this long, and in any case not longer than a quarter of the silence.
@@ -101,6 +113,33 @@ struct Connection {
     last_packet_ns: Option<i64>,
     /// Longest standstill that ended with TCP sending again, since the last reply.
     standstill: Option<(i64, i64)>,
+    path: Path,
+    asked_to_open: bool,
+    ended: bool,
+    opened: bool,
+}
+
+/// What was seen below RPC, whatever it held up.
+#[derive(Clone, Copy, Debug, Default)]
+struct Evidence {
+    /// Segments that filled a hole, that were acknowledged before, and all others sent again.
+    filled: u64,
+    acknowledged: u64,
+    unacknowledged: u64,
+    /// Acknowledgements of bytes that came twice (D-SACK).
+    duplicates: u64,
+    resets: u64,
+    refused: u64,
+}
+
+impl Evidence {
+    fn sent_again(&mut self, of: Again) {
+        match of {
+            Again::Filled => self.filled += 1,
+            Again::Acknowledged => self.acknowledged += 1,
+            Again::Unacknowledged => self.unacknowledged += 1,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -130,6 +169,10 @@ struct Stalls {
     stretches: Stretches,
     /// Network losses of single calls and connections.
     alone: [Found; 2],
+    unsettled: VecDeque<Alone>,
+    unanswered: Unanswered,
+    evidence: Evidence,
+    place: Place,
     not_followed: u64,
 }
 
@@ -144,6 +187,10 @@ impl Default for Stalls {
             outstanding: Outstanding::default(),
             stretches: Stretches::default(),
             alone: [Found::new(LONGEST), Found::new(LONGEST)],
+            unsettled: VecDeque::new(),
+            unanswered: Unanswered::default(),
+            evidence: Evidence::default(),
+            place: Place::default(),
             not_followed: 0,
         }
     }
@@ -152,6 +199,7 @@ impl Default for Stalls {
 impl Lens for Stalls {
     fn interest(&self) -> Interest {
         Interest {
+            calls: true,
             messages: true,
             transport: true,
             ..Interest::default()
@@ -175,7 +223,15 @@ impl Lens for Stalls {
         }
     }
 
+    fn call(&mut self, call: &Call, _: &Names) {
+        if call.replies == 0 && is_nfs(call) {
+            self.unanswered.add(call);
+        }
+    }
+
     fn finish(&mut self, _: &Names, extent: &Extent) -> Section {
+        self.alone_settles(i64::MAX);
+        self.place = self.place();
         for server in &mut self.servers {
             server.tracker.finish(extent.last_ns);
         }
@@ -312,6 +368,12 @@ impl Stalls {
         let Some(place) = self.pair(call) else {
             return;
         };
+        self.alone_settles(time_ns);
+        if again {
+            // Both sends were answered: the first one had arrived.
+            self.unsettled
+                .retain(|one| one.number != call.number || one.gap.scope == Scope::Connection);
+        }
         let reply = reply_of(time_ns, call, again);
         let counted = !again && self.outstanding.answered(call.number);
         let pair = &mut self.pairs[place];
@@ -337,80 +399,6 @@ impl Stalls {
         });
         if let Some(lost) = lost {
             self.no_longer_outstanding(lost);
-        }
-    }
-
-    /// Whether a stretch of time is mostly one silence of the pair or its whole server.
-    fn in_a_silence(&self, pair: usize, from_ns: i64, to_ns: i64) -> bool {
-        let pair = &self.pairs[pair];
-        let server = &self.servers[pair.server as usize].tracker;
-        let client = pair
-            .tracker
-            .as_ref()
-            .and_then(|tracker| tracker.last_silence);
-        mostly(server.last_silence, from_ns, to_ns) || mostly(client, from_ns, to_ns)
-    }
-
-    /// A call was answered that was sent again: was it lost while others were answered?
-    #[cold]
-    fn lost_call(&mut self, pair: usize, call: &Call, reply_ns: i64) {
-        let begin_ns = call.call_first.time_ns;
-        let length_ns = reply_ns - begin_ns;
-        let server = &self.servers[self.pairs[pair].server as usize].tracker;
-        let prompt = reply_ns - call.last_send.time_ns <= server.prompt_ns(length_ns);
-        if length_ns < FLOOR_NS || !prompt || self.in_a_silence(pair, begin_ns, reply_ns) {
-            return;
-        }
-        let mut gap = alone(Scope::Call, call, begin_ns, reply_ns);
-        gap.outstanding_at_begin = 1;
-        gap.outstanding_peak = 1;
-        gap.again = u32::from(call.retransmissions());
-        gap.frame_before = call.call_first.frame;
-        gap.frame_after = call.reply_first.map_or(0, |reply| reply.frame);
-        self.alone[0].add(gap);
-    }
-
-    /// A connection stood still until TCP sent again: did others go on meanwhile?
-    #[cold]
-    fn lost_connection(&mut self, pair: usize, call: &Call, from_ns: i64, to_ns: i64) {
-        if self.in_a_silence(pair, from_ns, to_ns) {
-            return;
-        }
-        let mut gap = alone(Scope::Connection, call, from_ns, to_ns);
-        gap.tcp_again = 1;
-        self.alone[1].add(gap);
-    }
-
-    #[inline(always)]
-    fn transport(&mut self, event: &TransportEvent) {
-        let connection = self.connections.of(event.connection);
-        let last_ns = connection.last_packet_ns.replace(event.time_ns);
-        let pair = connection.pair;
-        match event.kind {
-            TransportKind::Retransmitted { bytes } if bytes > PROBE_BYTES => {
-                if let Some(last_ns) = last_ns
-                    && event.time_ns - last_ns >= FLOOR_NS
-                {
-                    let longest = connection.standstill.map_or(0, |(from, to)| to - from);
-                    if event.time_ns - last_ns > longest {
-                        connection.standstill = Some((last_ns, event.time_ns));
-                    }
-                }
-                if let Known::Pair(pair) = pair {
-                    self.each(pair as usize, |tracker| tracker.tcp_again(event.time_ns));
-                }
-            }
-            TransportKind::ZeroWindow => {
-                if let Known::Pair(pair) = pair {
-                    self.each(pair as usize, Tracker::zero_window);
-                }
-            }
-            TransportKind::Lost { bytes } => {
-                if let Known::Pair(pair) = pair {
-                    self.each(pair as usize, |tracker| tracker.lost(bytes));
-                }
-            }
-            _ => {}
         }
     }
 }
@@ -449,27 +437,4 @@ fn mostly(silence: Option<(i64, i64)>, from_ns: i64, to_ns: i64) -> bool {
 
 fn host_only(client: Endpoint) -> Endpoint {
     Endpoint { port: 0, ..client }
-}
-
-fn alone(scope: Scope, call: &Call, begin_ns: i64, end_ns: i64) -> Gap {
-    Gap {
-        kind: Kind::NetworkLoss,
-        scope,
-        covered: false,
-        server: call.server,
-        client: Some(call.client),
-        begin_ns,
-        end_ns,
-        silent_from_ns: begin_ns,
-        open: false,
-        outstanding_at_begin: 0,
-        outstanding_peak: 0,
-        sent: 0,
-        again: 0,
-        tcp_again: 0,
-        zero_windows: 0,
-        lost_bytes: 0,
-        frame_before: 0,
-        frame_after: 0,
-    }
 }

@@ -1,10 +1,12 @@
 //! The section: totals of each server and client, the longest gaps, cycles, and closer looks.
 
-use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
-use super::gap::{ALL, Gap, Kind, Scope};
+use serde_json::{Value, json};
+
+use super::gap::{ALL, Gap, Kind, Place, Scope};
 use super::stretch::Stretches;
-use super::tracker::{Durations, Tracker};
+use super::tracker::{Durations, Total, Tracker};
 use super::{FACTOR, FLOOR_NS, LONGEST, SETTLE_NS, Stalls, USUAL};
 use crate::lens::Extent;
 
@@ -19,12 +21,13 @@ pub(super) fn json(stalls: &Stalls, extent: &Extent) -> Value {
         .servers
         .iter()
         .map(|server| {
-            let mut value = tracked(&server.tracker);
+            let mut value = tracked(&server.tracker, stalls.place);
             value["clients"] = json!(server.clients);
             value
         })
         .collect();
     let throughput = stalls.stretches.phases().period();
+    let [totals, causes] = totals(stalls);
     json!({
         "rule": {
             "floor_ns": FLOOR_NS,
@@ -33,7 +36,12 @@ pub(super) fn json(stalls: &Stalls, extent: &Extent) -> Value {
             "settle_ns": SETTLE_NS,
             "kept_of_each_kind": LONGEST,
         },
-        "totals": totals(stalls),
+        "totals": totals,
+        "causes": causes,
+        "capture_point": {
+            "at_client": stalls.place.at_client,
+            "at_server": stalls.place.at_server,
+        },
         "servers": servers,
         "clients": clients(stalls),
         "gaps": gaps.iter().map(Gap::json).collect::<Vec<_>>(),
@@ -42,6 +50,15 @@ pub(super) fn json(stalls: &Stalls, extent: &Extent) -> Value {
         "slowest_stretch": stalls.stretches.slowest().map(|(_, _, value)| value),
         "closer_look": closer_look(&gaps, &stalls.stretches, extent),
         "messages_not_followed": stalls.not_followed,
+        "unanswered": stalls.unanswered.json(extent.last_ns),
+        "evidence": {
+            "holes_filled": stalls.evidence.filled,
+            "sent_again_acknowledged": stalls.evidence.acknowledged,
+            "sent_again_unacknowledged": stalls.evidence.unacknowledged,
+            "received_twice": stalls.evidence.duplicates,
+            "connections_reset": stalls.evidence.resets,
+            "connections_refused": stalls.evidence.refused,
+        },
     })
 }
 
@@ -49,13 +66,16 @@ pub(super) fn json(stalls: &Stalls, extent: &Extent) -> Value {
 fn threshold_ns(tracker: &Tracker, kind: Kind) -> i64 {
     let (wait_ns, pause_ns) = tracker.thresholds_ns();
     match kind {
-        Kind::ClientPaused => pause_ns,
-        Kind::NetworkLoss => Durations::bound_at_least(FLOOR_NS.unsigned_abs()) as i64,
+        kind if !kind.waited() => pause_ns,
+        Kind::NetworkLoss | Kind::ServerRestarted | Kind::ConnectionReset => {
+            Durations::bound_at_least(FLOOR_NS.unsigned_abs()) as i64
+        }
         _ => wait_ns,
     }
 }
 
-fn tracked(tracker: &Tracker) -> Value {
+fn tracked(tracker: &Tracker, place: Place) -> Value {
+    let [gaps, _] = Totals::of(std::iter::once(tracker), place);
     let (wait_ns, pause_ns) = tracker.thresholds_ns();
     let usual = |durations: &Durations| {
         json!({
@@ -72,47 +92,57 @@ fn tracked(tracker: &Tracker) -> Value {
         "pause_threshold_ns": pause_ns,
         "usual_wait_ns": usual(&tracker.waits),
         "usual_pause_ns": usual(&tracker.idles),
-        "gaps": totals_of(tracker),
+        "gaps": gaps.json(),
         "drain_cycle": tracker.cycles.period().map(|period| period.json("stalls")),
+        "pause_cycle": tracker.pauses.period().map(|period| period.json("pauses")),
     })
 }
 
-fn totals_of(tracker: &Tracker) -> Value {
-    let kinds = ALL.map(|kind| {
-        let total = tracker.found[kind as usize].total(threshold_ns(tracker, kind));
-        (
-            kind.name().to_owned(),
-            json!({"count": total.count, "time_ns": total.time_ns}),
-        )
-    });
-    Value::Object(Map::from_iter(kinds))
+/// Count and time of gaps by a name of theirs.
+#[derive(Default)]
+struct Totals(BTreeMap<&'static str, Total>);
+
+impl Totals {
+    fn add(&mut self, name: &'static str, more: Total) {
+        let total = self.0.entry(name).or_default();
+        total.count += more.count;
+        total.time_ns = total.time_ns.saturating_add(more.time_ns);
+    }
+
+    /// By kind, and by cause.
+    fn of<'a>(trackers: impl Iterator<Item = &'a Tracker>, place: Place) -> [Self; 2] {
+        let [mut kinds, mut causes] = <[Totals; 2]>::default();
+        for tracker in trackers {
+            for kind in ALL {
+                let total = tracker.found[kind as usize].total(threshold_ns(tracker, kind));
+                let kind = kind.at(place);
+                kinds.add(kind.name(), total);
+                causes.add(kind.cause(), total);
+            }
+        }
+        [kinds, causes]
+    }
+
+    fn json(self) -> Value {
+        let rows = self.0.into_iter().map(|(name, total)| {
+            let total = json!({"count": total.count, "time_ns": total.time_ns});
+            (name.to_owned(), total)
+        });
+        Value::Object(rows.collect())
+    }
 }
 
 /// Over all servers; losses of single calls and connections beside them.
-fn totals(stalls: &Stalls) -> Value {
-    let mut all = Map::new();
-    for kind in ALL {
-        let (mut count, mut time_ns) = (0, 0_u64);
-        for server in &stalls.servers {
-            let threshold_ns = threshold_ns(&server.tracker, kind);
-            let total = server.tracker.found[kind as usize].total(threshold_ns);
-            count += total.count;
-            time_ns = time_ns.saturating_add(total.time_ns);
-        }
-        all.insert(
-            kind.name().to_owned(),
-            json!({"count": count, "time_ns": time_ns}),
-        );
-    }
+fn totals(stalls: &Stalls) -> [Value; 2] {
+    let servers = stalls.servers.iter().map(|server| &server.tracker);
+    let [mut kinds, mut causes] = Totals::of(servers, stalls.place);
     let floor_ns = Durations::bound_at_least(FLOOR_NS.unsigned_abs()) as i64;
     for (found, name) in stalls.alone.iter().zip(["lost_calls", "lost_connections"]) {
         let total = found.total(floor_ns);
-        all.insert(
-            name.to_owned(),
-            json!({"count": total.count, "time_ns": total.time_ns}),
-        );
+        kinds.add(name, total);
+        causes.add(Kind::NetworkLoss.cause(), total);
     }
-    Value::Object(all)
+    [kinds.json(), causes.json()]
 }
 
 fn clients(stalls: &Stalls) -> Vec<Value> {
@@ -126,7 +156,7 @@ fn clients(stalls: &Stalls) -> Vec<Value> {
                 let total = tracker.found[kind as usize].total(threshold_ns(tracker, kind));
                 total.time_ns
             };
-            let mut value = tracked(tracker);
+            let mut value = tracked(tracker, stalls.place);
             value["client"] = json!(pair.client.to_string());
             (ALL.into_iter().map(time).sum(), value)
         })
@@ -162,7 +192,10 @@ fn longest(stalls: &Stalls) -> Vec<Gap> {
                     || (client && gap.scope == Scope::Client && !gap.covered);
                 shown && gap.length_ns() >= threshold_ns
             });
-            of_kind.extend(own);
+            of_kind.extend(own.map(|gap| Gap {
+                kind: gap.kind.at(stalls.place),
+                ..*gap
+            }));
         }
         if kind == Kind::NetworkLoss {
             for found in &stalls.alone {
@@ -182,7 +215,7 @@ fn longest(stalls: &Stalls) -> Vec<Gap> {
 fn closer_look(gaps: &[Gap], stretches: &Stretches, extent: &Extent) -> Vec<Value> {
     let from_begin = |time_ns: i64| (time_ns - extent.capture_first_ns).max(0);
     let mut looks = Vec::new();
-    let not_a_pause = gaps.iter().find(|gap| gap.kind != Kind::ClientPaused);
+    let not_a_pause = gaps.iter().find(|gap| gap.kind.waited());
     if let Some(gap) = not_a_pause.or(gaps.first()) {
         // Calls on both sides of it have to be in sight, beginning with those that waited.
         let margin_ns = (gap.length_ns() / 5).max(FLOOR_NS);

@@ -112,6 +112,7 @@ impl Stretches {
             return cycles;
         }
         let group = group as usize;
+        cycles.resolution_ns = bins.width_ns() * group as i64;
         let limit = (mean * group as f64 * SLOW_PART) as u64;
         let mut begin: Option<usize> = None;
         for index in 0..bins.len() / group {

@@ -1,13 +1,21 @@
 //! Watches one server, or one client of it: silences between replies, and what they were.
 
+mod nature;
+
 use super::cycles::Cycles;
 use super::gap::{ALL, Gap, KINDS, Kind, Longest, Scope};
-use super::{FACTOR, FLOOR_NS, PROMPT_FACTOR, PROMPT_FLOOR_NS, SETTLE_NS, USUAL};
-use crate::block::Endpoint;
+use super::signs::Signs;
+use super::{FACTOR, FLOOR_NS, PROMPT_FACTOR, PROMPT_FLOOR_NS, SETTLE_AGAIN_NS, SETTLE_NS, USUAL};
+use crate::block::{Endpoint, Sack};
+use crate::event::TransportKind;
 use crate::lens::log_histogram::LogHistogram;
 
 /// Coarse: thresholds need no more, and there may be many.
 pub(super) type Durations = LogHistogram<2>;
+
+/// An answer is overdue after so long, however quick the others are: half of the shortest delayed
+/// acknowledgement's time, so that one which comes alone tells that the host lives.
+const OVERDUE_NS: i64 = 20_000_000;
 
 /// A reply, as a tracker sees it.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +42,11 @@ struct Since {
     first: Option<(i64, u64, bool)>,
     again: u32,
     tcp_again: u32,
-    last_tcp_again_ns: i64,
+    /// Calls outstanding when it began.
+    waiting: u32,
+    /// Calls outstanding when it began, those taken for lost among them.
+    unanswered: u32,
+    signs: Signs,
     zero_windows: u32,
     lost_bytes: u64,
     peak: u32,
@@ -56,6 +68,7 @@ struct Silence {
     late: u32,
     duplicates: u32,
     covered: bool,
+    udp: bool,
 }
 
 /// Gaps of one kind.
@@ -100,15 +113,23 @@ pub(super) struct Tracker {
     last_reply: Option<(i64, u64)>,
     since: Since,
     pub outstanding: u32,
+    /// Calls that were sent and not answered, however long ago.
+    unanswered: u32,
+    /// Anything came from the server.
+    pub heard: bool,
     pub replies: u64,
     pub waits: Durations,
     pub idles: Durations,
     latencies: Durations,
     silence: Option<Box<Silence>>,
+    /// Up to here calls may have been answered by what could not be read.
+    blind_until_ns: i64,
     /// The last long silence, settled or not.
     pub last_silence: Option<(i64, i64)>,
     pub found: [Found; KINDS],
+    /// Stalls of the server, and pauses.
     pub cycles: Cycles,
+    pub pauses: Cycles,
 }
 
 impl Tracker {
@@ -120,14 +141,18 @@ impl Tracker {
             last_reply: None,
             since: Since::default(),
             outstanding: 0,
+            unanswered: 0,
+            heard: false,
             replies: 0,
             waits: Durations::new(),
             idles: Durations::new(),
             latencies: Durations::new(),
             silence: None,
+            blind_until_ns: i64::MIN,
             last_silence: None,
             found: ALL.map(|_| Found::new(longest)),
             cycles: Cycles::default(),
+            pauses: Cycles::default(),
         }
     }
 
@@ -172,15 +197,75 @@ impl Tracker {
             self.since.again += 1;
         } else {
             self.since.sent += 1;
+            self.unanswered += 1;
             self.outstanding += 1;
             self.since.peak = self.since.peak.max(self.outstanding);
         }
     }
 
-    /// TCP sent data again.
-    pub fn tcp_again(&mut self, time_ns: i64) {
-        self.since.tcp_again += 1;
-        self.since.last_tcp_again_ns = time_ns;
+    /// Something passed below RPC.
+    pub fn transport(&mut self, kind: TransportKind, from_client: bool, now_ns: i64) {
+        self.heard |= !from_client;
+        if let TransportKind::Retransmitted { .. } = kind {
+            self.since.tcp_again += 1;
+        }
+        let late = matches!(kind, TransportKind::Acknowledged { .. })
+            && !from_client
+            && self.is_overdue(now_ns);
+        self.since.signs.event(kind, from_client, now_ns, late);
+        if let (TransportKind::Selective(Sack::Duplicate), Some(silence)) =
+            (kind, &mut self.silence)
+            && now_ns - silence.end_ns <= SETTLE_AGAIN_NS
+        {
+            let signs = &mut silence.since.signs;
+            signs.event(kind, from_client, now_ns, false);
+        }
+    }
+
+    /// Whether an answer should have come by now.
+    fn is_overdue(&self, now_ns: i64) -> bool {
+        let since_ns = match (self.since.waiting, self.since.first) {
+            (0, None) => return false,
+            (0, Some((first_ns, ..))) => first_ns,
+            (_, _) => self.last_reply_ns(),
+        };
+        let waited_ns = now_ns.saturating_sub(since_ns);
+        waited_ns >= OVERDUE_NS && waited_ns >= self.prompt_ns(i64::MAX)
+    }
+
+    /// A connection ended.
+    pub fn ended(&mut self, now_ns: i64, by_client: bool, reset: bool) {
+        self.heard |= !by_client;
+        // Servers close connections that rest: that holds up nothing.
+        if reset || self.outstanding > 0 {
+            self.since.signs.ended(now_ns, by_client, reset);
+        }
+    }
+
+    /// A new connection was refused.
+    pub fn refused(&mut self) {
+        self.heard = true;
+        self.since.signs.refused = true;
+    }
+
+    /// Bytes passed that cannot be looked into.
+    pub fn hidden(&mut self) {
+        self.since.signs.hidden = true;
+    }
+
+    /// A message of the server came of which nothing can be read: it may answer any call that
+    /// waits.
+    pub fn unreadable(&mut self, now_ns: i64) {
+        self.heard = true;
+        self.settle();
+        self.outstanding = 0;
+        self.unanswered = 0;
+        self.blind_until_ns = now_ns;
+        self.since = Since::default();
+        self.since.signs.hidden = true;
+        if let Some((last_ns, _)) = &mut self.last_reply {
+            *last_ns = now_ns.max(*last_ns);
+        }
     }
 
     /// A window fell to zero.
@@ -202,7 +287,9 @@ impl Tracker {
     #[inline(always)]
     pub fn replied(&mut self, reply: &Reply, counted: bool, covered: impl Fn(i64, i64) -> bool) {
         if let Some(silence) = &self.silence {
-            if reply.time_ns > silence.end_ns.saturating_add(SETTLE_NS) {
+            let again = silence.since.again > 0 || silence.since.tcp_again > 0;
+            let settle_ns = if again { SETTLE_AGAIN_NS } else { SETTLE_NS };
+            if reply.time_ns > silence.end_ns.saturating_add(settle_ns) {
                 self.settle();
             } else if let Some(silence) = &mut self.silence {
                 silence.note(reply);
@@ -223,8 +310,11 @@ impl Tracker {
             self.silent(reply, last_ns, last_frame, is_covered);
         }
         self.outstanding -= u32::from(counted && self.outstanding > 0);
+        self.unanswered -= u32::from(!reply.duplicate && self.unanswered > 0);
         self.since = Since {
             peak: self.outstanding,
+            waiting: self.outstanding,
+            unanswered: self.unanswered,
             ..Since::default()
         };
         if reply.last_ns >= last_ns {
@@ -248,65 +338,11 @@ impl Tracker {
             late: 0,
             duplicates: 0,
             covered,
+            udp: reply.udp,
         };
         silence.note(reply);
         self.last_silence = Some((silence.begin_ns, silence.end_ns));
         self.silence = Some(Box::new(silence));
-    }
-
-    /// Names the silence that waits for it.
-    fn settle(&mut self) {
-        let Some(silence) = self.silence.take() else {
-            return;
-        };
-        let waited_from_ns = silence.earliest_ns.clamp(silence.begin_ns, silence.end_ns);
-        let (first_ns, first_frame, answered_before) =
-            silence.since.first.unwrap_or((waited_from_ns, 0, false));
-        let paused_to_ns = waited_from_ns.min(first_ns);
-        if paused_to_ns - silence.begin_ns >= FLOOR_NS {
-            let kind = if answered_before {
-                Kind::NetworkLoss
-            } else {
-                Kind::ClientPaused
-            };
-            let mut gap = self.gap(&silence, kind, silence.begin_ns, paused_to_ns);
-            gap.frame_after = first_frame;
-            gap.outstanding_at_begin = 0;
-            gap.outstanding_peak = 0;
-            gap.sent = 0;
-            gap.again = u32::from(answered_before);
-            self.add(gap);
-        }
-        if silence.end_ns - waited_from_ns >= FLOOR_NS {
-            let kind = self.nature(&silence);
-            let mut gap = self.gap(&silence, kind, waited_from_ns, silence.end_ns);
-            if waited_from_ns > silence.begin_ns {
-                gap.frame_before = first_frame;
-                gap.outstanding_at_begin = 1;
-            }
-            self.add(gap);
-        }
-    }
-
-    /// What a silence was in which calls waited.
-    fn nature(&self, silence: &Silence) -> Kind {
-        let since = &silence.since;
-        // A stalled server has got the earlier sends: it answers calls that were not just sent
-        // again, and answers some twice.
-        let arrived_before = silence.late > 0 || silence.duplicates > 0;
-        let rpc = since.again > 0 && silence.prompt > 0 && !arrived_before;
-        let tcp = since.tcp_again > 0
-            && silence.late == 0
-            && silence.end_ns - since.last_tcp_again_ns <= silence.prompt_ns;
-        if rpc || tcp {
-            Kind::NetworkLoss
-        } else if since.lost_bytes > 0 {
-            Kind::CaptureLoss
-        } else if self.scope == Scope::Client && !silence.covered {
-            Kind::ClientWaited
-        } else {
-            Kind::ServerStalled
-        }
     }
 
     fn gap(&self, silence: &Silence, kind: Kind, begin_ns: i64, end_ns: i64) -> Gap {
@@ -333,8 +369,11 @@ impl Tracker {
     }
 
     fn add(&mut self, gap: Gap) {
-        if gap.kind == Kind::ServerStalled && gap.length_ns() >= self.thresholds_ns().0 {
+        if gap.kind.name() == "server_stalled" && gap.length_ns() >= self.thresholds_ns().0 {
             self.cycles.slow(gap.begin_ns, gap.end_ns);
+        }
+        if !gap.kind.waited() && !gap.open && gap.length_ns() >= self.thresholds_ns().1 {
+            self.pauses.slow(gap.begin_ns, gap.end_ns);
         }
         self.found[gap.kind as usize].add(gap);
     }
@@ -346,12 +385,25 @@ impl Tracker {
             return;
         };
         let since = self.since;
-        let (kind, begin_ns) = match since.first {
-            Some((first_ns, ..)) if self.outstanding <= since.sent => {
-                (Kind::ServerStalled, first_ns.max(last_ns))
-            }
-            _ if self.outstanding > 0 => (Kind::ServerStalled, last_ns),
-            _ => (Kind::ClientPaused, last_ns),
+        if !self.heard && self.replies == 0 {
+            // One direction alone, or a server that is not there: nothing tells of a silence.
+            return;
+        }
+        let (waits, begin_ns) = match since.first {
+            Some((first_ns, ..)) if self.outstanding <= since.sent => (true, first_ns.max(last_ns)),
+            _ => (self.outstanding > 0, last_ns),
+        };
+        let signs = &since.signs;
+        let kind = if signs.restarted() || (waits && signs.ended_ns.is_some()) {
+            self.connection(signs)
+        } else if waits && signs.process_late(end_ns, 0) && !signs.hidden {
+            Kind::ProcessSlow
+        } else if waits {
+            Kind::WaitedUnlessAtServer
+        } else if self.unanswered > 0 || signs.hidden || signs.server_again.is_some() {
+            Kind::Silent
+        } else {
+            Kind::SilentUnlessAtClient
         };
         if end_ns - begin_ns < FLOOR_NS {
             return;
@@ -372,6 +424,7 @@ impl Tracker {
             late: 0,
             duplicates: 0,
             covered: self.scope == Scope::Client,
+            udp: false,
         };
         let gap = self.gap(&silence, kind, begin_ns, end_ns);
         self.add(Gap { open: true, ..gap });

@@ -197,10 +197,10 @@ fn transports_that_contradict_themselves_or_are_others() {
         one(101, &join(&[&v4(28, 1, 0, 1), &[8; 8]])),
         Err("not_tcp_udp")
     );
-    for tunnel in [4, 41, 47] {
+    for (tunnel, why) in [(4, "malformed_ip"), (41, "malformed_ip"), (47, "tunnelled")] {
         assert_eq!(
             one(101, &join(&[&v4(40, 1, 0, tunnel), &[0; 20]])),
-            Err("tunnelled")
+            Err(why)
         );
     }
     let mut vxlan = udp(b"12345678");
@@ -209,6 +209,53 @@ fn transports_that_contradict_themselves_or_are_others() {
         one(101, &join(&[&v4(36, 1, 0, 17), &vxlan])),
         Err("tunnelled")
     );
+}
+
+#[test]
+fn tunnels_and_labels_lead_to_the_packet_in_them() {
+    let ip = datagram();
+    let framed = join(&[&ethernet(0x0800), &ip]);
+    let outer = |protocol: u8, inside: &[u8]| {
+        join(&[&v4(20 + inside.len() as u16, 1, 0, protocol), inside])
+    };
+    let over_udp = |port: u16, inside: &[u8]| {
+        let mut datagram = udp(inside);
+        datagram[2..4].copy_from_slice(&port.to_be_bytes());
+        outer(17, &datagram)
+    };
+    let vxlan = join(&[&[8, 0, 0, 0, 0, 0, 42, 0], &framed]);
+    // Two words of options in front of an Ethernet frame.
+    let geneve = join(&[&[2, 0, 0x65, 0x58, 0, 0, 42, 0], &[0; 8], &framed]);
+    let frames: &[(u32, Vec<u8>)] = &[
+        (101, outer(4, &ip)),
+        (101, outer(47, &join(&[&[0, 0, 8, 0], &ip]))),
+        // With a key and a sequence number.
+        (101, outer(47, &join(&[&[0x30, 0, 8, 0], &[1; 8], &ip]))),
+        (101, outer(47, &join(&[&[0, 0, 0x65, 0x58], &framed]))),
+        (101, over_udp(4789, &vxlan)),
+        (101, over_udp(6081, &geneve)),
+        // VXLAN within GRE.
+        (
+            101,
+            outer(47, &join(&[&[0, 0, 8, 0], &over_udp(4789, &vxlan)])),
+        ),
+        (
+            1,
+            join(&[&ethernet(0x8847), &[0, 1, 0, 64, 0, 2, 1, 64], &ip]),
+        ),
+    ];
+    for (number, (link, bytes)) in frames.iter().enumerate() {
+        let (segment, payload) = one(*link, bytes).unwrap_or_else(|why| panic!("{number}: {why}"));
+        assert_eq!(payload, b"abc", "{number}");
+        assert_eq!(segment.source.to_string(), "192.0.2.1:1000", "{number}");
+        assert_eq!(segment.destination.to_string(), "192.0.2.2:2049");
+    }
+    // As deep as no network is.
+    let mut deep = ip;
+    for _ in 0..6 {
+        deep = outer(4, &deep);
+    }
+    assert_eq!(one(101, &deep), Err("tunnelled"));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::kit::{CLIENT, SERVER, Stream, Wire, call, filler, reply};
 use crate::block::{ACK, Endpoint, FIN, Host, RST, SYN, Segment};
-use crate::event::TransportKind;
+use crate::event::{Again, TransportKind};
 use crate::limits::MAX_CONNECTIONS;
 use crate::stream::{Anomaly, Lost};
 
@@ -213,8 +213,9 @@ fn the_connection_idle_longest_makes_room() {
     assert_eq!(last, [0, many, 0, many + 1]);
 }
 
-#[test]
-fn transport_events_by_hand() {
+/// A handshake, two segments, one of them sent again, and a window that closes; with the times of
+/// the first segment and of its acknowledgement.
+fn by_hand() -> (Wire, i64, i64) {
     let stream = calls(0..3);
     let mut wire = Wire::default();
     wire.sink.transport = true;
@@ -248,6 +249,12 @@ fn transport_events_by_hand() {
     wire.give(&zero, &[]);
     wire.flags(CLIENT, FIN | ACK, 219);
     wire.finish();
+    (wire, sent_ns, acknowledged_ns)
+}
+
+#[test]
+fn transport_events_by_hand() {
+    let (wire, sent_ns, acknowledged_ns) = by_hand();
     let kinds: Vec<(Option<bool>, TransportKind)> = wire
         .sink
         .events
@@ -266,15 +273,37 @@ fn transport_events_by_hand() {
     assert_eq!(
         kinds,
         [
-            (None, TransportKind::Opened),
-            (None, TransportKind::Opened),
+            (
+                None,
+                TransportKind::Opened {
+                    ends: [CLIENT, SERVER]
+                }
+            ),
+            (
+                None,
+                TransportKind::Opened {
+                    ends: [SERVER, CLIENT]
+                }
+            ),
             (None, sent(104)),
             (Some(true), sent(208)),
             (Some(false), window(Some(acknowledged_ns - sent_ns))),
-            (Some(true), TransportKind::Retransmitted { bytes: 104 }),
+            (
+                Some(true),
+                TransportKind::Retransmitted {
+                    bytes: 104,
+                    of: Again::Unacknowledged
+                }
+            ),
             (Some(false), window(None)),
             (Some(false), TransportKind::ZeroWindow),
-            (Some(true), TransportKind::Closed { reset: false }),
+            (
+                Some(true),
+                TransportKind::Closed {
+                    reset: false,
+                    ends: [CLIENT, SERVER]
+                }
+            ),
         ]
     );
 }

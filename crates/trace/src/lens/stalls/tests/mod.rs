@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::call::Call;
+use crate::event::TransportKind;
 use crate::lens::tests::hand_made::{Capture, MS, START_NS, endpoint, number, read, stamp};
 
 fn shown(capture: Capture, end_ns: i64) -> Value {

@@ -6,13 +6,13 @@ use super::*;
 fn drains_have_their_period_and_random_stalls_have_none() {
     // 300 ms of work, 200 ms of silence.
     let mut capture = Capture::default();
-    for cycle in 0..12 {
+    for cycle in 0..24 {
         busy(&mut capture, cycle * 500, cycle * 500 + 300);
         let last = cycle * 500 + 300;
         capture.call(read(last * MS, Some((last + 199) * MS)), &[], &[]);
     }
-    let json = shown(capture, 6000 * MS);
-    assert_eq!(number(&json, "/totals/server_stalled/count"), 12);
+    let json = shown(capture, 12_000 * MS);
+    assert_eq!(number(&json, "/totals/server_stalled/count"), 24);
     let period = number(&json["servers"][0], "/drain_cycle/period_ns");
     assert!((470 * MS..530 * MS).contains(&period), "{period}");
     let period = number(&json, "/throughput_cycle/period_ns");

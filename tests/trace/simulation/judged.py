@@ -1,0 +1,104 @@
+"""What the product says of a capture, and how that stands against its truth."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nfslab.captures.analysis import Asked, CaptureAnalysis, is_inner, read_captures
+from nfslab.captures.causes import said as causes_said
+
+from tests.trace.generator import files
+
+from .scenarios import ALL, POINTS, Scenario, scenario
+
+
+def read(scenario: Scenario, folder: Path) -> CaptureAnalysis:
+    """Writes the capture and has it read."""
+    data = files.encode(scenario.frames, files.Format(), scenario.snaplen)
+    path = files.write(folder / "capture.pcap", data)
+    return read_captures([path], Asked())
+
+
+def said(analysis: CaptureAnalysis) -> frozenset[str]:
+    """All that is said of causes, as names."""
+    rows = [row for row in analysis.content["operations"] if not is_inner(row)]
+    found = set(causes_said(analysis))
+    if any(row["retransmissions"] for row in rows):
+        found.add("sent_again")
+    return frozenset(found)
+
+
+@dataclass
+class Matrix:
+    """How often what was said, by what was planted."""
+
+    captures: int = 0
+    false: int = 0
+    knowable: int = 0
+    named: int = 0
+    rows: dict[str, Counter[str]] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+    sizes: Counter[str] = field(default_factory=Counter)
+
+    def add(self, scenario: Scenario, found: Iterable[str]) -> None:
+        found = set(found)
+        self.captures += 1
+        row = self.rows.setdefault(scenario.name, Counter())
+        self.sizes[scenario.name] += 1
+        row.update(found)
+        where = f"{scenario.name} {scenario.point} {scenario.seed}"
+        if untrue := found - scenario.may:
+            self.false += 1
+            row["(false)"] += 1
+            self.wrong.append(f"{where}: false {sorted(untrue)}")
+        if scenario.must:
+            self.knowable += 1
+            row["(knowable)"] += 1
+            if scenario.must <= found:
+                self.named += 1
+                row["(named)"] += 1
+            else:
+                self.wrong.append(f"{where}: not said {sorted(scenario.must - found)}")
+
+
+def judged(
+    folder: Path, points: Sequence[str], seeds: Sequence[int], names: Iterable[str] = ALL
+) -> Matrix:
+    """The matrix of these captures."""
+    matrix = Matrix()
+    for name in names:
+        for point in points:
+            for seed in seeds:
+                made = scenario(name, point, seed)
+                matrix.add(made, said(read(made, folder)))
+    return matrix
+
+
+def table(matrix: Matrix) -> Iterable[str]:
+    """As Markdown."""
+    yield "| planted | captures | false | named, where it can be known | said |"
+    yield "|---|---:|---:|---:|---|"
+    for name, row in matrix.rows.items():
+        said_of = ", ".join(
+            f"{cause.replace('_', ' ')} {count}"
+            for cause, count in row.most_common()
+            if cause[0] != "("
+        )
+        named = f"{row['(named)']} of {row['(knowable)']}" if row["(knowable)"] else ""
+        yield (
+            f"| {name.replace('_', ' ')} | {matrix.sizes[name]} | {row['(false)']} | {named} "
+            f"| {said_of} |"
+        )
+    yield f"| all | {matrix.captures} | {matrix.false} | {matrix.named} of {matrix.knowable} | |"
+
+
+if __name__ == "__main__":
+    last = int(sys.argv[1]) if len(sys.argv) > 1 else 6
+    with tempfile.TemporaryDirectory() as scratch:
+        found = judged(Path(scratch), POINTS, range(1, last + 1))
+    print(*table(found), *found.wrong, sep="\n")
