@@ -8,15 +8,13 @@ Per repetition, in random order, on each place: initdb, `pgbench -i`, then TPC-B
 
     local                     a folder
     mount + embedded          our mount on `nfslab serve FOLDER`, a process of its own
-    mount, writeback          the same with the mount option `writeback`
     mount + Ganesha           our mount on NFS-Ganesha (FSAL VFS)
     fuse-nfs + Ganesha        libnfs' FUSE client on the same; its defaults but the ports
     passthrough_ll            libfuse's example on a folder (built as benches/mount_throughput.py
                               says): what FUSE alone costs, a request for each write(2)
-    passthrough_ll, writeback the same with the kernel's write-back cache
 
-Aims: our mount at least 0.85 of local and 1.3 times fuse-nfs + Ganesha in tps, its initdb within
-3 times local. fuse-nfs (https://github.com/sahlberg/fuse-nfs) is not packaged: build it, or
+Aims: mount + embedded at least 0.85 of local and 1.3 times fuse-nfs + Ganesha in tps, its initdb
+within 3 times local. fuse-nfs (https://github.com/sahlberg/fuse-nfs) is not packaged: build it, or
 have it in PATH; without it, or without NFS-Ganesha, those places are left out and it is said.
 """
 
@@ -49,7 +47,6 @@ PATIENCE_S = 300
 SETTINGS = ("fsync=off", "listen_addresses=", "shared_buffers=128MB", "max_wal_size=4GB")
 LOCAL, OURS, ON_GANESHA = "local", "mount + embedded", "mount + Ganesha"
 FUSE_NFS, THROUGH = "fuse-nfs + Ganesha", "passthrough_ll"
-OURS_BACK, THROUGH_BACK = "mount, writeback", "passthrough_ll, writeback"
 COLUMNS = ("initdb s", "pgbench -i s", "tps")
 
 
@@ -118,18 +115,13 @@ class Bench:
         yield folder
         shutil.rmtree(folder)
 
-    def mounted(
-        self, server: str, *options: str
-    ) -> Callable[[], contextlib.AbstractContextManager[Path]]:
+    def mounted(self, server: str) -> Callable[[], contextlib.AbstractContextManager[Path]]:
         """A target `nfs` of an experiment, as it is."""
 
         @contextlib.contextmanager
         def up() -> Iterator[Path]:
             directory = str(self.folder)
-            asked = NfsTarget.Parameters(
-                server=server, directory=directory, mount_options=list(options)
-            )
-            target = NfsTarget("bench", asked)
+            target = NfsTarget("bench", NfsTarget.Parameters(server=server, directory=directory))
             place = target.up(self.resources, HERE, owner=self.user)
             try:
                 yield place.path
@@ -139,9 +131,9 @@ class Bench:
         return up
 
     @contextlib.contextmanager
-    def passthrough(self, more: str = "") -> Iterator[Path]:
+    def passthrough(self) -> Iterator[Path]:
         source, point = (self.own(self.folder / name) for name in ("source", "point"))
-        options = f"source={source},cache=always,default_permissions{more}"
+        options = f"source={source},cache=always,default_permissions"
         # As PostgreSQL's user, whose files they are to be; nobody else may look in.
         become = as_user(self.user) if os.geteuid() == 0 else []
         argv = [*become, self.asked.passthrough_ll, "-f", "-o", options, str(point)]
@@ -208,14 +200,9 @@ def main() -> None:
         folder.chmod(0o755)
         bench = Bench(asked, folder, resources)
         bench.own(folder / "sockets")
-        places = {
-            LOCAL: bench.local,
-            OURS: bench.mounted("embedded"),
-            OURS_BACK: bench.mounted("embedded", "writeback"),
-        }
+        places = {LOCAL: bench.local, OURS: bench.mounted("embedded")}
         if asked.passthrough_ll:
             places[THROUGH] = bench.passthrough
-            places[THROUGH_BACK] = lambda: bench.passthrough(",writeback")
         there = GaneshaServer.available()
         if there.ok:
             places[ON_GANESHA] = bench.mounted("ganesha")
@@ -262,10 +249,8 @@ def show(bench: Bench, found: dict[str, list[dict[str, float]]]) -> None:
     print("\n| aim | measured | |\n|---|---:|---|")
     aims = [
         (OURS, LOCAL, "tps", 0.85),
-        (OURS_BACK, LOCAL, "tps", 0.85),
         (OURS, FUSE_NFS, "tps", 1.3),
         (OURS, LOCAL, "initdb s", 3.0),
-        (OURS_BACK, LOCAL, "initdb s", 3.0),
     ]
     for name, other, column, aim in aims:
         if other in found:

@@ -169,8 +169,8 @@ class Served:
         self.start()
 
 
-@pytest.fixture(params=["timeo=10", "timeo=10,writeback"])
-def killed(request: pytest.FixtureRequest) -> Iterator[tuple[Served, Postgres]]:
+@pytest.fixture
+def killed() -> Iterator[tuple[Served, Postgres]]:
     """A server in a process of its own, and a cluster on a mount of it."""
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
@@ -180,15 +180,13 @@ def killed(request: pytest.FixtureRequest) -> Iterator[tuple[Served, Postgres]]:
         os.chown(sockets, USER, USER)
         served = Served(store)
         try:
-            for cluster in cluster_on(served.port, place, sockets, request.param):
+            for cluster in cluster_on(served.port, place, sockets, "timeo=10"):
                 yield served, cluster
         finally:
             served.end()
 
 
-@pytest.mark.parametrize(
-    "postgres", ["", "rsize=32k,wsize=32k,nconnect=2", "writeback"], indirect=True
-)
+@pytest.mark.parametrize("postgres", ["", "rsize=32k,wsize=32k,nconnect=2"], indirect=True)
 def test_load_kill_and_recovery(postgres: Postgres) -> None:
     postgres.run("initdb", "-D", postgres.data, "-U", "postgres", "-A", "trust")
     postgres.start()

@@ -274,16 +274,6 @@ fn with_times_of_zero() {
 }
 
 #[test]
-fn with_pages_kept_by_the_kernel() {
-    run("writeback");
-}
-
-#[test]
-fn with_pages_kept_by_the_kernel_and_small_parts() {
-    run("writeback,rsize=1k,wsize=1k,nconnect=2");
-}
-
-#[test]
 fn over_udp() {
     run("udp,rsize=8k,wsize=8k");
 }

@@ -62,13 +62,6 @@ impl Filesystem for FileSystem {
         }
         let there = config.capabilities();
         let _ = config.add_capabilities(wanted & there);
-        if options.writeback {
-            // A run that asked for it must not go on without it (Linux has it since 3.15).
-            let refused = |_| io::Error::other("the kernel has no FUSE_WRITEBACK_CACHE");
-            config
-                .add_capabilities(InitFlags::FUSE_WRITEBACK_CACHE)
-                .map_err(refused)?;
-        }
         let _ = config.set_max_write(MAX_REQUEST_BYTES);
         let _ = config.set_max_background(MAX_BACKGROUND);
         Ok(())
@@ -107,13 +100,6 @@ impl Filesystem for FileSystem {
         reply: ReplyAttr,
     ) {
         let reply = self.0.waiting.hold(req, reply);
-        if let (Some(number), Some(TimeOrNow::SpecificTime(mtime))) = (fh, mtime)
-            && self.0.options.writeback
-            && (mode, uid, gid, size, atime) == (None, None, None, None, None)
-        {
-            // An open file's time of change and nothing else: no system call says this.
-            return self.0.take_kernels_mtime(ino, number, mtime, reply);
-        }
         let changes = Changes {
             mode,
             uid,
@@ -273,7 +259,7 @@ impl Filesystem for FileSystem {
         reply: ReplyEmpty,
     ) {
         let reply = self.0.waiting.hold(req, reply);
-        self.0.sync(fh, false, reply);
+        self.0.sync(fh, reply);
     }
 
     fn fsync(
@@ -281,11 +267,11 @@ impl Filesystem for FileSystem {
         req: &Request,
         _ino: INodeNo,
         fh: FileHandle,
-        datasync: bool,
+        _datasync: bool,
         reply: ReplyEmpty,
     ) {
         let reply = self.0.waiting.hold(req, reply);
-        self.0.sync(fh, datasync, reply);
+        self.0.sync(fh, reply);
     }
 
     fn release(
