@@ -22,7 +22,7 @@ use wire::{Decode, Encode};
 /// What is registered: (program, version).
 const PROGRAMS: [(u32, u32); 4] = [(NFS, 3), (MOUNT, 1), (MOUNT, 2), (MOUNT, 3)];
 /// How long the portmapper may take to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 /// Largest answer taken, bytes.
 const MAX_ANSWER_BYTES: u32 = 1 << 18;
 /// Version 2 is portmap, version 4 rpcbind.
@@ -183,16 +183,16 @@ impl Drop for Registration {
 fn reach(portmapper: &Portmapper) -> Result<Way, RegistrationError> {
     let by_socket = match UnixStream::connect(&portmapper.socket) {
         Ok(stream) => {
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
+            stream.set_read_timeout(Some(ANSWER_LIMIT))?;
+            stream.set_write_timeout(Some(ANSWER_LIMIT))?;
             return Ok(Way::Rpcbind(stream));
         }
         Err(error) => error,
     };
-    match TcpStream::connect_timeout(&portmapper.address, PATIENCE) {
+    match TcpStream::connect_timeout(&portmapper.address, ANSWER_LIMIT) {
         Ok(stream) => {
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
+            stream.set_read_timeout(Some(ANSWER_LIMIT))?;
+            stream.set_write_timeout(Some(ANSWER_LIMIT))?;
             Ok(Way::Portmap(stream))
         }
         Err(by_address) => Err(RegistrationError::NoPortmapper {
@@ -219,7 +219,7 @@ fn register(way: &mut Way, entry: &Entry) -> Result<(), RegistrationError> {
         _ => return Err(refused("it takes registrations from root only")),
     };
     let there = SocketAddr::new(entry.address.ip(), port);
-    if TcpStream::connect_timeout(&there, PATIENCE).is_ok() {
+    if TcpStream::connect_timeout(&there, ANSWER_LIMIT).is_ok() {
         return Err(refused(&format!(
             "another server is registered there, and answers on port {port}"
         )));

@@ -16,7 +16,7 @@ use syscalls::shim::{ShimRecords, write_library};
 use syscalls::tally::{Level, Options};
 
 /// Records behind one whose writer was killed wait for 0.2 s; a busy machine has more time.
-const PATIENCE: Duration = Duration::from_secs(120);
+const HOLD_LIMIT: Duration = Duration::from_secs(120);
 
 /// Begins it, for as many calls in as many processes.
 fn begin(shim: &ShimRecords, folder: &Path, calls: u64, processes: u64, wait: bool) -> Child {
@@ -45,7 +45,7 @@ fn begin_and_wait(shim: &ShimRecords, folder: &Path) -> Child {
 fn until(mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < PATIENCE, "it never holds");
+        assert!(begun.elapsed() < HOLD_LIMIT, "it never holds");
         std::thread::yield_now();
     }
 }

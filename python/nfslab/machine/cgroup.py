@@ -52,11 +52,6 @@ class Cgroup:
         name = "memory.peak" if self.version == 2 else "memory.max_usage_in_bytes"
         return _number(self.path / name)
 
-    def current_bytes(self) -> int | None:
-        """Memory used now, page cache included."""
-        name = "memory.current" if self.version == 2 else "memory.usage_in_bytes"
-        return _number(self.path / name)
-
     def events(self) -> dict[str, int]:
         """How often the limit was hit (`max`) and a process killed for it (`oom_kill`)."""
         if self.version == 2:

@@ -24,7 +24,7 @@ from nfslab.errors import RunFailed
 from nfslab.machine import journal as journals
 from nfslab.machine.asking import ask
 from nfslab.machine.mounts import mounts, without_links
-from nfslab.machine.processes import Identity, identity_of
+from nfslab.machine.processes import Identity, send_signal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -137,15 +137,6 @@ def end_by_force(place: Path) -> None:
 def _send(owner: Identity, number: signal.Signals) -> bool:
     """A signal to that process and no other; False if it is gone, or not ours."""
     try:
-        descriptor = os.pidfd_open(owner.pid)
+        return send_signal(owner, number)
     except OSError:
         return False
-    try:
-        if identity_of(owner.pid) != owner:
-            return False
-        signal.pidfd_send_signal(descriptor, number)
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
-    return True

@@ -15,26 +15,33 @@ one test file.
 
 from __future__ import annotations
 
+import base64
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from nfslab.context import Services, TimedPart
-from nfslab.machine.availability import Availability
+from nfslab.errors import RunFailed
+from nfslab.machine.availability import Availability, measuring_core
+from nfslab.machine.own_command import failure_said, importing_us
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
     import pyarrow as pa
 
     from nfslab.hosts.base import Host
     from nfslab.machine.resources import Resources
+    from nfslab.machine.watched_launch import LaunchWatcher
     from nfslab.results.records import CheckRecord, LoadShape, Metric
     from nfslab.targets.base import Place
+
+
+RUN_LIMIT_S = 7 * 86400.0
 
 
 class WorkloadParameters(BaseModel):
@@ -74,6 +81,13 @@ class RunContext:
     """On which of the two hosts the places' files are used, and their NFS mounted."""
     notes: list[str] = field(default_factory=list)
     commands: list[list[str]] = field(default_factory=list)
+
+    @property
+    def logs(self) -> Path:
+        """The run's folder for what programs say; made when first asked for."""
+        folder = self.folder / "logs"
+        folder.mkdir(exist_ok=True)
+        return folder
 
     @property
     def files_host(self) -> Host:
@@ -146,11 +160,91 @@ class Workload(ABC):
     def measure(self, context: RunContext) -> Outcome:
         """The timed part."""
 
-    @abstractmethod
     def verify(self, context: RunContext, outcome: Outcome) -> list[CheckRecord]:
-        """Is what was measured true? A check with verdict "violation" fails the run."""
+        """Is what was measured true? A check with verdict "violation" fails the run.
+
+        Nothing is left to be checked where `measure` did it all.
+        """
+        return []
 
     @abstractmethod
     def finish(self, context: RunContext) -> None:
         """Stop what was started; called always, also after an error; must not raise
         because something was never started."""
+
+
+class OwnCommand(Workload):
+    """A workload that is a command of ours, in a process of its own.
+
+    So a memory limit and the CPU account apply to it alone, and a person can repeat by hand what
+    the run's record shows.
+    """
+
+    failure_in_json: ClassVar[bool] = False
+    """What it prints as JSON says itself whether it failed."""
+
+    @classmethod
+    def available(cls) -> Availability:
+        """Is the Rust core there, and fit for publishing figures?"""
+        return measuring_core()
+
+    def finish(self, context: RunContext) -> None:
+        """The command has ended, and has removed what it made, unless that is to stay."""
+
+    def printed(
+        self,
+        context: RunContext,
+        argv: list[str],
+        phase: str,
+        watcher: LaunchWatcher | None = None,
+    ) -> str:
+        """What the command printed; RunFailed in its own words."""
+        with context.phase(phase):
+            done = context.client_host.run(
+                argv,
+                resources=context.resources,
+                timeout_s=RUN_LIMIT_S,
+                check=False,
+                env=importing_us(),
+                cwd=Path("/"),
+                cancelled=context.remaining_s,
+                watcher=watcher,
+            )
+        log = context.logs / f"{phase.replace(' ', '_')}.log"
+        log.write_text(done.stderr, encoding="utf-8")
+        told = self.failure_in_json and done.stdout.startswith("{")
+        if done.returncode != 0 and not told:
+            raise failure_said(f"nfslab {self.kind}", done.returncode, done.stderr)
+        return done.stdout
+
+
+def refuse_debug_build(flags: list[str]) -> None:
+    """RunFailed when these flags of a result say that the core is a debug build."""
+    if "debug_build" in flags:
+        raise RunFailed(
+            "the Rust core is a debug build: its figures mean nothing",
+            fix="./nfslab --set-up-only builds it for use",
+        )
+
+
+def typed_table(rows: list[Any], types: dict[str, Any]) -> pa.Table:
+    """Rows as columns of these types, also where there are none."""
+    import pyarrow as pa
+
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(types)
+    return pa.table(
+        {name: pa.array(c, t) for (name, t), c in zip(types.items(), columns, strict=True)}
+    )
+
+
+def buckets_table(histograms: Iterable[tuple[str, str]]) -> pa.Table:
+    """Buckets of histograms: (phase, HdrHistogram V2 as base64)."""
+    import pyarrow as pa
+
+    from nfslab._core import Histogram
+
+    rows: list[tuple[str, int, int, int]] = []
+    for phase, text in histograms:
+        rows += [(phase, *b) for b in Histogram.from_v2(base64.b64decode(text)).buckets()]
+    types = {"phase": pa.string(), "low_ns": pa.int64(), "high_ns": pa.int64()}
+    return typed_table(rows, types | {"count": pa.int64()})

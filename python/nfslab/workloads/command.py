@@ -28,7 +28,7 @@ import re
 import shutil
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from nfslab.machine.started import Process
-    from nfslab.results.records import CheckRecord
     from nfslab.workloads.base import RunContext
 
 OUTPUT_BYTES_MAX: Final = 64 << 20
@@ -236,7 +235,6 @@ class CommandWorkload(Workload):
 
     def __init__(self, parameters: WorkloadParameters) -> None:
         super().__init__(parameters)
-        self.parameters = cast("CommandParameters", parameters)
         self._process: Process | None = None
         self._to_clean = False
 
@@ -275,7 +273,6 @@ class CommandWorkload(Workload):
         """Run `prepare`, when there is one."""
         self._process = None
         self._to_clean = self.parameters.clean is not None
-        (context.folder / "logs").mkdir(exist_ok=True)
         if self.parameters.prepare is not None:
             with context.phase("command"):
                 self._run_beside(context, self.parameters.prepare, context.remaining_s())
@@ -283,7 +280,7 @@ class CommandWorkload(Workload):
     def measure(self, context: RunContext) -> Outcome:
         """Run the program; read its metrics."""
         p = self.parameters
-        logs = context.folder / "logs"
+        logs = context.logs
         argv = [substituted(argument, self._values(context)) for argument in p.argv]
         context.commands.append(argv)
         with context.timed() as part, context.phase("command"):
@@ -326,10 +323,6 @@ class CommandWorkload(Workload):
         metrics[primary or next((m.name for m in p.metrics), "wall_s")].primary = True
         return Outcome(metrics=metrics)
 
-    def verify(self, context: RunContext, outcome: Outcome) -> list[CheckRecord]:
-        """Nothing is known of the program but its exit code, which was checked."""
-        return []
-
     def finish(self, context: RunContext) -> None:
         """End the program if it still runs; run `clean`."""
         if self._process is not None:
@@ -344,7 +337,7 @@ class CommandWorkload(Workload):
 
     def _wait(self, context: RunContext, process: Process) -> int:
         """Until the program ends; looks after the run's time and the output's size."""
-        logs = context.folder / "logs"
+        logs = context.logs
         while True:
             left_s = context.remaining_s()
             try:
@@ -371,7 +364,7 @@ class CommandWorkload(Workload):
             timeout_s=limit_s,
             env=self._environment(context),
             cwd=self._directory(context),
-            log=context.folder / "logs" / "command-beside.log",
+            log=context.logs / "command-beside.log",
             cancelled=context.remaining_s if watch else None,
         )
 

@@ -1,9 +1,7 @@
 """File access as Bonnie measured it, and what databases need: `nfslab files` as a workload.
 
-The work is done by the command `nfslab files DIRECTORY --json` in a process of its own, so
-that a memory limit and the CPU account apply to it alone, and so that a person can repeat
-by hand what the run's record shows. This module turns parameters into its options and its
-result into metrics, samples and checks.
+The work is done by the command `nfslab files DIRECTORY --json`. This module turns parameters
+into its options and its result into metrics, samples and checks.
 
 Names: phases are given by the names of `nfslab files`; metrics and samples use those of
 Bonnie's table, which published results are laid beside:
@@ -21,22 +19,26 @@ syncs; those of the syncs are `random_write_sync_...`.
 
 from __future__ import annotations
 
-import base64
 import json
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from nfslab.errors import RunFailed
-from nfslab.machine.availability import Availability, measuring_core
-from nfslab.machine.own_command import failure_said, importing_us
 from nfslab.quantities import Duration, Size
 from nfslab.results.records import CheckRecord, Metric
-from nfslab.workloads.base import Outcome, Workload, WorkloadParameters
+from nfslab.workloads.base import (
+    Outcome,
+    OwnCommand,
+    WorkloadParameters,
+    buckets_table,
+    refuse_debug_build,
+    typed_table,
+)
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from typing import Self
 
     import pyarrow as pa
@@ -62,7 +64,6 @@ DIRECT_ALIGNMENT_BYTES: Final = 512
 ASSUMED_BYTES_PER_S: Final = 100e6
 ASSUMED_CHARACTERS_PER_S: Final = 50e6
 ASSUMED_OPERATIONS_PER_S: Final = 500.0
-RUN_LIMIT_S: Final = 7 * 86400.0
 NS_PER_S: Final = 1e9
 NS_PER_MS: Final = 1e6
 
@@ -147,7 +148,7 @@ class FilesParameters(WorkloadParameters):
         return [name for name in PHASES if not (self.direct and name in CHARACTERS)]
 
 
-class FilesWorkload(Workload):
+class FilesWorkload(OwnCommand):
     """Sequential and random file access, as Bonnie and as databases do it."""
 
     kind: ClassVar[str] = "files"
@@ -155,15 +156,6 @@ class FilesWorkload(Workload):
     Parameters: ClassVar[type[WorkloadParameters]] = FilesParameters
     roles: ClassVar[tuple[str, ...]] = ("data",)
     parameters: FilesParameters
-
-    def __init__(self, parameters: WorkloadParameters) -> None:
-        super().__init__(parameters)
-        self.parameters = cast("FilesParameters", parameters)
-
-    @classmethod
-    def available(cls) -> Availability:
-        """Is the Rust core there, and fit for publishing figures?"""
-        return measuring_core()
 
     def estimate_s(self) -> float:
         """From modest rates; every phase is bounded by its time limit."""
@@ -213,33 +205,16 @@ class FilesWorkload(Workload):
 
     def prepare(self, context: RunContext) -> None:
         """Nothing: the phases make their files, and what is made untimed is said."""
-        (context.folder / "logs").mkdir(exist_ok=True)
 
     def measure(self, context: RunContext) -> Outcome:
         """Run the command; its JSON becomes metrics, samples and checks."""
         argv = self.arguments(context.places["data"].path, context.seed)
         context.commands.append(argv)
-        with context.timed() as part, context.phase("files"):
-            done = context.client_host.run(
-                argv,
-                resources=context.resources,
-                timeout_s=RUN_LIMIT_S,
-                check=False,
-                env=importing_us(),
-                cwd=Path("/"),
-                cancelled=context.remaining_s,
-                watcher=part.watcher,
-            )
-        (context.folder / "logs" / "files.log").write_text(done.stderr, encoding="utf-8")
-        if done.returncode != 0:
-            raise failure_said("nfslab files", done.returncode, done.stderr)
-        result: dict[str, Any] = json.loads(done.stdout)
-        (context.folder / "logs" / "files.json").write_text(done.stdout, encoding="utf-8")
-        if "debug_build" in result["flags"]:
-            raise RunFailed(
-                "the Rust core is a debug build: its figures mean nothing",
-                fix="./nfslab --set-up-only builds it for use",
-            )
+        with context.timed() as part:
+            printed = self.printed(context, argv, "files", part.watcher)
+        result: dict[str, Any] = json.loads(printed)
+        (context.logs / "files.json").write_text(printed, encoding="utf-8")
+        refuse_debug_build(result["flags"])
         phases = result["phases"]
         start_ns = result["start_monotonic_ns"]
         ends_ns = (phase["start_monotonic_ns"] + phase["wall_ns"] for phase in phases)
@@ -254,13 +229,6 @@ class FilesWorkload(Workload):
             },
             checks=[content_check(phases)],
         )
-
-    def verify(self, context: RunContext, outcome: Outcome) -> list[CheckRecord]:
-        """Contents were checked while they were read."""
-        return []
-
-    def finish(self, context: RunContext) -> None:
-        """The command removes its files, also when it is interrupted."""
 
 
 def phase_metrics(phases: list[dict[str, Any]]) -> dict[str, Metric]:
@@ -345,37 +313,19 @@ def series_table(result: dict[str, Any]) -> pa.Table:
             rows.append(
                 (begin_ns + number * series["interval_ns"], BONNIE[phase["phase"]], *counts)
             )
-    types = (pa.int64(), pa.string(), pa.int64(), pa.int64())
-    return _table(rows, dict(zip(("t_ns", "phase", "bytes", "operations"), types, strict=True)))
+    types = {"t_ns": pa.int64(), "phase": pa.string()}
+    return typed_table(rows, types | {"bytes": pa.int64(), "operations": pa.int64()})
 
 
 def histograms_table(phases: list[dict[str, Any]]) -> pa.Table:
     """Buckets of all latencies; those of the syncs as a phase of their own (`..._sync`)."""
-    import pyarrow as pa
-
-    from nfslab._core import Histogram
-
-    rows: list[tuple[str, int, int, int]] = []
+    found: list[tuple[str, Any]] = []
     for phase in phases:
         name = BONNIE[phase["phase"]]
-        sources = {name: phase["latency"]}
+        found.append((name, phase["latency"]))
         if phase["sync"]:
-            sources[f"{name}_sync"] = phase["sync"]["latency"]
-        for title, latency in sources.items():
-            if latency:
-                histogram = Histogram.from_v2(base64.b64decode(latency["v2_base64"]))
-                rows += [(title, *bucket) for bucket in histogram.buckets()]
-    types = {"phase": pa.string(), "low_ns": pa.int64(), "high_ns": pa.int64()}
-    return _table(rows, types | {"count": pa.int64()})
-
-
-def _table(rows: list[Any], types: dict[str, Any]) -> pa.Table:
-    import pyarrow as pa
-
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(types)
-    return pa.table(
-        {name: pa.array(c, t) for (name, t), c in zip(types.items(), columns, strict=True)}
-    )
+            found.append((f"{name}_sync", phase["sync"]["latency"]))
+    return buckets_table((name, latency["v2_base64"]) for name, latency in found if latency)
 
 
 def content_check(phases: list[dict[str, Any]]) -> CheckRecord:

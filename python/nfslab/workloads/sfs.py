@@ -1,9 +1,8 @@
 """Offered load on an NFS server, as SPEC SFS made it: `nfslab sfs` as a workload.
 
 The target is an export that is not mounted (kind "nfs" with `client = "none"`): the workload is
-the client. The work is done by the command `nfslab sfs` in a process of its own, so that a memory
-limit and the CPU account apply to it alone, and so that a person can repeat by hand what the run's
-record shows. Its file set is made before the timed part, once for a server that stays.
+the client. The work is done by the command `nfslab sfs`. Its file set is made before the timed
+part, once for a server that stays.
 
 A point that does not count (an unexpected answer, a server that went away, a generator that was
 itself the limit) fails the run: a reader must never take the generator's limit for the server's.
@@ -16,20 +15,22 @@ sending (closed); `saturated`: 1 or 0, as `nfslab.statistics.load_curve` defines
 
 from __future__ import annotations
 
-import base64
 import json
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pydantic import Field, model_validator
 
 from nfslab.errors import RunFailed, UsageError
-from nfslab.machine.availability import Availability, measuring_core
-from nfslab.machine.own_command import failure_said, importing_us
 from nfslab.quantities import Duration, Size
 from nfslab.results.records import CheckRecord, LoadShape, Metric
-from nfslab.workloads.base import Outcome, Workload, WorkloadParameters
+from nfslab.workloads.base import (
+    Outcome,
+    OwnCommand,
+    WorkloadParameters,
+    buckets_table,
+    refuse_debug_build,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from nfslab.machine.watched_launch import LaunchWatcher
     from nfslab.mounts.none import NfsExport
     from nfslab.offered.mixes import Mix
     from nfslab.workloads.base import RunContext
@@ -46,7 +46,6 @@ PHASE: Final = "nfs_operations"
 """Name of the load in samples: a rate of operations."""
 MOUNTS: Final = ("data", "data_2", "data_3", "data_4")
 """Roles: a mount each."""
-RUN_LIMIT_S: Final = 7 * 86400.0
 ASSUMED_BYTES_PER_S: Final = 50e6
 NS_PER_MS: Final = 1e6
 QUANTILES: Final = ("p50", "p90", "p99", "p999")
@@ -113,23 +112,15 @@ class SfsParameters(WorkloadParameters):
         return read_mix(self.mix) if self.mix_table is None else mix_of("own", self.mix_table)
 
 
-class SfsWorkload(Workload):
+class SfsWorkload(OwnCommand):
     """NFS operations at an offered load."""
 
     kind: ClassVar[str] = "sfs"
     summary: ClassVar[str] = "NFS operations at an offered load, as SPEC SFS made them"
     Parameters: ClassVar[type[WorkloadParameters]] = SfsParameters
     roles: ClassVar[tuple[str, ...]] = MOUNTS
+    failure_in_json: ClassVar[bool] = True
     parameters: SfsParameters
-
-    def __init__(self, parameters: WorkloadParameters) -> None:
-        super().__init__(parameters)
-        self.parameters = cast("SfsParameters", parameters)
-
-    @classmethod
-    def available(cls) -> Availability:
-        """Is the Rust core there, and fit for publishing figures?"""
-        return measuring_core()
 
     def load_shape(self) -> LoadShape:
         """Open: operations at their own instants; closed: each client waits for its answer."""
@@ -191,24 +182,19 @@ class SfsWorkload(Workload):
 
     def prepare(self, context: RunContext) -> None:
         """Make the file set."""
-        (context.folder / "logs").mkdir(exist_ok=True)
-        self._call(context, [*self._command(context), "--prepare-only"], "file set")
+        self.printed(context, [*self._command(context), "--prepare-only"], "file set")
 
     def measure(self, context: RunContext) -> Outcome:
         """Run the command; its JSON becomes metrics, samples and checks."""
         argv = self._command(context)
         context.commands.append(argv)
         with context.timed() as part:
-            result = json.loads(self._call(context, argv, "offered load", part.watcher))
+            result = json.loads(self.printed(context, argv, "offered load", part.watcher))
         (point,) = result["points"]
         stored = {key: value for key, value in point.items() if key != "histograms"}
         text = json.dumps(stored, indent=1)
-        (context.folder / "logs" / "sfs.json").write_text(text, encoding="utf-8")
-        if "debug_build" in point.get("flags", []):
-            raise RunFailed(
-                "the Rust core is a debug build: its figures mean nothing",
-                fix="remove .venv and start ./nfslab again",
-            )
+        (context.logs / "sfs.json").write_text(text, encoding="utf-8")
+        refuse_debug_build(point.get("flags", []))
         if point.get("failed"):
             raise RunFailed(point["reasons"][0]["text"], fix=point.get("fix", ""))
         part.was(point["start_monotonic_ns"], point["window_end_ns"])
@@ -223,13 +209,6 @@ class SfsWorkload(Workload):
             checks=point_checks(point),
         )
 
-    def verify(self, context: RunContext, outcome: Outcome) -> list[CheckRecord]:
-        """Answers and data were checked while they came."""
-        return []
-
-    def finish(self, context: RunContext) -> None:
-        """The file set goes with its server, or stays for the next run."""
-
     def _command(self, context: RunContext) -> list[str]:
         exports = context.services.nfs_exports
         targets = [context.places[role].target for role in self.mounts()]
@@ -242,35 +221,10 @@ class SfsWorkload(Workload):
                 )
         mix = self.parameters.mix
         if self.parameters.mix_table is not None:
-            path = context.folder / "logs" / "mix.json"
+            path = context.logs / "mix.json"
             path.write_text(json.dumps(self.parameters.mix_table), encoding="utf-8")
             mix = str(path)
         return self.arguments([exports[target] for target in targets], mix, context.seed)
-
-    def _call(
-        self,
-        context: RunContext,
-        argv: list[str],
-        phase: str,
-        watcher: LaunchWatcher | None = None,
-    ) -> str:
-        """What the command printed; RunFailed in its own words, unless it is of a point."""
-        with context.phase(phase):
-            done = context.client_host.run(
-                argv,
-                resources=context.resources,
-                timeout_s=RUN_LIMIT_S,
-                check=False,
-                env=importing_us(),
-                cwd=Path("/"),
-                cancelled=context.remaining_s,
-                watcher=watcher,
-            )
-        log = context.folder / "logs" / f"{phase.replace(' ', '_')}.log"
-        log.write_text(done.stderr, encoding="utf-8")
-        if done.returncode != 0 and not done.stdout.startswith("{"):
-            raise failure_said("nfslab sfs", done.returncode, done.stderr)
-        return str(done.stdout)
 
 
 def point_metrics(point: dict[str, Any]) -> dict[str, Metric]:
@@ -341,20 +295,8 @@ def series_table(point: dict[str, Any]) -> pa.Table:
 
 def histograms_table(histograms: dict[str, str]) -> pa.Table:
     """Buckets of all responses and of each operation's; lateness as `late`."""
-    import pyarrow as pa
-
-    from nfslab._core import Histogram
-
-    rows: list[tuple[str, int, int, int]] = []
-    for name, text in histograms.items():
-        phase = PHASE if name == "all" else name
-        histogram = Histogram.from_v2(base64.b64decode(text))
-        rows += [(phase, *bucket) for bucket in histogram.buckets()]
-    types = {"phase": pa.string(), "low_ns": pa.int64(), "high_ns": pa.int64()}
-    types["count"] = pa.int64()
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(types)
-    return pa.table(
-        {name: pa.array(c, t) for (name, t), c in zip(types.items(), columns, strict=True)}
+    return buckets_table(
+        (PHASE if name == "all" else name, text) for name, text in histograms.items()
     )
 
 

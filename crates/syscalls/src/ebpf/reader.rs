@@ -28,7 +28,7 @@ const LOOK: Timespec = Timespec {
     tv_nsec: 50_000_000,
 };
 /// How long a question waits for the thread.
-const PATIENCE: Duration = Duration::from_secs(5);
+const QUESTION_LIMIT: Duration = Duration::from_secs(5);
 
 /// What found no room among what waits.
 #[derive(Clone, Copy, Debug, Default)]
@@ -111,7 +111,7 @@ impl Reader {
         let waited = self
             .shared
             .answered
-            .wait_timeout_while(self.lock(), PATIENCE, waiting);
+            .wait_timeout_while(self.lock(), QUESTION_LIMIT, waiting);
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 

@@ -1,4 +1,4 @@
-//! The quick way of usual calls where nothing but the table per operation is wanted.
+//! The fast path of usual calls where nothing but the table per operation is wanted.
 //!
 //! A usual message here is the same as in [`super::quick`], but it is only counted: no names, no
 //! attributes, no detail. What is unusual is left alone, and the full way takes the message.

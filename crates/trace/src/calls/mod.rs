@@ -106,7 +106,7 @@ pub struct Calls<O> {
     /// Steps of the call being read.
     scratch: Vec<u8>,
     calls: u64,
-    /// Whether usual calls may go the quick way.
+    /// Whether usual calls may take the fast path.
     quick: bool,
 }
 
@@ -427,11 +427,11 @@ fn kind(head: &[u8]) -> Option<u32> {
 impl<O: Output> Sink for Calls<O> {
     #[inline(never)]
     fn message(&mut self, message: &Message<'_>) {
-        self.message_in_step(message);
+        self.message_on_fast_path(message);
     }
 
     #[inline(always)]
-    fn message_in_step(&mut self, message: &Message<'_>) {
+    fn message_on_fast_path(&mut self, message: &Message<'_>) {
         let counted = !wants_details(&self.output);
         if counted && self.count_message(message) {
             return;

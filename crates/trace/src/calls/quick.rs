@@ -1,4 +1,4 @@
-//! The quick way of usual calls.
+//! The fast path of usual calls.
 //!
 //! What nearly all messages are (a whole, well-formed NFSv3 call of a frequent procedure with
 //! AUTH_SYS, or the first reply to one) takes a fraction of the work here: its details are written

@@ -55,7 +55,7 @@ impl Names {
         }
     }
 
-    /// The same of attributes that the quick way read.
+    /// The same of attributes that the fast path read.
     #[inline]
     pub fn set_quick_attributes(&mut self, id: FileId, attributes: &QuickAttributes) {
         if let Some(file) = self.files.get_mut(id.0 as usize) {

@@ -18,7 +18,7 @@ use super::progress::Shared;
 use crate::error::TraceError;
 
 /// How long a stream is waited for before the reader looks around, milliseconds.
-const PATIENCE_MS: i32 = 100;
+const POLL_MS: i32 = 100;
 /// Size of a page; pieces of files end on such bounds.
 const PAGE_BYTES: u64 = 4096;
 
@@ -110,7 +110,7 @@ impl Raw {
             revents: 0,
         };
         // SAFETY: one pollfd, which lives across the call; the descriptor is open.
-        match unsafe { libc::poll(&mut poll, 1, PATIENCE_MS) } {
+        match unsafe { libc::poll(&mut poll, 1, POLL_MS) } {
             -1 => match io::Error::last_os_error() {
                 error if error.kind() == io::ErrorKind::Interrupted => Ok(false),
                 error => Err(error),

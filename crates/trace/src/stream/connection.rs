@@ -9,10 +9,10 @@ use wire::rpc::recognise::{Found, looks_like_record};
 use super::Sink;
 use super::anomaly::Anomaly;
 use super::direction::Direction;
+use super::fast_path::Pace;
 use super::flight::tell;
 use super::framing::Role;
-use super::in_step::Pace;
-use super::patience::Patience;
+use super::out_of_order::OutOfOrder;
 use super::shared::{Scene, Shared};
 use super::table::Side;
 use crate::block::{ACK, Endpoint, FIN, RST, SYN, Segment};
@@ -38,14 +38,14 @@ enum Protocol {
 pub(super) struct Connection {
     pub(super) number: u32,
     protocol: Protocol,
-    /// By side: whether its next segment may go a quick way ([`super::in_step`]).
+    /// By side: whether its next segment may take a fast path ([`super::fast_path`]).
     pub(super) paces: [Pace; 2],
     /// Payload bytes passed over since the protocol was decided.
     passed_over: u64,
     pub(super) last_ns: i64,
     pub(super) sides: [Direction; 2],
     /// Segments that wait for bytes in front of them.
-    pub(super) waiting: Option<Box<Patience>>,
+    pub(super) waiting: Option<Box<OutOfOrder>>,
 }
 
 impl Connection {
@@ -71,7 +71,7 @@ impl Connection {
         shared: &mut Shared,
         sink: &mut S,
     ) {
-        if self.in_step(side, segment, payload, sink) {
+        if self.fast_path(side, segment, payload, sink) {
             return;
         }
         let [one, other] = &self.sides;
@@ -81,7 +81,7 @@ impl Connection {
             self.take(side, segment, payload, shared, sink);
         }
         if segment.payload_bytes > 0 || segment.flags & (SYN | FIN | RST) != 0 {
-            self.find_step();
+            self.find_pace();
         }
     }
 

@@ -15,8 +15,8 @@ use wire::programs::is_callback;
 use wire::record::{MARK_BYTES, RecordMark};
 
 use super::anomaly::Anomaly;
-use super::belief::{Belief, MIN_HEAD_BYTES, Trust, believe};
 use super::flight::tell;
+use super::plausibility::{MIN_HEAD_BYTES, Plausible, Trust, plausible};
 use super::record::{Fill, Kept};
 use super::search::{CARRY_BYTES, Carry};
 use super::shared::{Scene, Shared};
@@ -155,7 +155,7 @@ impl Framer {
     }
 
     /// Takes bytes of a record that was found; they end within it.
-    pub(super) fn bytes_in_step<S: Sink>(
+    pub(super) fn bytes_of_found_record<S: Sink>(
         &mut self,
         bytes: &[u8],
         stamp: Stamp,
@@ -226,10 +226,10 @@ impl Framer {
             room = self.kept.append(head, scene.shared);
             if !self.recognised {
                 let ends = self.last && self.left == 0 && behind.is_empty();
-                match believe(self.trust, self.kept.head(), ends) {
-                    Belief::Yes => self.recognised = true,
-                    Belief::No => return false,
-                    Belief::Open => {}
+                match plausible(self.trust, self.kept.head(), ends) {
+                    Plausible::Yes => self.recognised = true,
+                    Plausible::No => return false,
+                    Plausible::Open => {}
                 }
             }
             now = behind;

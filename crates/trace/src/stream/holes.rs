@@ -1,8 +1,8 @@
 //! Holes in one direction of a TCP connection.
 //!
 //! A hole is waited for. It is given up when the other side acknowledged bytes behind it (the
-//! network delivered them: the capture lost them, or shows them in a moment: [`super::patience`]),
-//! when too much waits behind it, or after [`HOLE_WAIT_NS`] without progress.
+//! network delivered them: the capture lost them, or shows them in a moment:
+//! [`super::out_of_order`]), when too much waits behind it, or after [`HOLE_WAIT_NS`] without progress.
 
 use super::Sink;
 use super::anomaly::Anomaly;

@@ -9,12 +9,12 @@
 //! * `table`: connections by endpoints; `connection`: opening, closing, reuse of ports, and
 //!   whether it is RPC at all; `udp`: datagrams, which are messages as they are.
 //! * `direction`: segments in the order of the capture to bytes in the order of the stream;
-//!   `holes` and `held` keep what came early, `patience` what must not come out before it;
+//!   `holes` and `held` keep what came early, `out_of_order` what must not come out before it;
 //!   `flight` sees windows and round trips.
-//! * `in_step`: the quick ways of a segment that is one whole record, or within one, where nothing
+//! * `fast_path`: a segment that is one whole record, or within one, where nothing
 //!   is amiss.
 //! * `framing`: bytes to records, payloads passed by arithmetic; `record` keeps the one under way;
-//!   `belief` doubts it; `search` finds the next one behind a hole.
+//!   `plausibility` doubts it; `search` finds the next one behind a hole.
 //!
 //! Decisions: RPC is recognised by its bytes, never by ports. What came first wins. A hole costs
 //! the records that lie in it and no others; its bytes are counted ([`Counters::lost`]). A record
@@ -27,15 +27,15 @@
 //! only after [`Streams::finish`]: what a connection carries may turn out at its end.
 
 mod anomaly;
-mod belief;
 mod connection;
 mod direction;
+mod fast_path;
 mod flight;
 mod framing;
 mod held;
 mod holes;
-mod in_step;
-mod patience;
+mod out_of_order;
+mod plausibility;
 mod record;
 mod search;
 mod shared;
@@ -147,7 +147,7 @@ pub trait Sink {
     /// The same for a whole record that lies in one segment of a connection in which nothing is
     /// amiss: nearly all are, so this may be compiled into the way there.
     #[inline(always)]
-    fn message_in_step(&mut self, message: &Message<'_>) {
+    fn message_on_fast_path(&mut self, message: &Message<'_>) {
         self.message(message);
     }
     /// Asked once for a message longer than its head: what of it is wanted.

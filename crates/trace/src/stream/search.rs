@@ -16,8 +16,8 @@ use wire::rpc::recognise::{Found, looks_like_record};
 
 use super::Sink;
 use super::anomaly::Anomaly;
-use super::belief::Trust;
 use super::framing::{Framer, Step};
+use super::plausibility::Trust;
 use super::shared::Scene;
 use crate::call::Stamp;
 
@@ -109,7 +109,7 @@ impl Framer {
                     self.found(scene);
                     let first = carry.stamp_at(offset);
                     let front = carry.bytes.get(offset..carried).unwrap_or_default();
-                    self.bytes_in_step(front, first, scene);
+                    self.bytes_of_found_record(front, first, scene);
                     return Some(rest);
                 }
                 Verdict::Open if all_joined => {

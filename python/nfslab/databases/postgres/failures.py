@@ -28,7 +28,6 @@ FULL: Final = re.compile(
     r".*?(?P<cause>No space left on device|Disk quota exceeded)"
 )
 KILLED: Final = re.compile(r"was terminated by signal 9")
-WORSE_FIRST: Final = ("PANIC:", "FATAL:", "ERROR:")
 SETTING: Final = re.compile(
     r"(unrecognized configuration parameter|invalid value for parameter|"
     r"is outside the valid range for parameter|requires a (?:numeric|Boolean|value)|"
@@ -55,15 +54,6 @@ def log_tail(log: Path, *, since: int = 0) -> list[str]:
 def told(lines: list[str]) -> str:
     """The last lines, for an error's `why`."""
     return "\n       ".join(lines[-TAIL_LINES:]) or "its log is empty"
-
-
-def worst_line(lines: list[str]) -> str:
-    """The first line of the worst kind: what a person would search for."""
-    for mark in WORSE_FIRST:
-        for line in lines:
-            if mark in line:
-                return line
-    return lines[-1] if lines else ""
 
 
 def full_target(lines: list[str], places: Mapping[str, Place]) -> RunFailed | None:

@@ -48,8 +48,6 @@ READY_POLL_S: Final = 0.02
 FAST_STOP_S: Final = 15.0
 """A fast shutdown writes a checkpoint; what is thrown away anyhow may not take longer."""
 IMMEDIATE_STOP_S: Final = 5.0
-DEATH_WAIT_S: Final = 3.0
-"""How long a dying server may take to end after a client noticed."""
 SOCKET_PORT: Final = 5432
 """With a socket only, the number is but a part of the socket's file name."""
 PORT_IN_USE: Final = ("could not bind", "Address already in use", "could not create any TCP/IP")
@@ -120,25 +118,14 @@ class Server:
         lines += [line for line in also.strip().splitlines() if line.strip()]
         return explained(what, lines, self.places)
 
-    def ended_after_failure(self) -> bool:
-        """Did the server end (a client saw an error)? Waits a moment for a dying one."""
-        try:
-            self.process.wait(DEATH_WAIT_S)
-        except RunFailed:
-            return False
-        return True
-
     def stop(self, *, hurry: bool = False) -> None:
         """Shut down: fast unless in a hurry, then immediate, then by force."""
         steps = [] if hurry else [(signal.SIGINT, FAST_STOP_S)]
-        for number, patience_s in [*steps, (signal.SIGQUIT, IMMEDIATE_STOP_S)]:
+        for number, limit_s in [*steps, (signal.SIGQUIT, IMMEDIATE_STOP_S)]:
             if not self.alive():
                 break
             _signal(self.process.pid, number)
-            try:
-                self.process.wait(patience_s)
-            except RunFailed:
-                continue
+            self.process.ended_within(limit_s)
         self.process.stop(signal.SIGKILL)
         self._forget_folder()
 
@@ -191,16 +178,15 @@ def start_server(
     password = secrets.token_urlsafe(24) if tcp else ""
     try:
         access = _write_access(private.path, deployment.user, link)
-        for _ in range(PORT_ATTEMPTS - 1):
+        for left in reversed(range(PORT_ATTEMPTS)):
             try:
                 server = _launch(deployment, data, settings, access, places, link, log, record)
                 break
             except RunFailed as error:
-                if not tcp or not any(mark in str(error) for mark in PORT_IN_USE):
+                # Somebody may have taken the port between our look and the server's start.
+                taken = tcp and any(mark in str(error) for mark in PORT_IN_USE)
+                if not taken or not left:
                     raise
-                # Somebody took the port between our look and the server's start.
-        else:
-            server = _launch(deployment, data, settings, access, places, link, log, record)
         server.private = private
         if link is not None:
             try:

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 POLL_S: Final = 0.1
 STOP_GRACE_S: Final = 3.0
+DEATH_WAIT_S: Final = 3.0
+"""How long a dying server may take to end after a client noticed."""
 MEMORY_FOLDER: Final = Path("/dev/shm")
 MEMORY_LOG_BYTES_MAX: Final = 512 << 20
 FREE_BYTES_MIN: Final = 64 << 20
@@ -197,7 +199,7 @@ def _failure(server: Server, code: int, said: str, places: Mapping[str, Place]) 
     lines = [line for line in said.splitlines() if line.strip()]
     if full := full_target(lines, places):
         return full
-    if server.ended_after_failure():
+    if server.process.ended_within(DEATH_WAIT_S):
         return server.death("PostgreSQL died in the middle of the run", "\n".join(lines[-3:]))
     return RunFailed(
         f"pgbench failed (exit code {code})",

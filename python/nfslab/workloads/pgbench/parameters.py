@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from typing import Self
 
 Builtin = Literal["tpcb-like", "simple-update", "select-only"]
-BUILTINS: Final = ("tpcb-like", "simple-update", "select-only")
 CLIENTS_MAX: Final = 10_000
 SCALE_MAX: Final = 21_474
 """Beyond it account numbers need 64 bits (pgbench's SCALE_32BIT_THRESHOLD is near)."""

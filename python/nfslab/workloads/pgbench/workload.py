@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import re
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from nfslab.databases.postgres import cluster
 from nfslab.databases.postgres.deployment import Deployment
@@ -66,7 +66,6 @@ class PgbenchWorkload(Workload):
 
     def __init__(self, parameters: WorkloadParameters) -> None:
         super().__init__(parameters)
-        self.parameters = cast("PgbenchParameters", parameters)
         self._server: Server | None = None
         self._committed: dict[str, int] = {}
         self._verified = False
@@ -272,14 +271,12 @@ class PgbenchWorkload(Workload):
         return self._server
 
     def _deployment(self, context: RunContext) -> Deployment:
-        logs = context.folder / "logs"
-        logs.mkdir(exist_ok=True)
         return Deployment(
             installation=self.installation,
             host=context.server_host,
             resources=context.resources,
             user=self.owner(),
-            logs=logs,
+            logs=context.logs,
             remaining_s=context.remaining_s,
             commands=context.commands,
             database="pgbench",
@@ -312,7 +309,7 @@ class PgbenchWorkload(Workload):
                     why=str(error),
                     fix="correct scripts in [workload], and let this user read the file",
                 ) from error
-            (context.folder / "logs" / f"script-{index}.sql").write_bytes(text)
+            (context.logs / f"script-{index}.sql").write_bytes(text)
             digest = hashlib.sha256(text).hexdigest()
             context.notes.append(f"script {path}: SHA-256 {digest} (logs/script-{index}.sql)")
 

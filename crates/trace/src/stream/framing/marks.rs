@@ -8,7 +8,7 @@ use wire::record::{MARK_BYTES, RecordMark};
 use wire::rpc::looks_like_tls_record;
 
 use super::super::anomaly::Anomaly;
-use super::super::belief::{Belief, Trust, believable_in_step, believe};
+use super::super::plausibility::{Plausible, Trust, has_rpc_words, plausible};
 use super::super::shared::Scene;
 use super::super::{Message, Sink};
 use super::{Framer, Role, role_of};
@@ -32,7 +32,7 @@ impl Framer {
             if word >> 31 == 1
                 && self.trust == Trust::Sure
                 && let Some((message, behind)) = behind.split_at_checked(length)
-                && believable_in_step(message)
+                && has_rpc_words(message)
             {
                 self.first = stamp;
                 self.hand_on(message, stamp, scene);
@@ -81,13 +81,13 @@ impl Framer {
             let there = behind.len().min(mark.length as usize);
             let front = behind.get(..there).unwrap_or_default();
             let ends = mark.last && there == mark.length as usize;
-            let belief = if self.recognised || self.fragments > 0 {
-                Belief::Yes
+            let plausible = if self.recognised || self.fragments > 0 {
+                Plausible::Yes
             } else {
-                believe(self.trust, front, ends)
+                plausible(self.trust, front, ends)
             };
-            if belief != Belief::No {
-                self.recognised |= belief == Belief::Yes;
+            if plausible != Plausible::No {
+                self.recognised |= plausible == Plausible::Yes;
                 // An empty last fragment ends the record with its mark.
                 self.seen = stamp;
                 self.begin_fragment(mark, scene);

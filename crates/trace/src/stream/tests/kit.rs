@@ -208,7 +208,7 @@ pub(super) struct Wire {
     pub frame: u64,
     pub time_ns: i64,
     pub ip_id: u32,
-    /// Of segments with data. With `ACK`, as real ones have it, they may go the quick ways; none
+    /// Of segments with data. With `ACK`, as real ones have it, they may take the fast paths; none
     /// has an acknowledgement, so the other side must not send.
     pub data_flags: u8,
 }

@@ -210,7 +210,7 @@ proptest! {
     fn ends_are_kept_by_arithmetic(plan in plan()) {
         let (wire, expected) = send(&plan, Recorder { ends: true, ..Recorder::default() });
         let got = &wire.sink.messages;
-        // Who wants to know of segments is not given the quick ways.
+        // Who wants to know of segments is not given the fast paths.
         let all = Recorder { ends: true, transport: true, ..Recorder::default() };
         let (in_full, _) = send(&plan, all);
         prop_assert_eq!(got, &in_full.sink.messages);

@@ -32,43 +32,43 @@ const DENIED_WORDS: u64 = 1 << 32 | 1;
 
 /// An answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Belief {
+pub(super) enum Plausible {
     Yes,
     No,
     /// More bytes will tell.
     Open,
 }
 
-impl From<bool> for Belief {
+impl From<bool> for Plausible {
     fn from(yes: bool) -> Self {
-        if yes { Belief::Yes } else { Belief::No }
+        if yes { Plausible::Yes } else { Plausible::No }
     }
 }
 
 /// Whether bytes from a message's front may be one; `ends` if it has no more.
-pub(super) fn believe(trust: Trust, front: &[u8], ends: bool) -> Belief {
+pub(super) fn plausible(trust: Trust, front: &[u8], ends: bool) -> Plausible {
     if trust == Trust::Sure && (ends || front.len() >= MIN_HEAD_BYTES) {
-        return believable_in_step(front).into();
+        return has_rpc_words(front).into();
     }
     if !ends && front.len() < HEADER_BYTES {
-        return Belief::Open;
+        return Plausible::Open;
     }
     match front.get(4..8) {
         Some([0, 0, 0, 0]) => looks_like_call(front).is_some().into(),
-        Some([0, 0, 0, 1]) if looks_like_reply(front).is_some() => Belief::Yes,
+        Some([0, 0, 0, 1]) if looks_like_reply(front).is_some() => Plausible::Yes,
         Some([0, 0, 0, 1]) if !ends && front.len() < LONGEST_REPLY_HEADER => {
             match Reply::parse(front) {
-                Ok(reply) if reply.status.is_none() => Belief::Open,
-                _ => Belief::No,
+                Ok(reply) if reply.status.is_none() => Plausible::Open,
+                _ => Plausible::No,
             }
         }
-        _ => Belief::No,
+        _ => Plausible::No,
     }
 }
 
 /// Words that every call (type 0, RPC version 2) and reply (type 1, accepted or denied) has.
 #[inline(always)]
-pub(super) fn believable_in_step(front: &[u8]) -> bool {
+pub(super) fn has_rpc_words(front: &[u8]) -> bool {
     let words = front.get(4..12).and_then(|words| words.first_chunk::<8>());
     matches!(
         words.map(|words| u64::from_be_bytes(*words)),

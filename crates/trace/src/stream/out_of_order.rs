@@ -5,7 +5,7 @@
 //! receive queues, or two interfaces joined into one capture, swap packets of the two directions.
 //! So the connection pauses: such a segment waits, and all behind it, but for those that fill the
 //! hole. When it is filled all goes on as if the packets had been captured in order; after
-//! [`PATIENCE_NS`] or [`PATIENCE_SEGMENTS`] the hole is given up and all goes on without. Either
+//! [`REORDER_WAIT_NS`] or [`REORDER_SEGMENTS`] the hole is given up and all goes on without. Either
 //! way nothing overtakes: calls come out in front of their replies.
 //!
 //! Only connections with a hole ever come here.
@@ -22,9 +22,9 @@ use crate::block::{ACK, Segment};
 
 /// How long it waits, by the capture's clock: what Wireshark takes for the most that packets
 /// overtake each other (its `tcp_out_of_order`), and above the disorder of queues.
-const PATIENCE_NS: i64 = 3_000_000;
+const REORDER_WAIT_NS: i64 = 3_000_000;
 /// Segments of one connection that wait: what a network driver takes from a queue at once (NAPI).
-const PATIENCE_SEGMENTS: usize = 64;
+const REORDER_SEGMENTS: usize = 64;
 /// What a waiting segment is charged besides its payload.
 const WAITING_BYTES: usize = 256;
 
@@ -44,11 +44,11 @@ impl Waiting {
 
 /// Segments of a connection that wait, in the order of the capture.
 #[derive(Debug, Default)]
-pub(super) struct Patience {
+pub(super) struct OutOfOrder {
     queue: VecDeque<Waiting>,
 }
 
-impl Patience {
+impl OutOfOrder {
     fn pop(&mut self, place: usize, shared: &mut Shared) -> Option<Waiting> {
         let waiting = self.queue.remove(place)?;
         shared.held_changed(waiting.charge(), 0);
@@ -130,32 +130,32 @@ impl Connection {
 
     /// Takes what need not wait; all of it if there is no `now_ns`.
     fn go_on<S: Sink>(&mut self, now_ns: Option<i64>, shared: &mut Shared, sink: &mut S) {
-        let Some(mut patience) = self.waiting.take() else {
+        let Some(mut early) = self.waiting.take() else {
             return;
         };
-        while let Some(front) = patience.queue.front() {
+        while let Some(front) = early.queue.front() {
             let mut place = 0;
             if self.has_to_wait(front.side, &front.segment) {
-                let filler = patience.queue.iter().position(|waiting| {
+                let filler = early.queue.iter().position(|waiting| {
                     let (ours, _) = pick(&mut self.sides, waiting.side);
                     ours.is_filled_by(&waiting.segment)
                 });
                 let long = now_ns.is_none_or(|now_ns| {
-                    now_ns.saturating_sub(front.segment.time_ns) > PATIENCE_NS
+                    now_ns.saturating_sub(front.segment.time_ns) > REORDER_WAIT_NS
                 });
                 match filler {
                     Some(filler) => place = filler,
-                    None if !long && patience.queue.len() < PATIENCE_SEGMENTS => break,
+                    None if !long && early.queue.len() < REORDER_SEGMENTS => break,
                     None => self.give_up_for(front.side, &front.segment, shared, sink),
                 }
             }
-            if let Some(waiting) = patience.pop(place, shared) {
+            if let Some(waiting) = early.pop(place, shared) {
                 self.take_apart(&waiting, shared, sink);
                 shared.give_buffer(waiting.payload);
             }
         }
-        if !patience.queue.is_empty() {
-            self.waiting = Some(patience);
+        if !early.queue.is_empty() {
+            self.waiting = Some(early);
         }
     }
 

@@ -1,4 +1,4 @@
-//! The quick ways of segments in a connection where nothing is amiss: one that is exactly one
+//! The fast paths of segments in a connection where nothing is amiss: one that is exactly one
 //! record, and one from the inside of a payload that nobody looks at.
 //!
 //! Most segments of small calls are the former: the next bytes of their stream, a record mark, a
@@ -9,10 +9,10 @@
 
 use wire::record::MARK_BYTES;
 
-use super::belief::{Trust, believable_in_step};
 use super::connection::{Connection, pick};
 use super::direction::Direction;
 use super::framing::{Role, Step};
+use super::plausibility::{Trust, has_rpc_words};
 use super::table::Side;
 use super::{Message, Sink};
 use crate::block::{ACK, FIN, RST, SYN, Segment};
@@ -58,9 +58,9 @@ impl Direction {
 }
 
 impl Connection {
-    /// Finds out whether the next segments may go a quick way.
+    /// Finds out whether the next segments may take a fast path.
     #[inline(always)]
-    pub(super) fn find_step(&mut self) {
+    pub(super) fn find_pace(&mut self) {
         let [one, other] = &self.sides;
         let calm = self.is_settled_rpc() && !one.has_hole() && !other.has_hole();
         self.paces = match calm {
@@ -71,7 +71,7 @@ impl Connection {
 
     /// Takes a segment that is one record, or lies inside one; false if it is anything else.
     #[inline(always)]
-    pub(super) fn in_step<S: Sink>(
+    pub(super) fn fast_path<S: Sink>(
         &mut self,
         side: Side,
         segment: &Segment,
@@ -90,9 +90,9 @@ impl Connection {
             & (mark == LAST_FRAGMENT | message.len() as u32)
             // A direction's first call tells who the client is.
             & (ours.framer.role != Role::Unknown || message.get(7) == Some(&1));
-        if !one || sink.wants_transport() || !believable_in_step(message) {
+        if !one || sink.wants_transport() || !has_rpc_words(message) {
             let inside = pace == Pace::Inside && !sink.wants_transport();
-            return inside && self.inside_in_step(side, segment, payload);
+            return inside && self.inside_on_fast_path(side, segment, payload);
         }
         self.last_ns = segment.time_ns;
         theirs.note_acknowledgement(segment.acknowledgement);
@@ -103,13 +103,13 @@ impl Connection {
         };
         ours.framer.first = stamp;
         let ends = [&segment.source, &segment.destination];
-        sink.message_in_step(&Message::whole(number, ends, message, stamp, false));
+        sink.message_on_fast_path(&Message::whole(number, ends, message, stamp, false));
         true
     }
 
     /// Passes a segment inside a record; false if it is not, or reaches what is kept of the end.
     #[inline(never)]
-    fn inside_in_step(&mut self, side: Side, segment: &Segment, payload: &[u8]) -> bool {
+    fn inside_on_fast_path(&mut self, side: Side, segment: &Segment, payload: &[u8]) -> bool {
         let (ours, theirs) = pick(&mut self.sides, side);
         let stamp = Stamp {
             time_ns: segment.time_ns,
