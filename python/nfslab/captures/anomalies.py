@@ -87,7 +87,7 @@ MEANINGS: dict[str, Meaning] = {
     "length_exceeds_frame": Meaning("doubt", "packets that state more bytes than their frame held"),
     "not_tcp_udp": Meaning("note", "IP packets that are neither TCP nor UDP (ICMP and the like)"),
     "tunnelled": Meaning(
-        "loss", "packets inside a tunnel, not looked into", "capture inside the tunnel's end"
+        "loss", "packets in a tunnel that could not be followed", "capture inside the tunnel's end"
     ),
     "malformed_transport": Meaning("doubt", "TCP or UDP headers that contradict themselves"),
     "fragments_lost": Meaning(
