@@ -68,6 +68,10 @@ class Interrupted(NfslabError):
     exit_code = 130
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: it ends what Ctrl-C would end, at once."""
+
+
 def of_core(error: Any, usage: Collection[str] = ()) -> UsageError | RunFailed:
     """An error of the core (`CoreError`) as one of ours; kinds in `usage` are bad usage."""
     kind = UsageError if error.kind in usage else RunFailed

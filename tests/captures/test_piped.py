@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
 from nfslab.captures import analysis
+from nfslab.errors import Terminated
 
 
 class Reading:
@@ -16,16 +18,18 @@ class Reading:
 
     def progress(self) -> dict[str, Any]:
         self.looks -= 1
-        return {"finished": self.looks < 0}
+        return {"finished": self.looks < 0, "frames": 0}
 
 
-def interrupting(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+def interrupting(
+    monkeypatch: pytest.MonkeyPatch, times: int, what: type[BaseException] = KeyboardInterrupt
+) -> None:
     left = [times]
 
     def sleep(_seconds: float) -> None:
         if left[0]:
             left[0] -= 1
-            raise KeyboardInterrupt
+            raise what
 
     monkeypatch.setattr(analysis.time, "sleep", sleep)
 
@@ -43,6 +47,23 @@ def test_a_second_one_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     interrupting(monkeypatch, 2)
     reading: Any = Reading(5)
     with pytest.raises(KeyboardInterrupt):
+        analysis.wait_for(reading, piped=True)
+
+
+def test_a_pipe_that_stays_open_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupting(monkeypatch, 1)
+    seconds = itertools.count()
+    monkeypatch.setattr(analysis.time, "monotonic", lambda: float(next(seconds)))
+    reading: Any = Reading(1000)
+    with pytest.raises(KeyboardInterrupt):
+        analysis.wait_for(reading, piped=True)
+    assert reading.looks > 900
+
+
+def test_sigterm_ends_it_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupting(monkeypatch, 1, Terminated)
+    reading: Any = Reading(5)
+    with pytest.raises(Terminated):
         analysis.wait_for(reading, piped=True)
 
 

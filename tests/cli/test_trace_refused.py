@@ -168,9 +168,7 @@ def test_calls_that_cannot_be_written_are_an_error(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signals_end_it_at_once_with_130(
-    number: signal.Signals, plain: Path, tmp_path: Path
-) -> None:
+def test_signals_end_it_with_130(number: signal.Signals, plain: Path, tmp_path: Path) -> None:
     """It waits for a pipe that says nothing more: the hardest place to be interrupted in."""
     calls = tmp_path / "calls.parquet"
     command = [sys.executable, "-m", "nfslab", "trace", "-", "--calls", str(calls)]

@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from nfslab.errors import Interrupted, NfslabError, RunFailed, UsageError
+from nfslab.errors import Interrupted, NfslabError, RunFailed, Terminated, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -36,6 +36,8 @@ POLL_FIRST_S = 0.002
 POLL_MOST_S = 0.05
 """How often the core is asked how far it is: a small capture must not wait for a slow clock,
 and an interruption must be felt within a fifth of a second."""
+SILENT_PIPE_S = 2.0
+"""After Ctrl-C: what filled the pipe has ended by then, or will not."""
 
 _USAGE = frozenset({"missing", "directory", "config"})
 _EMPTY = "empty"
@@ -185,19 +187,27 @@ def wait_for(
 ) -> None:
     """Wait until the threads have ended, telling `progress` now and then.
 
-    Ctrl-C ends the program that fills the pipe, too: what it still had is read, and a second one
-    ends the wait. Raises what a signal raises.
+    Ctrl-C ends the program that fills the pipe, too: what it still had is read. A second one, or
+    a pipe that stays open and gives nothing for `SILENT_PIPE_S`, ends the wait. Raises what a
+    signal raises.
     """
     pause_s = POLL_FIRST_S
+    interrupt: KeyboardInterrupt | None = None
+    frames = last_s = 0.0
     while not (state := running.progress())["finished"]:
+        if interrupt is not None:
+            if state["frames"] > frames:
+                frames, last_s = state["frames"], time.monotonic()
+            elif time.monotonic() - last_s > SILENT_PIPE_S:
+                raise interrupt
         try:
             if progress is not None:
                 progress(state)
             time.sleep(pause_s)
-        except KeyboardInterrupt:
-            if not piped:
+        except KeyboardInterrupt as error:
+            if not piped or interrupt is not None or isinstance(error, Terminated):
                 raise
-            piped = False
+            interrupt, frames, last_s = error, state["frames"], time.monotonic()
         pause_s = min(pause_s * 1.5, POLL_MOST_S)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nfslab.errors import UsageError
+from nfslab.errors import Terminated, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,10 +30,14 @@ def parsed(read: Callable[[str], Any]) -> Callable[..., Any]:
     return callback
 
 
+def _terminated(_number: int, _frame: object) -> None:
+    raise Terminated
+
+
 @contextlib.contextmanager
 def polite_kill() -> Iterator[None]:
     """SIGTERM ends it as Ctrl-C does: nothing half written stays."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    before = signal.signal(signal.SIGTERM, _terminated)
     try:
         yield
     finally:

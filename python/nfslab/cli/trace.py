@@ -52,7 +52,7 @@ Examples:
 
 \b
 CAPTURE is pcap or pcapng, plain or compressed with gzip or zstd; - is standard input.
-Ctrl-C ends both ends of a pipe, without a report: let the capture end by itself (timeout).
+Ctrl-C ends what fills the pipe; the report is of what came.
 Several are read as one. With --compare each is a capture of its own and is compared with the
 first; a quoted pattern ('after_*.pcap') is then one capture of several files.
 Calls are found by their bytes, on any port. Times are seconds from the first packet.

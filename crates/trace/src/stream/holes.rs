@@ -2,7 +2,8 @@
 //!
 //! A hole is waited for. It is given up when the other side acknowledged bytes behind it (the
 //! network delivered them: the capture lost them, or shows them in a moment:
-//! [`super::out_of_order`]), when too much waits behind it, or after [`HOLE_WAIT_NS`] without progress.
+//! [`super::out_of_order`]), when too much waits behind it, or after [`HOLE_WAIT_NS`] without
+//! progress.
 
 use super::Sink;
 use super::anomaly::Anomaly;
