@@ -31,8 +31,8 @@ runs what is missing and writes the report again.
 def command(results: Path, repetitions: int | None, no_open: bool) -> None:
     """Compare where a PostgreSQL database and its log live, and open the report.
 
-    Four placements (data and log on disk or in memory), one and eight clients, five
-    repetitions in random order: two to three minutes.
+    Data and log local, over NFS or in memory, one and eight clients, four repetitions in
+    random order: four to five minutes.
     """
     import shlex
 
