@@ -146,13 +146,17 @@ fn pages_are_kept_over_a_close_while_nobody_else_writes() {
     let data = vec![7; 3 << 20];
     fs::write(&path, &data).unwrap();
     assert!(fs::read(&path).unwrap() == data);
-    let before = mounted.calls(READ);
+    let before = mounted.bytes_in(READ);
     for _ in 0..3 {
         assert!(fs::read(&path).unwrap() == data);
         let file = OpenOptions::new().append(true).open(&path).unwrap();
         drop(file);
     }
-    assert_eq!(mounted.calls(READ), before, "the page cache has it");
+    // Pages dropped at each open would be 9 MiB. A kernel that reclaims idle memory (DAMON) takes
+    // single pages at any time.
+    let again = mounted.bytes_in(READ) - before;
+    assert!(again < 3 << 20, "the page cache has it, but {again} bytes");
+    let before = mounted.calls(READ);
     let other = server.mount("");
     fs::write(other.path.join("f"), vec![8; 3 << 20]).unwrap();
     assert_eq!(fs::read(&path).unwrap()[..2], [8, 8]);
@@ -178,8 +182,7 @@ fn own_writes_side_by_side_are_not_taken_for_anothers() {
     let sent = mounted.calls(WRITE);
     assert!(sent >= 256, "{sent}");
     assert!(fs::read(&path).unwrap().iter().all(|byte| *byte == 2));
-    // Dropped pages would come back by the megabyte. Single ones of 4 KiB the kernel does not keep
-    // by itself (on a busy machine up to 6 of these 4096, though nobody told it to drop any).
+    // Dropped pages would come back by the megabyte; single ones the kernel reclaims at any time.
     let again = mounted.bytes_in(READ);
     assert!(again < 64 << 12, "the page cache has it, but {again} bytes");
     // Somebody else's writes are seen, also while the file is open for writing here.
