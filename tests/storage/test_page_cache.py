@@ -32,7 +32,8 @@ def cached(scratch: Path) -> Path:
     file = scratch / "below" / "file"
     file.parent.mkdir()
     file.write_bytes(os.urandom(SIZE_BYTES))
-    assert resident_bytes(file) == SIZE_BYTES, "written, and dirty"
+    # Not all of it: a kernel that reclaims idle memory (DAMON) may have begun.
+    assert resident_bytes(file) > SIZE_BYTES // 2, "written, and dirty"
     return file
 
 
