@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -349,3 +350,23 @@ def test_nothing_there_is_an_error(tmp_path: Path) -> None:
         analyse(tmp_path)
     with pytest.raises(ResultsError, match="cannot read"):
         analyse(tmp_path / "nowhere")
+
+
+def test_what_collectors_summed_up_is_not_pooled_over_unlike_points(tmp_path: Path) -> None:
+    """The recipe plants as many syncs as transactions, and unlike points have unlike numbers."""
+    analysis = analysed(tmp_path, clients=(1, 10))
+    syncs = analysis.evidence["postgres"]["deltas.pg_stat_wal.wal_sync"]
+    assert set(syncs) == {point.point_id for point in analysis.points}
+    for place, point in enumerate(analysis.points):
+        of_point = [
+            int(run.metrics["tps"] * Recipe().measured_s)
+            for run in analysis.runs
+            if run.counted and run.point == place
+        ]
+        assert syncs[point.point_id] == {
+            "n": len(of_point),
+            "median": statistics.median(of_point),
+            "minimum": min(of_point),
+            "maximum": max(of_point),
+        }
+    assert len({one["median"] for one in syncs.values()}) == len(syncs)
