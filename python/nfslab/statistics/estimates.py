@@ -32,6 +32,8 @@ WELCH = "Welch's t on values"
 SIGN_FLIPS = "exact sign flips"
 PERMUTATION = "exact permutation"
 NO_TEST = "none"
+MIN_PAIRS = 2
+"""Common blocks from which a comparison is paired."""
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
 """Relative to the largest value: a spread below this is rounding, not noise."""
 
@@ -152,7 +154,7 @@ def _effects(base: Cells, new: Cells, pairs: Pairs | None, on_ratio: Flags) -> E
     paired = np.zeros(n_groups, dtype=np.bool_)
     if pairs is not None:
         n_pairs, mean_pairs, variance = moments(pairs.groups, pairs.new - pairs.base, n_groups)
-        paired = n_pairs >= 2
+        paired = n_pairs >= MIN_PAIRS
         with np.errstate(invalid="ignore", divide="ignore"):
             error = np.where(paired, np.sqrt(variance / n_pairs), error)
         change = np.where(paired, mean_pairs, change)
@@ -177,10 +179,15 @@ def _judge_flat(effects: Effects, counts: Counts) -> None:
         if effects.estimate[i] == 0.0:
             p = 1.0
         elif effects.paired[i]:
-            p = 2.0 ** (1 - int(counts.n_pairs[i]))
+            p = sign_flips_p(int(counts.n_pairs[i]))
         else:
             p = permutation_p(int(counts.n_base[i]), int(counts.n_new[i]))
         effects.p_value[i] = p
+
+
+def sign_flips_p(n_pairs: int) -> float:
+    """The smallest two-sided p of the exact sign-flip test of pairs."""
+    return 2.0 ** (1 - n_pairs)
 
 
 def permutation_p(n_base: int, n_new: int) -> float:
