@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from nfslab.display.numbers import quantity
 from nfslab.errors import ResultsError, UsageError
 from nfslab.evidence.postgres.kind import FlushFigures
 from nfslab.report.analysis import analyse, render_json
@@ -18,6 +19,7 @@ from nfslab.results.comparison import compare_selections
 from nfslab.results.records import CheckRecord, Metric
 from nfslab.results.selection import parse_selection
 from nfslab.results.store import ExperimentFolder
+from nfslab.statistics.effect_text import effect, headline
 
 from tests.report.synthetic import Recipe, write_files, write_pgbench
 
@@ -63,6 +65,8 @@ def test_a_planted_effect_is_found_with_its_size(tmp_path: Path) -> None:
         assert row.result.n_comparisons == 3
     assert {row.sense for row in analysis.comparisons["latency_p99_ms"]} == {"better"}
     assert "tps against placement=together: log apart faster at all 3 points" in analysis.verdict
+    for row in rows:  # each in the one form: medians, ratio, its interval; no range of estimates
+        assert effect(row.result) in analysis.verdict
     assert analysis.durability_line == ""
     assert [one for one in analysis.warnings if one.severity != "note"] == []
 
@@ -164,7 +168,17 @@ def test_one_repetition_is_significance_unknown(tmp_path: Path) -> None:
 
 def test_equal_placements_show_no_difference(tmp_path: Path) -> None:
     analysis = analysed(tmp_path, placements={"one": 1.0, "other": 1.0}, seed=3)
-    assert "other no difference shown at all 3 points" in analysis.verdict
+    assert analysis.verdict.endswith("other no difference shown at all 3 points.")
+
+
+def test_one_point_against_another_is_told_whole(tmp_path: Path) -> None:
+    analysis = analysed(tmp_path, placements={"one": 1.0, "other": 1.0}, clients=(4,), seed=3)
+    (row,) = analysis.comparisons["tps"]
+    medians = [analysis.points[at].estimates["tps"].median for at in (row.base_point, row.point)]
+    sides = " → ".join(quantity(median, "1/s") for median in medians)
+    assert analysis.verdict == (
+        f"tps against placement=one: other {sides}: {headline(row.result)}."
+    )
 
 
 def test_the_runs_are_the_truth_not_the_catalogue(tmp_path: Path) -> None:
@@ -227,7 +241,9 @@ def test_a_numeric_axis_is_the_baseline_when_there_is_no_other(tmp_path: Path) -
     analysis = analysed(tmp_path, placements={"together": 1.0})
     assert analysis.baseline == {"clients": 1}
     assert len(analysis.comparisons["tps"]) == 2
-    assert "clients=5 faster" in analysis.verdict
+    lines = analysis.verdict.splitlines()
+    assert [line.endswith(": faster.") for line in lines] == [True, True]
+    assert "clients=5 " in lines[0]
 
 
 def test_a_single_point_has_estimates_and_no_comparison(tmp_path: Path) -> None:

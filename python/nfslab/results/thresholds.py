@@ -11,7 +11,7 @@ At each pair of points a condition
 * *holds* when another change is shown, when the interval leaves out what is beyond the limit,
   or when a change as large as the limit would have been shown, 4 times in 5;
 * is *inconclusive* otherwise: nothing is shown, and what was asked for could not have been.
-  So it is where a side has fewer than two repetitions, and where the metric has no ratio
+  So it is where a side has fewer than three repetitions, and where the metric has no ratio
   (zero or negative values).
 
 Whether the whole interval lies beyond the limit is told as well (`certain`): then the
@@ -30,7 +30,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from nfslab.errors import UsageError
-from nfslab.statistics.estimates import MIN_PAIRS, permutation_p, sign_flips_p
+from nfslab.statistics.estimates import permutation_p, sign_flips_p
+from nfslab.statistics.verdicts import MIN_RUNS
 
 if TYPE_CHECKING:
     from nfslab.results.comparison import SelectionComparison
@@ -150,7 +151,7 @@ def _one(condition: Condition, result: Comparison) -> tuple[Outcome, bool, str]:
 
 def attainable_p(result: Comparison) -> float:
     """The smallest p that these repetitions can have where no value differs from another."""
-    if result.n_pairs >= MIN_PAIRS:
+    if result.n_pairs >= MIN_RUNS:
         return sign_flips_p(result.n_pairs)
     return permutation_p(result.n_base, result.n_new)
 
