@@ -24,8 +24,8 @@ export function placed(values, scale) {
   return values;
 }
 
-/** Ends of intervals, no farther from the (placed) values than an axis is drawn for them: an interval
- * of decades leaves the figure, the values do not shrink to a line. */
+/** Ends of intervals, no farther from the (placed) values than an axis is drawn for them: an
+ * interval of decades leaves the figure, the values do not shrink to a line. */
 export function reached(ends, values, scale) {
   const [inner, outer] = scale === 'log' ? [Math.log, Math.exp] : [(v) => v, (v) => v];
   let [low, high] = [Infinity, -Infinity];

@@ -123,7 +123,8 @@ function heights(panel, scale) {
   const sum = (_, i) => stack.reduce((all, { y }) => all + (y[i] || 0), 0);
   const apart = series.filter((s) => !stacks(s));
   const values = apart.flatMap(({ y }) => Array.from(placed(y, scale)));
-  const ends = apart.flatMap(({ low, high }) => [low, high].flatMap((end) => [...placed(end, scale)]));
+  const both = apart.flatMap(({ low, high }) => [low, high]);
+  const ends = both.flatMap((end) => [...placed(end, scale)]);
   return [
     values,
     reached(ends, values, scale),
