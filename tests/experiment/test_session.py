@@ -298,6 +298,20 @@ def test_half_written_runs_of_a_dead_runner_are_removed(experiment_file: Write) 
     assert list(folder.runs_path.glob(".partial-*")) == []
 
 
+def test_a_run_with_a_flipped_bit_is_made_again(experiment_file: Write) -> None:
+    path = experiment_file()
+    run(path, repetitions=1)
+    folder = only_folder(path)
+    line = folder.sealed_runs()[0]
+    record = folder.runs_path / line.run_id / "provenance.json"
+    content = bytearray(record.read_bytes())
+    content[len(content) // 2] ^= 1
+    record.write_bytes(content)
+    session, told = run(path, repetitions=1)
+    assert session.made == 1
+    assert f"run {line.run_id} " in told.text
+
+
 def test_a_damaged_run_is_made_again_under_another_name(experiment_file: Write) -> None:
     path = experiment_file()
     run(path, repetitions=1)

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from nfslab.errors import ResultsError
+from nfslab.results.checksums import write_checksums
 from nfslab.results.records import SCHEMA_VERSION
 from nfslab.results.store import ExperimentFolder
 from nfslab.results.upgrade import STEPS, check_table, load_record, stamp_table, upgrade
@@ -100,6 +101,7 @@ def test_a_run_from_the_future_is_named_and_not_counted(tmp_path: Path) -> None:
     content = json.loads(path.read_bytes())
     content["schema_version"] = SCHEMA_VERSION + 1
     path.write_text(json.dumps(content))
+    write_checksums(path.parent)
     (folder.path / "catalogue.jsonl").unlink()
     catalogue = folder.catalogue()
     assert list(catalogue.damaged) == [lines[0].run_id]

@@ -10,6 +10,9 @@ import click
 if TYPE_CHECKING:
     from nfslab.results.outcomes import Outcomes
 
+DAMAGED_SHOWN = 5
+"""Damaged runs of an experiment that are named; --json and `show` have all."""
+
 
 @click.command(
     "list",
@@ -66,6 +69,7 @@ def _entry(outcomes: Outcomes) -> dict[str, Any]:
         "failed": len(outcomes.newest) - len(outcomes.counted),
         "attempts": len(catalogue.lines),
         "damaged": len(catalogue.damaged),
+        "damaged_runs": catalogue.damaged,
         "partial": len(catalogue.partial),
         "created_unix_ns": record.created_unix_ns,
         "primary": primary,
@@ -123,6 +127,8 @@ def _print(entries: list[dict[str, Any]], with_runs: bool) -> None:
         if "problem" in entry:
             click.echo(f"\n{printable(entry['problem'])}", err=True)
             continue
+        for run_id, why in list(entry["damaged_runs"].items())[:DAMAGED_SHOWN]:
+            click.echo(printable(f"{entry['folder']}: damaged: {run_id}: {why}"))
         for what in ("damaged", "partial"):
             if entry[what]:
                 runs = counted(entry[what], f"{what} run")

@@ -50,11 +50,15 @@ def command(results: Path, sql: str | None, list_views: bool, as_json: bool, as_
         raise UsageError(
             "--json and --csv both print: give one of them", fix="leave one of them out"
         )
-    with ResultsDatabase(Outcomes.open(results)) as database:
+    outcomes = Outcomes.open(results)
+    with ResultsDatabase(outcomes) as database:
         if sql is None:
             _print_views(database.columns(), as_json)
             return
         answer = database.ask(sql)
+        left_out = {**outcomes.catalogue.damaged, **database.damaged}
+    for name, why in left_out.items():
+        click.echo(f"damaged, left out: {name}: {why}", err=True)
     if as_csv:
         _print_csv(answer)
     elif as_json:

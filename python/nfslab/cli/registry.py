@@ -13,6 +13,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "list": ("nfslab.cli.list", "List experiments and their runs."),
     "show": ("nfslab.cli.show", "Show one experiment, point or run."),
     "query": ("nfslab.cli.query", "Ask SQL of the results (DuckDB)."),
+    "check": ("nfslab.cli.check", "Is everything in a results folder what was sealed?"),
     "files": ("nfslab.cli.files", "Measure file access in a directory, as Bonnie did."),
     "trace": ("nfslab.cli.trace", "Read packet captures: every NFS call, what is slow, why."),
     "syscalls": ("nfslab.cli.syscalls", "System calls by class of files, every fsync timed."),

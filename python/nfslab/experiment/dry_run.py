@@ -106,7 +106,7 @@ def dry_run(experiment: Experiment, options: Options) -> DryRun:
     forecast = Forecast(points)
     missing = planned
     if folder is not None:
-        catalogue = folder.catalogue()
+        catalogue = folder.catalogue("whole")
         for line in catalogue.lines:
             forecast.learn(line)
         missing = missing_runs(

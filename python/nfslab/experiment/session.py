@@ -174,7 +174,7 @@ def _go(
     """Make the missing runs, one after the other."""
     record = folder.record
     planned = planned_runs(points, experiment.section.repetitions, record.order, record.seed)
-    catalogue = folder.catalogue()
+    catalogue = folder.catalogue("whole")
     for run_id, reason in catalogue.damaged.items():
         view.message(f"run {run_id} cannot be read and is made again: {reason}")
     missing = missing_runs(

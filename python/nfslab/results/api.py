@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any
 
 from nfslab.errors import ResultsError, UsageError
 from nfslab.plugins import nearest
+from nfslab.results.checksums import damage
 from nfslab.results.columns import point_columns, run_columns
 from nfslab.results.comparison import SelectionComparison, compare_selections
 from nfslab.results.outcomes import Outcomes, experiments_in
@@ -174,6 +175,15 @@ class Experiment:
             )
         return folder
 
+    def _require_whole(self, run_id: str, name: str) -> None:
+        """`ResultsError` where that file of a run is not what was sealed."""
+        for why in damage(self._run_folder(run_id), "whole", [name]).values():
+            raise ResultsError(
+                f"{name} of run {run_id} is damaged",
+                why=why,
+                fix="restore it from a copy, or run the experiment again: it makes the run anew",
+            )
+
     def _table(self, run_id: str, kind: TableKind, name: str) -> pa.Table:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -185,6 +195,7 @@ class Experiment:
                 f"run {run_id} has no {kind} table {name!r}",
                 fix=f"it has: {', '.join(known) or 'none'}",
             )
+        self._require_whole(run_id, f"{kind}/{path.name}")
         try:
             table = pq.read_table(path)
         except (OSError, pa.ArrowException) as error:

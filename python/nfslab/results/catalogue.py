@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter, ValidationError
 
 from nfslab.errors import ResultsError, system_errors
+from nfslab.results.checksums import harm
 from nfslab.results.durable import to_json
 from nfslab.results.records import CatalogueLine, RunRecord
 from nfslab.results.setup import setup_digest
@@ -35,6 +36,8 @@ from nfslab.results.upgrade import load_valid
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
+
+    from nfslab.results.checksums import Depth
 
 CATALOGUE = "catalogue.jsonl"
 RUNS = "runs"
@@ -74,8 +77,10 @@ class Catalogue:
         return [line for line in self.lines if line.run_id not in kept]
 
 
-def read_catalogue(folder: Path) -> Catalogue:
+def read_catalogue(folder: Path, depth: Depth = "sizes") -> Catalogue:
     """The catalogue of the experiment in `folder`, compared with its runs.
+
+    A run whose files are not what was sealed, as far as `depth` looks, is damaged.
 
     Raises `ResultsError` when there is no `runs/` or when it cannot be listed.
     """
@@ -87,13 +92,17 @@ def read_catalogue(folder: Path) -> Catalogue:
     useless += len(by_id) - len(found)
     damaged: dict[str, str] = {}
     missing = 0
-    for run_id in sealed.difference(found):
-        try:
-            found[run_id] = line_from_folder(folder / RUNS / run_id)
-            missing += 1
-        except ResultsError as error:
-            damaged[run_id] = _in_short(error)
-    damaged = dict(sorted(damaged.items()))
+    for run_id in sorted(sealed):
+        run = folder / RUNS / run_id
+        if harmed := harm(run, depth):
+            damaged[run_id] = harmed
+            found.pop(run_id, None)
+        elif run_id not in found:
+            try:
+                found[run_id] = line_from_folder(run)
+                missing += 1
+            except ResultsError as error:
+                damaged[run_id] = _in_short(error)
     return Catalogue(_in_order(found.values()), damaged, partial, missing, useless)
 
 
@@ -110,6 +119,9 @@ def read_every_run(folder: Path) -> tuple[Catalogue, dict[str, RunRecord]]:
     for run_id in sorted(sealed):
         run = folder / RUNS / run_id
         try:
+            if harmed := harm(run, "whole"):
+                damaged[run_id] = harmed
+                continue
             record = read_run(run)
             lines.append(catalogue_line(record, _provenance_if_any(run)))
             records[run_id] = record

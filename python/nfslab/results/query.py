@@ -20,8 +20,9 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
-from nfslab.errors import UsageError
+from nfslab.errors import ResultsError, UsageError
 from nfslab.results.catalogue import RUNS
+from nfslab.results.checksums import damage
 from nfslab.results.columns import point_columns, run_columns
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class ResultsDatabase:
         self._root = f"/proc/self/fd/{self._folder}"
         self._files = self._find_files()
         self._made: set[str] = set()
+        self.damaged: dict[str, str] = {}
+        """Table ("RUN/evidence/NAME.parquet") -> why it was left out of its view."""
         settings: dict[str, Any] = {
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
@@ -174,6 +177,25 @@ class ResultsDatabase:
                     )
         return found
 
+    def _leave_out_damaged(self, view: str) -> None:
+        """Only tables that are what was sealed; the others are named in `damaged`."""
+        whole = []
+        for file in self._files[view]:
+            *_, run_id, kind, name = file.split("/")
+            run = self._outcomes.folder.runs_path / run_id
+            table = f"{kind}/{name}"
+            if harmed := damage(run, "whole", [table]):
+                self.damaged[f"{run_id}/{table}"] = "; ".join(harmed.values())
+            else:
+                whole.append(file)
+        if not whole:
+            raise ResultsError(
+                f"every table of {view} is damaged",
+                why="; ".join(f"{name}: {why}" for name, why in list(self.damaged.items())[:5]),
+                fix="restore them from a copy, or run the experiment again: it makes them anew",
+            )
+        self._files[view] = whole
+
     def _make(self, view: str) -> None:
         """Make one view, once."""
         import pyarrow as pa
@@ -182,6 +204,7 @@ class ResultsDatabase:
             return
         self._made.add(view)
         if view in self._files:
+            self._leave_out_damaged(view)
             relation = self._duckdb.read_parquet(
                 self._files[view],
                 filename=True,

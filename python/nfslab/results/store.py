@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from nfslab.errors import ResultsError, RunFailed, system_errors
 from nfslab.results import catalogue as catalogue_file
 from nfslab.results.catalogue import CATALOGUE, PARTIAL_PREFIX, RUNS, catalogue_line, line_json
+from nfslab.results.checksums import Depth, write_checksums
 from nfslab.results.durable import (
     TEMPORARY_PREFIX,
     fsync_path,
@@ -124,9 +125,9 @@ class ExperimentFolder:
             )
         return cls(path, load_valid(path / RECORD, "experiment", ExperimentRecord))
 
-    def catalogue(self) -> catalogue_file.Catalogue:
+    def catalogue(self, depth: Depth = "sizes") -> catalogue_file.Catalogue:
         """Sealed runs, damaged ones with reasons, half-written ones by name."""
-        return catalogue_file.read_catalogue(self.path)
+        return catalogue_file.read_catalogue(self.path, depth)
 
     def sealed_runs(self) -> list[CatalogueLine]:
         """Every sealed run that can be read (all attempts), in order of their start."""
@@ -289,6 +290,7 @@ class PartialRun:
                 name = checked_name(evidence.collector, "collector")
                 content = to_json(evidence.model_dump(), indent=1)
                 write_durably(self.evidence / f"{name}.json", content)
+            write_checksums(self.path)
             fsync_tree(self.path)
             self._publish(sealed)
         except OSError as error:
