@@ -8,6 +8,7 @@ Per repetition, in random order, on each place: initdb, `pgbench -i`, then TPC-B
 
     local                     a folder
     mount + embedded          our mount on `nfslab serve FOLDER`, a process of its own
+    the same, async names     with `unsafe_async_names`: names are not synced at their reply
     mount + Ganesha           our mount on NFS-Ganesha (FSAL VFS)
     fuse-nfs + Ganesha        libnfs' FUSE client on the same; its defaults but the ports
     passthrough_ll            libfuse's example on a folder (built as benches/mount_throughput.py
@@ -46,6 +47,7 @@ HERE = Hosts(files=LocalHost(), servers=LocalHost())
 PATIENCE_S = 300
 SETTINGS = ("fsync=off", "listen_addresses=", "shared_buffers=128MB", "max_wal_size=4GB")
 LOCAL, OURS, ON_GANESHA = "local", "mount + embedded", "mount + Ganesha"
+ASYNC = "the same, async names"
 FUSE_NFS, THROUGH = "fuse-nfs + Ganesha", "passthrough_ll"
 COLUMNS = ("initdb s", "pgbench -i s", "tps")
 
@@ -115,13 +117,16 @@ class Bench:
         yield folder
         shutil.rmtree(folder)
 
-    def mounted(self, server: str) -> Callable[[], contextlib.AbstractContextManager[Path]]:
+    def mounted(
+        self, server: str, **options: object
+    ) -> Callable[[], contextlib.AbstractContextManager[Path]]:
         """A target `nfs` of an experiment, as it is."""
 
         @contextlib.contextmanager
         def up() -> Iterator[Path]:
             directory = str(self.folder)
-            target = NfsTarget("bench", NfsTarget.Parameters(server=server, directory=directory))
+            parameters = NfsTarget.Parameters(server=server, directory=directory, **options)
+            target = NfsTarget("bench", parameters)
             place = target.up(self.resources, HERE, owner=self.user)
             try:
                 yield place.path
@@ -201,6 +206,7 @@ def main() -> None:
         bench = Bench(asked, folder, resources)
         bench.own(folder / "sockets")
         places = {LOCAL: bench.local, OURS: bench.mounted("embedded")}
+        places[ASYNC] = bench.mounted("embedded", unsafe_async_names=True)
         if asked.passthrough_ll:
             places[THROUGH] = bench.passthrough
         there = GaneshaServer.available()

@@ -95,9 +95,14 @@ def test_a_dry_run_tells_what_cannot_run(file: str) -> None:
     path = Path(file)
     path.write_text(path.read_text().replace("[targets.two]\n", '[targets.two]\ncannot = "no"\n'))
     done = call(file, "--dry-run")
-    assert done.exit_code == 0
     assert "target two (3 points)" in done.output
     assert "fix: buy one" in done.output
+    assert done.exit_code == 2, "as the run itself, which would refuse"
+    assert json.loads(call(file, "--dry-run", "--json").stdout)["refused"] is True
+    assert isinstance(call(file).exception, UsageError)
+    assert call(file, "--dry-run", "--skip-unavailable").exit_code == 0
+    path.write_text(path.read_text().replace("[targets.one]\n", '[targets.one]\ncannot = "no"\n'))
+    assert call(file, "--dry-run", "--skip-unavailable").exit_code == 2, "no point is left"
 
 
 def test_contradictions_and_wrong_files_are_usage_errors(file: str, tmp_path: Path) -> None:

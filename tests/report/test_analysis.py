@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+import statistics
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from nfslab.display.numbers import quantity
 from nfslab.errors import ResultsError, UsageError
 from nfslab.evidence.postgres.kind import FlushFigures
 from nfslab.report.analysis import analyse, render_json
@@ -17,6 +19,7 @@ from nfslab.results.comparison import compare_selections
 from nfslab.results.records import CheckRecord, Metric
 from nfslab.results.selection import parse_selection
 from nfslab.results.store import ExperimentFolder
+from nfslab.statistics.effect_text import effect, headline
 
 from tests.report.synthetic import Recipe, write_files, write_pgbench
 
@@ -62,6 +65,8 @@ def test_a_planted_effect_is_found_with_its_size(tmp_path: Path) -> None:
         assert row.result.n_comparisons == 3
     assert {row.sense for row in analysis.comparisons["latency_p99_ms"]} == {"better"}
     assert "tps against placement=together: log apart faster at all 3 points" in analysis.verdict
+    for row in rows:  # each in the one form: medians, ratio, its interval; no range of estimates
+        assert effect(row.result) in analysis.verdict
     assert analysis.durability_line == ""
     assert [one for one in analysis.warnings if one.severity != "note"] == []
 
@@ -163,7 +168,17 @@ def test_one_repetition_is_significance_unknown(tmp_path: Path) -> None:
 
 def test_equal_placements_show_no_difference(tmp_path: Path) -> None:
     analysis = analysed(tmp_path, placements={"one": 1.0, "other": 1.0}, seed=3)
-    assert "other no difference shown at all 3 points" in analysis.verdict
+    assert analysis.verdict.endswith("other no difference shown at all 3 points.")
+
+
+def test_one_point_against_another_is_told_whole(tmp_path: Path) -> None:
+    analysis = analysed(tmp_path, placements={"one": 1.0, "other": 1.0}, clients=(4,), seed=3)
+    (row,) = analysis.comparisons["tps"]
+    medians = [analysis.points[at].estimates["tps"].median for at in (row.base_point, row.point)]
+    sides = " → ".join(quantity(median, "1/s") for median in medians)
+    assert analysis.verdict == (
+        f"tps against placement=one: other {sides}: {headline(row.result)}."
+    )
 
 
 def test_the_runs_are_the_truth_not_the_catalogue(tmp_path: Path) -> None:
@@ -226,7 +241,9 @@ def test_a_numeric_axis_is_the_baseline_when_there_is_no_other(tmp_path: Path) -
     analysis = analysed(tmp_path, placements={"together": 1.0})
     assert analysis.baseline == {"clients": 1}
     assert len(analysis.comparisons["tps"]) == 2
-    assert "clients=5 faster" in analysis.verdict
+    lines = analysis.verdict.splitlines()
+    assert [line.endswith(": faster.") for line in lines] == [True, True]
+    assert "clients=5 " in lines[0]
 
 
 def test_a_single_point_has_estimates_and_no_comparison(tmp_path: Path) -> None:
@@ -349,3 +366,23 @@ def test_nothing_there_is_an_error(tmp_path: Path) -> None:
         analyse(tmp_path)
     with pytest.raises(ResultsError, match="cannot read"):
         analyse(tmp_path / "nowhere")
+
+
+def test_what_collectors_summed_up_is_not_pooled_over_unlike_points(tmp_path: Path) -> None:
+    """The recipe plants as many syncs as transactions, and unlike points have unlike numbers."""
+    analysis = analysed(tmp_path, clients=(1, 10))
+    syncs = analysis.evidence["postgres"]["deltas.pg_stat_wal.wal_sync"]
+    assert set(syncs) == {point.point_id for point in analysis.points}
+    for place, point in enumerate(analysis.points):
+        of_point = [
+            int(run.metrics["tps"] * Recipe().measured_s)
+            for run in analysis.runs
+            if run.counted and run.point == place
+        ]
+        assert syncs[point.point_id] == {
+            "n": len(of_point),
+            "median": statistics.median(of_point),
+            "minimum": min(of_point),
+            "maximum": max(of_point),
+        }
+    assert len({one["median"] for one in syncs.values()}) == len(syncs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -66,14 +67,14 @@ def test_noise_fires_only_where_a_change_is_shown(tmp_path: Path) -> None:
     In each of 12 families of two comparisons a false decrease is shown with a chance of
     2.5 % at most: three or more of 12 have a chance of 0.3 %.
     """
-    beyond_only = families_that_fire = 0
+    inconclusive = families_that_fire = 0
     for seed in range(12):
         judgements = judged(
             tmp_path / str(seed), "tps < -5%", 1.0, spread=0.2, repetitions=4, seed=seed
         )
-        beyond_only += sum(j.reason.endswith("but no change is shown") for j in judgements)
+        inconclusive += sum(j.outcome == "inconclusive" for j in judgements)
         families_that_fire += any(j.outcome == "fires" for j in judgements)
-    assert beyond_only > 0
+    assert inconclusive > 12, "four repetitions with 20 % noise cannot show 5 %"
     assert families_that_fire < 3
 
 
@@ -86,16 +87,16 @@ def test_certain_means_the_whole_interval(tmp_path: Path) -> None:
     assert not all(judgement.certain for judgement in clear_but_wide)
 
 
-def test_one_repetition_cannot_be_judged(tmp_path: Path) -> None:
+def test_one_repetition_is_inconclusive(tmp_path: Path) -> None:
     judgements = judged(tmp_path, "tps < -5%", 0.5, repetitions=1)
-    assert {judgement.outcome for judgement in judgements} == {"cannot be judged"}
+    assert {judgement.outcome for judgement in judgements} == {"inconclusive"}
     assert "n = 1 and 1" in judgements[0].reason
-    assert exit_code(judgements) == 2
+    assert exit_code(judgements) == 3
 
 
-def test_zero_values_cannot_be_judged_in_per_cent(tmp_path: Path) -> None:
+def test_zero_values_are_inconclusive_in_per_cent(tmp_path: Path) -> None:
     judgements = judged(tmp_path, "failed > 5%", 1.0)
-    assert {judgement.outcome for judgement in judgements} == {"cannot be judged"}
+    assert {judgement.outcome for judgement in judgements} == {"inconclusive"}
 
 
 def test_firing_wins_over_not_knowing() -> None:
@@ -104,13 +105,47 @@ def test_firing_wins_over_not_knowing() -> None:
 
     assert exit_code([]) == 0
     assert exit_code([one("holds")]) == 0
-    assert exit_code([one("holds"), one("cannot be judged")]) == 2
-    assert exit_code([one("cannot be judged"), one("fires"), one("holds")]) == 1
+    assert exit_code([one("holds"), one("inconclusive")]) == 3
+    assert exit_code([one("holds"), one("inconclusive")], "pass") == 0
+    assert exit_code([one("holds"), one("inconclusive")], "fail") == 1
+    assert exit_code([one("inconclusive"), one("fires"), one("holds")]) == 1
 
 
 def test_the_passing_check_says_what_it_could_have_seen(tmp_path: Path) -> None:
     judgements = judged(tmp_path, "tps < -5%", 1.0, spread=0.1)
     assert all("4 times in 5" in j.reason for j in judgements)
+
+
+@pytest.mark.parametrize(
+    ("spread", "repetitions", "outcome"),
+    [
+        (0.20, 4, "inconclusive"),  # sees a factor of 2 at best
+        (0.01, 10, "holds"),
+        (0.00, 10, "holds"),  # an exact test: p = 2^-9
+        (0.00, 3, "inconclusive"),  # p = 1/4 at best
+    ],
+)
+def test_a_pass_means_that_the_limit_would_have_been_shown(
+    tmp_path: Path, spread: float, repetitions: int, outcome: str
+) -> None:
+    judgements = judged(tmp_path, "tps < -5%", 1.0, spread=spread, repetitions=repetitions)
+    assert {judgement.outcome for judgement in judgements} == {outcome}
+
+
+def test_the_repetitions_that_are_asked_for_are_enough(tmp_path: Path) -> None:
+    few = judged(tmp_path / "few", "tps < -10%", 1.0, spread=0.05, repetitions=4, clients=(1,))
+    assert few[0].outcome == "inconclusive"
+    asked = re.search(r"some (\d+) repetitions", few[0].reason)
+    assert asked is not None
+    enough = judged(
+        tmp_path / "more",
+        "tps < -10%",
+        1.0,
+        spread=0.05,
+        repetitions=2 * int(asked[1]),  # the spread of four is known to a factor of 2 at best
+        clients=(1,),
+    )
+    assert enough[0].outcome == "holds"
 
 
 @pytest.mark.parametrize(

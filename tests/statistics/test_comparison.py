@@ -23,7 +23,7 @@ TEN = list(range(10))
 BASE = [812.0, 790.1, 845.3, 801.7, 822.9]
 NEW = [903.2, 861.0, 944.1, 899.0, 905.5]
 FIVE = list(range(5))
-values = st.lists(st.floats(1.0, 1e6), min_size=2, max_size=8)
+values = st.lists(st.floats(1.0, 1e6), min_size=3, max_size=8)
 
 
 def test_paired_test_of_rs_documentation() -> None:
@@ -141,11 +141,15 @@ def test_zero_and_negative_values_are_compared_by_difference() -> None:
     assert "zero or negative" in found.notes[0]
 
 
-def test_one_value_has_unknown_significance() -> None:
+def test_one_value_or_two_have_unknown_significance() -> None:
     found = compare_blocked([0], [100.0], [0], [200.0], better="higher")
     assert found.verdict == "significance unknown (n=1)"
     assert found.ratio == pytest.approx(2.0, rel=1e-14)
     assert found.interval is found.p_value is found.smallest_detectable is None
+    two = compare_blocked([0, 1], [100.0, 101.0], [0, 1], [200.0, 203.0], better="higher")
+    assert two.verdict == "significance unknown (n=2)"
+    assert two.ratio == pytest.approx(math.sqrt(2.0 * 203 / 101))
+    assert two.interval is two.p_value is two.smallest_detectable is None
     one_sided = compare_unpaired(BASE, [900.0], better="higher")
     assert one_sided.verdict == "significance unknown (n=1)"
     assert one_sided.ratio == pytest.approx(900 / stats.gmean(BASE))
@@ -168,7 +172,7 @@ def test_published_speed_ups_recompute_with_unknown_significance() -> None:
 
 @pytest.mark.parametrize(
     ("n", "verdict"),
-    [(2, "no difference shown"), (5, "no difference shown"), (6, "higher"), (9, "higher")],
+    [(3, "no difference shown"), (5, "no difference shown"), (6, "higher"), (9, "higher")],
 )
 def test_differences_without_spread_are_judged_by_sign_flips(n: int, verdict: str) -> None:
     """Counters that all rise by the same: t would claim p = 0 after two runs."""
@@ -258,7 +262,7 @@ def test_swapping_the_sides_inverts_the_ratio(base: list[float], data: st.DataOb
 def test_unit_of_the_metric_does_not_matter(
     base: list[float], data: st.DataObject, unit: float
 ) -> None:
-    new = data.draw(st.lists(st.floats(1.0, 1e6), min_size=2, max_size=8))
+    new = data.draw(st.lists(st.floats(1.0, 1e6), min_size=3, max_size=8))
     one = compare_unpaired(base, new, better="lower")
     other = compare_unpaired([v * unit for v in base], [v * unit for v in new], better="lower")
     assert other.ratio == pytest.approx(one.ratio, rel=1e-9)

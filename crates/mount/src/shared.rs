@@ -177,7 +177,7 @@ impl Shared {
             });
             let more = before || result.as_ref().is_ok_and(|reply| reply.sends > 1);
             if later {
-                again.be_patient(move |shared| shared.send(target, who, (same, more), then));
+                again.after_jukebox(move |shared| shared.send(target, who, (same, more), then));
             } else {
                 then(result, sent_ns, more);
             }
@@ -187,14 +187,14 @@ impl Shared {
     }
 
     /// Waits as long as NFS3ERR_JUKEBOX asks for, in a thread of its own, then goes on.
-    pub fn be_patient(self: &Arc<Self>, then: impl FnOnce(&Arc<Self>) + Send + 'static) {
+    pub fn after_jukebox(self: &Arc<Self>, then: impl FnOnce(&Arc<Self>) + Send + 'static) {
         let shared = Arc::clone(self);
         let waits = move || {
             // If the client was shut down, the call that follows says so.
             let _ = shared.client.wait_out_jukebox();
             then(&shared);
         };
-        let name = "nfs-patience".to_owned();
+        let name = "nfs-jukebox".to_owned();
         // Without a thread the closure is dropped, and its reply says EIO.
         let _ = std::thread::Builder::new().name(name).spawn(waits);
     }

@@ -30,8 +30,9 @@ axis by its name, or a parameter). Points are paired by the axes that both sides
 \b
 --fail-if "METRIC < -N%" (or "METRIC > N%") fires at a point when the change in that
 direction is shown, after correction for the number of points, and the estimated change is
-beyond the limit. Exit code: 1 when a condition fires; else 2 when one could not be judged
-(fewer than two repetitions on a side); else 0.
+beyond the limit. It is inconclusive where nothing is shown and a change as large as the limit
+could not have been (4 times in 5). Exit code: 1 when a condition fires; else 3 when one is
+inconclusive (0 or 1 with --if-inconclusive pass or fail); else 0.
 """,
 )
 @click.argument("base")
@@ -40,9 +41,19 @@ beyond the limit. Exit code: 1 when a condition fires; else 2 when one could not
 @click.option(
     "--fail-if", "conditions", multiple=True, metavar="CONDITION", help='Such as "tps < -5%".'
 )
+@click.option(
+    "--if-inconclusive",
+    type=click.Choice(["pass", "fail"]),
+    help="Exit with 0 or 1 instead of 3 where a condition is inconclusive.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
-    base: str, new: str, metrics: tuple[str, ...], conditions: tuple[str, ...], as_json: bool
+    base: str,
+    new: str,
+    metrics: tuple[str, ...],
+    conditions: tuple[str, ...],
+    if_inconclusive: str | None,
+    as_json: bool,
 ) -> None:
     """Compare the results NEW with the results BASE."""
     from nfslab.errors import UsageError
@@ -60,7 +71,7 @@ def command(
     asked = [*metrics, *(condition.metric for condition in parsed)]
     comparison = compare_selections(*sides, asked or None)
     judgements = [j for condition in parsed for j in judge(condition, comparison)]
-    code = exit_code(judgements)
+    code = exit_code(judgements, if_inconclusive)
     if as_json:
         _print_json(comparison, judgements, code)
     else:
@@ -151,7 +162,7 @@ def _print_judgements(judgements: list[Judgement]) -> None:
         if judgement.outcome == "holds" and len(judgements) > 20:
             holding[judgement.condition] = holding.get(judgement.condition, 0) + 1
             continue
-        word = {"fires": "FAILS", "holds": "ok", "cannot be judged": "CANNOT BE JUDGED"}
+        word = {"fires": "FAILS", "holds": "ok", "inconclusive": "INCONCLUSIVE"}
         click.echo(
             f"\n{word[judgement.outcome]}: {judgement.condition} at {judgement.point}: "
             f"{judgement.reason}",

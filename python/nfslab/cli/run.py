@@ -22,7 +22,8 @@ variants-2003; over NFS placement-nfs-2001, mount-options-2001, rpcstat-2001, nf
 sfs-threads-1999, sfs-threads-ganesha; syncs fsync-2001.
 
 Running the same file again makes only the runs that are missing. Exit code: 0 all runs
-are good, 1 a run failed, 2 the file or an option is wrong (nothing was run), 130 stopped.
+are good, 1 a run failed, 2 the file or an option is wrong or a point cannot run here (nothing
+was run; --dry-run says the same), 130 stopped.
 """
 
 
@@ -68,15 +69,15 @@ def command(file: str, dry_run: bool, as_json: bool, **asked: Any) -> None:
         raise UsageError("--new and --continue contradict each other", fix="give one of them")
     options = Options(find_experiment_file(file), called=("nfslab", "run", file), **asked)
     if dry_run:
-        _show_plan(options, as_json=as_json)
-    else:
-        sys.exit(_carry_out(options, as_json=as_json))
+        sys.exit(_show_plan(options, as_json=as_json))
+    sys.exit(_carry_out(options, as_json=as_json))
 
 
-def _show_plan(options: Options, *, as_json: bool) -> None:
-    """Print what would happen."""
+def _show_plan(options: Options, *, as_json: bool) -> int:
+    """Print what would happen; the exit code."""
     import json
 
+    from nfslab.errors import UsageError
     from nfslab.experiment.dry_run import dry_run, dry_run_lines
     from nfslab.experiment.session import read_options
 
@@ -85,6 +86,7 @@ def _show_plan(options: Options, *, as_json: bool) -> None:
         click.echo(json.dumps(plan.as_dict(), indent=1))
     else:
         click.echo("\n".join(dry_run_lines(plan)))
+    return UsageError.exit_code if plan.refused else 0
 
 
 def _carry_out(options: Options, *, as_json: bool) -> int:

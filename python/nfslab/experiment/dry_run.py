@@ -43,6 +43,8 @@ class DryRun:
     seconds: float
     measured: bool
     preflight: Preflight
+    refused: bool
+    """The run itself would end at once, with exit code 2."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for `--json`."""
@@ -70,6 +72,7 @@ class DryRun:
                 name: {"needed_bytes": needed, "free_bytes": free}
                 for name, (needed, free) in self.preflight.space.items()
             },
+            "refused": self.refused,
             "cannot_run": [
                 {"part": o.part, "reason": o.reason, "fix": o.fix, "points": count}
                 for o, count in self.preflight.obstacles()
@@ -123,6 +126,7 @@ def dry_run(experiment: Experiment, options: Options) -> DryRun:
         seconds=forecast.total_s(missing),
         measured=forecast.measured,
         preflight=result,
+        refused=result.refuses(skip=skip),
     )
 
 
@@ -195,6 +199,9 @@ def _abilities(plan: DryRun) -> list[str]:
     for name, answer in plan.preflight.collectors.items():
         if not answer.ok:
             lines.append(f"collector {name} cannot work here: {answer.reason}")
+    if plan.refused:
+        way = ", or leave these points out with --skip-unavailable"
+        lines.append(f"nothing would be run: mend that{way if plan.preflight.runnable else ''}")
     if not plan.preflight.blocked:
         lines.append("everything it uses can run here")
     return lines

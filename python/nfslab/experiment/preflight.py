@@ -45,6 +45,10 @@ class Preflight:
     space: dict[str, tuple[int, int | None]] = field(default_factory=dict)
     """Target -> (bytes that its largest run needs, bytes free; None when not known yet)."""
 
+    def refuses(self, *, skip: bool) -> bool:
+        """Whether a run would end before it begins: some point cannot run, and none is left out."""
+        return bool(self.blocked) and not (skip and self.runnable)
+
     def obstacles(self) -> list[tuple[Obstacle, int]]:
         """Every obstacle with the number of points that it blocks."""
         counts: dict[Obstacle, int] = defaultdict(int)
@@ -75,7 +79,7 @@ def preflight(points: Sequence[Point]) -> Preflight:
 
 def require_runnable(result: Preflight, *, skip: bool) -> list[Point]:
     """The points to run; `UsageError` with the reasons when some cannot (unless skipped)."""
-    if result.blocked and not (skip and result.runnable):
+    if result.refuses(skip=skip):
         total = len(result.blocked) + len(result.runnable)
         reasons = []
         for obstacle, count in result.obstacles()[:MAX_REASONS_SHOWN]:

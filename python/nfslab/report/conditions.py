@@ -133,24 +133,33 @@ def collectors(records: Iterable[RunRecord]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def evidence_sums(records: Iterable[RunRecord]) -> dict[str, dict[str, Any]]:
-    """Collector -> number it summed up ("pg_stat_wal.wal_sync") -> n, median, min, max."""
-    numbers: dict[str, dict[str, list[float]]] = {}
+def evidence_sums(records: Iterable[RunRecord]) -> dict[str, dict[str, dict[str, Any]]]:
+    """Collector -> number it summed up ("pg_stat_wal.wal_sync") -> point -> n, median, min, max.
+
+    Runs of one point alone are put together: over unlike points a median tells of none of them.
+    """
+    values: dict[str, dict[str, dict[str, list[float]]]] = {}
     for record in records:
         for evidence in record.evidence:
+            of_collector = values.setdefault(evidence.collector, {})
             for path, value in scalar_paths(evidence.summary).items():
                 if isinstance(value, int | float) and not isinstance(value, bool):
-                    by_path = numbers.setdefault(evidence.collector, {})
-                    by_path.setdefault(path, []).append(float(value))
+                    by_point = of_collector.setdefault(path, {})
+                    by_point.setdefault(record.point_id, []).append(float(value))
     return {
         collector: {
-            path: {
-                "n": len(values),
-                "median": statistics.median(values),
-                "minimum": min(values),
-                "maximum": max(values),
-            }
-            for path, values in by_path.items()
+            path: {point: _sums(runs) for point, runs in by_point.items()}
+            for path, by_point in by_path.items()
         }
-        for collector, by_path in numbers.items()
+        for collector, by_path in values.items()
+        if by_path
+    }
+
+
+def _sums(values: list[float]) -> dict[str, Any]:
+    return {
+        "n": len(values),
+        "median": statistics.median(values),
+        "minimum": min(values),
+        "maximum": max(values),
     }

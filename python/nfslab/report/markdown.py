@@ -47,9 +47,9 @@ def _head(analysis: Analysis) -> str:
     title = analysis.title or analysis.name
     lines += [
         f"### {escape(title)} ({code(analysis.folder)})",
-        "",
-        f"**{escape(analysis.verdict)}**",
     ]
+    for line in analysis.verdict.splitlines():
+        lines += ["", f"**{escape(line)}**"]
     return "\n".join(lines)
 
 

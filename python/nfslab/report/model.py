@@ -272,8 +272,8 @@ class Analysis:
     versions: dict[str, str]
     collectors: dict[str, dict[str, Any]]
     """Collector -> {"runs": n, "cpu_share": mean share of one CPU, "reasons": [...]}."""
-    evidence: dict[str, dict[str, Any]]
-    """What collectors summed up, reduced over the counted runs (fsync figures...)."""
+    evidence: dict[str, dict[str, dict[str, Any]]]
+    """Collector -> number it summed up -> point -> n, median, minimum, maximum (counted runs)."""
     notes: list[str]
     reference: Reference | None
 

@@ -1,15 +1,17 @@
 """The verdict in plain words: what the primary metric says, in one or a few sentences.
 
 The words are those of the comparisons (`nfslab.statistics.verdicts`): nothing is called
-faster here that is not called faster there. Ratios are given as the range over the points
-that a word is about.
+faster here that is not called faster there. A point has one form: medians of both sides, the
+ratio with its interval, the word, and what would have been shown. Estimates are never put
+together to a range, which would read as an interval.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nfslab.display.numbers import quantity, ratio
+from nfslab.display.numbers import quantity
+from nfslab.statistics.effect_text import effect, headline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 MAX_SENTENCES = 8
 """Levels that get a sentence of their own; the tables have all of them."""
+MAX_POINTS = 3
+"""Points of a level that are told, those with the largest changes."""
 
 
 def verdict_of(
@@ -29,58 +33,66 @@ def verdict_of(
     axis: AxisRecord | None,
     level: Any,
 ) -> str:
-    """The verdict on the primary metric."""
+    """The verdict on the primary metric, a line for each level."""
     primary = outcomes.primary
     if primary is None:
         return "No run is ok: there is nothing to report but the failures."
     rows = comparisons.get(primary, [])
     if axis is None or not rows:
         return _single(primary, outcomes, points)
-    sentences = []
+    unit = outcomes.metrics[primary].unit
+    sentences = [f"{primary} against {axis.name}={level}:"]
     by_level: dict[str, list[ComparisonResult]] = {}
     for row in rows:
         by_level.setdefault(str(points[row.point].factors[axis.name]), []).append(row)
     for name, group in list(by_level.items())[:MAX_SENTENCES]:
-        sentences.append(f"{_subject(axis, name)} {_outcome(group)}")
+        said = _outcome(group, points, primary, unit)
+        sentences.append(f"{_subject(axis, name)} {said}.")
     if len(by_level) > MAX_SENTENCES:
-        sentences.append(f"{len(by_level) - MAX_SENTENCES} more levels are in the table")
-    return f"{primary} against {axis.name}={level}: {'; '.join(sentences)}."
+        sentences.append(f"{len(by_level) - MAX_SENTENCES} more levels are in the table.")
+    return " ".join(sentences[:2]) + "".join(f"\n{more}" for more in sentences[2:])
 
 
 def _subject(axis: AxisRecord, level: str) -> str:
     return f"{axis.name}={level}" if axis.numeric else level
 
 
-def _outcome(rows: Sequence[ComparisonResult]) -> str:
-    """Such as: faster at 4 of 5 points (1.18 to 1.31 times), no difference shown at 1"."""
+def _outcome(
+    rows: Sequence[ComparisonResult],
+    points: Sequence[PointResult],
+    primary: str,
+    unit: str,
+) -> str:
+    """One point in the one form; of several what is shown in that form, and how many are not."""
+
+    def sides(row: ComparisonResult) -> str:
+        base, new = (points[at].estimates[primary].median for at in (row.base_point, row.point))
+        return f"{quantity(base, unit)} → {quantity(new, unit)}"
+
+    if len(rows) == 1:
+        return f"{sides(rows[0])}: {headline(rows[0].result)}"
     by_word: dict[str, list[ComparisonResult]] = {}
     for row in rows:
         by_word.setdefault(row.result.verdict, []).append(row)
     parts = []
     for word, group in sorted(by_word.items(), key=lambda item: -len(item[1])):
-        where = ""
-        if len(rows) > 1:
-            where = (
-                f" at all {len(rows)} points"
-                if len(group) == len(rows)
-                else (f" at {len(group)} of {len(rows)} points")
+        of = "all" if len(group) == len(rows) else f"{len(group)} of"
+        said = f"{word} at {of} {len(rows)} points"
+        if group[0].result.shown:
+            group.sort(key=lambda row: -abs(row.result.estimate or 0.0))
+            shown = (
+                f"{_elsewhere(points[row.point], row.axis)} {sides(row)}, {effect(row.result)}"
+                for row in group[:MAX_POINTS]
             )
-        parts.append(f"{word}{where}{_range(group)}")
-    return ", ".join(parts)
+            most = ", most" if len(group) > MAX_POINTS else ""
+            said += f"{most}: {', '.join(shown)}"
+        parts.append(said)
+    return "; ".join(parts)
 
 
-def _range(rows: Sequence[ComparisonResult]) -> str:
-    """The ratios of these comparisons: one with its interval, several as a range."""
-    ratios = [row.result.ratio for row in rows if row.result.ratio is not None]
-    if not ratios:
-        return ""
-    if len(rows) == 1:
-        interval = rows[0].result.interval
-        if interval is None:
-            return f" ({ratio(ratios[0])} times)"
-        return f" ({ratio(ratios[0])} times, {ratio(interval.low)} to {ratio(interval.high)})"
-    low, high = ratio(min(ratios)), ratio(max(ratios))
-    return f" ({low} times)" if low == high else f" ({low} to {high} times)"
+def _elsewhere(point: PointResult, axis: str) -> str:
+    """The point by the axes that are not compared: "clients=10"."""
+    return ", ".join(f"{name}={level}" for name, level in point.factors.items() if name != axis)
 
 
 def _single(primary: str, outcomes: Outcomes, points: Sequence[PointResult]) -> str:

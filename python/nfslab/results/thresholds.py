@@ -8,16 +8,18 @@ At each pair of points a condition
 
 * *fires* when the change in that direction is shown (after correction for the number of
   points: the interval leaves out "no change") and the estimated change is beyond the limit;
-* *cannot be judged* when a side has too few repetitions to say anything (n < 2), or when
-  the metric has no ratio there (zero or negative values);
-* *holds* otherwise: also when a change beyond the limit is estimated but not shown. What
-  the runs could have shown is printed beside it, so that a pass means something.
+* *holds* when another change is shown, when the interval leaves out what is beyond the limit,
+  or when a change as large as the limit would have been shown, 4 times in 5;
+* is *inconclusive* otherwise: nothing is shown, and what was asked for could not have been.
+  So it is where a side has fewer than three repetitions, and where the metric has no ratio
+  (zero or negative values).
 
 Whether the whole interval lies beyond the limit is told as well (`certain`): then the
 change is shown to be larger than the limit, not only larger than zero.
 
-Exit code of `nfslab compare`: 1 when a condition fires anywhere; else 2 when one could not
-be judged somewhere (a check that was not made must not look like one that passed); else 0.
+Exit code of `nfslab compare`: 1 when a condition fires anywhere; else 3 when one is
+inconclusive somewhere (a check that could not see must not look like one that passed), or what
+`--if-inconclusive` makes of it; else 0.
 """
 
 from __future__ import annotations
@@ -28,12 +30,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from nfslab.errors import UsageError
+from nfslab.statistics.estimates import permutation_p, sign_flips_p
+from nfslab.statistics.verdicts import MIN_RUNS
 
 if TYPE_CHECKING:
     from nfslab.results.comparison import SelectionComparison
     from nfslab.statistics.comparison import Comparison
 
-Outcome = Literal["fires", "holds", "cannot be judged"]
+Outcome = Literal["fires", "holds", "inconclusive"]
+EXIT_CODES = {"pass": 0, "fail": 1, None: 3}
+"""What an inconclusive condition makes of the exit code, by `--if-inconclusive`."""
 
 MAX_CONDITIONS = 100
 """Conditions of one call."""
@@ -101,45 +107,72 @@ def judge(condition: Condition, comparison: SelectionComparison) -> list[Judgeme
     ]
 
 
-def exit_code(judgements: list[Judgement]) -> int:
-    """1: a condition fires; 2: none does, but one could not be judged; 0: all hold."""
+def exit_code(judgements: list[Judgement], if_inconclusive: str | None = None) -> int:
+    """1: a condition fires; 3 (or as told): none does, but one is inconclusive; 0: all hold."""
     outcomes = {judgement.outcome for judgement in judgements}
     if "fires" in outcomes:
         return 1
-    return 2 if "cannot be judged" in outcomes else 0
+    return EXIT_CODES[if_inconclusive] if "inconclusive" in outcomes else 0
 
 
 def _one(condition: Condition, result: Comparison) -> tuple[Outcome, bool, str]:
     """(outcome, certain, reason) of one comparison."""
     if result.p_value is None:
         n = f"n = {result.n_base} and {result.n_new}"
-        return "cannot be judged", False, f"not enough repetitions to say ({n})"
+        return "inconclusive", False, f"not enough repetitions to say ({n})"
     if result.ratio is None:
-        return "cannot be judged", False, "zero or negative values have no change in per cent"
+        return "inconclusive", False, "zero or negative values have no change in per cent"
     change = result.ratio - 1.0
+    limit = condition.change
     down = condition.side == "<"
-    beyond = change < condition.change if down else change > condition.change
-    if result.interval is None:  # no spread at all, and too few runs for an exact test
-        return "holds", False, f"{percent(change)}: {result.verdict}"
+    beyond = change < limit if down else change > limit
+    if result.interval is None:  # no spread was seen
+        could = attainable_p(result) < result.alpha / result.n_comparisons
+        return "holds" if could else "inconclusive", False, f"{percent(change)}: {result.verdict}"
     low, high = result.interval.low - 1.0, result.interval.high - 1.0
     stated = f"{percent(change)} ({percent(low)} to {percent(high)})"
-    shown = high < 0 if down else low > 0
-    certain = high < condition.change if down else low > condition.change
-    if shown and beyond:
+    if beyond and (high < 0 if down else low > 0):
+        certain = high < limit if down else low > limit
         more = "the whole interval is beyond the limit" if certain else "a change is shown"
         return "fires", certain, f"{stated}: {more}"
-    if beyond:
-        return "holds", False, f"{stated}: beyond the limit, but no change is shown"
-    return "holds", False, f"{stated}{_power(result, down)}"
+    if result.shown:
+        return "holds", False, stated
+    smallest = result.smallest_detectable
+    if low > limit if down else high < limit:
+        return (
+            "holds",
+            False,
+            f"{stated}: what is beyond the limit is left out{_power(result, down)}",
+        )
+    if smallest is not None and limit and smallest <= (1 / (1 + limit) if down else 1 + limit):
+        return "holds", False, f"{stated}{_power(result, down)}"
+    return "inconclusive", False, f"{stated}{_power(result, down)}{_needed(result, limit)}"
+
+
+def attainable_p(result: Comparison) -> float:
+    """The smallest p that these repetitions can have where no value differs from another."""
+    if result.n_pairs >= MIN_RUNS:
+        return sign_flips_p(result.n_pairs)
+    return permutation_p(result.n_base, result.n_new)
 
 
 def _power(result: Comparison, down: bool) -> str:
     """What could have been shown, when nothing was."""
     smallest = result.smallest_detectable
-    if result.shown or smallest is None or not math.isfinite(smallest):
-        return ""
+    if smallest is None or not math.isfinite(smallest):
+        return "; no difference shown"
     change = (1.0 / smallest if down else smallest) - 1.0
-    return f": no difference shown; {percent(change)} would have been (4 times in 5)"
+    return f"; no difference shown, {percent(change)} would have been (4 times in 5)"
+
+
+def _needed(result: Comparison, limit: float) -> str:
+    """With how many repetitions the limit could be shown: the error falls with their root."""
+    smallest = result.smallest_detectable
+    if not limit or smallest is None or not math.isfinite(smallest):
+        return ""
+    factor = (math.log(smallest) / math.log(1.0 + limit)) ** 2
+    runs = math.ceil(min(result.n_base, result.n_new) * factor)
+    return f"; {percent(limit)} needs some {runs} repetitions"
 
 
 def percent(change: float) -> str:

@@ -4,15 +4,15 @@ Which test (docs/decisions/statistics.md has the simulations behind it):
 
 * points of one experiment, in blocks: Student's t on the differences of the
   logarithms within blocks. Block drift cancels, the level holds for normal, lognormal and
-  heavy-tailed noise from two pairs on, where rank and permutation tests cannot reach 5 %
+  heavy-tailed noise from three pairs on, where rank and permutation tests cannot reach 5 %
   before six pairs;
-* two experiments, or fewer than two common blocks: Welch's t on the
+* two experiments, or fewer than three common blocks: Welch's t on the
   logarithms; said in `method`;
 * values that are zero or negative have no ratio: the same tests on the values themselves,
   `scale` is then "difference";
 * differences without any spread (counters, coarse units): t is undefined, the exact
   sign-flip (unpaired: permutation) probability takes its place;
-* one value on a side: `significance unknown (n=1)`.
+* one or two values on a side: `significance unknown (n=2)`, no interval.
 
 The ratio is new / base of geometric means: above 1 is more, whatever "better" is. Many
 comparisons at once are corrected by Holm's method, and the interval is widened to the level

@@ -41,3 +41,27 @@ def words(result: Comparison) -> str:
     else:
         size = f"a factor of {number(smallest, 2)}"
     return f"{result.verdict} ({size} would have been, 4 times in 5)"
+
+
+def effect(result: Comparison) -> str:
+    """The change with its interval: "0.68 times (0.41 to 1.11)"."""
+    interval = change_interval(result)
+    return change(result) if interval == ABSENT else f"{change(result)} ({interval})"
+
+
+def headline(result: Comparison) -> str:
+    """The change, its interval, the verdict, and what these runs would have shown.
+
+    Such as: "0.68 times (0.41 to 1.11): no difference shown; these runs would have shown 0.35 or
+    less" (with 80 % power, on the side of the estimate).
+    """
+    said = f"{effect(result)}: {result.verdict}"
+    smallest = result.smallest_detectable
+    if result.verdict != NO_DIFFERENCE or smallest is None or not math.isfinite(smallest):
+        return said
+    less = (result.estimate or 0.0) < 0
+    if result.ratio is None:
+        size = f"{-smallest if less else smallest:+.4g}"
+    else:
+        size = ratio(1.0 / smallest if less else smallest)
+    return f"{said}; these runs would have shown {size} or {'less' if less else 'more'}"

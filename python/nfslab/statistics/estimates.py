@@ -1,8 +1,8 @@
 """The estimate behind a comparison: size, standard error, degrees of freedom, p-value.
 
 One array element a comparison. The kind of each is decided from its data alone: on which
-scale (all values positive: logarithms), paired or not (at least two common blocks), or
-without any test (fewer than two values on a side). See `comparison` for the reasons.
+scale (all values positive: logarithms), paired or not (at least three common blocks), or
+without any test (fewer than three values on a side). See `comparison` for the reasons.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 
 from nfslab.statistics.distributions import two_sided_p
 from nfslab.statistics.observations import Observations, block_range, cells, moments, pair
+from nfslab.statistics.verdicts import MIN_RUNS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -134,7 +135,7 @@ def _scaled(side: Observations, on_ratio: Flags) -> Observations:
 
 
 def _effects(base: Cells, new: Cells, pairs: Pairs | None, on_ratio: Flags) -> Effects:
-    """Welch's figures for every comparison, the paired ones where there are two pairs."""
+    """Welch's figures for every comparison, the paired ones where there are three pairs."""
     n_groups = on_ratio.size
     n_base, mean_base, variance_base = moments(base.groups, base.values, n_groups)
     n_new, mean_new, variance_new = moments(new.groups, new.values, n_groups)
@@ -152,13 +153,14 @@ def _effects(base: Cells, new: Cells, pairs: Pairs | None, on_ratio: Flags) -> E
     paired = np.zeros(n_groups, dtype=np.bool_)
     if pairs is not None:
         n_pairs, mean_pairs, variance = moments(pairs.groups, pairs.new - pairs.base, n_groups)
-        paired = n_pairs >= 2
+        paired = n_pairs >= MIN_RUNS
         with np.errstate(invalid="ignore", divide="ignore"):
             error = np.where(paired, np.sqrt(variance / n_pairs), error)
         change = np.where(paired, mean_pairs, change)
         df = np.where(paired, n_pairs - 1, df)
         mean_base = np.where(paired, moments(pairs.groups, pairs.base, n_groups)[1], mean_base)
         mean_new = np.where(paired, moments(pairs.groups, pairs.new, n_groups)[1], mean_new)
+    error[~paired & (np.minimum(n_base, n_new) < MIN_RUNS)] = np.nan
     # Below rounding there is no noise to judge by: exactly zero, so that it is seen as such.
     error[error <= ROUNDING * largest] = 0.0
     change[(error == 0.0) & (np.abs(change) <= ROUNDING * largest)] = 0.0
@@ -177,10 +179,15 @@ def _judge_flat(effects: Effects, counts: Counts) -> None:
         if effects.estimate[i] == 0.0:
             p = 1.0
         elif effects.paired[i]:
-            p = 2.0 ** (1 - int(counts.n_pairs[i]))
+            p = sign_flips_p(int(counts.n_pairs[i]))
         else:
             p = permutation_p(int(counts.n_base[i]), int(counts.n_new[i]))
         effects.p_value[i] = p
+
+
+def sign_flips_p(n_pairs: int) -> float:
+    """The smallest two-sided p of the exact sign-flip test of pairs."""
+    return 2.0 ** (1 - n_pairs)
 
 
 def permutation_p(n_base: int, n_new: int) -> float:

@@ -8,7 +8,7 @@ that one number has one estimator.
 Decisions (docs/decisions/statistics.md): `interval` is the interval of the median that
 keeps its stated coverage with few repetitions; `mean_interval` is Student's t; the two
 bootstrap intervals are the customary ones, named as such, and narrower than the truth for
-small n. n = 0 is allowed and n = 1 has no interval and no spread.
+small n. n = 0 is allowed, n = 1 has no spread, and below three there is no interval.
 
 Nothing is dropped silently: NaN and infinities cannot enter a mean, so they are left out
 *and listed*; negative values stay in and are listed; outliers stay in and are listed.
@@ -26,6 +26,7 @@ import numpy as np
 from nfslab.statistics import bootstrap
 from nfslab.statistics.intervals import METHOD_T, Interval, median_interval, t_interval
 from nfslab.statistics.outlier_marks import MIN_N, limit, modified_z_scores
+from nfslab.statistics.verdicts import MIN_RUNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -208,7 +209,7 @@ def _row_intervals(
 ) -> list[tuple[Interval | None, ...]]:
     """(median, mean, bootstrap of the median, of the mean) of every row."""
     count, n = rows.shape
-    if n < 2:
+    if n < MIN_RUNS:
         return [(None,) * 4] * count
 
     def intervals(low: Floats, high: Floats, methods: Iterable[str]) -> list[Interval | None]:
@@ -253,7 +254,7 @@ def _notes(
     if n == 1:
         notes.append("one value: its spread is unknown")
     if n > 1 and spread == 0:
-        notes.append("all values are equal: the intervals have no width")
+        notes.append("all values are equal")
     return tuple(notes)
 
 

@@ -4,8 +4,8 @@ The rule reads the interval, so that the word and the interval can never disagre
 difference is shown when the interval leaves out "no change" (a ratio of 1, a difference
 of 0). A p-value below alpha says the same thing in another unit.
 
-`significance unknown (n=0)` exists besides the four words of the guide, because saying
-n=1 of a side on which nothing was measured would be untrue.
+Below three runs on a side nothing is said (`significance unknown (n=2)`): two values know their
+spread so badly that an interval reaches over decades.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ SLOWER = "slower"
 HIGHER = "higher"
 LOWER = "lower"
 NO_DIFFERENCE = "no difference shown"
-UNKNOWN_ONE = "significance unknown (n=1)"
-UNKNOWN_NONE = "significance unknown (n=0)"
+MIN_RUNS = 3
+"""Runs on each side, or pairs, from which there is an interval and a test."""
+UNKNOWN = tuple(f"significance unknown (n={n})" for n in range(MIN_RUNS))
+"""By the runs of the smaller side."""
 
-WORDS = (FASTER, SLOWER, HIGHER, LOWER, NO_DIFFERENCE, UNKNOWN_ONE, UNKNOWN_NONE)
+WORDS = (FASTER, SLOWER, HIGHER, LOWER, NO_DIFFERENCE, *UNKNOWN)
 
 
 def direction_word(increased: bool, better: Better | None) -> str:
@@ -42,5 +44,5 @@ def word(low: float, high: float, no_change: float, better: Better | None) -> st
 
 
 def unknown(n: int) -> str:
-    """The verdict when the smaller side has only `n` (0 or 1) values."""
-    return UNKNOWN_ONE if n == 1 else UNKNOWN_NONE
+    """The verdict when the smaller side has only `n` values, fewer than `MIN_RUNS`."""
+    return UNKNOWN[n]

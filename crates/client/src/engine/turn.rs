@@ -136,7 +136,7 @@ impl<C: Clock> Engine<C> {
     }
 
     /// How long a call waits for its answer before something is done.
-    pub(crate) fn patience(&self) -> Duration {
+    pub(crate) fn first_timeout(&self) -> Duration {
         Duration::from_nanos(self.core.policy.initial_ns())
     }
 

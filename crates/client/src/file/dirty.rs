@@ -42,8 +42,8 @@ pub(super) struct Dirty {
     pub committing_soon: bool,
     /// COMMITs in a row that found another verifier.
     pub commit_rounds: usize,
-    /// Somebody looks after what the server wants later.
-    pub patient: bool,
+    /// A thread waits as long as NFS3ERR_JUKEBOX asks for.
+    pub waits_out_jukebox: bool,
     in_flight: Place<Piece>,
     uncommitted: Place<Uncommitted>,
     unsent: Place<Piece>,
@@ -249,7 +249,7 @@ impl Dirty {
         self.unsent.insert(piece);
     }
 
-    /// The server asked for patience with the piece.
+    /// The server answered NFS3ERR_JUKEBOX to the piece.
     pub fn keep_for_later(&mut self, piece: Piece) {
         self.later = true;
         for piece in self.not_replaced(piece) {
@@ -257,12 +257,12 @@ impl Dirty {
         }
     }
 
-    /// The server asked for patience.
+    /// The server answered NFS3ERR_JUKEBOX.
     pub fn be_later(&mut self) {
         self.later = true;
     }
 
-    /// Whether the server asked for patience, and nobody has waited yet.
+    /// Whether the server answered NFS3ERR_JUKEBOX, and nobody has waited yet.
     pub fn is_later(&self) -> bool {
         self.later
     }

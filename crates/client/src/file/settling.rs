@@ -3,7 +3,7 @@
 //! Whoever wants that leaves a waiter; each answer moves things on ([`Inner::advance`]), in the
 //! thread that brought it: what may be sent is sent, what is answered is committed, one COMMIT at a
 //! time, and the waiters whose goal is reached are told. Nothing here blocks. Only where a server
-//! asks for patience (NFS3ERR_JUKEBOX), a thread waits for as long as it takes.
+//! answers NFS3ERR_JUKEBOX, a thread waits for as long as that asks for.
 
 use std::sync::Arc;
 
@@ -118,7 +118,7 @@ impl File {
 enum Step {
     Wait,
     Commit,
-    BePatient,
+    WaitOutJukebox,
 }
 
 impl Inner {
@@ -148,7 +148,7 @@ impl Inner {
         let step = dirty.step();
         match step {
             Step::Commit => dirty.committing = true,
-            Step::BePatient => dirty.patient = true,
+            Step::WaitOutJukebox => dirty.waits_out_jukebox = true,
             Step::Wait => {}
         }
         drop(dirty);
@@ -157,7 +157,7 @@ impl Inner {
         }
         match step {
             Step::Commit => Inner::commit(inner),
-            Step::BePatient => Inner::be_patient(inner),
+            Step::WaitOutJukebox => Inner::wait_out_jukebox(inner),
             Step::Wait => {}
         }
     }
@@ -216,12 +216,12 @@ impl Inner {
     }
 
     /// A thread that waits as long as the server asked for, then goes on.
-    fn be_patient(inner: &Arc<Inner>) {
+    fn wait_out_jukebox(inner: &Arc<Inner>) {
         let again = Arc::clone(inner);
         let waits = move || {
             let waited = again.client.wait_out_jukebox();
             let mut dirty = again.lock();
-            dirty.patient = false;
+            dirty.waits_out_jukebox = false;
             dirty.now();
             if let Err(error) = waited {
                 dirty.fail(error);
@@ -229,10 +229,10 @@ impl Inner {
             drop(dirty);
             Inner::advance(&again);
         };
-        let name = "nfs-patience".to_owned();
+        let name = "nfs-jukebox".to_owned();
         if std::thread::Builder::new().name(name).spawn(waits).is_err() {
             let mut dirty = inner.lock();
-            dirty.patient = false;
+            dirty.waits_out_jukebox = false;
             dirty.fail(CallError::Full);
             drop(dirty);
             Inner::advance(inner);
@@ -282,10 +282,10 @@ impl Dirty {
             return Step::Wait;
         }
         if self.is_later() {
-            return if self.patient || self.any_in_flight() {
+            return if self.waits_out_jukebox || self.any_in_flight() {
                 Step::Wait
             } else {
-                Step::BePatient
+                Step::WaitOutJukebox
             };
         }
         let commit = self

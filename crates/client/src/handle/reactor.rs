@@ -163,9 +163,9 @@ pub(super) fn run<E: Turns>(waits: &impl WaitsFor<E::Events>, shared: &Shared<E>
                 break;
             }
             // A call that another thread sends meanwhile is then not due before this wait ends.
-            let patience = Some(working.engine.patience());
+            let timeout = Some(working.engine.first_timeout());
             let waiting = &mut working.waiting;
-            working.engine.begin(patience, &mut |end| waiting.end(end))
+            working.engine.begin(timeout, &mut |end| waiting.end(end))
         };
         let Ok(events) = waits.wait(timeout) else {
             break;

@@ -173,7 +173,7 @@ impl Turns for ModelEngine {
         self.due.is_some() && std::mem::take(&mut self.waits)
     }
 
-    fn patience(&self) -> Duration {
+    fn first_timeout(&self) -> Duration {
         Duration::ZERO
     }
 

@@ -46,7 +46,7 @@ pub(super) trait Turns {
     ) -> Option<Timespec>;
     fn finish(&mut self, events: &Self::Events, sink: &mut impl FnMut(Completion<'_>));
     fn is_due_sooner(&mut self) -> bool;
-    fn patience(&self) -> Duration;
+    fn first_timeout(&self) -> Duration;
     fn close(&mut self, sink: &mut impl FnMut(Completion<'_>));
 }
 
@@ -82,8 +82,8 @@ impl Turns for Engine {
         Engine::is_due_sooner(self)
     }
 
-    fn patience(&self) -> Duration {
-        Engine::patience(self)
+    fn first_timeout(&self) -> Duration {
+        Engine::first_timeout(self)
     }
 
     fn close(&mut self, sink: &mut impl FnMut(Completion<'_>)) {

@@ -38,7 +38,8 @@ impl Shared {
             .read_then(offset, length, move |result| match result {
                 Ok(data) => reply.data(&data.bytes),
                 Err(CallError::Nfs(nfsstat3::NFS3ERR_JUKEBOX)) => {
-                    shared.be_patient(move |shared| shared.read_open(again, offset, size, reply));
+                    shared
+                        .after_jukebox(move |shared| shared.read_open(again, offset, size, reply));
                 }
                 Err(error) => reply.error(shared.errno(&error)),
             });

@@ -48,7 +48,7 @@ pub const PENDING_MAX: usize = 1 << 16;
 /// Most text that is kept of calls under way.
 pub const PENDING_BYTES_MAX: usize = 16 << 20;
 /// Text without one line that is understood, after which it is not taken for a trace.
-pub const PATIENCE_BYTES: usize = 1 << 20;
+pub const UNRECOGNISED_BYTES_MAX: usize = 1 << 20;
 
 /// It is not a trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -214,7 +214,7 @@ impl StraceReader {
             self.too_long = false;
         }
         self.keep(data);
-        if self.understood == 0 && self.read_bytes > PATIENCE_BYTES as u64 {
+        if self.understood == 0 && self.read_bytes > UNRECOGNISED_BYTES_MAX as u64 {
             return Err(self.verdict());
         }
         Ok(())

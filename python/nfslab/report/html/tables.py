@@ -284,16 +284,18 @@ def plain_text(value: Any) -> str:
 
 
 def evidence_table(analysis: Analysis) -> Table | None:
-    """What collectors summed up: one row a number."""
+    """What collectors summed up: one row a number and point."""
+    labels = {point.point_id: point.label for point in analysis.points}
     rows = [
-        [Cell(collector), Cell(name), _whole(facts["n"])]
+        [Cell(collector), Cell(name), Cell(labels.get(point_id, point_id)), _whole(facts["n"])]
         + [Cell(numbers.number(facts[key], 4), facts[key]) for key in _SUMMED]
-        for collector, sums in analysis.evidence.items()
-        for name, facts in sums.items()
+        for collector, by_name in analysis.evidence.items()
+        for name, by_point in by_name.items()
+        for point_id, facts in by_point.items()
     ]
-    columns = [Column("collector", numeric=False), Column("number", numeric=False)]
+    columns = [Column(title, numeric=False) for title in ("collector", "number", "point")]
     columns += map(Column, ("runs", "median", "least", "most"))
-    title = "What the collectors summed up, over the counted runs"
+    title = "What the collectors summed up, over the counted runs of each point"
     return Table(title, columns, rows, open=False) if rows else None
 
 

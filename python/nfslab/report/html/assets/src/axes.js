@@ -5,6 +5,8 @@ import { colour } from './theme.js';
 
 const PAD = 0.05;
 const ZERO_BELOW_SHARE = 0.5; // a linear scale starts at 0 when its least value is below it
+const REACH_SPANS = 2; // intervals are drawn so many spans of the values beyond these
+const REACH_TIMES = 4; // or by this factor on a log scale, by the largest value on a linear one
 const NARROW = 3; // high / low of log axes with ticks as a linear one
 const PLAIN_UNIT = /^(1|#|1\/s|ns|us|µs|ms|s|B|B\/s|bytes|bytes\/s|share|%)$/;
 
@@ -20,6 +22,22 @@ export function placed(values, scale) {
   if (scale === 'nines') return Array.from(values, (q) => (q < 1 ? -Math.log10(1 - q) : NaN));
   if (scale === 'log') return Array.from(values, (v) => (v > 0 ? v : NaN));
   return values;
+}
+
+/** Ends of intervals, no farther from the (placed) values than an axis is drawn for them: an
+ * interval of decades leaves the figure, the values do not shrink to a line. */
+export function reached(ends, values, scale) {
+  const [inner, outer] = scale === 'log' ? [Math.log, Math.exp] : [(v) => v, (v) => v];
+  let [low, high] = [Infinity, -Infinity];
+  for (const v of ends.length ? values : []) {
+    const at = inner(v);
+    if (at < low) low = at;
+    if (at > high) high = at;
+  }
+  if (!(low <= high)) return ends;
+  const least = scale === 'log' ? Math.log(REACH_TIMES) : Math.max(Math.abs(low), Math.abs(high));
+  const reach = Math.max(REACH_SPANS * (high - low), least);
+  return ends.map((v) => outer(Math.min(Math.max(inner(v), low - reach), high + reach)));
 }
 
 /** Ends of an axis over placed values: those it was given, else wide enough for all of them. */

@@ -1,6 +1,6 @@
 // Kind "lines": panels over one x axis (lines, steps, stacks, dots with intervals, marks).
 
-import { axisTitle, placed, scaleOf, shown } from '../axes.js';
+import { axisTitle, placed, reached, scaleOf, shown } from '../axes.js';
 import { Chart, segment, tipLines } from '../chart.js';
 import { colour, seriesLook } from '../theme.js';
 
@@ -121,9 +121,13 @@ function heights(panel, scale) {
   const { series = [], levels = [] } = panel;
   const stack = series.filter(stacks);
   const sum = (_, i) => stack.reduce((all, { y }) => all + (y[i] || 0), 0);
-  const apart = series.filter((s) => !stacks(s)).flatMap(({ y, low, high }) => [y, low, high]);
+  const apart = series.filter((s) => !stacks(s));
+  const values = apart.flatMap(({ y }) => Array.from(placed(y, scale)));
+  const both = apart.flatMap(({ low, high }) => [low, high]);
+  const ends = both.flatMap((end) => [...placed(end, scale)]);
   return [
-    ...apart.map((values) => placed(values, scale)),
+    values,
+    reached(ends, values, scale),
     levels.map(({ y }) => y),
     ...(stack.length ? [Array.from(stack[0].y, sum), [0]] : []),
   ];

@@ -1,7 +1,7 @@
 // Kinds "bars" (values by category with intervals, as bars from zero or as marks beside a
 // reference) and "stacked" (parts of wholes by category, as shares or amounts): both lie in rows.
 
-import { axisTitle, placed, scaleOf, shown } from '../axes.js';
+import { axisTitle, placed, reached, scaleOf, shown } from '../axes.js';
 import { box, Chart, segment, tipLines } from '../chart.js';
 import { percent } from '../format.js';
 import { colour, seriesLook } from '../theme.js';
@@ -52,13 +52,18 @@ export function bars(drawing, width, switched) {
   const log = scaleOf(axis, switched) === 'log';
   const { rows, groups } = rowsOf(drawing.bars);
   const several = groups.length > 1 || groups[0];
-  const known = drawing.bars.flatMap((bar) => [bar.value, bar.low, bar.high, ...(bar.dots ?? [])]);
-  known.push(reference, marks || log ? undefined : 0);
-  const values = known.filter((v) => v !== null && v !== undefined);
+  const scale = log ? 'log' : 'linear';
+  const known = (all) => placed(all.filter((v) => v !== null && v !== undefined), scale);
+  const values = known([
+    ...drawing.bars.flatMap((bar) => [bar.value, ...(bar.dots ?? [])]),
+    reference,
+    marks || log ? undefined : 0,
+  ]);
+  const ends = known(drawing.bars.flatMap((bar) => [bar.low, bar.high]));
   const each = (rows.length > 40 ? 20 : 28) * (groups.length > 1 ? 1.3 : 1);
   rowsPanel(
     chart,
-    [axis, [placed(values, log ? 'log' : 'linear')]],
+    [axis, [values, reached(ends, values, scale)]],
     rows.map((row) => row.label),
     {
       top: several ? 30 : 8,
