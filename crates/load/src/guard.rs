@@ -9,8 +9,8 @@ use measure::HistogramSummary;
 use crate::report::{Reason, Report};
 
 /// What the generator itself may add to the mean response, ns: lateness of sending and of picking
-/// up. Half the pacing error that it is made for (p99 of 100 us at 50,000 operations a second).
-pub const DELAY_MEAN_ALLOWED_NS: f64 = 50_000.0;
+/// up. Waking alone takes 30 to 80 us on a machine at work; a thread that is starved, 300 and more.
+pub const DELAY_MEAN_ALLOWED_NS: f64 = 100_000.0;
 /// What it may add to the p99, ns: some turns of a scheduler, not its time slices (3 ms).
 pub const DELAY_P99_ALLOWED_NS: f64 = 1_000_000.0;
 /// The same as shares of the server's own median, where these are more. The median: neither one

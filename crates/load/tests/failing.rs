@@ -586,16 +586,16 @@ fn each_threshold_of_the_guard_fires_by_itself() {
         report.threads[0].waited_ns = Some(155_000_000);
     };
     assert_eq!(fires(&starved), ["generator_cpu"]);
-    let late = |report: &mut Report| report.late.mean_ns = Some(25_001.0);
+    let late = |report: &mut Report| report.late.mean_ns = Some(50_001.0);
     assert_eq!(fires(&late), ["generator_late"]);
-    let taken_late = |report: &mut Report| report.pick_up.mean_ns = Some(25_001.0);
+    let taken_late = |report: &mut Report| report.pick_up.mean_ns = Some(50_001.0);
     assert_eq!(fires(&taken_late), ["generator_late"]);
     let tail = |report: &mut Report| report.pick_up.p99_ns = Some(1_000_001);
     assert_eq!(fires(&tail), ["generator_late"]);
     // 500 us of a mean of 10 ms are 5 %; of a median that is the delay's own, all.
     let slow_server = |report: &mut Report| {
         report.response.p50_ns = Some(10_020_000);
-        report.late.mean_ns = Some(475_000.0);
+        report.late.mean_ns = Some(450_000.0);
     };
     assert_eq!(fires(&slow_server), [""; 0]);
     let own = |report: &mut Report| {
