@@ -30,9 +30,10 @@ def test_a_server_that_answers_less_than_arrived_is_saturated(arrivals: int) -> 
 
 
 def test_a_closed_load_is_asked_for_what_was_offered() -> None:
-    point = load_point(report("closed"))
-    assert point.arrived_ops_per_s is None
+    point = load_point(report("closed", answered=40_000))
+    assert (point.arrived_ops_per_s, point.closed_operations) == (None, 40_000)
     assert point.is_saturated
+    assert not load_point(report("closed", answered=940)).is_saturated, "chance may be 6.5 %"
 
 
 def test_a_point_that_could_not_be_made_has_no_arrivals() -> None:

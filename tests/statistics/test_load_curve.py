@@ -38,10 +38,20 @@ def test_what_is_offered_beyond_the_peak_is_not_in_the_overall_response_time() -
 def test_a_point_whose_generator_was_the_limit_says_nothing() -> None:
     points = [LoadPoint(100, 100, 0.001), LoadPoint(900, 500, 0.002, valid=False)]
     curve = load_curve(points)
-    assert (curve.peak, curve.knee, curve.saturated) == (0, 0, ())
+    assert (curve.highest, curve.peak, curve.knee, curve.saturated) == (0, None, None, ())
     assert curve.overall_response_s == pytest.approx(0.001)
     nothing = load_curve([LoadPoint(100, 0, None)])
     assert (nothing.peak, nothing.overall_response_s, nothing.saturated) == (None, None, (0,))
+
+
+def test_of_a_closed_load_chance_may_be_two_standard_deviations() -> None:
+    # 1/sqrt(400) is 5 %: below 98 - 10 % of 100; of 40,000 it is 0.5 %: below 97.
+    def achieved(value: float, operations: float) -> bool:
+        return LoadPoint(100, value, 0.001, closed_operations=operations).is_saturated
+
+    assert (achieved(88.1, 400), achieved(87.9, 400)) == (False, True)
+    assert (achieved(97.1, 40_000), achieved(96.9, 40_000)) == (False, True)
+    assert LoadPoint(100, 97.9, 0.001).is_saturated, "how many there were is not known"
 
 
 def test_overload_is_behind_the_peak_and_clearly_below_it() -> None:

@@ -208,7 +208,9 @@ def test_metrics_have_what_arrived_of_an_open_load() -> None:
     # 97 a second were achieved of 100 offered.
     assert values() == (1.0, 100.0)
     assert values(arrivals=291) == (0.0, 97.0)
-    assert values(arrivals=291, plan={"load": {"mode": "closed"}}) == (1.0, None)
+    closed = {"plan": {"load": {"mode": "closed"}}}
+    assert values(arrivals=291, answered=90_000, **closed) == (1.0, None)
+    assert values(arrivals=291, answered=291, **closed) == (0.0, None)
 
 
 @pytest.mark.parametrize(

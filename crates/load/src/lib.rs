@@ -26,6 +26,7 @@ mod exchange;
 pub mod fault;
 pub mod guard;
 pub mod layout;
+mod looks;
 mod meter;
 pub mod operation;
 pub mod plan;

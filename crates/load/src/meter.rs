@@ -149,6 +149,8 @@ pub(crate) struct Meter {
     pub population: Population,
     /// Planned (or slot free) to handed over, within the window.
     pub late: LatencyHistogram,
+    /// Most by which a reply lay there before it was taken, for each one taken in the window.
+    pub pick_up: LatencyHistogram,
     pub faults: Faults,
     pub answered: Series,
     /// Responses as bytes: their sum in each interval.
@@ -161,6 +163,8 @@ pub(crate) struct Meter {
     pub not_sent_free: u64,
     pub read_bytes: u64,
     pub written_bytes: u64,
+    /// WRITEs behind the end, answered within the window.
+    pub appended: u64,
     pub verified_bytes: u64,
     /// Never answered, or never handed over, when the point ended.
     pub unanswered: u64,
@@ -178,6 +182,7 @@ impl Meter {
             operations: vec![OperationFigures::default(); OPERATIONS],
             population: Population::default(),
             late: LatencyHistogram::new()?,
+            pick_up: LatencyHistogram::new()?,
             faults: Faults::default(),
             answered: series(),
             responses: series(),
@@ -187,6 +192,7 @@ impl Meter {
             not_sent_free: 0,
             read_bytes: 0,
             written_bytes: 0,
+            appended: 0,
             verified_bytes: 0,
             unanswered: 0,
             unsent: 0,
@@ -224,6 +230,14 @@ impl Meter {
         }
     }
 
+    /// Replies taken at `at_ns` may have lain there for as long as this.
+    #[inline]
+    pub fn taken(&mut self, at_ns: u64, replies: u64, delay_ns: u64) {
+        if self.times.in_window(at_ns) {
+            self.pick_up.record_n(delay_ns.max(1), replies);
+        }
+    }
+
     /// An operation's reply was as it ought to be.
     #[inline]
     pub fn expected(
@@ -253,6 +267,7 @@ impl Meter {
         self.read_bytes += u64::from(moved.read);
         self.written_bytes += u64::from(moved.written);
         self.verified_bytes += u64::from(moved.verified);
+        self.appended += u64::from(call.appends);
         Ok(())
     }
 }

@@ -47,12 +47,13 @@ impl Sums {
         let not_drawn = operations.iter().map(|operation| operation.not_drawn).sum();
         let rate = answered as f64 / (window_ns as f64 / 1e9);
         let touched = self.touched_of(checked);
+        let (append_share, append_note) = self.appending(checked);
         let mut report = Report {
             schema: SCHEMA,
             valid: false,
             reasons: Vec::new(),
             flags: flags(),
-            notes: checked.notes.clone(),
+            notes: checked.notes.iter().cloned().chain(append_note).collect(),
             plan: checked.plan.clone(),
             mounts: self.mounts,
             ended: self.ended.name(),
@@ -73,12 +74,14 @@ impl Sums {
             unsent: self.counts.unsent,
             response: HistogramSummary::of(&all)?,
             late: HistogramSummary::of(&self.late)?,
+            pick_up: HistogramSummary::of(&self.pick_up)?,
             operations,
             outstanding_mean: self.population.area_ns as f64 / window_ns as f64,
             little: little(&self.population, rate * all.mean_ns().unwrap_or(0.0) / 1e9),
             touched,
             read_bytes: self.counts.read_bytes,
             written_bytes: self.counts.written_bytes,
+            append_share,
             verified_bytes: self.counts.verified_bytes,
             verifier_changes: self.counts.verifier_changes,
             first_unexpected: self.faults.first().map(str::to_owned),
@@ -124,6 +127,28 @@ impl Sums {
             });
         }
         Ok((operations, all, histograms))
+    }
+
+    /// The share of appending WRITEs, and what to know where it is not the one asked for.
+    fn appending(&self, checked: &Checked) -> (Option<f64>, Option<String>) {
+        let writes = self.operations.get(Operation::Write.index());
+        let writes = writes.map_or(0, |figures| figures.measured);
+        if writes == 0 {
+            return (None, None);
+        }
+        let share = self.counts.appended as f64 / writes as f64;
+        let asked = checked.plan.append_share;
+        // Each is drawn by itself: four standard deviations are more than chance.
+        let by_chance = 4.0 * (asked * (1.0 - asked) / writes as f64).sqrt();
+        let note = format!(
+            "{:.0} % of the WRITEs appended, {:.0} % were asked for: the files may grow by {:.0} % \
+             (growth_share), and few SETATTRs cut them",
+            share * 100.0,
+            asked * 100.0,
+            checked.plan.file_set.growth_share * 100.0
+        );
+        let is_short = share < asked - by_chance.max(0.01);
+        (Some(share), is_short.then_some(note))
     }
 
     fn touched_of(&self, checked: &Checked) -> Touched {

@@ -49,12 +49,15 @@ pub struct Report {
     pub unsent: u64,
     pub response: HistogramSummary,
     pub late: HistogramSummary,
+    pub pick_up: HistogramSummary,
     pub operations: Vec<OperationReport>,
     pub outstanding_mean: f64,
     pub little: Little,
     pub touched: Touched,
     pub read_bytes: u64,
     pub written_bytes: u64,
+    /// Of the WRITEs answered in the window, those behind the end; `None` without WRITEs.
+    pub append_share: Option<f64>,
     pub verified_bytes: u64,
     pub verifier_changes: u64,
     pub unexpected: Vec<FaultCount>,
@@ -151,6 +154,8 @@ pub struct ThreadReport {
     pub user_ns: u64,
     pub system_ns: u64,
     pub spin_ns: u64,
+    /// Ready to run, without a processor; `None` where the kernel does not tell.
+    pub waited_ns: Option<u64>,
     /// CPU without spinning, of the window.
     pub cpu_share: f64,
     pub voluntary_switches: u64,
@@ -228,6 +233,7 @@ impl ThreadReport {
             user_ns: usage.user_ns,
             system_ns: usage.system_ns,
             spin_ns: done.spin_ns,
+            waited_ns: done.waited_ns,
             cpu_share: work_ns as f64 / done.window_ns.max(1) as f64,
             voluntary_switches: usage.voluntary_switches,
             involuntary_switches: usage.involuntary_switches,

@@ -24,6 +24,7 @@ pub struct Sums {
     pub(crate) operations: Vec<OperationFigures>,
     pub(crate) population: Population,
     pub(crate) late: LatencyHistogram,
+    pub(crate) pick_up: LatencyHistogram,
     pub(crate) faults: FaultSums,
     pub(crate) planned: Series,
     pub(crate) answered: Series,
@@ -47,6 +48,7 @@ pub(crate) struct Counts {
     pub unsent: u64,
     pub read_bytes: u64,
     pub written_bytes: u64,
+    pub appended: u64,
     pub verified_bytes: u64,
     pub verifier_changes: u64,
 }
@@ -66,6 +68,7 @@ impl Counts {
             unsent: meter.unsent,
             read_bytes: meter.read_bytes,
             written_bytes: meter.written_bytes,
+            appended: meter.appended,
             verified_bytes: meter.verified_bytes,
             verifier_changes: done.verifier_changes,
         }
@@ -81,6 +84,7 @@ impl Counts {
         self.unsent += other.unsent;
         self.read_bytes += other.read_bytes;
         self.written_bytes += other.written_bytes;
+        self.appended += other.appended;
         self.verified_bytes += other.verified_bytes;
         self.verifier_changes += other.verifier_changes;
     }
@@ -102,6 +106,7 @@ impl Sums {
             operations: empty.operations,
             population: empty.population,
             late: empty.late,
+            pick_up: empty.pick_up,
             faults: FaultSums::default(),
             planned: empty.planned,
             answered: empty.answered,
@@ -132,6 +137,7 @@ impl Sums {
         self.add_operations(meter.operations)?;
         self.population.add(&meter.population);
         self.late.add(&meter.late)?;
+        self.pick_up.add(&meter.pick_up)?;
         self.faults.add(meter.faults.into_sums());
         self.planned.add(meter.planned);
         self.answered.add(meter.answered);
@@ -153,6 +159,7 @@ impl Sums {
         self.add_operations(other.operations)?;
         self.population.add(&other.population);
         self.late.add(&other.late)?;
+        self.pick_up.add(&other.pick_up)?;
         self.faults.add(other.faults);
         self.planned.add(other.planned);
         self.answered.add(other.answered);

@@ -64,6 +64,8 @@ pub(crate) struct Call {
     /// LOOKUP of a name that is not there.
     pub missing: bool,
     pub cut: bool,
+    /// WRITE behind the end.
+    pub appends: bool,
 }
 
 /// What is drawn from, besides the mix.
@@ -180,6 +182,7 @@ impl Targets {
             verify: false,
             missing: false,
             cut: false,
+            appends: false,
         };
         match operation {
             Operation::Null | Operation::FsStat | Operation::FsInfo | Operation::PathConf => {
@@ -292,6 +295,7 @@ impl Targets {
         Some(Call {
             offset,
             count: size,
+            appends: true,
             ..call
         })
     }

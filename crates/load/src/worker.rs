@@ -16,11 +16,12 @@ use std::time::Duration;
 
 use client::record::Counters;
 use client::{Completion, Engine};
-use measure::{Clock, HistogramError, Random, ThreadUsage};
+use measure::{Clock, HistogramError, Random};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::exchange::World;
 use crate::fault::{Fault, describe};
+use crate::looks::{Edge, Looks};
 use crate::meter::{Ending, Meter};
 use crate::operation::Operation;
 use crate::progress::Board;
@@ -45,9 +46,11 @@ pub(crate) struct Done {
     pub meter: Meter,
     pub ending: Ending,
     /// CPU within the window, and the window as the thread met it.
-    pub usage: ThreadUsage,
+    pub usage: measure::ThreadUsage,
     pub window_ns: u64,
     pub spin_ns: u64,
+    /// Without a processor within the window, if the kernel tells.
+    pub waited_ns: Option<u64>,
     pub touched: (u64, u64),
     pub counters: Counters,
     pub verifier_changes: u64,
@@ -91,8 +94,9 @@ pub(crate) struct State {
     spin_ns: u64,
     /// The same, where the window ended.
     spun_ns: u64,
-    begun: Option<(u64, ThreadUsage)>,
-    ended: Option<(u64, ThreadUsage)>,
+    begun: Option<Edge>,
+    ended: Option<Edge>,
+    looks: Looks,
     /// What the board was told: answers, unexpected ones, under way.
     told: (u64, u64, u64),
     broken: Option<HistogramError>,
@@ -104,6 +108,7 @@ impl<C: Clock> Worker<'_, C> {
         let times = self.meter.times;
         self.state.answered_ns = times.start_ns;
         self.state.free_since_ns = times.start_ns;
+        self.state.looks = Looks::of_this_thread(self.engine.clock().now_ns());
         let mut system_error = None;
         let ending = loop {
             let now_ns = self.engine.clock().now_ns();
@@ -145,13 +150,13 @@ impl<C: Clock> Worker<'_, C> {
         let times = self.meter.times;
         let state = &mut self.state;
         if state.begun.is_none() && now_ns >= times.window_start_ns {
-            state.begun = Some((now_ns, ThreadUsage::now()));
+            state.begun = Some(state.looks.edge(now_ns));
             state.spin_ns = 0;
         }
         if state.ended.is_some() || now_ns < times.window_end_ns {
             return;
         }
-        state.ended = Some((now_ns, ThreadUsage::now()));
+        state.ended = Some(state.looks.edge(now_ns));
         state.spun_ns = state.spin_ns;
         let under_way = self.under_way();
         let planned = self
@@ -310,14 +315,19 @@ impl<C: Clock> Worker<'_, C> {
                 std::hint::spin_loop();
             }
             self.state.spin_ns += wait_ns;
+            self.state.looks.at_ns = self.engine.clock().now_ns();
             return Ok(());
         }
         let taken = match wait_ns.saturating_sub(SPIN_NS) {
             0 => self.poll(Duration::ZERO)?,
             sleep_ns => self.sleep(sleep_ns)?,
         };
-        if spins && idle && taken == 0 {
-            self.state.spin_ns += self.engine.clock().now_ns().saturating_sub(now_ns);
+        let then_ns = self.engine.clock().now_ns();
+        let delay_ns = self.state.looks.pick_up_delay_ns(then_ns, !spins);
+        if taken > 0 {
+            self.meter.taken(then_ns, taken, delay_ns);
+        } else if spins && idle {
+            self.state.spin_ns += then_ns.saturating_sub(now_ns);
         }
         Ok(())
     }
@@ -419,16 +429,17 @@ impl<C: Clock> Worker<'_, C> {
         }
         self.engine.record_counters_only(); // the records go to their reader
         let counters = *self.engine.counters();
-        let now = (self.engine.clock().now_ns(), ThreadUsage::now());
+        let now = self.state.looks.edge(self.engine.clock().now_ns());
         let begun = self.state.begun.unwrap_or(now);
         let ended = self.state.ended.unwrap_or(now);
         let broken = self.state.broken.take().map(|error| error.to_string());
         Done {
             mount: self.mount,
             ending,
-            usage: ended.1.since(&begun.1),
-            window_ns: ended.0.saturating_sub(begun.0),
+            usage: ended.usage.since(&begun.usage),
+            window_ns: ended.at_ns.saturating_sub(begun.at_ns),
             spin_ns: self.state.spun_ns,
+            waited_ns: ended.waited_since_ns(&begun),
             touched: self.targets.touched(),
             counters,
             verifier_changes: self.state.verifier_changes,

@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 
-use load::guard::{self, CPU_SHARE, LATE_ALLOWED_NS};
+use load::guard::{self, CPU_SHARE, DELAY_MEAN_ALLOWED_NS, DELAY_P99_ALLOWED_NS};
 use load::report::OperationReport;
 use load::{Observer, Progress, Records, Report};
 use measure::MonotonicClock;
@@ -542,8 +542,8 @@ fn the_guard_fires_when_the_generator_is_the_limit() {
     let clock = Slow(150_000);
     let report = load::run(prepared, &clock, &Records::default(), &mut ()).unwrap();
     assert!(!report.valid);
-    let late = report.late.p99_ns.unwrap();
-    assert!(late > LATE_ALLOWED_NS, "{late}");
+    let late = report.late.mean_ns.unwrap();
+    assert!(late > DELAY_MEAN_ALLOWED_NS, "{late}");
     reason(&report, "generator_late");
     assert_eq!(report.little.residual_ns, 0);
 }
@@ -560,7 +560,14 @@ fn each_threshold_of_the_guard_fires_by_itself() {
         // What this machine's other work did is not what is tested.
         report.not_drawn = 0;
         report.threads[0].cpu_share = CPU_SHARE;
-        report.late.p99_ns = Some(LATE_ALLOWED_NS);
+        report.threads[0].waited_ns = None;
+        for own in [&mut report.late, &mut report.pick_up] {
+            own.mean_ns = Some(DELAY_MEAN_ALLOWED_NS / 2.0);
+            own.p50_ns = Some(10_000);
+            own.p99_ns = Some(DELAY_P99_ALLOWED_NS as u64);
+        }
+        report.response.p50_ns = Some(1_000_000);
+        report.response.p99_ns = Some(10_000_000_000); // a server's stall allows nothing
         change(&mut report);
         guard::reasons(&report)
             .iter()
@@ -572,11 +579,30 @@ fn each_threshold_of_the_guard_fires_by_itself() {
         fires(&|report| report.threads[0].cpu_share = 0.91),
         ["generator_cpu"]
     );
-    let late = |report: &mut Report| {
-        report.late.p99_ns = Some(250_001);
-        report.response.p99_ns = Some(1_000_000);
+    // 60 % at work and 31 % of half a second without a processor.
+    let starved = |report: &mut Report| {
+        report.threads[0].cpu_share = 0.6;
+        report.threads[0].window_ns = 500_000_000;
+        report.threads[0].waited_ns = Some(155_000_000);
     };
+    assert_eq!(fires(&starved), ["generator_cpu"]);
+    let late = |report: &mut Report| report.late.mean_ns = Some(50_001.0);
     assert_eq!(fires(&late), ["generator_late"]);
+    let taken_late = |report: &mut Report| report.pick_up.mean_ns = Some(50_001.0);
+    assert_eq!(fires(&taken_late), ["generator_late"]);
+    let tail = |report: &mut Report| report.pick_up.p99_ns = Some(1_000_001);
+    assert_eq!(fires(&tail), ["generator_late"]);
+    // 500 us of a mean of 10 ms are 5 %; of a median that is the delay's own, all.
+    let slow_server = |report: &mut Report| {
+        report.response.p50_ns = Some(10_020_000);
+        report.late.mean_ns = Some(450_000.0);
+    };
+    assert_eq!(fires(&slow_server), [""; 0]);
+    let own = |report: &mut Report| {
+        slow_server(report);
+        report.late.p50_ns = Some(9_900_000);
+    };
+    assert_eq!(fires(&own), ["generator_late"]);
     assert_eq!(
         fires(&|report| report.not_sent_with_free_slots = 1),
         ["generator_queue"]

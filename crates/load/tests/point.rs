@@ -121,6 +121,26 @@ fn what_was_written_and_appended_is_in_the_store() {
 }
 
 #[test]
+fn the_share_of_appending_writes_is_what_was_done() {
+    let world = World::memory(1 << 28);
+    let mut plan = world.plan();
+    set(&mut plan, "mix", json!({"WRITE": 100}));
+    // No room: every WRITE is one within the file, and that is said.
+    set(&mut plan, "file_set.growth_share", json!(0.0));
+    let none = world.run(&plan);
+    assert_eq!(none.append_share, Some(0.0));
+    assert!(none.notes.iter().any(|note| note.contains("growth_share")));
+    set(&mut plan, "file_set.growth_share", json!(1.0));
+    set(&mut plan, "append_share", json!(1.0));
+    set(&mut plan, "load.rate_ops_per_s", json!(100));
+    let all = world.run(&plan);
+    assert_eq!(all.append_share, Some(1.0));
+    assert_eq!(all.notes, none.notes[..none.notes.len() - 1]);
+    set(&mut plan, "mix", json!({"READ": 100}));
+    assert_eq!(world.run(&plan).append_share, None);
+}
+
+#[test]
 fn a_damaged_byte_is_found_by_reading() {
     let world = World::memory(1 << 28);
     let mut plan = world.plan();

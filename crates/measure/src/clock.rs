@@ -130,6 +130,41 @@ impl ThreadUsage {
     }
 }
 
+/// Tells how long its thread was ready to run and had no processor.
+///
+/// Of `/proc/thread-self/schedstat`, whose second number is that time in nanoseconds
+/// (Documentation/scheduler/sched-stats.rst of Linux). What a hypervisor took is not in it.
+#[derive(Debug, Default)]
+pub struct RunDelay {
+    schedstat: Option<std::fs::File>,
+}
+
+impl RunDelay {
+    /// Of the calling thread, whichever thread asks later.
+    #[must_use]
+    pub fn of_this_thread() -> Self {
+        Self {
+            schedstat: std::fs::File::open("/proc/thread-self/schedstat").ok(),
+        }
+    }
+
+    /// Since the thread began, ns; `None` where the kernel does not tell.
+    #[must_use]
+    pub fn waited_ns(&self) -> Option<u64> {
+        use std::os::unix::fs::FileExt;
+        let mut text = [0; 64];
+        let length = self.schedstat.as_ref()?.read_at(&mut text, 0).ok()?;
+        run_delay_ns(text.get(..length)?)
+    }
+}
+
+fn run_delay_ns(schedstat: &[u8]) -> Option<u64> {
+    let mut numbers = std::str::from_utf8(schedstat)
+        .ok()?
+        .split_ascii_whitespace();
+    numbers.nth(1)?.parse().ok()
+}
+
 #[inline]
 fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
@@ -149,6 +184,17 @@ const fn timeval_ns(time: libc::timeval) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn waiting_for_a_processor_is_the_second_number() {
+        assert_eq!(run_delay_ns(b"95923 86698 2\n"), Some(86_698));
+        assert_eq!(run_delay_ns(b"95923\n"), None);
+        assert_eq!(run_delay_ns(b"1 -2 3\n"), None);
+        assert_eq!(RunDelay::default().waited_ns(), None);
+        let here = RunDelay::of_this_thread();
+        let kernel_tells = std::fs::metadata("/proc/thread-self/schedstat").is_ok();
+        assert_eq!(here.waited_ns().is_some(), kernel_tells);
+    }
 
     #[test]
     fn monotonic_time_is_the_clock_of_std_instant() {

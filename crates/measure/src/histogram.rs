@@ -89,6 +89,20 @@ impl LatencyHistogram {
         }
     }
 
+    /// Records `count` latencies that are alike.
+    pub fn record_n(&mut self, latency_ns: u64, count: u64) {
+        if latency_ns < LOWEST_NS {
+            self.below += count;
+        } else if latency_ns > HIGHEST_NS || self.buckets.record_n(latency_ns, count).is_err() {
+            self.above += count;
+        } else if count > 0 {
+            self.min_ns = self.min_ns.min(latency_ns);
+            self.max_ns = self.max_ns.max(latency_ns);
+            self.sum_ns += u128::from(latency_ns) * u128::from(count);
+            self.sum_squares += u128::from(latency_ns).pow(2) * u128::from(count);
+        }
+    }
+
     /// Records a signed latency; a negative one is counted in [`Self::below`].
     pub fn record_signed(&mut self, latency_ns: i64) {
         self.record(u64::try_from(latency_ns).unwrap_or(0));

@@ -23,7 +23,7 @@ mod summary;
 pub mod thread;
 mod transfer;
 
-pub use clock::{Clock, ManualClock, MonotonicClock, ThreadUsage};
+pub use clock::{Clock, ManualClock, MonotonicClock, RunDelay, ThreadUsage};
 pub use hdr_v2::HistogramError;
 pub use histogram::{HIGHEST_NS, LOWEST_NS, LatencyHistogram};
 pub use random::Random;

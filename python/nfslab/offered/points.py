@@ -18,7 +18,14 @@ def load_point(report: dict[str, Any]) -> LoadPoint:
         None if mean_ns is None else mean_ns / NS_PER_S,
         valid=report["valid"],
         arrived_ops_per_s=_arrived_ops_per_s(report),
+        closed_operations=closed_operations(report),
     )
+
+
+def closed_operations(report: dict[str, Any]) -> float | None:
+    """Answers of a closed load in the window; None for an open one."""
+    is_closed = not report.get("failed") and report["plan"]["load"]["mode"] == "closed"
+    return float(report["answered"]) if is_closed else None
 
 
 def _arrived_ops_per_s(report: dict[str, Any]) -> float | None:

@@ -42,9 +42,9 @@ def prepared(point: dict[str, Any]) -> str:
 
 
 def _told(result: dict[str, Any], measured: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The point whose operations are shown: the peak, else the last."""
-    peak = (result.get("curve") or {}).get("peak")
-    return measured[-1] if peak is None else result["points"][peak]
+    """The point whose operations are shown: the highest that counts, else the last."""
+    highest = (result.get("curve") or {}).get("highest")
+    return measured[-1] if highest is None else result["points"][highest]
 
 
 def _row(number: int, point: dict[str, Any], result: dict[str, Any]) -> tuple[str, ...]:
@@ -72,10 +72,11 @@ def _verdict(number: int, point: dict[str, Any], curve: dict[str, Any]) -> str:
 
 def _meaning(result: dict[str, Any]) -> Iterator[str]:
     points, curve = result["points"], result["curve"]
-    if curve["peak"] is not None:
-        peak = points[curve["peak"]]
+    if curve["highest"] is not None:
+        peak = points[curve["highest"]]
+        name = "peak" if curve["peak"] is not None else "peak not reached; at most"
         yield (
-            f"peak: {peak['achieved_ops_per_s']:,.0f} ops/s (offered "
+            f"{name}: {peak['achieved_ops_per_s']:,.0f} ops/s (offered "
             f"{peak['offered_ops_per_s']:,.0f}), {ms(peak['response']['mean_ns'])} ms; overall "
             f"response time {curve['overall_response_s'] * 1e3:.3g} ms"
         )
@@ -86,7 +87,7 @@ def _meaning(result: dict[str, Any]) -> Iterator[str]:
             yield f"{point['offered_ops_per_s']:,.0f} ops/s does not count: {reason['text']}"
     yield "Responses: from the planned instant (open load) or the sending (closed) to the reply."
     yield "Saturated: less than 98 % of the offered load was achieved, or of what arrived of it"
-    yield "(open load) if that was less."
+    yield "(open load) if that was less; 2/sqrt(N) less of N operations of a closed load is chance."
     yield "CPU: of the busiest generator thread, without its spinning; above 90 % a point does not"
     yield "count."
 

@@ -5,7 +5,10 @@ load, or what arrived of an open load in the window if that was less. Arrivals a
 that are planned, less than 98 % come in 13 % of windows, and a server that answers them all is not
 saturated. Nor is one that does what was offered when chance sends more. Where the arrivals are not
 known (closed loads, whose arrivals wait for answers; published figures), the offered load is what
-was asked for.
+was asked for. Processes of a closed load think for random times: of N operations chance alone makes
+a share of 1/sqrt(N) (one standard deviation), and two of these are allowed for.
+
+Peak and knee are a server's limits: without a saturated point neither was reached.
 
 The knee is the point with the largest ratio of throughput to response time (the "power" of L.
 Kleinrock, "Power and deterministic rules of thumb for probabilistic problems in computer
@@ -21,6 +24,7 @@ Points that are not valid are in none of these.
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SATURATED_BELOW: Final = 0.98
+CHANCE_DEVIATIONS: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,8 @@ class LoadPoint:
     valid: bool = True
     arrived_ops_per_s: float | None = None
     """Of an open load, in the window in which the achieved load was counted; None: not known."""
+    closed_operations: float | None = None
+    """Of a closed load, answered in the window; None: of another, or not known."""
 
     @property
     def asked_ops_per_s(self) -> float:
@@ -52,22 +59,32 @@ class LoadPoint:
     @property
     def is_saturated(self) -> bool:
         """Was clearly less achieved than asked for?"""
-        return self.achieved_ops_per_s < SATURATED_BELOW * self.asked_ops_per_s
+        by_chance = 0.0
+        if self.closed_operations is not None:
+            by_chance = CHANCE_DEVIATIONS / math.sqrt(max(self.closed_operations, 1.0))
+        return self.achieved_ops_per_s < (SATURATED_BELOW - by_chance) * self.asked_ops_per_s
 
 
 @dataclass(frozen=True, slots=True)
 class LoadCurve:
     """What the valid points say; indices are into the points that were given."""
 
-    peak: int | None
+    highest: int | None
     """The point with the highest achieved load."""
     knee: int | None
+    """None where nothing is saturated: not reached."""
     saturated: tuple[int, ...]
     overall_response_s: float | None
+
+    @property
+    def peak(self) -> int | None:
+        """The highest point, if anything is saturated; else the peak was not reached."""
+        return self.highest if self.saturated else None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
         return {
+            "highest": self.highest,
             "peak": self.peak,
             "knee": self.knee,
             "saturated": list(self.saturated),
@@ -85,16 +102,16 @@ def load_curve(points: Sequence[LoadPoint]) -> LoadCurve:
     saturated = tuple(n for n, point in enumerate(points) if point.valid and point.is_saturated)
     if not usable:
         return LoadCurve(None, None, saturated, None)
-    peak = max(usable, key=lambda entry: entry[1].achieved_ops_per_s)[0]
+    highest = max(usable, key=lambda entry: entry[1].achieved_ops_per_s)[0]
     timed = [entry for entry in usable if entry[2] > 0]
     knee = max(timed, key=lambda e: e[1].achieved_ops_per_s / e[2])[0] if timed else None
-    most_offered = points[peak].offered_ops_per_s
+    most_offered = points[highest].offered_ops_per_s
     curve = sorted(
         (point.achieved_ops_per_s, response)
         for _, point, response in usable
         if point.offered_ops_per_s <= most_offered
     )
-    return LoadCurve(peak, knee, saturated, _area(curve) / curve[-1][0])
+    return LoadCurve(highest, knee if saturated else None, saturated, _area(curve) / curve[-1][0])
 
 
 def overloaded(points: Sequence[LoadPoint]) -> tuple[int, ...]:

@@ -240,6 +240,8 @@ def point_metrics(point: dict[str, Any]) -> dict[str, Metric]:
     }
     if (arrived := of_curve.arrived_ops_per_s) is not None:
         metrics["arrived_ops_per_s"] = Metric(value=arrived, unit="1/s")
+    if of_curve.closed_operations is not None:
+        metrics["answered"] = Metric(value=of_curve.closed_operations, unit="1")
     metrics |= _responses("response", point["response"])
     for row in point["operations"]:
         mean_ns = row["response"]["mean_ns"]

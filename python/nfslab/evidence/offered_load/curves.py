@@ -37,6 +37,7 @@ WORKLOAD: Final = "sfs"
 LOAD: Final = "workload.load"
 ACHIEVED: Final = "achieved_ops_per_s"
 ARRIVED: Final = "arrived_ops_per_s"
+ANSWERED: Final = "answered"
 MEAN: Final = "response_mean_ms"
 RESPONSES: Final = {
     "mean": MEAN,
@@ -70,6 +71,8 @@ class LoadResult:
     achieved: Summary | None
     asked: Summary | None
     """Of the server, operations a second: `LoadPoint.asked_ops_per_s` of each run."""
+    closed_operations: float | None
+    """Of a closed load: answered in a window, median over the runs."""
     response: dict[str, Summary]
     """By the names of `RESPONSES`, ms."""
     outstanding: Summary | None
@@ -119,8 +122,13 @@ class Curve:
 
     @property
     def peak(self) -> LoadResult | None:
-        """The point with the highest achieved load."""
+        """The point with the highest achieved load, if a peak was reached."""
         return None if self.meaning.peak is None else self.points[self.meaning.peak]
+
+    @property
+    def highest(self) -> LoadResult | None:
+        """The point with the highest achieved load."""
+        return None if self.meaning.highest is None else self.points[self.meaning.highest]
 
     @property
     def overall_ms(self) -> float | None:
@@ -217,6 +225,7 @@ def _result(
         offered_ops_per_s=offered,
         achieved=estimates.get(ACHIEVED),
         asked=_summary(asked),
+        closed_operations=median(estimates.get(ANSWERED)),
         response={name: estimates[key] for name, key in RESPONSES.items() if key in estimates},
         outstanding=estimates.get(OUTSTANDING),
         rate_times_response=_summary(products),
@@ -271,6 +280,7 @@ def _curve(label: str, results: list[LoadResult], runs: dict[int, list[RunResult
             {
                 ACHIEVED: median(one.achieved),
                 ARRIVED: median(one.asked),
+                ANSWERED: one.closed_operations,
                 MEAN: median(one.response.get("mean")),
             },
         )
@@ -297,6 +307,7 @@ def _load_point(offered: float, metrics: Mapping[str, float | None]) -> LoadPoin
         None if response_ms is None else response_ms / MS_PER_S,
         valid=achieved is not None,
         arrived_ops_per_s=metrics.get(ARRIVED),
+        closed_operations=metrics.get(ANSWERED),
     )
 
 
@@ -323,7 +334,7 @@ def sentences(found: OfferedLoad) -> list[str]:
     said = []
     for curve in found.curves:
         name = f"{curve.label}: " if len(found.curves) > 1 else ""
-        peak = curve.peak
+        peak = curve.highest
         if peak is None:
             said.append(f"{name}no point counts.")
             continue
@@ -333,8 +344,8 @@ def sentences(found: OfferedLoad) -> list[str]:
             f"{quantity(median(peak.response.get('mean')), 'ms')})"
         )
         valid = [one for one in curve.points if one.valid]
-        if not peak.is_saturated and peak is valid[-1]:
-            text += "; no overload was reached: the server may do more"
+        if curve.peak is None:
+            text += "; peak and knee not reached, as nothing is saturated: the server may do more"
         elif peak.is_saturated and peak is valid[0]:
             text += "; the least load that counts is saturated: the peak may lie below it"
         if any(one.is_overloaded for one in valid):

@@ -49,10 +49,12 @@ INTERVAL_REACH: Final = 1.5
 ALL: Final = "all operations"
 EXPLAINED: Final = (
     "Saturated: less than 98 % of the offered load was achieved, or of what arrived of it (open "
-    "load) if that was less. Peak: the highest achieved load. Knee: the largest ratio of achieved "
-    "load to mean response time. Overload: saturated, more is offered than at the peak, and less "
-    "than 98 % of the peak is achieved. Responses count from the planned instant of an operation "
-    "(open load) or from its sending (closed). Runs that failed are in no curve and no estimate: "
+    "load) if that was less; of N operations of a closed load, 2/sqrt(N) less may be chance. Peak: "
+    "the highest achieved load. Knee: the largest ratio of achieved load to mean response time. "
+    "Neither is reached where nothing is saturated. Overload: saturated, more is offered than at "
+    "the peak, and less than 98 % of the peak is achieved. Responses count from the planned "
+    "instant of an operation (open load) or from its sending (closed). Runs that failed are in no "
+    "curve and no estimate: "
     "what they measured may be the load generator's limit."
 )
 
@@ -164,10 +166,10 @@ def overall_table(found: OfferedLoad) -> Table:
         rows.append(
             [
                 text(curve.label),
-                quantity(median(peak.achieved) if peak else None, "1/s"),
+                quantity(median(peak.achieved), "1/s") if peak else text("not reached"),
                 quantity(peak.offered_ops_per_s if peak else None, "1/s"),
                 _median(peak.response.get("mean") if peak else None, "ms"),
-                quantity(median(knee.achieved) if knee else None, "1/s"),
+                quantity(median(knee.achieved), "1/s") if knee else text("not reached"),
                 quantity(curve.overall_ms, "ms"),
                 interval(spread.minimum, spread.maximum, "ms") if spread else text(None),
                 Cell(f"{valid} of {len(curve.points)}", valid),
@@ -192,7 +194,7 @@ def overall_table(found: OfferedLoad) -> Table:
         rows=rows,
         note="Overall response time: the area under the curve of mean response against achieved "
         "load, over the highest achieved load, as SPEC SFS has it; below the least load the curve "
-        "is continued with that point's response. It ends at the peak.",
+        "is continued with that point's response. It ends at the highest achieved load.",
     )
 
 
@@ -253,13 +255,13 @@ def _pair(one: LoadResult | None) -> list[Cell]:
 def peak_tables(found: OfferedLoad, operations: Operations) -> list[Table]:
     """Every operation at each curve's peak."""
     rows = [
-        [text(curve.label), quantity(curve.peak.offered_ops_per_s, "1/s"), *operation_cells(row)]
+        [text(curve.label), quantity(curve.highest.offered_ops_per_s, "1/s"), *operation_cells(row)]
         for curve in found.curves
-        if curve.peak is not None
-        for row in operations.of_point.get(curve.peak.point, [])
+        if curve.highest is not None
+        for row in operations.of_point.get(curve.highest.point, [])
     ]
     columns = [Column("curve", numeric=False), Column("offered"), *OPERATION_COLUMNS]
-    title = "Operations at each curve's peak"
+    title = "Operations at each curve's highest achieved load"
     return [Table(title, columns, rows, PUT_TOGETHER)] if rows else []
 
 
