@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nfslab.results.records import CheckRecord
 
 from tests.cli.invocation import nfslab
 from tests.report.synthetic import Recipe, write_pgbench
@@ -111,3 +112,14 @@ def test_the_same_runs_on_both_sides(tmp_path: Path, capsys: Capture) -> None:
     said = nfslab(capsys, "compare", path, path)
     assert said.code == 2
     assert "same runs" in said.err
+
+
+def test_competing_load_on_one_side_is_told(tmp_path: Path, capsys: Capture) -> None:
+    load = CheckRecord(name="competing_load", verdict="warning", message="others used 40 %")
+    base = write(tmp_path / "a")
+    new = write(tmp_path / "b", seed=2, flagged={(0, 0): load})
+    said = nfslab(capsys, "compare", base, new)
+    row = next(line for line in said.out.splitlines() if line.startswith("competing_load"))
+    assert row.split("  ", 1)[1].split() == ["0", "of", "24", "runs", "1", "of", "24", "runs"]
+    content = json.loads(nfslab(capsys, "compare", base, new, "--json").out)
+    assert [item["new"] for item in content["checks"]] == ["1 of 24 runs"]

@@ -51,6 +51,26 @@ def test_unpaired_a_against_a(n: int) -> None:
     assert covered >= limits(1 - ALPHA)[0]
 
 
+@pytest.mark.parametrize(
+    ("correlation", "n", "rate"),
+    [(0.0, 5, 0.04), (0.5, 3, 0.11), (0.5, 10, 0.24), (0.9, 3, 0.19), (0.9, 10, 0.58)],
+)
+def test_unpaired_a_against_a_of_runs_that_resemble_their_neighbours(
+    correlation: float, n: int, rate: float
+) -> None:
+    """The rates that docs/decisions/statistics.md states: far above 5 %, as `compare` warns."""
+    rng = np.random.default_rng(17)
+    noise = rng.standard_normal((2 * n, EXPERIMENTS))
+    for run in range(1, 2 * n):
+        fresh = np.sqrt(1 - correlation**2) * noise[run]
+        noise[run] = correlation * noise[run - 1] + fresh
+    values, groups = np.exp(0.05 * noise), np.tile(np.arange(EXPERIMENTS), n)
+    base, new = (Observations.of(side, groups=groups) for side in (values[:n], values[n:]))
+    found = compare_many(base, new, n_groups=EXPERIMENTS, better="higher", correct=False)
+    declared = sum(result.shown for result in found) / EXPERIMENTS
+    assert limits(rate - 0.005)[0] <= declared <= limits(rate + 0.005)[1]
+
+
 @pytest.mark.parametrize("ratio", [0.5, 0.9, 1.1, 3.0])
 @pytest.mark.parametrize("kind", ["normal, 5 %", "lognormal, 20 %", "heavy tails (t3)"])
 def test_interval_holds_the_planted_ratio(kind: str, ratio: float) -> None:

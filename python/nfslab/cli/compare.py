@@ -147,12 +147,22 @@ def _print_metric(comparison: SelectionComparison, metric: str) -> None:
 def _print_differences(comparison: SelectionComparison) -> None:
     from nfslab.display.terminal import table
 
-    if not comparison.differences:
-        click.echo("\nnothing else differs in what was recorded")
-        return
-    click.echo("\nwhat else differs")
-    rows = [[item.what, item.base, item.new] for item in comparison.differences]
-    click.echo(table(["", "base", "new"], rows))
+    for title, none, found in (
+        (
+            "what else differs",
+            "no other parameter, option in effect, version or fact of the machine differs",
+            comparison.differences,
+        ),
+        (
+            "checks that are not ok",
+            "no check of the compared runs is other than ok",
+            comparison.checks,
+        ),
+    ):
+        click.echo(f"\n{title if found else none}")
+        if found:
+            rows = [[item.what, item.base, item.new] for item in found]
+            click.echo(table(["", "base", "new"], rows))
 
 
 def _print_judgements(judgements: list[Judgement]) -> None:

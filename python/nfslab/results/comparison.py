@@ -8,13 +8,15 @@ Within one experiment both sides were measured in the same blocks, so the test i
 block. Two experiments were measured at different times: unpaired. All points of a metric
 are one family for Holm's correction. The statistics are those of `nfslab.statistics`.
 
-Everything else that differs is listed: parameters, options in effect, kernel, versions. It
-is for the reader to judge whether the comparison is one of what was meant to be compared.
+Everything else that differs is listed: parameters, options in effect, kernel, versions; and
+of both sides the checks that did not come out "ok". It is for the reader to judge whether
+the comparison is one of what was meant to be compared.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -44,6 +46,13 @@ Sense = Literal["better", "worse", "changed", "none", "unknown"]
 
 MAX_DIFFERENCES = 200
 """Lines of differences listed; how many more there are is said."""
+
+NOT_INTERLEAVED = (
+    "p-values and intervals between two experiments take runs for independent: where neighbouring "
+    "runs resemble each other, equal experiments are called different in more than 5 % "
+    "(simulated: in 11 to 58 %); make what differs an axis of one experiment where that is possible"
+)
+"""AR(1) of 0.5 and 0.9 with 3 to 10 runs a side: docs/decisions/statistics.md."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +93,8 @@ class SelectionComparison:
     new_only: list[str]
     """Labels of the points without a partner."""
     differences: list[Difference]
+    checks: list[Difference]
+    """Each check that was not "ok" in a compared run ("competing_load: warning"), equal or not."""
     notes: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
@@ -132,6 +143,8 @@ def compare_selections(
         results[name] = compare_many(*observed, n_groups=len(pairs), better=better)
     differences, more = _differences(base, new)
     notes = [f"{more} more differences are not listed"] if more else []
+    if not same:
+        notes.append(NOT_INTERLEAVED)
     for side in (base, new):
         if not side.outcomes.setups_complete:
             notes.append(f"not every setup of {side.label} could be read and compared")
@@ -147,6 +160,7 @@ def compare_selections(
         base_only=base_only,
         new_only=new_only,
         differences=differences,
+        checks=_checks(base, new, pairs),
         notes=notes,
     )
 
@@ -306,6 +320,25 @@ def _durability_line(base: Selection, new: Selection, pairs: Sequence[PairedPoin
         set().union(*(new_levels[pair.new] for pair in apart)),
         why,
     )
+
+
+def _checks(base: Selection, new: Selection, pairs: Sequence[PairedPoint]) -> list[Difference]:
+    """Of both sides in how many of the compared runs a check was not "ok"."""
+    flags, runs = [], []
+    for side, points in (
+        (base.outcomes, {pair.base for pair in pairs}),
+        (new.outcomes, {pair.new for pair in pairs}),
+    ):
+        lines = [line for line in side.counted if side.index_of[line.point_id] in points]
+        flags.append(Counter(flag for line in lines for flag in set(line.flags)))
+        runs.append(len(lines))
+    return [
+        Difference(
+            flag.replace(":", ": "),
+            *(f"{seen[flag]} of {n} runs" for seen, n in zip(flags, runs, strict=True)),
+        )
+        for flag in sorted(flags[0] | flags[1])
+    ]
 
 
 def _differences(base: Selection, new: Selection) -> tuple[list[Difference], int]:
