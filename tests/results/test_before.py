@@ -3,8 +3,9 @@
 tests/before/<experiment>.tar.xz holds a small run of each shipped experiment, and one with every
 collector (all-evidence); <experiment>.json.xz what `report --json` said of it then, and how many
 rows `query` found. Every number and word of identity that was there has to be there and equal;
-sentences may be put otherwise, and there may be more. Two kinds of figures are withheld since:
-intervals and tests of fewer than three runs, and what collectors summed up over unlike points.
+sentences may be put otherwise, and there may be more. Three kinds of figures are withheld
+since: intervals and tests of fewer than three runs, what collectors summed up over unlike points,
+and peak and knee of curves without a saturated point.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ TEST_OF = ("standard_error", "degrees_of_freedom")
 
 
 def withhold(then: Any) -> Any:
-    """What was said of fewer than three runs: None."""
+    """What was said of fewer than three runs, and limits of a server that none had reached."""
     if isinstance(then, list):
         return [withhold(one) for one in then]
     if not isinstance(then, dict):
@@ -66,6 +67,9 @@ def withhold(then: Any) -> Any:
         return kept | dict.fromkeys((*TEST, *TEST_OF)) | {"n_comparisons": 0}
     if "bootstrap_mean" in then and then["n"] < 3:
         return kept | dict.fromkeys(INTERVALS)
+    if "peak" in then and "points" in then and not any(p["saturated"] for p in then["points"]):
+        points = [point | {"peak": False, "knee": False} for point in kept["points"]]
+        return kept | {"peak": None, "knee": None, "points": points}
     return kept
 
 
