@@ -75,7 +75,12 @@ class DryRun:
                 for o, count in self.preflight.obstacles()
             ],
             "collectors": {
-                name: {"ok": answer.ok, "reason": answer.reason, "fix": answer.fix}
+                name: {
+                    "ok": answer.ok,
+                    "reason": answer.reason,
+                    "fix": answer.fix,
+                    "how": answer.how,
+                }
                 for name, answer in self.preflight.collectors.items()
             },
             "warnings": [
@@ -195,6 +200,8 @@ def _abilities(plan: DryRun) -> list[str]:
     for name, answer in plan.preflight.collectors.items():
         if not answer.ok:
             lines.append(f"collector {name} cannot work here: {answer.reason}")
+        elif answer.how:
+            lines.append(f"collector {name}: {answer.how}")
     if not plan.preflight.blocked:
         lines.append("everything it uses can run here")
     return lines
