@@ -33,6 +33,8 @@ class Services:
     """Of our own NFS clients."""
     nfs_servers: dict[str, EmbeddedServer] = field(default_factory=dict)
     """Servers that record their calls."""
+    server_watcher: LaunchWatcher | None = None
+    """Who watches the workload's own server from its launch on: an option of it."""
     syscalls_by: str = ""
     """The collector that watches system calls: one at a time."""
     memory_cgroup: Cgroup | None = None

@@ -15,9 +15,11 @@ import pytest
 from nfslab.databases.postgres.installation import find_installation
 from nfslab.errors import RunFailed, Unavailable
 from nfslab.evidence.collector import Evidence
+from nfslab.evidence.syscalls import ways as syscall_ways
 from nfslab.evidence.syscalls.collector import FsyncCollector, FsyncParameters
 from nfslab.evidence.syscalls.sync_steps import STEPS
 from nfslab.evidence.syscalls.tables import Syscalls, SyscallTables, sum_up, tables_from
+from nfslab.evidence.syscalls.ways import BLIND, Way, ebpf_grants, shim_missing
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.workload import PgbenchWorkload
@@ -67,8 +69,10 @@ def counting_postgres() -> str:
     pytest.skip("no PostgreSQL 14 to 17, whose pg_stat_wal has its syncs")
 
 
-@needs.ebpf
-def test_the_number_is_that_of_pg_stat_wal_and_the_time_within_its() -> None:
+@pytest.mark.parametrize("way", [pytest.param("ebpf", marks=needs.ebpf), "shim"])
+def test_the_number_is_that_of_pg_stat_wal_and_the_time_within_its(way: Way) -> None:
+    if way == "shim" and (missing := shim_missing()):
+        pytest.skip(missing)
     work = PgbenchWorkload(
         PgbenchParameters(
             data="disk",
@@ -81,9 +85,11 @@ def test_the_number_is_that_of_pg_stat_wal_and_the_time_within_its() -> None:
     if not work.check().ok:
         pytest.skip(work.check().reason)
     with on_disk() as root, run_of(work, root, name="counted") as run:
+        collector = FsyncCollector(FsyncParameters(way=way))
+        collector.ready(run.context)
         work.prepare(run.context)
         service = run.context.services.postgres
-        collector = FsyncCollector(FsyncParameters(way="ebpf"))
+        assert collector.applies(run.context).ok
         collector.start(run.context)
         with psycopg.connect(service.conninfo, autocommit=True) as connection:
             connection.execute("CHECKPOINT")
@@ -116,6 +122,43 @@ def test_the_number_is_that_of_pg_stat_wal_and_the_time_within_its() -> None:
     # call is, tests/core/test_syscall_watch.py asks call by call.
     assert 0 < ms <= ended[1] - began[1] + 0.001 * calls
     assert evidence.summary["figures"]["lost_syncs"] == 0
+    assert evidence.summary["way"] == way
+
+
+def test_a_server_that_starts_is_watched_where_ebpf_is_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The way of the dry run is that of the run; without the library the views are left."""
+    refused = ebpf_grants() | {"ok": False, "what": "planted", "why": "", "fix": ""}
+    monkeypatch.setattr(syscall_ways, "ebpf_grants", lambda: refused)
+    work = PgbenchWorkload(PgbenchParameters(data="disk", transactions=1))
+    collector = FsyncCollector(FsyncParameters())
+    for missing, name in (("", "a preloaded library"), ("planted", "PostgreSQL's views and /proc")):
+        monkeypatch.setattr(syscall_ways, "shim_missing", lambda said=missing: said)
+        how = collector.expected(work).how
+        assert how.startswith(f"by {name}; not by eBPF: planted")
+        assert how.endswith(BLIND["shim" if not missing else "views"])
+        with run_of(work, tmp_path, name=f"run-{name[:5]}") as run:
+            collector.ready(run.context)
+            assert (run.context.services.server_watcher is None) == bool(missing)
+            collector.abandon()
+            assert run.context.services.server_watcher is None
+
+
+def test_a_library_that_nobody_loaded_has_seen_nothing(tmp_path: Path) -> None:
+    """A launch of a static program, which preloads nothing."""
+    if missing := shim_missing():
+        pytest.skip(missing)
+    with run_of(CommandWorkload(CommandParameters(data="disk", argv=["true"])), tmp_path) as run:
+        collector = FsyncCollector(FsyncParameters(way="shim"))
+        collector.start(run.context)
+        watcher = run.context.timed.watcher
+        assert watcher is not None
+        watcher.wrapped(["true"], {}, None)  # and it is started without this environment
+        watcher.launched(lambda: False)
+        evidence = collector.stop()
+    assert "no process loaded" in evidence.incomplete
+    assert not any(table.num_rows for table in evidence.tables.values())
 
 
 def _wal(connection: psycopg.Connection[Any]) -> tuple[int, float]:

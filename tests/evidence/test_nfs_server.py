@@ -66,13 +66,30 @@ def test_the_section_has_what_was_planted(folder: ExperimentFolder) -> None:
     bars = part.figures[0].views[0].load()
     assert isinstance(bars, Stacked)
     assert [one.label for one in bars.parts] == list(PARTS)
-    assert [one.label for one in bars.wholes] == ["all calls", "READ", "GETATTR"]
+    assert [one.label for one in bars.wholes] == ["calls taken apart", "READ", "GETATTR"]
     assert list(bars.wholes[1].parts) == pytest.approx([ns / 1e9 for ns in SLOW_SERVICE])
     by_point = section.figures[0].views[0].load()
     assert isinstance(by_point, Stacked)
     # Both blocks of the point: 2 x (10 x 6 ms + 1 ms) of service over 22 calls.
     assert [one.parts[3] for one in by_point.wholes] == pytest.approx([0.122 / 22])
+    note = section.tables[0].note
+    assert "22 of 24 calls" in note, "one of each run's twelve was sent twice"
     assert "call-parts-section" in render_html(folder.path)
+
+
+def test_few_of_the_calls_are_not_said_to_be_all(folder: ExperimentFolder) -> None:
+    """60 of 3,261 are in both records: no word on where the time of all went."""
+    run = planted(folder)[0]
+    pairs = [both(n, n, *SLOW_SERVICE) for n in range(60)]
+    clients = [both(n, n, *WAITING)[0] for n in range(60, 3261)]
+    others = [both(n, n + 10_000, *WAITING)[1] for n in range(60, 3261)]
+    write_calls(run, pairs + list(zip(clients, others, strict=True)))
+    found = find(NfsServerEvidence(), analyse(folder.path)).runs
+    facts = next(one.facts for one in found if one.run.run_id == run.name)
+    assert (facts.calls, facts.total) == (60, 3261)
+    (said,) = sentences(facts)
+    assert said.startswith("60 of 3,261 calls")
+    assert "largest" not in said
 
 
 def test_json_has_every_run(folder: ExperimentFolder) -> None:

@@ -79,6 +79,37 @@ def test_the_mean_flush_is_that_of_all_flushes_together(tmp_path: Path) -> None:
     assert section.tables[0].rows[0][-1].value == (100.0 + 80.0) / (50 + 10)
 
 
+@pytest.mark.parametrize(("spent_ms", "shown_ms"), [(0.00185, None), (0.499, None), (0.5, 0.01)])
+def test_a_mean_that_the_servers_clock_cuts_off_is_withheld(
+    tmp_path: Path, spent_ms: float, shown_ms: float | None
+) -> None:
+    """1.85 us for 50 flushes is 37 ns each: what is left of times below a microsecond."""
+    kind = PostgresEvidence()
+    deltas = {"pg_stat_wal": {"wal_sync": 50, "wal_sync_time": spent_ms}}
+    run = sealed_run(tmp_path, "postgres", SUMMARY | {"deltas": deltas})
+    facts = kind.facts(run)
+    assert facts is not None
+    figures = kind.at_point([facts])
+    assert figures is not None
+    assert figures.mean_ms == shown_ms
+    section = kind.section(found_of({"x=1": [(run, facts)]}))
+    assert section is not None
+    assert section.tables[0].rows[0][-1].value == (shown_ms or "")
+    assert (f"x=1: {module.CUT_OFF}" in section.notes) == (shown_ms is None)
+
+
+def test_counters_that_were_reset_are_withheld(tmp_path: Path) -> None:
+    summary = SUMMARY | {
+        "deltas": {"pg_stat_wal": {"wal_sync": -7}, "pg_stat_database": {"xact_commit": 9}},
+        "resets": ["pg_stat_wal.*", "pg_stat_wal.wal_sync"],
+    }
+    facts = PostgresEvidence().facts(sealed_run(tmp_path, "postgres", summary))
+    assert facts is not None
+    assert facts.log_flushes is None
+    assert facts.deltas == {"pg_stat_database.xact_commit": 9}
+    assert "pg_stat_wal" in facts.incomplete
+
+
 def test_rare_waits_are_one_band_and_no_backend_is_lost(tmp_path: Path) -> None:
     events = [f"Wait{k}" for k in range(module.WAITS_MOST + 3)]
     tables = {

@@ -197,7 +197,7 @@ class FormulaWorkload(Workload):
 class WatcherParameters(CollectorParameters):
     interval: float = 0.1
     absent: bool = False
-    fails: Literal["", "start", "stop"] = ""
+    fails: Literal["", "start", "stop", "silently"] = ""
 
 
 class WatcherCollector(Collector):
@@ -224,6 +224,8 @@ class WatcherCollector(Collector):
         EVENTS.append("unwatch")
         if self.parameters.fails == "stop":
             raise RunFailed("the watcher does not stop")
+        if self.parameters.fails == "silently":
+            return Evidence(summary={"incomplete": "nothing came"}, wall_s=1.0)
         return Evidence(
             tables={"watched": pa.table({"t_ns": pa.array([0, 1], pa.int64())})},
             summary={"seen": 2},

@@ -265,6 +265,7 @@ def collector(text: str) -> tuple[str, str]:
         ("absent = true", "unavailable", "nothing to watch here"),
         ('fails = "start"', "failed", "did not start: the watcher does not start"),
         ('fails = "stop"', "failed", "the watcher does not stop"),
+        ('fails = "silently"', "failed", "saw nothing: nothing came"),
     ],
 )
 def test_a_collector_that_does_not_work(

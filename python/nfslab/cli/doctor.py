@@ -59,7 +59,8 @@ def plugin_probes() -> Iterator[Probe]:
             except Exception as error:
                 yield Probe(group, name, False, f"could not be asked: {error}")
                 continue
-            said = "usable" if usable.ok else usable.reason
+            how = f": {usable.how}" if usable.how else ""
+            said = f"usable{how}" if usable.ok else usable.reason
             yield Probe(group, name, usable.ok, said, plugin.summary, usable.fix)
 
 

@@ -1,8 +1,8 @@
 """What every collector (a source of evidence) has to be able to do.
 
-Collectors are started after the workload is prepared and stopped when its timed part
-ends. Each says what its watching cost. One that cannot work here says why: fatal only
-when the experiment marks it `required`, otherwise recorded as unavailable.
+Collectors are told before the workload is prepared (`ready`), started after that, and stopped
+when its timed part ends. Each says what its watching cost. One that cannot work here says why:
+fatal only when the experiment marks it `required`, otherwise recorded as unavailable.
 
 A new collector is one file in its kind's folder, one line in `registry.py`, one test file.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from nfslab.machine.availability import Availability
-    from nfslab.workloads.base import RunContext
+    from nfslab.workloads.base import RunContext, Workload
 
 
 Side = Literal["client", "server", "files"]
@@ -46,6 +46,11 @@ class Evidence:
     """Numbers a report shows without opening the tables (JSON)."""
     cpu_s: float | None = None
     wall_s: float | None = None
+
+    @property
+    def incomplete(self) -> str:
+        """Why it is not whole; without a row in any table it is nothing."""
+        return str(self.summary.get("incomplete", ""))
 
 
 class Watch(Protocol):
@@ -79,6 +84,18 @@ class Collector(ABC):
     def applies(self, context: RunContext) -> Availability:
         """Can it watch this run (is there a PostgreSQL to sample)?"""
         return self.available()
+
+    def expected(self, workload: Workload) -> Availability:
+        """The same for runs of this workload, before there is one."""
+        return self.available()
+
+    def ready(self, context: RunContext) -> None:
+        """Called before the workload is prepared: what has to be there when its server starts."""
+        return
+
+    def abandon(self) -> None:
+        """It was made ready, and will not be started: undo that."""
+        return
 
     @abstractmethod
     def start(self, context: RunContext) -> None:

@@ -78,7 +78,12 @@ class DryRun:
                 for o, count in self.preflight.obstacles()
             ],
             "collectors": {
-                name: {"ok": answer.ok, "reason": answer.reason, "fix": answer.fix}
+                name: {
+                    "ok": answer.ok,
+                    "reason": answer.reason,
+                    "fix": answer.fix,
+                    "how": answer.how,
+                }
                 for name, answer in self.preflight.collectors.items()
             },
             "warnings": [
@@ -199,6 +204,8 @@ def _abilities(plan: DryRun) -> list[str]:
     for name, answer in plan.preflight.collectors.items():
         if not answer.ok:
             lines.append(f"collector {name} cannot work here: {answer.reason}")
+        elif answer.how:
+            lines.append(f"collector {name}: {answer.how}")
     if plan.refused:
         way = ", or leave these points out with --skip-unavailable"
         lines.append(f"nothing would be run: mend that{way if plan.preflight.runnable else ''}")

@@ -153,6 +153,7 @@ class RunExecution:
             self._look_around()
         with self.phase("prepare"):
             self._require_space()
+            self._watching.ready(context)
             self._workload.prepare(context)
         if limits.drop_page_cache:
             from nfslab.storage.page_cache import drop_page_cache

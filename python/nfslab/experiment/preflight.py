@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nfslab.errors import NfslabError, Unavailable, UsageError
@@ -72,8 +73,8 @@ def preflight(points: Sequence[Point]) -> Preflight:
         else:
             result.runnable.append(point)
     for name, setup in points[0].setup.collectors.items() if points else ():
-        collector = setup.make()
-        result.collectors[name] = _answer(collector.available)
+        workload = points[0].setup.workload.make()
+        result.collectors[name] = _answer(partial(setup.make().expected, workload))
     return result
 
 

@@ -32,7 +32,20 @@ class Watching:
         self.evidence: dict[str, Evidence] = {}
         self.records: list[EvidenceRecord] = []
         self._setups = setups
+        self._ready: dict[str, Collector] = {}
         self._running: list[tuple[str, Collector]] = []
+
+    def ready(self, context: RunContext) -> None:
+        """Before the workload is prepared; one that cannot is noted."""
+        for name, setup in self._setups.items():
+            self._ready[name] = collector = setup.make()
+            try:
+                collector.ready(context)
+            except (Interrupted, KeyboardInterrupt):
+                raise
+            except Exception as error:
+                self._abandon(name)
+                self._note(name, "failed", f"did not start: {_words(error)}")
 
     def start(
         self, context: RunContext, phase: Callable[[str], AbstractContextManager[None]]
@@ -41,20 +54,21 @@ class Watching:
         if not self._setups:
             return
         with phase("collectors on"):
-            for name, setup in self._setups.items():
-                collector = setup.make()
+            for name, collector in list(self._ready.items()):
                 try:
                     answer = collector.applies(context)
                     if answer.ok:
                         # Before it is started: one that fails half way is stopped too.
-                        self._running.append((name, collector))
+                        self._running.append((name, self._ready.pop(name)))
                         collector.start(context)
                     else:
+                        self._abandon(name)
                         reason = f"{answer.reason} ({answer.fix})" if answer.fix else answer.reason
                         self._note(name, "moot" if answer.moot else "unavailable", reason)
                 except (Interrupted, KeyboardInterrupt):
                     raise
                 except Exception as error:
+                    self._abandon(name)
                     self._running = [entry for entry in self._running if entry[0] != name]
                     with contextlib.suppress(Exception):
                         collector.stop()
@@ -63,6 +77,8 @@ class Watching:
 
     def stop(self, logs: Path) -> None:
         """Stop every collector that runs and keep what it saw; never raises."""
+        for name in list(self._ready):
+            self._abandon(name)
         while self._running:
             name, collector = self._running.pop()
             try:
@@ -72,6 +88,10 @@ class Watching:
                     text = "".join(traceback.format_exception(error))
                     (logs / f"collector-{name}.log").write_text(text, encoding="utf-8")
                 self._note(name, "failed", f"did not hand over what it saw: {_words(error)}")
+                continue
+            nothing = "" if any(t.num_rows for t in seen.tables.values()) else seen.incomplete
+            if nothing:
+                self._note(name, "failed", f"saw nothing: {nothing}")
                 continue
             self.evidence[name] = seen
             self.records.append(
@@ -102,6 +122,12 @@ class Watching:
         """The tables could not be stored: the record must not name them."""
         for record in self.records:
             record.tables.clear()
+
+    def _abandon(self, name: str) -> None:
+        """It will not be started, if it has not been."""
+        if (collector := self._ready.pop(name, None)) is not None:
+            with contextlib.suppress(Exception):
+                collector.abandon()
 
     def _note(self, name: str, status: str, reason: str) -> None:
         self.records.append(

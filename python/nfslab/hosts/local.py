@@ -125,7 +125,7 @@ class LocalHost(Host):
         """Start a program and return at once; see `Host.spawn`."""
         watched = False
         if watcher is not None:
-            argv, env, watched = watcher.wrapped(argv, env)
+            argv, env, watched = watcher.wrapped(argv, env, user)
         with contextlib.ExitStack() as stack:
             out: Any = subprocess.DEVNULL
             err: Any = subprocess.DEVNULL
@@ -164,7 +164,7 @@ class LocalHost(Host):
         """Run a program to its end; see `Host.run`."""
         with contextlib.ExitStack() as stack:
             if watcher is not None:
-                argv, env, watched = watcher.wrapped(argv, env)
+                argv, env, watched = watcher.wrapped(argv, env, user)
                 if watched:
                     stack.enter_context(watcher.beside())
             out = stack.enter_context(tempfile.TemporaryFile())

@@ -12,6 +12,8 @@ class Availability:
     ok: bool
     reason: str = ""
     fix: str = ""
+    how: str = ""
+    """In which way it is done, where there are several, and what that one cannot do."""
     moot: bool = False
     """It could be done, but there is nothing here to do it on: no fault of the machine's."""
 

@@ -26,8 +26,10 @@ class LaunchWatch(Protocol):
         """When the program was resumed; 0: it was not suspended."""
         ...
 
-    def wrap(self, argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-        """What to start instead, and what to add to its environment."""
+    def wrap(
+        self, argv: Sequence[str], user: int | None = None
+    ) -> tuple[list[str], dict[str, str]]:
+        """What to start instead, as this user, and what to add to its environment."""
         ...
 
     def launched(self, gone: Callable[[], bool]) -> None:
@@ -41,11 +43,13 @@ class LaunchWatcher:
     def __init__(self, open_watch: Callable[[Sequence[str]], LaunchWatch]) -> None:
         self._open = open_watch
         self.watch: LaunchWatch | None = None
+        self.process: Process | None = None
+        """The one that runs by itself and is watched."""
         self.problem = ""
         """Why the launch was not watched, in words."""
 
     def wrapped(
-        self, argv: Sequence[str], env: Mapping[str, str] | None
+        self, argv: Sequence[str], env: Mapping[str, str] | None, user: int | None
     ) -> tuple[Sequence[str], Mapping[str, str] | None, bool]:
         """What to start, with which environment; and whether it is the watched launch."""
         from nfslab._core import CoreError
@@ -54,7 +58,7 @@ class LaunchWatcher:
             return argv, env, False
         try:
             self.watch = self._open(argv)
-            instead, added = self.watch.wrap(argv)
+            instead, added = self.watch.wrap(argv, user)
         except (NfslabError, CoreError, OSError) as error:
             self.problem = _words(error)
             return argv, env, False
@@ -73,6 +77,7 @@ class LaunchWatcher:
 
     def spawned(self, process: Process) -> None:
         """Watch a program that runs by itself: its clock begins when it was let go."""
+        self.process = process
         self.launched(lambda: process.poll() is not None)
         if self.watch is not None:
             begun_ns = max(process.started_monotonic_ns, self.watch.resumed_ns)

@@ -122,9 +122,13 @@ def collectors(records: Iterable[RunRecord]) -> dict[str, dict[str, Any]]:
                     "wall_s": 0.0,
                 },
             )
-            entry[evidence.status] += 1
-            if evidence.reason and evidence.reason not in entry["reasons"]:
-                entry["reasons"].append(evidence.reason)
+            status, reason = evidence.status, evidence.reason
+            if status == "ok" and not evidence.tables and evidence.summary.get("incomplete"):
+                # A run of before this was noted: it saw nothing.
+                status, reason = "failed", str(evidence.summary["incomplete"])
+            entry[status] += 1
+            if reason and reason not in entry["reasons"]:
+                entry["reasons"].append(reason)
             if evidence.cpu_s is not None and evidence.wall_s:
                 entry["cpu_s"] += evidence.cpu_s
                 entry["wall_s"] += evidence.wall_s

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nfslab.hosts.base import Completed, Host
     from nfslab.machine.resources import Entry, Resources
     from nfslab.machine.started import Process
+    from nfslab.machine.watched_launch import LaunchWatcher
 
 ROLE_NAME: Final = "nfslab"
 ENVIRONMENT: Final = {"LC_ALL": "C", "TZ": "UTC"}
@@ -53,6 +54,8 @@ class Deployment:
     """What was started, for the run's record."""
     database: str
     """The load's own, so that pg_stat_database counts nothing else."""
+    watcher: LaunchWatcher | None = None
+    """Of the first program that is started."""
 
     def run(
         self,
@@ -103,6 +106,7 @@ class Deployment:
             user=user,
             cwd=Path("/"),
             stop_signal=stop_signal,
+            watcher=self.watcher,
         )
 
     def synchronise(self, path: Path) -> None:

@@ -103,6 +103,11 @@ class BreakdownFacts(Facts):
         return notes
 
     @property
+    def total(self) -> int:
+        """All calls in the timed part."""
+        return self.calls + sum(self.left_out.values())
+
+    @property
     def several(self) -> bool:
         """Are there calls to more than one target?"""
         return len({row.target for row in self.rows}) > 1

@@ -2,6 +2,9 @@
 
 Needs both records of a run: `rpc` with every call, and `nfs_server`. By point over all runs: sums
 of the parts are exact, the p99 is the median of the runs'. Then each run by operation.
+
+What is left out is no random part (calls sent again are the slow ones): of how many calls the
+figures are is said wherever not all are in them; below `SHARE_LEAST` no part is named the largest.
 """
 
 from __future__ import annotations
@@ -48,6 +51,8 @@ CAPTION: Final = (
     "Shares of the summed time of the calls, from their being taken by the client to its noticing "
     "the reply; beside each bar the mean of the whole."
 )
+SHARE_LEAST: Final = 0.9
+"""Of a run's calls that were taken apart."""
 OPERATIONS_MOST: Final = 24
 """Bars of one run: those with most time; the table has all."""
 TYPES: Final = {"target": "string", "xid": "uint32", "program": "uint32", "procedure": "uint32"}
@@ -110,7 +115,8 @@ class NfsServerEvidence(EvidenceKind[BreakdownFacts]):
                            notes=one.notes)  # fmt: skip
         rows = _by_point(shown)
         if rows:
-            whole = replace(whole, tables=[_points_table(rows)], figures=[_points_figure(rows)])
+            table = replace(_points_table(rows), note=_left_out(shown))
+            whole = replace(whole, tables=[table], figures=[_points_figure(rows)])
         return replace(whole, parts=parts)
 
 
@@ -159,6 +165,16 @@ def _by_point(found: Found[BreakdownFacts]) -> list[PointRow]:
     return made
 
 
+def _left_out(found: Found[BreakdownFacts]) -> str:
+    """Of how many calls the figures are, by point; empty: of all."""
+    said = []
+    for _, label, runs in by_point(found):
+        calls, total = sum(run.facts.calls for run in runs), sum(run.facts.total for run in runs)
+        if calls < total:
+            said.append(f"{label}: {count(calls).text} of {count(total).text} calls")
+    return f"Not all calls could be taken apart. {'; '.join(said)}." if said else ""
+
+
 def _points_table(rows: Sequence[PointRow]) -> Table:
     columns = [Column("point", numeric=False), Column("target", numeric=False), Column("runs")]
     columns += [Column("calls"), Column("mean"), *part_columns(PARTS)]
@@ -170,7 +186,7 @@ def _points_table(rows: Sequence[PointRow]) -> Table:
         ]
         for row in rows
     ]  # fmt: skip
-    return Table("All calls, by point", columns, cells)
+    return Table("Calls taken apart, by point", columns, cells)
 
 
 def _points_figure(rows: Sequence[PointRow]) -> Figure:
@@ -191,7 +207,7 @@ def _part(run: RunFacts[BreakdownFacts]) -> Section:
     """One run by operation."""
     facts = run.facts
     rows = facts.rows[:OPERATIONS_MOST]
-    wholes = [whole_of(_name(row, facts.several), row.summary) for row in rows]
+    wholes = [whole_of(_name(row, facts), row.summary) for row in rows]
     title = "Where a call's time goes, by operation"
     parts = list(zip(PARTS, COLOURS, strict=True))
     return Section(
@@ -203,8 +219,14 @@ def _part(run: RunFacts[BreakdownFacts]) -> Section:
     )
 
 
-def _name(row: OperationBreakdown, several: bool) -> str:
-    return f"{row.operation} · {row.target}" if several else row.operation
+def _name(row: OperationBreakdown, facts: BreakdownFacts) -> str:
+    name = _operation(row, facts)
+    return f"{name} · {row.target}" if facts.several else name
+
+
+def _operation(row: OperationBreakdown, facts: BreakdownFacts) -> str:
+    """Calls of which some were left out are not called all."""
+    return "calls taken apart" if row.operation == ALL and facts.left_out else row.operation
 
 
 def _table(facts: BreakdownFacts) -> Table:
@@ -219,7 +241,7 @@ def _table(facts: BreakdownFacts) -> Table:
     for row in facts.rows:
         one = row.summary
         cells = [text(row.target)] if facts.several else []
-        cells += [text(row.operation), count(one.calls), latency(one.whole_mean_ns)]
+        cells += [text(_operation(row, facts)), count(one.calls), latency(one.whole_mean_ns)]
         cells += part_cells(one.mean_ns, one.share)
         rows.append([*cells, latency(one.whole_p99_ns), text(_slowest(row))])
     return Table("Calls by operation", columns, rows)
@@ -236,6 +258,10 @@ def _slowest(row: OperationBreakdown) -> str:
 def sentences(facts: BreakdownFacts) -> list[str]:
     """What is largest, for each target: of all its time, and in its slowest calls."""
     found = []
+    if facts.left_out:
+        said = f"{count(facts.calls).text} of {count(facts.total).text} calls could be taken apart"
+        if facts.calls < SHARE_LEAST * facts.total:
+            return [f"{said}: too few to say where the time of all went."]
     for row in _wholes(facts.rows):
         if row.largest is None:
             continue

@@ -3,6 +3,11 @@
 Facts are the mean number of backends by what they waited for in the timed part, and the counters'
 differences. Flushes of the log are in pg_stat_wal up to version 17; from 18 on they are in
 pg_stat_io, in the rows of the object "wal" ("backend type/wal/context").
+
+The server adds up times in whole microseconds, and cuts off the rest: of each flush up to version
+15, of each of a process's reports since. A mean below `LEAST_MEAN_MS` may be off by a tenth and
+more (37 ns were told of flushes in memory): it is withheld. So is every counter of a view that
+was reset while it was watched.
 """
 
 from __future__ import annotations
@@ -36,6 +41,12 @@ WAITS_MOST: Final = 8
 RUNNING: Final = "running (no wait)"
 OTHER_WAITS: Final = "other waits"
 COLOURS: Final = {RUNNING: "wait-running", OTHER_WAITS: "wait-other"}
+LEAST_MEAN_MS: Final = 0.01
+"""Ten times what may be cut off each flush."""
+CUT_OFF: Final = (
+    "the mean time of a flush is withheld: it is below 10 us, of which the server cuts off whole "
+    "microseconds"
+)
 NOTE: Final = "Active backends at each sample, by what they waited for; idle ones are left out."
 
 
@@ -71,7 +82,8 @@ class FlushFigures(Facts):
     flushes_per_transaction: float | None
     """Median over the runs."""
     mean_ms: float | None
-    """Time of all flushes over their number; None where the server did not time them."""
+    """Time of all flushes over their number; None where the server did not time them, or where
+    what it cuts off matters (`LEAST_MEAN_MS`)."""
 
 
 class PostgresEvidence(EvidenceKind[PostgresFacts]):
@@ -101,6 +113,7 @@ class PostgresEvidence(EvidenceKind[PostgresFacts]):
         ),
     )
     Facts: ClassVar[type[Facts]] = PostgresFacts
+    version: ClassVar[int] = 2
     point_key: ClassVar[str] = "fsync"
     point_columns: ClassVar[tuple[Column, ...]] = (
         Column("log flushes a transaction"),
@@ -114,7 +127,11 @@ class PostgresEvidence(EvidenceKind[PostgresFacts]):
     def facts(self, run: SealedRun) -> PostgresFacts | None:
         """Of the collector's summary."""
         summary = run.summary("postgres")
-        deltas = summary.get("deltas", {})
+        reset = {name.partition(".")[0] for name in summary.get("resets", [])}
+        deltas = {v: found for v, found in summary.get("deltas", {}).items() if v not in reset}
+        incomplete = [summary.get("incomplete", "")]
+        if reset:
+            incomplete.append(f"reset while it was watched: {', '.join(sorted(reset))}")
         flushes, spent_ms = log_flushes(deltas)
         transactions = run.record.metrics.get(run.record.operations)
         per_transaction = None
@@ -129,7 +146,7 @@ class PostgresEvidence(EvidenceKind[PostgresFacts]):
             log_flush_time_ms=spent_ms or None,
             flushes_per_transaction=per_transaction,
             deltas=dict(_flat("", deltas)),
-            incomplete=summary.get("incomplete", ""),
+            incomplete="; ".join(filter(None, incomplete)),
         )
 
     def at_point(self, runs: Sequence[PostgresFacts]) -> FlushFigures | None:
@@ -137,13 +154,12 @@ class PostgresEvidence(EvidenceKind[PostgresFacts]):
         known = [run for run in runs if run.log_flushes is not None]
         if not known:
             return None
-        timed = [run for run in known if run.log_flush_time_ms and run.log_flushes]
-        flushes = sum(run.log_flushes or 0.0 for run in timed)
-        spent_ms = sum(run.log_flush_time_ms or 0.0 for run in timed)
+        mean_ms = _mean_flush_ms(known)
+        cut_off = mean_ms is not None and mean_ms < LEAST_MEAN_MS
         return FlushFigures(
             runs=len(known),
             flushes_per_transaction=middle(run.flushes_per_transaction for run in known),
-            mean_ms=spent_ms / flushes if flushes else None,
+            mean_ms=None if cut_off else mean_ms,
         )
 
     def point_cells(self, figures: BaseModel | None) -> Sequence[Cell]:
@@ -160,6 +176,9 @@ class PostgresEvidence(EvidenceKind[PostgresFacts]):
         tables = [self._flush_table(points), _wait_table(points)]
         tables = [table for table in tables if table.rows]
         incomplete = [f"{run.label}: {_why(run)}" for run in found.runs if run.facts.incomplete]
+        means = [(label, _mean_flush_ms(runs)) for label, runs in points]
+        cut_off = [label for label, mean in means if mean is not None and mean < LEAST_MEAN_MS]
+        incomplete += [f"{label}: {CUT_OFF}" for label in cut_off]
         if not tables and not incomplete:
             return None
         return Section(
@@ -205,6 +224,13 @@ class PostgresEvidence(EvidenceKind[PostgresFacts]):
                 rows.append([*row, *self.point_cells(figures)])
         note = "Medians over the runs; the mean time is that of all flushes that the server timed."
         return Table("Flushes of the log", columns, rows, note)
+
+
+def _mean_flush_ms(runs: Sequence[PostgresFacts]) -> float | None:
+    """As the server's clock has it: time of all flushes that it timed over their number."""
+    timed = [run for run in runs if run.log_flush_time_ms and run.log_flushes]
+    flushes = sum(run.log_flushes or 0.0 for run in timed)
+    return sum(run.log_flush_time_ms or 0.0 for run in timed) / flushes if flushes else None
 
 
 def read_waits(run: SealedRun) -> tuple[Floats, dict[str, Floats]]:

@@ -1,6 +1,7 @@
 """System calls on files: every fsync timed (`fsync`), and all file calls counted (`syscalls`).
 
-    a database's server    its processes are watched from now on (eBPF), else its own views are read
+    a database's server    its processes are watched from now on (eBPF); else it preloads what
+                           records, from its launch on; else its own views are read
     a program (`command`,  its launch is watched (`nfslab.machine.watched_launch`): suspended before
     `files`)               before its first instruction (eBPF), preloaded, or under strace
 
@@ -20,23 +21,26 @@ their calls in nfslab's own process (sfs) are not watched. mmap and io_uring are
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
 from nfslab.errors import RunFailed, Unavailable
 from nfslab.evidence.collector import Collector, CollectorParameters, Evidence
-from nfslab.evidence.syscalls.ways import Asked, Subject, Way, choose
+from nfslab.evidence.syscalls.ways import Asked, Choice, Subject, Way, choose
 from nfslab.machine.availability import Availability
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from nfslab.databases.postgres.relations import RelationNames
     from nfslab.evidence.syscalls.watch import SyscallWatch
     from nfslab.machine.watched_launch import LaunchWatcher
-    from nfslab.workloads.base import RunContext
+    from nfslab.workloads.base import RunContext, Workload
+
+
+SERVER: Final = Subject(argv=("postgres",), has_views=True, is_server=True)
+"""The server that a workload is going to start."""
 
 
 class FsyncParameters(CollectorParameters):
@@ -71,11 +75,22 @@ class _SystemCalls(Collector):
     @classmethod
     def available(cls) -> Availability:
         """Is there a way at all: for a program of one's own, if nothing else?"""
-        try:
-            choose(Asked(), Subject(argv=("true",), has_views=True))
-        except Unavailable as error:
-            return Availability(False, error.why, error.fix or "run as root")
-        return Availability(True)
+        return _answer(Asked(), Subject(argv=("true",), has_views=True))
+
+    def expected(self, workload: Workload) -> Availability:
+        """By which way: a server's files are used where it runs, a program's by itself."""
+        server = workload.files_on == "server"
+        return _answer(self._asked(), SERVER if server else Subject(argv=("true",)))
+
+    def ready(self, context: RunContext) -> None:
+        """A server of the workload is watched from its launch on where eBPF cannot come later."""
+        if context.services.server_watcher is None:
+            self._watch = run = _Run(context, self.parameters, self._asked())
+            run.await_server()
+
+    def abandon(self) -> None:
+        """What was made for the server's launch goes."""
+        super().stop()
 
     def applies(self, context: RunContext) -> Availability:
         """Can this run's processes be watched?"""
@@ -88,21 +103,20 @@ class _SystemCalls(Collector):
         service = context.services.postgres
         if service is None:
             return self.available()
-        try:
-            choose(self._asked(), Subject(pids=[service.pid], has_views=True))
-        except Unavailable as error:
-            return Availability(False, error.why, error.fix or "run as root")
-        return Availability(True)
+        if isinstance(self._watch, _Run) and self._watch.has_launched(service.pid):
+            return Availability(True)
+        return _answer(self._asked(), Subject(pids=[service.pid], has_views=True))
 
     def start(self, context: RunContext) -> None:
         """Watch from now on, or from the start of the workload's program; RunFailed."""
         answer = self.applies(context)
         if not answer.ok:
             raise RunFailed("system calls cannot be watched", why=answer.reason, fix=answer.fix)
-        run = _Run(context, self.parameters, self._asked())
+        run = self._watch
+        if not isinstance(run, _Run):
+            self._watch = run = _Run(context, self.parameters, self._asked())
         run.begin()
         context.services.syscalls_by = self.kind
-        self._watch = run
 
     def stop(self) -> Evidence:
         """Everything that was seen, t = 0 at the start of the timed part.
@@ -158,6 +172,23 @@ class _Run:
         self._places = {"targets": _targets(context), "exports": _exports(context)}
         self._by_relation = p.by_relation
         self._relations: RelationNames | None = None
+        self._server: LaunchWatcher | None = None
+
+    def await_server(self) -> None:
+        """Have the workload's server, if it starts one, preload what records."""
+        from nfslab.machine.watched_launch import LaunchWatcher
+
+        with contextlib.suppress(Unavailable):  # `start` tells what is in the way
+            choice = choose(self._asked, SERVER)
+            if choice.way == "shim":
+                self._server = LaunchWatcher(lambda argv: self._open(choice, Subject(argv=argv)))
+                self._context.services.server_watcher = self._server
+
+    def has_launched(self, pid: int) -> bool:
+        """Is it watched from its launch on?"""
+        if self._server is None or self._server.problem or self._server.process is None:
+            return False
+        return self._server.process.pid == pid
 
     def begin(self) -> None:
         service = self._context.services.postgres
@@ -167,11 +198,16 @@ class _Run:
 
                 self._relations = RelationNames(service.conninfo)
                 self._relations.read()
+            if self._watch is not None and self.has_launched(service.pid):
+                self._context.timed.at_start(self._watch.mark)
+                return
             self._attach(Subject(pids=[service.pid], has_views=True), service.conninfo)
             return
         from nfslab.machine.watched_launch import LaunchWatcher
 
-        self._watcher = self._context.timed.watcher = LaunchWatcher(self._launch)
+        self._watcher = self._context.timed.watcher = LaunchWatcher(
+            lambda argv: self._open(choose(self._asked, Subject(argv=argv)), Subject(argv=argv))
+        )
 
     def _attach(self, subject: Subject, conninfo: str) -> None:
         from nfslab._core import CoreError
@@ -186,11 +222,10 @@ class _Run:
         self._context.timed.at_start(watch.mark)
         self._watch = watch
 
-    def _launch(self, argv: Sequence[str]) -> SyscallWatch:
+    def _open(self, choice: Choice, subject: Subject) -> SyscallWatch:
         from nfslab.evidence.syscalls.watch import SyscallWatch
 
-        subject = Subject(argv=argv)
-        self._watch = SyscallWatch(choose(self._asked, subject), self._asked, subject)
+        self._watch = SyscallWatch(choice, self._asked, subject)
         return self._watch
 
     def end(self) -> Evidence:
@@ -198,6 +233,9 @@ class _Run:
         if self._watcher is not None:
             problem = self._watcher.problem
             self._context.timed.watcher = None
+        if self._server is not None:
+            problem = problem or self._server.problem
+            self._context.services.server_watcher = None
         if self._watch is None:
             problem = problem or "the workload started no program in its timed part"
             return Evidence(summary={"incomplete": problem, "notes": [problem]}, wall_s=0.0)
@@ -205,6 +243,7 @@ class _Run:
         from nfslab.evidence.syscalls.tables import PREFIX
 
         seen = self._watch.end()
+        problem = problem or seen.nothing
         zero_ns, end_ns = self._context.timed.start_or(0), self._context.timed.end_ns or 0
         summary = summary_of(self._watch.choice, self._asked, seen)
         summary |= self._places
@@ -219,6 +258,14 @@ class _Run:
         self._context.notes.extend(f"system calls: {note}" for note in summary["notes"])
         named = {PREFIX + name: table for name, table in tables.items()}
         return Evidence(named, summary, seen.cpu_s, seen.wall_s)
+
+
+def _answer(asked: Asked, subject: Subject) -> Availability:
+    """Whether, and by which way."""
+    try:
+        return Availability(True, how=choose(asked, subject).how)
+    except Unavailable as error:
+        return Availability(False, error.why, error.fix or "run as root")
 
 
 def _targets(context: RunContext) -> dict[str, str]:

@@ -77,6 +77,8 @@ class Seen:
     processes: dict[int, str] = field(default_factory=dict)
     """Those that synced: pid -> command line (a server's title)."""
     figures: dict[str, int] = field(default_factory=dict)
+    nothing: str = ""
+    """Why nothing was seen."""
     notes: list[str] = field(default_factory=list)
     cpu_s: float = 0.0
     wall_s: float = 0.0
@@ -156,8 +158,10 @@ class SyscallWatch:
             self._attach_ebpf(self._subject.pids)
         self._begin()
 
-    def wrap(self, argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-        """What to start instead of a program, and what to add to its environment."""
+    def wrap(
+        self, argv: Sequence[str], user: int | None = None
+    ) -> tuple[list[str], dict[str, str]]:
+        """What to start instead of a program, as this user, and what to add to its environment."""
         way, level = self.choice.way, self._asked.level
         if way == "ebpf":
             self._suspended = SuspendedLaunch()
@@ -168,6 +172,8 @@ class SyscallWatch:
             memory = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
             self._folder = tempfile.TemporaryDirectory(prefix="nfslab-shim-", dir=memory)
             os.chmod(self._folder.name, 0o711)
+            if user is not None:  # who owns the folder may record
+                os.chown(self._folder.name, user, -1)
             self._whose = Whose(mark=self._folder.name)
             self._source = ShimRecords(self._folder.name, level, lseek=self._asked.lseek)
             return list(argv), dict(self._source.environment())
@@ -290,7 +296,9 @@ class SyscallWatch:
             seen.notes.append(f"the last records are missing: {error}")
         seen.notes += list(getattr(self._source, "notes", ()))
         if self.choice.way == "shim" and not seen.figures.get("processes"):
-            seen.notes.append("no process loaded the library: nothing was seen")
+            seen.nothing = "no process loaded the library"
+        if self.choice.way == "views" and not seen.figures:
+            seen.nothing = "neither PostgreSQL's views nor /proc counted anything"
         for key, words in LOSSES.items():
             if count := seen.figures.get(key, 0):
                 seen.notes.append(f"{count:,} {words}")

@@ -31,6 +31,14 @@ NAMES: Final[dict[Way, str]] = {
     "ebpf": "eBPF", "shim": "a preloaded library", "strace": "strace --seccomp-bpf",
     "views": "PostgreSQL's views and /proc",
 }  # fmt: skip
+BLIND: Final[dict[Way, str]] = {
+    "ebpf": "not seen: what goes through io_uring and aio, and bytes through mmap",
+    "shim": "not seen: what the C library calls within itself (stdio), static programs, io_uring "
+    "and aio, bytes through mmap",
+    "strace": "not seen: what goes through io_uring and aio, and bytes through mmap",
+    "views": "totals only: no single sync is seen, and there is no series",
+}
+"""What each way cannot see."""
 STRACE_LEAST: Final = (5, 3)
 """The first version with --seccomp-bpf."""
 ANSWER_LIMIT_S: Final = 5.0
@@ -60,6 +68,8 @@ class Subject:
     """A program that nfslab is going to start itself."""
     has_views: bool = False
     """Is it a PostgreSQL server (or at least a process that can be asked for its totals)?"""
+    is_server: bool = False
+    """A program of ours that is watched as a process once it runs: eBPF and views come to it."""
 
 
 @dataclass(slots=True)
@@ -75,6 +85,12 @@ class Choice:
     def name(self) -> str:
         """For people."""
         return NAMES[self.way]
+
+    @property
+    def how(self) -> str:
+        """The way, why not one before it, and what it cannot see."""
+        before = [f"not by {NAMES[way]}: {reason}" for way, reason in self.why_not]  # type: ignore[index]
+        return "; ".join([f"by {self.name}", *before, BLIND[self.way]])
 
 
 def choose(asked: Asked, subject: Subject) -> Choice:
@@ -106,6 +122,8 @@ def obstacle(way: Way, asked: Asked, subject: Subject) -> tuple[str, str]:
         return _no_views(asked, subject)
     if not subject.argv:
         return "only programs that nfslab starts itself: this one runs already", ""
+    if way == "strace" and subject.is_server:
+        return "it would be in the place of the server, and get its signals", ""
     return _no_shim(subject.argv) if way == "shim" else _no_strace()
 
 
@@ -238,13 +256,11 @@ def ptrace_refused() -> str | None:
 
 
 def _notes(way: Way, asked: Asked) -> list[str]:
-    notes = []
+    notes = [BLIND[way]]
     if asked.blocks and way != "ebpf":
         notes.append(f"block requests are seen by eBPF only, not by {NAMES[way]}")
     elif asked.blocks and not ebpf_grants()["blocks"]:
         notes.append("this kernel does not grant the tracepoints of block requests")
     if way == "strace" and asked.level == "sync":
         notes.append("writes of descriptors with O_SYNC or O_DSYNC are not seen at level sync")
-    if way == "views":
-        notes.append("totals only: no single sync is seen, and there is no series")
     return notes

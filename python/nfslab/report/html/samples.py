@@ -5,8 +5,9 @@ time, so that memory stays with the largest run. Counts are exact: a rate's bins
 the run's operations, a heat map's cells plus what lies outside of its latencies do as well.
 
 Two kinds of tables are known: one with a row an operation (its name is in the run's record), and
-`series` + `histograms` (sums per interval and bucket counts per phase). A run with
-other tables has no figures over time; the report says so by leaving them out.
+`series` + `histograms` (sums per interval and bucket counts per phase); where `phases` tells how
+long these lasted, a phase goes on to its end: its final sync moves no byte, and takes time. A run
+with other tables has no figures over time; the report says so by leaving them out.
 """
 
 from __future__ import annotations
@@ -112,8 +113,20 @@ def extent(run: Path, operations: str) -> tuple[int, int]:
             statistics = metadata.row_group(group).column(column).statistics
             if statistics is not None and statistics.has_min_max:
                 most = max(most, int(statistics.max or 0))
-        return most, metadata.num_rows if name == operations else 0
+        if name == operations:
+            return most, metadata.num_rows
+        return max([most, *_phase_ends(run).values()]), 0
     return 0, 0
+
+
+def _phase_ends(run: Path) -> dict[str, int]:
+    """Phase -> when it ended, ns; empty for a run without phases."""
+    path = run / "samples" / "phases.parquet"
+    if not path.is_file():
+        return {}
+    columns = read_columns(path, ["t_ns", "phase", "wall_ns"])
+    ends = columns["t_ns"].to_numpy() + columns["wall_ns"].to_numpy()
+    return dict(zip(columns["phase"].to_pylist(), ends.tolist(), strict=True))
 
 
 def read_samples(run: Path, grid: Grid, operations: str) -> RunSamples:
@@ -124,7 +137,7 @@ def read_samples(run: Path, grid: Grid, operations: str) -> RunSamples:
         _operations(path, grid, found)
     series = run / "samples" / "series.parquet"
     if series.is_file():
-        _series(series, grid, found)
+        _series(series, grid, _phase_ends(run), found)
     histograms = run / "samples" / "histograms.parquet"
     if histograms.is_file():
         _histograms(histograms, found)
@@ -177,7 +190,7 @@ def heat(t_ns: Ints, latency_ns: Ints, grid: Grid) -> HeatData:
     )
 
 
-def _series(path: Path, grid: Grid, found: RunSamples) -> None:
+def _series(path: Path, grid: Grid, ends_ns: dict[str, int], found: RunSamples) -> None:
     columns = read_columns(path, ["t_ns", "phase", "bytes", "operations"])
     t_ns = columns["t_ns"].to_numpy()
     phases = np.asarray(columns["phase"].to_pylist(), dtype=object)
@@ -187,12 +200,15 @@ def _series(path: Path, grid: Grid, found: RunSamples) -> None:
         counts = name == NFS_OPERATIONS or name.startswith("random_")
         amounts = columns["operations" if counts else "bytes"].to_numpy()
         times = t_ns[mine]
-        start_ns, last_ns = int(times.min()), int(times.max())
+        start_ns = int(times.min())
+        # Times are beginnings of intervals; the last interval may be shorter than the others.
+        end_ns = ends_ns.get(name, int(times.max()))
         width_ns = whole_multiple(times, grid.rate_ns)
         sums = bin_sums(times - start_ns, width_ns, amounts[mine])
-        # Times are beginnings of intervals; the last interval may be shorter than the others.
+        idle = (end_ns - start_ns) // width_ns - sums.size
+        sums = np.pad(sums, (0, max(0, idle)))
         unit = "1/s" if counts else "B/s"
-        found.rates[name] = RateData(width_ns, sums, last_ns, start_ns, unit)
+        found.rates[name] = RateData(width_ns, sums, end_ns, start_ns, unit)
 
 
 def whole_multiple(t_ns: Ints, width_ns: int) -> int:

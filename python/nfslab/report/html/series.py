@@ -60,7 +60,7 @@ class RunSeries:
 
     @property
     def end_s(self) -> float:
-        """Its last operation, or else its last sample of evidence."""
+        """Its last operation or phase, or else its last sample of evidence."""
         ends = [data.end_ns / NS for data in self.samples.rates.values()]
         if not ends:
             ends = [float(np.max(s.x, initial=0)) for p in self.panels for s in p.series]

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from nfslab.databases.postgres.failures import full_target
 from nfslab.errors import RunFailed
-from nfslab.machine.processes import CLOCK_TICKS_PER_S, all_statuses
+from nfslab.machine.processes import CLOCK_TICKS_PER_S, all_statuses, status_of
 from nfslab.workloads.pgbench.printed import PrintedReport, read_printed_report
 from nfslab.workloads.pgbench.transaction_log import BYTES_PER_TRANSACTION, LOG_BYTES_MAX
 
@@ -31,11 +31,14 @@ if TYPE_CHECKING:
 
     from nfslab.databases.postgres.server import Server
     from nfslab.hosts.base import Host
+    from nfslab.machine.processes import Status
     from nfslab.machine.resources import Entry
     from nfslab.targets.base import Place
     from nfslab.workloads.pgbench.parameters import PgbenchParameters
 
 POLL_S: Final = 0.1
+READINGS_MOST: Final = 20
+"""Of all processes, to find an instant between the ends of two; one takes some milliseconds."""
 STOP_GRACE_S: Final = 3.0
 DEATH_WAIT_S: Final = 3.0
 """How long a dying server may take to end after a client noticed."""
@@ -212,20 +215,26 @@ def server_cpu_s(postmaster: int) -> float | None:
     """CPU seconds so far of a server's processes: the living ones and those that ended.
 
     All of PostgreSQL's processes are children of the postmaster, which waits for each:
-    those that ended are in its own account (proc(5): cutime, cstime). Resolution: a clock
-    tick (10 ms) a process. None when there is no such process.
+    those that ended are in its own account (proc(5): cutime, cstime). One that it waits for while
+    the others are read would be in neither: then they are read again, `READINGS_MOST` times.
+    Resolution: a clock tick (10 ms) a process. None when there is no such process, or when its
+    children came and went through all readings.
     """
-    statuses = all_statuses()
-    total = 0
-    found = False
-    for status in statuses:
-        if status.identity.pid == postmaster:
-            found = True
-            total += status.user_ticks + status.system_ticks
-            total += status.waited_user_ticks + status.waited_system_ticks
-        elif status.parent == postmaster:
-            total += status.user_ticks + status.system_ticks
-    return total / CLOCK_TICKS_PER_S if found else None
+    before = status_of(postmaster)
+    for _ in range(READINGS_MOST):
+        children = [status for status in all_statuses() if status.parent == postmaster]
+        after = status_of(postmaster)
+        if before is None or after is None:
+            return None
+        if _waited_ticks(before) == _waited_ticks(after):
+            own = (status.user_ticks + status.system_ticks for status in [after, *children])
+            return (sum(own) + _waited_ticks(after)) / CLOCK_TICKS_PER_S
+        before = after
+    return None
+
+
+def _waited_ticks(status: Status) -> int:
+    return status.waited_user_ticks + status.waited_system_ticks
 
 
 def _realtime_offset_ns() -> int:

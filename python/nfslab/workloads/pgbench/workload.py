@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
@@ -183,7 +184,11 @@ class PgbenchWorkload(Workload):
         with context.phase("start"):
             link = context.client_host.link if p.socket == "tcp" else None
             self._server = start_server(
-                deployment, place.data, settings, places=context.places, link=link
+                replace(deployment, watcher=context.services.server_watcher),
+                place.data,
+                settings,
+                places=context.places,
+                link=link,
             )
         self._tell(context, place)
 
