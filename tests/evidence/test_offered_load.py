@@ -29,6 +29,7 @@ from nfslab.evidence.offered_load.section import load_section
 from nfslab.report.analysis import analyse
 from nfslab.report.html.document import render_html
 from nfslab.report.markdown import render_markdown
+from nfslab.results.checksums import write_checksums
 from nfslab.shipped import PACKAGE
 
 from tests.cli.invocation import nfslab
@@ -213,6 +214,7 @@ def test_histograms_of_other_buckets_are_not_added_up(tmp_path: Path) -> None:
     rows = pq.read_table(table)
     wider = pc.add(rows["high_ns"], 1)
     pq.write_table(rows.set_column(2, "high_ns", wider), table)
+    write_checksums(table.parents[1])
     found = read_operations(analyse(path))
     assert found.of_point == {}
     assert ["different buckets" in line for line in found.problems] == [True]
@@ -222,6 +224,7 @@ def test_a_table_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     path = write_loads(tmp_path, {(1, 100): [Planted(100, 1), Planted(100, 1)]})
     broken = sorted((path / "runs").iterdir())[1]
     (broken / "samples" / "operations.parquet").write_bytes(b"PAR1 and nothing more")
+    write_checksums(broken)
     found = read_operations(analyse(path))
     assert [line.split(":")[0] for line in found.problems] == [broken.name]
     assert len(found.of_point[0]) == 2
@@ -235,6 +238,8 @@ def test_tables_of_another_form_are_named(tmp_path: Path) -> None:
     rows = pq.read_table(first / "operations.parquet")
     pq.write_table(rows.drop_columns("mean_ns"), first / "operations.parquet")
     pq.write_table(pa.concat_tables([rows] * 33), second / "operations.parquet")
+    for changed in (first, second, third):
+        write_checksums(changed.parent)
     found = read_operations(analyse(path))
     assert [line.partition("read: ")[2] for line in found.problems] == [
         "operations.parquet has no column mean_ns",

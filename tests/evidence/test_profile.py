@@ -15,6 +15,7 @@ from nfslab.evidence.profile.points import PointProfile, compared, sentences
 from nfslab.report.analysis import analyse, render_json
 from nfslab.report.html.document import render_html
 from nfslab.report.markdown import render_markdown
+from nfslab.results.checksums import write_checksums
 from nfslab.results.store import ExperimentFolder
 
 from tests.cli.invocation import nfslab
@@ -132,6 +133,7 @@ def test_every_output_says_it(folder: ExperimentFolder, capsys: pytest.CaptureFi
     # One run: 150 of 2,000 possible samples.
     assert re.search(r"ExecScan +user +150 +7\.50 % +± 1\.15 % +7\.50 % +9 %", shown.out)
     (broken / "evidence" / "profile_stacks.parquet").write_bytes(b"PAR1 no")
+    write_checksums(broken)
     assert "cannot be read" in nfslab(capsys, "show", folder.path, broken.name).out
     assert f"{broken.name}: " in render_html(folder.path)
     assert profiles(folder)[0].samples == 340

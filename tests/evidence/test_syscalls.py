@@ -27,6 +27,7 @@ from nfslab.report.analysis import analyse, render_json
 from nfslab.report.html.document import render_html
 from nfslab.report.html.section_page import write
 from nfslab.report.markdown import render_markdown
+from nfslab.results.checksums import write_checksums
 from nfslab.results.store import ExperimentFolder
 
 from tests.cli.invocation import nfslab
@@ -116,6 +117,7 @@ def plant(folder: ExperimentFolder) -> Path:
         },
     })  # fmt: skip
     (run / "run.json").write_text(json.dumps(record), "utf-8")
+    write_checksums(run)
     return run
 
 

@@ -31,6 +31,7 @@ from nfslab.report.analysis import analyse, render_json
 from nfslab.report.html.document import render_html
 from nfslab.report.markdown import render_markdown
 from nfslab.results.catalogue import read_run
+from nfslab.results.checksums import write_checksums
 
 from tests.cli.invocation import nfslab
 from tests.report.browser import browser, figures, opened, settled
@@ -166,6 +167,7 @@ def test_a_folder_that_cannot_be_written_goes_without(toy: ToyEvidence, folder: 
 def test_a_run_whose_evidence_cannot_be_read_is_named(toy: ToyEvidence, folder: Path) -> None:
     run = sorted(path for path in (folder / "runs").iterdir() if path.is_dir())[0]
     (run / "evidence" / "system_cpu.parquet").write_bytes(b"no table")
+    write_checksums(run)
     found = find(toy, analyse(folder))
     assert len(found.runs) == 13
     assert [run.name in problem for problem in found.problems] == [True]

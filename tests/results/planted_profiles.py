@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from nfslab.results.checksums import write_checksums
 
 HZ = 100
 PERIOD = 10_000_000
@@ -53,3 +54,4 @@ def write_profile(run: Path, rows: Iterable[Row], **values: Any) -> None:
         }
     )  # fmt: skip
     path.write_text(json.dumps(record))
+    write_checksums(run)
