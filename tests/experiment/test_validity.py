@@ -208,3 +208,30 @@ def test_physical_bounds_pass_what_is_possible_and_find_what_is_not() -> None:
     assert fast["rate_ceiling"].verdict == "violation"
     assert "input_block_bytes_per_s" in fast["rate_ceiling"].message
     assert "rate_ceiling" not in checks_of(None)
+
+
+def test_a_stop_in_the_middle_is_named_with_what_the_machine_did() -> None:
+    """5 of 14 s: steady state would find no change of level."""
+    outcome = closed_loop(seconds=14.0)
+    table = outcome.samples["transactions"]
+    at = table.column("t_ns").to_numpy()
+    stopped = (at > 4 * SECOND) & (at <= 9 * SECOND)
+    outcome.samples["transactions"] = table.filter(pa.array(~stopped))
+    seconds = np.arange(1, 15)
+    idle = np.where((seconds > 4) & (seconds <= 9), 0.98, 0.40)
+    cpu = {"t_ns": seconds * SECOND, "idle": idle, "iowait": np.full(14, 0.01)}
+    devices = {"t_ns": seconds * SECOND, "device": ["vda"] * 14, "utilisation": 1 - idle}
+    tables = {"system_cpu": pa.table(cpu), "system_devices": pa.table(devices)}
+    checks = checks_of(outcome, evidence={"system": Evidence(tables=tables)})
+    dead = checks["dead_time"]
+    assert dead.verdict == "warning"
+    ((begin, end),) = dead.values["stretches"]
+    assert (begin, end) == (4 * SECOND, 9 * SECOND + 5_000_000)
+    assert "processors 1% busy" in dead.message
+    assert "vda 2%" in dead.message
+    assert checks["steady_state"].verdict != "ok"
+
+
+def test_a_run_without_a_stop_has_no_dead_time() -> None:
+    checks = checks_of(closed_loop())
+    assert (checks["dead_time"].verdict, checks["steady_state"].verdict) == ("ok", "ok")

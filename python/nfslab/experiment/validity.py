@@ -4,7 +4,7 @@ The checks themselves are pure functions of `nfslab.statistics`; this module fin
 inputs in what a run yielded:
 
 * Little's law: every operation of a load with a known number of clients, from the raw samples.
-* Steady state: operations completed over time, from the raw samples.
+* Steady state and dead time: operations completed over time, from the raw samples.
 * Physical bounds: the median latency against a round trip through the kernel, the fastest
   byte rate against a copy in memory.
 * Clock steps: wall and monotonic clock, read together at the borders of the phases.
@@ -18,7 +18,7 @@ run: they are printed with it. (What a workload's own `verify` finds does.)
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from nfslab.quantities import format_size
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from nfslab.evidence.collector import Evidence
     from nfslab.machine.cgroup import Cgroup
     from nfslab.statistics.checks.check import Check
+    from nfslab.statistics.checks.dead_time import Stretch
     from nfslab.workloads.base import Outcome
 
 STATUS_SKIPPED = 2
@@ -88,7 +89,7 @@ def validity_checks(
     checks.append(_competing_load(evidence, provenance))
     table = outcome.samples.get(outcome.operations) if outcome is not None else None
     if outcome is not None and table is not None:
-        checks += _operations(table, outcome, load)
+        checks += _operations(table, outcome, load, evidence)
     if outcome is not None:
         checks += _bounds(table, outcome, threads)
     return checks
@@ -135,10 +136,16 @@ def _record(check: Check) -> CheckRecord:
     return CheckRecord(**asdict(check))
 
 
-def _operations(table: pa.Table, outcome: Outcome, load: LoadShape | None) -> list[CheckRecord]:
-    """Little's law and steady state, from one row an operation."""
+def _operations(
+    table: pa.Table,
+    outcome: Outcome,
+    load: LoadShape | None,
+    evidence: Mapping[str, Evidence],
+) -> list[CheckRecord]:
+    """Little's law, dead time and steady state, from one row an operation."""
     import numpy as np
 
+    from nfslab.statistics.checks.dead_time import check_dead_time
     from nfslab.statistics.checks.littles_law import check_littles_law
     from nfslab.statistics.checks.steady_state import check_steady_state
 
@@ -176,10 +183,42 @@ def _operations(table: pa.Table, outcome: Outcome, load: LoadShape | None) -> li
         edges = np.linspace(0.0, span_ns, bins + 1)
         counts, _ = np.histogram(completed, edges)
         width_ns = span_ns / bins
-        checks.append(
-            _record(check_steady_state(counts / (width_ns / 1e9) / share, round(width_ns)))
-        )
+        steady = check_steady_state(counts / (width_ns / 1e9) / share, round(width_ns))
+        dead = check_dead_time(completed, span_ns, lambda one: _meanwhile(one, evidence))
+        if steady.verdict == "ok" and dead.verdict == "warning":
+            steady = replace(steady, verdict=dead.verdict, message=dead.message)
+        checks += [_record(dead), _record(steady)]
     return checks
+
+
+def _meanwhile(stretch: Stretch, evidence: Mapping[str, Evidence]) -> str:
+    """What the machine did in a dead stretch, by its samples: processors, the busiest device."""
+    import numpy as np
+
+    tables = {name: table for seen in evidence.values() for name, table in seen.tables.items()}
+
+    def within(name: str, columns: set[str]) -> Mapping[str, Any] | None:
+        table = tables.get(name)
+        if table is None or not columns <= set(table.column_names):
+            return None
+        at = table.column("t_ns").to_numpy()
+        inside = np.flatnonzero((at > stretch.begin_ns) & (at <= stretch.end_ns))
+        return table.take(inside).to_pydict() if inside.size else None
+
+    said = []
+    if cpu := within("system_cpu", {"t_ns", "idle", "iowait"}):
+        idle, waiting = (_mean(np.array(cpu[name], dtype=float)) for name in ("idle", "iowait"))
+        if idle is not None and waiting is not None:
+            said.append(f"processors {1 - idle - waiting:.0%} busy, {waiting:.0%} waiting for I/O")
+    if devices := within("system_devices", {"t_ns", "device", "utilisation"}):
+        busy: dict[str, list[float]] = {}
+        for name, share in zip(devices["device"], devices["utilisation"], strict=True):
+            if share is not None:
+                busy.setdefault(name, []).append(share)
+        if busy:
+            mean, name = max((sum(all_) / len(all_), name) for name, all_ in busy.items())
+            said.append(f"busiest device {name} {mean:.0%}")
+    return ", ".join(said)
 
 
 def _mean(values: Any) -> float | None:
