@@ -1,9 +1,16 @@
-"""What a report says of the collectors' own work."""
+"""What a report warns of: the collectors' own work, points with two modes."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
+from nfslab.report.analysis import analyse
 from nfslab.report.validity import collector_warnings
+from nfslab.results.checksums import write_checksums
 from nfslab.results.records import EvidenceRecord, RunRecord
+
+from tests.report.synthetic import Recipe, write_pgbench
 
 
 def ran(number: int, status: str) -> RunRecord:
@@ -28,3 +35,23 @@ def test_a_collector_with_nothing_to_watch_is_no_fault() -> None:
     ((severity, text),) = told("ok", "moot", "failed")
     assert severity == "warning"
     assert "did not work in 1 of 3 runs" in text
+
+
+def test_the_runs_of_each_mode_are_named(tmp_path: Path) -> None:
+    recipe = Recipe(
+        clients=(4,), repetitions=6, spread=0.01, block_spread=0.0,
+        samples=False, evidence=False, durable=False,
+    )  # fmt: skip
+    folder = write_pgbench(tmp_path, recipe)
+    assert not [w for w in analyse(folder.path).warnings if w.kind == "two_modes"]
+    fast = []
+    for run in sorted(folder.runs_path.iterdir()):
+        record = json.loads((run / "run.json").read_bytes())
+        if record["factors"]["placement"] == "together" and record["block"] % 2:
+            record["metrics"]["tps"]["value"] *= 1.3
+            (run / "run.json").write_text(json.dumps(record))
+            write_checksums(run)
+            fast.append(run.name)
+    (found,) = [w for w in analyse(folder.path).warnings if w.kind == "two_modes"]
+    assert len(found.runs) == 6
+    assert f"({', '.join(fast)})" in found.text

@@ -9,13 +9,16 @@ all its runs: a hundred runs with the same problem are one sentence, not a hundr
 from __future__ import annotations
 
 import re
+import statistics
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from nfslab.display.numbers import counted as count
+from nfslab.display.numbers import quantity
 from nfslab.report.conditions import collectors
 from nfslab.report.model import Warning
 from nfslab.results.selection import point_label, scalar_paths
+from nfslab.statistics.two_modes import two_modes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -58,6 +61,7 @@ def warnings_of(
         *_page_cache(counted),
         *collector_warnings(counted),
         *_odd_values(outcomes),
+        *_modes(outcomes, points),
         *_attempts(outcomes),
         *_order(outcomes),
     ]
@@ -310,6 +314,37 @@ def _odd_values(outcomes: Outcomes) -> list[Warning]:
         if standing_out and name == outcomes.primary:
             text = f"{name} stands out in {count(len(standing_out), 'run')} (shown, never left out)"
             found.append(Warning("note", "outlier", text, standing_out))
+    return found
+
+
+def _modes(outcomes: Outcomes, points: Sequence[PointResult]) -> list[Warning]:
+    """Points whose runs of the primary metric fall into two clusters, and which run is in which."""
+    if outcomes.primary is None:
+        return []
+    unit = outcomes.metric(outcomes.primary).unit
+    values = dict(
+        zip(
+            (line.run_id for line in outcomes.counted),
+            outcomes.values(outcomes.primary),
+            strict=True,
+        )
+    )
+    found = []
+    for point in points:
+        runs = _runs_at(outcomes, point.index)
+        modes = two_modes([values[run] for run in runs])
+        if modes is None:
+            continue
+        said = []
+        for mode in (False, True):
+            mine = [run for run, higher in zip(runs, modes, strict=True) if higher == mode]
+            middle = quantity(statistics.median(values[run] for run in mine), unit)
+            said.append(f"{middle} ({', '.join(mine)})")
+        text = (
+            f"{outcomes.primary} has two modes at {point.label}: {' and '.join(said)}; its median "
+            "is one of them by chance, and the interval holds less often than it says"
+        )
+        found.append(Warning("warning", "two_modes", text, runs))
     return found
 
 
