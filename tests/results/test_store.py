@@ -417,3 +417,13 @@ def test_a_full_disk_fails_only_the_run(tmp_path: Path) -> None:
         assert len(again.sealed_runs()) == 2
     finally:
         subprocess.run(["umount", str(mount)], check=True)
+
+
+def test_a_runs_folder_that_takes_nothing_is_named_with_the_cause(tmp_path: Path) -> None:
+    """A dangling link in its place: nothing can be made below it, not even by root."""
+    folder = ExperimentFolder.create(tmp_path, experiment_record(), b"")
+    folder.runs_path.rmdir()
+    folder.runs_path.symlink_to(tmp_path / "gone")
+    with pytest.raises(RunFailed) as caught:
+        folder.begin_run("b000-x-a1")
+    assert caught.value.why == f"{folder.runs_path}: {os.strerror(errno.ENOENT)}"

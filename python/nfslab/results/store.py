@@ -174,7 +174,7 @@ class ExperimentFolder:
         except OSError as error:
             raise RunFailed(
                 f"cannot begin run {run_id}",
-                why=str(error.strerror or error),
+                why=f"{self.runs_path}: {error.strerror or error}",
                 fix="make room there and let this user write; what is finished is kept",
             ) from error
         return PartialRun(self, run_id, partial)
