@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import io
+import itertools
 import json
 import random
 import re
@@ -14,7 +16,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from nfslab.cli.trace import _show as show_progress
 from nfslab.display.numbers import quantity
+from nfslab.display.progress import Progress
 
 from tests.cli.invocation import nfslab
 from tests.report.browser import browser, figures, opened
@@ -453,3 +457,17 @@ def test_rows_of_the_calls_need_their_writer_and_no_more(tmp_path: Path) -> None
     loaded = imported("--quick", "--json", "--calls", str(tmp_path / "calls.parquet"))
     assert "pyarrow.parquet" in loaded
     assert loaded & HEAVY == set()
+
+
+@pytest.mark.parametrize(("total_bytes", "has_time_left"), [(None, False), (20 << 20, True)])
+def test_progress_has_calls_and_of_a_pipe_no_time_left(
+    total_bytes: int | None, has_time_left: bool
+) -> None:
+    shown, clock = io.StringIO(), itertools.count()
+    with Progress(shown, every_s=0.5, clock=lambda: float(next(clock))) as progress:
+        for read_bytes in (1 << 20, 10 << 20):
+            state = {"read_bytes": read_bytes, "total_bytes": total_bytes}
+            show_progress(progress, "-", {**state, "frames": 700, "calls": 12})
+    last = shown.getvalue().splitlines()[-1]
+    assert "12 calls" in last
+    assert ("left" in last) == has_time_left
