@@ -232,6 +232,39 @@ def test_a_stop_in_the_middle_is_named_with_what_the_machine_did() -> None:
     assert checks["steady_state"].verdict != "ok"
 
 
+def test_samples_that_reach_beyond_a_stop_say_nothing_of_it() -> None:
+    """A stop from 4.8 to 5.3 s; the sample of 4 to 5 s is mostly of the time before."""
+    outcome = closed_loop(seconds=14.0)
+    table = outcome.samples["transactions"]
+    at = table.column("t_ns").to_numpy() / SECOND
+    outcome.samples["transactions"] = table.filter(pa.array(~((at > 4.8) & (at <= 5.3))))
+    seconds = np.arange(1, 15)
+    cpu = {"t_ns": seconds * SECOND, "idle": np.full(14, 0.28), "iowait": np.zeros(14)}
+    checks = checks_of(outcome, evidence={"s": Evidence(tables={"system_cpu": pa.table(cpu)})})
+    assert len(checks["dead_time"].values["stretches"]) == 1
+    assert "processors" not in checks["dead_time"].message
+
+
+def test_failed_operations_are_not_completed_ones() -> None:
+    """A server that answers nothing but errors for 5 of 14 s."""
+    outcome = closed_loop(seconds=14.0)
+    table = outcome.samples["transactions"]
+    at = table.column("t_ns").to_numpy() / SECOND
+    status = np.where((at > 4) & (at <= 9), 1, 0).astype(np.int8)
+    place = table.column_names.index("status")
+    outcome.samples["transactions"] = table.set_column(place, "status", pa.array(status))
+    checks = checks_of(outcome)
+    assert checks["dead_time"].verdict == "warning"
+    assert checks["steady_state"].verdict != "ok"
+
+
+def test_steady_state_is_unknown_where_dead_time_is() -> None:
+    """40 operations, evenly: too few pauses to tell a stop from them."""
+    checks = checks_of(closed_loop(clients=1, seconds=40.0, latency_ns=SECOND))
+    assert checks["dead_time"].verdict == "unknown"
+    assert checks["steady_state"].verdict != "ok"
+
+
 def test_a_run_without_a_stop_has_no_dead_time() -> None:
     checks = checks_of(closed_loop())
     assert (checks["dead_time"].verdict, checks["steady_state"].verdict) == ("ok", "ok")

@@ -69,6 +69,6 @@ def test_a_runs_own_pauses_are_not_dead_time(kind: str, operations: int) -> None
 
 
 def test_few_operations_do_not_tell() -> None:
-    assert check_dead_time(np.linspace(0, 1, 49), RUN).verdict == "unknown"
+    assert check_dead_time(np.linspace(0, RUN, 79), RUN).verdict == "unknown"
     assert check_dead_time([], RUN).verdict == "unknown"
     assert check_dead_time(np.full(100, 7 * SECOND), RUN).verdict == "unknown"  # one burst

@@ -157,6 +157,7 @@ def _operations(
     checks: list[CheckRecord] = []
     if completed is None or latency is None:
         return checks
+    succeeded = completed if status is None else completed[status == 0]
     if status is not None:
         done = status != STATUS_SKIPPED  # a skipped one was in no client's hands
         completed, latency = completed[done], latency[done]
@@ -184,8 +185,8 @@ def _operations(
         counts, _ = np.histogram(completed, edges)
         width_ns = span_ns / bins
         steady = check_steady_state(counts / (width_ns / 1e9) / share, round(width_ns))
-        dead = check_dead_time(completed, span_ns, lambda one: _meanwhile(one, evidence))
-        if steady.verdict == "ok" and dead.verdict == "warning":
+        dead = check_dead_time(succeeded, span_ns, lambda one: _meanwhile(one, evidence))
+        if steady.verdict == "ok" and dead.verdict != "ok":
             steady = replace(steady, verdict=dead.verdict, message=dead.message)
         checks += [_record(dead), _record(steady)]
     return checks
@@ -202,7 +203,10 @@ def _meanwhile(stretch: Stretch, evidence: Mapping[str, Evidence]) -> str:
         if table is None or not columns <= set(table.column_names):
             return None
         at = table.column("t_ns").to_numpy()
-        inside = np.flatnonzero((at > stretch.begin_ns) & (at <= stretch.end_ns))
+        # A sample is of the time since the one before: all of that has to lie in the stretch.
+        instants = np.unique(at)
+        since = np.concatenate([[-np.inf], instants[:-1]])[np.searchsorted(instants, at)]
+        inside = np.flatnonzero((since >= stretch.begin_ns) & (at <= stretch.end_ns))
         return table.take(inside).to_pydict() if inside.size else None
 
     said = []

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 NAME: Final = "dead_time"
-MIN_PAUSES: Final = 50
+MIN_PAUSES: Final = 80
 """Fewer do not tell what is usual."""
 BURST_SHARE: Final = 0.1
 """Of the mean pause: completions closer together are one burst."""
