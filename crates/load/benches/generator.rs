@@ -25,6 +25,8 @@ use server::protocol::{Export, ExportOptions, Service};
 use server::store::null::NullStore;
 
 const ROUNDS: usize = 7;
+/// Windows in a row in which the generator got no processor, after which it is given up.
+const STARVED_MOST: usize = 10;
 const PROCESSES: u32 = 64;
 const PACED_OPS_PER_S: u32 = 50_000;
 /// Room for records between two looks at them.
@@ -66,7 +68,19 @@ fn plan(port: u16, window_ms: u64, mix: &Value, load: &Value, record_calls: usiz
     })
 }
 
+/// One window; another where the generator had no processor in all of it (short ones, on a machine
+/// with other work): such a window says nothing of its speed.
 fn point(plan: Value) -> Outcome<Report> {
+    for _ in 0..STARVED_MOST {
+        let report = window(plan.clone())?;
+        if report.answered > 0 {
+            return Ok(report);
+        }
+    }
+    Err(format!("nothing was answered in {STARVED_MOST} windows").into())
+}
+
+fn window(plan: Value) -> Outcome<Report> {
     let plan: Plan = serde_json::from_value(plan)?;
     let prepared = load::prepare(plan.check()?, &mut ())?;
     let records = Records::default();
@@ -76,7 +90,7 @@ fn point(plan: Value) -> Outcome<Report> {
         lost: 0,
     };
     let report = load::run(prepared, &MonotonicClock, &records, &mut drain)?;
-    if !report.unexpected.is_empty() || report.answered == 0 || drain.lost > 0 {
+    if !report.unexpected.is_empty() || drain.lost > 0 {
         return Err(format!("{:?}, {} records lost", report.reasons, drain.lost).into());
     }
     Ok(report)
