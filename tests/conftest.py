@@ -27,6 +27,8 @@ def pytest_configure() -> None:
     # No example has a time limit of its own: what else the machine does is not what is tested.
     hypothesis.settings.register_profile("nfslab", deadline=None)
     hypothesis.settings.load_profile("nfslab")
+    # Experiments of tests run side by side, and beside a person's.
+    os.environ["NFSLAB_TURN"] = ""
     # Processes that test side by side have journals of their own.
     if worker := os.environ.get("PYTEST_XDIST_WORKER"):
         state = Path(os.environ.get("NFSLAB_STATE", tempfile.gettempdir())) / worker

@@ -162,6 +162,7 @@ fn script(data: &[u8], pass: &mut Pass) -> bool {
             frames: 1,
             wire_bytes: 100,
             times_ns: Some((time_ns, time_ns)),
+            part_begin_ns: None,
             mapped: None,
         };
         if pass.block(&block).is_err() {

@@ -5,7 +5,7 @@ Times are integer nanoseconds of CLOCK_MONOTONIC, the clock of `time.monotonic_n
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, TypedDict, final, type_check_only
+from typing import Any, Final, Literal, NotRequired, TypeAlias, TypedDict, final, type_check_only
 
 from typing_extensions import Buffer
 
@@ -40,7 +40,7 @@ class CoreError(Exception):
     kind: str
     """Stable word for programs: "toml", "histogram", "config", "space", "read_only", "permission",
     "io", "unsupported", "limit", "sampler", "internal"; of captures: "missing", "directory",
-    "empty", "not_a_capture", "link_type", "compression", "interrupted"; of the NFS client and
+    "empty", "not_a_capture", "link_type", "compression", "window", "interrupted"; of the NFS client and
     server: "closed", "in_use", "portmapper"; of the load: "file_set", "silent", "cancelled"; of
     watching system calls: "left_out", "permission", "btf", "lockdown", "bpf", "tracefs", "gone"."""
     what: str
@@ -213,14 +213,15 @@ def run_files(config_json: str, progress: Callable[[str], None] | None = None) -
         threads: int = 1          each works on its own contiguous range of the blocks
         direct: bool = false      O_DIRECT (not for the per-character phases)
         phases: [str] = all       "char_write", "block_write", "rewrite", "char_read",
-                                  "block_read", "seeks", "random_read", "random_write"
+                                  "block_read", "seeks", "random_read", "random_write",
+                                  "log_write" (only where it is named)
         final_sync: bool = true   fsync before a writing phase ends, inside its time
-        sync_every: int = 1       random_write: sync after each N writes of a thread; 0 = never
+        sync_every: int = 1       random_write, log_write: sync after each N writes; 0 = never
         sync_kind: str = "fdatasync"      or "fsync", "dsync" (O_DSYNC; needs sync_every 1)
         seeks: int = 4000         operations of `seeks`, all threads together
         seek_rewrite_share: float = 0.1
         seek_threads: int = threads       Bonnie had 3
-        random_operations: int = seeks    of random_read and of random_write
+        random_operations: int = seeks    of random_read, random_write, log_write
         seed: int = 1
         time_limit_ns: int | null = null  per phase
         drop_cache: bool = true   fsync and POSIX_FADV_DONTNEED before each phase that reads
@@ -406,6 +407,742 @@ class SystemSampler:
     def stop(self) -> SamplerResult:
         """Take a last sample, end the thread, hand over everything; CoreError("sampler")."""
 
+# What `Trace.finish` hands over as JSON: the contract of docs/captures.md, made by crates/trace.
+# tests/captures/test_content.py holds captures of every kind against it, unknown and missing
+# fields included. Times are nanoseconds. "NotRequired": only in some rows, as said there, or not
+# in runs that were stored before the field was made.
+
+@type_check_only
+class Amount(TypedDict):
+    """How many, and how long together."""
+
+    count: int
+    time_ns: int
+
+_Quantiles: TypeAlias = dict[str, float | None]
+"""min, mean, p50, p90, p99, p999, max; some also count. None: there is none, or not known."""
+_Parts: TypeAlias = list[tuple[int, int, int]]
+"""A histogram's: from, below, how many."""
+
+@type_check_only
+class OperationRow(TypedDict):
+    """An operation of a protocol's version; None: of all others."""
+
+    program: int | None
+    program_name: str | None
+    version: int | None
+    operation: str
+    calls: int
+    answered: int
+    unanswered: int
+    retransmissions: int
+    duplicate_replies: int
+    errors: dict[str, int]
+    bytes_read: int
+    bytes_written: int
+    latency_ns: _Quantiles
+    latencies: int
+    negative_latencies: int
+    quantile_relative_error: float
+    histogram: _Parts
+    rpc_refused: int
+    unreadable: int
+    not_executed: NotRequired[int]
+    """Inside a COMPOUND."""
+    minor_versions: NotRequired[dict[str, int]]
+    """COMPOUND only, as the next."""
+    without_operations: NotRequired[int]
+
+@type_check_only
+class CountedRow(TypedDict):
+    """Calls of a client, server, user, file or class of files."""
+
+    calls: int
+    calls_by_kind: dict[str, int]
+    answered: int
+    unanswered: int
+    retransmissions: int
+    duplicate_replies: int
+    errors: int
+    errors_by_status: NotRequired[dict[str, int]]
+    """Not of runs stored before it was counted."""
+    bytes_read: int
+    bytes_written: int
+    first_ns: int | None
+    last_ns: int | None
+    latencies: int
+    negative_latencies: int
+    total_latency_ns: int | None
+    latency_ns: _Quantiles
+    histogram: NotRequired[_Parts | None]
+    """Where latencies are kept, as the next; None: not all of them."""
+    latency_ns_by_kind: NotRequired[dict[str, _Quantiles]]
+
+@type_check_only
+class HostRow(CountedRow):
+    """A client, a server, both, or a connection by its ends; all others together are `other`."""
+
+    connections: int
+    client: NotRequired[str | None]
+    server: NotRequired[str | None]
+    transport: NotRequired[str | None]
+    """Of a connection."""
+    other: NotRequired[bool]
+
+@type_check_only
+class UserRow(CountedRow):
+    """A user's number (AUTH_SYS)."""
+
+    user: int | None
+    other: NotRequired[bool]
+
+@type_check_only
+class ClientsContent(TypedDict):
+    """Lens `clients`."""
+
+    clients: list[HostRow]
+    servers: list[HostRow]
+    pairs: list[HostRow]
+    by_connection: NotRequired[list[HostRow]]
+    """Not of runs stored before."""
+    users: list[UserRow]
+    connections_complete: bool
+    quantile_relative_error: float
+
+_OfClass = TypedDict("_OfClass", {"class": str})
+
+@type_check_only
+class ClassRow(CountedRow, _OfClass):
+    """A class of files."""
+
+    files: int
+
+@type_check_only
+class FileRow(CountedRow, _OfClass):
+    """A file; None: not seen."""
+
+    file: int
+    path: str | None
+    file_handle: str | None
+    server: str | None
+    file_type: int | None
+    removed: bool | None
+
+@type_check_only
+class RestRow(CountedRow):
+    """The files that are not listed."""
+
+    files: int
+
+@type_check_only
+class FilesContent(TypedDict):
+    """Lens `files`; `by_...`: indexes into `list`."""
+
+    files: int
+    by_calls: list[int]
+    by_bytes: list[int]
+    by_time: list[int]
+    list: list[FileRow]
+    rest: RestRow
+    without_file: CountedRow
+    classes: list[ClassRow]
+    quantile_relative_error: float
+
+@type_check_only
+class PanelRow(TypedDict):
+    """Calls of one group; lists of single calls where not all are kept."""
+
+    name: str
+    calls: int
+    answered: int
+    unanswered: int
+    sent_again: int
+    errors: int
+    below: int
+    above: int
+    negative: int
+    latency_ns: dict[str, int] | None
+    """min, max."""
+    slowest_from_code: NotRequired[int]
+    """`kept` "density" only, as the next."""
+    slowest: NotRequired[int]
+    marked: NotRequired[int]
+    marked_one_in: NotRequired[int]
+    sample: NotRequired[int]
+
+@type_check_only
+class LatencyCodes(TypedDict):
+    """`steps` equal steps of the logarithm, and codes beyond them."""
+
+    low_ns: int
+    high_ns: int
+    steps: int
+    below: int
+    above: int
+    unanswered: int
+
+@type_check_only
+class Density(TypedDict):
+    """Cells of time and latency."""
+
+    columns: int
+    rows: int
+    codes_per_row: int
+    column_ns: int
+    first_column_ns: int
+    sample_one_in: int
+
+@type_check_only
+class PointsContent(TypedDict):
+    """Lens `points`."""
+
+    kept: Literal["all", "density"]
+    calls: int
+    origin_ns: int
+    step_ns: int
+    codes: LatencyCodes
+    frames: bool
+    far_times: int
+    operations: list[str]
+    panels: list[PanelRow]
+    density: NotRequired[Density]
+    """`kept` "density" only."""
+
+@type_check_only
+class BinColumn(TypedDict):
+    """A long column of `rpcstat`."""
+
+    name: str
+    dtype: str
+    unit: str
+
+@type_check_only
+class TcpTotals(TypedDict):
+    """What one side sent."""
+
+    segments: int
+    retransmitted_segments: int
+    retransmitted_bytes: int
+    timeouts: int
+    out_of_order: int
+    zero_windows: int
+    in_flight_max_bytes: int | None
+    window_min_bytes: int | None
+
+@type_check_only
+class TcpSides(TypedDict):
+    """By who sent."""
+
+    client: TcpTotals
+    server: TcpTotals
+
+@type_check_only
+class RpcTotals(TypedDict):
+    """Over all bins."""
+
+    calls: int
+    answered: int
+    unanswered: int
+    callbacks: int
+    retransmissions: int
+    duplicate_replies: int
+    sent_bytes: int
+    answered_bytes: int
+    read_bytes: int
+    written_bytes: int
+    lost_bytes: int
+    answered_by_kind: dict[str, int]
+    tcp: TcpSides
+
+@type_check_only
+class Queue(TypedDict):
+    """Calls outstanding."""
+
+    mean: float
+    max: int
+    slots_max: int
+    late_calls: int
+    not_counted: int
+
+@type_check_only
+class Little(TypedDict):
+    """Both sides of Little's law; float: beyond 64 bits."""
+
+    queue_integral_ns: float
+    answered_latency_ns: float
+    unanswered_wait_ns: float
+    unanswered_in_queue: int
+    negative_latencies: int
+    agrees: bool
+
+@type_check_only
+class RpcstatContent(TypedDict):
+    """Lens `rpcstat`."""
+
+    origin_ns: int
+    bin_ns: int
+    bins: int
+    columns: list[BinColumn]
+    totals: RpcTotals
+    queue: Queue
+    little: Little
+    timeout_ns: int
+
+@type_check_only
+class GapRow(TypedDict):
+    """A stall, pause or loss."""
+
+    kind: str
+    cause: NotRequired[str]
+    """Not of runs stored before it was told."""
+    scope: str
+    server: str
+    client: str | None
+    begin_ns: int
+    end_ns: int
+    length_ns: int
+    not_longer_than_ns: int
+    open: bool
+    outstanding_at_begin: int
+    outstanding_peak: int
+    calls_sent: int
+    retransmissions: int
+    tcp_retransmissions: int
+    zero_windows: int
+    lost_bytes: int
+    frame_before: int
+    frame_after: int
+    """0: the capture ended it."""
+    evidence: str
+
+@type_check_only
+class Cycle(TypedDict):
+    """Stop and go with a period."""
+
+    found_by: str
+    period_ns: int
+    intervals: int
+    intervals_near: int
+    slow_mean_ns: int
+    chance: float
+
+@type_check_only
+class TrackedRow(TypedDict):
+    """How a server, one client of it, or one connection of several, was waited for."""
+
+    server: str
+    client: str | None
+    clients: NotRequired[int]
+    """Of a server."""
+    replies: int
+    wait_threshold_ns: int
+    pause_threshold_ns: int
+    usual_wait_ns: _Quantiles
+    usual_pause_ns: _Quantiles
+    gaps: dict[str, Amount]
+    drain_cycle: Cycle | None
+    pause_cycle: NotRequired[Cycle | None]
+    """Not of runs stored before it was looked for."""
+
+@type_check_only
+class UnansweredRow(TypedDict):
+    """A call that the capture's end found waiting."""
+
+    kind: str
+    client: str
+    server: str
+    xid: int
+    sent_ns: int
+    waited_ns: int
+    sends: int
+    frame: int
+
+@type_check_only
+class Unanswered(TypedDict):
+    """All of them, and the longest."""
+
+    calls: int
+    longest: list[UnansweredRow]
+
+@type_check_only
+class StallRule(TypedDict):
+    """What counts as a stall."""
+
+    floor_ns: int
+    factor: int
+    usual_quantile: float
+    settle_ns: int
+    kept_of_each_kind: int
+
+@type_check_only
+class NearEnd(TypedDict):
+    """Where the capture was taken, as far as segments show."""
+
+    at_client: bool
+    at_server: bool
+
+@type_check_only
+class Stretch(TypedDict):
+    """The slowest stretch."""
+
+    begin_ns: int
+    end_ns: int
+    calls: int
+    latency_mean_ns: int
+    latency_share: float
+    time_share: float
+    all_latency_mean_ns: int
+
+@type_check_only
+class Look(TypedDict):
+    """From the capture's begin."""
+
+    what: str
+    from_ns: int
+    to_ns: int
+
+@type_check_only
+class StallsContent(TypedDict):
+    """Lens `stalls`."""
+
+    rule: StallRule
+    totals: dict[str, Amount]
+    causes: NotRequired[dict[str, Amount]]
+    """Not of runs stored before the packets' causes were told, as all NotRequired here."""
+    capture_point: NotRequired[NearEnd]
+    servers: list[TrackedRow]
+    clients: list[TrackedRow]
+    connections: NotRequired[list[TrackedRow]]
+    gaps: list[GapRow]
+    throughput_cycle: Cycle | None
+    throughput_bin_ns: int
+    slowest_stretch: Stretch | None
+    closer_look: list[Look]
+    messages_not_followed: int
+    unanswered: NotRequired[Unanswered]
+    evidence: NotRequired[dict[str, int]]
+
+@type_check_only
+class SizeRow(TypedDict):
+    """A frequent size."""
+
+    bytes: int
+    calls: int
+
+@type_check_only
+class SizesFrom(TypedDict):
+    """Sizes from here to twice it."""
+
+    from_bytes: int
+    calls: int
+
+@type_check_only
+class Sizes(TypedDict):
+    """Sizes asked for."""
+
+    mean_bytes: float | None
+    common: list[SizeRow]
+    by_power_of_two: list[SizesFrom]
+    not_told_apart: int
+
+@type_check_only
+class Ordered(TypedDict):
+    """Files, or calls, by their order in the file."""
+
+    files: int
+    calls: int
+    bytes: int
+
+@type_check_only
+class Direction(TypedDict):
+    """READs, or WRITEs."""
+
+    calls: int
+    bytes: int
+    classes: dict[str, int]
+    files_by_pattern: dict[str, Ordered]
+    sizes: Sizes
+
+@type_check_only
+class FileDirection(TypedDict):
+    """READs, or WRITEs, of one file."""
+
+    calls: int
+    bytes: int
+    pattern: str
+    classes: dict[str, int]
+
+@type_check_only
+class AccessedFile(TypedDict):
+    """How one file was accessed."""
+
+    file: int
+    path: str | None
+    calls: int
+    getattr_calls: int
+    getattr_asked_again: int
+    commits: int | None
+    reads: FileDirection | None
+    writes: FileDirection | None
+
+@type_check_only
+class Rewritten(TypedDict):
+    """WRITEs of bytes that were not committed yet."""
+
+    calls: int
+    bytes: int
+    calls_not_followed: int
+
+@type_check_only
+class Stability(TypedDict):
+    """What WRITEs asked for."""
+
+    unstable: int
+    data_sync: int
+    file_sync: int
+    not_known: int
+    unstable_made_stable: int
+    rewritten_before_commit: Rewritten
+
+@type_check_only
+class Commits(TypedDict):
+    """COMMITs."""
+
+    calls: int
+    whole_file: int
+    of_a_part: int
+    nothing_written_before: int
+    bytes: _Quantiles | None
+    writes: _Quantiles | None
+    last_write_to_commit_ns: _Quantiles | None
+    files_left_uncommitted: int
+    bytes_left_uncommitted: int
+
+@type_check_only
+class Attributes(TypedDict):
+    """Attributes, access and names that were asked for."""
+
+    getattr_calls: int
+    access_calls: int
+    lookup_calls: int
+    read_and_write_calls: int
+    getattr_per_read_or_write: float | None
+    access_per_read_or_write: float | None
+    lookup_per_read_or_write: float | None
+    getattr_asked_again: int
+    getattr_asked_again_unopened: NotRequired[int]
+    """Not of runs stored before it was counted."""
+    asked_again_within_ns: int
+    revalidated_before_read_or_write: int
+
+@type_check_only
+class ObservationRow(TypedDict):
+    """Something odd about the load."""
+
+    name: str
+    count: int
+    of: int
+    share: float
+    said_from_share: float
+    said_from_calls: int
+    text: str
+
+@type_check_only
+class AccessContent(TypedDict):
+    """Lens `access`."""
+
+    calls: int
+    failed: int
+    reads: Direction
+    writes: Direction
+    stability: Stability
+    commits: Commits
+    commit_sizes: Sizes
+    attributes: Attributes
+    opens: dict[str, int]
+    observations: list[ObservationRow]
+    files: list[AccessedFile]
+    data_files: int
+    calls_not_followed: int
+    calls_without_file: int
+    rule: dict[str, float]
+
+@type_check_only
+class RoundTrip(TypedDict):
+    """Measured, or a bound."""
+
+    ns: NotRequired[int]
+    at_most_ns: NotRequired[int]
+
+@type_check_only
+class Paths(TypedDict):
+    """Round trips from where the capture was taken."""
+
+    to_server_round_trip: RoundTrip | None
+    to_client_round_trip: RoundTrip | None
+
+@type_check_only
+class CapturePoint(Paths):
+    """Where the capture was taken."""
+
+    place: str
+    handshake_ns: int | None
+
+@type_check_only
+class Flow(TypedDict):
+    """TCP in one direction."""
+
+    segments: int
+    bytes: int
+    retransmitted_segments: int
+    retransmitted_bytes: int
+    retransmission_rate: float
+    out_of_order: int
+    zero_windows: int
+    lost_bytes: int
+
+@type_check_only
+class ConnectionRow(Paths):
+    """A connection."""
+
+    client: str | None
+    server: str | None
+    from_client: Flow
+    from_server: Flow
+
+@type_check_only
+class SplitRow(TypedDict):
+    """Where the time of an operation's calls passed."""
+
+    operation: str
+    calls: int
+    whole_ns: _Quantiles
+    server_negative: int
+    request_ns: _Quantiles
+    network_ns: _Quantiles
+    server_ns: _Quantiles
+    reply_ns: _Quantiles
+    request_share: float
+    network_share: float
+    server_share: float
+    reply_share: float
+
+@type_check_only
+class Queueing(TypedDict):
+    """How much longer lone acknowledgements took than the shortest."""
+
+    samples: int
+    mean_ns: float | None
+
+@type_check_only
+class NetworkContent(TypedDict):
+    """Lens `network`."""
+
+    operations: list[SplitRow]
+    quantile_error: float
+    not_split: dict[str, int]
+    note: str | None
+    capture_point: CapturePoint
+    queueing: NotRequired[Queueing]
+    """Not of runs stored before it was measured."""
+    from_client: Flow
+    from_server: Flow
+    rpc: dict[str, float]
+    connections: int
+    connections_not_kept: int
+    top_retransmitting: list[ConnectionRow]
+
+@type_check_only
+class BlockRow(TypedDict):
+    """An operation; lists have an entry for each block."""
+
+    program: int
+    program_name: str | None
+    version: int
+    operation: str
+    calls: list[int]
+    answered: list[int]
+    negative: int
+    mean_ns: list[int | None]
+    p50_ns: list[int | None]
+    p99_ns: list[int | None]
+
+@type_check_only
+class Blocks(TypedDict):
+    """Equal blocks of time; the last is cut short."""
+
+    width_ns: int
+    count: int
+    whole: int
+    operations: list[BlockRow]
+
+@type_check_only
+class BlocksContent(TypedDict):
+    """Lens `blocks`."""
+
+    origin_ns: int | None
+    slices: Blocks
+    blocks: Blocks
+    early_calls: int
+    callbacks_left_out: int
+    relative_error: float
+
+@type_check_only
+class Lost(TypedDict):
+    """What the capture lacks."""
+
+    bytes: int
+    gaps: int
+
+@type_check_only
+class AnomalyRow(TypedDict):
+    """An oddity that was counted."""
+
+    kind: str
+    count: int
+
+@type_check_only
+class PortRow(TypedDict):
+    """Packets of a port that carry no RPC."""
+
+    transport: str
+    port: int
+    packets: int
+
+@type_check_only
+class TraceContent(TypedDict):
+    """What was found in captures; times are None where there was no frame."""
+
+    packets: int
+    bytes: int
+    first_ns: int | None
+    last_ns: int | None
+    calls: int
+    lost: Lost
+    anomalies: list[AnomalyRow]
+    operations: list[OperationRow]
+    duration_ns: NotRequired[int | None]
+    """Not of a capture without a byte, as the next ones."""
+    window_ns: NotRequired[tuple[int, int] | None]
+    captured_bytes: NotRequired[int]
+    truncated_packets: NotRequired[int]
+    kernel_drops: NotRequired[int]
+    skipped_bytes: NotRequired[int]
+    files_named: NotRequired[int]
+    inputs: NotRequired[list[str]]
+    analysis_cpu_ns: NotRequired[int]
+    other_ports: NotRequired[list[PortRow]]
+    """Where no call was found."""
+    clients: NotRequired[ClientsContent]
+    """A lens: as it was asked for, like all below."""
+    files: NotRequired[FilesContent]
+    points: NotRequired[PointsContent]
+    rpcstat: NotRequired[RpcstatContent]
+    stalls: NotRequired[StallsContent]
+    access: NotRequired[AccessContent]
+    network: NotRequired[NetworkContent]
+    blocks: NotRequired[BlocksContent]
+
 @type_check_only
 class TraceProgress(TypedDict):
     """How far an analysis is."""
@@ -441,7 +1178,7 @@ class Trace:
 
     What is wrong with a file is raised here, what is wrong with a stream by `finish`:
     CoreError "missing", "permission", "io", "directory", "empty", "not_a_capture", "link_type",
-    "compression", "config".
+    "compression", "window", "config".
     """
 
     def __new__(
@@ -453,11 +1190,10 @@ class Trace:
     def stop(self) -> None:
         """Ask the threads to end soon; `finish` then raises CoreError("interrupted")."""
     def finish(self) -> tuple[str, dict[str, tuple[str, bytes]]]:
-        """Wait for the end, once: one JSON object, and long columns.
+        """Wait for the end, once: one JSON object (`TraceContent`, the contract of
+        docs/captures.md), and long columns.
 
-        The object is the contract of docs/captures.md: `packets`, `bytes`, `first_ns`, `last_ns`,
-        `lost`, `anomalies`, `operations`, and a key for each further lens; `analysis_cpu_ns` is
-        the CPU time of the threads. Long columns: "lens/name" -> (numpy's element type, bytes).
+        Long columns: "lens/name" -> (numpy's element type, bytes).
         """
 
 @final

@@ -27,7 +27,7 @@ def drifting(rng: np.random.Generator, memory_s: float, blocks: int) -> np.ndarr
 def capture(latencies: np.ndarray) -> CaptureAnalysis:
     """One client, one READ after the other, as the core's lens `blocks` shows it."""
     whole = latencies.size
-    key = {"program": 100003, "version": 3, "operation": "READ", "protocol": "v3"}
+    key = {"program": 100003, "program_name": "NFS", "version": 3, "operation": "READ"}
     calls = [round(BLOCK_S * 1e9 / latency) for latency in latencies]
     row = {
         **key, "calls": [*calls, 0], "answered": [*calls, 0],

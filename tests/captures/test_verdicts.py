@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from nfslab.captures import causes
 from nfslab.captures.analysis import Asked, CaptureAnalysis, read_captures
+from nfslab.evidence.capture import gaps, verdict
 from nfslab.evidence.capture.section import capture_section
 
 CAPTURES = Path(__file__).parent / "verdicts"
@@ -33,6 +34,8 @@ def test_a_cut_reply_is_no_stall() -> None:
     analysis = analysed("phantom")
     assert causes.fronts_cut(analysis)
     assert not {"server_stalled", "unanswered", "network_loss"} & set(causes.said(analysis))
+    text = " ".join(verdict.sentences(analysis, gaps.gaps(analysis)))
+    assert "tcpdump -s" in text, "what to do about it"
 
 
 def test_a_call_that_is_never_answered_is_outstanding_all_through() -> None:

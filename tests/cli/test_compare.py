@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nfslab.results.comparison import NOT_INTERLEAVED
 from nfslab.results.records import CheckRecord
 
 from tests.cli.invocation import nfslab
@@ -86,6 +87,7 @@ def test_two_experiments_say_that_they_are_not_paired(tmp_path: Path, capsys: Ca
     base, new = write(tmp_path / "a"), write(tmp_path / "b", clients=(1, 20), seed=2)
     said = nfslab(capsys, "compare", base, new, "--metric", "tps", "--metric", "latency_p99_ms")
     assert "not paired" in said.out
+    assert f"note: {NOT_INTERLEAVED}" in said.out
     assert "only in base (2)" in said.out
     assert "only in new (2)" in said.out
     assert "\nlatency_p99_ms\n" in said.out

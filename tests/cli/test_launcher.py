@@ -136,3 +136,22 @@ def test_what_the_core_is_built_without_is_said_in_one_line(checkout: Path) -> N
         "nfslab: eBPF is left out: NFSLAB_EBPF=0 was set; "
         "the preload shim is left out: cc: no (gcc)"
     ]
+
+
+@pytest.mark.parametrize("slim", [False, True])
+def test_the_build_folder_stays_unless_it_is_not_wanted(checkout: Path, slim: bool) -> None:
+    (checkout / "crates/one/lib.rs").touch()
+    maturin = checkout / ".venv" / "bin" / "maturin"
+    maturin.write_text("#!/bin/sh\nmkdir -p target/release\n")
+    maturin.chmod(0o755)
+    programs = checkout.parent / "bin"
+    programs.mkdir()
+    for name, script in (("cargo", "exit 0"), ("rustc", "echo rustc 999.0.0")):
+        (programs / name).write_text(f"#!/bin/sh\n{script}\n")
+        (programs / name).chmod(0o755)
+    env = {"PATH": f"{programs}:{os.environ['PATH']}"} | ({"NFSLAB_SLIM": "1"} if slim else {})
+    done = subprocess.run([checkout / "nfslab"], capture_output=True, text=True, env=env)
+    assert done.stdout == "python -m nfslab\n", done.stderr
+    assert (checkout / "target").exists() != slim
+    (told,) = [line for line in done.stderr.splitlines() if "on disk" in line]
+    assert ("NFSLAB_SLIM" in told) != slim

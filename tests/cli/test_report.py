@@ -81,3 +81,17 @@ def test_bad_usage(folder: ExperimentFolder, capsys: Capture, tmp_path: Path) ->
     said = nfslab(capsys, "report", tmp_path / "nowhere")
     assert said.code == 1
     assert "cannot read" in said.err
+
+
+def test_several_get_a_page_each(plain_html: None, capsys: Capture, tmp_path: Path) -> None:
+    recipe = Recipe(clients=(1,), repetitions=3, samples=False, evidence=False, durable=False)
+    paths = [write_pgbench(tmp_path / name, recipe).path for name in ("one", "two words")]
+    said = nfslab(capsys, "report", *paths)
+    assert said.code == 0
+    assert said.out.splitlines() == [str(path / "report.html") for path in paths]
+    assert all((path / "report.html").is_file() for path in paths)
+    for option in (("--html", tmp_path / "x.html"), ("--json",)):
+        refused = nfslab(capsys, "report", *paths, *option)
+        assert refused.code == 2
+        assert all(str(path) in refused.err for path in paths)
+    assert not (tmp_path / "x.html").exists()

@@ -13,15 +13,22 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 from nfslab._core import Histogram
+from nfslab.display.figures import Lines, Panel
+from nfslab.display.sections import Section
+from nfslab.offered.page import section
+from nfslab.offered.tables import RESPONSES
+from nfslab.report.html.section_page import write
 
 from tests.cli.invocation import Said, nfslab
 from tests.cli.serving import PATIENCE_S, serving
+from tests.report.browser import browser, figures, opened
 
 SMALL = ("--files", "60", "--time", "0.3s", "--warm-up", "0.1s")
 
@@ -101,6 +108,23 @@ def test_the_table_is_that_of_published_results(capsys: pytest.CaptureFixture[st
     assert 0 < p50 <= p90 <= p99 <= p999
     assert "[1/2] 200 ops/s: file set, " in said.err
     assert "[2/2] 400 ops/s: measure" in said.err
+
+
+def test_the_share_of_appending_writes_is_the_achieved_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """70 % are asked for, and no file may grow: none appends."""
+    mix = tmp_path / "growing.toml"
+    mix.write_text(
+        "append_share = 0.7\n[mix]\nWRITE = 1\n[write_sizes_bytes]\n4096 = 1\n"
+        "[file_set]\naccessed_share = 1.0\ngrowth_share = 0.0\n"
+        "[file_set.file_sizes_bytes]\n65536 = 1\n"
+    )
+    arguments = ["sfs", "memory", "--load", "300", *SMALL, "--mix", mix]
+    point = json.loads(nfslab(capsys, *arguments, "--json").out)["points"][0]
+    assert (point["append_share"], point["answered"] > 0) == (0.0, True)
+    (note,) = re.findall(r"^note: (.*append.*)$", nfslab(capsys, *arguments).out, re.MULTILINE)
+    assert re.findall(r"(\d+) %", note) == ["0", "70", "0"], "achieved, asked, growth"
 
 
 def test_the_generators_limit_is_never_taken_for_the_servers(
@@ -211,3 +235,66 @@ def test_bad_usage(
     said = nfslab(capsys, "sfs", *arguments)
     assert said.code == 2
     assert complaint in said.err
+
+
+def test_the_page_draws_the_points(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page, out = tmp_path / "load.html", tmp_path / "points.json"
+    with serving("--memory") as served:
+        arguments = [*source(served.port), "--load", "300,600", "--html", page, "--out", out]
+        nfslab(capsys, "sfs", *arguments, *SMALL)
+    points = json.loads(out.read_text())["points"]
+    content = section(json.loads(out.read_text()))
+    table = content.tables[0]
+    assert [row[1].value for row in table.rows] == [one["achieved_ops_per_s"] for one in points]
+    with browser() as chromium, opened(chromium, page) as shown:
+        states = figures(shown)
+    assert {name for name, state in states.items() if state["drawn"]} == {
+        "load-achieved",
+        "load-response",
+    }
+
+
+def panels(made: Section, number: int) -> Sequence[Panel]:
+    drawn = made.figures[number].views[0].load()
+    assert isinstance(drawn, Lines)
+    return drawn.panels
+
+
+def point(offered: float, achieved: float, *, valid: bool) -> dict[str, Any]:
+    reasons = [] if valid else [{"kind": "late", "text": "it was late"}]
+    response = dict.fromkeys(RESPONSES.values(), 2000000.0)
+    return {
+        "offered_ops_per_s": offered, "achieved_ops_per_s": achieved, "response": response,
+        "valid": valid, "reasons": reasons, "operations": [], "outstanding_mean": 1.0,
+    }  # fmt: skip
+
+
+def summary(points: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    highest = max((i for i, one in enumerate(points) if one["valid"]), default=None)
+    curve = {
+        "highest": highest, "peak": None, "knee": None, "saturated": [],
+        "overall_response_s": 0.002,
+    }  # fmt: skip
+    return {"targets": ["a:/b"], "mix": "sfs3", "points": points, "curve": curve}
+
+
+def test_what_does_not_count_is_a_dot_beside_the_curve() -> None:
+    points = [point(100, 99, valid=True), point(200, 140, valid=False), point(150, 149, valid=True)]
+    made = section(summary(points))
+    (panel,) = panels(made, 0)
+    drawn = {series.label: (list(series.x), list(series.y)) for series in panel.series}
+    assert drawn["achieved"] == ([100, 150], [99, 149])
+    assert drawn["does not count"] == ([200], [140])
+    assert len(made.problems) == 1
+    (panel,) = panels(made, 1)
+    assert all(list(series.y) == [2.0, 2.0] for series in panel.series)
+
+
+def test_a_page_is_drawn_where_nothing_counts(tmp_path: Path) -> None:
+    made = section(summary([point(100, 99, valid=False), point(200, 140, valid=False)]))
+    assert made.figures[1].views[0].load() is None
+    path = tmp_path / "load.html"
+    write([made], path, "load")
+    with browser() as chromium, opened(chromium, path) as shown:
+        panes = {name: len(state["panes"]) for name, state in figures(shown).items()}
+    assert panes == {"load-achieved": 1, "load-response": 0}

@@ -50,6 +50,15 @@ def test_a_run_with_all_that_is_known(folder: ExperimentFolder, capsys: Capture)
     assert record["metrics"]["tps"]["value"] == line.metrics["tps"]
 
 
+def test_a_run_has_the_numbers_of_its_evidence(folder: ExperimentFolder, capsys: Capture) -> None:
+    """The collector `postgres` of this folder counted a flush for each transaction."""
+    line = next(line for line in folder.sealed_runs() if line.status == "ok")
+    said = nfslab(capsys, "show", folder.path, line.run_id).out
+    rows = [row.split()[:4] for row in said.splitlines() if row.startswith(f"{line.run_id} ")]
+    flushes = folder.run_record(line.run_id).metrics["transactions"].value
+    assert [line.run_id, "1", f"{flushes:,.0f}", "1"] in rows
+
+
 def test_a_failed_run_shows_its_logs_without_steering_the_terminal(
     folder: ExperimentFolder, capsys: Capture
 ) -> None:

@@ -32,6 +32,23 @@ for n in range(20):
     os.fdatasync(file)
 sys.exit(int(sys.argv[2]))
 """
+SERVER = """
+import mmap, os, socket, sys
+folder = sys.argv[1]
+page = os.open(folder + "/page.html", os.O_RDONLY)
+near, far = socket.socketpair()
+for n in range(50):
+    assert os.sendfile(near.fileno(), page, 0, 5000) == 5000
+    assert len(far.recv(5000, socket.MSG_WAITALL)) == 5000
+copy = os.open(folder + "/copy.html", os.O_RDWR | os.O_CREAT)
+assert os.copy_file_range(page, copy, 3000, 0, 0) == 3000
+ends = os.pipe()
+assert os.splice(page, ends[1], 2000, 3000) == 2000
+assert os.splice(ends[0], copy, 2000, None, 3000) == 2000
+mapped = mmap.mmap(copy, 5000)
+mapped[:4] = b"html"
+mapped.flush()
+"""
 TEXT = (
     '101 1700000000.000000 openat(AT_FDCWD, "/db/bank-wal", O_RDWR) = 3</db/bank-wal> <0.000010>\n'
     + "".join(
@@ -72,6 +89,31 @@ def test_a_commands_syncs_are_in_the_table(
     assert (series["class"], series["call"], series["calls"]) == ("SQLite WAL", "fdatasync", 20)
     assert 0 < series["p50_ns"] <= series["max_ns"]
     assert found["total"]["calls"]["fdatasync"]["calls"] == 20
+
+
+@pytest.mark.parametrize("way", ["ebpf", "shim", "strace"])
+def test_a_static_web_servers_sendfiles_are_reads_of_what_it_serves(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, way: str
+) -> None:
+    """50 pages by sendfile, a copy within the kernel, and a flush of mapped bytes."""
+    skip_without(way)
+    (tmp_path / "page.html").write_bytes(b"x" * 5000)
+    program = ["--", sys.executable, "-S", "-c", SERVER, tmp_path]
+    options = ["--way", way, "--level", "counts", "--by-file"]
+    said = nfslab(capsys, "syscalls", *options, "--json", *program)
+    assert said.code == 0, said.err
+    found = json.loads(said.out)
+    files = {row["name"]: row["calls"] for row in found["files"]}
+    page, copy = (files[str(tmp_path / name)] for name in ("page.html", "copy.html"))
+    done = [
+        (calls[group]["calls"], calls[group]["errors"], calls[group]["bytes"])
+        for calls, group in ((page, "reads"), (copy, "writes"))
+    ]
+    assert done == [(52, 0, 50 * 5000 + 3000 + 2000), (2, 0, 5000)]
+    assert found["total"]["calls"]["msync"]["calls"] == 1
+    mapped = found["total"]["calls"]["mmap"]["calls"]
+    assert copy["mmap"]["calls"] == 1 <= mapped
+    assert any(note.startswith(f"{mapped} x mmap: ") for note in found["notes"]), "not silent"
 
 
 def test_a_command_that_fails_is_told_after_its_table(

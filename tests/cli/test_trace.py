@@ -12,6 +12,7 @@ import shlex
 import struct
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -67,19 +68,36 @@ def paced(seed: int, latency_ns: int, seconds: float = 2.0) -> Capture:
     return made
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("trace.txt", [STALLS.name]),
+        ("trace_v42.txt", [KERNEL_V42.name, "--by", "class", "--by", "user"]),
+        ("trace_compare.txt", ["--compare", KERNEL_V3.name, KERNEL_V42.name]),
+    ],
+)
+def test_the_text(
+    name: str,
+    arguments: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    snapshot: Callable[[str, str], None],
+) -> None:
+    monkeypatch.chdir(CAPTURES)  # names are as wide everywhere
+    said = nfslab(capsys, "trace", *arguments, "--top", "5")
+    assert (said.code, said.err) == (0, "")
+    snapshot(name, said.out)
+
+
 def test_the_report_names_the_planted_stalls(capsys: pytest.CaptureFixture[str]) -> None:
     said = nfslab(capsys, "trace", STALLS)
     assert (said.code, said.err) == (0, "")
     lines = said.out.splitlines()
-    assert lines[0].startswith(f"{STALLS}: ")
-    assert lines[1].endswith("; nothing lost")
     # The server was stopped for 0.7, 2.5 and 1.2 s (the captures' README).
     stalls = [line for line in lines if re.match(r"S\d+ +server stalled ", line)]
     lengths = [re.findall(r"([\d.]+) (m?s)\b", line)[0] for line in stalls]
     shown_s = [float(n) * {"s": 1, "ms": 1e-3}[unit] for n, unit in lengths]
     assert [round(length, 1) for length in shown_s] == [0.7, 2.5, 1.2]
-    assert "NFSv3 READ" in said.out
-    assert "nfslab trace" in said.out, "a closer look is a command"
 
 
 def test_a_closer_look_shows_the_stall_alone(capsys: pytest.CaptureFixture[str]) -> None:
@@ -88,7 +106,7 @@ def test_a_closer_look_shows_the_stall_alone(capsys: pytest.CaptureFixture[str])
     span = [f"{look[side] / 1e9:.9f}" for side in ("from_ns", "to_ns")]
     said = nfslab(capsys, "trace", "--json", STALLS, "--from", span[0], "--to", span[1])
     part = json.loads(said.out)
-    assert part["packets"] == whole["packets"], "the whole capture is read"
+    assert 0 < part["packets"] < whole["packets"] / 2
     count = [sum(row["calls"] for row in found["operations"]) for found in (part, whole)]
     assert 0 < count[0] < count[1] / 2
     assert part["stalls"]["gaps"][0]["length_ns"] == whole["stalls"]["gaps"][0]["length_ns"]
@@ -100,10 +118,10 @@ def test_figures_of_a_part_are_those_of_its_time(capsys: pytest.CaptureFixture[s
     content = json.loads(nfslab(capsys, "trace", "--json", STALLS, *part).out)
     calls = sum(row["calls"] for row in content["operations"])
     text = nfslab(capsys, "trace", STALLS, *part).out
-    assert f"{calls} calls in 4 s (from 2.000 to 6.000 s of the capture), all answered" in text
+    assert re.search(rf"^{calls} calls\b.*\b2\.000 to 6\.000 s\b", text, re.MULTILINE)
     assert re.search(rf"^calls sent +{quantity(calls / (end - begin), '1/s')}$", text, re.MULTILINE)
     # The second stop lasted 2.502 s (test_the_report_names_the_planted_stalls).
-    assert "2.50 s in all (63 % of this part)" in text
+    assert re.search(r"^The server .*\b2\.50 s\b.*\b63 %", text, re.MULTILINE)
     # A closer look at a part counts from the capture's first frame, as --from does.
     whole = json.loads(nfslab(capsys, "trace", "--json", STALLS).out)
     longest = [found["stalls"]["closer_look"][0] for found in (whole, content)]
@@ -112,7 +130,8 @@ def test_figures_of_a_part_are_those_of_its_time(capsys: pytest.CaptureFixture[s
     assert begin * 1e9 <= slowest["from_ns"] < slowest["to_ns"] <= end * 1e9
     (command,) = [line for line in text.splitlines() if line.startswith("longest gap: ")]
     again = shlex.split(command.split(": nfslab trace ")[1])
-    assert "stalled once" in nfslab(capsys, "trace", *again).out
+    (stall,) = re.findall(r"^S\d+ .*", nfslab(capsys, "trace", *again).out, re.MULTILINE)
+    assert "2.50 s" in stall
 
 
 def test_json_is_one_object_of_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
@@ -323,9 +342,7 @@ def test_a_planted_slowness_is_shown_and_only_that(
     assert read["interval"]["low"] < 1.5 < read["interval"]["high"]
     for figure in ("median latency", "mean latency"):
         assert found["GETATTR", figure]["verdict"] == "no difference shown"
-    text = nfslab(capsys, "trace", "--compare", before, after).out
-    assert "slower" in text
-    assert "not independent" in text, "the reader is told what an observation is"
+    assert "slower" in nfslab(capsys, "trace", "--compare", before, after).out
 
 
 def test_a_stall_that_lies_in_few_blocks_is_not_hidden(
@@ -339,8 +356,8 @@ def test_a_stall_that_lies_in_few_blocks_is_not_hidden(
         return re.findall(r"[\d.]+ [µm]s", row)[1]
 
     said = nfslab(capsys, "trace", "--compare", without, STALLS)
-    (note,) = [line for line in said.out.splitlines() if "(a stall) counts little" in line]
-    assert f"NFSv3 GETATTR {mean(without)} and {mean(STALLS)}" in note
+    told = f"NFSv3 GETATTR {mean(without)} and {mean(STALLS)}"
+    (note,) = [line for line in said.out.splitlines() if told in line]
     assert "WRITE" not in note, "no WRITE waited for the stopped server"
     content = json.loads(nfslab(capsys, "trace", "--compare", "--json", without, STALLS).out)
     tables = [{row["operation"]: row for row in one["operations"]} for one in content["captures"]]
@@ -348,8 +365,9 @@ def test_a_stall_that_lies_in_few_blocks_is_not_hidden(
         if figure["figure"] == "mean latency":
             means = [table[figure["operation"]]["latency_ns"]["mean"] for table in tables]
             assert [figure["whole_base"], figure["whole_new"]] == means
-    said = nfslab(capsys, "trace", "--compare", KERNEL_V3, KERNEL_V42)
-    assert "(a stall) counts little" not in said.out
+    said = nfslab(capsys, "trace", "--compare", "--json", KERNEL_V3, KERNEL_V42)
+    notes = json.loads(said.out)["comparison"]["notes"]
+    assert not [note for note in notes if note.startswith("mean latency")]
 
 
 def test_two_versions_of_nfs_are_compared_by_the_operations_names(
@@ -359,8 +377,11 @@ def test_two_versions_of_nfs_are_compared_by_the_operations_names(
     assert (said.code, said.err) == (0, "")
     row = r"^NFSv3/NFSv4 WRITE +median latency +\S+ +16, 19 "
     assert re.search(row, said.out, flags=re.MULTILINE)
-    assert f"only in {KERNEL_V3}: NFSv3 CREATE" in said.out
-    assert f"only in {KERNEL_V42}: NFSv4 CLOSE, NFSv4 OPEN, NFSv4 READ" in said.out
+    only = dict(re.findall(r"^only in (\S+): (.*)", said.out, flags=re.MULTILINE))
+    assert only == {
+        str(KERNEL_V3): "NFSv3 CREATE",
+        str(KERNEL_V42): "NFSv4 CLOSE, NFSv4 OPEN, NFSv4 READ",
+    }
     said = nfslab(capsys, "trace", "--compare", "--json", KERNEL_V42, KERNEL_V3)
     figures = json.loads(said.out)["comparison"]["figures"]
     # Calls are those that both captures' tables count.
@@ -380,7 +401,7 @@ def test_too_few_blocks_have_no_significance(
     for figure in comparison["figures"]:
         assert figure["verdict"].startswith("significance unknown")
         assert figure["interval"] is None
-    assert "fewer than" in comparison["notes"][0]
+    assert "GETATTR" in comparison["notes"][0]
 
 
 def test_a_quoted_pattern_is_one_capture(
@@ -405,13 +426,13 @@ def test_load_patterns_and_where_the_time_went_stand_in_the_text(
     assert facts["calls outstanding, most"] == "4"
     assert facts["WRITEs UNSTABLE (a COMMIT follows)"] == "130"
     assert (facts["WRITEs FILE_SYNC"], facts["COMMITs"]) == ("123", "98")
-    assert "Calls not split: 3,200 over UDP" in text
+    assert re.search(r"\b3,200 over UDP\b", text)
     # 61 calls of 3,261 went over TCP: no sentence about all.
-    assert "of the time of" not in text
-    assert (
-        "of the time of 236 of 341 calls 86 % passed in the server"
-        in nfslab(capsys, "trace", KERNEL_V3).out
-    )
+    split = re.compile(r"(\d+) of (\d+) calls (\d+) % passed in the server")
+    assert not split.search(text)
+    found = split.search(nfslab(capsys, "trace", KERNEL_V3).out)
+    assert found is not None
+    assert found.groups() == ("236", "341", "86")
 
 
 def test_a_stream_has_no_command_for_a_closer_look(plain: Path) -> None:

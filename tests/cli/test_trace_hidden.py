@@ -81,4 +81,4 @@ def test_missing_fragments_are_lost_bytes_in_gaps(
     path, _true = written(made, tmp_path)
     line = nfslab(capsys, "trace", path).out.splitlines()[1]
     missing = len(second.ip) - 20
-    assert line.endswith(f"; {quantity(missing, 'B')} lost in 1 gaps")
+    assert line.endswith(f"; the capture lacks {quantity(missing, 'B')} in 1 gap")

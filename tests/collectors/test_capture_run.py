@@ -85,7 +85,7 @@ def test_the_calls_of_every_run_are_in_its_report(
         assert stored is not None
         assert stored.calls == CALLS
         text = nfslab(capsys, "show", folder, run.name).out
-        assert f"{CALLS} calls of 1 client to 1 server; nothing lost" in text
+        assert f"{CALLS} calls of 1 client to 1 server; the capture lacks nothing" in text
         assert re.search(rf"^NFSv3 GETATTR +{CALLS} ", text, flags=re.MULTILINE)
     assert nfslab(capsys, "report", folder).code == 0
     page = (folder / "report.html").read_text()

@@ -82,6 +82,38 @@ def test_places_bytes_and_sizes_of_a_known_pattern(tmp_path: Path) -> None:
     assert set(lost.values()) == {0}, lost
 
 
+def test_copies_within_the_kernel_are_of_both_files(tmp_path: Path) -> None:
+    (tmp_path / "from").write_bytes(b"x" * 1000)
+    with Program() as program:
+        program.do(opened(tmp_path / "from").replace("fd", "source", 1))
+        program.do(opened(tmp_path / "to").replace("fd", "target", 1))
+        program.do(opened(tmp_path / "durable", "os.O_WRONLY | os.O_CREAT | os.O_DSYNC"))
+        program.do("import mmap, socket; ends = os.pipe(); near, far = socket.socketpair()")
+        watch = SyscallWatch([program.pid], "events")
+        program.do("os.sendfile(near.fileno(), source, 0, 300)")
+        program.do("os.sendfile(near.fileno(), source, 100, 200)")
+        program.do("os.sendfile(target, source, None, 10)")
+        program.do("os.copy_file_range(source, target, 40, None, 50)")
+        program.do("os.splice(source, ends[1], 20, 300)")
+        program.do("os.splice(ends[0], target, 20)")
+        program.do("os.sendfile(fd, source, 320, 30)")
+        program.do("page = mmap.mmap(source, 1000); page.flush()")
+        seen = Seen(watch)
+    watch.stop()
+    events = [(r["call"], r["offset"], r["size"], r["bytes"], r["error"]) for r in seen.events]
+    assert events == [
+        ("sendfile", 0, 300, 300, 0), ("sendfile", 100, 200, 200, 0),
+        ("sendfile", 0, 10, 10, 0), ("sendfile_to", 0, 10, 10, 0),
+        ("copy_file_range", 10, 40, 40, 0), ("copy_file_range_to", 50, 40, 40, 0),
+        ("splice", 300, 20, 20, 0), ("splice_to", 10, 20, 20, 0),
+        ("sendfile", 320, 30, 30, 0), ("sendfile_to", 0, 30, 30, 0),
+    ]  # fmt: skip
+    syncs = [(r["call"], r["synchronous"], r["offset"], r["size"]) for r in seen.syncs]
+    assert syncs == [("sendfile_to", True, 0, 30), ("msync", False, None, None)]
+    assert seen.count("to", "splice_to")["places"] == {"backward": 1}
+    assert seen.count("from", "sendfile")["bytes"] == 540
+
+
 def test_read_and_write_are_placed_by_the_file_s_own_position(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"x" * 1000)
     with Program() as program:

@@ -257,8 +257,9 @@ def operation_rows(calls: Calls) -> list[dict[str, Any]]:
                 "latency_ns": {
                     "min": int(answered[0]), "mean": int(answered.mean()),
                     "max": int(answered[-1]), **{q: int(answered[k]) for q, k in rank.items()},
-                } if answered.size else None,
-                "quantile_relative_error": 0.01,
+                } if answered.size else dict.fromkeys(("min", "mean", "max", *QUANTILES)),
+                "latencies": int(answered.size), "negative_latencies": 0,
+                "quantile_relative_error": 0.01, "rpc_refused": 0, "unreadable": 0,
                 "histogram": [
                     [int(a), int(b), int(c)]
                     for a, b, c in zip(edges[:-1], edges[1:], counts, strict=True) if c
@@ -269,6 +270,13 @@ def operation_rows(calls: Calls) -> list[dict[str, Any]]:
 
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
+
+
+NO_SEGMENT = {
+    **dict.fromkeys(("segments", "retransmitted_segments", "retransmitted_bytes"), 0),
+    **dict.fromkeys(("timeouts", "out_of_order", "zero_windows"), 0),
+    **dict.fromkeys(("in_flight_max_bytes", "window_min_bytes")),
+}
 
 
 def rpcstat_section(
@@ -298,7 +306,23 @@ def rpcstat_section(
         "bin_ns": int(bin_ns),
         "bins": int(n),
         "columns": [{"name": k, "dtype": v.dtype.str, "unit": "calls"} for k, v in columns.items()],
-    }
+        "totals": {
+            "calls": int(sent.sum()), "answered": int(back.sum()), "callbacks": 0,
+            "unanswered": int(sent.sum() - back.sum()), "retransmissions": int(again.sum()),
+            "duplicate_replies": 0, "sent_bytes": 0, "answered_bytes": 0, "lost_bytes": 0,
+            "read_bytes": int(back.sum()) * 8192, "written_bytes": int(back.sum()) * 4096,
+            "answered_by_kind": {}, "tcp": {"client": NO_SEGMENT, "server": NO_SEGMENT},
+        },
+        "queue": {
+            "mean": float(queue.mean()), "max": int(queue.max()), "slots_max": 0,
+            "late_calls": 0, "not_counted": 0,
+        },
+        "little": {
+            "queue_integral_ns": 0, "answered_latency_ns": 0, "unanswered_wait_ns": 0,
+            "unanswered_in_queue": 0, "negative_latencies": 0, "agrees": True,
+        },
+        "timeout_ns": 0,
+    }  # fmt: skip
     blobs = {f"rpcstat/{k}": (v.dtype.str, v.tobytes()) for k, v in columns.items()}
     return section, blobs
 
@@ -334,8 +358,11 @@ def stalls_section(gaps: list[dict[str, Any]]) -> dict[str, Any]:
             "to_ns": longest["end_ns"] - FIRST_NS + 200_000_000,
         }
     ]  # fmt: skip
-    return {"totals": totals, "servers": [], "gaps": gaps, "closer_look": looks,
-            "throughput_cycle": None}  # fmt: skip
+    rule = {"floor_ns": 0, "factor": 8, "usual_quantile": 0.99, "settle_ns": 0}
+    return {"rule": {**rule, "kept_of_each_kind": 10}, "totals": totals, "servers": [],
+            "clients": [], "gaps": gaps, "throughput_cycle": None, "throughput_bin_ns": 0,
+            "slowest_stretch": None, "closer_look": looks,
+            "messages_not_followed": 0}  # fmt: skip
 
 
 def analysis_of(
@@ -358,6 +385,7 @@ def analysis_of(
         "bytes": 400 * int(calls.time_ns.size),
         "first_ns": FIRST_NS,
         "last_ns": FIRST_NS + duration_ns,
+        "calls": int(calls.time_ns.size),
         "lost": lost or {"bytes": 0, "gaps": 0},
         "anomalies": anomalies or [],
         "operations": operation_rows(calls),

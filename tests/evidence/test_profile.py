@@ -92,7 +92,7 @@ def test_processes_alone_have_no_idle_part(folder: ExperimentFolder) -> None:
         )  # fmt: skip
     first = profiles(folder)[0]
     assert (first.busy_share, first.cpu_s) == (1.0, 24.0)
-    assert "(by /proc/stat, of the whole recording)" in sentences(first)[0]
+    assert "/proc/stat" in sentences(first)[0]
     assert first.notes == ["Only this run's."]
 
 
@@ -121,7 +121,7 @@ def test_every_output_says_it(folder: ExperimentFolder, capsys: pytest.CaptureFi
     assert 'id="profile-section"' in page
     assert "<b>&amp<" not in page, "names of others are text"
     for output in (page, text):
-        assert "The CPUs were idle 83 % of the time" in output
+        assert re.search(r"\bidle 83 %", output)
     first, second = json.loads(render_json(folder.path))["profiles"]
     assert first["idle_share"] == pytest.approx(0.83)
     assert first["classes"]["run"] == pytest.approx({"user_share": 0.075, "kernel_share": 0.05})

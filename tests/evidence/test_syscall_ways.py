@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
+from nfslab.cli.doctor import plugin_probes
+from nfslab.cli.run import command as run_command
 from nfslab.errors import Unavailable
 from nfslab.evidence.syscalls import ways as syscall_ways
 from nfslab.evidence.syscalls.ways import Asked, Subject, choose, is_static, obstacle
 
+from tests.experiment import conftest as experiments
+
+experiment_file = experiments.experiment_file
+_fakes = experiments._fakes
 REFUSED = {
     "ok": False, "kind": "permission", "what": "eBPF is not permitted", "why": "EPERM",
     "fix": "run as root", "blocks": False,
@@ -73,6 +82,36 @@ def test_without_any_way_all_reasons_are_said(
 def test_a_way_that_was_asked_for_is_used_or_nothing_is(no_ebpf: None) -> None:
     with pytest.raises(Unavailable, match="by eBPF"):
         choose(Asked(way="ebpf"), PROGRAM)
+
+
+@pytest.mark.parametrize(
+    ("missing", "way", "blind"),
+    [("", "a preloaded library", "static programs"), ("planted", "strace", "io_uring")],
+)
+def test_dry_run_and_doctor_tell_the_way_and_what_it_cannot_see(
+    no_ebpf: None,
+    monkeypatch: pytest.MonkeyPatch,
+    experiment_file: Callable[..., Path],
+    missing: str,
+    way: str,
+    blind: str,
+) -> None:
+    monkeypatch.setattr(syscall_ways, "shim_missing", lambda: missing)
+    monkeypatch.setattr(syscall_ways, "strace_version", lambda: ("/usr/bin/strace", (6, 1)))
+    monkeypatch.setattr(syscall_ways, "ptrace_refused", lambda: None)
+    path = str(experiment_file(('["watcher"]', '["fsync"]')))
+    told = CliRunner().invoke(run_command, [path, "--dry-run", "--json"])
+    how = json.loads(told.stdout)["collectors"]["fsync"]["how"]
+    (line,) = (
+        line
+        for line in CliRunner().invoke(run_command, [path, "--dry-run"]).output.splitlines()
+        if line.startswith("collector fsync: ")
+    )
+    (probe,) = (one for one in plugin_probes() if one.name == "fsync")
+    for said in (how, line, probe.found):
+        assert f"by {way}" in said
+        assert "not by eBPF: eBPF is not permitted: EPERM" in said
+        assert blind in said.rsplit("not seen", 1)[1]
 
 
 def test_single_calls_are_not_in_views(no_ebpf: None) -> None:

@@ -20,9 +20,10 @@ from nfslab.evidence.syscalls.accesses import KINDS, accesses_of, as_content
 from nfslab.evidence.syscalls.facts import SeriesFacts, facts_of
 from nfslab.evidence.syscalls.figures import POINTS_SERIES, drawn_rows
 from nfslab.evidence.syscalls.kind import SyscallsEvidence, watch_section
-from nfslab.evidence.syscalls.sentences import levels_text
+from nfslab.evidence.syscalls.sentences import WAY_NAMES, levels_text
 from nfslab.evidence.syscalls.sync_steps import take_apart
 from nfslab.evidence.syscalls.tables import sum_up
+from nfslab.evidence.syscalls.ways import BLIND, Choice
 from nfslab.report.analysis import analyse, render_json
 from nfslab.report.html.document import render_html
 from nfslab.report.html.section_page import write
@@ -337,6 +338,16 @@ def test_json_has_single_accesses_within_its_bound() -> None:
     mine = [row["offset"] for row in planted_accesses() if row["file_id"] in (1, 3)]
     assert log["offset"] == mine[::3]
     assert "t_ns" not in facts_of(accessed(), {}).accesses[0]
+
+
+def test_the_way_why_not_another_and_what_it_cannot_see_are_said() -> None:
+    choice = Choice("shim", [("ebpf", "planted: not permitted")])
+    seen = {"way": choice.way, "level": "sync", "why_not": choice.why_not, "notes": [BLIND["shim"]]}
+    whole = tables([sync(SECOND, 5)])
+    found = watch_section(facts_of(whole, seen), lambda: whole)
+    assert f"Watched by {WAY_NAMES['shim']}, level sync." in found.notes
+    assert f"Not by {WAY_NAMES['ebpf']}: planted: not permitted." in found.notes
+    assert any("static programs" in note for note in found.notes)
 
 
 def test_level_counts_says_what_it_has_not() -> None:

@@ -8,7 +8,9 @@ The workload's "measurement" is a formula of its parameters: what comes out is k
 from __future__ import annotations
 
 import errno
+import math
 import os
+import random
 import sys
 import time
 from pathlib import Path
@@ -103,6 +105,8 @@ class FormulaParameters(WorkloadParameters):
     child: bool = False
     """Start a process that sleeps through the run, as a server would."""
     measure_s: float = 0.0
+    spread: float = 0.0
+    """Standard deviation of the log of the rate, drawn for each block and point."""
     estimate: float = 1.0
 
     @model_validator(mode="after")
@@ -164,7 +168,8 @@ class FormulaWorkload(Workload):
         deadline = time.monotonic() + (3600 if p.fail == "hang" else p.measure_s)
         while (left := deadline - time.monotonic()) > 0:
             time.sleep(min(0.01, left, context.remaining_s()))
-        value = 100.0 * p.clients
+        noise = random.Random(f"{context.seed} {p.data} {p.clients}").gauss(0.0, p.spread)
+        value = 100.0 * p.clients * math.exp(noise)
         return Outcome(
             metrics={
                 "rate_per_s": Metric(value=value, unit="1/s", better="higher", primary=True),

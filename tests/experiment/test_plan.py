@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nfslab.experiment.forecast import RUN_S, estimated_run_s
 from nfslab.experiment.identity import block_order
 from nfslab.experiment.plan import missing_runs, next_position, planned_runs
+from nfslab.experiment.preflight import needed_bytes
 from nfslab.experiment.reading import read_experiment
 from nfslab.results.records import CatalogueLine
+from nfslab.targets.registry import target_class
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from nfslab.experiment.plan import PlannedRun
     from nfslab.experiment.setup import Point
@@ -118,3 +121,20 @@ def test_positions_go_on_counting(points: list[Point]) -> None:
     planned = planned_runs(points, 1, "fixed", seed=1)
     assert next_position([]) == 0
     assert next_position([line(planned[0], position=4), line(planned[1], position=2)]) == 5
+
+
+def test_filling_a_slow_target_is_in_the_estimate(tmp_path: Path) -> None:
+    """By arithmetic: the same bytes at the rates of both kinds of target."""
+    text = (
+        '[experiment]\nname = "x"\n[targets.disk]\nkind = "local"\n[targets.nfs]\nkind = "nfs"\n'
+        '[workload]\nkind = "pgbench"\ndata = "disk"\nwal = "disk"\nscale = 8\nduration = "2s"\n'
+        '[[axes]]\nname = "where"\nparameters = ["workload.data", "workload.wal"]\n'
+        'values = [["disk", "disk"], ["nfs", "nfs"]]\n'
+    )
+    (tmp_path / "x.toml").write_text(text)
+    here, there = read_experiment(tmp_path / "x.toml").points
+    needed = sum(needed_bytes(there).values())
+    rates = [target_class(kind).fill_bytes_per_s for kind in ("local", "nfs")]
+    extra_s = estimated_run_s(there) - estimated_run_s(here)
+    assert extra_s == pytest.approx(needed / rates[1] - needed / rates[0])
+    assert estimated_run_s(here) > 2.0 + RUN_S

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import platform
@@ -121,7 +122,7 @@ def test_on_a_machine_that_shows_nothing_it_says_so(
     found = of_this_machine([Path("/var/tmp")], ["nonesuch-program"])
     assert found["cpu"]["model"] is None
     absent = found["absent"]
-    assert absent["/proc/cpuinfo"] == "No such file or directory"
+    assert absent["/proc/cpuinfo"] == os.strerror(errno.ENOENT)
     assert "ZeroDivisionError" in absent["place /var/tmp"]
     assert absent["nonesuch-program"] == "the program is not there"
     assert "inventory" in absent

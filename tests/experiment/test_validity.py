@@ -12,7 +12,7 @@ from nfslab.evidence.collector import Evidence
 from nfslab.experiment.validity import Clocks, validity_checks
 from nfslab.machine.cgroup import memory_cgroup_available
 from nfslab.results.records import CheckRecord, LoadShape, Metric
-from nfslab.workloads.base import Outcome
+from nfslab.workloads.base import Completions, Outcome
 
 from tests.experiment.session_support import left_behind, only_folder, records, run
 
@@ -268,3 +268,15 @@ def test_steady_state_is_unknown_where_dead_time_is() -> None:
 def test_a_run_without_a_stop_has_no_dead_time() -> None:
     checks = checks_of(closed_loop())
     assert (checks["dead_time"].verdict, checks["steady_state"].verdict) == ("ok", "ok")
+
+
+def test_dead_time_of_counts_is_named_on_the_run_s_clock() -> None:
+    counts = np.random.default_rng(1).poisson(50, 100)
+    counts[20:60] = 0
+    stopped = Completions(2 * SECOND, SECOND // 10, counts.tolist())
+    short = Completions(20 * SECOND, SECOND // 10, [9, 9])
+    check = checks_of(Outcome(metrics={}, completions=[stopped, short]))["dead_time"]
+    assert check.verdict == "warning"
+    assert check.values["stretches"] == [[4 * SECOND, 8 * SECOND]]
+    assert checks_of(Outcome(metrics={}, completions=[short]))["dead_time"].verdict == "unknown"
+    assert "dead_time" not in checks_of(Outcome(metrics={}))

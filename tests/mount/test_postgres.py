@@ -169,8 +169,8 @@ class Served:
         self.start()
 
 
-@pytest.fixture
-def killed() -> Iterator[tuple[Served, Postgres]]:
+@pytest.fixture(params=["timeo=10", pytest.param("timeo=10,writeback", marks=pytest.mark.long)])
+def killed(request: pytest.FixtureRequest) -> Iterator[tuple[Served, Postgres]]:
     """A server in a process of its own, and a cluster on a mount of it."""
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
@@ -180,13 +180,21 @@ def killed() -> Iterator[tuple[Served, Postgres]]:
         os.chown(sockets, USER, USER)
         served = Served(store)
         try:
-            for cluster in cluster_on(served.port, place, sockets, "timeo=10"):
+            for cluster in cluster_on(served.port, place, sockets, request.param):
                 yield served, cluster
         finally:
             served.end()
 
 
-@pytest.mark.parametrize("postgres", ["", "rsize=32k,wsize=32k,nconnect=2"], indirect=True)
+@pytest.mark.parametrize(
+    "postgres",
+    [
+        "",
+        pytest.param("rsize=32k,wsize=32k,nconnect=2", marks=pytest.mark.long),
+        pytest.param("writeback", marks=pytest.mark.long),
+    ],
+    indirect=True,
+)
 def test_load_kill_and_recovery(postgres: Postgres) -> None:
     postgres.run("initdb", "-D", postgres.data, "-U", "postgres", "-A", "trust")
     postgres.start()

@@ -69,7 +69,7 @@ def opened(chromium: Any, path: Path, *, scripts: bool = True, **options: Any) -
         page.evaluate("0")  # what is still on its way arrives before this answer
     finally:
         context.close()
-    assert wrong == []
+    assert wrong == [], wrong
 
 
 def await_truth(page: Any, expression: str) -> None:

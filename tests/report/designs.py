@@ -32,6 +32,10 @@ def write_design(
     metric: str = "tps",
     unit: str = "1/s",
     seed: int = 5,
+    name: str = "design",
+    created_unix_ns: int = EPOCH_NS,
+    commit: str = "",
+    kernel: str = "6.1.0",
 ) -> Path:
     """All combinations of `axes`; every run is `truth(**levels)` with 3 % of noise."""
     random = np.random.default_rng(seed)
@@ -52,7 +56,7 @@ def write_design(
         digest = hashlib.sha256(json.dumps(settings).encode()).hexdigest()[:8]
         points.append(PointRecord(point_id=digest, index=index, factors=factors, settings=settings))
     record = ExperimentRecord(
-        name="design",
+        name=name,
         title=f"{metric} over {', '.join(axes)}",
         identity=hashlib.sha256(repr(axes).encode()).hexdigest(),
         seed=seed,
@@ -61,7 +65,8 @@ def write_design(
         axes=records,
         points=points,
         resolved={"targets": {}, "workload": {"kind": "command"}},
-        created_unix_ns=EPOCH_NS,
+        created_unix_ns=created_unix_ns,
+        nfslab_commit=commit,
         command=["nfslab", "run", "design.toml"],
         nfslab_version="0.1.0",
     )
@@ -79,6 +84,7 @@ def write_design(
                     position,
                     Metric(value=value, unit=unit, better="higher", primary=True),
                     metric,
+                    kernel,
                 )
                 position += 1
     return folder.path
@@ -92,6 +98,7 @@ def _run(
     position: int,
     value: Metric,
     metric: str,
+    kernel: str,
 ) -> None:
     run = folder.begin_run(f"b{block:03}-{point.point_id}-a1")
     run.seal(
@@ -112,5 +119,5 @@ def _run(
             metrics={metric: value},
             durability=DurabilityRecord(level="stable"),
         ),
-        {"kernel": {"release": "6.1.0"}},
+        {"kernel": {"release": kernel}},
     )

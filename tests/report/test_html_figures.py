@@ -99,6 +99,9 @@ def test_missing_values_and_matrices_survive() -> None:
 def test_what_is_not_known_is_absent() -> None:
     bar = drawing_of(packed(Bars(Axis("y"), [Bar("a", None), Bar("b", float("nan"))])))["bars"]
     assert bar == [{"label": "a"}, {"label": "b", "value": None}]
+    empty = drawing_of(packed(Lines(Axis("x"), [Panel("", Axis("y"), [Series("a", [], [])])])))
+    (series,) = empty["panels"][0]["series"]
+    assert (series["x"], series["y"]) == ([], [])
     tree = Flame([0, 1], [0, 1], ["a", "b"], [4, 1], [0, 0], [("user", "cpu-user")])
     assert drawing_of(packed(tree))["colours"] == [["user", "cpu-user"]]
 

@@ -220,6 +220,30 @@ def test_axes_are_those_asked_for_or_hold_the_data(chromium: Any, gallery: Path)
     assert panels["ratios"][0]["x"][1] > 1.31
 
 
+@pytest.mark.parametrize("scale", ["linear", "log"])
+def test_an_interval_of_decades_does_not_make_the_axis(
+    chromium: Any, tmp_path: Path, scale: str
+) -> None:
+    """Values of 100 to 700, one of them with an interval of twelve decades."""
+    y, low, high = [100.0, 400.0, 700.0], [95.0, 4e-4, 640.0], [105.0, 4e8, 760.0]
+    axis = Axis("tps", "1/s", scale)
+    series = Series("wal local", [1.0, 10.0, 30.0], y, low, high)
+    bars = [Bar(f"{k}", *ends) for k, ends in enumerate(zip(y, low, high, strict=True))]
+    drawings = {
+        "lines": Lines(Axis("clients"), [Panel("", axis, [series])]),
+        "bars": Bars(axis, bars, marks=True),
+    }
+    shown = [Figure.of(name, name, "", drawing) for name, drawing in drawings.items()]
+    write([Section("Wide", "wide", figures=shown)], tmp_path / "page.html", "made")
+    with opened(chromium, tmp_path / "page.html") as page:
+        panels = {name: state["panes"][0]["panels"][0] for name, state in figures(page).items()}
+    placed = np.log if scale == "log" else np.asarray
+    for ends in (panels["lines"]["y"], panels["bars"]["x"]):
+        assert ends[0] <= 95 < 760 <= ends[1], "the other intervals are whole"
+        begin, least, most, end = placed([ends[0], y[0], y[-1], ends[1]])
+        assert (most - least) / (end - begin) > 1 / 6, "the values are no line"
+
+
 def test_a_drag_zooms_and_what_is_linked_follows(chromium: Any, gallery: Path) -> None:
     with opened(chromium, gallery) as page:
         assert pane(page, "lines")["zoom"] is None

@@ -16,14 +16,25 @@ from typing import Any
 import duckdb
 import pytest
 from nfslab.report.analysis import analyse
+from nfslab.report.html.content import short_point_label
 from nfslab.report.html.document import write_html
+from nfslab.report.model import Analysis
 from nfslab.results.records import CheckRecord
 
-from tests.report.browser import await_truth, browser, choose, figures, opened, pane
+from tests.report.browser import await_truth, browser, choose, figures, opened, pane, settled
 from tests.report.designs import write_design
 from tests.report.synthetic import Recipe, write_files, write_pgbench
 
-ALL_FIGURES = ["metric", "ratio", "timeline", "percentiles", "heatmap", "evidence", "order"]
+ALL_FIGURES = [
+    "metric",
+    "anatomy-parts",
+    "ratio",
+    "timeline",
+    "percentiles",
+    "heatmap",
+    "evidence",
+    "order",
+]
 WARM_UP = CheckRecord(
     name="steady_state",
     verdict="warning",
@@ -73,11 +84,19 @@ def test_every_figure_is_drawn_and_holds_all_of_its_data(
     assert sum(series["points"] for series in order["panels"][0]["series"]) == counted
     (ratio,) = states["ratio"]["panes"]
     assert ratio["panels"][0]["series"][0]["points"] == 3
-    run = next(run for run in analysis.runs if run.point == 0 and run.block == 0)
+    first = headline(analysis)[0]
+    run = next(run for run in analysis.runs if run.point == first and run.block == 0)
     file = str(experiment / "runs" / run.run_id / "samples/transactions.parquet")
     [(done,)] = duckdb.execute("SELECT count(*) FROM read_parquet(?)", [file]).fetchall()
     assert states["heatmap"]["panes"][0]["panels"][0]["total"] == done
     assert {name: n for name, n in painted.items() if n < 8} == {}
+
+
+def headline(analysis: Analysis) -> tuple[int, int]:
+    """The points of the largest change that is shown."""
+    rows = [row for row in analysis.comparisons["tps"] if row.result.shown]
+    largest = max(rows, key=lambda row: abs(row.result.estimate or 0.0))
+    return largest.base_point, largest.point
 
 
 def single_values(state: dict[str, Any]) -> int:
@@ -121,6 +140,7 @@ def test_scales_hold_every_run_and_every_interval(
 def test_tables_sort_by_click_and_by_key(chromium: Any, report: Path, experiment: Path) -> None:
     values = sorted(run.metrics["tps"] for run in analyse(experiment).runs if run.counted)
     with opened(chromium, report) as page:
+        page.locator("#all-runs > details > summary").click()
         heading = page.locator("#run-table th button", has_text=re.compile(r"^tps"))
         heading.click()
         rising = _column(page, "tps")
@@ -211,6 +231,7 @@ def test_two_points_stand_beside_each_other(chromium: Any, report: Path) -> None
 
 def test_a_run_of_the_table_shows_its_evidence(chromium: Any, report: Path) -> None:
     with opened(chromium, report) as page:
+        page.locator("#all-runs > details > summary").click()
         row = page.locator("#run-table tbody tr", has_text="b003-").first
         row.locator("button.link").click()
         await_truth(page, "window.nfslab.figures.find((f) => f.id === 'evidence')"
@@ -221,11 +242,51 @@ def test_without_scripts_the_tables_are_there(chromium: Any, report: Path) -> No
     with opened(chromium, report, scripts=False) as page:
         assert page.locator("#estimates tbody tr").count() > 6
         assert page.locator("#run-table tbody tr").count() == 36
-        assert page.locator("#figures .pending").count() == len(ALL_FIGURES)
+        assert page.locator(".pending").count() == len(ALL_FIGURES)
+
+
+def test_the_first_screen_holds_question_answer_figure_and_doubt(
+    chromium: Any, report: Path
+) -> None:
+    wanted = ["#question", "#answer .verdict", "#warnings > summary", "#metric .host"]
+    with opened(chromium, report, viewport={"width": 1400, "height": 900}) as page:
+        bottoms = [page.locator(one).first.bounding_box() for one in wanted]
+        assert all(box is not None and box["y"] + box["height"] <= 900 for box in bottoms)
+        line = page.locator("#warnings > summary").bounding_box()
+        assert line is not None
+        assert line["height"] < 30, "warnings are one line"
+        closed = page.locator("#all-runs > details, #environment > details, #warnings")
+        assert closed.evaluate_all("all => all.map((one) => one.open)") == [False] * 3
+        page.locator("#again").scroll_into_view_if_needed()
+        contents = page.locator("nav").bounding_box()
+        assert contents is not None
+        assert contents["y"] == 0, "the table of contents stays"
+
+
+def test_a_choice_keeps_its_focus(chromium: Any, report: Path) -> None:
+    with opened(chromium, report) as page:
+        page.locator("#metric select").first.focus()
+        page.keyboard.press("ArrowDown")
+        settled(page)
+        assert page.evaluate("document.activeElement.closest('.figure')?.id") == "metric"
+        assert page.evaluate("document.activeElement.tagName") == "SELECT"
+
+
+def test_points_are_compared_as_in_the_headline(
+    chromium: Any, report: Path, experiment: Path
+) -> None:
+    analysis = analyse(experiment)
+    expected = [short_point_label(analysis, at) for at in headline(analysis)]
+    with opened(chromium, report) as page:
+        page.locator("#heatmap").scroll_into_view_if_needed()
+        await_truth(page, "window.nfslab.figures.find((f) => f.id === 'heatmap').drawn")
+        page.locator("#heatmap button", has_text="Compare beside").click()
+        settled(page)
+        assert [pane(page, "heatmap", k)["choice"][1] for k in (0, 1)] == expected
 
 
 def test_narrow_windows_do_not_scroll_sideways(chromium: Any, report: Path) -> None:
-    with opened(chromium, report, viewport={"width": 420, "height": 800}) as page:
+    with opened(chromium, report, viewport={"width": 400, "height": 800}) as page:
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert all(state["drawn"] for state in figures(page).values())
 

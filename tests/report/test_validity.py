@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from nfslab.report.analysis import analyse
+from nfslab.report.html.tables import cost_text
 from nfslab.report.validity import collector_warnings
 from nfslab.results.checksums import write_checksums
 from nfslab.results.records import EvidenceRecord, RunRecord
@@ -34,7 +35,23 @@ def test_a_collector_with_nothing_to_watch_is_no_fault() -> None:
     assert told("moot", "moot") == [("note", nothing)]
     ((severity, text),) = told("ok", "moot", "failed")
     assert severity == "warning"
-    assert "did not work in 1 of 3 runs" in text
+    assert "1 of 3" in text
+
+
+def test_a_collector_that_gave_nothing_never_reads_worked(tmp_path: Path) -> None:
+    """Folders made before had such runs as "ok", without a table and with what was in the way."""
+    folder = write_pgbench(tmp_path, Recipe(clients=(1,), repetitions=2, durable=False))
+    for run in folder.runs_path.iterdir():
+        record = json.loads((run / "run.json").read_bytes())
+        summary = {"way": "shim", "incomplete": "no process loaded the library"}
+        record["evidence"].append({"collector": "fsync", "status": "ok", "summary": summary})
+        (run / "run.json").write_text(json.dumps(record))
+        write_checksums(run)
+    analysis = analyse(folder.path)
+    assert (analysis.collectors["fsync"]["ok"], analysis.collectors["fsync"]["failed"]) == (0, 4)
+    said = {name: cost_text(facts) for name, facts in analysis.collectors.items()}
+    assert said["fsync"] == "failed in 4 runs; no process loaded the library"
+    assert "worked in 4 runs" in said["system"]
 
 
 def test_the_runs_of_each_mode_are_named(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from typing import Any
 import pytest
 from nfslab.evidence.postgres.kind import LEAST_MEAN_MS
 from nfslab.report.analysis import render_json
+from nfslab.report.html.document import render_html
+from nfslab.report.markdown import render_markdown
 from nfslab.results.outcomes import Outcomes
 from nfslab.results.query import ResultsDatabase
 
@@ -127,6 +129,8 @@ def test_figures_are_those_of_then(name: str, tmp_path: Path) -> None:
             del sums["median"]
     report["evidence"] = {name: sums for name, sums in report["evidence"].items() if sums}
     assert lost(report, now)[:20] == []
+    assert folder.name in render_html(folder)
+    assert render_markdown(folder)
     with ResultsDatabase(Outcomes.open(folder)) as database:
         for view, rows in then["rows"].items():
             counted = database.ask(f'select count(*) as n from "{view}"')

@@ -114,5 +114,5 @@ def test_a_runs_folder_without_both_tables_has_none(
         read_breakdown(tmp_path)
     monkeypatch.undo()
     (folder / "rpc_calls.parquet").write_bytes(b"nothing")
-    with pytest.raises(ResultsError, match="cannot be read"):
+    with pytest.raises(ResultsError, match="rpc_calls"):
         read_breakdown(tmp_path)

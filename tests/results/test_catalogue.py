@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -76,6 +77,27 @@ def test_garbage_in_the_middle_is_passed_over(folder: ExperimentFolder) -> None:
     catalogue = folder.catalogue()
     assert catalogue.lines == before
     assert (catalogue.missing_lines, catalogue.useless_lines) == (2, 3)
+
+
+def test_a_changed_figure_in_a_line_is_not_believed(folder: ExperimentFolder) -> None:
+    before = folder.sealed_runs()
+    path = folder.path / "catalogue.jsonl"
+    rows = path.read_bytes().splitlines()
+    figure = re.compile(rb'("tps":)[0-9.e+-]+')
+    assert figure.search(rows[2])
+    rows[2] = figure.sub(rb"\g<1>1e6", rows[2], count=1)
+    path.write_bytes(b"\n".join(rows) + b"\n")
+    catalogue = folder.catalogue()
+    assert catalogue.lines == before
+    assert (catalogue.missing_lines, catalogue.useless_lines) == (1, 1)
+
+
+def test_lines_of_before_there_were_checksums_count(folder: ExperimentFolder) -> None:
+    before = folder.sealed_runs()
+    path = folder.path / "catalogue.jsonl"
+    path.write_bytes(re.sub(rb',"crc32":"[0-9a-f]{8}"}', b"}", path.read_bytes()))
+    catalogue = folder.catalogue()
+    assert (catalogue.lines, catalogue.missing_lines) == (before, 0)
 
 
 def test_a_removed_run_does_not_count(folder: ExperimentFolder) -> None:

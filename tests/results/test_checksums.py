@@ -5,11 +5,14 @@ from __future__ import annotations
 import binascii
 import json
 import random
+from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
 from nfslab.report.analysis import analyse
+from nfslab.report.html.document import render_html
+from nfslab.report.markdown import render_markdown
 from nfslab.results.checksums import CHECKSUMS, damage
 from nfslab.results.store import ExperimentFolder
 
@@ -86,6 +89,21 @@ def test_an_edited_record_is_not_believed(folder: ExperimentFolder, capsys: Capt
         assert (said.code, run.name in said.out) == (0, True), command
     said = nfslab(capsys, "query", folder.path, "SELECT run_id FROM runs", "--csv")
     assert (said.code, run.name in said.out, run.name in said.err) == (0, False, True)
+    for told in (render_markdown(folder.path), render_html(folder.path)):
+        assert f"{run.name}: run.json: " in unescape(told)
+
+
+def test_a_doubled_figure_is_in_no_comparison(folder: ExperimentFolder, capsys: Capture) -> None:
+    together, apart = (f"{folder.path}:placement={name}" for name in ("together", "log apart"))
+    base = [one for one in folder.sealed_runs() if one.factors["placement"] == "together"]
+    victim = base.pop().run_id
+    double_tps(folder.runs_path / victim)
+    said = json.loads(nfslab(capsys, "compare", together, apart, "--json").out)
+    (found,) = said["results"]["tps"]
+    assert len([note for note in said["notes"] if victim in note]) == 1
+    assert (found["n_base"], found["n_new"]) == (2, 3)
+    values = [one.metrics["tps"] for one in base]
+    assert min(values) <= found["base"] <= max(values)
 
 
 def test_check_names_each_damaged_file(folder: ExperimentFolder, capsys: Capture) -> None:

@@ -130,8 +130,8 @@ def test_what_cannot_be_read_is_a_results_error(
         read_stacks(tmp_path)
     monkeypatch.undo()
     write(tmp_path, pa.table({"class": ["run"]}))
-    with pytest.raises(ResultsError, match="cannot be read"):
+    with pytest.raises(ResultsError, match="profile_stacks"):
         read_stacks(tmp_path)
     (tmp_path / "evidence" / "profile_stacks.parquet").write_bytes(b"PAR1 and no more")
-    with pytest.raises(ResultsError, match="cannot be read"):
+    with pytest.raises(ResultsError, match="profile_stacks"):
         read_stacks(tmp_path)

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 from nfslab._core import Server
 from nfslab.cli.serve import command
 from nfslab.servers.embedded import EmbeddedParameters
-from nfslab.servers.embedded_options import DISK_KEYS, IN_EXPERIMENT, OPTIONS, documented, model
+from nfslab.servers.embedded_options import (
+    DISK_KEYS,
+    IN_EXPERIMENT,
+    OPTIONS,
+    documented,
+    model,
+    words,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = [one.core for one in OPTIONS if one.core.count("_")] + [one.core for one in DISK_KEYS]
@@ -51,15 +61,48 @@ EXAMPLES = {
 }  # fmt: skip
 
 
+def in_effect_of(texts: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """What the core has in effect when it is asked for these options."""
+    options: dict[str, Any] = {one.parameter: [] if one.most_times > 1 else None for one in OPTIONS}
+    for name, text in texts:
+        one = next(one for one in OPTIONS if one.parameter == name)
+        if one.most_times > 1:
+            options[name].append(one.read(text))
+        else:
+            options[name] = one.read(text)
+    with Server(json.dumps({"store": "memory", "udp": True, "model": model(options)})) as server:
+        found: dict[str, Any] = server.model()["model"]
+    return found
+
+
+MANY = [
+    *EXAMPLES.items(),
+    ("service_time", "200us"),
+    ("service_time", "READ=1500ns"),
+    ("stall", "1.5s:3ms"),
+]
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        EXAMPLES.items(),
+        MANY,
+        [("threads", "4")],
+        [("disk", "seek=11.5ms,cache=6M,rate=1500001")],
+        [("bandwidth", "100Mbit"), ("delay", "0.5s")],
+    ],
+)
+def test_the_model_is_told_in_words_that_ask_for_it(texts: Iterable[tuple[str, str]]) -> None:
+    in_effect = in_effect_of(texts)
+    flags = {one.flag: one.parameter for one in OPTIONS}
+    told = shlex.split(" ".join(words(in_effect)))
+    pairs = [(flags[flag], text) for flag, text in zip(told[::2], told[1::2], strict=True)]
+    assert in_effect_of(pairs) == in_effect
+
+
 def test_the_core_has_every_option_in_effect_as_it_was_read() -> None:
-    options = {one.parameter: [] if one.most_times > 1 else None for one in OPTIONS}
-    for one in OPTIONS:
-        if (text := EXAMPLES.get(one.parameter)) is not None:
-            options[one.parameter] = [one.read(text)] if one.most_times > 1 else one.read(text)
-    asked = model(options)
-    assert asked is not None
-    with Server(json.dumps({"store": "memory", "udp": True, "model": asked})) as server:
-        in_effect = server.model()["model"]
+    in_effect = in_effect_of(EXAMPLES.items())
     assert in_effect["disk"] == {
         "disks": 2, "positioning_ns": 8_000_000, "rate_bytes_per_s": 20 << 20,
         "order": "elevator", "read_hit_ratio": 0.5, "cache_bytes": None,

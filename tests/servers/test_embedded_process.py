@@ -42,9 +42,9 @@ def test_what_it_refuses_is_told_in_its_words(resources: Resources, tmp_path: Pa
     with pytest.raises(RunFailed, match="end_recording") as told:
         server.end_recording()
     assert "no calls are recorded now" in told.value.why
-    with pytest.raises(RunFailed, match="did not obey 'record'") as told:
+    with pytest.raises(RunFailed, match="'record'") as told:
         server.record(tmp_path / "none" / "calls.parquet")
-    assert "there is no folder" in told.value.why
+    assert str(tmp_path / "none") in told.value.why
     assert told.value.fix
     server.record(tmp_path / "calls.parquet")
     assert server.end_recording()["rows"] == 0
@@ -56,9 +56,9 @@ def test_a_dead_server_says_how_it_ended(resources: Resources, tmp_path: Path) -
     server.record(tmp_path / "calls.parquet")
     os.kill(server.process.pid, signal.SIGKILL)
     server.process.ended_within(120)
-    with pytest.raises(RunFailed, match="did not obey 'end_recording'") as told:
+    with pytest.raises(RunFailed, match="'end_recording'") as told:
         server.end_recording()
-    assert told.value.why == "it was ended by signal 9"
+    assert told.value.why.split()[-2:] == ["signal", "9"]
     assert server.stop() == {}
     assert resources.close() == []
 
@@ -71,7 +71,7 @@ def test_an_answer_that_came_late_is_not_the_next_ones(
     monkeypatch.setattr(embedded_server, "BEGIN_LIMIT_S", 0.05)
     with pytest.raises(RunFailed) as told:
         server.record(tmp_path / "calls.parquet")
-    assert told.value.why == "no answer within 0.05 s"
+    assert told.value.why.endswith(" 0.05 s")
     os.kill(server.process.pid, signal.SIGCONT)
     assert server.end_recording()["event"] == "recorded"
     events = [json.loads(line)["event"] for line in server.said.read_text().splitlines()]

@@ -9,13 +9,16 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from nfslab.statistics.bootstrap import RESAMPLES
 from nfslab.statistics.checks.steady_state import check_steady_state
-from nfslab.statistics.comparison import compare_many
+from nfslab.statistics.comparison import ALPHA, compare_many
+from nfslab.statistics.distributions import critical_t_one
 from nfslab.statistics.observations import Observations
 from nfslab.statistics.outlier_marks import limit, modified_z_scores
+from nfslab.statistics.power import pairs_for
 from nfslab.statistics.summary import summarise_many
 from numpy.typing import NDArray
 
@@ -198,6 +201,44 @@ def sign_flip_p(d: Floats, seed: int = 4) -> Floats:
     return p
 
 
+@dataclass
+class Proposals:
+    """Experiments that showed nothing, and were told how many pairs would."""
+
+    asked: int = 0
+    shown: int = 0
+    """By so many pairs, those that there were among them."""
+
+
+def proposals(
+    change_pct: float, pairs: int, spread: float, *, experiments: int, seed: int = 6
+) -> Proposals:
+    """True change, pairs so far, standard deviation of a pair's difference (on logarithms)."""
+    random, found = np.random.default_rng(seed), Proposals()
+    true = math.log(1 + change_pct / 100)
+    for _ in range(experiments):
+        first = random.normal(true, spread, pairs)
+        error = float(first.std(ddof=1)) / math.sqrt(pairs)
+        wanted = pairs_for(true, error, pairs, ALPHA)
+        if abs(first.mean()) > critical_t_one(ALPHA, pairs - 1) * error or wanted <= pairs:
+            continue
+        whole = np.concatenate([first, random.normal(true, spread, wanted - pairs)])
+        error = float(whole.std(ddof=1)) / math.sqrt(wanted)
+        found.asked += 1
+        found.shown += bool(whole.mean() > critical_t_one(ALPHA, wanted - 1) * error)
+    return found
+
+
+def _print_proposals() -> None:
+    print("\n| blocks so far | spread of a difference | asked | shown then |")
+    for pairs in (3, 4, 5, 8, 12):
+        for spread in (0.05, 0.1, 0.2, 0.4):
+            found = proposals(10, pairs, spread, experiments=5000)
+            if found.asked:
+                share = found.shown / found.asked
+                print(f"| {pairs} | {spread:.0%} | {found.asked / 5000:.2f} | {share:.2f} |")
+
+
 def _print_comparisons() -> None:
     print(
         "| noise | n | level, no drift | level, drift | Welch, drift | Wilcoxon | sign flips ",
@@ -273,3 +314,4 @@ if __name__ == "__main__":
         rate = family_rate(members, different, 5, families=5000)
         print(f"\nfamily of {members}, {different} different: any false {rate:.4f}")
     _print_series()
+    _print_proposals()

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from nfslab.statistics.checks.dead_time import ALPHA, check_dead_time, dead_stretches
+from nfslab.statistics.checks.dead_time import (
+    ALPHA,
+    Stretch,
+    check_dead_time,
+    dead_bins,
+    dead_stretches,
+)
 from scipy import stats
 
 SECOND = 1e9
@@ -72,3 +78,87 @@ def test_few_operations_do_not_tell() -> None:
     assert check_dead_time(np.linspace(0, RUN, 79), RUN).verdict == "unknown"
     assert check_dead_time([], RUN).verdict == "unknown"
     assert check_dead_time(np.full(100, 7 * SECOND), RUN).verdict == "unknown"  # one burst
+
+
+HEAVY = {
+    "bursts of 64": lambda rng, n: np.where(np.arange(n) % 64, 0.02, 64) * rng.exponential(size=n),
+    "lognormal, 1.5": lambda rng, n: rng.lognormal(0, 1.5, n),
+    "Pareto, 2": lambda rng, n: rng.pareto(2, n),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "rate"), [("bursts of 64", 0.011), ("lognormal, 1.5", 0.013), ("Pareto, 2", 0.068)]
+)
+@pytest.mark.parametrize("operations", [200, 1000])
+def test_heavier_tails_are_called_dead_no_more_often_than_the_page_says(
+    kind: str, rate: float, operations: int
+) -> None:
+    rng, runs = np.random.default_rng(operations), 1000
+    called = 0
+    for _ in range(runs):
+        at = np.cumsum(HEAVY[kind](rng, operations))
+        called += bool(dead_stretches(at * RUN / (at[-1] + at[-1] / operations), RUN))
+    assert called <= stats.binom.ppf(1 - 1e-6, runs, rate)
+
+
+@pytest.mark.parametrize(
+    ("operations", "share", "least", "most"),
+    [
+        (100, 5 / 14, 0.91, 1.0),
+        (200, 5 / 14, 0.99, 1.0),
+        (100, 0.2, 0.35, 0.47),
+        (200, 0.2, 0.88, 0.95),
+        (400, 0.2, 0.99, 1.0),
+        (10_000, 0.05, 0.999, 1.0),
+    ],
+)
+def test_stops_are_found_as_often_as_the_page_says(
+    operations: int, share: float, least: float, most: float
+) -> None:
+    """Completions at random; the stop begins at any instant."""
+    rng, runs = np.random.default_rng(7), 400
+    found = 0
+    for _ in range(runs):
+        at = np.sort(rng.uniform(0, 1 - share, operations))
+        begin = rng.uniform(0, 1 - share)
+        found += bool(dead_stretches(np.where(at > begin, at + share, at) * RUN, RUN))
+    low, high = stats.binom.ppf(1e-6, runs, least), stats.binom.ppf(1 - 1e-6, runs, most)
+    assert low <= found <= high
+
+
+WIDTH = SECOND / 10
+
+
+def test_a_stop_among_counts() -> None:
+    """Where a run keeps counts in bins of 0.1 s: to the bin."""
+    counts = np.random.default_rng(2).poisson(40, 140)
+    counts[40:90] = 0
+    assert dead_bins(counts, WIDTH, SECOND) == [Stretch(5 * 10**9, 10 * 10**9)]
+    # Few operations a bin: bins are joined to hold five.
+    counts = np.random.default_rng(2).poisson(2, 140)
+    counts[40:90] = 0
+    ((begin, end),) = [(one.begin_ns, one.end_ns) for one in dead_bins(counts, WIDTH) or []]
+    assert 4 * SECOND <= begin <= 4.5 * SECOND
+    assert 8.5 * SECOND <= end <= 9 * SECOND
+
+
+def test_few_counts_tell_nothing() -> None:
+    assert dead_bins([0] * 100, WIDTH) is None
+    assert dead_bins([100] * 9, WIDTH) is None
+    assert dead_bins([1] * 40, WIDTH) is None
+    assert dead_bins([], WIDTH) is None
+
+
+@pytest.mark.parametrize("mean", [1, 5, 200])
+@pytest.mark.parametrize("bins", [20, 100, 600])
+def test_counts_at_random_and_in_clusters_are_not_dead(mean: float, bins: int) -> None:
+    rng = np.random.default_rng(bins)
+    swing = stats.norm.rvs(size=(1000, bins), random_state=rng)
+    for at in range(1, bins):  # slow swings of the rate: AR(1) of 0.9
+        swing[:, at] = 0.9 * swing[:, at - 1] + np.sqrt(1 - 0.81) * swing[:, at]
+    rates = (np.ones((1000, bins)), rng.gamma(2, 0.5, (1000, bins)), np.exp(0.7 * swing - 0.245))
+    for rate in rates:
+        found = [dead_bins(rng.poisson(mean * one), WIDTH) for one in rate]
+        told = sum(one is not None for one in found)
+        assert sum(bool(one) for one in found) <= max(5, 0.005 * told)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from nfslab.statistics.power import EXACT_UP_TO, detectable, noncentrality
+from nfslab.statistics.power import EXACT_UP_TO, detectable, noncentrality, pairs_for
 from scipy import stats
+
+from tests.statistics.simulations import proposals
 
 
 def power_by_scipy(delta: float, degrees: float, alpha: float) -> float:
@@ -40,3 +42,16 @@ def test_arrays_with_gaps() -> None:
     )
     expected = noncentrality(4, 0.05)
     np.testing.assert_allclose(found, [0.1 * expected, np.nan, 0.2 * expected])
+
+
+def test_pairs_by_steins_formula() -> None:
+    """Of tables: t(0.975, 4) = 2.776, t(0.8, 4) = 0.941; ((2.776 + 0.941) * 0.1)^2 * 5 / 0.1^2."""
+    assert pairs_for(0.1, 0.1, 5, 0.05) == 70
+    assert pairs_for(0.2, 0.1, 5, 0.05) == 18
+
+
+def test_so_many_pairs_show_it_four_times_in_five() -> None:
+    found = proposals(10, pairs=4, spread=0.2, experiments=400)
+    assert found.asked > 300
+    # 0.87 of 20,000; three standard errors of so few.
+    assert found.shown / found.asked == pytest.approx(0.87, abs=0.06)

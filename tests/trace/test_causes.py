@@ -19,7 +19,7 @@ def assert_true(matrix: Matrix) -> None:
 
 
 def test_causes_are_the_planted_ones(tmp_path: Path) -> None:
-    """Each kind twice: 62 captures."""
+    """Each kind twice."""
     matrix = judged(tmp_path, POINTS[:2], range(1))
     assert matrix.captures == 2 * len(ALL)
     assert_true(matrix)
@@ -27,7 +27,7 @@ def test_causes_are_the_planted_ones(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_causes_are_the_planted_ones_at_length(tmp_path: Path) -> None:
-    """Each kind at three places with six seeds: 558 captures."""
+    """Each kind at three places with six seeds."""
     matrix = judged(tmp_path, POINTS, range(1, 7))
     assert matrix.captures >= 500
     assert_true(matrix)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import sys
 import time
+import tomllib
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,6 +30,7 @@ from nfslab.workloads.command import (
 )
 from pydantic import ValidationError
 
+from tests.experiment.session_support import run as run_file
 from tests.workloads.run_context import Run, run_of
 
 
@@ -151,6 +155,9 @@ def test_time_is_that_of_the_program(scratch: Path) -> None:
         ({"pattern": "iops=(\\d+)"}, "iops=1 iops=2", "matches 2 times with different values"),
         ({"json": "a.b"}, '{"a": {"c": 1}}', "there is no 'b' at a (there is: c)"),
         ({"json": "a.1"}, '{"a": [5]}', "there is no 1 at a"),
+        ({"pattern": "iops *: (\\d+)"}, "  IOPS=17k", "a line with 'iops': 'IOPS=17k'"),
+        ({"json": "jobs.0.iops"}, '{"jobs": [{"write": {"iops": 3}}]}', "mean jobs.0.write.iops?"),
+        ({"json": "job.iosp"}, '{"job": {"iops": 3, "n": true}}', "did you mean job.iops?"),
         ({"json": "a"}, "no document", "printed no JSON"),
         ({"json": "a"}, '{"a": true}', "not a finite number"),
         ({"json": "a"}, '{"a": null}', "is not a number"),
@@ -234,11 +241,45 @@ def test_programs_are_looked_for_before_the_first_run() -> None:
         return CommandWorkload(CommandParameters(data="d", argv=list(argv))).check()
 
     assert answer("sh").ok
-    assert "was not found" in answer("no-such-program-here").reason
+    assert "no-such-program-here" in answer("no-such-program-here").reason
     assert "relative path" in answer("./script").reason
 
 
 def test_a_flood_of_output_ends_the_run(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "OUTPUT_BYTES_MAX", 100_000)
-    with pytest.raises(RunFailed, match="printed more than 100000 bytes"):
+    with pytest.raises(RunFailed, match=r"\b100000\b"):
         outcome_of(scratch, argv=["yes"])
+
+
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "command.md"
+EXAMPLES = re.findall(r"```toml\n(.*?)```", DOCS.read_text(), re.DOTALL)
+
+
+@pytest.mark.parametrize(
+    "example",
+    [pytest.param(text, marks=() if '"sh"' in text else pytest.mark.long) for text in EXAMPLES],
+    ids=[tomllib.loads(text)["workload"]["argv"][0] for text in EXAMPLES],
+)
+def test_the_examples_of_the_page_run(
+    example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tomllib.loads(example)["workload"]["argv"][0]
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "example.toml").write_text(example)
+    session, _ = run_file(tmp_path / "example.toml", repetitions=1)
+    lines = list(session.folder.sealed_runs())
+    assert [line.status for line in lines] == ["ok"] * 2
+    metrics = tomllib.loads(example)["workload"].get("metrics", [])
+    named = [metric["name"] for metric in metrics] or ["wall_s"]
+    assert session.folder.run_record(lines[0].run_id).metrics[named[0]].primary
+    assert all(line.metrics[name] > 0 for line in lines for name in named)
+
+
+def test_the_page_has_every_field() -> None:
+    text = DOCS.read_text()
+    fields = [*CommandParameters.model_fields, "name", "pattern", "json", "choose", "source"]
+    fields += ["unit", "better", "scale", "primary"]
+    missing = [name for name in fields if f"`{name}" not in text]
+    assert missing == ["metrics"], "which has a section of its own"

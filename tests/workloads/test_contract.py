@@ -24,6 +24,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "pgbench": {"data": "disk", "transactions": 10},
     "files": {"data": "disk", "file_size": "256k", "seeks": 20, "phases": "block_write,seeks"},
     "sfs": {"data": "disk", "load": 200, "files": 600, "warm_up": "0s", "duration": "0.3s"},
+    "storage": {"data": "disk", "work": "files"},
     "command": {
         "data": "disk",
         "argv": ["sh", "-c", 'echo speed 42 >&1; echo x > "$1/made"', "sh", "{data}"],
@@ -36,6 +37,7 @@ LONG: dict[str, dict[str, Any]] = {
     "pgbench": {"data": "disk", "duration": 3600},
     "files": {"data": "disk", "file_size": "1M", "seeks": 1_000_000_000, "phases": "seeks"},
     "sfs": {"data": "disk", "load": 200, "files": 60, "duration": "3600s"},
+    "storage": {"data": "disk", "work": "commit", "seconds": 3600},
     "command": {"data": "disk", "argv": ["sleep", "3600"]},
 }
 """A run that has to be ended."""

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from nfslab._core import Histogram
 from nfslab.errors import RunFailed
-from nfslab.workloads.base import Outcome
+from nfslab.workloads.base import Completions, Outcome
 from nfslab.workloads.files import (
     BONNIE,
     FilesParameters,
     FilesWorkload,
+    completions,
     content_check,
     histograms_table,
     phase_metrics,
@@ -26,6 +27,8 @@ from pydantic import ValidationError
 from tests.workloads.run_context import Run, run_of
 
 KIB = 1024
+USUAL_PHASES = [phase for phase in BONNIE if phase != "log_write"]
+USUAL = [BONNIE[phase] for phase in USUAL_PHASES]
 
 
 def run_files(scratch: Path, **values: Any) -> tuple[Outcome, Run, dict[str, Any]]:
@@ -55,7 +58,7 @@ def test_all_phases_of_bonnie_and_what_they_moved(scratch: Path) -> None:
         sync_kind="fsync",
     )
     phases = {row["phase"]: row for row in outcome.samples["phases"].to_pylist()}
-    assert list(phases) == list(BONNIE.values())
+    assert list(phases) == USUAL
     for name in ("output_per_char", "output_block", "rewrite", "input_per_char", "input_block"):
         assert phases[name]["bytes"] == 512 * KIB
         assert phases[name]["operations"] == 128
@@ -74,7 +77,7 @@ def test_all_phases_of_bonnie_and_what_they_moved(scratch: Path) -> None:
     ]
     # What the run's tables say adds up to what was asked for.
     series = outcome.samples["series"].to_pylist()
-    for name in BONNIE.values():
+    for name in USUAL:
         mine = [row for row in series if row["phase"] == name]
         assert sum(row["operations"] for row in mine) == phases[name]["operations"]
         assert mine[0]["t_ns"] == phases[name]["t_ns"]
@@ -154,7 +157,7 @@ def test_what_cannot_be_is_refused(values: dict[str, Any], words: str) -> None:
 
 def test_direct_leaves_the_characters_out() -> None:
     parameters = FilesParameters(data="d", file_size="64k", direct=True)
-    assert parameters.effective_phases() == [p for p in BONNIE if not p.startswith("char_")]
+    assert parameters.effective_phases() == [p for p in USUAL_PHASES if not p.startswith("char_")]
 
 
 def test_the_commands_own_error_is_the_runs(scratch: Path) -> None:
@@ -222,6 +225,12 @@ def test_tables_by_hand() -> None:
         (200, 200, 1),
     ]
     assert histograms_table([phase(latency=None)]).num_rows == 0
+
+
+def test_completions_are_those_of_whole_intervals_before_the_final_sync() -> None:
+    series = {"interval_ns": 10, "bytes": [0] * 6, "operations": [3, 4, 5, 0, 0, 0]}
+    result = {"start_monotonic_ns": 4_000, "phases": [phase(series=series, data_ns=29)]}
+    assert completions(result) == [Completions(1_000, 10, [3, 4])]
 
 
 def test_wrong_data_is_a_violation() -> None:

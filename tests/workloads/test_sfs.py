@@ -14,8 +14,14 @@ from nfslab.evidence.offered_load.operations import read_run, together
 from nfslab.mounts.none import NfsExport
 from nfslab.targets.base import Place
 from nfslab.targets.nfs import NfsTarget
-from nfslab.workloads.base import Outcome
-from nfslab.workloads.sfs import SfsParameters, SfsWorkload, point_checks, point_metrics
+from nfslab.workloads.base import Completions, Outcome
+from nfslab.workloads.sfs import (
+    SfsParameters,
+    SfsWorkload,
+    completions,
+    point_checks,
+    point_metrics,
+)
 from pydantic import ValidationError
 
 from tests.hosts.here import HERE
@@ -197,6 +203,13 @@ def test_a_point_that_does_not_count_fails_the_run() -> None:
     assert (check.verdict, check.message) == ("violation", "thread 0 used 97 % of a core")
     metrics = point_metrics(point())
     assert (metrics["saturated"].value, metrics["response_p99_ms"].value) == (1.0, 7.0)
+
+
+def test_completions_are_those_of_the_window() -> None:
+    series = {"start_ns": 10**9, "interval_ns": 10**8, "answered": list(range(40))}
+    (start_ns, at_ns) = (10**9 - 500, 500)
+    found = completions(point(series=series, start_monotonic_ns=start_ns))
+    assert found == Completions(at_ns, 10**8, list(range(30)))
 
 
 def test_metrics_have_what_arrived_of_an_open_load() -> None:

@@ -97,6 +97,8 @@ fn contradictions_are_errors_and_repetitions_are_not() {
         "rsize=8k,rsize=16k",
         "proto=tcp6,mountproto=udp",
         "cto,nocto",
+        "writeback,sync",
+        "noac,writeback",
     ] {
         MountOptions::parse(text).expect_err(text);
     }

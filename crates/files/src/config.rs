@@ -51,10 +51,10 @@ pub struct Config {
     /// fsync at the end of a writing phase, inside its time.
     #[serde(default = "yes")]
     pub final_sync: bool,
-    /// `random_write`: sync after each N writes of a thread; 0 = never.
+    /// `random_write`, `log_write`: sync after each N writes of a thread; 0 = never.
     #[serde(default = "one")]
     pub sync_every: u64,
-    /// `random_write`: how to sync.
+    /// `random_write`, `log_write`: how to sync.
     #[serde(default = "default_sync")]
     pub sync_kind: SyncKind,
     /// Operations of `seeks`, all threads together.
@@ -65,7 +65,7 @@ pub struct Config {
     pub seek_rewrite_share: f64,
     /// Workers of `seeks`; default: as `threads`.
     pub seek_threads: Option<u64>,
-    /// Operations of `random_read` and of `random_write`; default: as `seeks`.
+    /// Operations of `random_read`, `random_write` and `log_write`; default: as `seeks`.
     pub random_operations: Option<u64>,
     /// Seed of contents and positions.
     #[serde(default = "one")]
@@ -176,8 +176,8 @@ impl Config {
         let seek_threads = self.seek_threads.unwrap_or(self.threads);
         self.check_size(files, seek_threads)?;
         let (phases, skipped) = self.choose_phases()?;
-        let phases_write_randomly = phases.contains(&Phase::RandomWrite);
-        if phases_write_randomly && self.sync_kind == SyncKind::Dsync && self.sync_every != 1 {
+        let synced = phases.iter().any(|phase| phase.syncs());
+        if synced && self.sync_kind == SyncKind::Dsync && self.sync_every != 1 {
             return Err(FilesError::config(
                 "sync_every",
                 self.sync_every,
@@ -287,7 +287,10 @@ impl Config {
     fn choose_phases(&self) -> Result<(Vec<Phase>, Vec<SkippedPhase>), FilesError> {
         let unfit = |phase: &Phase| self.direct && phase.by_character();
         let Some(phases) = &self.phases else {
-            let (skipped, phases): (Vec<_>, Vec<_>) = Phase::ALL.into_iter().partition(unfit);
+            let (skipped, phases): (Vec<_>, Vec<_>) = Phase::ALL
+                .into_iter()
+                .filter(|phase| phase.by_default())
+                .partition(unfit);
             return Ok((
                 phases,
                 skipped

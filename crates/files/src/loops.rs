@@ -6,7 +6,7 @@
 use crate::content::{Identity, Mismatch, next_generation};
 use crate::error::FilesError;
 use crate::meter::Stop;
-use crate::phase::SyncKind;
+use crate::phase::{Phase, SyncKind};
 use crate::syscalls::{Called, Descriptor, Errno, SyncCall};
 use crate::worker::{Handle, Run, Step, Worker, blame};
 use measure::Random;
@@ -56,7 +56,7 @@ impl Worker<'_> {
 
     pub fn seek(&mut self) -> Run<Stop> {
         let share = self.shared.plan.seek_rewrite_share;
-        self.at_random(|worker, random, block| {
+        self.counted(|worker, random, block| {
             if random.chance(share) {
                 return worker.read_and_write_back(block);
             }
@@ -68,7 +68,7 @@ impl Worker<'_> {
     }
 
     pub fn read_at_random(&mut self) -> Run<Stop> {
-        self.at_random(|worker, _, block| {
+        self.counted(|worker, _, block| {
             let whole = worker.read_block(block)?;
             let stop = worker.meter.done();
             worker.check_some(block, whole);
@@ -76,7 +76,7 @@ impl Worker<'_> {
         })
     }
 
-    pub fn write_at_random(&mut self) -> Run<Stop> {
+    pub fn write_and_sync(&mut self) -> Run<Stop> {
         let plan = self.shared.plan;
         let call = match plan.sync_kind {
             SyncKind::Fsync => Some(SyncCall::Fsync),
@@ -86,7 +86,7 @@ impl Worker<'_> {
         let call = call.filter(|_| plan.sync_every > 0);
         let mut dirty = Dirty::new(self.handles.len());
         let mut since = 0;
-        self.at_random(|worker, _, block| {
+        self.counted(|worker, _, block| {
             let handle = worker.write_block(block)?;
             let stop = worker.meter.done();
             if let Some(call) = call {
@@ -101,8 +101,8 @@ impl Worker<'_> {
         })
     }
 
-    /// Runs `operation` on as many random blocks of its range as planned.
-    fn at_random(
+    /// Runs `operation` as often as planned: on random blocks of its range, a log's in order.
+    fn counted(
         &mut self,
         mut operation: impl FnMut(&mut Self, &mut Random, u64) -> Run<Option<Stop>>,
     ) -> Run<Stop> {
@@ -112,8 +112,14 @@ impl Worker<'_> {
             Step::Fill => 0,
         };
         let mut random = Random::new(self.shared.plan.seed, &[step, self.index + 1]);
-        for _ in 0..self.planned() {
-            let block = first + random.below(blocks);
+        let in_order = self.shared.step == Step::Phase(Phase::LogWrite);
+        for turn in 0..self.planned() {
+            let block = first
+                + if in_order {
+                    turn % blocks
+                } else {
+                    random.below(blocks)
+                };
             if let Some(stop) = operation(self, &mut random, block)? {
                 return Ok(stop);
             }

@@ -22,11 +22,14 @@ pub enum Phase {
     RandomRead,
     /// Write random blocks, with a sync after each N.
     RandomWrite,
+    /// Write the blocks in order, again from the first after the last, with a sync after each N:
+    /// as a database fills a log whose files it uses again.
+    LogWrite,
 }
 
 impl Phase {
-    /// All phases, in the default order.
-    pub const ALL: [Self; 8] = [
+    /// All phases, in order.
+    pub const ALL: [Self; 9] = [
         Self::CharWrite,
         Self::BlockWrite,
         Self::Rewrite,
@@ -35,7 +38,14 @@ impl Phase {
         Self::Seeks,
         Self::RandomRead,
         Self::RandomWrite,
+        Self::LogWrite,
     ];
+
+    /// Runs where no phases are named.
+    #[must_use]
+    pub const fn by_default(self) -> bool {
+        !matches!(self, Self::LogWrite)
+    }
 
     /// The name in configurations and results.
     #[must_use]
@@ -49,6 +59,7 @@ impl Phase {
             Self::Seeks => "seeks",
             Self::RandomRead => "random_read",
             Self::RandomWrite => "random_write",
+            Self::LogWrite => "log_write",
         }
     }
 
@@ -73,17 +84,17 @@ impl Phase {
     /// Reads anything.
     #[must_use]
     pub const fn reads(self) -> bool {
-        !matches!(self, Self::CharWrite | Self::BlockWrite | Self::RandomWrite)
+        !self.makes_files() && !self.syncs()
     }
 
-    /// Picks blocks at random, a given number of them.
+    /// Syncs its writes as `sync_every` and `sync_kind` say.
     #[must_use]
-    pub const fn random(self) -> bool {
-        matches!(self, Self::Seeks | Self::RandomRead | Self::RandomWrite)
+    pub const fn syncs(self) -> bool {
+        matches!(self, Self::RandomWrite | Self::LogWrite)
     }
 }
 
-/// How `random_write` makes its writes durable.
+/// How `random_write` and `log_write` make their writes durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SyncKind {

@@ -174,7 +174,9 @@ impl<'c> Runner<'c> {
             fresh = false;
             let total = match phase {
                 Phase::Seeks => self.plan.seeks,
-                Phase::RandomRead | Phase::RandomWrite => self.plan.random_operations,
+                Phase::RandomRead | Phase::RandomWrite | Phase::LogWrite => {
+                    self.plan.random_operations
+                }
                 _ => self.plan.blocks(),
             };
             let threads = self.plan.threads_of(phase);

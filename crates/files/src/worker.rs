@@ -150,7 +150,7 @@ impl<'a> Worker<'a> {
             Step::Phase(Phase::CharRead | Phase::BlockRead) => self.read_in_order(),
             Step::Phase(Phase::Seeks) => self.seek(),
             Step::Phase(Phase::RandomRead) => self.read_at_random(),
-            Step::Phase(Phase::RandomWrite) => self.write_at_random(),
+            Step::Phase(Phase::RandomWrite | Phase::LogWrite) => self.write_and_sync(),
         }?;
         // The limit may come with the very last operation: then nothing was cut off.
         let stop = match stop {
@@ -177,7 +177,7 @@ impl<'a> Worker<'a> {
     pub fn planned(&self) -> u64 {
         let total = match self.shared.step {
             Step::Phase(Phase::Seeks) => self.shared.plan.seeks,
-            Step::Phase(Phase::RandomRead | Phase::RandomWrite) => {
+            Step::Phase(Phase::RandomRead | Phase::RandomWrite | Phase::LogWrite) => {
                 self.shared.plan.random_operations
             }
             Step::Phase(_) | Step::Fill => return self.range.end - self.range.start,
@@ -240,7 +240,7 @@ fn open(shared: &Shared<'_>, file: u64, offset: u64) -> Run<Handle> {
         (true, true) => libc::O_WRONLY, // glibc reads around a seek in a stream that may read
         (false, _) => libc::O_RDONLY,
     };
-    if step == Step::Phase(Phase::RandomWrite) && plan.sync_kind == SyncKind::Dsync {
+    if matches!(step, Step::Phase(phase) if phase.syncs()) && plan.sync_kind == SyncKind::Dsync {
         flags |= libc::O_DSYNC;
     }
     if blame.direct {

@@ -57,7 +57,7 @@ fn check_files(outcome: &Outcome) -> Vec<u8> {
 }
 
 fn all_phases(directory: &Path) -> Outcome {
-    let more = json!({"threads": 3, "seeks": 50, "random_operations": 20, "check_every": 1,
+    let more = json!({"phases": Phase::ALL, "threads": 3, "seeks": 50, "random_operations": 20, "check_every": 1,
                       "sync_every": 4, "seek_rewrite_share": 0.5});
     run(directory, more)
 }
@@ -74,7 +74,7 @@ fn every_phase_counts_what_it_did() {
         let (name, reads) = (result.phase.name(), result.phase.reads());
         let operations = match result.phase {
             Phase::Seeks => 50,
-            Phase::RandomRead | Phase::RandomWrite => 20,
+            Phase::RandomRead | Phase::RandomWrite | Phase::LogWrite => 20,
             _ => 128,
         };
         assert_eq!(
@@ -201,6 +201,25 @@ fn random_writes_raise_the_generation_of_as_many_blocks() {
         .sum();
     assert_eq!(writes, 300);
     assert!(outcome.phases[0].sync.is_none());
+}
+
+#[test]
+fn a_log_is_written_in_order_again_and_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let more = json!({"phases": ["log_write"], "random_operations": 300, "threads": 1,
+                      "keep": true});
+    let outcome = run(directory.path(), more);
+    // 128 blocks: two whole rounds, and 44 blocks of a third; the fill wrote each once.
+    let expected: Vec<u64> = (0..128)
+        .map(|block| if block < 44 { 4 } else { 3 })
+        .collect();
+    let found: Vec<u64> = check_files(&outcome)
+        .iter()
+        .map(|&g| u64::from(g))
+        .collect();
+    assert_eq!(found, expected);
+    let syncs = outcome.phase(Phase::LogWrite).unwrap().sync.as_ref();
+    assert_eq!(syncs.unwrap().operations, 300);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use client::nfs3::FileHandle;
 use client::{Caller, File};
 use hashbrown::HashMap;
-use wire::nfs3::{fattr3, ftype3};
+use wire::nfs3::{fattr3, ftype3, nfstime3};
 
 use crate::new_directories::NewDirectory;
 
@@ -44,7 +44,7 @@ pub(crate) struct Inode {
 }
 
 /// What of an object changes while it is known.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct State {
     /// Open files.
     pub opens: u32,
@@ -64,12 +64,38 @@ pub(crate) struct State {
     pub silly: Option<(FileHandle, Box<[u8]>)>,
     /// Data paths by caller, with the number of their open files.
     pub files: Vec<(Caller, Arc<File>, u32)>,
+    /// `writeback`: the data path of all who write, as the kernel writes pages through any of them.
+    pub writing: Option<Arc<File>>,
+    /// `writeback`: when it was last changed, as the kernel has it. It tells of another time than
+    /// it told last: of two writes in one tick of its clock, of the first alone.
+    pub mtime: nfstime3,
+    /// `writeback`: who changed it since the server was told that time.
+    pub untold: Option<Caller>,
     /// All that is in a directory, where that is known.
     pub new_directory: Option<NewDirectory>,
     names: Vec<Place>,
 }
 
 impl State {
+    fn new(mtime: nfstime3) -> Self {
+        State {
+            opens: 0,
+            pages_version: None,
+            told_version: None,
+            wrote: false,
+            sizes_asked: 0,
+            written_end: 0,
+            settled_ns: None,
+            silly: None,
+            files: Vec::new(),
+            writing: None,
+            mtime,
+            untold: None,
+            new_directory: None,
+            names: Vec::new(),
+        }
+    }
+
     /// Whether data written here are not on stable storage.
     pub fn is_dirty(&self) -> bool {
         self.files.iter().any(|(_, file, _)| file.is_dirty())
@@ -86,7 +112,7 @@ impl Inode {
             fileid: attributes.fileid,
             lookups: AtomicU64::new(0),
             changes: AtomicU64::new(0),
-            state: Mutex::new(State::default()),
+            state: Mutex::new(State::new(attributes.mtime)),
         }
     }
 
@@ -116,6 +142,13 @@ impl Inode {
     pub fn truncated(&self, size: u64) {
         let mut state = self.state();
         state.written_end = state.written_end.min(size);
+    }
+
+    /// `writeback`: the kernel has changed it, by its clock at `mtime` where it says so.
+    pub fn took(&self, caller: &Caller, mtime: Option<nfstime3>) {
+        let mut state = self.state();
+        state.mtime = mtime.unwrap_or(state.mtime);
+        state.untold = Some(caller.clone());
     }
 
     /// A call is sent that may make this name in the directory.
@@ -265,7 +298,6 @@ impl Inodes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::nfs3::nfstime3;
 
     fn attributes(fileid: u64) -> fattr3 {
         let time = nfstime3 {

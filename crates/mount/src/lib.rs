@@ -10,11 +10,14 @@
 //! goes with each reply. When replies tell that somebody else changed a file, the kernel is told to
 //! drop its pages.
 //!
-//! Decisions: no cache of pages here, and none of writing in the kernel (FUSE's writeback cache
-//! trusts its own sizes and times, which is not close-to-open). Users are those of the requests.
-//! Permission is checked by mode bits in the kernel, and by the server with ACCESS at each open.
+//! Decisions: no cache of pages here, and none of writing in the kernel unless `writeback` asks
+//! for it (FUSE's writeback cache trusts its own sizes and times, which is not close-to-open).
+//! Users are those of the requests. Permission is checked by mode bits in the kernel, and by the
+//! server with ACCESS at each open.
 //!
-//! Limits: locks are local to the mount (`nolock`). See `docs/mount.md`.
+//! Limits: locks are local to the mount (`nolock`). A process that serves a mount must not map
+//! files of it: an unmapping waits, with the memory map locked, for pages that a thread here takes,
+//! and that thread may need more memory. See `docs/mount.md`.
 
 mod callers;
 mod error;

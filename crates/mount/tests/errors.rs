@@ -20,7 +20,7 @@ fn a_full_server_is_told_at_fsync_or_close_at_the_latest() {
         return;
     }
     let server = Server::limited(8 << 20, ExportOptions::default());
-    for options in ["", "sync", "wsize=4k,nconnect=2"] {
+    for options in ["", "sync", "wsize=4k,nconnect=2", "writeback"] {
         let mounted = server.mount(options);
         let path = mounted.path.join("f");
         let mut file = File::create(&path).unwrap();
@@ -41,8 +41,14 @@ fn a_full_server_is_told_at_close() {
     if !possible() {
         return;
     }
+    for options in ["", "writeback"] {
+        told_at_close(options);
+    }
+}
+
+fn told_at_close(options: &str) {
     let server = Server::limited(4 << 20, ExportOptions::default());
-    let mounted = server.mount("");
+    let mounted = server.mount(options);
     let file = File::create(mounted.path.join("f")).unwrap();
     // Less than is sent by itself: the close sends it.
     let step = 700 << 10;
@@ -57,7 +63,7 @@ fn a_full_server_is_told_at_close() {
     if unsafe { libc::close(descriptor) } != 0 {
         told = told.or(std::io::Error::last_os_error().raw_os_error());
     }
-    assert_eq!(told, Some(libc::ENOSPC));
+    assert_eq!(told, Some(libc::ENOSPC), "{options:?}");
 }
 
 #[test]

@@ -105,9 +105,15 @@ fn a_hard_mount_waits_for_a_server_that_is_killed_and_loses_nothing() {
     let Some(program) = example("serve").filter(|_| possible()) else {
         return;
     };
+    for more in ["", ",writeback"] {
+        let options = format!("hard,timeo=5,wsize=16k,rsize=16k,nconnect=2{more}");
+        kill_again_and_again(&program, &options);
+    }
+}
+
+fn kill_again_and_again(program: &Path, options: &str) {
     let store = tempfile::tempdir().unwrap();
-    let mut server = ServerProcess::start(&program, store.path());
-    let options = "hard,timeo=5,wsize=16k,rsize=16k,nconnect=2";
+    let mut server = ServerProcess::start(program, store.path());
     let mounted = Mounted::new(server.port, options);
     let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -313,14 +313,14 @@ fn trees_are_those_of_a_local_folder() {
 
 #[test]
 fn attributes_are_those_of_a_local_folder() {
-    for options in ["", "noac"] {
+    for options in ["", "noac", "writeback"] {
         compare(options, attribute_operations);
     }
 }
 
 #[test]
 fn data_are_those_of_a_local_folder() {
-    for options in ["", "noac", "rsize=1k,wsize=1k,nconnect=2"] {
+    for options in ["", "noac", "rsize=1k,wsize=1k,nconnect=2", "writeback"] {
         compare(options, data_operations);
     }
 }

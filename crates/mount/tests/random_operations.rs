@@ -7,10 +7,11 @@
 
 mod mounted;
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
+use std::process::Command;
 
 use fastrand::Rng;
 use mounted::{Server, possible};
@@ -19,6 +20,9 @@ const DEFAULT_OPERATIONS: u64 = 4_000;
 /// Longest file; small enough that operations meet often.
 const MAX_BYTES: u64 = 256 << 10;
 const MAX_OPERATION_BYTES: u64 = 64 << 10;
+/// What [`the_program`] is told: the file to use, and where to leave what has to be in it.
+const FILE: &str = "NFSLAB_RANDOM_FILE";
+const SHADOW: &str = "NFSLAB_RANDOM_SHADOW";
 
 struct Checker {
     path: PathBuf,
@@ -198,7 +202,7 @@ impl Checker {
             94..=95 => self.drop_pages(),
             _ => {
                 self.note("stat".to_owned());
-                let size = std::fs::metadata(&self.path).unwrap().len();
+                let size = fs::metadata(&self.path).unwrap().len();
                 assert_eq!(size, self.shadow.len() as u64, "size: {:?}", self.log);
             }
         }
@@ -226,21 +230,39 @@ fn run(options: &str) {
     eprintln!("{options}: {operations} operations, NFSLAB_RANDOM_SEED={seed}");
     let server = Server::memory();
     let mounted = server.mount(options);
-    let mut checker = Checker::new(mounted.path.join("file"), seed);
+    let shadow = mounted.path.with_extension("shadow");
+    let program = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "the_program", "--nocapture"])
+        .env(FILE, mounted.path.join("file"))
+        .env(SHADOW, &shadow)
+        .env("NFSLAB_RANDOM_OPERATIONS", operations.to_string())
+        .env("NFSLAB_RANDOM_SEED", seed.to_string())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&program.stderr);
+    assert!(program.status.success(), "{said}");
+    let second = server.mount("");
+    let found = fs::read(second.path.join("file")).unwrap();
+    let expected = fs::read(&shadow).unwrap();
+    fs::remove_file(&shadow).unwrap();
+    assert_eq!(found.len(), expected.len());
+    assert!(found == expected, "another client finds other data");
+}
+
+/// The process that uses the mount, as [`run`] starts it. Not the one that serves it: that would
+/// wait, in an unmapping, for pages that it has to take itself, with its memory map locked.
+#[test]
+fn the_program() {
+    let (Some(file), Some(shadow)) = (std::env::var_os(FILE), std::env::var_os(SHADOW)) else {
+        return; // by hand, there is nothing to do
+    };
+    let operations = from_environment("NFSLAB_RANDOM_OPERATIONS", 0);
+    let seed = from_environment("NFSLAB_RANDOM_SEED", 0);
+    let mut checker = Checker::new(file.into(), seed);
     for _ in 0..operations {
         checker.step();
     }
-    let Checker {
-        file,
-        other,
-        shadow,
-        ..
-    } = checker;
-    drop((file, other));
-    let second = server.mount("");
-    let found = std::fs::read(second.path.join("file")).unwrap();
-    assert_eq!(found.len(), shadow.len());
-    assert!(found == shadow, "another client finds other data");
+    fs::write(shadow, checker.shadow).unwrap();
 }
 
 #[test]
@@ -271,6 +293,16 @@ fn with_several_connections() {
 #[test]
 fn with_times_of_zero() {
     run("actimeo=0,wsize=16k,rsize=32k,nconnect=2");
+}
+
+#[test]
+fn with_pages_kept_by_the_kernel() {
+    run("writeback");
+}
+
+#[test]
+fn with_pages_kept_by_the_kernel_and_small_parts() {
+    run("writeback,rsize=1k,wsize=1k,nconnect=2");
 }
 
 #[test]

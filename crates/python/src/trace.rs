@@ -296,6 +296,10 @@ pub fn to_python(py: Python<'_>, error: &TraceError) -> PyErr {
             "compression",
             "Copy the file again, or decompress what is good of it: zcat FILE | nfslab trace -",
         ),
+        TraceError::Window { .. } => (
+            "window",
+            "Decompress it first: zstd -dc --long=31 FILE | nfslab trace -",
+        ),
         TraceError::UnknownLens(_) => ("config", "Use the names that the documentation lists."),
         TraceError::Pattern { .. } => ("config", "Write globs such as */pg_wal/* or *.log."),
         TraceError::Interrupted => ("interrupted", ""),
@@ -315,6 +319,13 @@ fn split(error: &TraceError) -> (String, String) {
         TraceError::Compression { name, bytes, why } => (
             format!("{name}: the compressed data is damaged after {bytes} bytes"),
             why.clone(),
+        ),
+        TraceError::Window { name, most_bytes } => (
+            format!("{name} is not read"),
+            format!(
+                "a zstd frame asks for a window of more than {} MiB",
+                most_bytes >> 20
+            ),
         ),
         TraceError::Pattern { class, why } => (
             format!("the pattern of file class '{class}' is not understood"),

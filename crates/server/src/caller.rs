@@ -47,6 +47,7 @@ impl Caller {
     /// The caller that an AUTH_SYS credential names. Ids that no user can have are nobody's, as
     /// for Linux' server (`nfsd_setuser`); groups of that number are left out.
     #[must_use]
+    #[inline]
     pub fn from_auth_sys(address: SocketAddr, sys: &AuthSys<'_>) -> Self {
         let believed = |id| if id == NO_ID { ANONYMOUS_ID } else { id };
         let mut caller = Self::with_ids(address, believed(sys.uid), believed(sys.gid));

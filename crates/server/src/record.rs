@@ -10,13 +10,14 @@
 //! A recorder is switched on and off while the server runs; off, it costs one relaxed load where
 //! bytes are read. A *session* is the time between on and off: a record is kept if its call was
 //! read, and its reply sent, within one session; so there are no half records, and none that
-//! belong elsewhere. When nobody reads, new records are dropped and counted.
+//! belong elsewhere; whoever has a reply finds its record if the session ends then. When nobody
+//! reads, new records are dropped and counted.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use crate::protocol::Outcome;
 
@@ -74,6 +75,9 @@ pub struct Recorder {
     /// The ring's session, 0 while it is off: to be looked up without its lock.
     session: AtomicU64,
     ring: Mutex<Ring>,
+    /// Read from before the kernel has a reply until its record is added: a client may have the
+    /// reply before the record is there, and end the session then.
+    sending: RwLock<()>,
 }
 
 impl Recorder {
@@ -92,8 +96,15 @@ impl Recorder {
         self.session.store(ring.sessions, Ordering::Relaxed);
     }
 
+    /// Replies are given to the kernel, and their records added, while it is held. No end of a
+    /// session comes between.
+    pub(crate) fn sending(&self) -> RwLockReadGuard<'_, ()> {
+        self.sending.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Switches it off. What was recorded can still be taken; calls in work are left out.
     pub fn end(&self) {
+        let _nothing_is_sent = self.sending.write().unwrap_or_else(PoisonError::into_inner);
         let mut ring = self.ring();
         ring.session = None;
         self.session.store(0, Ordering::Relaxed);

@@ -34,13 +34,14 @@ INLINE bool is(struct thread *thread, enum call call)
 
 INLINE bool is_write(struct thread *thread)
 {
-	return is(thread, WRITE) || is(thread, PWRITE) || is(thread, WRITEV) || is(thread, PWRITEV);
+	return is(thread, WRITE) || is(thread, PWRITE) || is(thread, WRITEV) || is(thread, PWRITEV) ||
+	       is(thread, SENDFILE_TO) || is(thread, COPY_FILE_RANGE_TO) || is(thread, SPLICE_TO);
 }
 
 INLINE bool is_sync(struct thread *thread)
 {
 	return is(thread, FSYNC) || is(thread, FDATASYNC) || is(thread, SYNC_FILE_RANGE) ||
-	       is(thread, SYNC);
+	       is(thread, SYNC) || is(thread, MSYNC);
 }
 
 INLINE void begin(struct thread *thread, u8 call)
@@ -156,6 +157,51 @@ INLINE void enter_access(struct enter *enter, s64 position, u32 call_flags)
 	if (position >= 0)
 		thread->flags |= HAS_OFFSET;
 	start(thread);
+}
+
+/* Copies within the kernel: what each side is, is looked at when they are done. */
+INLINE void enter_copy(struct enter *enter, u64 in, u64 in_place, u64 out, u64 out_place, u64 size)
+{
+	struct thread *thread = watched(current_task());
+
+	if (!thread)
+		return;
+	begin(thread, call_of(enter->number));
+	thread->args[0] = in;
+	thread->args[1] = in_place;
+	thread->args[2] = out;
+	thread->args[3] = out_place;
+	thread->size = size;
+	start(thread);
+}
+
+/* sendfile: it writes where the descriptor stands. */
+SEC("tracepoint/enter_send") int enter_send(struct enter *enter)
+{
+	enter_copy(enter, enter->args[1], enter->args[2], enter->args[0], 0, enter->args[3]);
+	return 0;
+}
+
+/* copy_file_range, splice. */
+SEC("tracepoint/enter_splice") int enter_splice(struct enter *enter)
+{
+	enter_copy(enter, enter->args[0], enter->args[1], enter->args[2], enter->args[3],
+		   enter->args[4]);
+	return 0;
+}
+
+/* MS_ASYNC does nothing. */
+SEC("tracepoint/enter_msync") int enter_msync(struct enter *enter)
+{
+	if (enter->args[2] & MS_SYNC) {
+		enter_plain(enter);
+	} else {
+		struct thread *thread = watched(current_task());
+
+		if (thread)
+			pass(thread);
+	}
+	return 0;
 }
 
 SEC("tracepoint/enter_none") int enter_none(struct enter *enter)

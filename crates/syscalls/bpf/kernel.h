@@ -173,6 +173,7 @@ enum req_flag_bits {
 #define RWF_SYNC 4
 #define RWF_APPEND 16
 #define MAP_ANONYMOUS 0x20
+#define MS_SYNC 4
 #define AT_FDCWD (-100)
 
 /* Arguments of a tracepoint syscalls/sys_enter_*, .../sys_exit_*. */

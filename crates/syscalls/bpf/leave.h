@@ -126,22 +126,16 @@ APART u64 size_of_parts(u64 vector, u64 parts)
 	return size;
 }
 
-SEC("tracepoint/leave_access") int leave_access(struct leave *leave)
+/* A read or write of a file that is known: counted, and sent where it is to be. */
+APART int accessed(struct thread *thread, u64 latency_ns, s64 result)
 {
-	struct thread *thread = finished();
-	s64 result = leave->result;
 	u32 file_id = NO_FILE, bucket, place;
 	struct file_state *state;
 	struct counts *row = NULL;
-	u64 latency_ns;
-	bool writes;
 	u8 flags;
 
 	if (!thread)
 		return 0;
-	latency_ns = ktime_get_ns() - thread->start_ns;
-	if (is(thread, READV) || is(thread, WRITEV) || is(thread, PREADV) || is(thread, PWRITEV))
-		thread->size = size_of_parts(thread->args[0], thread->size);
 	state = state_of(thread, 0);
 	if (state) {
 		file_id = state->id;
@@ -157,8 +151,8 @@ SEC("tracepoint/leave_access") int leave_access(struct leave *leave)
 	if (row && result >= 0) { /* a read at the file's end has a place, too */
 		__sync_fetch_and_add(&row->bytes, result);
 		if (thread->flags & HAS_OFFSET) {
-			writes = is_write(thread);
-			place = place_of(state, writes, thread->offset, thread->offset + result);
+			place = place_of(state, is_write(thread), thread->offset,
+					 thread->offset + result);
 			if (place < PLACES)
 				__sync_fetch_and_add(&row->places[place], 1);
 			else
@@ -172,6 +166,69 @@ SEC("tracepoint/leave_access") int leave_access(struct leave *leave)
 		flags |= IS_ACCESS;
 	if (flags & (IS_SYNC | IS_ACCESS))
 		send_call(thread, file_id, flags, latency_ns, result);
+	return 0;
+}
+
+SEC("tracepoint/leave_access") int leave_access(struct leave *leave)
+{
+	struct thread *thread = finished();
+	u64 latency_ns;
+
+	if (!thread)
+		return 0;
+	latency_ns = ktime_get_ns() - thread->start_ns;
+	if (is(thread, READV) || is(thread, WRITEV) || is(thread, PREADV) || is(thread, PWRITEV))
+		thread->size = size_of_parts(thread->args[0], thread->size);
+	accessed(thread, latency_ns, leave->result);
+	thread->call = NONE;
+	return 0;
+}
+
+/* One side of a copy, if it is a file: `place` is where the caller has its place, which is behind
+ * the bytes by now; 0: where the descriptor stands. */
+INLINE void copied(struct thread *thread, u32 descriptor, u64 place, u64 latency_ns, s64 result)
+{
+	struct file *file = file_of(current_task(), descriptor);
+	struct head head;
+	u32 file_flags = 0;
+	s64 end = -1;
+
+	if (!file)
+		return;
+	read_inode(&head, file);
+	thread->flags = 0;
+	if (is_write(thread)) {
+		READ(file_flags, file->f_flags);
+		if (writes_durably(&head, file_flags))
+			thread->flags |= SYNCHRONOUS;
+		else if (level == LEVEL_SYNC)
+			return;
+	}
+	if (!identify(thread, file, &head, 0))
+		return;
+	if (place)
+		read_user(&end, sizeof(end), (void *)place);
+	else
+		READ(end, file->f_pos);
+	if (result >= 0 && end >= result) {
+		thread->offset = end - result;
+		thread->flags |= HAS_OFFSET;
+	}
+	accessed(thread, latency_ns, result);
+}
+
+SEC("tracepoint/leave_copy") int leave_copy(struct leave *leave)
+{
+	struct thread *thread = finished();
+	u64 latency_ns;
+
+	if (!thread)
+		return 0;
+	latency_ns = ktime_get_ns() - thread->start_ns;
+	if (level != LEVEL_SYNC)
+		copied(thread, thread->args[0], thread->args[1], latency_ns, leave->result);
+	thread->call++; /* the one that writes */
+	copied(thread, thread->args[2], thread->args[3], latency_ns, leave->result);
 	thread->call = NONE;
 	return 0;
 }

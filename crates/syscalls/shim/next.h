@@ -13,6 +13,7 @@
 #include <dirent.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/uio.h>
 
 #ifndef __LP64__
@@ -53,6 +54,9 @@
 	F(off_t, lseek, (int, off_t, int)) F(off_t, lseek64, (int, off_t, int))                  \
 	F(int, fsync, (int)) F(int, fdatasync, (int)) F(int, syncfs, (int)) F(void, sync, (void)) \
 	F(int, sync_file_range, (int, off_t, off_t, unsigned int))                              \
+	F(int, msync, (void *, size_t, int)) F(ssize_t, sendfile64, (int, int, off_t *, size_t)) \
+	F(ssize_t, copy_file_range, (int, off_t *, int, off_t *, size_t, unsigned int))         \
+	F(ssize_t, splice, (int, off_t *, int, off_t *, size_t, unsigned int))                  \
 	F(int, ftruncate, (int, off_t)) F(int, ftruncate64, (int, off_t))                        \
 	F(int, truncate, (const char *, off_t)) F(int, truncate64, (const char *, off_t))        \
 	F(int, fallocate, (int, int, off_t, off_t)) F(int, fallocate64, (int, int, off_t, off_t)) \

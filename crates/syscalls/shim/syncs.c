@@ -52,6 +52,17 @@ SEEN int sync_file_range(int fd, off_t offset, off_t size, unsigned int flags)
 		     fd, offset, size, flags))
 }
 
+/* Of which file is not asked. MS_ASYNC does nothing. */
+SEEN int msync(void *from, size_t size, int flags)
+{
+	uint64_t start_ns = now_ns();
+	int result = NEXT(msync, (int)syscall(SYS_msync, from, size, flags), from, size, flags);
+
+	if (flags & MS_SYNC && watches(LEVEL_SYNC))
+		ended(MSYNC, 0, NO_FILE, start_ns, result, 0, 0);
+	return result;
+}
+
 SEEN void sync(void)
 {
 	uint64_t start_ns = now_ns();

@@ -2,11 +2,17 @@
 #define _GNU_SOURCE
 #include "next.h"
 
+static bool is_write(uint8_t call)
+{
+	return call == WRITE || call == PWRITE || call == WRITEV || call == PWRITEV ||
+	       call == SENDFILE_TO || call == COPY_FILE_RANGE_TO || call == SPLICE_TO;
+}
+
 /* Is this transfer to be recorded? At level sync only that of a descriptor with O_DSYNC, or of a
  * write that says so itself. */
 static bool transfers(uint8_t call, int fd, bool durable)
 {
-	bool writes = call == WRITE || call == PWRITE || call == WRITEV || call == PWRITEV;
+	bool writes = is_write(call);
 
 	if (watches(LEVEL_COUNTS))
 		return !is_other(fd);
@@ -22,7 +28,7 @@ static void transferred(uint8_t call, int fd, uint64_t start_ns, ssize_t result,
 	uint64_t latency_ns = now_ns() - start_ns;
 	int saved = errno;
 	uint32_t what = what_is(fd);
-	bool writes = call == WRITE || call == PWRITE || call == WRITEV || call == PWRITEV;
+	bool writes = is_write(call);
 	struct call_record record = {
 		.start_ns = start_ns, .latency_ns = latency_ns, .size = size, .call = call,
 		.result = result < 0 ? -(int64_t)saved : result, .flags = HAS_SIZE,
@@ -141,6 +147,61 @@ SEEN ssize_t pwritev64v2(int fd, const struct iovec *from, int n, off_t at, int 
 		      flags))
 }
 
+/* Of a copy within the kernel: of the file that is read `call`, of the one that is written the call
+ * behind it. A place that the caller keeps is behind the bytes by now. */
+static void copied(uint8_t call, int in, const off_t *in_place, int out, const off_t *out_place,
+		   uint64_t start_ns, ssize_t result, size_t size)
+{
+	bool done = result >= 0; /* else the places may not even be memory (EFAULT) */
+	off_t from = done && in_place ? *in_place - result : HERE;
+	off_t to = done && out_place ? *out_place - result : HERE;
+
+	if (watches(LEVEL_COUNTS))
+		transferred(call, in, start_ns, result, size, from, false);
+	transferred(call + 1, out, start_ns, result, size, to, false);
+}
+
+static bool copies(int in, int out)
+{
+	if (watches(LEVEL_COUNTS))
+		return !is_other(in) || !is_other(out);
+	return watches(LEVEL_SYNC) && what_is(out) & IS_SYNC;
+}
+
+#define COPY(call, in, in_place, out, out_place, size, doing)                                   \
+	uint64_t start_ns;                                                                      \
+	ssize_t result;                                                                         \
+	if (!copies(in, out))                                                                   \
+		return doing;                                                                   \
+	start_ns = now_ns();                                                                    \
+	result = doing;                                                                         \
+	copied(call, in, in_place, out, out_place, start_ns, result, size);                     \
+	return result;
+
+SEEN ssize_t sendfile64(int out, int in, off_t *place, size_t n)
+{
+	COPY(SENDFILE, in, place, out, NULL, n,
+	     NEXT(sendfile64, syscall(SYS_sendfile, out, in, place, n), out, in, place, n))
+}
+
+SEEN ssize_t copy_file_range(int in, off_t *in_place, int out, off_t *out_place, size_t n,
+			     unsigned int flags)
+{
+	COPY(COPY_FILE_RANGE, in, in_place, out, out_place, n,
+	     NEXT(copy_file_range,
+		  syscall(SYS_copy_file_range, in, in_place, out, out_place, n, flags), in, in_place,
+		  out, out_place, n, flags))
+}
+
+SEEN ssize_t splice(int in, off_t *in_place, int out, off_t *out_place, size_t n,
+		    unsigned int flags)
+{
+	COPY(SPLICE, in, in_place, out, out_place, n,
+	     NEXT(splice, syscall(SYS_splice, in, in_place, out, out_place, n, flags), in, in_place,
+		  out, out_place, n, flags))
+}
+
+ALSO(ssize_t, sendfile, "sendfile64", (int out, int in, off_t *place, size_t n))
 ALSO(ssize_t, __read, "read", (int fd, void *to, size_t n))
 ALSO(ssize_t, __write, "write", (int fd, const void *from, size_t n))
 ALSO(ssize_t, pread, "pread64", (int fd, void *to, size_t n, off_t at))

@@ -7,6 +7,9 @@
 //! judged against the access of the same kind (reading or writing) before it on the same file,
 //! whoever made it ([`Place::of`]): PostgreSQL's backends write one log by turns.
 //!
+//! A copy within the kernel (sendfile, copy_file_range, splice) is two calls: one of the file that
+//! is read, one of the file that is written; a socket or a pipe on one side is none.
+//!
 //! Limits: what a program does through mmap or io_uring is not seen here.
 
 macro_rules! calls {
@@ -54,6 +57,13 @@ calls! {
     Rename "rename": "rename, renameat, renameat2.",
     Mmap "mmap": "mmap of a file.",
     Sync "sync": "sync, syncfs.",
+    Sendfile "sendfile": "sendfile, of the file that it reads.",
+    SendfileTo "sendfile_to": "sendfile, of the file that it writes.",
+    CopyFileRange "copy_file_range": "copy_file_range, of the file that it reads.",
+    CopyFileRangeTo "copy_file_range_to": "copy_file_range, of the file that it writes.",
+    Splice "splice": "splice, of the file that it reads.",
+    SpliceTo "splice_to": "splice, of the file that it writes.",
+    Msync "msync": "msync with MS_SYNC; of which file is not told. MS_ASYNC does nothing.",
 }
 
 impl Call {
@@ -64,14 +74,19 @@ impl Call {
 
     /// Does it read a file's bytes?
     pub fn reads(self) -> bool {
-        matches!(self, Call::Read | Call::Pread | Call::Readv | Call::Preadv)
+        use Call::{CopyFileRange, Pread, Preadv, Read, Readv, Sendfile, Splice};
+        matches!(
+            self,
+            Read | Pread | Readv | Preadv | Sendfile | CopyFileRange | Splice
+        )
     }
 
     /// Does it write a file's bytes?
     pub fn writes(self) -> bool {
+        use Call::{CopyFileRangeTo, Pwrite, Pwritev, SendfileTo, SpliceTo, Write, Writev};
         matches!(
             self,
-            Call::Write | Call::Pwrite | Call::Writev | Call::Pwritev
+            Write | Pwrite | Writev | Pwritev | SendfileTo | CopyFileRangeTo | SpliceTo
         )
     }
 
@@ -79,7 +94,7 @@ impl Call {
     pub fn syncs(self) -> bool {
         matches!(
             self,
-            Call::Fsync | Call::Fdatasync | Call::SyncFileRange | Call::Sync
+            Call::Fsync | Call::Fdatasync | Call::SyncFileRange | Call::Sync | Call::Msync
         )
     }
 }

@@ -18,6 +18,7 @@ use syscalls::tally::{Level, Options, Taken};
 
 /// file call calls errors bytes first/sequential/rewrite/forward/backward. "data" is used twice.
 const TABLE: &str = "
+    - msync 1 0 0 0/0/0/0/0
     - open 1 1 0 0/0/0/0/0
     - rename 1 1 0 0/0/0/0/0
     - sync 1 0 0 0/0/0/0/0
@@ -52,6 +53,13 @@ const TABLE: &str = "
     durable open 1 0 0 0/0/0/0/0
     durable pwrite64 1 0 200 0/1/0/0/0
     durable write 1 0 100 1/0/0/0/0
+    from close 1 0 0 0/0/0/0/0
+    from copy_file_range 1 0 40 0/1/0/0/0
+    from mmap 1 0 0 0/0/0/0/0
+    from open 1 0 0 0/0/0/0/0
+    from pwrite64 1 0 4096 1/0/0/0/0
+    from sendfile 5 1 540 1/2/1/0/0
+    from splice 1 0 20 0/0/0/0/1
     shared close 1 0 0 0/0/0/0/0
     shared open 1 0 0 0/0/0/0/0
     shared write 3 0 60 1/2/0/0/0
@@ -67,10 +75,18 @@ const TABLE: &str = "
     started fsync 1 0 0 0/0/0/0/0
     started open 1 0 0 0/0/0/0/0
     started write 1 0 40 1/0/0/0/0
+    synced close 1 0 0 0/0/0/0/0
+    synced open 1 0 0 0/0/0/0/0
+    synced sendfile_to 1 0 30 1/0/0/0/0
     thread close 1 0 0 0/0/0/0/0
     thread fsync 1 0 0 0/0/0/0/0
     thread open 1 0 0 0/0/0/0/0
     thread write 3 0 3000 1/2/0/0/0
+    to close 1 0 0 0/0/0/0/0
+    to copy_file_range_to 1 0 40 0/0/0/1/0
+    to open 1 0 0 0/0/0/0/0
+    to sendfile_to 1 0 10 1/0/0/0/0
+    to splice_to 1 0 20 0/0/0/0/1
 ";
 
 /// call synchronous file offset size: each call that makes bytes durable, in its order.
@@ -84,6 +100,8 @@ const SYNCS: &str = "
     pwrite64 true durable 100 200
     sync false space - -
     fsync false . - -
+    sendfile_to true synced 0 30
+    msync false - - -
     fdatasync false child - -
     fsync false started - -
     fsync false thread - -
@@ -341,7 +359,7 @@ fn levels_leave_out_what_is_not_asked_for() {
         assert_eq!(taken.names.is_empty(), level == Level::Sync);
         let calls: u64 = shim.counts().iter().map(|row| row.calls).sum();
         if level == Level::Sync {
-            assert_eq!(calls, 13, "the calls of the list, no more");
+            assert_eq!(calls, 15, "the calls of the list, no more");
         }
         assert!(
             shim.counts()

@@ -120,6 +120,8 @@ fn positions_are_followed_and_never_guessed() {
 1 fcntl(4, F_DUPFD_CLOEXEC, 10) = 10
 1 sendfile(1, 10, NULL, 4096) = 100
 1 read(3, \"\", 10) = 5
+1 _llseek(10, 7, [7], SEEK_SET) = 0
+1 read(3, \"\", 10) = 5
 1 lseek(10, 0, SEEK_SET) = 0
 1 close(3) = 0
 1 read(10, \"\", 10) = 5
@@ -129,7 +131,16 @@ fn positions_are_followed_and_never_guessed() {
     ));
     assert_eq!(
         offsets(&taken),
-        [Some(0), Some(10), Some(10), Some(95), None, Some(0)]
+        [
+            Some(0),
+            Some(10),
+            Some(10),
+            Some(95),
+            Some(100),
+            Some(200),
+            None,
+            Some(0)
+        ]
     );
     let (reader, taken) = read(
         "\

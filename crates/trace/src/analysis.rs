@@ -99,13 +99,16 @@ impl Analysis {
     }
 
     fn start_reader(
-        reader: Reader,
+        mut reader: Reader,
         names: Vec<String>,
         options: &Options,
     ) -> Result<Self, TraceError> {
         let stop = Arc::new(AtomicBool::new(false));
         let calls = Arc::new(AtomicU64::new(0));
         let mut pass = Pass::new(options, Arc::clone(&stop))?;
+        if let Some(window_ns) = options.window_ns {
+            reader.count_part(window_ns);
+        }
         let batches = options.columns.then(|| {
             let (sender, receiver) = sync_channel(BATCHES);
             pass.set_columns(sender);
@@ -177,6 +180,9 @@ pub fn analyse_bytes(
     options: &Options,
 ) -> Result<Findings, TraceError> {
     let mut reader = Reader::of_bytes("capture", bytes, Bounds::default())?;
+    if let Some(window_ns) = options.window_ns {
+        reader.count_part(window_ns);
+    }
     let mut pass = Pass::new(options, Arc::default())?;
     let mut block = Block::default();
     while reader.read(&mut block)? {

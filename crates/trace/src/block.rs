@@ -184,6 +184,8 @@ pub struct Block {
     pub wire_bytes: u64,
     /// Earliest and latest time of a frame in this block, nanoseconds since 1970.
     pub times_ns: Option<(i64, i64)>,
+    /// Where a part of the capture is asked for: the time that it counts from, of the first frame.
+    pub part_begin_ns: Option<i64>,
 }
 
 impl Block {

@@ -50,6 +50,14 @@ pub enum TraceError {
         /// The decompressor's reason.
         why: String,
     },
+    /// A zstd frame whose window is longer than what is held for one.
+    #[error("{name}: a zstd frame asks for a window of more than {most_bytes} bytes")]
+    Window {
+        /// File.
+        name: String,
+        /// The longest that is taken there.
+        most_bytes: usize,
+    },
     /// No lens of this name.
     #[error("there is no lens '{0}'")]
     UnknownLens(String),

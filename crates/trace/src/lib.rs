@@ -20,6 +20,7 @@
 //! files are mapped, and one that is cut short meanwhile is an error, not a signal.
 
 pub mod analysis;
+mod anomalies;
 pub mod block;
 pub mod call;
 pub mod calls;

@@ -18,6 +18,7 @@
 
 pub(crate) mod companions;
 pub mod error;
+pub mod fixed;
 pub mod limits;
 pub mod mount;
 pub mod nfs2;

@@ -55,6 +55,7 @@ impl RecordMark {
 }
 
 /// Leaves room for a mark at the end of `out`; returns its place for [`finish_record`].
+#[inline]
 pub fn begin_record(out: &mut Vec<u8>) -> usize {
     let place = out.len();
     out.extend_from_slice(&[0; MARK_BYTES]);
@@ -63,6 +64,7 @@ pub fn begin_record(out: &mut Vec<u8>) -> usize {
 
 /// Fills in the mark at `place`: the record is what `out` holds behind it plus `tail_bytes` that
 /// will be sent from elsewhere (a payload and its padding).
+#[inline]
 pub fn finish_record(out: &mut [u8], place: usize, tail_bytes: usize) -> Result<()> {
     let length = out
         .len()
@@ -158,6 +160,7 @@ impl RecordDecoder {
 
     /// Takes bytes until a record is whole. Call again with the rest of the input until all of it
     /// is consumed. After an error the stream cannot be followed any more.
+    #[inline]
     pub fn feed<'s>(&'s mut self, input: &'s [u8]) -> Result<Fed<'s>> {
         if self.handed_out {
             self.record.clear();
@@ -212,6 +215,7 @@ impl RecordDecoder {
     }
 
     /// Completes a mark from the input; false if it is not whole yet.
+    #[inline]
     fn take_mark(&mut self, rest: &mut &[u8]) -> Result<bool> {
         let wanted = MARK_BYTES - self.mark_bytes;
         let (taken, behind) = rest.split_at_checked(wanted).unwrap_or((rest, &[]));

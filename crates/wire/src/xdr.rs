@@ -10,6 +10,7 @@
 //! `decode(encode(x)) == x` for all that can be encoded.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::fixed::Fixed;
 use crate::limits::MAX_ARRAY_ELEMENTS;
 
 /// Bytes that fill `length` up to a multiple of four (RFC 4506 section 3).
@@ -97,6 +98,16 @@ impl<'a> Reader<'a> {
             }
             None => Err(self.short(N, field)),
         }
+    }
+
+    /// Takes a value of fixed size with one bounds check; `None`, with nothing taken, if it is
+    /// short or no such value.
+    #[inline(always)]
+    pub fn fixed<T: Fixed>(&mut self) -> Option<T> {
+        let (taken, rest) = self.rest.split_at_checked(T::BYTES)?;
+        let (value, _) = T::get(taken)?;
+        self.rest = rest;
+        Some(value)
     }
 
     /// `unsigned int` (RFC 4506 section 4.2).
@@ -221,6 +232,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Ends the walk: bytes left over are an error.
+    #[inline]
     pub fn finish(&self, field: &'static str) -> Result<()> {
         if self.rest.is_empty() && self.hole.is_none() {
             return Ok(());
@@ -255,6 +267,7 @@ pub trait Encode {
 }
 
 /// Appends `opaque<limit>`: length, bytes, zero padding.
+#[inline]
 pub fn put_opaque(out: &mut Vec<u8>, bytes: &[u8], limit: u32, field: &'static str) -> Result<()> {
     put_length(out, bytes.len(), limit, field)?;
     put_opaque_fixed(out, bytes);
@@ -271,6 +284,7 @@ pub fn put_opaque_fixed(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// Appends a length word, refused above `limit`.
+#[inline]
 pub fn put_length(out: &mut Vec<u8>, length: usize, limit: u32, field: &'static str) -> Result<()> {
     let stated = u32::try_from(length).unwrap_or(u32::MAX);
     if stated > limit {
@@ -288,7 +302,7 @@ pub fn put_length(out: &mut Vec<u8>, length: usize, limit: u32, field: &'static 
 }
 
 impl Encode for u32 {
-    #[inline]
+    #[inline(always)]
     fn encode(&self, out: &mut Vec<u8>) -> Result<()> {
         out.extend_from_slice(&self.to_be_bytes());
         Ok(())
@@ -301,7 +315,7 @@ impl<'a> Decode<'a> for u32 {
     }
 }
 impl Encode for i32 {
-    #[inline]
+    #[inline(always)]
     fn encode(&self, out: &mut Vec<u8>) -> Result<()> {
         out.extend_from_slice(&self.to_be_bytes());
         Ok(())
@@ -316,7 +330,7 @@ impl<'a> Decode<'a> for i32 {
     }
 }
 impl Encode for u64 {
-    #[inline]
+    #[inline(always)]
     fn encode(&self, out: &mut Vec<u8>) -> Result<()> {
         out.extend_from_slice(&self.to_be_bytes());
         Ok(())
@@ -341,6 +355,7 @@ impl<'a> Decode<'a> for bool {
     }
 }
 impl Encode for () {
+    #[inline]
     fn encode(&self, _out: &mut Vec<u8>) -> Result<()> {
         Ok(())
     }
@@ -353,6 +368,7 @@ impl<'a> Decode<'a> for () {
 }
 /// Fixed opaque data whose length is a multiple of four (verifiers, NFSv2 handles).
 impl<const N: usize> Encode for [u8; N] {
+    #[inline]
     fn encode(&self, out: &mut Vec<u8>) -> Result<()> {
         put_opaque_fixed(out, self);
         Ok(())
@@ -368,6 +384,7 @@ impl<'a, const N: usize> Decode<'a> for [u8; N] {
 }
 /// Optional data: a `bool` and, if it is true, the value (RFC 4506 section 4.19).
 impl<T: Encode> Encode for Option<T> {
+    #[inline]
     fn encode(&self, out: &mut Vec<u8>) -> Result<()> {
         self.is_some().encode(out)?;
         match self {
@@ -393,6 +410,7 @@ impl<'a, T: Decode<'a>> Decode<'a> for Option<T> {
 pub struct Linked<T>(pub Vec<T>);
 
 impl<T: Encode> Encode for Linked<T> {
+    #[inline]
     fn encode(&self, out: &mut Vec<u8>) -> Result<()> {
         for element in &self.0 {
             true.encode(out)?;
@@ -423,6 +441,7 @@ impl<'a, T: Decode<'a>> Decode<'a> for Linked<T> {
 pub struct Counted<T>(pub Vec<T>);
 
 impl<T: Encode> Encode for Counted<T> {
+    #[inline]
     fn encode(&self, out: &mut Vec<u8>) -> Result<()> {
         put_length(out, self.0.len(), MAX_ARRAY_ELEMENTS, "count")?;
         self.0.iter().try_for_each(|element| element.encode(out))

@@ -1,7 +1,7 @@
 //! Macros that turn RFC declarations into Rust types with [`crate::xdr::Encode`] and
 //! [`crate::xdr::Decode`]. Field names in errors come from the declaration itself.
 
-/// `struct name { ... };`
+/// `struct name { ... };`; `fixed` before the name if all its fields are [`crate::fixed::Fixed`].
 macro_rules! xdr_struct {
     ($(#[$meta:meta])* $name:ident<$lt:lifetime> {
         $($(#[$fmeta:meta])* $field:ident : $ty:ty),* $(,)?
@@ -10,13 +10,14 @@ macro_rules! xdr_struct {
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct $name<$lt> { $($(#[$fmeta])* pub $field: $ty),* }
         impl $crate::xdr::Encode for $name<'_> {
+            #[inline]
             fn encode(&self, out: &mut Vec<u8>) -> $crate::error::Result<()> {
                 $($crate::xdr::Encode::encode(&self.$field, out)?;)*
                 Ok(())
             }
         }
         impl<$lt> $crate::xdr::Decode<$lt> for $name<$lt> {
-            xdr_struct!(@decode $name $lt $($field)*);
+            xdr_struct!(@decode inline decode $name $lt $($field)*);
         }
     };
     ($(#[$meta:meta])* $name:ident {
@@ -26,18 +27,66 @@ macro_rules! xdr_struct {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct $name { $($(#[$fmeta])* pub $field: $ty),* }
         impl $crate::xdr::Encode for $name {
+            #[inline]
             fn encode(&self, out: &mut Vec<u8>) -> $crate::error::Result<()> {
                 $($crate::xdr::Encode::encode(&self.$field, out)?;)*
                 Ok(())
             }
         }
         impl<'a> $crate::xdr::Decode<'a> for $name {
-            xdr_struct!(@decode $name 'a $($field)*);
+            xdr_struct!(@decode inline decode $name 'a $($field)*);
         }
     };
-    (@decode $name:ident $lt:lifetime $($field:ident)*) => {
-        #[inline]
-        fn decode(
+    ($(#[$meta:meta])* fixed $name:ident {
+        $($(#[$fmeta:meta])* $field:ident : $ty:ty),* $(,)?
+    }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct $name { $($(#[$fmeta])* pub $field: $ty),* }
+        impl $crate::fixed::Fixed for $name {
+            const BYTES: usize = 0 $(+ <$ty as $crate::fixed::Fixed>::BYTES)*;
+
+            #[inline(always)]
+            fn put<'o>(&self, out: &'o mut [u8]) -> &'o mut [u8] {
+                $(let out = $crate::fixed::Fixed::put(&self.$field, out);)*
+                out
+            }
+
+            #[inline(always)]
+            fn get(bytes: &[u8]) -> Option<(Self, &[u8])> {
+                $(let ($field, bytes) = $crate::fixed::Fixed::get(bytes)?;)*
+                Some(($name { $($field),* }, bytes))
+            }
+        }
+        impl $crate::xdr::Encode for $name {
+            #[inline]
+            fn encode(&self, out: &mut Vec<u8>) -> $crate::error::Result<()> {
+                let mut bytes = [0; <$name as $crate::fixed::Fixed>::BYTES];
+                $crate::fixed::Fixed::put(self, &mut bytes);
+                out.extend_from_slice(&bytes);
+                Ok(())
+            }
+        }
+        impl<'a> $crate::xdr::Decode<'a> for $name {
+            #[inline]
+            fn decode(
+                reader: &mut $crate::xdr::Reader<'a>,
+                field: &'static str,
+            ) -> $crate::error::Result<Self> {
+                match reader.fixed() {
+                    Some(value) => Ok(value),
+                    // One of its fields is wrong: which?
+                    None => Self::field_by_field(reader, field),
+                }
+            }
+        }
+        impl $name {
+            xdr_struct!(@decode cold field_by_field $name '_ $($field)*);
+        }
+    };
+    (@decode $attribute:ident $decode:ident $name:ident $lt:lifetime $($field:ident)*) => {
+        #[$attribute]
+        fn $decode(
             reader: &mut $crate::xdr::Reader<$lt>,
             _field: &'static str,
         ) -> $crate::error::Result<Self> {
@@ -67,7 +116,22 @@ macro_rules! xdr_enum {
                 match code { $($value => Some($name::$variant),)* _ => None }
             }
         }
+        impl $crate::fixed::Fixed for $name {
+            const BYTES: usize = 4;
+
+            #[inline(always)]
+            fn put<'o>(&self, out: &'o mut [u8]) -> &'o mut [u8] {
+                self.code().put(out)
+            }
+
+            #[inline(always)]
+            fn get(bytes: &[u8]) -> Option<(Self, &[u8])> {
+                let (code, rest) = <u32 as $crate::fixed::Fixed>::get(bytes)?;
+                Some((Self::from_code(code)?, rest))
+            }
+        }
         impl $crate::xdr::Encode for $name {
+            #[inline]
             fn encode(&self, out: &mut Vec<u8>) -> $crate::error::Result<()> {
                 self.code().encode(out)
             }
@@ -95,6 +159,7 @@ macro_rules! xdr_opaque {
             pub &'a [u8],
         );
         impl $crate::xdr::Encode for $name<'_> {
+            #[inline]
             fn encode(&self, out: &mut Vec<u8>) -> $crate::error::Result<()> {
                 $crate::xdr::put_opaque(out, self.0, $limit, stringify!($name))
             }

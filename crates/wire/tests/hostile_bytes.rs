@@ -317,3 +317,49 @@ fn reply_statuses() {
         assert_eq!((reply.xid, reply.status), (3, Some(status)));
     }
 }
+
+/// Sizes of `fattr3`'s fields and of theirs: RFC 1813 section 2.6.
+const FATTR3: [(usize, &str); 17] = [
+    (4, "fattr3.type_"),
+    (4, "fattr3.mode"),
+    (4, "fattr3.nlink"),
+    (4, "fattr3.uid"),
+    (4, "fattr3.gid"),
+    (8, "fattr3.size"),
+    (8, "fattr3.used"),
+    (4, "specdata3.specdata1"),
+    (4, "specdata3.specdata2"),
+    (8, "fattr3.fsid"),
+    (8, "fattr3.fileid"),
+    (4, "nfstime3.seconds"),
+    (4, "nfstime3.nseconds"),
+    (4, "nfstime3.seconds"),
+    (4, "nfstime3.nseconds"),
+    (4, "nfstime3.seconds"),
+    (4, "nfstime3.nseconds"),
+];
+
+#[test]
+fn what_is_wrong_in_a_fixed_structure_is_told_by_its_field() {
+    let bytes: Vec<u8> = [[0u8, 0, 0, 1]; 21].concat();
+    assert!(nfs3::fattr3::decode_whole(&bytes, "body").is_ok());
+    let mut at = 0;
+    for (size, field) in FATTR3 {
+        for cut in at..at + size {
+            let error = nfs3::fattr3::decode_whole(&bytes[..cut], "body").unwrap_err();
+            assert_eq!(
+                (error.field, error.offset as usize),
+                (field, at),
+                "{cut} bytes"
+            );
+        }
+        at += size;
+    }
+    assert_eq!(at, bytes.len());
+    for kind in [0, 8, 9, 255] {
+        let mut wrong = bytes.clone();
+        wrong[3] = kind;
+        let error = nfs3::fattr3::decode_whole(&wrong, "body").unwrap_err();
+        assert_eq!((error.field, error.offset), ("fattr3.type_", 0), "{kind}");
+    }
+}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nfslab._core import CoreError, Trace, TraceProgress
+    from nfslab._core import CoreError, OperationRow, Trace, TraceContent, TraceProgress
 
     Source = str | Path | tuple[str, int]
     """A capture's path, or a stream: (name for messages, descriptor)."""
@@ -79,8 +79,8 @@ class CaptureAnalysis:
 
     names: list[str]
     """The captures, as given."""
-    content: dict[str, Any]
-    """The JSON contract: `packets`, `bytes`, `first_ns`, `operations`, a key for each lens."""
+    content: TraceContent
+    """As the core found it: the contract of docs/captures.md."""
     blobs: Mapping[str, tuple[str, bytes]] = field(default_factory=dict)
     """Long columns: "lens/name" -> (numpy's element type, bytes)."""
     from_files: bool = True
@@ -96,7 +96,12 @@ class CaptureAnalysis:
     @property
     def calls(self) -> int:
         """RPC calls of all programs; operations inside a COMPOUND are not counted again."""
-        return sum(row["calls"] for row in self.content["operations"] if not is_inner(row))
+        return sum(row["calls"] for row in self.outer)
+
+    @property
+    def outer(self) -> list[OperationRow]:
+        """The operations without those inside COMPOUNDs, which have a row of their own."""
+        return [row for row in self.content["operations"] if not is_inner(row)]
 
     @property
     def looked_at_ns(self) -> int:
@@ -104,14 +109,18 @@ class CaptureAnalysis:
         window = self.content.get("window_ns")
         if not window or not self.duration_ns:
             return self.duration_ns
-        first, last = int(self.content["first_ns"]), int(self.content["last_ns"])
-        return max(min(int(window[1]), last) - max(int(window[0]), first), 0)
+        last_ns = self.first_ns + self.duration_ns
+        return max(min(window[1], last_ns) - max(window[0], self.first_ns), 0)
+
+    @property
+    def first_ns(self) -> int:
+        """The time of the first frame, since 1970; 0 where there is none."""
+        return self.content["first_ns"] or 0
 
     @property
     def duration_ns(self) -> int:
         """From the first frame to the last."""
-        first, last = self.content.get("first_ns"), self.content.get("last_ns")
-        return 0 if first is None or last is None else int(last - first)
+        return (self.content["last_ns"] or 0) - self.first_ns
 
     def column(self, name: str) -> NDArray[Any]:
         """A long column ("rpcstat/queue_mean") as an array; KeyError when there is none."""
@@ -122,9 +131,9 @@ class CaptureAnalysis:
         return found
 
 
-def is_inner(row: Mapping[str, Any]) -> bool:
+def is_inner(row: OperationRow) -> bool:
     """Is this row an operation inside COMPOUNDs, which have a row of their own?"""
-    name = row.get("program_name")
+    name = row["program_name"]
     compounds = (name == "NFS" and row["version"] == 4) or name == "NFS4_CALLBACK"
     return compounds and row["operation"] not in ("NULL", "COMPOUND", "CB_NULL", "CB_COMPOUND")
 
@@ -225,8 +234,10 @@ def finish(running: Trace, sources: Sequence[Source]) -> CaptureAnalysis:
 
 def nothing(names: Sequence[str]) -> CaptureAnalysis:
     """The analysis of a capture in which nothing is."""
-    content: dict[str, Any] = {"packets": 0, "bytes": 0, "first_ns": None, "last_ns": None}
-    content |= {"lost": {"bytes": 0, "gaps": 0}, "anomalies": [], "calls": 0, "operations": []}
+    content: TraceContent = {
+        "packets": 0, "bytes": 0, "first_ns": None, "last_ns": None, "calls": 0,
+        "lost": {"bytes": 0, "gaps": 0}, "anomalies": [], "operations": [],
+    }  # fmt: skip
     return CaptureAnalysis(list(names), content, from_files=False)
 
 

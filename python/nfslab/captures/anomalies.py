@@ -9,12 +9,12 @@ A kind that has no words here is shown by its name. docs/captures.md has the sam
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from nfslab.display.numbers import count, quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from nfslab._core import TraceContent
 
 Weight = Literal["loss", "doubt", "network", "note"]
 ORDER: tuple[Weight, ...] = ("loss", "doubt", "network", "note")
@@ -89,6 +89,11 @@ MEANINGS: dict[str, Meaning] = {
     "tunnelled": Meaning(
         "loss", "packets in a tunnel that could not be followed", "capture inside the tunnel's end"
     ),
+    "rdma": Meaning(
+        "doubt",
+        "packets of RDMA over Ethernet (RoCE): NFS in them is not seen",
+        "mount with proto=tcp for the measurement, or look at the client's own counters",
+    ),
     "malformed_transport": Meaning("doubt", "TCP or UDP headers that contradict themselves"),
     "fragments_lost": Meaning(
         "loss",
@@ -117,6 +122,11 @@ MEANINGS: dict[str, Meaning] = {
         "mount with xprtsec=none for the measurement, or look at the client's own counters",
     ),
     "rpc_over_tls_bytes": Meaning("loss", "in connections with RPC inside TLS", is_bytes=True),
+    "iwarp": Meaning(
+        "doubt",
+        "connections of RDMA over TCP (iWARP): NFS in them is not seen",
+        "mount with proto=tcp for the measurement, or look at the client's own counters",
+    ),
     "tls_stream": Meaning("note", "connections that carry TLS without a sign of RPC"),
     "tcp_retransmission": Meaning("network", "TCP segments sent again"),
     "tcp_out_of_order": Meaning("network", "TCP segments that came out of order"),
@@ -184,11 +194,11 @@ MEANINGS: dict[str, Meaning] = {
 _UNKNOWN = Meaning("doubt", "")
 
 
-def counted(content: Mapping[str, Any]) -> list[Counted]:
+def counted(content: TraceContent) -> list[Counted]:
     """The kinds that occurred, the weightiest first, then the most frequent."""
     found = [
-        Counted(entry["kind"], int(entry["count"]), MEANINGS.get(entry["kind"], _UNKNOWN))
-        for entry in content.get("anomalies", [])
+        Counted(entry["kind"], entry["count"], MEANINGS.get(entry["kind"], _UNKNOWN))
+        for entry in content["anomalies"]
         if entry["count"]
     ]
     found.sort(key=lambda item: (ORDER.index(item.meaning.weight), -item.count))

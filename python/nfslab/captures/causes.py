@@ -6,13 +6,10 @@ A cause is in it only with its evidence. What waited, or rested, without telling
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
-
-from nfslab.captures.analysis import is_inner
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from nfslab._core import Cycle, SplitRow, StallsContent, UnansweredRow
     from nfslab.captures.analysis import CaptureAnalysis
 
 Cause = Literal[
@@ -23,6 +20,7 @@ Cause = Literal[
     "server_host_frozen",
     "server_process_slow",
     "server_stalled",
+    "connection_waited",
     "client_idle",
     "period",
     "time_in_server",
@@ -50,19 +48,22 @@ WAITED_NS = 1_000_000_000
 
 def said(analysis: CaptureAnalysis) -> list[Cause]:
     """All that is said of causes."""
-    stalls = analysis.content.get("stalls") or {}
-    totals = stalls.get("causes", {})
-    found: list[Cause] = [cause for cause in OF_GAPS if totals.get(cause, {}).get("count")]
-    if stalls.get("totals", {}).get("server_stalled", {}).get("count"):
-        found.append("server_stalled")
-    if stalls.get("evidence", {}).get("received_twice"):
-        found.append("needless_retransmission")
-    if period(stalls):
-        found.append("period")
+    found: list[Cause] = []
+    if stalls := analysis.content.get("stalls"):
+        causes = stalls.get("causes", {})
+        found += [cause for cause in OF_GAPS if cause in causes and causes[cause]["count"]]
+        if "server_stalled" in stalls["totals"] and stalls["totals"]["server_stalled"]["count"]:
+            found.append("server_stalled")
+        if any(gap["kind"] == "connection_waited" for gap in stalls["gaps"]):
+            found.append("connection_waited")
+        if stalls.get("evidence", {}).get("received_twice"):
+            found.append("needless_retransmission")
+        if period(stalls):
+            found.append("period")
     if in_server(analysis):
         found.append("time_in_server")
-    observations = (analysis.content.get("access") or {}).get("observations", [])
-    if any(one["name"] == "attribute_cache_off" for one in observations):
+    access = analysis.content.get("access")
+    if access and any(one["name"] == "attribute_cache_off" for one in access["observations"]):
         found.append("attribute_cache_off")
     if unanswered(analysis):
         found.append("unanswered")
@@ -71,27 +72,40 @@ def said(analysis: CaptureAnalysis) -> list[Cause]:
     return found
 
 
-def period(stalls: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def period(stalls: StallsContent) -> Cycle | None:
     """The period with which it stops and goes, if there is one."""
-    for server in stalls.get("servers", []):
-        if cycle := server.get("drain_cycle") or server.get("pause_cycle"):
-            return dict(cycle)
-    return stalls.get("throughput_cycle")
+    for server in stalls["servers"]:
+        if cycle := server["drain_cycle"] or server.get("pause_cycle"):
+            return cycle
+    return stalls["throughput_cycle"]
 
 
-def split(analysis: CaptureAnalysis) -> Mapping[str, Any] | None:
-    """The row of all calls of `network`, if most of them could be split."""
+def all_calls(analysis: CaptureAnalysis) -> SplitRow | None:
+    """The row of all calls of `network`, if any could be split."""
     section = analysis.content.get("network")
-    if not section:
-        return None
-    whole = next((row for row in section["operations"] if row["operation"] == "all"), None)
+    rows = section["operations"] if section else []
+    return next((row for row in rows if row["operation"] == "all"), None)
+
+
+def split(analysis: CaptureAnalysis) -> SplitRow | None:
+    """The row of all calls of `network`, if most of them could be split."""
+    whole = all_calls(analysis)
     return whole if whole and whole["calls"] >= SPLIT_FROM * analysis.calls else None
+
+
+def shares(whole: SplitRow) -> dict[str, float]:
+    """Where the time of its calls passed, 0 to 1."""
+    return {
+        "request": whole["request_share"], "network": whole["network_share"],
+        "server": whole["server_share"], "reply": whole["reply_share"],
+    }  # fmt: skip
 
 
 def queued_ns(analysis: CaptureAnalysis) -> float:
     """How much longer than the split's round trip lone acknowledgements usually take, ns."""
-    queue = (analysis.content.get("network") or {}).get("queueing") or {}
-    return float(queue["mean_ns"]) if queue.get("samples", 0) >= QUEUED_SAMPLES else 0.0
+    section = analysis.content.get("network")
+    queue = section.get("queueing") if section else None
+    return (queue["mean_ns"] or 0.0) if queue and queue["samples"] >= QUEUED_SAMPLES else 0.0
 
 
 def in_server(analysis: CaptureAnalysis) -> bool:
@@ -99,51 +113,49 @@ def in_server(analysis: CaptureAnalysis) -> bool:
     whole = split(analysis)
     if whole is None:
         return False
-    shares = {part: whole[f"{part}_share"] for part in ("request", "network", "server", "reply")}
-    server_ns = whole["server_ns"].get("mean") or 0.0
-    return (
-        max(shares, key=lambda part: shares[part]) == "server"
-        and queued_ns(analysis) < QUEUED_PART * server_ns
-    )
+    parts = shares(whole)
+    server_ns = whole["server_ns"]["mean"] or 0.0
+    most = max(parts, key=lambda part: parts[part])
+    return most == "server" and queued_ns(analysis) < QUEUED_PART * server_ns
 
 
 def fronts_cut(analysis: CaptureAnalysis) -> bool:
     """Did the snapshot length cut fronts of messages away, so that replies may be unseen?"""
-    kinds = {entry["kind"] for entry in analysis.content.get("anomalies", []) if entry["count"]}
+    kinds = {entry["kind"] for entry in analysis.content["anomalies"] if entry["count"]}
     return "record_mark_cut" in kinds or "record_unreadable" in kinds
 
 
 def without_reply(analysis: CaptureAnalysis) -> int:
     """Calls without a reply in the capture."""
-    rows = analysis.content.get("operations", [])
-    return sum(row["unanswered"] for row in rows if not is_inner(row))
+    return sum(row["unanswered"] for row in analysis.outer)
 
 
 def one_way(analysis: CaptureAnalysis) -> bool:
     """Is there no reply at all?"""
-    rows = [row for row in analysis.content.get("operations", []) if not is_inner(row)]
+    rows = analysis.outer
     return bool(rows) and not any(row["answered"] for row in rows)
 
 
-def unanswered(analysis: CaptureAnalysis) -> list[Mapping[str, Any]]:
+def unanswered(analysis: CaptureAnalysis) -> list[UnansweredRow]:
     """Calls that had no reply, though the capture would show one, the longest waiting first."""
     if fronts_cut(analysis) or one_way(analysis) or has_loss(analysis):
         return []
-    table = (analysis.content.get("stalls") or {}).get("unanswered") or {}
-    return [call for call in table.get("longest", []) if call["waited_ns"] >= WAITED_NS]
+    stalls = analysis.content.get("stalls")
+    table = stalls.get("unanswered") if stalls else None
+    return [call for call in table["longest"] if call["waited_ns"] >= WAITED_NS] if table else []
 
 
 def has_loss(analysis: CaptureAnalysis) -> bool:
     """Does the capture lack bytes of what was sent?"""
-    lost = analysis.content.get("lost") or {}
-    return bool(lost.get("bytes") or lost.get("gaps"))
+    lost = analysis.content["lost"]
+    return bool(lost["bytes"] or lost["gaps"])
 
 
 def replies_only(analysis: CaptureAnalysis) -> bool:
     """Are there replies of RPC from NFS's port, and no call?"""
     content = analysis.content
-    counts = {entry["kind"]: entry["count"] for entry in content.get("anomalies", [])}
-    ports = {entry["port"] for entry in content.get("other_ports") or []}
+    counts = {entry["kind"]: entry["count"] for entry in content["anomalies"]}
+    ports = {entry["port"] for entry in content.get("other_ports", [])}
     return not analysis.calls and bool(counts.get("reply_without_call")) and NFS_PORT in ports
 
 

@@ -23,7 +23,7 @@ Limits. Two captures are two moments: what else differed between them, no statis
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -37,11 +37,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from nfslab._core import BlockRow
     from nfslab.captures.analysis import CaptureAnalysis
     from nfslab.statistics.verdicts import Better
 
     Floats = NDArray[np.float64]
     Key = tuple[int, int, str]
+    Row = tuple[BlockRow, CaptureAnalysis]
 
 MIN_BLOCKS = 5
 MIN_ANSWERED = 5
@@ -68,7 +70,7 @@ class Measure:
     """One figure that a block gives."""
 
     name: str
-    column: str
+    column: Literal["p50_ns", "mean_ns", "calls"]
     unit: str
     better: Better | None
 
@@ -173,9 +175,8 @@ def compare_captures(captures: Sequence[CaptureAnalysis]) -> CaptureComparison:
             "unknown",
         )
     shown = [capture.content["blocks"]["blocks"] for capture in captures]
-    return CaptureComparison(
-        figures, [b["width_ns"] for b in shown], [b["whole"] for b in shown], notes
-    )
+    widths_ns, blocks = [b["width_ns"] for b in shown], [b["whole"] for b in shown]
+    return CaptureComparison(figures, widths_ns, blocks, notes)
 
 
 def _compared(pairs: Sequence[_Pair]) -> list[Comparison]:
@@ -220,7 +221,7 @@ def _pairs(
     return found
 
 
-def _partners(mine: Mapping[Key, Any], theirs: Mapping[Key, Any]) -> dict[Key, Key]:
+def _partners(mine: Mapping[Key, Row], theirs: Mapping[Key, Row]) -> dict[Key, Key]:
     """What each operation is compared with: itself, or its namesake of another version."""
     found = {key: key for key in mine.keys() & theirs.keys()}
     for key in sorted(mine.keys() - found.keys()):
@@ -235,12 +236,12 @@ def _partners(mine: Mapping[Key, Any], theirs: Mapping[Key, Any]) -> dict[Key, K
     return found
 
 
-def _rows(capture: CaptureAnalysis) -> dict[Key, tuple[Mapping[str, Any], CaptureAnalysis]]:
+def _rows(capture: CaptureAnalysis) -> dict[Key, Row]:
     rows = capture.content["blocks"]["blocks"]["operations"]
     return {(row["program"], row["version"], row["operation"]): (row, capture) for row in rows}
 
 
-def _calls(row: Mapping[str, Any]) -> int:
+def _calls(row: BlockRow) -> int:
     return sum(row["calls"])
 
 
@@ -249,8 +250,8 @@ def _pair(
     label: str,
     measure: Measure,
     index: int,
-    base: tuple[Mapping[str, Any], CaptureAnalysis],
-    new: tuple[Mapping[str, Any], CaptureAnalysis],
+    base: Row,
+    new: Row,
     notes: list[str],
 ) -> _Pair | None:
     blocks = (_of_blocks(measure, *base), _of_blocks(measure, *new))
@@ -288,7 +289,7 @@ def _unlike(pairs: Sequence[_Pair]) -> list[str]:
     ]
 
 
-def _of_blocks(measure: Measure, row: Mapping[str, Any], capture: CaptureAnalysis) -> Floats:
+def _of_blocks(measure: Measure, row: BlockRow, capture: CaptureAnalysis) -> Floats:
     """One value a whole block that tells of the operation."""
     shown = capture.content["blocks"]["blocks"]
     whole = shown["whole"]
@@ -302,7 +303,7 @@ def _of_blocks(measure: Measure, row: Mapping[str, Any], capture: CaptureAnalysi
     return np.array([v for v, ok in zip(values, told, strict=True) if ok and v], dtype=np.float64)
 
 
-def _of_all(measure: Measure, row: Mapping[str, Any], capture: CaptureAnalysis) -> float | None:
+def _of_all(measure: Measure, row: BlockRow, capture: CaptureAnalysis) -> float | None:
     """The same of the whole capture."""
     if measure.column == "calls":
         return _calls(row) / (capture.looked_at_ns / 1e9) if capture.looked_at_ns else None
@@ -310,7 +311,7 @@ def _of_all(measure: Measure, row: Mapping[str, Any], capture: CaptureAnalysis) 
     for other in capture.content["operations"]:
         if (other["program"], other["version"], other["operation"]) == key:
             name = "p50" if measure.column == "p50_ns" else "mean"
-            value = (other["latency_ns"] or {}).get(name)
+            value = other["latency_ns"][name]
             return float(value) if value else None
     return None
 

@@ -6,7 +6,7 @@ carry no RPC, TLS, frames that are no IP), so that a wrong filter or interface i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nfslab.captures.causes import NFS_PORT, replies_only
 from nfslab.captures.spelling import protocol
@@ -14,6 +14,7 @@ from nfslab.captures.spelling import protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from nfslab._core import OperationRow, PortRow
     from nfslab.captures.analysis import CaptureAnalysis
 
 NFS_PROGRAMS = frozenset({"NFS", "NFSACL", "NFS4_CALLBACK"})
@@ -29,7 +30,12 @@ def has_nfs(capture: CaptureAnalysis) -> bool:
 def instead(capture: CaptureAnalysis) -> tuple[str, str]:
     """What was found in a capture without NFS, and what to do."""
     content = capture.content
-    counts = {entry["kind"]: int(entry["count"]) for entry in content.get("anomalies", [])}
+    counts = {entry["kind"]: entry["count"] for entry in content["anomalies"]}
+    if not content["packets"] and content["window_ns"]:
+        return (
+            "no packet lies in the part that was asked for",
+            "--from and --to count from the first packet, in seconds",
+        )
     if not content["packets"]:
         return (
             "it has a capture's header and no packet",
@@ -43,6 +49,8 @@ def instead(capture: CaptureAnalysis) -> tuple[str, str]:
         ("reply_without_call", "replies of RPC without their calls"),
         ("rpc_over_tls", "connections with RPC inside TLS"),
         ("tls_stream", "TLS connections"),
+        ("iwarp", "connections of RDMA over TCP (iWARP)"),
+        ("rdma", "packets of RDMA over Ethernet (RoCE)"),
         ("tcp_not_rpc", "TCP connections without RPC"),
         ("udp_not_rpc", "UDP datagrams without RPC"),
         ("not_tcp_udp", "IP packets that are neither TCP nor UDP"),
@@ -52,7 +60,7 @@ def instead(capture: CaptureAnalysis) -> tuple[str, str]:
     ):
         if counts.get(kind):
             parts.append(f"{counts[kind]:,} {words}")
-    ports = _ports(content.get("other_ports") or [])
+    ports = _ports(content.get("other_ports", []))
     if replies_only(capture):
         return (
             f"replies of NFS (port {NFS_PORT}) and none of their calls: one direction only ("
@@ -63,14 +71,14 @@ def instead(capture: CaptureAnalysis) -> tuple[str, str]:
     return ", ".join(parts) + ports, _advice(counts)
 
 
-def _calls(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+def _calls(rows: Sequence[OperationRow]) -> dict[str, int]:
     found: dict[str, int] = {}
     for row in rows:
         found[protocol(row)] = found.get(protocol(row), 0) + row["calls"]
     return found
 
 
-def _ports(ports: Sequence[Mapping[str, Any]]) -> str:
+def _ports(ports: Sequence[PortRow]) -> str:
     if not ports:
         return ""
     told = [f"{p['transport']} {p['port']} ({p['packets']:,})" for p in ports[:PORTS_SHOWN]]
@@ -80,6 +88,8 @@ def _ports(ports: Sequence[Mapping[str, Any]]) -> str:
 def _advice(counts: Mapping[str, int]) -> str:
     if counts.get("rpc_over_tls"):
         return "NFS under TLS cannot be decoded: mount with xprtsec=none to look inside"
+    if counts.get("rdma") or counts.get("iwarp"):
+        return "NFS over RDMA is not read: mount with proto=tcp to look inside"
     if counts.get("tunnelled"):
         return "capture inside the tunnel's end, where the packets are bare"
     if counts.get("truncated_headers"):

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from nfslab._core import BlockRow, OperationRow
 
 
-def protocol(row: Mapping[str, Any]) -> str:
+def protocol(row: OperationRow | BlockRow) -> str:
     """Such as NFSv3, MOUNTv3, program 300000 v1."""
-    name, version = row.get("program_name"), row.get("version")
+    name, version = row["program_name"], row["version"]
     if name is None:
-        known = row.get("program")
+        known = row["program"]
         name = "other programs" if known is None else f"program {known}"
         return name if version is None else f"{name} v{version}"
     return f"{name}v{version}"
 
 
-def operation(row: Mapping[str, Any]) -> str:
+def operation(row: OperationRow | BlockRow) -> str:
     """Such as NFSv3 READ."""
     return f"{protocol(row)} {row['operation']}"

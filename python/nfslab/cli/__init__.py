@@ -71,7 +71,7 @@ def cli() -> None:
 def main() -> NoReturn:
     """Entry point: run the command line and leave with the right exit code."""
     try:
-        code = cli.main(standalone_mode=False)
+        code = cli.main(prog_name="nfslab", standalone_mode=False)
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
     except click.ClickException as error:

@@ -39,6 +39,7 @@ PHASES = {
     "seeks": "seeks",
     "random_read": "random read",
     "random_write": "random write",
+    "log_write": "log write",
 }
 """The core's phases, in its default order, as the table names them."""
 
@@ -50,8 +51,8 @@ Examples:
 
 \b
 Phases: char_write, block_write, rewrite, char_read, block_read, seeks, random_read,
-random_write. Writing ends with fsync, inside its time. Use a size well above the memory,
-or --direct, when the page cache is not what you want to measure.
+random_write; log_write only where it is named. Writing ends with fsync, inside its time.
+Use a size well above the memory, or --direct, when the page cache is not what you want to measure.
 """
 
 
@@ -80,14 +81,14 @@ or --direct, when the page cache is not what you want to measure.
 @click.option("--seek-threads", type=int, metavar="N", help="Bonnie had 3. [default: threads]")
 @click.option("--random-operations", type=int, metavar="N", help="[default: as many as seeks]")
 @click.option(
-    "--sync-every", type=int, default=1, show_default=True, help="random_write; 0 = never."
+    "--sync-every", type=int, default=1, show_default=True, help="random_write and log_write."
 )
 @click.option(
     "--sync-kind",
     type=click.Choice(["fsync", "fdatasync", "dsync"]),
     default="fdatasync",
     show_default=True,
-    help="random_write: how; dsync opens with O_DSYNC.",
+    help="How; dsync opens with O_DSYNC.",
 )
 @click.option("--no-final-sync", is_flag=True, help="End writing without fsync.")
 @click.option("--keep-cache", is_flag=True, help="Do not drop the files' pages before reading.")

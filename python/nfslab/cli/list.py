@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from nfslab.results.history import HistoryChange
     from nfslab.results.outcomes import Outcomes
 
 DAMAGED_SHOWN = 5
 """Damaged runs of an experiment that are named; --json and `show` have all."""
+DIFFERENCES_SHOWN = 6
 
 
 @click.command(
@@ -21,28 +23,81 @@ Examples:
   nfslab list
   nfslab list results/placement-2001-1a2b3c4d --runs
   nfslab list /mnt/shared/results --json
+  nfslab list --shipped
 """,
 )
 @click.argument("results", type=click.Path(path_type=Path), default=Path("results"))
 @click.option("--runs", "with_runs", is_flag=True, help="Also every run.")
+@click.option(
+    "--shipped",
+    is_flag=True,
+    help="The experiments that come with nfslab: their time, what they need.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(results: Path, with_runs: bool, as_json: bool) -> None:
+def command(results: Path, with_runs: bool, shipped: bool, as_json: bool) -> None:
     """List the experiments in RESULTS (default: results), or the one that it is."""
+    if shipped:
+        _list_shipped(as_json)
+    else:
+        _list_results(results, with_runs, as_json)
+
+
+def _list_shipped(as_json: bool) -> None:
+    """What can be run by its name."""
+    import json
+
+    from nfslab.display.terminal import table
+    from nfslab.experiment.dry_run import shipped_experiments
+    from nfslab.quantities import format_duration
+
+    entries = shipped_experiments()
+    if as_json:
+        click.echo(json.dumps(entries, indent=1))
+        return
+    rows = [
+        [
+            entry["name"],
+            str(entry["runs"]),
+            format_duration(entry["seconds"]),
+            ", ".join(entry["needs"]),
+            "no" if entry["cannot_run"] else "yes",
+            entry["title"],
+        ]
+        for entry in entries
+    ]
+    header = ["experiment", "runs", "about", "needs", "here", "what it shows"]
+    click.echo(table(header, rows, right=(1, 2)))
+    for entry in entries:
+        for obstacle in entry["cannot_run"]:
+            click.echo(f"{entry['name']} cannot run here: {obstacle}")
+    click.echo("\nnfslab run EXPERIMENT --dry-run tells more; nfslab run EXPERIMENT runs it.")
+
+
+def _list_results(results: Path, with_runs: bool, as_json: bool) -> None:
+    """What was run."""
     from nfslab.errors import ResultsError
+    from nfslab.results.history import history_changes
     from nfslab.results.outcomes import Outcomes, experiments_in
     from nfslab.results.store import RECORD, ExperimentFolder
 
     paths = [results] if (results / RECORD).is_file() else experiments_in(results)
     entries: list[dict[str, Any]] = []
+    experiments: list[Outcomes] = []
     for path in paths:
         try:
             outcomes = Outcomes(ExperimentFolder.open(path))
             entry = _entry(outcomes)
+            experiments.append(outcomes)
             if with_runs:
                 entry["runs"] = _runs(outcomes)
         except ResultsError as error:
             entry = {"folder": path.name, "path": str(path), "problem": str(error)}
         entries.append(entry)
+    changes = history_changes(experiments)
+    since = {str(change.outcomes.folder.path): change for change in changes}
+    for entry in entries:
+        change = since.get(entry["path"])
+        entry["changed"] = None if change is None else change.as_dict()
     if as_json:
         from nfslab.results.durable import to_json
 
@@ -51,6 +106,8 @@ def command(results: Path, with_runs: bool, as_json: bool) -> None:
         click.echo(f"there is no experiment in {results}")
     else:
         _print(entries, with_runs)
+        for change in changes:
+            click.echo(_changed(change))
 
 
 def _entry(outcomes: Outcomes) -> dict[str, Any]:
@@ -135,6 +192,28 @@ def _print(entries: list[dict[str, Any]], with_runs: bool) -> None:
                 click.echo(f"{entry['folder']}: {runs} (see `nfslab show`)")
         if with_runs:
             _print_runs(entry)
+
+
+def _changed(change: HistoryChange) -> str:
+    """One change over time: when, by how much, what else changed."""
+    from nfslab.display.numbers import counted, p_value, ratio
+    from nfslab.display.terminal import date, printable
+
+    before, after = change.experiments
+    most = f" at {change.label}, which changed most" if change.points > 1 else ""
+    what = "; ".join(
+        f"{one.what}: {one.base} → {one.new}" for one in change.differences[:DIFFERENCES_SHOWN]
+    )
+    left = len(change.differences) - DIFFERENCES_SHOWN
+    more = f"; and {left} more (--json)" if left > 0 else ""
+    return printable(
+        f"\nsince {change.outcomes.folder.path.name} "
+        f"({date(change.outcomes.record.created_unix_ns)}): {change.metric} is "
+        f"{ratio(change.ratio)} times what it was{most} "
+        f"({counted(before, 'experiment')} before, {after} from then on, "
+        f"p {p_value(change.p_value)})"
+        f"\n  with it changed: {what or 'nothing that is recorded'}{more}"
+    )
 
 
 def _primary(entry: dict[str, Any]) -> str:

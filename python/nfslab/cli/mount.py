@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -120,7 +121,8 @@ def _require_answer(directory: Path) -> None:
         raise RunFailed(
             f"{directory} cannot be mounted on: what is mounted at {below.mount_point} is silent",
             why=f"{below.source} ({below.filesystem}) does not answer",
-            fix=f"end that mount first: nfslab umount --force {below.mount_point}",
+            fix="end that mount first: nfslab umount --force "
+            + shlex.quote(str(below.mount_point)),
         )
 
 

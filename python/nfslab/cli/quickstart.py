@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
+
+from nfslab.cli.arguments import parsed
+from nfslab.experiment.repetitions import read_repetitions
 
 EPILOG = """\b
 Examples:
@@ -26,9 +30,19 @@ runs what is missing and writes the report again.
     show_default=True,
     help="Where the experiment's folder is made.",
 )
-@click.option("--repetitions", type=int, metavar="N", help="Instead of the file's number.")
+@click.option(
+    "--repetitions",
+    callback=parsed(read_repetitions),
+    metavar="N|LEAST..MOST:WIDTH",
+    help="Instead of the file's: a number, or as many as it takes (4..30:5%).",
+)
+@click.option(
+    "--anyway",
+    is_flag=True,
+    help="Do not wait for another experiment of this machine: runs are marked.",
+)
 @click.option("--no-open", is_flag=True, help="Do not open the report in a browser.")
-def command(results: Path, repetitions: int | None, no_open: bool) -> None:
+def command(results: Path, repetitions: Any, anyway: bool, no_open: bool) -> None:
     """Compare where a PostgreSQL database and its log live, and open the report.
 
     Data and log local, over NFS or in memory, one and eight clients, four repetitions in
@@ -39,17 +53,22 @@ def command(results: Path, repetitions: int | None, no_open: bool) -> None:
     from nfslab.experiment.progress import View
     from nfslab.experiment.session import Options, run_experiment
     from nfslab.experiment.summary import summarise, summary_lines
+    from nfslab.report.analysis import analyse
     from nfslab.report.html.document import write_html
+    from nfslab.report.verdict import conclusion
     from nfslab.shipped import experiment_files
 
     options = Options(
         file=experiment_files()["quickstart"],
         repetitions=repetitions,
         results=results,
+        anyway=anyway,
         called=("nfslab", "quickstart"),
     )
     session = run_experiment(options, View())
     summary = summarise(session)
+    analysis = analyse(session.folder.path)
+    click.echo("\n".join(["", *conclusion(analysis)]))
     click.echo("\n".join(summary_lines(summary, shlex.join(options.command()))[:-1]))
     if summary.ok:
         report = write_html(session.folder.path, session.folder.path / "report.html").resolve()

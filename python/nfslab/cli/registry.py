@@ -7,7 +7,11 @@ from __future__ import annotations
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "quickstart": ("nfslab.cli.quickstart", "Run the first comparison, open its report."),
+    "try": ("nfslab.cli.trial", "Compare storages that you name, without a file."),
+    "new": ("nfslab.cli.new", "Write an experiment file to begin with."),
     "run": ("nfslab.cli.run", "Run an experiment file (or what is missing of it)."),
+    "explain": ("nfslab.cli.explain", "Where the time goes, and what makes it longer."),
+    "confirm": ("nfslab.cli.confirm", "Test a finding by pulling its lever."),
     "report": ("nfslab.cli.report", "Write the report of an experiment's results."),
     "compare": ("nfslab.cli.compare", "Compare two experiments or selections."),
     "list": ("nfslab.cli.list", "List experiments and their runs."),

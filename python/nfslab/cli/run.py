@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nfslab.cli.arguments import parsed
+from nfslab.experiment.repetitions import read_repetitions
+
 if TYPE_CHECKING:
     from nfslab.experiment.session import Options
 
@@ -36,7 +39,12 @@ was run; --dry-run says the same), 130 stopped.
     metavar="KEY=VALUE",
     help="Change a value of the file for this call (again for more).",
 )
-@click.option("--repetitions", type=int, metavar="N", help="Instead of the file's number.")
+@click.option(
+    "--repetitions",
+    callback=parsed(read_repetitions),
+    metavar="N|LEAST..MOST:WIDTH",
+    help="Instead of the file's: a number, or as many as it takes (4..30:5%).",
+)
 @click.option(
     "--results",
     type=click.Path(path_type=Path, file_okay=False),
@@ -55,6 +63,11 @@ was run; --dry-run says the same), 130 stopped.
 @click.option("--new", is_flag=True, help="Begin anew beside earlier results.")
 @click.option("--keep-failed", is_flag=True, help="Do not try failed runs again.")
 @click.option("--skip-unavailable", is_flag=True, help="Leave out the points that cannot run here.")
+@click.option(
+    "--anyway",
+    is_flag=True,
+    help="Do not wait for another experiment of this machine: runs are marked.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 def command(file: str, dry_run: bool, as_json: bool, **asked: Any) -> None:
     """Run an experiment file (or what is missing of it).
@@ -97,11 +110,15 @@ def _carry_out(options: Options, *, as_json: bool) -> int:
     from nfslab.experiment.progress import View
     from nfslab.experiment.session import run_experiment
     from nfslab.experiment.summary import summarise, summary_lines
+    from nfslab.report.analysis import analyse
+    from nfslab.report.verdict import conclusion
 
     view = View(plain=as_json, stream=sys.stderr if as_json else None)
-    summary = summarise(run_experiment(options, view))
+    session = run_experiment(options, view)
+    summary, concluded = summarise(session), conclusion(analyse(session.folder.path))
     if as_json:
-        click.echo(json.dumps(summary.as_dict(), indent=1))
+        click.echo(json.dumps(summary.as_dict() | {"conclusion": concluded}, indent=1))
     else:
+        click.echo("\n".join(["", *concluded]))
         click.echo("\n".join(summary_lines(summary, shlex.join(options.command()))))
     return summary.exit_code

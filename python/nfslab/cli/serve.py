@@ -22,7 +22,7 @@ import click
 from nfslab.cli.arguments import parsed
 from nfslab.errors import ResultsError, RunFailed, UsageError, of_core
 from nfslab.servers.embedded_control import Control
-from nfslab.servers.embedded_options import DISK_KEYS, OPTIONS, model
+from nfslab.servers.embedded_options import DISK_KEYS, OPTIONS, model, words
 from nfslab.servers.embedded_records import RECORD_ROOM, Recording, records_file
 
 if TYPE_CHECKING:
@@ -329,8 +329,7 @@ def _settings(model: dict[str, Any]) -> Iterator[str]:
     if model["model"] is None:
         yield "service model: none, as fast as it can"
         return
-    planted = {k: v for k, v in model["model"].items() if v not in (None, 0, [], {}) or k == "seed"}
-    yield "service model: " + ", ".join(f"{name} {value}" for name, value in planted.items())
+    yield "service model: " + " ".join(words(model["model"]))
 
 
 def _say_ended(server: Server, recording: Recording | None, as_json: bool) -> None:

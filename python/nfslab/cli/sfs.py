@@ -25,7 +25,7 @@ import click
 
 from nfslab.cli.arguments import check_output, parsed, polite_kill
 from nfslab.display.progress import Progress
-from nfslab.errors import Interrupted, RunFailed, UsageError
+from nfslab.errors import Interrupted, RunFailed, UsageError, system_errors
 from nfslab.offered.ladder import loads
 from nfslab.offered.search import goal
 from nfslab.quantities import parse_size_bytes, read_duration_s, read_share
@@ -48,6 +48,7 @@ Examples:
   nfslab sfs 127.0.0.1:/export -o port=20049,mountport=20049 --load 1k..10k:1k --mix database
   nfslab sfs filer:/a,nconnect=4 filer:/b --load 3200 --mode closed --clients 5 --mix laddis
   nfslab sfs filer:/vol/scratch --find 'p99<20ms' --precision 5%
+  nfslab sfs filer:/vol/scratch --load 1k..8k:1k --html load.html
   nfslab sfs filer:/vol/scratch --load 200k --generators 4
   nfslab sfs null --load 50k --files 1000 --time 5s
 
@@ -107,6 +108,7 @@ it smaller, and less like the published one. It is made once, reused, and left t
     help="Keep everything, after each point.")  # fmt: skip
 @click.option("--calls", type=click.Path(path_type=Path), metavar="FILE.parquet",
     help="Record every call (of one load).")  # fmt: skip
+@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write a page.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def command(targets: tuple[str, ...], as_json: bool, **asked: Any) -> None:
     """Offer NFS load to a server and see what it achieves and how long a request takes.
@@ -121,9 +123,9 @@ def command(targets: tuple[str, ...], as_json: bool, **asked: Any) -> None:
             _measure(_points(mounts, targets, asked), asked, result)
     except (KeyboardInterrupt, Interrupted):
         if result["points"]:
-            _print(result, as_json)
+            _tell(result, asked["html"], as_json)
         raise
-    _print(result, as_json)
+    _tell(result, asked["html"], as_json)
     bad = [p for p in result["points"] if not p["valid"] and not result.get("search")]
     if bad:
         raise RunFailed(
@@ -150,7 +152,9 @@ def _check(targets: tuple[str, ...], asked: dict[str, Any]) -> None:
         raise UsageError("--calls records one generator process", fix="leave --generators out")
     if asked["prepare_only"] and asked["ladder"] is None:
         raise UsageError("--prepare-only needs a load", fix="give --load: it sizes the file set")
-    for option in ("out", "calls"):
+    if asked["html"] is not None and asked["prepare_only"]:
+        raise UsageError("--prepare-only makes no figures for --html", fix="give one of them")
+    for option in ("out", "calls", "html"):
         if asked[option] is not None:
             check_output(f"--{option}", asked[option])
 
@@ -277,6 +281,19 @@ def _keep(result: dict[str, Any], path: Path | None) -> None:
     from nfslab.results.durable import to_json, write_durably
 
     write_durably(path, to_json(result))
+
+
+def _tell(result: dict[str, Any], html: Path | None, as_json: bool) -> None:
+    """Print it; the page first, so that it is there whatever becomes of the output."""
+    if html is not None and "curve" in result:
+        from nfslab.offered.page import section
+        from nfslab.report.html.section_page import write
+
+        with system_errors(f"cannot write {html}", "give another file with --html FILE", RunFailed):
+            command = ["nfslab", *sys.argv[1:]]
+            write([section(result)], html, "offered-load", command=command, title="Offered load")
+        click.echo(f"page: {html}", err=as_json)
+    _print(result, as_json)
 
 
 def _print(result: dict[str, Any], as_json: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,7 +63,9 @@ def _check_program(name: str) -> None:
     if os.path.isdir(name):
         raise UsageError(f"{name} is a folder", fix="give a program after --")
     raise UsageError(
-        f"{name} cannot be executed", why="it has no permission to be", fix=f"chmod +x {name}"
+        f"{name} cannot be executed",
+        why="it has no permission to be",
+        fix=shlex.join(["chmod", "+x", name]),
     )
 
 

@@ -26,14 +26,14 @@ from nfslab.quantities import format_size, parse_duration_s
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nfslab._core import TraceProgress
+    from nfslab._core import TraceContent, TraceProgress
     from nfslab.captures.analysis import Asked, CaptureAnalysis, Source
     from nfslab.captures.comparison import CaptureComparison
     from nfslab.display.sections import Section, Table
 
 STANDARD_INPUT = "-"
 STDIN = 0
-BY = ("client", "server", "user", "file", "class")
+BY = ("client", "server", "connection", "user", "file", "class")
 TOP = 20
 QUIET_S = 1.0
 """Shorter than this, nobody waits for a bar."""
@@ -330,7 +330,7 @@ def _shortened(section: Section, top: int) -> Section:
 def _print_json(found: Sequence[CaptureAnalysis], comparison: CaptureComparison | None) -> None:
     from nfslab.results.durable import to_json
 
-    content: dict[str, Any] = found[0].content
+    content: TraceContent | dict[str, Any] = found[0].content
     if comparison is not None:
         captures = [{"inputs": capture.names, **capture.content} for capture in found]
         content = {"captures": captures, "comparison": comparison.as_dict()}

@@ -59,9 +59,9 @@ class Series:
     low: ArrayLike | None = None
     high: ArrayLike | None = None
     """Ends of intervals around `y`."""
-    draw: Literal["line", "step", "dots", "stack", "stack_steps"] = "line"
-    """stack: filled bands, each on top of those before it in the panel; stack_steps: of whole
-    things that were counted at instants."""
+    draw: Literal["line", "step", "held", "dots", "stack", "stack_steps"] = "line"
+    """step: `y` holds around its `x`, midway to its neighbours; held: from its `x` to the next;
+    stack: filled bands, each on top of those before it in the panel; stack_steps: in steps."""
     colour: str = ""
     group: str = ""
     """Series with the same group share colour and legend entry (median and single runs)."""

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from nfslab.evidence.collector import Collector
 
 EVIDENCE: dict[str, str] = {
+    "anatomy": "nfslab.evidence.anatomy.kind:AnatomyEvidence",
     "offered_load": "nfslab.evidence.offered_load.kind:OfferedLoadEvidence",
+    "scalability": "nfslab.evidence.scalability.kind:ScalabilityEvidence",
     "nfs_server": "nfslab.evidence.nfs_server.kind:NfsServerEvidence",
     "profile": "nfslab.evidence.profile.kind:ProfileEvidence",
     "syscalls": "nfslab.evidence.syscalls.kind:SyscallsEvidence",

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from nfslab.display.numbers import percent
 from nfslab.experiment.folders import Wanted, find_folder
 from nfslab.experiment.forecast import Forecast
-from nfslab.experiment.plan import PlannedRun, missing_runs, planned_runs
+from nfslab.experiment.plan import PlannedRun, blocks_now, missing_runs, planned_runs
 from nfslab.experiment.preflight import Preflight, preflight
 from nfslab.quantities import format_duration, format_size
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from nfslab.experiment.reading import Experiment
     from nfslab.experiment.session import Options
     from nfslab.experiment.setup import Point
+    from nfslab.results.records import Stopping
+    from nfslab.results.store import ExperimentFolder
 
 MAX_ORDER_SHOWN = 60
 """Runs whose order is printed; `--json` has all of them."""
@@ -41,6 +44,8 @@ class DryRun:
     """Where it goes on; empty when a new folder would be begun."""
     notes: list[str]
     seconds: float
+    most: tuple[int, float] | None
+    """Runs and seconds at most; None where their number is given."""
     measured: bool
     preflight: Preflight
     refused: bool
@@ -56,7 +61,7 @@ class DryRun:
                 for p in self.points
             ],
             "excluded": self.experiment.excluded,
-            "repetitions": self.experiment.section.repetitions,
+            "repetitions": self.experiment.section.model_dump()["repetitions"],
             "seed": self.seed,
             "order": [
                 {"run_id": r.run_id, "block": r.block, "point_id": r.point.point_id}
@@ -67,6 +72,8 @@ class DryRun:
             "folder": self.folder,
             "notes": self.notes,
             "seconds": self.seconds,
+            "runs_most": None if self.most is None else self.most[0],
+            "seconds_most": None if self.most is None else self.most[1],
             "seconds_from": "earlier runs" if self.measured else "the workload's estimate",
             "space": {
                 name: {"needed_bytes": needed, "free_bytes": free}
@@ -101,17 +108,15 @@ def dry_run(experiment: Experiment, options: Options) -> DryRun:
     result = preflight(experiment.points)
     skip = options.skip_unavailable or experiment.section.skip_unavailable
     points = result.runnable if skip and result.runnable else experiment.points
-    seed = folder.record.seed if folder is not None else experiment.section.seed
-    planned = planned_runs(
-        points,
-        experiment.section.repetitions,
-        experiment.section.order,
-        EXAMPLE_SEED if seed is None else seed,
-    )
+    section = experiment.section
+    seed = folder.record.seed if folder is not None else section.seed
+    catalogue = folder.catalogue("whole") if folder is not None else None
+    blocks = blocks_now(section, catalogue.lines if catalogue else ())
+    drawn = EXAMPLE_SEED if seed is None else seed
+    planned = planned_runs(points, blocks, section.order, drawn)
     forecast = Forecast(points)
     missing = planned
-    if folder is not None:
-        catalogue = folder.catalogue("whole")
+    if catalogue is not None:
         for line in catalogue.lines:
             forecast.learn(line)
         missing = missing_runs(
@@ -120,6 +125,11 @@ def dry_run(experiment: Experiment, options: Options) -> DryRun:
             keep_failed=options.keep_failed,
             taken=set(catalogue.damaged),
         )
+    last = blocks
+    if section.stopping is not None and not _precise(folder, section.stopping):
+        last = section.blocks[1]
+    added = planned_runs(points, last, section.order, drawn)[len(planned) :]
+    seconds = forecast.total_s(missing)
     return DryRun(
         experiment=experiment,
         points=list(points),
@@ -128,11 +138,58 @@ def dry_run(experiment: Experiment, options: Options) -> DryRun:
         seed=seed,
         folder=str(folder.path) if folder is not None else "",
         notes=notes,
-        seconds=forecast.total_s(missing),
+        seconds=seconds,
+        most=None
+        if section.stopping is None
+        else (len(missing) + len(added), seconds + forecast.total_s(added)),
         measured=forecast.measured,
         preflight=result,
         refused=result.refuses(skip=skip),
     )
+
+
+def _precise(folder: ExperimentFolder | None, stopping: Stopping) -> bool:
+    """Do the blocks that are there do?"""
+    from nfslab.results.outcomes import Outcomes
+    from nfslab.results.precision import precision_of
+
+    precision = precision_of(Outcomes(folder), stopping) if folder is not None else None
+    return precision is not None and precision.ended
+
+
+def shipped_experiments() -> list[dict[str, Any]]:
+    """The experiments that come with nfslab: time, what they need, and whether it is here."""
+    from nfslab.experiment.reading import read_experiment
+    from nfslab.shipped import experiment_files
+
+    return [_in_short(read_experiment(file)) for file in experiment_files().values()]
+
+
+def _in_short(experiment: Experiment) -> dict[str, Any]:
+    """One experiment for a list; times are the workload's own estimate."""
+    section, points = experiment.section, experiment.points
+    runs = planned_runs(points, section.blocks[0], section.order, EXAMPLE_SEED)
+    here = preflight(points)
+    refused = here.refuses(skip=section.skip_unavailable)
+    return {
+        "name": section.name,
+        "title": section.title,
+        "runs": len(runs),
+        "seconds": Forecast(points).total_s(runs),
+        "needs": _needs(points),
+        "cannot_run": [f"{o.part}: {o.reason}" for o, _ in here.obstacles()] if refused else [],
+    }
+
+
+def _needs(points: list[Point]) -> list[str]:
+    """What not every machine has."""
+    words: dict[str, None] = {}
+    for setup in (point.setup for point in points):
+        for target in setup.used_targets().values():
+            words.update(dict.fromkeys(target.make().needs()))
+        if setup.limits.memory is not None:
+            words["memory cgroups"] = None
+    return list(words)
 
 
 def dry_run_lines(plan: DryRun) -> list[str]:
@@ -147,8 +204,13 @@ def dry_run_lines(plan: DryRun) -> list[str]:
         done = len(plan.planned) - len(plan.missing)
         lines.append(f"goes on in {plan.folder}: {done} of {len(plan.planned)} runs are there")
     source = "earlier runs" if plan.measured else "the workload's own estimate"
+    least, most = "", ""
+    if plan.most is not None:
+        least = "at least "
+        most = f", at most {plan.most[0]} runs, about {format_duration(plan.most[1])}"
     lines.append(
-        f"time: {len(plan.missing)} runs, about {format_duration(plan.seconds)} (from {source})"
+        f"time: {least}{len(plan.missing)} runs, about {format_duration(plan.seconds)}{most} "
+        f"(from {source})"
     )
     for name, (needed, free) in plan.preflight.space.items():
         room = "free space not known yet" if free is None else f"{format_size(free)} free"
@@ -161,10 +223,17 @@ def _points(plan: DryRun) -> list[str]:
     """The points as a table, with what is excluded."""
     experiment = plan.experiment
     excluded = f", {experiment.excluded} excluded" if experiment.excluded else ""
-    lines = [
-        f"{len(experiment.points)} points{excluded} x {experiment.section.repetitions} "
-        f"repetitions = {len(experiment.points) * experiment.section.repetitions} runs"
-    ]
+    points = len(experiment.points)
+    least, most = experiment.section.blocks
+    many = f"{least}" if least == most else f"{least} to {most}"
+    runs = f"{points * least}" if least == most else f"{points * least} to {points * most}"
+    lines = [f"{points} points{excluded} x {many} repetitions = {runs} runs"]
+    stopping = experiment.section.stopping
+    if stopping is not None:
+        lines.append(
+            "blocks are added until the widest interval of the primary metric is "
+            f"±{percent(stopping.until)} of its ratio"
+        )
     blocked = {p.point_id: obstacles for p, obstacles in plan.preflight.blocked}
     for point in experiment.points:
         mark = "  cannot run here" if point.point_id in blocked else ""

@@ -31,7 +31,12 @@ from nfslab.experiment.identity import derived_seed
 from nfslab.experiment.preflight import needed_bytes
 from nfslab.experiment.sealing import Findings, Sealing
 from nfslab.experiment.stop import run_over
-from nfslab.experiment.validity import Clocks, memory_check, worst_violations
+from nfslab.experiment.validity import (
+    Clocks,
+    another_experiment,
+    memory_check,
+    worst_violations,
+)
 from nfslab.experiment.watching import Watching
 from nfslab.quantities import format_size
 from nfslab.results.records import CatalogueLine, CheckRecord, PhaseRecord
@@ -45,6 +50,7 @@ if TYPE_CHECKING:
     from nfslab.hosts.base import Host
     from nfslab.machine.cgroup import Cgroup
     from nfslab.machine.resources import Resources
+    from nfslab.machine.turn import Turn
     from nfslab.results.records import ExperimentRecord, Metric
     from nfslab.results.store import ExperimentFolder, PartialRun
     from nfslab.targets.base import Place, Target
@@ -62,6 +68,7 @@ class Carrying:
     record: ExperimentRecord
     cache: Path
     stop: Stop
+    turn: Turn
     show_phase: Callable[[str], None]
     primary: str | None = None
 
@@ -84,6 +91,7 @@ class RunExecution:
         self._hosts: dict[str, Host] = {}
         """"server" and "client", those that are up."""
         self._over = False
+        self._was_beside = False
         self._cgroup: Cgroup | None = None
         self._workload = self.setup.workload.make()
         self._watching = Watching(self.setup.collectors)
@@ -95,6 +103,7 @@ class RunExecution:
         when not even a failed run can be stored: then going on makes no sense.
         """
         partial = self.carrying.folder.begin_run(self.run.run_id)
+        self._was_beside = self.carrying.turn.beside()
         started_ns, began = self.clocks.read()
         interrupted: Interrupted | None = None
         try:
@@ -376,4 +385,6 @@ class RunExecution:
         )
         if self.found.failure is None:
             sealing.check(self.clocks, partial.logs)
+            if self.carrying.turn.beside() or self._was_beside:
+                self.found.checks.append(another_experiment())
         return sealing.store(partial)

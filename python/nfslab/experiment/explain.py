@@ -170,7 +170,7 @@ def _value_path(loc: tuple[int | str, ...], data: Any, *, missing: bool) -> tupl
         if isinstance(here, list) and isinstance(step, int):
             inside = step < len(here)
         if not inside:
-            break
+            continue
         here = here[step]
         path.append(step)
     return (*path, loc[-1]) if missing else tuple(path)

@@ -11,6 +11,7 @@ A second folder of the same experiment carries a number after its name.
 from __future__ import annotations
 
 import re
+import shlex
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -82,7 +83,7 @@ def find_folder(
             return folder, []
         notes.append(
             f"{folder.path} was measured on another machine ({'; '.join(changes)}): "
-            f"a new folder is begun (--continue {folder.path} to go on there)"
+            f"a new folder is begun (--continue {shlex.quote(str(folder.path))} to go on there)"
         )
     return None, notes[:1] or _changed_file(experiment, wanted.results)
 
@@ -98,7 +99,7 @@ def _changed_file(experiment: Experiment, results: Path) -> list[str]:
     newest = max(others, key=lambda path: (path / RECORD).stat().st_mtime_ns)
     return [
         f"not the same as what was measured in {newest} (the file or an option has changed): "
-        f"a new experiment begins (--continue {newest} to go on there)"
+        f"a new experiment begins (--continue {shlex.quote(str(newest))} to go on there)"
     ]
 
 
@@ -150,7 +151,8 @@ def make_record(
             "identity": experiment.identity,
             "seed": seed,
             "order": section.order,
-            "repetitions": section.repetitions,
+            "repetitions": section.blocks[0],
+            "stopping": section.stopping,
             "axes": [record.model_dump() for record in experiment.axis_records],
             "points": [
                 _point_record(point).model_dump()
@@ -216,7 +218,9 @@ def renewed_record(
     update: dict[str, Any] = {
         "title": section.title,
         "description": section.description,
-        "repetitions": max(section.repetitions, blocks_done),
+        "repetitions": max(section.blocks[0], blocks_done),
+        # Who looked once has looked: a number given later does not undo it.
+        "stopping": section.stopping or before.stopping,
         "reference": experiment.reference,
         "points": [*(p for p in points.values() if p.point_id not in left_out), *kept],
         "skipped": skipped,

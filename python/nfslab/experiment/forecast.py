@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from nfslab.experiment.preflight import needed_bytes
+from nfslab.targets.registry import target_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -68,8 +71,16 @@ class Forecast:
         return statistics.median(ratios) if ratios else 1.0
 
 
+RUN_S: Final = 1.0
+"""What every run takes besides: targets, provenance, collectors, sealing (0.8 to 1.3 s of runs of
+the quickstart)."""
+
+
 def estimated_run_s(point: Point) -> float:
-    """The workload's guess for one run, with the pause before it, within its limit."""
+    """The workload's guess for one run, the pause before it, and what the runner and filling the
+    targets take, within its limit."""
     limits = point.setup.limits
-    guess = point.setup.workload.make().estimate_s() + limits.settle_s
+    guess = point.setup.workload.make().estimate_s() + limits.settle_s + RUN_S
+    for name, size in needed_bytes(point).items():
+        guess += size / target_class(point.setup.targets[name].kind).fill_bytes_per_s
     return min(max(guess, 0.001), limits.run_s)

@@ -18,6 +18,7 @@ from nfslab.experiment.identity import block_order, run_id
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
+    from nfslab.experiment.sections import ExperimentSection
     from nfslab.experiment.setup import Point
     from nfslab.results.records import CatalogueLine
 
@@ -45,6 +46,13 @@ def planned_runs(
         places = block_order(seed, block, len(points)) if order == "blocks" else range(len(points))
         runs += [PlannedRun(points[place], block) for place in places]
     return runs
+
+
+def blocks_now(section: ExperimentSection, sealed: Iterable[CatalogueLine]) -> int:
+    """Blocks that are decided on: those that were begun, too, where blocks are added."""
+    least, most = section.blocks
+    begun = max((line.block + 1 for line in sealed), default=0)
+    return max(least, min(most, begun))
 
 
 def missing_runs(

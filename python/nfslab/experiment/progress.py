@@ -47,6 +47,11 @@ class View:
             before = f", {done} done before" if done else ""
             self.message(f"{planned} runs{before}; about {format_duration(left_s)} to go")
 
+    def more(self, runs: int, left_s: float) -> None:
+        """A block is added."""
+        self._planned += runs
+        self._left_s = left_s
+
     def run_begins(self, run: PlannedRun) -> None:
         """A run begins."""
         label = run.point.label()
@@ -65,11 +70,9 @@ class View:
     def run_ended(
         self, run: PlannedRun, line: CatalogueLine, metric: tuple[str, Metric] | None, left_s: float
     ) -> None:
-        """A run is sealed, `metric` is its primary one. Beside a bar only a failure is told."""
+        """A run is sealed, `metric` is its primary one."""
         self._done += 1
         self._left_s = left_s
-        if self._bar is not None and line.status == "ok":
-            return
         took = format_duration(line.duration_ns / 1e9)
         left = f", about {format_duration(left_s)} left" if left_s > 0 else ""
         self.message(

@@ -60,7 +60,7 @@ class Experiment:
 
 
 def read_experiment(
-    path: Path, settings: Sequence[str] = (), *, repetitions: int | None = None
+    path: Path, settings: Sequence[str] = (), *, repetitions: int | dict[str, Any] | None = None
 ) -> Experiment:
     """Read and validate a file; `UsageError` with everything that is wrong in it."""
     source = read_source(path)
@@ -107,6 +107,8 @@ def validate_source(source: Source) -> Experiment:
     ]
     reader.warn_unused(points)
     records = axis_records(axes, points)
+    if section.stopping is not None:
+        _require_comparison(records, points, problems)
     return Experiment(
         source=source,
         section=section,
@@ -142,6 +144,20 @@ def _check_top_level(source: Source, problems: Problems) -> None:
     ):
         if key not in source.tree:
             problems.add((), f"the section [{key}] is missing", why)
+
+
+def _require_comparison(records: list[AxisRecord], points: list[Point], problems: Problems) -> None:
+    """Blocks until an interval is narrow need one."""
+    from nfslab.results.baseline import baseline_pairs, choose_baseline
+
+    axis, level, _ = choose_baseline(records)
+    if axis is None or not baseline_pairs(points, axis.name, level):
+        problems.add(
+            ("experiment", "repetitions"),
+            "repetitions until an interval is narrow: no two points are compared",
+            "give a number of repetitions, or an axis with two levels",
+        )
+        problems.raise_any()
 
 
 def _section(

@@ -9,10 +9,22 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    model_validator,
+)
 
+from nfslab.experiment.repetitions import read_width
 from nfslab.hosts.registry import HOSTS
 from nfslab.quantities import Duration, parse_size_bytes
+from nfslab.results.records import Stopping
+from nfslab.statistics.verdicts import MIN_RUNS_SEQUENTIAL
 
 MAX_REPETITIONS = 10_000
 MAX_LEVELS = 1_000
@@ -53,18 +65,49 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class Repetitions(Section):
+    """`repetitions = {...}`: as many blocks as it takes."""
+
+    at_least: int = Field(default=MIN_RUNS_SEQUENTIAL, ge=MIN_RUNS_SEQUENTIAL, le=MAX_REPETITIONS)
+    at_most: int = Field(default=30, ge=MIN_RUNS_SEQUENTIAL, le=MAX_REPETITIONS)
+    until: Annotated[float, BeforeValidator(read_width)]
+    """Half-width of the widest interval of the primary metric, as a share of the ratio."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Repetitions:
+        if self.at_most < self.at_least:
+            raise ValueError(f"at_most = {self.at_most} is below at_least = {self.at_least}")
+        return self
+
+
 class ExperimentSection(Section):
     """`[experiment]`: what it is called, how often, in which order."""
 
     name: Annotated[str, AfterValidator(_experiment_name)]
     title: str = ""
     description: str = ""
-    repetitions: int = Field(default=5, ge=1, le=MAX_REPETITIONS)
+    repetitions: Annotated[
+        Annotated[int, Field(ge=1, le=MAX_REPETITIONS), Tag("a number")]
+        | Annotated[Repetitions, Tag("a table")],
+        Discriminator(lambda given: "a number" if isinstance(given, int | str) else "a table"),
+    ] = 5
     order: Literal["blocks", "fixed"] = "blocks"
     seed: int | None = Field(default=None, ge=0, le=MAX_SEED)
     collectors: list[str] = Field(default_factory=lambda: ["system"])
     primary: str | None = None
     skip_unavailable: bool = False
+
+    @property
+    def stopping(self) -> Stopping | None:
+        """What ends the experiment, where its number of blocks is not given."""
+        given = self.repetitions
+        return None if isinstance(given, int) else Stopping(**given.model_dump())
+
+    @property
+    def blocks(self) -> tuple[int, int]:
+        """Least and most blocks."""
+        given = self.repetitions
+        return (given, given) if isinstance(given, int) else (given.at_least, given.at_most)
 
 
 class Limits(Section):

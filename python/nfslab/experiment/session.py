@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,10 +29,18 @@ from nfslab.experiment.folders import (
     renewed_record,
 )
 from nfslab.experiment.forecast import Forecast
-from nfslab.experiment.plan import PlannedRun, missing_runs, next_position, planned_runs
+from nfslab.experiment.plan import (
+    PlannedRun,
+    blocks_now,
+    missing_runs,
+    next_position,
+    planned_runs,
+)
 from nfslab.experiment.preflight import preflight, require_runnable, skipped_records
 from nfslab.experiment.reading import Experiment, read_experiment
+from nfslab.experiment.repetitions import repetitions_text
 from nfslab.experiment.stop import Stop, TimeOver
+from nfslab.machine.turn import Turn
 from nfslab.quantities import format_duration
 
 if TYPE_CHECKING:
@@ -41,6 +50,7 @@ if TYPE_CHECKING:
     from nfslab.experiment.setup import Point
     from nfslab.results.store import ExperimentFolder
 
+TURN_POLL_S = 0.5
 CACHE_PLACES = (Path("/var/tmp"),)
 """Where the cache of a call is made: on a disk, and where a server's user can get to."""
 
@@ -51,12 +61,15 @@ class Options:
 
     file: Path
     settings: tuple[str, ...] = ()
-    repetitions: int | None = None
+    repetitions: int | dict[str, Any] | None = None
+    """Of the file's `repetitions`: a number, or the table of those that are added as needed."""
     results: Path = Path("results")
     continue_in: Path | None = None
     new: bool = False
     keep_failed: bool = False
     skip_unavailable: bool = False
+    anyway: bool = False
+    """Beside another experiment of this machine."""
     called: tuple[str, ...] = ()
     """Words of the call up to the file, for "run it again"; default: nfslab run FILE."""
 
@@ -66,7 +79,7 @@ class Options:
         for setting in self.settings:
             words += ["--set", setting]
         if self.repetitions is not None:
-            words += ["--repetitions", str(self.repetitions)]
+            words += ["--repetitions", repetitions_text(self.repetitions)]
         if self.results != Path("results"):
             words += ["--results", str(self.results)]
         if self.continue_in is not None:
@@ -112,12 +125,29 @@ def run_experiment(options: Options, view: View) -> Session:
     for name, answer in result.collectors.items():
         if not answer.ok:
             view.message(f"collector {name} cannot work here: {answer.reason}")
-    with Stop(view.message) as stop:
+    with Stop(view.message) as stop, Turn() as turn:
+        _await_turn(turn, stop, view, anyway=options.anyway)
         folder = _open_folder(options, experiment, skipped, view)
         with folder.lock():
             for run_id in folder.clean_partials():
                 view.message(f"removed the half-written run {run_id}")
-            return _go(options, experiment, folder, points, stop, view)
+            return _go(options, experiment, folder, points, (stop, turn), view)
+
+
+def _await_turn(turn: Turn, stop: Stop, view: View, *, anyway: bool) -> None:
+    """Wait until no other experiment runs here; Interrupted when asked to stop meanwhile."""
+    if turn.take():
+        return
+    holder = turn.holder()
+    other = f"another experiment runs on this machine ({holder})"
+    if anyway:
+        turn.go_beside()
+        view.message(f"{other}; going on beside it: runs are marked")
+        return
+    view.message(f"{other}; waiting until it has ended (--anyway goes on beside it, marked)")
+    while not turn.take():
+        time.sleep(min(TURN_POLL_S, stop.remaining_s()))
+    view.message("the other experiment has ended")
 
 
 def _refuse_debug_build() -> None:
@@ -168,13 +198,15 @@ def _go(
     experiment: Experiment,
     folder: ExperimentFolder,
     points: Sequence[Point],
-    stop: Stop,
+    ours: tuple[Stop, Turn],
     view: View,
 ) -> Session:
-    """Make the missing runs, one after the other."""
+    """Make the missing runs, one after the other; then, where asked for, block after block."""
+    stop, turn = ours
     record = folder.record
-    planned = planned_runs(points, experiment.section.repetitions, record.order, record.seed)
     catalogue = folder.catalogue("whole")
+    blocks = blocks_now(experiment.section, catalogue.lines)
+    planned = planned_runs(points, blocks, record.order, record.seed)
     for run_id, reason in catalogue.damaged.items():
         view.message(f"run {run_id} cannot be read and is made again: {reason}")
     missing = missing_runs(
@@ -191,28 +223,62 @@ def _go(
     view.begin(len(planned), len(planned) - len(missing), forecast.total_s(missing))
     position = next_position(catalogue.lines)
     limit_s = points[0].setup.limits.experiment_s
+    primary = experiment.section.primary
     try:
         with ExitStack() as stack:
             if limit_s is not None:
                 stack.enter_context(stop.deadline(limit_s, lambda: _time_over(limit_s)))
+            if not missing:
+                missing = _added_block(session, points, forecast, view)
             cache = stack.enter_context(_cache(record.name)) if missing else Path()
             if missing:
                 _warm_up()
-            carrying = Carrying(folder, record, cache, stop, view.phase, experiment.section.primary)
-            for number, run in enumerate(missing):
+            carrying = Carrying(folder, record, cache, stop, turn, view.phase, primary)
+            while session.made < len(missing):
+                run = missing[session.made]
                 _require_time(stop, forecast, run, limit_s)
                 view.run_begins(run)
-                execution = RunExecution(carrying, run, position + number)
+                execution = RunExecution(carrying, run, position + session.made)
                 line = execution.execute()
                 forecast.learn(line)
                 session.made += 1
-                left_s = forecast.total_s(missing[number + 1 :])
+                left_s = forecast.total_s(missing[session.made :])
                 view.run_ended(run, line, execution.primary_metric(), left_s)
+                if session.made == len(missing):
+                    missing += _added_block(session, points, forecast, view)
     except (Interrupted, RunFailed, ResultsError, OSError) as error:
         raise _explained(error, session, missing, options) from error
     finally:
         view.end()
     return session
+
+
+def _added_block(
+    session: Session, points: Sequence[Point], forecast: Forecast, view: View
+) -> list[PlannedRun]:
+    """The runs of one block more, where blocks are added and these do not do; the plan has it."""
+    from nfslab.results.outcomes import Outcomes
+    from nfslab.results.precision import precision_of, precision_sentence
+
+    folder = session.folder
+    record = folder.record
+    if record.stopping is None:
+        return []
+    precision = precision_of(Outcomes(folder))
+    if precision is None or precision.ended:
+        return []
+    blocks = record.repetitions + 1
+    folder.update_record(record.model_copy(update={"repetitions": blocks}))
+    runs = [
+        run
+        for run in planned_runs(points, blocks, record.order, record.seed)
+        if run.block == record.repetitions
+    ]
+    session.planned += runs
+    left_s = forecast.total_s(runs)
+    view.message(precision_sentence(precision))
+    view.more(len(runs), left_s)
+    return runs
 
 
 def _warm_up() -> None:

@@ -31,7 +31,7 @@ from nfslab.errors import Interrupted, NfslabError, RunFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import FrameType, TracebackType
+    from types import FrameType
 
 GRACE_S = 2.0
 """Time for code to notice a request, or the end of its time, before it is interrupted."""
@@ -78,12 +78,7 @@ class Stop:
             self._watcher.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         if self._watcher is not None:
             self._changes.put(False)
             self._watcher.join()

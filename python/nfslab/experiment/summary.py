@@ -6,6 +6,7 @@ comparisons and warnings are the report's.
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -158,7 +159,7 @@ def summary_lines(summary: Summary, again: str) -> list[str]:
         f"{summary.ok} of {summary.planned} runs good, {len(summary.failures)} failed, "
         f"{summary.planned - done} not made"
     )
-    lines.append(f"report: nfslab report {summary.folder}")
+    lines.append(f"report: nfslab report {shlex.quote(summary.folder)}")
     return lines
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from nfslab.machine.cgroup import Cgroup
     from nfslab.statistics.checks.check import Check
     from nfslab.statistics.checks.dead_time import Stretch
-    from nfslab.workloads.base import Outcome
+    from nfslab.workloads.base import Completions, Outcome
 
 STATUS_SKIPPED = 2
 SERIES_BINS = 100
@@ -90,9 +90,20 @@ def validity_checks(
     table = outcome.samples.get(outcome.operations) if outcome is not None else None
     if outcome is not None and table is not None:
         checks += _operations(table, outcome, load, evidence)
+    elif outcome is not None and outcome.completions:
+        checks.append(_dead_time(outcome.completions, evidence))
     if outcome is not None:
         checks += _bounds(table, outcome, threads)
     return checks
+
+
+def another_experiment() -> CheckRecord:
+    """Two experiments ran side by side (`--anyway`)."""
+    return CheckRecord(
+        name="another_experiment",
+        verdict="warning",
+        message="another experiment ran on this machine at the same time",
+    )
 
 
 def _bounds(table: pa.Table | None, outcome: Outcome, threads: int) -> list[CheckRecord]:
@@ -134,6 +145,31 @@ def _bounds(table: pa.Table | None, outcome: Outcome, threads: int) -> list[Chec
 
 def _record(check: Check) -> CheckRecord:
     return CheckRecord(**asdict(check))
+
+
+def _dead_time(completions: Sequence[Completions], evidence: Mapping[str, Evidence]) -> CheckRecord:
+    """Stretches without a completed operation, of counts over time."""
+    from nfslab.statistics.checks.check import Check
+    from nfslab.statistics.checks.dead_time import (
+        MIN_BINS,
+        MIN_MEAN,
+        MIN_PAUSES,
+        NAME,
+        check_of,
+        dead_bins,
+    )
+
+    told = [(one, dead_bins(one.counts, one.width_ns, one.begin_ns)) for one in completions]
+    known = [(one, stretches) for one, stretches in told if stretches is not None]
+    if not known:
+        message = (
+            f"too few operations to tell: {MIN_PAUSES} are needed, and {MIN_BINS} intervals with "
+            f"{MIN_MEAN} each"
+        )
+        return _record(Check(NAME, "unknown", message))
+    dead = [stretch for _, stretches in known for stretch in stretches]
+    span_ns = sum(one.width_ns * len(one.counts) for one, _ in known)
+    return _record(check_of(dead, span_ns, lambda one: _meanwhile(one, evidence)))
 
 
 def _operations(

@@ -43,7 +43,6 @@ from nfslab.machine.users import as_user, primary_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import TracebackType
 
 TOKEN_BYTES = 8
 ENTRIES_MAX = 100_000
@@ -97,12 +96,7 @@ class Entry:
     def __enter__(self) -> Entry:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.undo()
 
 
@@ -236,12 +230,7 @@ class Resources:
     def __enter__(self) -> Resources:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def _own(self, path: Path) -> str:

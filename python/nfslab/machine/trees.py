@@ -9,6 +9,7 @@ or refused as a parent, never followed. Mounts are not crossed: something mounte
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 import subprocess
 from typing import TYPE_CHECKING
@@ -58,7 +59,7 @@ def refuse_mounts(path: Path) -> None:
         raise RunFailed(
             f"{path} is left alone",
             why=f"{mounted[-1].filesystem} is still mounted at {mounted[-1].mount_point}",
-            fix=f"umount {mounted[-1].mount_point}",
+            fix=shlex.join(["umount", str(mounted[-1].mount_point)]),
         )
 
 
@@ -72,7 +73,7 @@ def remove_as(path: Path, owner: int) -> None:
         raise RunFailed(
             f"{path} could not be removed",
             why=completed.stderr.strip(),
-            fix=f"remove it by hand: rm -r {path}",
+            fix=f"remove it by hand: rm -r {shlex.quote(str(path))}",
         )
 
 

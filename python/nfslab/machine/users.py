@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import pwd
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -95,12 +96,13 @@ def reachable_by(path: str | Path, uid: int) -> Availability:
         blocked = next((f for f in folders if not _permitted(f, uid)), None)
     if blocked is None:
         return Availability(True)
+    named = shlex.quote(str(blocked))
     if not os.path.lexists(blocked):
-        return Availability(False, f"{blocked} does not exist", f"mkdir -p {blocked}")
+        return Availability(False, f"{blocked} does not exist", f"mkdir -p {named}")
     return Availability(
         False,
         f"{user_name(uid)} cannot enter {blocked}",
-        f"chmod o+x {blocked}, or choose a path outside of it (for example below /var/tmp)",
+        f"chmod o+x {named}, or choose a path outside of it (for example below /var/tmp)",
     )
 
 

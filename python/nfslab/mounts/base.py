@@ -73,6 +73,8 @@ class Mounting(ABC):
     kind: ClassVar[str]
     summary: ClassVar[str]
     Parameters: ClassVar[type[MountParameters]] = MountParameters
+    needs: ClassVar[tuple[str, ...]] = ()
+    """What not every machine has, for `nfslab list --shipped`."""
     has_files: ClassVar[bool] = True
     """There is a folder with the export's files; else only a workload that speaks NFS reads it."""
 

@@ -34,6 +34,7 @@ class FuseMount(Mounting):
 
     kind: ClassVar[str] = "user"
     summary: ClassVar[str] = "our client in user space, through FUSE"
+    needs: ClassVar[tuple[str, ...]] = ("FUSE",)
 
     def __init__(self, parameters: MountParameters, target: str) -> None:
         super().__init__(parameters, target)

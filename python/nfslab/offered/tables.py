@@ -15,6 +15,13 @@ RESPONSES = {
 }  # fmt: skip
 """Headings, and where their figures stand in a response."""
 HEADINGS = ("offered", "achieved", *RESPONSES, "outstanding", "CPU", "")
+EXPLAINED = (
+    "Responses: from the planned instant (open load) or the sending (closed) to the reply.",
+    "Saturated: less than 98 % of the offered load was achieved, or of what arrived of it",
+    "(open load) if that was less; 2/sqrt(N) less of N operations of a closed load is chance.",
+    "CPU: of the busiest generator thread, without its spinning; above 90 % a point does not",
+    "count.",
+)
 OPERATION_HEADINGS = ("operation", "share", "answered", *RESPONSES, "unexpected")
 
 
@@ -25,7 +32,9 @@ def lines(result: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield table(HEADINGS, [_row(n, p, result) for n, p in enumerate(points)], right=range(9))
     yield ""
-    yield from _meaning(result)
+    yield from meaning(result)
+    yield from uncounted(points)
+    yield from EXPLAINED
     measured = [point for point in points if not point.get("failed")]
     if measured:
         yield ""
@@ -56,11 +65,12 @@ def _row(number: int, point: dict[str, Any], result: dict[str, Any]) -> tuple[st
         *_responses(point["response"]),
         "-" if outstanding is None else f"{outstanding:,.1f}",
         f"{max(cpu):.0%}" if cpu else "-",
-        _verdict(number, point, result["curve"]),
+        verdict(number, point, result["curve"]),
     )
 
 
-def _verdict(number: int, point: dict[str, Any], curve: dict[str, Any]) -> str:
+def verdict(number: int, point: dict[str, Any], curve: dict[str, Any]) -> str:
+    """What a point is, in a word or two."""
     if point.get("failed"):
         return f"failed ({point['failed']})"
     if not point["valid"]:
@@ -70,7 +80,8 @@ def _verdict(number: int, point: dict[str, Any], curve: dict[str, Any]) -> str:
     return ", ".join(words)
 
 
-def _meaning(result: dict[str, Any]) -> Iterator[str]:
+def meaning(result: dict[str, Any]) -> Iterator[str]:
+    """The peak, and what a search found."""
     points, curve = result["points"], result["curve"]
     if curve["highest"] is not None:
         peak = points[curve["highest"]]
@@ -82,14 +93,13 @@ def _meaning(result: dict[str, Any]) -> Iterator[str]:
         )
     if (search := result.get("search")) is not None:
         yield _searched(search)
+
+
+def uncounted(points: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Which points do not count, and why."""
     for point in points:
         for reason in [] if point["valid"] else point["reasons"]:
             yield f"{point['offered_ops_per_s']:,.0f} ops/s does not count: {reason['text']}"
-    yield "Responses: from the planned instant (open load) or the sending (closed) to the reply."
-    yield "Saturated: less than 98 % of the offered load was achieved, or of what arrived of it"
-    yield "(open load) if that was less; 2/sqrt(N) less of N operations of a closed load is chance."
-    yield "CPU: of the busiest generator thread, without its spinning; above 90 % a point does not"
-    yield "count."
 
 
 def _searched(search: dict[str, Any]) -> str:

@@ -4,10 +4,7 @@ Every run is read from its own files, not from the catalogue (a cache), and what
 read is named. Estimates and comparisons are those of `nfslab.statistics`, on the runs that
 `Outcomes.counted` yields. Nothing is computed again in a report.
 
-Comparisons: the levels of one axis against its baseline level, at equal levels of all
-other axes, paired by block. The axis is the first one that is no number (placements,
-kernels, options), else the first; the baseline is its first level, unless stated. All
-comparisons of one metric are one family for Holm's correction.
+Which points are compared with which: `nfslab.results.baseline`.
 """
 
 from __future__ import annotations
@@ -16,12 +13,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from nfslab.errors import UsageError
 from nfslab.evidence.base import SealedRun
 from nfslab.evidence.found import content_of, figures_at_point
-from nfslab.plugins import nearest
 from nfslab.report import conditions, validity
 from nfslab.report.model import (
     Analysis,
@@ -32,23 +25,22 @@ from nfslab.report.model import (
     PointResult,
     RunResult,
 )
+from nfslab.report.next_step import next_step
 from nfslab.report.reference import reference_of
 from nfslab.report.verdict import verdict_of
 from nfslab.results import durability
+from nfslab.results.baseline import alpha_of, baseline_pairs, choose_baseline, compare_pairs
 from nfslab.results.catalogue import read_every_run
 from nfslab.results.comparison import sense_of
 from nfslab.results.durable import to_json
 from nfslab.results.outcomes import Outcomes, locate
-from nfslab.results.selection import fixed_parameters, point_label, same_level
+from nfslab.results.precision import precision_of, precision_sentence
+from nfslab.results.selection import fixed_parameters, point_label
 from nfslab.results.store import ExperimentFolder
-from nfslab.statistics.comparison import ALPHA, compare_many
-from nfslab.statistics.observations import Observations
 from nfslab.statistics.summary import CONFIDENCE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from numpy.typing import NDArray
 
     from nfslab.results.records import AxisRecord, CatalogueLine, ExperimentRecord, RunRecord
 
@@ -79,7 +71,7 @@ def analyse(path: Path, *, baseline: Mapping[str, Any] | None = None) -> Analysi
     catalogue, records = read_every_run(folder.path)
     outcomes = Outcomes(folder, catalogue)
     record = outcomes.record
-    axis, level, reason = choose_baseline(outcomes, baseline)
+    axis, level, reason = choose_baseline(outcomes.record.axes, baseline)
     comparisons = compare_points(outcomes, axis, level) if axis is not None else {}
     counted = [records[line.run_id] for line in outcomes.counted]
     machines = conditions.setups(outcomes)
@@ -103,6 +95,8 @@ def analyse(path: Path, *, baseline: Mapping[str, Any] | None = None) -> Analysi
         workload=workload_kind(outcomes),
         durability_line=_durability_line(outcomes, comparisons, levels),
         verdict=verdict_of(outcomes, points, comparisons, axis, level),
+        precision=precision_sentence(precision_of(outcomes)),
+        next_step=next_step(outcomes, comparisons.get(outcomes.primary or "", [])),
         warnings=validity.warnings_of(outcomes, records, points, machines, levels),
         axes=[_axis(one) for one in record.axes],
         metrics=metrics,
@@ -112,7 +106,7 @@ def analyse(path: Path, *, baseline: Mapping[str, Any] | None = None) -> Analysi
         baseline_reason=reason,
         comparisons=comparisons,
         interval=f"{CONFIDENCE:.0%} interval of the median",
-        comparison_method=_method(record.repetitions),
+        comparison_method=_method(record),
         runs=_runs(outcomes, records),
         failures=_failures(outcomes, records),
         damaged=catalogue.damaged,
@@ -132,39 +126,6 @@ def analyse(path: Path, *, baseline: Mapping[str, Any] | None = None) -> Analysi
     )
 
 
-def choose_baseline(
-    outcomes: Outcomes, stated: Mapping[str, Any] | None
-) -> tuple[AxisRecord | None, Any, str]:
-    """(axis, level, why) of what the other levels are compared with; None: nothing varies."""
-    axes = outcomes.record.axes
-    if stated:
-        if len(stated) != 1:
-            raise UsageError(
-                "a baseline is one axis and one of its levels",
-                fix="give it as AXIS=LEVEL, as in --baseline placement=local",
-            )
-        name, wanted = next(iter(stated.items()))
-        axis = next((one for one in axes if one.name == name), None)
-        if axis is None:
-            guess = nearest(name, [one.name for one in axes])
-            raise UsageError(
-                f"{outcomes.record.name} has no axis {name!r}",
-                fix=f"did you mean {guess!r}?" if guess else "",
-            )
-        for level in axis.levels:
-            if same_level(level, wanted):
-                return axis, level, "stated"
-        known = ", ".join(str(level) for level in axis.levels)
-        raise UsageError(f"axis {name} has no level {wanted!r}", fix=f"it has: {known}")
-    varied = [axis for axis in axes if len(axis.levels) > 1]
-    for axis in varied:
-        if not axis.numeric:
-            return axis, axis.levels[0], f"first level of {axis.name}"
-    if varied:
-        return varied[0], varied[0].levels[0], f"first level of {varied[0].name}"
-    return None, None, "nothing varies"
-
-
 def compare_points(
     outcomes: Outcomes, axis: AxisRecord, level: Any
 ) -> dict[str, list[ComparisonResult]]:
@@ -172,23 +133,14 @@ def compare_points(
 
     Metrics without a direction are compared only when nothing else is (the primary one).
     """
-    pairs = _baseline_pairs(outcomes, axis, level)
-    if not pairs:
-        return {}
+    pairs = baseline_pairs(outcomes.points, axis.name, level)
     names = [
         name
         for name, metric in outcomes.metrics.items()
         if metric.better is not None or name == outcomes.primary
     ]
-    runs_at = _runs_at(outcomes)
-    sides = [[runs_at[pair[side]] for pair in pairs] for side in (0, 1)]
-    results: dict[str, list[ComparisonResult]] = {}
-    for name in names:
-        values = outcomes.values(name)
-        base, new = (_observe(values, outcomes.block, runs) for runs in sides)
-        better = outcomes.metrics[name].better
-        compared = compare_many(base, new, n_groups=len(pairs), better=better)
-        results[name] = [
+    return {
+        name: [
             ComparisonResult(
                 metric=name,
                 axis=axis.name,
@@ -201,41 +153,8 @@ def compare_points(
             )
             for (base, new), result in zip(pairs, compared, strict=True)
         ]
-    return results
-
-
-def _runs_at(outcomes: Outcomes) -> list[NDArray[np.int64]]:
-    """Per point the indices of its counted runs."""
-    order = np.argsort(outcomes.point_index, kind="stable")
-    ends = np.cumsum(np.bincount(outcomes.point_index, minlength=len(outcomes.points)))
-    return np.split(order, ends[:-1])
-
-
-def _observe(
-    values: NDArray[np.float64], blocks: NDArray[np.int64], runs: list[NDArray[np.int64]]
-) -> Observations:
-    """Group k holds the values of `runs[k]`; a baseline's runs are in several groups."""
-    groups = np.repeat(np.arange(len(runs)), [len(some) for some in runs])
-    chosen = np.concatenate(runs)
-    return Observations.of(values[chosen], blocks=blocks[chosen], groups=groups)
-
-
-def _baseline_pairs(outcomes: Outcomes, axis: AxisRecord, level: Any) -> list[tuple[int, int]]:
-    """(baseline point, point) for every point that has a partner at the baseline level."""
-
-    def others(factors: Mapping[str, Any]) -> tuple[str, ...]:
-        return tuple(f"{k}={v!r}" for k, v in sorted(factors.items()) if k != axis.name)
-
-    bases = {
-        others(point.factors): index
-        for index, point in enumerate(outcomes.points)
-        if point.factors.get(axis.name) == level
+        for name, compared in compare_pairs(outcomes, pairs, names).items()
     }
-    return [
-        (bases[others(point.factors)], index)
-        for index, point in enumerate(outcomes.points)
-        if point.factors.get(axis.name) != level and others(point.factors) in bases
-    ]
 
 
 def _durability_line(
@@ -413,10 +332,14 @@ def workload_kind(outcomes: Outcomes) -> str:
     return str(workload.get("kind", "")) if isinstance(workload, dict) else ""
 
 
-def _method(repetitions: int) -> str:
-    if repetitions < 2:
+def _method(record: ExperimentRecord) -> str:
+    if record.repetitions < 2:
         return "One repetition: the ratio is given, its significance is unknown."
-    return (
+    alpha = alpha_of(record)
+    method = (
         "Ratios of geometric means, paired within blocks (t on logarithms); intervals and words "
-        f"at {1 - ALPHA:.0%} after Holm's correction over all comparisons of the metric."
+        f"at {100 * (1 - alpha):g}% after Holm's correction over all comparisons of the metric."
     )
+    if record.stopping is not None:
+        method += " Blocks were added until it was narrow, so it holds the truth in 95 %, not more."
+    return method

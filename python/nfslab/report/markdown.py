@@ -50,6 +50,9 @@ def _head(analysis: Analysis) -> str:
     ]
     for line in analysis.verdict.splitlines():
         lines += ["", f"**{escape(line)}**"]
+    for line in (analysis.precision, analysis.next_step):
+        if line:
+            lines += ["", escape(line)]
     return "\n".join(lines)
 
 

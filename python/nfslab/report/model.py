@@ -239,6 +239,10 @@ class Analysis:
     """First line of the report when compared points do not have equal durability."""
     verdict: str
     """One sentence (or a few) about the primary metric."""
+    precision: str
+    """How narrow the widest interval became, where blocks were added until it was; else empty."""
+    next_step: str
+    """What would show more, with its command, when nothing was shown; else empty."""
     warnings: list[Warning]
     axes: list[AxisInfo]
     metrics: list[MetricInfo]

@@ -16,14 +16,25 @@ from nfslab.statistics.effect_text import effect, headline
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nfslab.report.model import ComparisonResult, PointResult
+    from nfslab.report.model import Analysis, ComparisonResult, PointResult
     from nfslab.results.outcomes import Outcomes
     from nfslab.results.records import AxisRecord
 
 MAX_SENTENCES = 8
 """Levels that get a sentence of their own; the tables have all of them."""
 MAX_POINTS = 3
-"""Points of a level that are told, those with the largest changes."""
+"""Points of a level that are told; of more only the one with the largest change."""
+
+
+def conclusion(analysis: Analysis) -> list[str]:
+    """What the terminal says at a run's end: unequal durability first, the verdict, why, what
+    next."""
+    from nfslab.findings.explanation import why
+
+    found = why(analysis)
+    lines = [analysis.durability_line, *analysis.verdict.splitlines(), found.outcome]
+    lines += [*found.sentences, analysis.precision, found.confirm, analysis.next_step]
+    return [line for line in lines if line]
 
 
 def verdict_of(
@@ -33,7 +44,10 @@ def verdict_of(
     axis: AxisRecord | None,
     level: Any,
 ) -> str:
-    """The verdict on the primary metric, a line for each level."""
+    """The verdict on the primary metric, a line for each level.
+
+    Levels that are no numbers: the largest effect that is shown first.
+    """
     primary = outcomes.primary
     if primary is None:
         return "No run is ok: there is nothing to report but the failures."
@@ -45,12 +59,20 @@ def verdict_of(
     by_level: dict[str, list[ComparisonResult]] = {}
     for row in rows:
         by_level.setdefault(str(points[row.point].factors[axis.name]), []).append(row)
-    for name, group in list(by_level.items())[:MAX_SENTENCES]:
+    levels = list(by_level.items())
+    if not axis.numeric:
+        levels.sort(key=lambda item: -_shown_effect(item[1]))
+    for name, group in levels[:MAX_SENTENCES]:
         said = _outcome(group, points, primary, unit)
         sentences.append(f"{_subject(axis, name)} {said}.")
     if len(by_level) > MAX_SENTENCES:
         sentences.append(f"{len(by_level) - MAX_SENTENCES} more levels are in the table.")
     return " ".join(sentences[:2]) + "".join(f"\n{more}" for more in sentences[2:])
+
+
+def _shown_effect(rows: Sequence[ComparisonResult]) -> float:
+    """The largest that is shown at any of these points; 0: none is."""
+    return max((abs(row.result.estimate or 0.0) for row in rows if row.result.shown), default=0.0)
 
 
 def _subject(axis: AxisRecord, level: str) -> str:
@@ -75,14 +97,16 @@ def _outcome(
     for row in rows:
         by_word.setdefault(row.result.verdict, []).append(row)
     parts = []
-    for word, group in sorted(by_word.items(), key=lambda item: -len(item[1])):
+    for word, group in sorted(
+        by_word.items(), key=lambda item: (not item[1][0].result.shown, -len(item[1]))
+    ):
         of = "all" if len(group) == len(rows) else f"{len(group)} of"
         said = f"{word} at {of} {len(rows)} points"
         if group[0].result.shown:
             group.sort(key=lambda row: -abs(row.result.estimate or 0.0))
             shown = (
                 f"{_elsewhere(points[row.point], row.axis)} {sides(row)}, {effect(row.result)}"
-                for row in group[:MAX_POINTS]
+                for row in (group if len(group) <= MAX_POINTS else group[:1])
             )
             most = ", most" if len(group) > MAX_POINTS else ""
             said += f"{most}: {', '.join(shown)}"

@@ -21,6 +21,7 @@ file for each setup, not one for each run.
 from __future__ import annotations
 
 import os
+import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,8 @@ MAX_RUNS = 1_000_000
 MAX_CATALOGUE_BYTES = 4 * 2**30
 """About 4 KiB a run at the limit above; a larger file is not loaded, runs are read."""
 
+CRC = b',"crc32":"'
+
 _LINES = TypeAdapter(list[CatalogueLine])
 
 
@@ -65,7 +68,7 @@ class Catalogue:
     missing_lines: int = 0
     """Runs that were read from their own folder because the catalogue lacked them."""
     useless_lines: int = 0
-    """Lines torn, repeated, or of runs that are no longer there."""
+    """Lines torn, changed, repeated, or of runs that are no longer there."""
 
     def counted(self) -> list[CatalogueLine]:
         """The runs that count: the newest attempt of every (point, block)."""
@@ -216,8 +219,17 @@ def catalogue_line(record: RunRecord, provenance: Mapping[str, Any]) -> Catalogu
 
 
 def line_json(line: CatalogueLine) -> bytes:
-    """The line as it is appended to the file, without its newline."""
-    return to_json(line.model_dump())
+    """The line as it is appended to the file, without its newline; its CRC-32 stands last."""
+    body = to_json(line.model_dump()).removesuffix(b"}")
+    return body + CRC + f'{zlib.crc32(body):08x}"}}'.encode()
+
+
+def _as_written(row: bytes) -> bytes | None:
+    """The line without its checksum; None if that is another's. Older lines have none."""
+    body, crc, stated = row.rpartition(CRC)
+    if not crc:
+        return row
+    return body + b"}" if stated == f'{zlib.crc32(body):08x}"}}'.encode() else None
 
 
 def _provenance_if_any(run: Path) -> dict[str, Any]:
@@ -245,7 +257,9 @@ def _cached_lines(path: Path) -> tuple[list[CatalogueLine], int]:
     torn = 0
     if rows and rows[-1]:
         torn = 1  # no newline at its end: the line was cut off while it was appended
-    rows = [row for row in rows[:-1] if row]
+    written = [_as_written(row) for row in rows[:-1] if row]
+    rows = [row for row in written if row is not None]
+    torn += len(written) - len(rows)
     try:
         return _LINES.validate_json(b"[" + b",".join(rows) + b"]"), torn
     except ValidationError:

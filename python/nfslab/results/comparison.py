@@ -24,6 +24,7 @@ import numpy as np
 
 from nfslab.errors import UsageError
 from nfslab.results import durability
+from nfslab.results.baseline import alpha_of
 from nfslab.results.selection import (
     fixed_parameters,
     level_number,
@@ -46,6 +47,7 @@ Sense = Literal["better", "worse", "changed", "none", "unknown"]
 
 MAX_DIFFERENCES = 200
 """Lines of differences listed; how many more there are is said."""
+DAMAGED_LISTED = 5
 
 NOT_INTERLEAVED = (
     "p-values and intervals between two experiments take runs for independent: where neighbouring "
@@ -132,6 +134,7 @@ def compare_selections(
             fix="select different levels: EXPERIMENT_DIR:factor=value",
         )
     names = _metrics(base.outcomes, new.outcomes, metrics)
+    alpha = min(alpha_of(side.outcomes.record) for side in (base, new))
     pairs, base_only, new_only = match_points(base, new)
     results = {}
     for name in names:
@@ -140,11 +143,17 @@ def compare_selections(
             _observations(base.outcomes, name, [pair.base for pair in pairs], blocks=same),
             _observations(new.outcomes, name, [pair.new for pair in pairs], blocks=same),
         )
-        results[name] = compare_many(*observed, n_groups=len(pairs), better=better)
-    differences, more = _differences(base, new)
+        results[name] = compare_many(*observed, n_groups=len(pairs), better=better, alpha=alpha)
+    apart, more = differences(base, new)
     notes = [f"{more} more differences are not listed"] if more else []
     if not same:
         notes.append(NOT_INTERLEAVED)
+    for side in (base,) if same else (base, new):
+        damaged = side.outcomes.catalogue.damaged
+        for run_id, why in list(damaged.items())[:DAMAGED_LISTED]:
+            notes.append(f"run {run_id} of {side.label} is damaged, and left out: {why}")
+        if len(damaged) > DAMAGED_LISTED:
+            notes.append(f"so are {len(damaged) - DAMAGED_LISTED} more")
     for side in (base, new):
         if not side.outcomes.setups_complete:
             notes.append(f"not every setup of {side.label} could be read and compared")
@@ -159,7 +168,7 @@ def compare_selections(
         results=results,
         base_only=base_only,
         new_only=new_only,
-        differences=differences,
+        differences=apart,
         checks=_checks(base, new, pairs),
         notes=notes,
     )
@@ -341,7 +350,7 @@ def _checks(base: Selection, new: Selection, pairs: Sequence[PairedPoint]) -> li
     ]
 
 
-def _differences(base: Selection, new: Selection) -> tuple[list[Difference], int]:
+def differences(base: Selection, new: Selection) -> tuple[list[Difference], int]:
     """What was not the same, parameters first; and how many more there were."""
     found = _apart(_parameter_values(base), _parameter_values(new))
     used = [{name for s in _selected_setups(side) for name in s.disks} for side in (base, new)]

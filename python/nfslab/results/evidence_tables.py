@@ -23,9 +23,9 @@ ROWS_MAX: Final = 6_000_000
 _FIX: Final = "restore it from a copy, or run its point again; other runs are not affected"
 
 
-def evidence_path(run: Path, name: str) -> Path:
-    """The file of that table, there or not."""
-    return run / "evidence" / f"{name}.parquet"
+def evidence_path(run: Path, name: str, folder: str = "evidence") -> Path:
+    """The file of that table, there or not; `folder` "samples": the workload's own."""
+    return run / folder / f"{name}.parquet"
 
 
 def has_evidence(run: Path, *names: str) -> bool:
@@ -40,6 +40,7 @@ def read_evidence(
     *,
     optional: Sequence[str] = (),
     rows_max: int | None = None,
+    folder: str = "evidence",
 ) -> pa.Table:
     """A table of a run: all its columns, or these, and of `optional` those that it has.
 
@@ -49,7 +50,7 @@ def read_evidence(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    path = evidence_path(run, name)
+    path = evidence_path(run, name, folder)
     most = ROWS_MAX if rows_max is None else rows_max
     try:
         with pq.ParquetFile(path) as file:

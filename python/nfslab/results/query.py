@@ -26,8 +26,6 @@ from nfslab.results.checksums import damage
 from nfslab.results.columns import point_columns, run_columns
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     import duckdb
     import pyarrow as pa
 
@@ -67,12 +65,7 @@ class ResultsDatabase:
     def __enter__(self) -> ResultsDatabase:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -209,6 +209,16 @@ class AxisRecord(Record):
     unit: str = ""
 
 
+class Stopping(Record):
+    """Blocks are added until the comparisons of the primary metric are narrow."""
+
+    at_least: int
+    at_most: int
+    """Blocks."""
+    until: float
+    """Share of the ratio: its upper bound over itself, minus 1, of the widest interval."""
+
+
 class ExperimentRecord(Record):
     """What was planned, from which file, with which seed, on which machine."""
 
@@ -221,6 +231,9 @@ class ExperimentRecord(Record):
     seed: int
     order: Literal["blocks", "fixed"]
     repetitions: int
+    """Blocks: those asked for, with `stopping` those decided on so far."""
+    stopping: Stopping | None = None
+    """None: a number of repetitions that was given."""
     axes: list[AxisRecord]
     points: list[PointRecord]
     excluded: int = 0

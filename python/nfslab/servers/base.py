@@ -39,6 +39,8 @@ class Server(ABC):
     kind: ClassVar[str]
     summary: ClassVar[str]
     Parameters: ClassVar[type[ServerParameters]]
+    needs: ClassVar[tuple[str, ...]] = ()
+    """What not every machine has, for `nfslab list --shipped`."""
     is_ours: ClassVar[bool] = True
     """Started for the run, with an export of its own."""
 

@@ -234,6 +234,49 @@ def model(options: Mapping[str, Any]) -> dict[str, Any] | None:
     return found or None
 
 
+def words(planted: Mapping[str, Any]) -> list[str]:
+    """A service model in effect (the core's JSON) as the options that ask for it."""
+    said = [
+        f"--service-time {name}={_time(time_ns)}"
+        for name, time_ns in (planted.get("service_by_operation_ns") or {}).items()
+    ]
+    if planted.get("service_ns"):
+        said.insert(0, f"--service-time {_time(planted['service_ns'])}")
+    for option in OPTIONS:
+        value = planted.get(option.core) if option.core else None
+        if value in (None, 0, [], {}) or value == "constant":
+            continue
+        if option.core == "disk":
+            keys = [(key, value.get(key.core)) for key in DISK_KEYS]
+            shown = ",".join(f"{k.key}={_word(k.read, v)}" for k, v in keys if v is not None)
+            said.append(f"--disk {shown}")
+        elif option.most_times > 1:
+            said += [f"{option.flag} {_word(option.read, tuple(one))}" for one in value]
+        else:
+            said.append(f"{option.flag} {_word(option.read, value)}")
+    return said
+
+
+def _word(read: Callable[[str], Any], value: Any) -> str:
+    """The shortest text that `read` makes this value of."""
+    if read is duration_ns:
+        return _time(value)
+    if read is stall:
+        return ":".join(_time(part) for part in value)
+    if read in (parse_size_bytes, rate_bytes_per_s):
+        for suffix, factor in (("G", 1 << 30), ("M", 1 << 20), ("k", 1 << 10)):
+            if value and value % factor == 0:
+                return f"{value // factor}{suffix}"
+    return str(value)
+
+
+def _time(value_ns: int) -> str:
+    for unit, factor in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
+        if value_ns and value_ns % factor == 0:
+            return f"{value_ns // factor}{unit}"
+    return f"{value_ns}ns" if value_ns else "0s"
+
+
 def documented() -> str:
     """The rows of the table of docs/server.md: what each option of the model means."""
     rows = []

@@ -9,6 +9,7 @@ a server that dies leaves what it said. While it runs it is told when to record 
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import time
 from dataclasses import dataclass, field
@@ -164,7 +165,7 @@ def start(
     raise RunFailed(
         "the embedded NFS server did not start",
         why="; ".join(_last_words(log)) or f"nothing was heard of it within {READY_LIMIT_S:g} s",
-        fix=f"try it by hand: nfslab serve {' '.join(arguments)}",
+        fix=f"try it by hand: nfslab serve {shlex.join(arguments)}",
     )
 
 

@@ -55,6 +55,7 @@ class GaneshaServer(Server):
 
     kind: ClassVar[str] = "ganesha"
     summary: ClassVar[str] = "NFS-Ganesha on a folder (needs root)"
+    needs: ClassVar[tuple[str, ...]] = ("root", "NFS-Ganesha")
     Parameters: ClassVar[type[ServerParameters]] = GaneshaParameters
     parameters: GaneshaParameters
 

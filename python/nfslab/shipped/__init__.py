@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).resolve().parent
 
 
 def shipped_folder(name: str) -> Path:
-    """The folder `experiments` or `published`; `ResultsError` when it was not installed."""
+    """The folder of that name; `ResultsError` when it was not installed."""
     folder = PACKAGE / name
     if folder.is_dir():
         return folder
@@ -29,6 +29,11 @@ def shipped_folder(name: str) -> Path:
 def experiment_files() -> dict[str, Path]:
     """Name -> file of the experiments that come with nfslab."""
     return {path.stem: path for path in sorted(shipped_folder("experiments").glob("*.toml"))}
+
+
+def template_files() -> dict[str, Path]:
+    """Kind of workload -> an experiment to begin with, which runs as it stands."""
+    return {path.stem: path for path in sorted(shipped_folder("templates").glob("*.toml"))}
 
 
 def find_experiment_file(given: str) -> Path:

@@ -103,16 +103,18 @@ def compare_many(
     better: Better | Sequence[Better | None] | None,
     alpha: float = ALPHA,
     correct: bool = True,
+    ratios: bool = True,
 ) -> list[Comparison]:
     """Comparison k is of the values with group k on both sides (0 to n_groups - 1).
 
     Paired within blocks when both sides have blocks, else unpaired. All comparisons are one
     family for Holm's correction; `correct=False` judges each alone (use it only for figures
-    that nobody picks the best of). `better` is for all, or one entry for each.
+    that nobody picks the best of). `better` is for all, or one entry for each. `ratios` False:
+    differences, whatever the values' signs (parts of a sum).
     Raises `ValueError` for groups out of range and lengths that do not match.
     """
     directions = _directions(better, n_groups)
-    found = estimate(base, new, n_groups)
+    found = estimate(base, new, n_groups, ratios=ratios)
     columns = found.plain() | vars(judge(found, directions, alpha, correct))
     change, on_ratio = columns["change"], columns["on_ratio"]
     names = columns.keys() & set(Comparison.__slots__)

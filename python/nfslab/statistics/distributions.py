@@ -1,4 +1,4 @@
-"""Student's t and the normal distribution: the two that every interval here needs.
+"""Student's t, the normal distribution and F: what intervals and tests here need.
 
 Why not scipy: importing `scipy.special` costs as much as all the rest of `nfslab compare`
 together (docs/decisions/statistics.md has the figures), and what is needed of it is one
@@ -198,3 +198,20 @@ def _continued_fraction(a: Floats, b: Floats, x: Floats) -> Floats:
 
 def _away_from_zero(values: Any) -> Any:
     return np.where(np.abs(values) < _TINY, _TINY, values)
+
+
+def f_tail(f: float, degrees_between: int, degrees_within: int) -> float:
+    """P(F >= f) of Fisher's F: the p-value of a lack of fit."""
+    if f <= 0:
+        return 1.0
+    a, b = degrees_within / 2, degrees_between / 2
+    x = degrees_within / (degrees_within + degrees_between * f)
+    log_beta = math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+    front = math.exp(a * math.log(x) + b * math.log1p(-x) - log_beta) if 0 < x < 1 else 0.0
+    if x < (a + 1) / (a + b + 2):  # where the fraction converges quickly
+        return front * _fraction(a, b, x) / a
+    return 1.0 - front * _fraction(b, a, 1 - x) / b
+
+
+def _fraction(a: float, b: float, x: float) -> float:
+    return float(_continued_fraction(np.array([a]), np.array([b]), np.array([x]))[0])

@@ -89,15 +89,20 @@ def none_for_nan(column: Floats) -> list[float | None]:
     return [None if number != number else number for number in column.tolist()]
 
 
-def estimate(base: Observations, new: Observations, n_groups: int) -> Estimates:
-    """Estimates of new against base for groups 0 to n_groups - 1 (`ValueError` otherwise)."""
+def estimate(
+    base: Observations, new: Observations, n_groups: int, *, ratios: bool = True
+) -> Estimates:
+    """Estimates of new against base for groups 0 to n_groups - 1 (`ValueError` otherwise).
+
+    `ratios` False: differences everywhere, for values that are to sum up.
+    """
     given = base.count(n_groups) + new.count(n_groups)
     base, new = base.finite(), new.finite()
     finite = base.count(n_groups) + new.count(n_groups)
     not_positive = np.zeros(n_groups, dtype=np.int64)
     for side in (base, new):
         not_positive += np.bincount(side.groups[side.values <= 0], minlength=n_groups)
-    on_ratio = not_positive == 0
+    on_ratio = (not_positive == 0) & ratios
     blocked = base.blocks is not None and new.blocks is not None
     if not blocked:
         base = Observations(base.values, base.groups, None)

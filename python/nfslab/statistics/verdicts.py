@@ -21,6 +21,8 @@ LOWER = "lower"
 NO_DIFFERENCE = "no difference shown"
 MIN_RUNS = 3
 """Runs on each side, or pairs, from which there is an interval and a test."""
+MIN_RUNS_SEQUENTIAL = 4
+"""Pairs from which an interval may end an experiment: after three, more than 5 % miss."""
 UNKNOWN = tuple(f"significance unknown (n={n})" for n in range(MIN_RUNS))
 """By the runs of the smaller side."""
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,6 +87,8 @@ class Target(ABC):
     summary: ClassVar[str]
     """One line for `nfslab doctor` and the documentation."""
     Parameters: ClassVar[type[TargetParameters]]
+    fill_bytes_per_s: ClassVar[float] = 1e9
+    """Roughly, how fast a run's data get there, for the plan's time."""
 
     def __init__(self, name: str, parameters: TargetParameters) -> None:
         self.name = name
@@ -99,6 +102,10 @@ class Target(ABC):
     def check(self) -> Availability:
         """Can *this* target be made, with its parameters? Called before the first run."""
         return self.available()
+
+    def needs(self) -> tuple[str, ...]:
+        """What not every machine has, for `nfslab list --shipped`."""
+        return ()
 
     def require(self) -> None:
         """`check`, where going on makes no sense without; RunFailed."""
@@ -236,10 +243,11 @@ def usable_folder(folder: Path, minimum_free_bytes: int = 0) -> Availability:
             f"the server of {folder} does not answer",
             "bring the server back, or unmount it (umount -f)",
         )
+    named = shlex.quote(str(folder))
     if not folder.exists():
         blocked = reachable_by(folder.parent, os.geteuid())
         reason = "" if blocked.ok else f" ({blocked.reason})"
-        return Availability(False, f"{folder} does not exist{reason}", f"mkdir -p {folder}")
+        return Availability(False, f"{folder} does not exist{reason}", f"mkdir -p {named}")
     if not folder.is_dir():
         return Availability(False, f"{folder} is not a folder", "name a folder as `path`")
     mount = mount_of(folder)
@@ -247,12 +255,12 @@ def usable_folder(folder: Path, minimum_free_bytes: int = 0) -> Availability:
         return Availability(
             False,
             f"{folder} is read-only: {mount.filesystem} is mounted so at {mount.mount_point}",
-            f"mount -o remount,rw {mount.mount_point}, or choose another path",
+            f"mount -o remount,rw {shlex.quote(str(mount.mount_point))}, or choose another path",
         )
     # Root is asked nothing here: an NFS server may squash it, and `up` then tells.
     if os.geteuid() != 0 and not os.access(folder, os.W_OK | os.X_OK):
         return Availability(
-            False, f"{folder} is not writable for this user", f"chown it, or chmod u+w {folder}"
+            False, f"{folder} is not writable for this user", f"chown it, or chmod u+w {named}"
         )
     space = os.statvfs(folder)
     free = space.f_bavail * space.f_frsize

@@ -17,7 +17,7 @@ import contextlib
 import os
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import ValidationError, create_model, model_validator
 
@@ -156,6 +156,7 @@ class NfsTarget(Target):
     kind = "nfs"
     summary = "NFSv3 without the kernel: our client (FUSE) on the embedded server or HOST:/EXPORT"
     Parameters = _Composed()
+    fill_bytes_per_s: ClassVar[float] = 1e8
     parameters: NfsParameters
 
     def __init__(self, name: str, parameters: TargetParameters) -> None:
@@ -173,6 +174,10 @@ class NfsTarget(Target):
             if not (usable := part.available()).ok:
                 return usable
         return usable_folder(self._directory)
+
+    def needs(self) -> tuple[str, ...]:
+        """What its server and its mount need."""
+        return tuple(word for part in self.parameters.parts(self.name) for word in part.needs)
 
     @property
     def _directory(self) -> Path:

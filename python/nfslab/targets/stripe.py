@@ -134,6 +134,10 @@ class StripeTarget(Target):
         super().__init__(name, parameters)
         self._entries: dict[Path, list[Entry]] = {}
 
+    def needs(self) -> tuple[str, ...]:
+        """What `available` asks for."""
+        return ("root", "md, dm or btrfs")
+
     @classmethod
     def available(cls) -> Availability:
         """Root, and one of the three that can stripe."""

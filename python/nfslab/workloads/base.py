@@ -29,7 +29,7 @@ from nfslab.machine.availability import Availability, measuring_core
 from nfslab.machine.own_command import failure_said, importing_us
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
 
     import pyarrow as pa
@@ -95,6 +95,16 @@ class RunContext:
         return self.server_host if self.files_on == "server" else self.client_host
 
 
+@dataclass(frozen=True)
+class Completions:
+    """Operations completed in each of some bins that follow each other."""
+
+    begin_ns: int
+    """Of the first bin, from the run's start."""
+    width_ns: int
+    counts: Sequence[int]
+
+
 @dataclass(slots=True)
 class Outcome:
     """What the timed part yielded."""
@@ -106,6 +116,8 @@ class Outcome:
     """Which of them has one row an operation: t_ns (completed), latency_ns, status, lag_ns."""
     sampled_share: float = 1.0
     """Of the operations, how many have a row there."""
+    completions: Sequence[Completions] = ()
+    """Of runs that keep no row an operation: stretches of the timed part with their counts."""
     checks: list[CheckRecord] = field(default_factory=list)
 
 

@@ -40,7 +40,7 @@ from nfslab.results.records import Metric
 from nfslab.workloads.base import Outcome, Workload, WorkloadParameters
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Self
 
     from nfslab.machine.started import Process
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 OUTPUT_BYTES_MAX: Final = 64 << 20
 """A program that says more than this is ended: its output is kept with every run."""
 LINES_SHOWN: Final = 12
+LINE_CHARACTERS: Final = 120
 WAIT_SLICE_S: Final = 0.2
 STOP_GRACE_S: Final = 3.0
 CLEAN_LIMIT_S: Final = 60.0
@@ -131,7 +132,8 @@ class MetricPattern(BaseModel):
     def _by_pattern(self, text: str) -> Any:
         matches = [m[1] for m in re.finditer(self.pattern or "", text, re.MULTILINE)]
         if not matches:
-            raise ValueError(f"nothing in {self.source} matches {self.pattern!r}")
+            like = _like(self.pattern or "", text)
+            raise ValueError(f"nothing in {self.source} matches {self.pattern!r}{like}")
         if self.choose == "only" and len(set(matches)) > 1:
             raise ValueError(
                 f"{self.pattern!r} matches {len(matches)} times with different values "
@@ -140,7 +142,8 @@ class MetricPattern(BaseModel):
         return matches[-1] if self.choose == "last" else matches[0]
 
     def _by_path(self, text: str) -> Any:
-        here: Any = first_json(text)
+        whole: Any = first_json(text)
+        here = whole
         for depth, step in enumerate(self.json_path or []):
             if isinstance(here, dict) and str(step) in here:
                 here = here[str(step)]
@@ -149,8 +152,38 @@ class MetricPattern(BaseModel):
             else:
                 taken = ".".join(map(str, (self.json_path or [])[:depth])) or "the top"
                 known = ", ".join(list(here)[:12]) if isinstance(here, dict) else type(here)
-                raise ValueError(f"there is no {step!r} at {taken} (there is: {known})")
+                raise ValueError(
+                    f"there is no {step!r} at {taken} (there is: {known})"
+                    f"{_nearest_path(self.json_path or [], whole)}"
+                )
         return here
+
+
+def _like(pattern: str, text: str) -> str:
+    """ "; a line with "iops": ..." for a pattern that matches nothing."""
+    for word in sorted(re.findall(r"[A-Za-z]{3,}", pattern), key=len, reverse=True):
+        for line in text.splitlines():
+            if word.lower() in line.lower():
+                return f"; a line with {word!r}: {line.strip()[:LINE_CHARACTERS]!r}"
+    return ""
+
+
+def _nearest_path(wanted: list[str | int], document: Any) -> str:
+    """ "; did you mean jobs.0.write.iops?": of the numbers there, one of that name, else alike."""
+    paths = [".".join(map(str, path)) for path in _numbers(document, ())]
+    named = [path for path in paths if path.rpartition(".")[2] == str(wanted[-1])]
+    guess = nearest(".".join(map(str, wanted)), named or paths) or next(iter(named), None)
+    return f"; did you mean {guess}?" if guess else ""
+
+
+def _numbers(node: Any, at: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
+    """Paths of the numbers in a document."""
+    if isinstance(node, dict | list):
+        steps: Any = node.items() if isinstance(node, dict) else enumerate(node)
+        for step, below in steps:
+            yield from _numbers(below, (*at, step))
+    elif isinstance(node, int | float) and not isinstance(node, bool):
+        yield at
 
 
 def first_json(text: str) -> Any:

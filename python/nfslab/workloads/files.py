@@ -10,11 +10,12 @@ Bonnie's table, which published results are laid beside:
     block_write  output_block_bytes_per_s         block_read  input_block_bytes_per_s
     rewrite      rewrite_bytes_per_s              seeks       random_seeks_per_s
     random_read  random_read_per_s                random_write random_write_per_s
+    log_write    log_write_per_s
 
 Rates are over the whole phase, the final fsync included where there is one (its share is
 `..._final_sync_s`). CPU is user and system time of the working threads as a share of one
 CPU: above 100 with several threads. Latencies are those of single operations without the
-syncs; those of the syncs are `random_write_sync_...`.
+syncs; those of the syncs are `random_write_sync_...`, `log_write_sync_...`.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from nfslab.errors import RunFailed
 from nfslab.quantities import Duration, Size
 from nfslab.results.records import CheckRecord, Metric
 from nfslab.workloads.base import (
+    Completions,
     Outcome,
     OwnCommand,
     WorkloadParameters,
@@ -54,11 +56,14 @@ BONNIE: Final = {
     "seeks": "random_seeks",
     "random_read": "random_read",
     "random_write": "random_write",
+    "log_write": "log_write",
 }
 """Name of a phase here -> its name in metrics and samples."""
 PHASES: Final = tuple(BONNIE)
-COUNTED: Final = frozenset({"seeks", "random_read", "random_write"})
+COUNTED: Final = frozenset({"seeks", "random_read", "random_write", "log_write"})
 """Phases whose figure is operations a second; the others' is bytes a second."""
+WRITING: Final = frozenset({"char_write", "block_write", "random_write", "log_write"})
+"""Phases that read nothing."""
 CHARACTERS: Final = frozenset({"char_write", "char_read"})
 DIRECT_ALIGNMENT_BYTES: Final = 512
 ASSUMED_BYTES_PER_S: Final = 100e6
@@ -86,6 +91,7 @@ Phase = Literal[
     "seeks",
     "random_read",
     "random_write",
+    "log_write",
 ]
 
 
@@ -109,9 +115,9 @@ class FilesParameters(WorkloadParameters):
     seek_threads: int | None = Field(default=None, ge=1, le=1024)
     """Bonnie had 3; default: as many as `threads`."""
     random_operations: int | None = Field(default=None, ge=1, le=1_000_000_000)
-    """Of random_read and of random_write; default: as many as `seeks`."""
+    """Of random_read, random_write and log_write; default: as many as `seeks`."""
     sync_every: int = Field(default=1, ge=0)
-    """random_write: sync after each N writes; 0: never."""
+    """random_write and log_write: sync after each N writes; 0: never."""
     sync_kind: Literal["fdatasync", "fsync", "dsync"] = "fdatasync"
     final_sync: bool = True
     """Writing phases end with fsync, inside their time."""
@@ -145,7 +151,8 @@ class FilesParameters(WorkloadParameters):
         """The phases that run, in order."""
         if self.phases is not None:
             return list(self.phases)
-        return [name for name in PHASES if not (self.direct and name in CHARACTERS)]
+        left_out = {"log_write"} | (CHARACTERS if self.direct else frozenset())
+        return [name for name in PHASES if name not in left_out]
 
 
 class FilesWorkload(OwnCommand):
@@ -227,6 +234,7 @@ class FilesWorkload(OwnCommand):
                 "series": series_table(result),
                 "histograms": histograms_table(phases),
             },
+            completions=completions(result),
             checks=[content_check(phases)],
         )
 
@@ -301,6 +309,17 @@ def phases_table(result: dict[str, Any]) -> pa.Table:
     return pa.table(columns)
 
 
+def completions(result: dict[str, Any]) -> list[Completions]:
+    """What each phase did in its whole intervals; a final sync completes no operation."""
+    start_ns = result["start_monotonic_ns"]
+    found = []
+    for phase in result["phases"]:
+        width_ns = phase["series"]["interval_ns"]
+        counts = phase["series"]["operations"][: phase["data_ns"] // width_ns]
+        found.append(Completions(phase["start_monotonic_ns"] - start_ns, width_ns, counts))
+    return found
+
+
 def series_table(result: dict[str, Any]) -> pa.Table:
     """Bytes and operations over time; t_ns is the beginning of an interval."""
     import pyarrow as pa
@@ -343,7 +362,7 @@ def content_check(phases: list[dict[str, Any]]) -> CheckRecord:
             message="data came back wrong: " + "; ".join(wrong),
             values={"checked_blocks": checked},
         )
-    reading = [p for p in phases if p["phase"] not in ("char_write", "block_write", "random_write")]
+    reading = [p for p in phases if p["phase"] not in WRITING]
     return CheckRecord(
         name="file_content",
         verdict="ok" if checked or not reading else "unknown",

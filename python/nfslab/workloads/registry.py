@@ -13,6 +13,7 @@ WORKLOADS: dict[str, str] = {
     "command": "nfslab.workloads.command:CommandWorkload",
     "files": "nfslab.workloads.files:FilesWorkload",
     "sfs": "nfslab.workloads.sfs:SfsWorkload",
+    "storage": "nfslab.workloads.storage:StorageWorkload",
     "pgbench": "nfslab.workloads.pgbench.workload:PgbenchWorkload",
 }
 

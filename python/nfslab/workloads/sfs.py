@@ -25,6 +25,7 @@ from nfslab.errors import RunFailed, UsageError
 from nfslab.quantities import Duration, Size
 from nfslab.results.records import CheckRecord, LoadShape, Metric
 from nfslab.workloads.base import (
+    Completions,
     Outcome,
     OwnCommand,
     WorkloadParameters,
@@ -206,6 +207,7 @@ class SfsWorkload(OwnCommand):
                 "histograms": histograms_table(point["histograms"]),
                 "operations": operations_table(point),
             },
+            completions=[completions(point)],
             checks=point_checks(point),
         )
 
@@ -275,6 +277,14 @@ def point_checks(point: dict[str, Any]) -> list[CheckRecord]:
             values=values,
         )
     ]
+
+
+def completions(point: dict[str, Any]) -> Completions:
+    """What was answered in the whole intervals of the window."""
+    series = point["series"]
+    whole = (point["window_end_ns"] - series["start_ns"]) // series["interval_ns"]
+    begin_ns = series["start_ns"] - point["start_monotonic_ns"]
+    return Completions(begin_ns, series["interval_ns"], series["answered"][:whole])
 
 
 def series_table(point: dict[str, Any]) -> pa.Table:

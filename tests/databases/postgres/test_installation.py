@@ -38,7 +38,7 @@ def test_clients_alone_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     no_system(monkeypatch, clients)
     with pytest.raises(Unavailable) as caught:
         find_installation("system")
-    assert "has no postgres, initdb" in caught.value.why
+    assert "postgres, initdb" in caught.value.why
     assert "apt-get install postgresql" in caught.value.fix
 
 
@@ -155,7 +155,7 @@ def test_a_folder_planted_by_another_user_is_not_executed(tmp_path: Path, parent
     os.chown(root / "package", 65534, 65534)
     with pytest.raises(Unavailable) as caught:
         reachable_copy(original, parent=parent)
-    assert "belongs to user 65534" in caught.value.why
+    assert "65534" in caught.value.why
 
 
 @needs_root

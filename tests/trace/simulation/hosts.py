@@ -50,6 +50,8 @@ class World:
     dead: list[tuple[int, int]] = field(default_factory=list)
     #: The host is gone: nothing is answered, and nothing remembered.
     down: list[tuple[int, int]] = field(default_factory=list)
+    #: Connections whose calls the process leaves, by the client's end.
+    held: dict[Endpoint, list[tuple[int, int]]] = field(default_factory=dict)
     never: Callable[[Asked], bool] = lambda asked: False
     answer_again: bool = False
     with_sack: bool = True
@@ -167,7 +169,8 @@ class World:
         return round(self.rng.lognormvariate(0, 0.4) * 300 * US)
 
     def _finish(self, asked: Asked, epoch: int) -> None:
-        later = max(self.host_frozen(), self._over_at(self.stopped))
+        held = self.held.get(asked.client.here, [])
+        later = max(self.host_frozen(), self._over_at(self.stopped), self._over_at(held))
         if later:
             self.clock.at(later, lambda: self._finish(asked, epoch))
             return

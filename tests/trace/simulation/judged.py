@@ -11,6 +11,9 @@ from pathlib import Path
 
 from nfslab.captures.analysis import Asked, CaptureAnalysis, is_inner, read_captures
 from nfslab.captures.causes import said as causes_said
+from nfslab.evidence.capture.gaps import gaps
+from nfslab.evidence.capture.section import summary
+from nfslab.evidence.capture.verdict import SENT_AGAIN, sentences
 
 from tests.trace.generator import files
 
@@ -22,6 +25,17 @@ def read(scenario: Scenario, folder: Path) -> CaptureAnalysis:
     data = files.encode(scenario.frames, files.Format(), scenario.snaplen)
     path = files.write(folder / "capture.pcap", data)
     return read_captures([path], Asked())
+
+
+def contradicts(analysis: CaptureAnalysis) -> bool:
+    """Whether its report says that something was lost, and that nothing was."""
+    found = gaps(analysis)
+    text = " ".join([*summary(analysis), *sentences(analysis, found)])
+    none = any(words in text for words in ("nothing lost", "no loss", "nothing sent again"))
+    again = analysis.content["stalls"].get("evidence", {})
+    lost = any(gap["kind"] in ("network_loss", "capture_loss") for gap in found)
+    sent_again = any(again.get(name) for name in ("received_twice", *SENT_AGAIN))
+    return none and (lost or sent_again)
 
 
 def said(analysis: CaptureAnalysis) -> frozenset[str]:
@@ -75,7 +89,9 @@ def judged(
         for point in points:
             for seed in seeds:
                 made = scenario(name, point, seed)
-                matrix.add(made, said(read(made, folder)))
+                analysis = read(made, folder)
+                assert not contradicts(analysis), (name, point, seed)
+                matrix.add(made, said(analysis))
     return matrix
 
 

@@ -292,6 +292,43 @@ def stalls_at_random(made: Made) -> Scenario:
     return made.end(world, 24, "server_stalled time_in_server", "server_process_slow")
 
 
+def _four(made: Made) -> tuple[World, list[Endpoint]]:
+    """One client with four connections (nconnect=4)."""
+    world = made.world()
+    ends = [Endpoint(CLIENT.host, CLIENT.port + number) for number in range(4)]
+    for end in ends:
+        mean = made.rng.uniform(10, 25) * MS
+        think = lambda mean=mean: round(world.rng.expovariate(1 / mean))  # noqa: E731
+        Client(world, end, made.rng.choice([2, 3, 4]), think_ns=think)
+    return world, ends
+
+
+def four_connections(made: Made) -> Scenario:
+    world, _ = _four(made)
+    return made.end(world, 3)
+
+
+def four_stopped(made: Made) -> Scenario:
+    world, _ = _four(made)
+    world.plan(world.stopped, made.rng.uniform(0.6, 1.4), made.rng.uniform(0.3, 2))
+    return made.end(world, 4, "server_stalled time_in_server", "server_process_slow")
+
+
+def one_of_four_held(made: Made) -> Scenario:
+    """The server leaves one of them alone, and serves the others."""
+    world, ends = _four(made)
+    held = world.held.setdefault(made.rng.choice(ends), [])
+    world.plan(held, made.rng.uniform(0.6, 1.4), made.rng.uniform(0.3, 2))
+    return made.end(world, 4, "", "connection_waited")
+
+
+def one_of_four_lost(made: Made) -> Scenario:
+    """A call on one of them is lost, and sent again by TCP."""
+    world, _ = _four(made)
+    _lose_one(lambda w: w.to_server, made.rng.uniform(0.6, 1.4), _has_data)(world)
+    return made.end(world, 3, "network_loss connection_waited needless_retransmission")
+
+
 def health(made: Made) -> Scenario:
     """Short connections that all begin with the same transaction ids and calls."""
     world = made.world()
@@ -500,6 +537,7 @@ ALL: dict[str, Callable[[Made], Scenario]] = {
         calm, frozen_host, stopped_process, dead_process, rebooted_host, reset_connection,
         lost_request, lost_reply, lost_in_bursts, outage, delayed_path, reordered, idle,
         idle_heavy, idle_lognormal, idle_periodic, draining, stalls_at_random, health, one_address,
+        four_connections, four_stopped, one_of_four_held, one_of_four_lost,
         cut_replies, never_answered, udp_lost_request, udp_lost_reply, udp_late, calls_only,
         replies_only, bufferbloat, slow_server, one_of_several, beside_tls,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -133,7 +134,7 @@ def test_a_port_that_was_taken_meanwhile(scratch: Path, monkeypatch: pytest.Monk
             work.prepare(run.context)
             assert f"port={good}" in run.context.services.postgres.conninfo
             log = (run.context.folder / "logs" / "postgres.log").read_text()
-            assert "Address already in use" in log
+            assert os.strerror(errno.EADDRINUSE) in log
             work.finish(run.context)
         # Always taken: an error in PostgreSQL's words, not an endless loop.
         monkeypatch.setattr(servers, "_free_port", lambda _address: taken.getsockname()[1])
@@ -142,7 +143,7 @@ def test_a_port_that_was_taken_meanwhile(scratch: Path, monkeypatch: pytest.Monk
             pytest.raises(RunFailed) as caught,
         ):
             work.prepare(run.context)
-        assert "Address already in use" in caught.value.why
+        assert os.strerror(errno.EADDRINUSE) in caught.value.why
 
 
 @pytest.fixture
@@ -183,7 +184,7 @@ def test_a_full_log_target_is_named(scratch: Path, small: Path) -> None:
         with pytest.raises(RunFailed) as caught:
             work.measure(run.context)
     assert caught.value.what == f"the target 'the-wal' (role wal) is full: {small / 'wal'}"
-    assert "No space left on device" in caught.value.why
+    assert os.strerror(errno.ENOSPC) in caught.value.why
     assert "pg_wal" in caught.value.why
 
 

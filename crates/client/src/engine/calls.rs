@@ -84,6 +84,7 @@ impl Call {
     }
 
     /// Bytes of one send over a stream (mark included).
+    #[inline]
     pub fn bytes(&self) -> usize {
         let payload = self.payload.as_ref().map_or(0, SharedBytes::len);
         self.message.len() + payload + self.padding
@@ -120,6 +121,7 @@ impl Calls {
     }
 
     /// Takes a free slot with a fresh transaction id; `None` if all are in use.
+    #[inline]
     pub fn take(&mut self) -> Option<(Entry, &mut Call)> {
         let slot = match self.unused.pop() {
             Some(slot) => slot,
@@ -150,6 +152,7 @@ impl Calls {
     }
 
     /// The next id that no call uses. There are far fewer calls than ids, so this ends soon.
+    #[inline]
     fn fresh_xid(&mut self) -> u32 {
         loop {
             let xid = self.next_xid;
@@ -209,11 +212,13 @@ impl Calls {
     }
 
     /// The id is forgotten: replies to it are late from now on.
+    #[inline]
     pub fn forget_xid(&mut self, xid: u32) {
         self.by_xid.remove(&xid);
     }
 
     /// Frees a slot; every entry that names its call becomes stale.
+    #[inline]
     pub fn release(&mut self, entry: Entry) {
         let Some(call) = self.get_mut(entry) else {
             return;

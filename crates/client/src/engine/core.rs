@@ -105,6 +105,7 @@ impl Core {
     }
 
     /// Makes the next pending call outstanding on `connection`.
+    #[inline]
     pub fn dispatch_next(&mut self, connection: usize, now_ns: u64) -> Option<Entry> {
         let entry = self.calls.pending.pop_front()?;
         self.recorder.counters.queue = queue_length(&self.calls);
@@ -366,6 +367,7 @@ fn status_of(body: &[u8], [program, _, procedure]: [u32; 3]) -> u32 {
     }
 }
 
+#[inline]
 fn record_of(call: &Call, end: &End<'_>) -> RpcRecord {
     let [program, version, procedure] = call.target;
     let as_u32 = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
@@ -389,6 +391,7 @@ fn record_of(call: &Call, end: &End<'_>) -> RpcRecord {
 }
 
 /// Which bytes the call was about.
+#[inline]
 fn file_of(call: &Call, end: &End<'_>) -> Option<FileCall> {
     let [program, _, procedure] = call.target;
     if program != wire::programs::NFS {

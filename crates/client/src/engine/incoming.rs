@@ -100,6 +100,7 @@ impl Incoming {
     ///
     /// # Errors
     /// The stream cannot be followed any more.
+    #[inline]
     pub fn next_record(&mut self) -> wire::Result<Option<&[u8]>> {
         // What the decoder held back was handed out in the last turn.
         let done = |decoder: &RecordDecoder| decoder.is_idle() && decoder.buffered_bytes() > 0;
@@ -124,6 +125,7 @@ impl Incoming {
     }
 
     /// Outer `None`: wait for more. Inner `None`: a record of several fragments begins.
+    #[inline]
     fn next_whole(&mut self) -> wire::Result<Option<Option<(usize, usize)>>> {
         let input = self.buffer.get(self.start..self.end).unwrap_or_default();
         let Some((mark, _)) = input.split_first_chunk::<MARK_BYTES>() else {

@@ -160,6 +160,7 @@ impl Link {
     }
 
     /// Puts a call's message behind what is queued.
+    #[inline]
     pub fn enqueue(&mut self, entry: Entry) {
         self.queue.push_back(entry);
     }
@@ -200,6 +201,7 @@ impl Link {
         Ok(())
     }
 
+    #[inline]
     fn send_stream(&mut self, core: &mut Core, now_ns: u64) -> Result<(), Errno> {
         let Some(socket) = &self.socket else {
             return Err(Errno::NOTCONN);
@@ -241,6 +243,7 @@ impl Link {
     }
 
     /// Takes what was written off the queue's front.
+    #[inline]
     fn advance(&mut self, core: &mut Core, mut written: usize, now_ns: u64) {
         while let Some(entry) = self.queue.front().copied() {
             let Some(call) = core.calls.get(entry) else {
@@ -408,6 +411,7 @@ impl Link {
 }
 
 /// A message as it goes over a stream.
+#[inline]
 fn pieces<'a>(call: &'a Call, zeroes: &'a [u8; 3]) -> [&'a [u8]; 3] {
     let payload = call.payload.as_ref().map_or(&[][..], SharedBytes::as_slice);
     let padding = zeroes.get(..call.padding).unwrap_or_default();

@@ -121,6 +121,7 @@ impl Caller {
 }
 
 impl Encode for Caller {
+    #[inline]
     fn encode(&self, out: &mut Vec<u8>) -> wire::Result<()> {
         out.extend_from_slice(&self.0);
         Ok(())
@@ -135,6 +136,7 @@ pub struct Encoded<'a>(
 );
 
 impl Encode for Encoded<'_> {
+    #[inline]
     fn encode(&self, out: &mut Vec<u8>) -> wire::Result<()> {
         out.extend_from_slice(self.0);
         Ok(())

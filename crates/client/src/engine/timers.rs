@@ -69,6 +69,7 @@ impl TimeoutPolicy {
     }
 
     /// From a call's first send to its major timeout (`xprt_calc_majortimeo`).
+    #[inline]
     pub fn major_ns(&self) -> u64 {
         let major = if self.exponential {
             let factor = 1_u64.checked_shl(self.retries).unwrap_or(u64::MAX);
@@ -111,6 +112,7 @@ pub struct CallTimer {
 
 impl CallTimer {
     /// Starts with the first timeout; the major timeout counts from now.
+    #[inline]
     pub fn start(policy: &TimeoutPolicy, first_ns: u64, now_ns: u64) -> Self {
         let mut timer = CallTimer {
             timeout_ns: first_ns.min(policy.max_ns).max(1),
@@ -121,6 +123,7 @@ impl CallTimer {
         timer
     }
 
+    #[inline]
     fn arm(&mut self, now_ns: u64) {
         // xprt_request_timeout: never beyond the major timeout.
         let due = now_ns.saturating_add(self.timeout_ns);

@@ -14,7 +14,7 @@
 //!
 //! Limits: version 3 only; no locking (`nolock` is accepted, `lock` is not); `sec=sys` only.
 //! `max_requests` is ours (Linux has module parameters for it: `udp_slot_table_entries` and
-//! `tcp_max_slot_table_entries`), and counts calls over all connections.
+//! `tcp_max_slot_table_entries`), and counts calls over all connections. `writeback` is libfuse's.
 
 mod parsing;
 
@@ -138,6 +138,8 @@ pub struct MountOptions {
     pub connections: u32,
     /// `sync`: every WRITE is stable when it returns.
     pub sync: bool,
+    /// `writeback`: a mount leaves written pages to the kernel's cache until they are synced.
+    pub writeback: bool,
     /// `hard`, `soft`, `softerr`.
     pub recovery: Recovery,
     /// `timeo`: time before the first retry.
@@ -172,6 +174,7 @@ impl Default for MountOptions {
             readdirplus: true,
             connections: 1,
             sync: false,
+            writeback: false,
             recovery: Recovery::Hard,
             timeout: Duration::from_secs(60),
             retrans: 2,
@@ -292,6 +295,9 @@ impl MountOptions {
             ("nconnect", self.connections.to_string()),
             flag(self.sync, "sync", "async"),
         ];
+        if self.writeback {
+            list.push(("writeback", String::new()));
+        }
         let recovery = match self.recovery {
             Recovery::Hard => "hard",
             Recovery::Soft => "soft",

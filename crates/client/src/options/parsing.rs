@@ -35,6 +35,7 @@ pub const KNOWN: &[&str] = &[
     "nconnect",
     "sync",
     "async",
+    "writeback",
     "hard",
     "soft",
     "softerr",
@@ -98,6 +99,7 @@ struct Given {
     readdirplus: Source<bool>,
     connections: Source<u64>,
     sync: Source<bool>,
+    writeback: Source<bool>,
     recovery: Source<Recovery>,
     timeout: Source<u64>,
     retrans: Source<u64>,
@@ -156,6 +158,7 @@ impl Given {
             "cto" | "nocto" => set(&mut self.close_to_open, option == "cto", option),
             "rdirplus" | "nordirplus" => set(&mut self.readdirplus, option == "rdirplus", option),
             "sync" | "async" => set(&mut self.sync, option == "sync", option),
+            "writeback" => set(&mut self.writeback, true, option),
             "hard" => set(&mut self.recovery, Recovery::Hard, option),
             "soft" => set(&mut self.recovery, Recovery::Soft, option),
             "softerr" => set(&mut self.recovery, Recovery::SoftErr, option),
@@ -257,6 +260,11 @@ impl Given {
         }
         options.adjustments = notes;
         self.settle_caching(&mut options)?;
+        options.writeback = self.writeback.is_some();
+        if options.writeback && options.sync {
+            let why = "contradicts 'sync', which 'noac' is too: a write would not be on the server";
+            return Err(bad("writeback", why));
+        }
         Ok(options)
     }
 

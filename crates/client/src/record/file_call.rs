@@ -25,6 +25,7 @@ const FILE_ID_AT: usize = 52;
 impl FileCall {
     /// Of an NFSv3 call (with its record mark) and the reply's results, if any came; None if the
     /// call is about no bytes.
+    #[inline]
     pub(crate) fn of(procedure: u32, message: &[u8], results: Option<&[u8]>) -> Option<FileCall> {
         if ![READ, WRITE, COMMIT].contains(&procedure) {
             return None;

@@ -10,7 +10,7 @@ use fuser::{AccessFlags, Errno, FileHandle, INodeNo, Request, TimeOrNow};
 use measure::{Clock, MonotonicClock};
 use wire::nfs3::{
     ACCESS3args, FSSTAT3args, GETATTR3args, READLINK3args, Res, SETATTR3args, access, fattr3,
-    ftype3, nfstime3, sattr3, set_time,
+    ftype3, nfsstat3, nfstime3, sattr3, set_time,
 };
 
 use super::or_reply;
@@ -20,6 +20,8 @@ use crate::waiting::{ReplyAttr, ReplyData, ReplyEmpty, ReplyStatfs};
 
 /// What comes after something that had to be waited for.
 type Next = Box<dyn FnOnce(&Arc<Shared>) + Send>;
+/// The same of a sync.
+pub(super) type Settled = Box<dyn FnOnce(Result<(), CallError>) + Send>;
 
 /// So often the size of a file is asked for after a write before what was gathered is sent: from
 /// then on the kernel can keep what it is told. (One that is being extended is asked for its size
@@ -136,6 +138,10 @@ impl Shared {
             && !files.iter().all(|file| file.is_answered())
             && let Some((kept, sent_ns)) = self.kept_attributes(&inode, now_ns)
         {
+            if self.options.writeback {
+                // Size and times are the kernel's.
+                return self.reply_attributes(&inode, &kept, sent_ns, reply);
+            }
             reply.attr(&Duration::ZERO, &self.file_attr(&inode, &kept, sent_ns));
             let mut state = inode.state();
             state.sizes_asked = state.sizes_asked.saturating_add(1);
@@ -234,7 +240,7 @@ impl Shared {
         new_attributes: sattr3,
         reply: ReplyAttr,
     ) {
-        let size = new_attributes.size;
+        let (size, mtime) = (new_attributes.size, new_attributes.mtime);
         let arguments = SETATTR3args {
             object: inode.handle.as_fh(),
             new_attributes,
@@ -247,6 +253,13 @@ impl Shared {
                 if let Some(size) = size {
                     about.truncated(size);
                 }
+                if shared.options.writeback {
+                    match mtime {
+                        set_time::SET_TO_CLIENT_TIME(mtime) => about.state().mtime = mtime,
+                        _ if size.is_some() => about.took(&who, None),
+                        _ => {}
+                    }
+                }
                 match wcc.after {
                     Some(after) => shared.reply_attributes(&about, &after, sent_ns, reply),
                     None => shared.reply_new_attributes(&who, &about, reply),
@@ -257,6 +270,61 @@ impl Shared {
                 reply.error(shared.errno(&CallError::Nfs(status)));
             }
             Err(error) => reply.error(shared.errno(&error)),
+        });
+    }
+
+    /// `writeback`: when the kernel last took data for a file, told before it has a sync or a close
+    /// go out. The server is told then ([`Shared::settle_with_mtime`]), behind the data, whose
+    /// WRITEs change the time again; fdatasync(2) need not wait for that.
+    pub fn take_kernels_mtime(
+        self: &Arc<Self>,
+        ino: INodeNo,
+        number: FileHandle,
+        mtime: SystemTime,
+        reply: ReplyAttr,
+    ) {
+        let inode = or_reply!(self.inode(ino), reply);
+        let open = or_reply!(self.files.get(number.0).ok_or(Errno::EBADF), reply);
+        inode.took(&open.caller, Some(nfs_time(mtime)));
+        let kept = self.cache().last_seen(&inode.handle).copied();
+        match kept {
+            Some(kept) => reply.attr(&Duration::ZERO, &self.file_attr(&inode, &kept, 0)),
+            None => self.reply_new_attributes(&open.caller, &inode, reply),
+        }
+    }
+
+    /// Tells the server the kernel's time of a file's last change, where it has one. Only the owner
+    /// may: of others the time that the WRITEs left stays.
+    pub(super) fn tell_mtime(self: &Arc<Self>, inode: &Arc<Inode>, then: Settled) {
+        let (untold, mtime) = {
+            let mut state = inode.state();
+            (state.untold.take(), state.mtime)
+        };
+        let Some(caller) = untold else {
+            return then(Ok(()));
+        };
+        let arguments = SETATTR3args {
+            object: inode.handle.as_fh(),
+            new_attributes: sattr3 {
+                mtime: set_time::SET_TO_CLIENT_TIME(mtime),
+                ..sattr3::UNCHANGED
+            },
+            guard: None,
+        };
+        let (shared, about) = (Arc::clone(self), Arc::clone(inode));
+        self.ask::<SetAttr>(&caller, &arguments, move |result, sent_ns| {
+            let (wcc, told) = match result {
+                Ok(Res::Ok(wcc)) => (wcc, Ok(())),
+                Ok(Res::Fail(nfsstat3::NFS3ERR_PERM | nfsstat3::NFS3ERR_ACCES, wcc)) => {
+                    (wcc, Ok(()))
+                }
+                Ok(Res::Fail(status, wcc)) => (wcc, Err(CallError::Nfs(status))),
+                Err(error) => return then(Err(error)),
+            };
+            shared.learn_wcc(&about.handle, &wcc, sent_ns);
+            about.state().wrote = true; // the change is ours: the pages hold
+            shared.settled(&about);
+            then(told);
         });
     }
 

@@ -62,6 +62,13 @@ impl Filesystem for FileSystem {
         }
         let there = config.capabilities();
         let _ = config.add_capabilities(wanted & there);
+        if options.writeback {
+            // A run that asked for it must not go on without it (Linux has it since 3.15).
+            let refused = |_| io::Error::other("the kernel has no FUSE_WRITEBACK_CACHE");
+            config
+                .add_capabilities(InitFlags::FUSE_WRITEBACK_CACHE)
+                .map_err(refused)?;
+        }
         let _ = config.set_max_write(MAX_REQUEST_BYTES);
         let _ = config.set_max_background(MAX_BACKGROUND);
         Ok(())
@@ -100,6 +107,13 @@ impl Filesystem for FileSystem {
         reply: ReplyAttr,
     ) {
         let reply = self.0.waiting.hold(req, reply);
+        if let (Some(number), Some(TimeOrNow::SpecificTime(mtime))) = (fh, mtime)
+            && self.0.options.writeback
+            && (mode, uid, gid, size, atime) == (None, None, None, None, None)
+        {
+            // An open file's time of change and nothing else: no system call says this.
+            return self.0.take_kernels_mtime(ino, number, mtime, reply);
+        }
         let changes = Changes {
             mode,
             uid,
@@ -259,7 +273,7 @@ impl Filesystem for FileSystem {
         reply: ReplyEmpty,
     ) {
         let reply = self.0.waiting.hold(req, reply);
-        self.0.sync(fh, reply);
+        self.0.sync(fh, false, reply);
     }
 
     fn fsync(
@@ -267,11 +281,11 @@ impl Filesystem for FileSystem {
         req: &Request,
         _ino: INodeNo,
         fh: FileHandle,
-        _datasync: bool,
+        datasync: bool,
         reply: ReplyEmpty,
     ) {
         let reply = self.0.waiting.hold(req, reply);
-        self.0.sync(fh, reply);
+        self.0.sync(fh, datasync, reply);
     }
 
     fn release(

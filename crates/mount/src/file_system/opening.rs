@@ -33,13 +33,14 @@ fn writes(flags: i32) -> bool {
     flags & libc::O_ACCMODE != libc::O_RDONLY
 }
 
-/// ACCESS's bits that an open asks for; one of each group is enough.
-fn wanted(flags: i32) -> [u32; 2] {
+/// ACCESS's bits that an open asks for; one of each group is enough. With `writeback` who writes
+/// has to read, too: the kernel fills up pages that are written in part.
+fn wanted(flags: i32, writeback: bool) -> [u32; 2] {
     let reads = access::READ | access::EXECUTE;
     match flags & libc::O_ACCMODE {
         libc::O_RDONLY if flags & OPEN_TO_RUN != 0 => [reads, 0],
         libc::O_RDONLY => [access::READ, 0],
-        libc::O_WRONLY => [access::MODIFY | access::EXTEND, 0],
+        libc::O_WRONLY if !writeback => [access::MODIFY | access::EXTEND, 0],
         _ => [access::READ, access::MODIFY | access::EXTEND],
     }
 }
@@ -57,10 +58,18 @@ impl Shared {
         if writes {
             self.writers.fetch_add(1, Ordering::Relaxed);
         }
+        let shares = self.options.writeback && writes;
+        let writing = state.writing.clone().filter(|_| shares);
         let mut paths = state.files.iter_mut();
-        if let Some((_, file, opens)) = paths.find(|(who, ..)| who == caller) {
+        let known = paths.find(|(who, file, _)| match &writing {
+            Some(writing) => Arc::ptr_eq(file, writing),
+            None => who == caller,
+        });
+        if let Some((_, file, opens)) = known {
             *opens += 1;
-            return Arc::clone(file);
+            let file = Arc::clone(file);
+            state.writing = state.writing.take().or(shares.then(|| Arc::clone(&file)));
+            return file;
         }
         let file = Arc::new(File::new(
             Arc::clone(&self.client),
@@ -70,6 +79,9 @@ impl Shared {
             Some(Arc::clone(&self.attributes)),
         ));
         state.files.push((caller.clone(), Arc::clone(&file), 1));
+        if shares {
+            state.writing = Some(Arc::clone(&file));
+        }
         file
     }
 
@@ -106,6 +118,7 @@ impl Shared {
                 && let Some(place) = place
             {
                 state.files.swap_remove(place);
+                state.writing.take_if(|writing| Arc::ptr_eq(writing, file));
             }
         }
         state.opens == 0
@@ -125,7 +138,7 @@ impl Shared {
         if !self.options.close_to_open && self.cache().get(&inode.handle, now_ns).is_some() {
             return self.reply_open(&inode, &caller, flags, reply);
         }
-        let wanted = wanted(flags);
+        let wanted = wanted(flags, self.options.writeback);
         let arguments = ACCESS3args {
             object: inode.handle.as_fh(),
             access: wanted.iter().fold(0, |all, group| all | group),
@@ -327,7 +340,7 @@ impl Shared {
         };
         let shared = Arc::clone(self);
         let (inode, file) = (Arc::clone(&open.inode), Arc::clone(&open.file));
-        self.settle_file(&inode, &file, move |_| {
+        self.settle_with_mtime(&inode, &file, move |_| {
             // Errors of data were told at close; nobody hears those of a release.
             if shared.closed(&open.inode, &open.file, open.writes) {
                 let silly = open.inode.state().silly.take();
@@ -354,6 +367,20 @@ impl Shared {
         file.sync_then(move |result| {
             shared.settled(&about);
             then(result);
+        });
+    }
+
+    /// As [`Shared::settle_file`], and the server has the file's time of change.
+    pub(super) fn settle_with_mtime(
+        self: &Arc<Self>,
+        inode: &Arc<Inode>,
+        file: &Arc<File>,
+        then: impl FnOnce(Result<(), CallError>) + Send + 'static,
+    ) {
+        let (shared, about) = (Arc::clone(self), Arc::clone(inode));
+        self.settle_file(inode, file, move |result| match result {
+            Ok(()) => shared.tell_mtime(&about, Box::new(then)),
+            Err(error) => then(Err(error)),
         });
     }
 }

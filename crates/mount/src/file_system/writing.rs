@@ -43,6 +43,9 @@ impl Shared {
         };
         let taken = open.file.write_behind(offset, data, limit);
         open.inode.written(end);
+        if self.options.writeback {
+            open.inode.took(&open.caller, None);
+        }
         match taken {
             Ok(_) if waits => self.settle_file(&open.inode, &open.file, then),
             Ok(false) => then(Ok(())),
@@ -52,23 +55,28 @@ impl Shared {
         }
     }
 
-    /// fsync(2) and close(2).
-    pub fn sync(self: &Arc<Self>, number: FileHandle, reply: ReplyEmpty) {
+    /// fsync(2) and close(2); with `data_alone` fdatasync(2).
+    pub fn sync(self: &Arc<Self>, number: FileHandle, data_alone: bool, reply: ReplyEmpty) {
         let Some(open) = self.files.get(number.0) else {
             return reply.error(Errno::EBADF);
         };
         if let Some(other) = open.unsettled_other() {
             let shared = Arc::clone(self);
             return other.settle_then(move |result| match result {
-                Ok(()) => shared.sync(number, reply),
+                Ok(()) => shared.sync(number, data_alone, reply),
                 Err(error) => reply.error(shared.errno(&error)),
             });
         }
         let shared = Arc::clone(self);
-        self.settle_file(&open.inode, &open.file, move |result| match result {
+        let then = move |result: Result<(), CallError>| match result {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(shared.errno(&error)),
-        });
+        };
+        if data_alone {
+            self.settle_file(&open.inode, &open.file, then);
+        } else {
+            self.settle_with_mtime(&open.inode, &open.file, then);
+        }
     }
 
     /// What was gathered and not sent goes out; called from time to time.

@@ -149,9 +149,9 @@ impl Connection {
                 break;
             }
             // Before the kernel has it: the client may read it before we come back.
-            let sent_ns = match self.unsent.is_empty() {
-                true => 0,
-                false => MonotonicClock.now_ns(),
+            let (_sending, sent_ns) = match self.unsent.is_empty() {
+                true => (None, 0),
+                false => (Some(recorder.sending()), MonotonicClock.now_ns()),
             };
             let more = self.outgoing.write(&self.stream, left)?;
             self.record_sent(recorder, sent_ns);

@@ -123,6 +123,7 @@ impl Outgoing {
         }
     }
 
+    #[inline]
     fn advance(&mut self, mut sent: usize) {
         self.queued_bytes -= sent;
         self.stream_sent += sent as u64;

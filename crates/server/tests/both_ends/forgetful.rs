@@ -3,7 +3,7 @@
 //! It stands before a memory store: the old bytes under each UNSTABLE write are kept until a
 //! COMMIT; [`Forgetful::crash`] puts them back, and changes the write verifier.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
 use server::store::memory::MemoryStore;
 use server::store::{
@@ -49,9 +49,19 @@ impl Forgetful {
 
     /// Loses what was not committed; returns how many bytes.
     pub fn crash(&self) -> usize {
+        self.lose(self.undo.lock().unwrap())
+    }
+
+    /// Crashes only while something is not committed; 0: nothing was, nothing happened.
+    pub fn crash_if_it_loses(&self) -> usize {
+        let undo = self.undo.lock().unwrap();
+        if undo.is_empty() { 0 } else { self.lose(undo) }
+    }
+
+    fn lose(&self, mut undo: MutexGuard<'_, Vec<Undo>>) -> usize {
         *self.instance.lock().unwrap() += 1;
         let mut lost = 0;
-        for old in self.undo.lock().unwrap().drain(..).rev() {
+        for old in undo.drain(..).rev() {
             lost += old.bytes.len();
             let admin = Self::admin();
             let stable = stable_how::FILE_SYNC;

@@ -60,6 +60,14 @@ fn no_byte_is_lost_over_restarts_that_lose_what_was_not_committed() {
                 while written.load(Ordering::SeqCst) < from + 50 && !load.is_finished() {
                     std::thread::yield_now();
                 }
+                // At a moment when there is something to lose, seen by the verifier alone; then
+                // with the connection, at any moment.
+                let mut now = 0;
+                while now == 0 && !load.is_finished() {
+                    std::thread::yield_now();
+                    now = store.crash_if_it_loses();
+                }
+                lost += now;
                 server.stop().unwrap();
                 lost += store.crash();
                 server = start(&service, address, ServerOptions::default());

@@ -46,6 +46,7 @@ const SYNCS: &[Probe] = &[
     ),
     probe!(sync, SYS_sync, Sync, "none", "plain"),
     probe!(syncfs, SYS_syncfs, Sync, "fd", "plain"),
+    probe!(msync, SYS_msync, Msync, "msync", "plain"),
 ];
 
 /// At level `sync` for writes that return when their bytes are durable.
@@ -55,6 +56,16 @@ const WRITES: &[Probe] = &[
     probe!(writev, SYS_writev, Writev, "rw", "access"),
     probe!(pwritev, SYS_pwritev, Pwritev, "prw", "access"),
     probe!(pwritev2, SYS_pwritev2, Pwritev, "prw2", "access"),
+    // What reads, and what writes behind it.
+    probe!(sendfile64, SYS_sendfile, Sendfile, "send", "copy"),
+    probe!(
+        copy_file_range,
+        SYS_copy_file_range,
+        CopyFileRange,
+        "splice",
+        "copy"
+    ),
+    probe!(splice, SYS_splice, Splice, "splice", "copy"),
 ];
 
 const OTHERS: &[Probe] = &[

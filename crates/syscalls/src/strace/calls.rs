@@ -51,7 +51,13 @@ impl State {
             Kind::Recorded(Call::Sync) if printed.name == b"sync" => {
                 self.observe(printed, Call::Sync, NO_FILE, None, None, false, result);
             }
+            Kind::Recorded(Call::Msync) => {
+                if printed.flag(2, "flags", "MS_SYNC", 4) {
+                    self.observe(printed, Call::Msync, NO_FILE, None, None, false, result);
+                }
+            }
             Kind::Recorded(call) => self.on_descriptor(printed, call, result),
+            Kind::Copies(reads, writes) => self.copied(printed, reads, writes, result),
             Kind::Duplicates => self.duplicate(printed, result, behind),
             Kind::ClosesMany => {
                 let first = printed
@@ -250,6 +256,34 @@ impl State {
         }
     }
 
+    /// Both sides of a copy, those of them that are files.
+    fn copied(&mut self, printed: &Printed<'_>, reads: Call, writes: Call, result: i64) {
+        let (from, to) = if reads == Call::Sendfile {
+            ((1, "in_fd", 2, "offset"), (0, "out_fd", usize::MAX, ""))
+        } else {
+            ((0, "fd_in", 1, "off_in"), (2, "fd_out", 3, "off_out"))
+        };
+        for (call, (fd, fd_name, at, at_name)) in [(reads, from), (writes, to)] {
+            let (file_id, number) = match self.subject_at(printed, fd, fd_name).1 {
+                Subject::Other => continue,
+                Subject::File(file_id, number) => (file_id, number),
+                Subject::Unknown => {
+                    self.figures.unknown_descriptors += 1;
+                    continue;
+                }
+            };
+            match printed.argument(at, at_name) {
+                None | Some(b"NULL") => self.transfer(printed, call, file_id, number, result),
+                Some(place) => {
+                    // "[0] => [100]": before and after; perf trace has the pointer.
+                    let offset = place.strip_prefix(b"[").and_then(scan::number);
+                    let offset = offset.and_then(|offset| u64::try_from(offset).ok());
+                    self.access(printed, call, file_id, number, offset, result);
+                }
+            }
+        }
+    }
+
     /// A read or write where the description stands.
     fn transfer(
         &mut self,
@@ -286,10 +320,11 @@ impl State {
         offset: Option<u64>,
         result: i64,
     ) {
-        let size = if call_is_vector(call) {
-            size_of_parts(printed)
-        } else {
-            printed.unsigned(2, "count")
+        let size = match Kind::of(printed.name) {
+            Kind::Copies(Call::Sendfile, _) => printed.unsigned(3, "count"),
+            Kind::Copies(..) => printed.unsigned(4, "len"),
+            _ if call_is_vector(call) => size_of_parts(printed),
+            _ => printed.unsigned(2, "count"),
         };
         let description = number.and_then(|number| self.descriptors.get(number));
         let opened = description.and_then(|known| known.synchronous);

@@ -95,6 +95,8 @@ pub enum Kind {
     ChangesFolder,
     /// Moves positions in ways that are not followed.
     Moves,
+    /// Copies within the kernel: what reads, and what writes.
+    Copies(Call, Call),
     /// io_uring_enter, io_submit: hands requests over, which the text does not show as calls.
     Submits,
     /// Nothing.
@@ -129,9 +131,13 @@ impl Kind {
             b"close_range" => return Kind::ClosesMany,
             b"clone" | b"clone3" | b"fork" | b"vfork" => return Kind::Clones,
             b"chdir" | b"fchdir" => return Kind::ChangesFolder,
-            b"sendfile" | b"sendfile64" | b"splice" | b"copy_file_range" | b"_llseek" => {
-                return Kind::Moves;
+            b"msync" => Call::Msync,
+            b"sendfile" | b"sendfile64" => return Kind::Copies(Call::Sendfile, Call::SendfileTo),
+            b"copy_file_range" => {
+                return Kind::Copies(Call::CopyFileRange, Call::CopyFileRangeTo);
             }
+            b"splice" => return Kind::Copies(Call::Splice, Call::SpliceTo),
+            b"_llseek" => return Kind::Moves,
             b"io_uring_enter" | b"io_submit" => return Kind::Submits,
             _ => return Kind::Passes,
         };
@@ -143,7 +149,9 @@ impl Kind {
         use Call::{Lseek, Preadv, Pwritev, Read, Readv, Write, Writev};
         matches!(
             self,
-            Kind::Moves | Kind::Recorded(Read | Write | Readv | Writev | Preadv | Pwritev | Lseek)
+            Kind::Moves
+                | Kind::Copies(..)
+                | Kind::Recorded(Read | Write | Readv | Writev | Preadv | Pwritev | Lseek)
         )
     }
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -143,6 +144,33 @@ static void others(void)
 	MUST(close(fd), 0);
 }
 
+static void copies(void)
+{
+	int from = opened("from", O_RDWR | O_CREAT), to = opened("to", O_WRONLY | O_CREAT);
+	int synced = opened("synced", O_WRONLY | O_CREAT | O_DSYNC), pair[2], ends[2];
+	off_t place = 100, other = 50;
+	void *page;
+
+	MUST(pipe(ends), 0);
+	MUST(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	MUST(pwrite(from, bytes, 4096, 0), 4096);
+	MUST(sendfile(pair[0], from, NULL, 300), 300);   /* first, at 0 */
+	MUST(sendfile(pair[0], from, &place, 200), 200); /* rewrite, at 100 */
+	MUST(sendfile(to, from, NULL, 10), 10);          /* sequential, at 300; first, at 0 */
+	MUST(copy_file_range(from, NULL, to, &other, 40, 0), 40); /* sequential, 310; forward, 50 */
+	MUST(splice(from, &place, ends[1], NULL, 20, 0), 20);     /* backward, at 300 */
+	MUST(splice(ends[0], NULL, to, NULL, 20, 0), 20);         /* backward, at 10 */
+	MUST(sendfile(synced, from, &place, 30), 30); /* sequential, at 320; first, synchronous */
+	FAILS(sendfile(pair[0], from, (off_t *)8, 30), EFAULT); /* a place that is no memory */
+	page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, from, 0);
+	MUST(msync(page, 4096, MS_SYNC), 0);
+	MUST(msync(page, 4096, MS_ASYNC), 0);
+	MUST(munmap(page, 4096), 0);
+	MUST(close(from), 0);
+	MUST(close(to), 0);
+	MUST(close(synced), 0);
+}
+
 static void children(const char *self)
 {
 	int fd = opened("shared", O_RDWR | O_CREAT), status;
@@ -188,6 +216,7 @@ int main(int count, char **arguments)
 		return 244;
 	transfers();
 	others();
+	copies();
 	children(self);
 	sync();
 	return 0;

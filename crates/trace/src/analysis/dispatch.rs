@@ -53,6 +53,8 @@ pub(super) struct Dispatch {
     /// Why columns cannot go on.
     failed: Option<TraceError>,
     settled: u64,
+    /// Those of them that lie in the part that is asked for.
+    counted: u64,
 }
 
 impl Dispatch {
@@ -88,6 +90,7 @@ impl Dispatch {
             stop,
             failed: None,
             settled: 0,
+            counted: 0,
         })
     }
 
@@ -113,6 +116,11 @@ impl Dispatch {
     /// Calls given out.
     pub(super) fn settled(&self) -> u64 {
         self.settled
+    }
+
+    /// Calls in the part that is asked for.
+    pub(super) fn counted(&self) -> u64 {
+        self.counted
     }
 
     /// Why the analysis cannot go on.
@@ -222,6 +230,7 @@ impl Output for Dispatch {
     fn brief(&mut self, brief: &Brief, names: &Names) {
         self.settled += 1;
         if self.counts(brief.call_first_ns) {
+            self.counted += 1;
             self.operations.brief(brief, names);
         }
     }

@@ -81,7 +81,10 @@ impl Pass {
         if let Some((first_ns, last_ns)) = block.times_ns {
             let (so_far_first, so_far_last) = match self.times_ns {
                 Some(times) => times,
-                None => self.begins(first_ns, last_ns),
+                None => {
+                    self.begins(block.part_begin_ns.unwrap_or(first_ns));
+                    (first_ns, last_ns)
+                }
             };
             self.times_ns = Some((so_far_first.min(first_ns), so_far_last.max(last_ns)));
         }
@@ -98,7 +101,15 @@ impl Pass {
                 Some(payload) => payload,
                 None => block.payload(segment),
             };
-            self.streams.segment(segment, payload, &mut self.calls);
+            if self.is_in_part(segment.time_ns) {
+                self.streams.segment(segment, payload, &mut self.calls);
+            } else {
+                // What is odd outside the part does not count.
+                let before = (self.streams.counters(), *self.calls.anomalies());
+                self.streams.segment(segment, payload, &mut self.calls);
+                self.streams.set_counters(before.0);
+                self.calls.set_anomalies(before.1);
+            }
         }
         if self.calls.calls() == 0 {
             self.ports.block(block);
@@ -112,14 +123,19 @@ impl Pass {
     }
 
     /// The first frames' times are known: so is the window.
-    fn begins(&mut self, first_ns: i64, last_ns: i64) -> (i64, i64) {
+    fn begins(&mut self, first_ns: i64) {
         if let Some((from_ns, to_ns)) = self.window_ns {
             let at = |offset_ns| first_ns.saturating_add(offset_ns);
             let window_ns = (at(from_ns), at(to_ns));
             self.window_ns = Some(window_ns);
             self.calls.output_mut().set_window(window_ns);
         }
-        (first_ns, last_ns)
+    }
+
+    /// Whether this moment lies in the part that is asked for.
+    fn is_in_part(&self, time_ns: i64) -> bool {
+        self.window_ns
+            .is_none_or(|(from_ns, to_ns)| time_ns >= from_ns && time_ns < to_ns)
     }
 
     /// The capture ended. `totals`: what its reader saw; `inputs`: names of what was read.
@@ -129,19 +145,25 @@ impl Pass {
     pub fn finish(mut self, totals: &Totals, inputs: &[String]) -> Result<Findings, TraceError> {
         self.streams.finish(&mut self.calls);
         self.calls.finish();
-        let counters = *self.streams.counters();
+        let counters = self.streams.counters();
         let mut anomalies: Vec<(&str, u64)> = totals.anomalies.iter().collect();
-        anomalies.extend(counters.iter());
+        anomalies.extend(counters.anomalies.iter());
         anomalies.extend(self.calls.anomalies().iter());
         let beyond = self.calls.names().beyond();
         anomalies.extend(summary::beyond(&beyond));
+        if let Some(part) = totals.part {
+            (self.packets, self.bytes) = (part.frames, part.wire_bytes);
+        }
         let (first_ns, last_ns) = self.times_ns.unwrap_or_default();
         let mut extent = Extent {
             first_ns,
             last_ns,
             capture_first_ns: first_ns,
             packets: self.packets,
-            calls: self.calls.calls(),
+            calls: match self.window_ns {
+                Some(_) => self.calls.output_mut().counted(),
+                None => self.calls.calls(),
+            },
         };
         let mut lost = counters.lost;
         lost += totals.fragments_lost;

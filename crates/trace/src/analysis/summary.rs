@@ -39,6 +39,10 @@ pub(super) fn summary(
 ) -> Value {
     let extent = &whole.extent;
     let time = |time_ns: i64| whole.has_times.then_some(time_ns);
+    let captured = match totals.part {
+        Some(part) => (part.captured_bytes, part.truncated_frames),
+        None => (totals.captured_bytes, totals.truncated_frames),
+    };
     let duration_ns = extent.last_ns.saturating_sub(extent.first_ns);
     let mut kinds: Map<String, Value> = Map::new();
     for (kind, count) in anomalies {
@@ -56,8 +60,8 @@ pub(super) fn summary(
         "last_ns": time(extent.last_ns),
         "duration_ns": time(duration_ns),
         "window_ns": whole.window_ns.map(|(from_ns, to_ns)| [from_ns, to_ns]),
-        "captured_bytes": totals.captured_bytes,
-        "truncated_packets": totals.truncated_frames,
+        "captured_bytes": captured.0,
+        "truncated_packets": captured.1,
         "kernel_drops": totals.kernel_drops,
         "skipped_bytes": totals.skipped_bytes,
         "calls": extent.calls,

@@ -1,27 +1,6 @@
 //! What is odd about calls and replies, counted by kind; `docs/captures.md` explains each.
 
-macro_rules! anomalies {
-    ($($(#[doc = $text:literal])+ $kind:ident = $name:literal,)+) => {
-        /// Kinds of oddities that the matching of calls counts.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[repr(usize)]
-        pub enum Anomaly {
-            $($(#[doc = $text])+ $kind,)+
-        }
-
-        impl Anomaly {
-            /// All kinds, in the order of the enumeration.
-            pub const ALL: &'static [Anomaly] = &[$(Anomaly::$kind,)+];
-
-            /// The name that reports and JSON use.
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Anomaly::$kind => $name,)+
-                }
-            }
-        }
-    };
-}
+use crate::anomalies::anomalies;
 
 anomalies! {
     /// A message whose RPC header contradicts itself.
@@ -48,38 +27,9 @@ anomalies! {
     StepsBeyondLimit = "steps_beyond_limit",
 }
 
-/// A count for each kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Anomalies([u64; Anomaly::ALL.len()]);
-
-impl Default for Anomalies {
-    fn default() -> Self {
-        Anomalies([0; Anomaly::ALL.len()])
-    }
-}
-
 impl Anomalies {
-    /// One more of this kind.
-    #[inline(always)]
-    pub fn count(&mut self, kind: Anomaly) {
-        self.0[kind as usize] += 1;
-    }
-
     /// One less: what was counted turned out to be something else.
     pub(super) fn take_back(&mut self, kind: Anomaly) {
         self.0[kind as usize] = self.0[kind as usize].saturating_sub(1);
-    }
-
-    /// How many of this kind.
-    pub fn of(&self, kind: Anomaly) -> u64 {
-        self.0[kind as usize]
-    }
-
-    /// Name and count of the kinds that occurred.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        Anomaly::ALL
-            .iter()
-            .map(|&kind| (kind.name(), self.of(kind)))
-            .filter(|&(_, count)| count > 0)
     }
 }

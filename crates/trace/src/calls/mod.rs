@@ -149,6 +149,11 @@ impl<O: Output> Calls<O> {
         &self.anomalies
     }
 
+    /// Counts go on from these.
+    pub fn set_anomalies(&mut self, anomalies: Anomalies) {
+        self.anomalies = anomalies;
+    }
+
     /// Names learned, and where what was found went.
     pub fn into_parts(self) -> (Names, O) {
         (self.names, self.output)

@@ -1,12 +1,13 @@
-//! Who calls whom: per client host, per server host, per pair of them, per user.
+//! Who calls whom: per client host, per server host, per pair of them, per connection, per user.
 //!
-//! Calls are counted once, per pair of hosts; clients and servers are sums of pairs. A callback is
-//! a call of the NFS server to its client, and counted so. Connections are told apart by their
+//! Calls are counted once, per connection; clients, servers and pairs are sums of them. A callback
+//! is a call of the NFS server to its client, and counted so. Connections are told apart by their
 //! number; a client with `nconnect` has several. Users are those of AUTH_SYS; `null` stands for
 //! calls without it (none, Kerberos, cut).
 //!
-//! Bounds: pairs and users beyond [`MAX_PAIRS`] and [`MAX_USERS`] are counted together as `null`
-//! with `other: true`; the first [`MAX_COUNTED_CONNECTIONS`] connections are told apart.
+//! Bounds: the first [`MAX_LINES`] connections have a line of their own, those behind them one for
+//! each pair. Pairs and users beyond [`MAX_PAIRS`] and [`MAX_USERS`] are counted together as `null`
+//! with `other: true`; the first [`MAX_COUNTED_CONNECTIONS`] connections are counted.
 
 #[cfg(test)]
 mod tests;
@@ -16,23 +17,26 @@ use std::collections::BTreeMap;
 use hashbrown::HashMap;
 use serde_json::{Map, Value, json};
 
+use super::connection_slots::ConnectionSlots;
 use super::ledger::{Row, group, top};
 use super::pool::{Gathered, Pool};
 use super::statuses::Statuses;
 use super::{Extent, Interest, Lens, LensOptions, Section};
-use crate::block::Host;
+use crate::block::{Endpoint, Host, Transport};
 use crate::call::Call;
 use crate::names::Names;
 
+/// Connections with a line of their own: as many as [`MAX_BLOCKS`] surely has room for.
+pub const MAX_LINES: usize = 256;
 /// Pairs of hosts told apart.
 pub const MAX_PAIRS: usize = 2048;
 /// Users told apart.
 pub const MAX_USERS: usize = 1024;
-/// Connections told apart.
+/// Connections counted.
 pub const MAX_COUNTED_CONNECTIONS: usize = 1 << 22;
 /// Rows shown of each list.
 pub const TOP_ROWS: usize = 100;
-/// Blocks of latencies of all pairs; 11 MB.
+/// Blocks of latencies of all lines; 11 MB.
 pub const MAX_BLOCKS: usize = 40_000;
 /// Parts of a power of two: quantiles are within 0.8 %.
 const PARTS: usize = 64;
@@ -49,13 +53,17 @@ pub fn make(_options: &LensOptions) -> Result<Box<dyn Lens>, crate::TraceError> 
 
 type Hosts = (Host, Host);
 
-/// Calls of one client host to one server host.
+/// A connection as its ends name it. Its number tells later ones of the same ports apart.
+type Ends = (u32, Endpoint, Endpoint, Transport);
+
+/// Calls of one connection, or of all others between two hosts.
 #[derive(Clone, Debug)]
-struct Pair {
+struct Line {
     /// Its place, which its errors are kept under.
     place: u32,
     /// `None`: all pairs beyond the bound.
     hosts: Option<Hosts>,
+    ends: Option<Ends>,
     connections: u64,
     row: Row,
 }
@@ -74,9 +82,12 @@ struct User {
 /// The lens.
 #[derive(Debug)]
 pub struct Clients {
-    pairs: Vec<Pair>,
+    lines: Vec<Line>,
+    by_connection: ConnectionSlots<Option<u32>>,
+    told_apart: usize,
+    /// Lines of the connections behind [`MAX_LINES`], and the one of all pairs beyond the bound.
     by_hosts: HashMap<Hosts, u32>,
-    recent: [(Hosts, u32); SLOTS],
+    others: u32,
     users: Vec<User>,
     by_user: HashMap<Option<u32>, u32>,
     recent_users: [(Option<u32>, u32); SLOTS],
@@ -95,9 +106,11 @@ const UNUSED: u32 = u32::MAX;
 impl Default for Clients {
     fn default() -> Self {
         Clients {
-            pairs: Vec::new(),
+            lines: Vec::new(),
+            by_connection: ConnectionSlots::default(),
+            told_apart: 0,
             by_hosts: HashMap::new(),
-            recent: [(Hosts::default(), UNUSED); SLOTS],
+            others: 0,
             users: Vec::new(),
             by_user: HashMap::new(),
             recent_users: [(None, UNUSED); SLOTS],
@@ -114,33 +127,47 @@ impl Default for Clients {
 
 impl Clients {
     #[inline(always)]
-    fn pair(&mut self, call: &Call) -> usize {
-        let hosts = (call.client.host, call.server.host);
-        let slot = (hosts.0.low_bits() ^ (hosts.1.low_bits() << 3)) as usize % SLOTS;
-        let (known, place) = self.recent[slot];
-        if place != UNUSED && known == hosts {
-            return place as usize;
+    fn line(&mut self, call: &Call) -> usize {
+        match *self.by_connection.of(call.connection) {
+            Some(place) => place as usize,
+            None => self.find_line(call),
         }
-        let place = self.find_pair(hosts);
-        self.recent[slot] = (hosts, place);
+    }
+
+    #[cold]
+    fn find_line(&mut self, call: &Call) -> usize {
+        let hosts = (call.client.host, call.server.host);
+        let place = if self.told_apart < MAX_LINES {
+            self.told_apart += 1;
+            let ends = (call.connection, call.client, call.server, call.transport);
+            self.new_line(Some(hosts), Some(ends))
+        } else {
+            self.rest_of_pair(hosts)
+        };
+        *self.by_connection.of(call.connection) = Some(place);
         place as usize
     }
 
-    fn find_pair(&mut self, hosts: Hosts) -> u32 {
+    fn rest_of_pair(&mut self, hosts: Hosts) -> u32 {
         if let Some(place) = self.by_hosts.get(&hosts) {
             return *place;
         }
-        let place = self.pairs.len() as u32;
-        if self.pairs.len() > MAX_PAIRS {
-            return place - 1;
+        if self.by_hosts.len() > MAX_PAIRS {
+            return self.others;
         }
-        let told_apart = self.pairs.len() < MAX_PAIRS;
-        if told_apart {
-            self.by_hosts.insert(hosts, place);
-        }
-        self.pairs.push(Pair {
+        let told_apart = self.by_hosts.len() < MAX_PAIRS;
+        let place = self.new_line(told_apart.then_some(hosts), None);
+        self.by_hosts.insert(hosts, place);
+        self.others = place;
+        place
+    }
+
+    fn new_line(&mut self, hosts: Option<Hosts>, ends: Option<Ends>) -> u32 {
+        let place = self.lines.len() as u32;
+        self.lines.push(Line {
             place,
-            hosts: told_apart.then_some(hosts),
+            hosts,
+            ends,
             connections: 0,
             row: Row::default(),
         });
@@ -208,12 +235,12 @@ impl Lens for Clients {
     #[inline]
     fn call(&mut self, call: &Call, _names: &Names) {
         let group = group(call);
-        let place = self.pair(call);
+        let place = self.line(call);
         let new = self.last_connection != Some(call.connection) && self.is_new(call.connection);
-        let pair = &mut self.pairs[place];
-        pair.connections += u64::from(new);
-        pair.row.count(call, group, &mut self.pool);
-        self.statuses.count(pair.place, call);
+        let line = &mut self.lines[place];
+        line.connections += u64::from(new);
+        line.row.count(call, group, &mut self.pool);
+        self.statuses.count(line.place, call);
         let place = self.user(call.user);
         let user = &mut self.users[place];
         user.row.count(call, group, &mut self.no_pool);
@@ -224,9 +251,28 @@ impl Lens for Clients {
         let error = Pool::<PARTS>::RELATIVE_ERROR;
         Section {
             json: json!({
-                "clients": self.side_json("client", |hosts| hosts.0),
-                "servers": self.side_json("server", |hosts| hosts.1),
-                "pairs": self.pairs_json(),
+                "clients": self.lines_json(|line| line.hosts.map(|hosts| hosts.0), |host| {
+                    [("client", text(host))]
+                }),
+                "servers": self.lines_json(|line| line.hosts.map(|hosts| hosts.1), |host| {
+                    [("server", text(host))]
+                }),
+                "pairs": self.lines_json(|line| line.hosts, |hosts| {
+                    [
+                        ("client", text(hosts.map(|hosts| hosts.0))),
+                        ("server", text(hosts.map(|hosts| hosts.1))),
+                    ]
+                }),
+                "by_connection": self.lines_json(|line| line.ends, |ends| {
+                    [
+                        ("client", text(ends.map(|(_, client, ..)| client))),
+                        ("server", text(ends.map(|(_, _, server, _)| server))),
+                        ("transport", text(ends.map(|(.., transport)| match transport {
+                            Transport::Tcp => "tcp",
+                            Transport::Udp => "udp",
+                        }))),
+                    ]
+                }),
                 "users": self.users_json(),
                 "connections_complete": !self.uncounted,
                 "quantile_relative_error": error,
@@ -236,89 +282,71 @@ impl Lens for Clients {
     }
 }
 
+/// Null where nothing is known.
+fn text(what: Option<impl ToString>) -> Value {
+    json!(what.map(|what| what.to_string()))
+}
+
 impl Clients {
-    fn rows_json(&self, pairs: &[&Pair]) -> Map<String, Value> {
+    fn rows_json(&self, lines: &[&Line]) -> Map<String, Value> {
         let mut sum = Row::default();
-        for pair in pairs {
-            sum.add(&pair.row);
+        for line in lines {
+            sum.add(&line.row);
         }
-        let connections: u64 = pairs.iter().map(|pair| pair.connections).sum();
+        let connections: u64 = lines.iter().map(|line| line.connections).sum();
         let mut out = Map::new();
         out.insert("connections".to_owned(), json!(connections));
         sum.put(&mut out);
-        let places = pairs.iter().map(|pair| pair.place);
+        let places = lines.iter().map(|line| line.place);
         let errors = self.statuses.json(places, sum.errors());
         out.insert("errors_by_status".to_owned(), errors);
         sum.put_quantiles(&mut out, |group| {
             let mut gathered = Gathered::default();
-            for pair in pairs {
-                self.pool.gather(&pair.row.chain, group, &mut gathered);
+            for line in lines {
+                self.pool.gather(&line.row.chain, group, &mut gathered);
             }
             gathered
         });
         out
     }
 
-    /// Rows of one side's hosts: those with the most calls, and the others added up.
-    fn side_json(&self, name: &str, side: fn(&Hosts) -> Host) -> Value {
-        let mut hosts: BTreeMap<Option<Host>, Vec<&Pair>> = BTreeMap::new();
-        for pair in &self.pairs {
-            hosts
-                .entry(pair.hosts.as_ref().map(side))
-                .or_default()
-                .push(pair);
+    /// Lines added up by a key of theirs: those with the most calls, and the others in one row.
+    fn lines_json<K: Ord + Copy, const N: usize>(
+        &self,
+        key: impl Fn(&Line) -> Option<K>,
+        names: impl Fn(Option<K>) -> [(&'static str, Value); N],
+    ) -> Value {
+        let mut grouped: BTreeMap<Option<K>, Vec<&Line>> = BTreeMap::new();
+        for line in &self.lines {
+            grouped.entry(key(line)).or_default().push(line);
         }
-        let groups: Vec<(Option<Host>, Vec<&Pair>)> = hosts.into_iter().collect();
+        let groups: Vec<(Option<K>, Vec<&Line>)> = grouped.into_iter().collect();
         let calls = |place: u32| -> u64 {
-            let (_, pairs) = &groups[place as usize];
-            pairs.iter().map(|pair| pair.row.calls()).sum()
+            let (_, lines) = &groups[place as usize];
+            lines.iter().map(|line| line.row.calls()).sum()
         };
         let known = |place: &u32| groups[*place as usize].0.is_some();
         let all: Vec<u32> = (0..groups.len() as u32).collect();
         let named: Vec<u32> = all.iter().copied().filter(known).collect();
         let shown = top(&named, TOP_ROWS, calls);
+        let row = |lines: &[&Line], key: Option<K>| {
+            let mut row = self.rows_json(lines);
+            for (name, value) in names(key) {
+                row.insert(name.to_owned(), value);
+            }
+            row
+        };
         let mut list = Vec::new();
         for place in &shown {
-            let (host, pairs) = &groups[*place as usize];
-            let mut row = self.rows_json(pairs);
-            row.insert(name.to_owned(), json!(host.map(|host| host.to_string())));
-            list.push(Value::Object(row));
+            let (key, lines) = &groups[*place as usize];
+            list.push(Value::Object(row(lines, *key)));
         }
         let rest = all.iter().filter(|place| !shown.contains(place));
-        let rest: Vec<&Pair> = rest
+        let rest: Vec<&Line> = rest
             .flat_map(|place| groups[*place as usize].1.iter().copied())
             .collect();
         if !rest.is_empty() {
-            let mut row = self.rows_json(&rest);
-            row.insert(name.to_owned(), Value::Null);
-            row.insert("other".to_owned(), json!(true));
-            list.push(Value::Object(row));
-        }
-        Value::Array(list)
-    }
-
-    fn pairs_json(&self) -> Value {
-        let all: Vec<u32> = (0..self.pairs.len() as u32).collect();
-        let named = |place: &u32| self.pairs[*place as usize].hosts.is_some();
-        let known: Vec<u32> = all.iter().copied().filter(named).collect();
-        let shown = top(&known, TOP_ROWS, |place| {
-            self.pairs[place as usize].row.calls()
-        });
-        let mut list = Vec::new();
-        for place in &shown {
-            let pair = &self.pairs[*place as usize];
-            let mut row = self.rows_json(&[pair]);
-            let (client, server) = pair.hosts.unwrap_or_default();
-            row.insert("client".to_owned(), json!(client.to_string()));
-            row.insert("server".to_owned(), json!(server.to_string()));
-            list.push(Value::Object(row));
-        }
-        let rest = all.iter().filter(|place| !shown.contains(place));
-        let rest: Vec<&Pair> = rest.map(|place| &self.pairs[*place as usize]).collect();
-        if !rest.is_empty() {
-            let mut row = self.rows_json(&rest);
-            row.insert("client".to_owned(), Value::Null);
-            row.insert("server".to_owned(), Value::Null);
+            let mut row = row(&rest, None);
             row.insert("other".to_owned(), json!(true));
             list.push(Value::Object(row));
         }

@@ -80,6 +80,7 @@ impl<const PARTS: usize> Pool<PARTS> {
         }
     }
 
+    #[inline]
     fn record_elsewhere(&mut self, chain: &mut Chain, kind: u8, value: u64, bits: u8) -> bool {
         let mut at = chain.head;
         while let Some(block) = self.blocks.get(at as usize) {

@@ -1,30 +1,6 @@
-//! What is odd about a capture, counted by kind.
-//!
-//! Nothing that cannot be read is dropped silently: each case has a kind here and a line in
-//! `docs/captures.md`. Counting is one addition to a fixed array, cheap enough for every packet.
+//! What is odd about a capture, counted by kind; and bytes that it does not have.
 
-macro_rules! anomalies {
-    ($($(#[doc = $text:literal])+ $kind:ident = $name:literal,)+) => {
-        /// Kinds of oddities that sources and packets count.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[repr(usize)]
-        pub enum Anomaly {
-            $($(#[doc = $text])+ $kind,)+
-        }
-
-        impl Anomaly {
-            /// All kinds, in the order of the enumeration.
-            pub const ALL: &'static [Anomaly] = &[$(Anomaly::$kind,)+];
-
-            /// The name that reports and JSON use.
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Anomaly::$kind => $name,)+
-                }
-            }
-        }
-    };
-}
+use crate::anomalies::anomalies;
 
 anomalies! {
     /// A packet's or block's header cannot be true; reading went on at the next plausible one.
@@ -67,6 +43,8 @@ anomalies! {
     NotTcpUdp = "not_tcp_udp",
     /// A tunnel of something else than IP or Ethernet, too deep, or with its header cut.
     Tunnelled = "tunnelled",
+    /// A packet of RDMA over Ethernet (`RoCE`), of either version.
+    Rdma = "rdma",
     /// A TCP or UDP header contradicts itself.
     MalformedTransport = "malformed_transport",
     /// A datagram some of whose IP fragments never came.
@@ -93,36 +71,5 @@ impl std::ops::AddAssign for Lost {
     fn add_assign(&mut self, more: Lost) {
         self.bytes = self.bytes.saturating_add(more.bytes);
         self.gaps = self.gaps.saturating_add(more.gaps);
-    }
-}
-
-/// A count for each kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Anomalies([u64; Anomaly::ALL.len()]);
-
-impl Default for Anomalies {
-    fn default() -> Self {
-        Anomalies([0; Anomaly::ALL.len()])
-    }
-}
-
-impl Anomalies {
-    /// One more of this kind.
-    #[inline(always)]
-    pub fn count(&mut self, kind: Anomaly) {
-        self.0[kind as usize] += 1;
-    }
-
-    /// How many of this kind.
-    pub fn of(&self, kind: Anomaly) -> u64 {
-        self.0[kind as usize]
-    }
-
-    /// Name and count of the kinds that occurred.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        Anomaly::ALL
-            .iter()
-            .map(|&kind| (kind.name(), self.of(kind)))
-            .filter(|&(_, count)| count > 0)
     }
 }

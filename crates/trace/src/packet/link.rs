@@ -6,6 +6,9 @@ use super::anomaly::Anomaly;
 
 /// Tags of VLANs within VLANs that are followed: real networks have two.
 const MAX_VLAN_TAGS: usize = 8;
+/// RDMA over Ethernet, version 1: an InfiniBand packet in a frame (InfiniBand Architecture, annex
+/// A16).
+const ROCE: u16 = 0x8915;
 /// MPLS labels that are followed.
 const MAX_LABELS: usize = 8;
 
@@ -75,6 +78,7 @@ fn tagged(kind: u16) -> bool {
 fn ip_type(kind: u16) -> Result<(), Anomaly> {
     match kind {
         0x0800 | 0x86dd => Ok(()),
+        ROCE => Err(Anomaly::Rdma),
         _ => Err(Anomaly::NotIp),
     }
 }

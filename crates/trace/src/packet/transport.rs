@@ -9,6 +9,12 @@ pub(super) const PLAIN_BYTES: usize = 32;
 pub(super) const TIMESTAMPS_ALONE: [u8; 4] = [1, 1, 8, 10];
 /// Port of VXLAN (RFC 7348).
 const VXLAN: u16 = 4789;
+/// Port of RDMA over Ethernet, version 2 (InfiniBand Architecture, annex A17).
+const ROCE: u16 = 4791;
+/// The least of it: a base transport header, and the invariant checksum behind all.
+const ROCE_BYTES: usize = 12 + 4;
+/// Ports of RPC servers, whose replies may go to any port.
+const NFS_AND_PORTMAPPER: [u16; 2] = [2049, 111];
 /// Largest window shift (RFC 7323 section 2.3: larger ones mean this).
 const MAX_SHIFT: u8 = 14;
 
@@ -139,7 +145,19 @@ fn udp(view: &View<'_>, context: &Context, anomalies: &mut Anomalies) -> Result<
     if segment.destination.port == VXLAN {
         return Err(Anomaly::Tunnelled);
     }
+    if segment.destination.port == ROCE
+        && !NFS_AND_PORTMAPPER.contains(&segment.source.port)
+        && is_roce(&view.skip(8))
+    {
+        return Err(Anomaly::Rdma);
+    }
     Ok(segment)
+}
+
+/// Whether a base transport header may begin here: its version is 0 (InfiniBand Architecture,
+/// section 9.2.3).
+fn is_roce(view: &View<'_>) -> bool {
+    view.wire >= ROCE_BYTES && view.bytes.get(1).is_none_or(|flags| flags & 0x0f == 0)
 }
 
 /// The captured bytes if the header is whole; else whose fault it is.

@@ -14,6 +14,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use flate2::bufread::GzDecoder;
 
 use super::magic::{MAGIC_BYTES, Magic, magic};
+use crate::error::TraceError;
 use crate::limits::MAX_INNER_ZSTD_WINDOW_BYTES;
 #[cfg(doc)]
 use crate::limits::MAX_ZSTD_WINDOW_BYTES;
@@ -40,9 +41,51 @@ pub(super) fn decompress(kind: Magic, stored: Bytes, window_bytes: usize) -> io:
     if kind == Magic::Gzip {
         return Ok(Box::new(Gunzip(State::Between(stored))));
     }
-    let mut decoder = zstd::stream::read::Decoder::with_buffer(stored)?;
-    decoder.window_log_max(window_bytes.max(1).ilog2())?;
-    Ok(Box::new(decoder))
+    let mut frames = zstd::stream::read::Decoder::with_buffer(stored)?;
+    frames.window_log_max(window_bytes.max(1).ilog2())?;
+    Ok(Box::new(Unzstd {
+        frames,
+        window_bytes,
+    }))
+}
+
+/// The error that a zstd frame gives which states a longer window than is allowed.
+#[derive(Debug, thiserror::Error)]
+#[error("a zstd frame asks for a window of more than {most_bytes} bytes")]
+pub(super) struct LongWindow {
+    most_bytes: usize,
+}
+
+impl LongWindow {
+    /// As an error of this input, if it is one.
+    pub fn of(error: &io::Error, name: &str) -> Option<TraceError> {
+        let found = error.get_ref()?.downcast_ref::<LongWindow>()?;
+        Some(TraceError::Window {
+            name: name.to_owned(),
+            most_bytes: found.most_bytes,
+        })
+    }
+}
+
+/// What zstd says then (`ZSTD_error_frameParameter_windowTooLarge`).
+const WINDOW_TOO_LARGE: &str = "Frame requires too much memory for decoding";
+
+/// Frames of a zstd file, one after another.
+struct Unzstd {
+    frames: zstd::stream::read::Decoder<'static, Stored>,
+    window_bytes: usize,
+}
+
+impl Read for Unzstd {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.frames.read(buffer);
+        read.map_err(|error| match error.to_string() == WINDOW_TOO_LARGE {
+            true => io::Error::other(LongWindow {
+                most_bytes: self.window_bytes,
+            }),
+            false => error,
+        })
+    }
 }
 
 /// The error that bytes behind compressed data give which are no compressed data.

@@ -45,7 +45,8 @@ use std::path::PathBuf;
 pub use bounds::Bounds;
 pub use mapped::Stretch;
 pub use progress::Watcher;
-pub use reader::{Reader, Totals};
+pub use reader::Reader;
+pub use sink::{Part, Totals};
 pub use thread::{Blocks, spawn};
 
 /// Where captured bytes come from.

@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 
 use super::Input;
 use super::bounds::Bounds;
-use super::compression::{Bytes, Trailing};
+use super::compression::{Bytes, LongWindow, Trailing};
 use super::mapped::{Mapped, Shrank};
 use super::order::in_time_order;
 use super::progress::{Shared, Watcher};
 use super::raw::Raw;
-use super::sink::{Sink, Tally};
+use super::sink::{Part, Sink, Tally, Totals};
 use super::start::{Started, start, start_bytes};
 use super::window::page_bytes;
 use crate::block::Block;
 use crate::error::TraceError;
-use crate::packet::{Anomalies, Anomaly, Lost, Packets};
+use crate::packet::{Anomaly, Packets};
 
 /// Packets of a live stream wait no longer than this for a block to fill.
 const HOLD: Duration = Duration::from_millis(100);
@@ -27,31 +27,6 @@ const HOLD: Duration = Duration::from_millis(100);
 const OVERLAP_NS: i64 = 100_000_000;
 /// A block with less room than this is full: reading files in small pieces costs more.
 const SMALL_ROOM_BYTES: usize = 8192;
-
-/// What a reader has seen so far.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Frames.
-    pub frames: u64,
-    /// Their bytes on the wire.
-    pub wire_bytes: u64,
-    /// Their bytes in the capture.
-    pub captured_bytes: u64,
-    /// Frames that the capture cut.
-    pub truncated_frames: u64,
-    /// Earliest and latest time of a frame, nanoseconds since 1970.
-    pub times_ns: Option<(i64, i64)>,
-    /// Packets that the kernel dropped, as pcapng files tell; pcap files cannot.
-    pub kernel_drops: u64,
-    /// Bytes of files in which no packet could be made out.
-    pub skipped_bytes: u64,
-    /// What is missing of datagrams that were given up since fragments of them never came.
-    pub fragments_lost: Lost,
-    /// Inputs that were begun.
-    pub inputs: u64,
-    /// What was odd, by kind.
-    pub anomalies: Anomalies,
-}
 
 struct Current {
     started: Started,
@@ -174,6 +149,12 @@ impl Reader {
         }
     }
 
+    /// Only what lies within this time, nanoseconds from the first frame, is to be counted as odd
+    /// or lost, and in [`Totals::part`]. All is read.
+    pub fn count_part(&mut self, window_ns: (i64, i64)) {
+        self.tally.part = Some(Part::new(window_ns));
+    }
+
     /// A handle to watch and stop the reader from any thread.
     pub fn watcher(&self) -> Watcher {
         Watcher(Arc::clone(&self.shared))
@@ -198,6 +179,7 @@ impl Reader {
             times_ns: (tally.frames > 0).then_some((tally.earliest_ns, tally.latest_ns)),
             kernel_drops: self.kernel_drops.saturating_add(drops),
             skipped_bytes: tally.skipped_bytes,
+            part: tally.part,
             fragments_lost: self.packets.fragments_lost,
             inputs: self.inputs,
             anomalies: self.packets.anomalies,
@@ -219,6 +201,7 @@ impl Reader {
         let result = self.read_frames(block);
         block.frames = self.tally.frames - before.frames;
         block.wire_bytes = self.tally.wire_bytes - before.wire_bytes;
+        block.part_begin_ns = self.tally.part.and_then(|part| part.begin_ns());
         let times_ns = (self.tally.earliest_ns, self.tally.latest_ns);
         block.times_ns = (block.frames > 0).then_some(times_ns);
         self.tally.earliest_ns = times_ns.0.min(before.earliest_ns);
@@ -432,7 +415,8 @@ impl Reader {
         (count, Filled::Full)
     }
 
-    /// An error of the system is one; compressed data that is cut or damaged is read up to there.
+    /// An error of the system is one, and a window that is not held; compressed data that is cut or
+    /// damaged is read up to there.
     fn broken(&mut self, current: &mut Current, error: io::Error) {
         let shrank = error.get_ref().is_some_and(|inner| inner.is::<Shrank>());
         if error.raw_os_error().is_some() || shrank {
@@ -440,6 +424,10 @@ impl Reader {
                 name: current.started.name.clone(),
                 source: error,
             });
+            return;
+        }
+        if let Some(refused) = LongWindow::of(&error, &current.started.name) {
+            self.failed = Some(refused);
             return;
         }
         let trailing = error.get_ref().is_some_and(|inner| inner.is::<Trailing>());

@@ -1,7 +1,7 @@
 //! Where formats put the frames they find.
 
 use crate::block::Segment;
-use crate::packet::{Anomaly, Frame, Link, Packets};
+use crate::packet::{Anomalies, Anomaly, Frame, Link, Lost, Packets};
 use crate::prefetch::prefetch;
 
 /// How far in front of a packet bytes are asked for, at least. A processor foresees by itself that
@@ -32,6 +32,8 @@ pub(super) struct Tally {
     pub last_ns: i64,
     /// Bytes of files that were passed over since no packet could be made out in them.
     pub skipped_bytes: u64,
+    /// The part that is asked for.
+    pub part: Option<Part>,
 }
 
 impl Default for Tally {
@@ -45,7 +47,81 @@ impl Default for Tally {
             latest_ns: i64::MIN,
             last_ns: i64::MIN,
             skipped_bytes: 0,
+            part: None,
         }
+    }
+}
+
+/// What a reader has seen so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Frames.
+    pub frames: u64,
+    /// Their bytes on the wire.
+    pub wire_bytes: u64,
+    /// Their bytes in the capture.
+    pub captured_bytes: u64,
+    /// Frames that the capture cut.
+    pub truncated_frames: u64,
+    /// Earliest and latest time of a frame, nanoseconds since 1970.
+    pub times_ns: Option<(i64, i64)>,
+    /// The part that was asked for.
+    pub part: Option<Part>,
+    /// Packets that the kernel dropped, as pcapng files tell; pcap files cannot.
+    pub kernel_drops: u64,
+    /// Bytes of files in which no packet could be made out.
+    pub skipped_bytes: u64,
+    /// What is missing of datagrams that were given up since fragments of them never came.
+    pub fragments_lost: Lost,
+    /// Inputs that were begun.
+    pub inputs: u64,
+    /// What was odd, by kind.
+    pub anomalies: Anomalies,
+}
+
+/// A part of the capture, by time, and what lies in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Part {
+    /// From the first frame on.
+    window_ns: (i64, i64),
+    begin_ns: Option<i64>,
+    /// Frames in it.
+    pub frames: u64,
+    /// Their bytes on the wire.
+    pub wire_bytes: u64,
+    /// Their bytes in the capture.
+    pub captured_bytes: u64,
+    /// Those of them that the capture cut.
+    pub truncated_frames: u64,
+}
+
+impl Part {
+    pub(super) fn new(window_ns: (i64, i64)) -> Self {
+        Part {
+            window_ns,
+            ..Part::default()
+        }
+    }
+
+    /// Time of the capture's first frame.
+    pub(super) fn begin_ns(&self) -> Option<i64> {
+        self.begin_ns
+    }
+
+    /// Counts the frame if it lies in the part; whether it does.
+    #[cold]
+    fn counts(&mut self, time_ns: i64, wire: usize, captured: usize) -> bool {
+        let begin_ns = *self.begin_ns.get_or_insert(time_ns);
+        let (from_ns, to_ns) = self.window_ns;
+        let at_ns = time_ns.saturating_sub(begin_ns);
+        let inside = at_ns >= from_ns && at_ns < to_ns;
+        if inside {
+            self.frames += 1;
+            self.wire_bytes += wire as u64;
+            self.captured_bytes += captured as u64;
+            self.truncated_frames += u64::from(wire > captured);
+        }
+        inside
     }
 }
 
@@ -76,6 +152,12 @@ impl Sink<'_> {
         tally.truncated += u64::from(wire > record.captured);
         tally.earliest_ns = tally.earliest_ns.min(time_ns);
         tally.latest_ns = tally.latest_ns.max(time_ns);
+        // What is odd outside the part that is asked for does not count.
+        let outside = match &mut tally.part {
+            Some(part) => !part.counts(time_ns, wire, record.captured),
+            None => false,
+        };
+        let before = outside.then_some((self.packets.anomalies, self.packets.fragments_lost));
         if time_ns < tally.last_ns {
             self.packets.anomalies.count(Anomaly::TimeWentBack);
         }
@@ -90,6 +172,9 @@ impl Sink<'_> {
         match link {
             Some(link) => self.packets.frame(bytes, &frame, link, self.segments),
             None => self.packets.anomalies.count(Anomaly::UnknownLinkType),
+        }
+        if let Some(before) = before {
+            (self.packets.anomalies, self.packets.fragments_lost) = before;
         }
     }
 

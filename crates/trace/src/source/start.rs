@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 
 use super::bounds::Bounds;
-use super::compression::{Bytes, MAX_NESTING, decompress, zstd_window_bytes};
+use super::compression::{Bytes, LongWindow, MAX_NESTING, decompress, zstd_window_bytes};
 use super::magic::{DESCRIBE_BYTES, MAGIC_BYTES, Magic, describe, magic};
 use super::pcap::{FILE_HEADER_BYTES, Pcap};
 use super::pcapng::{PcapNg, SECTION_HEADER_BYTES};
@@ -216,6 +216,9 @@ impl Opening<'_> {
     }
 
     fn failed(&self, error: io::Error) -> TraceError {
+        if let Some(refused) = LongWindow::of(&error, &self.name) {
+            return refused;
+        }
         let name = self.name.clone();
         if error.raw_os_error().is_some() || self.layers.is_empty() {
             return TraceError::Io {

@@ -9,7 +9,8 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_
 use std::thread::{Builder, JoinHandle};
 
 use super::progress::Watcher;
-use super::reader::{Reader, Totals};
+use super::reader::Reader;
+use super::sink::Totals;
 use crate::block::Block;
 use crate::error::TraceError;
 use crate::limits::BLOCKS;

@@ -31,6 +31,7 @@ enum Protocol {
     NotRpc,
     RpcOverTls,
     Tls,
+    Iwarp,
 }
 
 /// A TCP connection.
@@ -232,6 +233,8 @@ impl Connection {
             };
         } else if rpc {
             self.protocol = Protocol::Rpc;
+        } else if any(|side| side.framer.found_mpa) {
+            self.protocol = Protocol::Iwarp;
         } else if self.searched() > NOT_RPC_BYTES {
             self.protocol = Protocol::NotRpc;
         }
@@ -253,7 +256,7 @@ impl Connection {
     /// Holes count once it is known that they were in RPC.
     fn settle_lost(&mut self, shared: &mut Shared) {
         for side in &mut self.sides {
-            shared.counters.lose(std::mem::take(&mut side.lost));
+            shared.lost += std::mem::take(&mut side.lost);
         }
     }
 
@@ -276,7 +279,7 @@ impl Connection {
             Protocol::Rpc | Protocol::Unknown => {}
             Protocol::NotRpc if begins_with_call(payload) => {
                 shared
-                    .counters
+                    .anomalies
                     .add(Anomaly::UnsynchronisedBytes, self.passed_over);
                 self.passed_over = 0;
                 self.protocol = Protocol::Unknown;
@@ -365,7 +368,7 @@ impl Connection {
     #[cold]
     #[inline(never)]
     fn reuse<S: Sink>(&mut self, segment: &Segment, side: Side, shared: &mut Shared, sink: &mut S) {
-        shared.counters.count(Anomaly::PortReused);
+        shared.anomalies.count(Anomaly::PortReused);
         let number = shared.number();
         let old = std::mem::replace(self, Connection::new(number));
         old.retire([segment.source, segment.destination], side, shared, sink);
@@ -423,19 +426,20 @@ impl Connection {
             self.protocol = Protocol::Rpc;
         }
         let bytes = self.passed_over + self.searched();
-        let counters = &mut shared.counters;
+        let anomalies = &mut shared.anomalies;
         match self.protocol {
-            Protocol::Rpc => counters.add(Anomaly::UnsynchronisedBytes, bytes),
+            Protocol::Rpc => anomalies.add(Anomaly::UnsynchronisedBytes, bytes),
             Protocol::Unknown | Protocol::NotRpc if bytes > 0 => {
-                counters.count(Anomaly::TcpNotRpc);
-                counters.add(Anomaly::TcpNotRpcBytes, bytes);
+                anomalies.count(Anomaly::TcpNotRpc);
+                anomalies.add(Anomaly::TcpNotRpcBytes, bytes);
             }
             Protocol::Unknown | Protocol::NotRpc => {}
             Protocol::RpcOverTls => {
-                counters.count(Anomaly::RpcOverTls);
-                counters.add(Anomaly::RpcOverTlsBytes, bytes);
+                anomalies.count(Anomaly::RpcOverTls);
+                anomalies.add(Anomaly::RpcOverTlsBytes, bytes);
             }
-            Protocol::Tls => counters.count(Anomaly::TlsStream),
+            Protocol::Tls => anomalies.count(Anomaly::TlsStream),
+            Protocol::Iwarp => anomalies.count(Anomaly::Iwarp),
         }
         if self.protocol == Protocol::Rpc {
             self.settle_lost(shared);

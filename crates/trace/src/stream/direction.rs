@@ -287,7 +287,7 @@ impl Direction {
             return;
         }
         if self.captured_twice(segment) {
-            scene.shared.counters.count(Anomaly::DuplicatePacket);
+            scene.shared.anomalies.count(Anomaly::DuplicatePacket);
             return;
         }
         if piece.end <= self.next {
@@ -309,7 +309,7 @@ impl Direction {
         if piece.end <= highest {
             match behind {
                 Some(behind) if fresh && is_reordered(piece, behind) => {
-                    scene.shared.counters.count(Anomaly::TcpOutOfOrder);
+                    scene.shared.anomalies.count(Anomaly::TcpOutOfOrder);
                     let time_ns = piece.stamp.time_ns;
                     tell(scene, time_ns, from_client, TransportKind::OutOfOrder);
                 }
@@ -334,7 +334,7 @@ impl Direction {
         scene: &mut Scene<'_, S>,
     ) {
         if self.jumped(piece) {
-            scene.shared.counters.count(Anomaly::SequenceJump);
+            scene.shared.anomalies.count(Anomaly::SequenceJump);
             self.flush(from_client, piece.stamp.time_ns, scene);
             self.start(piece.start as u32, false);
             let piece = Piece {
@@ -346,9 +346,9 @@ impl Direction {
         }
         let (gap_start, gap_end) = self.given_up;
         if piece.start < gap_end && piece.end > gap_start {
-            scene.shared.counters.count(Anomaly::TcpLate);
+            scene.shared.anomalies.count(Anomaly::TcpLate);
         } else if piece.start < self.origin {
-            scene.shared.counters.count(Anomaly::TcpBeforeFirst);
+            scene.shared.anomalies.count(Anomaly::TcpBeforeFirst);
         } else {
             let of = match self.acknowledged >= piece.end {
                 true => Again::Acknowledged,
@@ -366,7 +366,7 @@ impl Direction {
         from_client: Option<bool>,
         scene: &mut Scene<'_, S>,
     ) {
-        scene.shared.counters.count(Anomaly::TcpRetransmission);
+        scene.shared.anomalies.count(Anomaly::TcpRetransmission);
         if scene.sink.wants_transport() {
             self.flight.send_again(piece.start, piece.end);
             let bytes = (piece.end - piece.start) as u32;

@@ -69,6 +69,8 @@ pub(super) struct Framer {
     pub(super) found_rpc: bool,
     /// TLS records were found where a record was due.
     pub(super) found_tls: bool,
+    /// The stream begins as one of iWARP does.
+    pub(super) found_mpa: bool,
     missing: Missing,
     /// The record under way was recognised.
     pub(super) recognised: bool,
@@ -99,6 +101,7 @@ impl Framer {
             role: Role::Unknown,
             found_rpc: false,
             found_tls: false,
+            found_mpa: false,
             missing: Missing::Nothing,
             recognised: false,
             resynchronised: false,
@@ -257,7 +260,7 @@ impl Framer {
             };
         }
         if !room {
-            scene.shared.counters.count(Anomaly::RecordNotKept);
+            scene.shared.anomalies.count(Anomaly::RecordNotKept);
             self.missing = Missing::Lost;
         }
         true
@@ -278,11 +281,11 @@ impl Framer {
         let total = self.passed + self.left;
         match self.missing {
             _ if !known || head.len() < MIN_HEAD_BYTES => {
-                scene.shared.counters.count(Anomaly::RecordUnreadable);
+                scene.shared.anomalies.count(Anomaly::RecordUnreadable);
                 tell_cut(last.time_ns, scene);
             }
-            Missing::Cut => scene.shared.counters.count(Anomaly::RecordCut),
-            Missing::Lost => scene.shared.counters.count(Anomaly::RecordIncomplete),
+            Missing::Cut => scene.shared.anomalies.count(Anomaly::RecordCut),
+            Missing::Lost => scene.shared.anomalies.count(Anomaly::RecordIncomplete),
             Missing::Nothing => {}
         }
         if known && head.len() >= MIN_HEAD_BYTES {
@@ -356,7 +359,7 @@ impl Framer {
             return;
         }
         if self.step == Step::Mark && stamp.is_some() {
-            scene.shared.counters.count(Anomaly::RecordMarkCut);
+            scene.shared.anomalies.count(Anomaly::RecordMarkCut);
             tell_cut(stamp.map_or(self.seen.time_ns, |at| at.time_ns), scene);
         }
         self.drop_carry(scene);
@@ -393,9 +396,9 @@ impl Framer {
     fn lose_step<S: Sink>(&mut self, kind: Anomaly, scene: &mut Scene<'_, S>) {
         match self.trust {
             Trust::Fresh => {}
-            Trust::Found => scene.shared.counters.count(Anomaly::ResynchronisedWrongly),
+            Trust::Found => scene.shared.anomalies.count(Anomaly::ResynchronisedWrongly),
             Trust::Sure if self.found_tls => {}
-            Trust::Sure => scene.shared.counters.count(kind),
+            Trust::Sure => scene.shared.anomalies.count(kind),
         }
         self.lost_step |= self.trust != Trust::Fresh;
         if self.recognised {

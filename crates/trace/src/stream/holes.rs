@@ -44,7 +44,7 @@ impl Direction {
                 return fresh || passed;
             }
             scene.shared.held_changed(before, held.charge());
-            scene.shared.counters.count(Anomaly::HeldBound);
+            scene.shared.anomalies.count(Anomaly::HeldBound);
             match held.front() {
                 Some(front) if front <= piece.start => {
                     self.give_up(from_client, time_ns, scene);

@@ -217,7 +217,7 @@ impl Streams {
         let ends = [segment.source, segment.destination];
         let (slot, gone) = self.connections.insert(ends, connection);
         if let Some((ends, gone)) = gone {
-            self.shared.counters.count(Anomaly::ConnectionsEvicted);
+            self.shared.anomalies.count(Anomaly::ConnectionsEvicted);
             gone.retire(ends, 0, &mut self.shared, sink);
         }
         slot
@@ -238,7 +238,16 @@ impl Streams {
     }
 
     /// What was odd, and what was lost; whole after [`Streams::finish`].
-    pub fn counters(&self) -> &Counters {
-        &self.shared.counters
+    pub fn counters(&self) -> Counters {
+        let Shared {
+            anomalies, lost, ..
+        } = self.shared;
+        Counters { anomalies, lost }
+    }
+
+    /// Counts go on from these.
+    pub fn set_counters(&mut self, counters: Counters) {
+        self.shared.anomalies = counters.anomalies;
+        self.shared.lost = counters.lost;
     }
 }

@@ -25,6 +25,8 @@ use crate::call::Stamp;
 const DECISIVE_BYTES: usize = MARK_BYTES + 24 + 400;
 /// Mark and fixed words of a call.
 const CALL_BYTES: usize = MARK_BYTES + 24;
+/// What a connection of iWARP begins with, from either side (RFC 5044 section 7.1.1).
+const MPA_KEYS: [&[u8]; 2] = [b"MPA ID Req Frame", b"MPA ID Rep Frame"];
 const MIN_CALL_BYTES: u32 = 40;
 const MIN_REPLY_BYTES: u32 = 20;
 /// Segments from which carried bytes may come; a header in more pieces is not searched for.
@@ -62,8 +64,9 @@ impl Framer {
             return rest;
         }
         let untouched = self.skipped == 0 && !self.found_rpc && !self.lost_step;
-        if untouched && looks_like_tls_record(rest) {
-            self.found_tls = true;
+        if untouched {
+            self.found_tls |= looks_like_tls_record(rest);
+            self.found_mpa |= MPA_KEYS.iter().any(|key| rest.starts_with(key));
         }
         let mut at = 0;
         while let Some(offset) = candidate(rest, at) {
@@ -127,12 +130,12 @@ impl Framer {
 
     fn found<S: Sink>(&mut self, scene: &mut Scene<'_, S>) {
         if self.lost_step {
-            scene.shared.counters.count(Anomaly::Resynchronised);
+            scene.shared.anomalies.count(Anomaly::Resynchronised);
         }
         let skipped = std::mem::take(&mut self.skipped);
         scene
             .shared
-            .counters
+            .anomalies
             .add(Anomaly::UnsynchronisedBytes, skipped);
         self.lost_step = false;
         self.step = Step::Mark;

@@ -1,9 +1,10 @@
 //! What all connections share: counters, the bounds over all of them, and buffers used again.
 
-use super::anomaly::Counters;
+use super::anomaly::Anomalies;
 use super::held::Held;
 use super::{Endpoint, Sink};
 use crate::limits::{MAX_FLIGHT_TOTAL, MAX_HELD_BYTES_TOTAL, MAX_PARTIAL_BYTES_TOTAL};
+use crate::packet::Lost;
 
 /// Buffers and holders kept for the next use.
 const SPARES: usize = 32;
@@ -13,7 +14,8 @@ const SPARE_BUFFER_BYTES: usize = 128 << 10;
 /// Counters, totals and spare buffers.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
-    pub(super) counters: Counters,
+    pub(super) anomalies: Anomalies,
+    pub(super) lost: Lost,
     /// Connections numbered so far.
     pub(super) numbered: u32,
     held_bytes: usize,

@@ -59,17 +59,17 @@ impl Udp {
             _ => false,
         };
         if !rpc {
-            shared.counters.count(Anomaly::UdpNotRpc);
+            shared.anomalies.count(Anomaly::UdpNotRpc);
             return;
         }
         let (connection, side) = self.pair(segment, shared);
         if segment.ip_id != 0 && self.captured_twice(segment, payload, connection, side) {
-            shared.counters.count(Anomaly::DuplicatePacket);
+            shared.anomalies.count(Anomaly::DuplicatePacket);
             return;
         }
         let complete = payload.len() as u64 >= u64::from(segment.payload_bytes);
         if !complete {
-            shared.counters.count(Anomaly::RecordCut);
+            shared.anomalies.count(Anomaly::RecordCut);
         }
         sink.message(&Message {
             connection,
@@ -103,7 +103,7 @@ impl Udp {
                 let ends = [segment.source, segment.destination];
                 let (slot, gone) = self.pairs.insert(ends, number);
                 if gone.is_some() {
-                    shared.counters.count(Anomaly::ConnectionsEvicted);
+                    shared.anomalies.count(Anomaly::ConnectionsEvicted);
                 }
                 (slot, 0)
             }

@@ -3,6 +3,7 @@
 #![allow(missing_docs, non_camel_case_types)]
 
 use crate::error::Result;
+use crate::fixed::Fixed;
 use crate::limits::{MAX_NAME_BYTES, MAX_PATH_BYTES, NFS3_FHSIZE};
 use crate::xdr::{Decode, Encode, Reader};
 use crate::xdr_macros::{xdr_enum, xdr_opaque, xdr_struct};
@@ -68,7 +69,7 @@ xdr_enum! {
 
 xdr_struct! {
     /// `specdata3`: device numbers.
-    specdata3 { specdata1: u32, specdata2: u32 }
+    fixed specdata3 { specdata1: u32, specdata2: u32 }
 }
 impl specdata3 {
     /// Of what is no device.
@@ -80,11 +81,11 @@ impl specdata3 {
 xdr_struct! {
     /// `nfstime3`.
     #[derive(PartialOrd, Ord, Hash)]
-    nfstime3 { seconds: u32, nseconds: u32 }
+    fixed nfstime3 { seconds: u32, nseconds: u32 }
 }
 xdr_struct! {
     /// `fattr3`: 84 bytes.
-    fattr3 {
+    fixed fattr3 {
         type_: ftype3,
         mode: u32,
         nlink: u32,
@@ -122,7 +123,7 @@ impl fattr3 {
     }
 }
 /// Bytes of an encoded `fattr3`.
-pub const FATTR3_BYTES: usize = 84;
+pub const FATTR3_BYTES: usize = <fattr3 as Fixed>::BYTES;
 /// `post_op_attr`.
 pub type post_op_attr = Option<fattr3>;
 /// `post_op_fh3`.
@@ -130,7 +131,7 @@ pub type post_op_fh3<'a> = Option<nfs_fh3<'a>>;
 
 xdr_struct! {
     /// `wcc_attr`.
-    wcc_attr { size: u64, mtime: nfstime3, ctime: nfstime3 }
+    fixed wcc_attr { size: u64, mtime: nfstime3, ctime: nfstime3 }
 }
 xdr_struct! {
     /// `wcc_data`: weak cache consistency.

@@ -4,6 +4,7 @@ use super::auth::{AUTH_SYS, AuthSys, Credential, OpaqueAuth, word};
 use super::gss::Payload;
 use super::{CALL, RPC_VERSION};
 use crate::error::{Error, ErrorKind, Result};
+use crate::fixed::put_words;
 use crate::limits::MAX_AUTH_BYTES;
 use crate::xdr::{Encode, Reader};
 
@@ -147,9 +148,7 @@ pub fn encode_call(
     credential: &impl Encode,
     verifier: &impl Encode,
 ) -> Result<()> {
-    for word in [xid, CALL, RPC_VERSION, program, version, procedure] {
-        word.encode(out)?;
-    }
+    put_words::<6, 24>(out, [xid, CALL, RPC_VERSION, program, version, procedure]);
     credential.encode(out)?;
     verifier.encode(out)
 }

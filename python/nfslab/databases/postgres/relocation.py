@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import shutil
 import stat
 import tempfile
@@ -71,7 +72,7 @@ def _make(sources: dict[str, Path], target: Path) -> None:
         raise Unavailable(
             f"there are already {len(others)} copies of PostgreSQL in {target.parent}",
             why="one is made per version of the embedded PostgreSQL, and none is removed",
-            fix=f"when nfslab is not running: rm -r {target.parent}/{PREFIX}*",
+            fix=f"when nfslab is not running: rm -r {shlex.quote(str(target.parent))}/{PREFIX}*",
         )
     building = Path(tempfile.mkdtemp(prefix=f".{PREFIX}", dir=target.parent))
     try:
@@ -117,7 +118,7 @@ def _verify(target: Path, names: list[str], digest: str) -> None:
         raise Unavailable(
             f"the copy of PostgreSQL in {target} is not used",
             why=problem,
-            fix=f"find out who changed it; then rm -r {target}",
+            fix=f"find out who changed it; then rm -r {shlex.quote(str(target))}",
         )
     _verified.add(key)
 

@@ -21,10 +21,11 @@ from nfslab.display.numbers import count
 from nfslab.evidence.capture.gaps import bands, gaps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
+    from nfslab._core import LatencyCodes, PanelRow, PointsContent
     from nfslab.captures.analysis import CaptureAnalysis
 
     Ints = NDArray[np.int64]
@@ -97,7 +98,7 @@ def calls_figures(
         "The slowest calls, those sent again, failed or without a reply, and a fair sample of 1 in "
         f"{count(density['sample_one_in'])} of all. Shaded: stalls, pauses and losses."
     )
-    shown = sum(panel[key] for panel in section["panels"] for key in LISTS)
+    shown = sum(p["slowest"] + p["marked"] + p["sample"] for p in section["panels"])
     view = View(lambda: _points(load(), LISTS, end_s), caption=f"{count(shown)} of {many} calls.")
     counts = "How many calls were sent when, and how long they waited; calls without a reply are "
     counts += "in the other figure."
@@ -113,7 +114,7 @@ def panel_calls(capture: CaptureAnalysis, name: str) -> Calls:
     prefix = f"points/{name}"
     words = np.frombuffer(capture.blobs[f"{prefix}.words"][1], "<u2").astype(np.int64)
     steps = np.cumsum(varints(capture.blobs[f"{prefix}.steps"][1]))
-    offset_ns = section["origin_ns"] - int(capture.content["first_ns"])
+    offset_ns = section["origin_ns"] - capture.first_ns
     # Whole nanoseconds first: the sum is exact.
     sent_s = (steps * section["step_ns"] + offset_ns) / NS
     frame = operation = None
@@ -142,7 +143,7 @@ def varints(data: bytes) -> Ints:
 class Scale:
     """What latency codes mean."""
 
-    codes: Mapping[str, Any]
+    codes: LatencyCodes
 
     def edge_s(self, code: Any) -> Any:
         """Lower edge of a code."""
@@ -156,7 +157,7 @@ class Scale:
         found[code == self.codes["above"]] = self.codes["high_ns"] / NS
         return found
 
-    def domain_s(self, panels: Iterable[Mapping[str, Any]]) -> tuple[float, float]:
+    def domain_s(self, panels: Iterable[PanelRow]) -> tuple[float, float]:
         """Around all latencies, with room above for the calls without a reply."""
         spans = [panel["latency_ns"] for panel in panels if panel["latency_ns"] is not None]
         low = min((span["min"] for span in spans), default=self.codes["low_ns"])
@@ -229,7 +230,7 @@ def _joined(parts: Sequence[Ints | None]) -> Ints | None:
 def _cloud(
     label: str,
     parts: Sequence[tuple[str, Calls]],
-    section: Mapping[str, Any],
+    section: PointsContent,
     y: Floats,
     shape: Any = "circle",
     size: float = 3.0,
@@ -249,7 +250,7 @@ def _cloud(
     )  # fmt: skip
 
 
-def _names(group: str, calls: Calls, section: Mapping[str, Any]) -> list[str]:
+def _names(group: str, calls: Calls, section: PointsContent) -> list[str]:
     if calls.operation is None:
         return [group] * calls.code.size
     names = section["operations"]
@@ -277,7 +278,7 @@ def _heat(capture: CaptureAnalysis, name: str, end_s: float) -> Heat:
     wide = int(used[-1]) + 1 if used.size else 1
     tall = np.flatnonzero(cells.any(axis=1))
     low, high = (int(tall[0]), int(tall[-1]) + 1) if tall.size else (0, 1)
-    first_s = (density["first_column_ns"] - int(capture.content["first_ns"])) / NS
+    first_s = (density["first_column_ns"] - capture.first_ns) / NS
     return Heat(
         Axis("time", "s", low=0.0, high=end_s),
         Axis("latency", "s", "log"),

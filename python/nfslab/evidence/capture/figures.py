@@ -27,8 +27,9 @@ from nfslab.display.numbers import count
 from nfslab.evidence.capture.gaps import bands, gaps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
+    from nfslab._core import OperationRow
     from nfslab.captures.analysis import CaptureAnalysis
 
 NS: Final = 1e9
@@ -116,9 +117,8 @@ def rpcstat(
 def _over_time(capture: CaptureAnalysis, end_s: float) -> Lines | None:
     section = capture.content["rpcstat"]
     width_s = section["bin_ns"] / NS
-    begin_s = (section["origin_ns"] - capture.content["first_ns"]) / NS
-    begins = begin_s + np.arange(section["bins"]) * width_s
-    middles = begins + width_s / 2
+    begin_s = (section["origin_ns"] - capture.first_ns) / NS
+    middles = begin_s + (np.arange(section["bins"]) + 0.5) * width_s
     shaded = bands(gaps(capture))
     present = {column["name"] for column in section["columns"]}
     panels = []
@@ -131,9 +131,9 @@ def _over_time(capture: CaptureAnalysis, end_s: float) -> Lines | None:
             known = values[np.isfinite(values)]
             if not spec.always and not known.any():
                 continue
-            x, draw = (begins, "step") if spec.counts else (middles, "line")
             y = values / width_s if spec.rates else values
-            series.append(Series(label, x, y, draw=draw, dash=dashed))  # type: ignore[arg-type]
+            draw: Any = "step" if spec.counts else "line"
+            series.append(Series(label, middles, y, draw=draw, dash=dashed))
         if series:
             axis = Axis("", spec.unit, low=0.0)
             panels.append(Panel(spec.title, axis, series, bands=shaded, key=spec.key))
@@ -142,10 +142,10 @@ def _over_time(capture: CaptureAnalysis, end_s: float) -> Lines | None:
 
 def latencies(captures: Sequence[CaptureAnalysis], name: str) -> Figure | None:
     """Histograms of the most frequent operations, on scales that all captures share."""
-    found: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
+    found: dict[str, list[tuple[str, OperationRow]]] = {}
     for capture in captures:
-        for row in capture.content.get("operations", []):
-            if row.get("histogram") and row.get("latency_ns"):
+        for row in capture.content["operations"]:
+            if row["histogram"]:
                 found.setdefault(_operation(row), []).append((capture.label, row))
     calls = {key: sum(_calls(row) for _, row in rows) for key, rows in found.items()}
     names = sorted(calls, key=lambda key: -calls[key])[:HISTOGRAMS_MOST]
@@ -170,12 +170,11 @@ def latencies(captures: Sequence[CaptureAnalysis], name: str) -> Figure | None:
     return Figure.of(f"{name}-latencies", "Latencies", caption, Lines(x, panels, columns=3))
 
 
-def _calls(row: Mapping[str, Any]) -> int:
+def _calls(row: OperationRow) -> int:
     return sum(part[2] for part in row["histogram"])
 
 
-def _histogram(label: str, row: Mapping[str, Any]) -> Series:
-    """Steps: each value holds from its x to the next one."""
+def _histogram(label: str, row: OperationRow) -> Series:
     total = _calls(row)
     x: list[float] = []
     y: list[float] = []
@@ -188,24 +187,15 @@ def _histogram(label: str, row: Mapping[str, Any]) -> Series:
             y.append(n / total)
         x.append(max(below, 2) / NS)
         y.append(0.0)
-    return Series(label, x, y, draw="step")
+    return Series(label, x, y, draw="held")
 
 
-def _quantiles(row: Mapping[str, Any]) -> list[Rule]:
-    found = row["latency_ns"]
-    return [
-        Rule(found[key] / NS, "x", label)
-        for key, label in (("p50", "p50"), ("p99", "p99"))
-        if found.get(key)
-    ]
+def _quantiles(row: OperationRow) -> list[Rule]:
+    found = ((key, row["latency_ns"][key]) for key in ("p50", "p99"))
+    return [Rule(value / NS, "x", key) for key, value in found if value]
 
 
-SPLIT: Final = (
-    ("request", "request"),
-    ("network", "network's round trip"),
-    ("server", "server"),
-    ("reply", "reply"),
-)
+SPLIT: Final = ("request", "network's round trip", "server", "reply")
 """Parts of a call's time as the core's lens `network` names them."""
 
 
@@ -213,27 +203,33 @@ def split(captures: Sequence[CaptureAnalysis], name: str) -> Figure | None:
     """Where the calls' time passed; None when no call could be split."""
     wholes = []
     for capture in captures:
-        for row in (capture.content.get("network") or {}).get("operations", []):
-            label = row["operation"] if row["operation"] != "all" else "all calls"
-            means = [row[f"{part}_ns"]["mean"] / NS for part, _ in SPLIT]
+        section = capture.content.get("network")
+        for row in section["operations"] if section else ():
+            label, hint = row["operation"], f"{count(row['calls'])} calls"
+            if label == "all":
+                partly = row["calls"] < capture.calls
+                label = "all calls that could be split" if partly else "all calls"
+                hint = f"{count(row['calls'])} of {count(capture.calls)} calls"
+            parts = (row["request_ns"], row["network_ns"], row["server_ns"], row["reply_ns"])
+            means = [(part["mean"] or 0.0) / NS for part in parts]
             wholes.append(
                 Whole(
                     f"{label} · {capture.label}" if len(captures) > 1 else label,
                     means,
-                    hint=f"{count(row['calls'])} calls",
+                    hint=hint,
                 )
             )
     if not wholes:
         return None
-    wholes.sort(key=lambda whole: not whole.label.startswith("all calls"))
-    drawing = Stacked(Axis("mean time of a call", "s"), [Part(label) for _, label in SPLIT], wholes)
+    wholes.sort(key=lambda whole: not whole.label.startswith("all "))
+    drawing = Stacked(Axis("mean time of a call", "s"), [Part(label) for label in SPLIT], wholes)
     caption = "Mean time of calls over TCP, by where it passed."
     return Figure.of(f"{name}-split", "Network or server", caption, drawing)
 
 
-def _operation(row: Mapping[str, Any]) -> str:
+def _operation(row: OperationRow) -> str:
     """ "READ" of NFSv3, "READ (v4)", "MOUNT MNT": the version where it matters."""
-    name = str(row["operation"])
-    if row.get("program") == NFS_PROGRAM:
+    name = row["operation"]
+    if row["program"] == NFS_PROGRAM:
         return name if row["version"] != 4 else f"{name} (v4)"
-    return f"{row.get('program_name') or row.get('program')} {name}"
+    return f"{row['program_name'] or row['program']} {name}"

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from nfslab.captures import causes
 from nfslab.captures.analysis import CaptureAnalysis, is_inner
 from nfslab.captures.spelling import operation
 from nfslab.display import cells
@@ -26,6 +27,7 @@ from nfslab.evidence.over_time import middle
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from nfslab._core import OperationRow
     from nfslab.display.sections import Cell
     from nfslab.evidence.base import Found, RunFacts, SealedRun
 
@@ -39,6 +41,7 @@ HELD_UP: Final = {
     "server_stalled": "server stalled",
     "network_loss": "network loss",
     "client_waited": "client waited",
+    "connection_waited": "connection waited",
     "client_paused": "client paused",
 }
 
@@ -144,35 +147,30 @@ def facts_of(capture: CaptureAnalysis, summary: Mapping[str, Any]) -> CaptureFac
     """The facts of one capture; `summary` is the collector's."""
     content = capture.content
     rows = [row for row in content["operations"] if row["calls"]]
-    outer = [row for row in rows if not is_inner(row)]
-    split = (content.get("network") or {}).get("operations", [])
-    whole = next((row for row in split if row["operation"] == "all"), None)
+    whole, stalls = causes.all_calls(capture), content.get("stalls")
     return CaptureFacts(
         packets=content["packets"],
         bytes=content["bytes"],
         length_ns=capture.duration_ns,
         calls=capture.calls,
-        unanswered=sum(row["unanswered"] for row in outer),
-        retransmissions=sum(row["retransmissions"] for row in outer),
+        unanswered=sum(row["unanswered"] for row in capture.outer),
+        retransmissions=sum(row["retransmissions"] for row in capture.outer),
         lost_bytes=content["lost"]["bytes"],
         lost_gaps=content["lost"]["gaps"],
         kernel_dropped_packets=summary.get("kernel_dropped_packets"),
         operations=tuple(_operation(row) for row in rows),
         stalls={
             kind: Stalls(count=total["count"], time_ns=total["time_ns"])
-            for kind, total in (content.get("stalls") or {}).get("totals", {}).items()
+            for kind, total in (stalls["totals"] if stalls else {}).items()
         },
-        split={}
-        if whole is None
-        else {part: whole[f"{part}_share"] for part in ("request", "network", "server", "reply")},
+        split={} if whole is None else causes.shares(whole),
         split_calls=0 if whole is None else whole["calls"],
         anomalies={entry["kind"]: entry["count"] for entry in content["anomalies"]},
         notes=tuple(summary.get("notes", [])),
     )
 
 
-def _operation(row: Mapping[str, Any]) -> CapturedOperation:
-    latency = row["latency_ns"] or {}
+def _operation(row: OperationRow) -> CapturedOperation:
     return CapturedOperation(
         operation=operation(row),
         inner=is_inner(row),
@@ -182,7 +180,7 @@ def _operation(row: Mapping[str, Any]) -> CapturedOperation:
         errors=row["errors"],
         bytes_read=row["bytes_read"],
         bytes_written=row["bytes_written"],
-        latency_ns={name: value for name, value in latency.items() if value is not None},
+        latency_ns={name: value for name, value in row["latency_ns"].items() if value is not None},
     )
 
 
@@ -225,7 +223,9 @@ def _whole(points: Sequence[tuple[str, Sequence[CaptureFacts]]]) -> Table:
     for kind in held:
         columns += [Column(HELD_UP[kind], hint=gaps.KINDS[kind][2]), Column("time")]
     columns += [
-        Column("in the network", hint="share of the time of the calls that could be split"),
+        Column(
+            "in the network", hint="share of the time of the calls that could be split, if most"
+        ),
         Column("in the server"),
         Column("lost by the capture"),
     ]
@@ -242,8 +242,9 @@ def _whole(points: Sequence[tuple[str, Sequence[CaptureFacts]]]) -> Table:
             found = [run.stalls[kind] for run in runs if kind in run.stalls]
             row.append(cells.count(sum(one.count for one in found), "warning"))
             row.append(cells.latency(sum(one.time_ns for one in found)))
+        told = [run.split for run in runs if run.split_calls >= causes.SPLIT_FROM * run.calls]
         for part in ("network", "server"):
-            row.append(cells.share(middle(run.split.get(part) for run in runs)))
+            row.append(cells.share(middle(split.get(part) for split in told)))
         rows.append([*row, cells.size(sum(run.lost_bytes for run in runs))])
     note = "Calls and shares: medians over the runs of a point; the other columns: sums."
     return Table("Captures", columns, rows, note)

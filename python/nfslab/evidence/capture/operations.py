@@ -6,7 +6,7 @@ table, and a field that a lens does not give is a dash.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from nfslab.captures import causes, spelling
 from nfslab.captures.analysis import is_inner
@@ -16,11 +16,13 @@ from nfslab.display.sections import Cell, Column, Table
 from nfslab.statistics.effect_text import words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
+    from nfslab._core import OperationRow, TcpTotals
     from nfslab.captures.analysis import CaptureAnalysis
     from nfslab.captures.comparison import CaptureComparison
     from nfslab.display.sections import Tone
+    from nfslab.evidence.capture.gaps import Gap
 
 Row = list[Cell]
 QUANTILES = ("min", "mean", "p50", "p90", "p99", "p999", "max")
@@ -29,7 +31,7 @@ HEADINGS = {"p999": "p99.9"}
 
 def operations(analysis: CaptureAnalysis) -> Table:
     """The per-operation table."""
-    rows = analysis.content.get("operations", [])
+    rows = analysis.content["operations"]
     columns = [
         Column("operation", False),
         Column("calls"),
@@ -42,12 +44,12 @@ def operations(analysis: CaptureAnalysis) -> Table:
         Column("written"),
         *(Column(HEADINGS.get(q, q)) for q in QUANTILES),
     ]
-    errors = [max((r["quantile_relative_error"] for r in rows), default=0.0)] if rows else [0.0]
+    error = max((row["quantile_relative_error"] for row in rows), default=0.0)
     inner = any(is_inner(row) for row in rows)
     note = (
         "Latency: from the first byte of the first send to the first byte of the first reply. "
         "Least, mean and largest are exact, quantiles within "
-        f"{errors[0] * 100:.2g} % (nearest rank)."
+        f"{error * 100:.2g} % (nearest rank)."
     )
     if inner:
         note += (
@@ -57,15 +59,15 @@ def operations(analysis: CaptureAnalysis) -> Table:
     return Table("Operations", columns, [_operation(row) for row in ordered(rows)], note)
 
 
-def ordered(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def ordered(rows: Sequence[OperationRow]) -> list[OperationRow]:
     """By calls; operations of COMPOUNDs stay behind the row that counts these."""
-    weights: dict[tuple[Any, Any], int] = {}
+    weights: dict[tuple[int | None, int | None], int] = {}
     for row in rows:
         if not is_inner(row):
             key = (row["program"], row["version"])
             weights[key] = max(weights.get(key, 0), row["calls"])
 
-    def place(row: Mapping[str, Any]) -> tuple[int, bool, int]:
+    def place(row: OperationRow) -> tuple[int, bool, int]:
         inner = is_inner(row)
         compounds = inner or "COMPOUND" in row["operation"]
         key = (row["program"], row["version"])
@@ -74,8 +76,7 @@ def ordered(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return sorted(rows, key=place)
 
 
-def _operation(row: Mapping[str, Any]) -> Row:
-    found = row["latency_ns"] or {}
+def _operation(row: OperationRow) -> Row:
     errors = sorted(row["errors"].items(), key=lambda item: -item[1])
     told = ", ".join(f"{name} {n:,}" for name, n in errors)
     name = spelling.operation(row)
@@ -89,7 +90,7 @@ def _operation(row: Mapping[str, Any]) -> Row:
         text(told or ""),
         size(row["bytes_read"]),
         size(row["bytes_written"]),
-        *(latency(found.get(q)) for q in QUANTILES),
+        *(latency(row["latency_ns"][q]) for q in QUANTILES),
     ]
 
 
@@ -109,7 +110,9 @@ def unanswered_table(analysis: CaptureAnalysis) -> Table | None:
     ]
     rows = [
         [
-            *(text(call[name]) for name in ("kind", "client", "server")),
+            text(call["kind"]),
+            text(call["client"]),
+            text(call["server"]),
             latency(call["waited_ns"]),
             count(call["sends"]),
             text(f"{call['frame']:,}"),
@@ -119,7 +122,7 @@ def unanswered_table(analysis: CaptureAnalysis) -> Table | None:
     return Table("Calls never answered", columns, rows)
 
 
-def gap_table(found: Sequence[Mapping[str, Any]], figure: str) -> Table | None:
+def gap_table(found: Sequence[Gap], figure: str) -> Table | None:
     """Stalls, pauses and losses, in the order of time; `figure` can be zoomed to each."""
     if not found:
         return None
@@ -157,18 +160,14 @@ def gap_table(found: Sequence[Mapping[str, Any]], figure: str) -> Table | None:
     return Table("Stalls, pauses and losses", columns, rows, look=(2, figure))
 
 
-def look_table(looks: Sequence[Mapping[str, Any]], figure: str) -> Table | None:
+def look_table(analysis: CaptureAnalysis, figure: str) -> Table | None:
     """Stretches that are worth a closer look, to which a figure can be zoomed."""
-    rows = [
-        [
-            text(look["what"]),
-            Cell(
-                f"{look['from_s']:.3f} s to {look['to_s']:.3f} s",
-                span(look["from_s"], look["to_s"]),
-            ),
-        ]
-        for look in looks
-    ]
+    section = analysis.content.get("stalls")
+    rows = []
+    for look in section["closer_look"] if section else ():
+        from_s, to_s = look["from_ns"] / 1e9, look["to_ns"] / 1e9
+        cell = Cell(f"{from_s:.3f} s to {to_s:.3f} s", span(from_s, to_s))
+        rows.append([text(look["what"]), cell])
     columns = [Column("stretch", False), Column("from first packet", False)]
     return Table("Closer looks", columns, rows, look=(1, figure)) if rows else None
 
@@ -182,7 +181,7 @@ def span(from_s: float, to_s: float) -> str:
 def load_table(analysis: CaptureAnalysis) -> Table | None:
     """Throughput, calls outstanding, what TCP had to do: totals and extremes."""
     section = analysis.content.get("rpcstat")
-    if not section or not section.get("totals") or not analysis.looked_at_ns:
+    if not section or not analysis.looked_at_ns:
         return None
     totals, queue = section["totals"], section["queue"]
     per_s = 1e9 / analysis.looked_at_ns
@@ -196,25 +195,25 @@ def load_table(analysis: CaptureAnalysis) -> Table | None:
     ]
     if queue["slots_max"]:
         rows.append([text("NFSv4.1 slots in use, most"), count(queue["slots_max"])])
-    for side, what in (("client", "client to server"), ("server", "server to client")):
-        rows += _tcp_rows(what, totals["tcp"][side])
+    rows += _tcp_rows("client to server", totals["tcp"]["client"])
+    rows += _tcp_rows("server to client", totals["tcp"]["server"])
     return Table("Load", [Column("", False), Column("")], rows)
 
 
-def _tcp_rows(what: str, tcp: Mapping[str, Any]) -> list[Row]:
+def _tcp_rows(what: str, tcp: TcpTotals) -> list[Row]:
     if not tcp["segments"]:
         return []
     rows = [[text(f"TCP {what}: bytes in flight, most"), size(tcp["in_flight_max_bytes"])]]
     if tcp["window_min_bytes"] is not None:
         rows.append([text(f"TCP {what}: window, least"), size(tcp["window_min_bytes"])])
-    for key, name in (
-        ("retransmitted_segments", "segments sent again"),
-        ("timeouts", "timeouts"),
-        ("out_of_order", "segments out of order"),
-        ("zero_windows", "zero windows"),
+    for times, name in (
+        (tcp["retransmitted_segments"], "segments sent again"),
+        (tcp["timeouts"], "timeouts"),
+        (tcp["out_of_order"], "segments out of order"),
+        (tcp["zero_windows"], "zero windows"),
     ):
-        if tcp[key]:
-            rows.append([text(f"TCP {what}: {name}"), count(tcp[key], "warning")])
+        if times:
+            rows.append([text(f"TCP {what}: {name}"), count(times, "warning")])
     return rows
 
 

@@ -5,14 +5,14 @@ From the core's lens `access`; its sentences ("observations") stand in the verdi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nfslab.display import numbers
 from nfslab.display.cells import count, latency, share, size, text
 from nfslab.display.sections import Cell, Column, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from nfslab._core import AccessContent
 
 CLASSES = {
     "sequential": "sequential",
@@ -26,7 +26,7 @@ SIZES_MOST = 4
 """Most frequent sizes of READs and WRITEs that are named."""
 
 
-def access(section: Mapping[str, Any]) -> Table | None:
+def access(section: AccessContent) -> Table | None:
     """READs and WRITEs by their order within the file."""
     columns = [
         Column("", False),
@@ -36,8 +36,7 @@ def access(section: Mapping[str, Any]) -> Table | None:
         Column("files", False, "how many files are read or written in which way"),
     ]
     rows = []
-    for title, key in (("READ", "reads"), ("WRITE", "writes")):
-        found = section[key]
+    for title, found in (("READ", section["reads"]), ("WRITE", section["writes"])):
         if not found["calls"]:
             continue
         placed = sum(found["classes"].values())
@@ -55,7 +54,7 @@ def access(section: Mapping[str, Any]) -> Table | None:
     return Table("Order of reads and writes", columns, rows, note) if rows else None
 
 
-def sizes(section: Mapping[str, Any]) -> Table | None:
+def sizes(section: AccessContent) -> Table | None:
     """Sizes of READs, WRITEs and COMMITs."""
     columns = [
         Column("", False),
@@ -95,7 +94,7 @@ def _percent(part: int, total: int) -> str:
     return f"{numbers.percent(part / total, 2)}"
 
 
-def stability(section: Mapping[str, Any]) -> Table | None:
+def stability(section: AccessContent) -> Table | None:
     """What WRITEs ask to be stable, and what COMMITs make of it."""
     asked, commits = section["stability"], section["commits"]
     if not section["writes"]["calls"] and not commits["calls"]:

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from nfslab.display import numbers
 from nfslab.display.cells import count, latency, share, size, text
 from nfslab.display.sections import Cell, Column, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
+
+    from nfslab._core import (
+        AccessedFile,
+        ClientsContent,
+        CountedRow,
+        FileRow,
+        FilesContent,
+        Flow,
+        NetworkContent,
+        Paths,
+        StallsContent,
+        TraceContent,
+    )
 
 FILES_MOST = 60
 ERRORS_SHOWN = 3
@@ -35,23 +48,21 @@ COUNTED = (
 KINDS = ("READ", "WRITE", "COMMIT", "attributes", "other")
 
 
-def counted(row: Mapping[str, Any]) -> list[Cell]:
+def counted(row: CountedRow) -> list[Cell]:
     """The columns `COUNTED` of a row of the lenses `files` and `clients`."""
-    found = row.get("latency_ns") or {}
-    kinds = row.get("calls_by_kind", {})
     return [
         count(row["calls"]),
-        *(count(kinds.get(kind, 0)) for kind in KINDS),
+        *(count(row["calls_by_kind"][kind]) for kind in KINDS),
         count(row["retransmissions"], "severe"),
         _errors(row),
         size(row["bytes_read"]),
         size(row["bytes_written"]),
-        latency(row.get("total_latency_ns")),
-        *(latency(found.get(q)) for q in ("mean", "p50", "p99", "max")),
+        latency(row["total_latency_ns"]),
+        *(latency(row["latency_ns"][q]) for q in ("mean", "p50", "p99", "max")),
     ]
 
 
-def _errors(row: Mapping[str, Any]) -> Cell:
+def _errors(row: CountedRow) -> Cell:
     """How many calls failed, with which status."""
     named = sorted(row.get("errors_by_status", {}).items(), key=lambda item: -item[1])
     if not named:
@@ -61,7 +72,7 @@ def _errors(row: Mapping[str, Any]) -> Cell:
     return Cell(f"{told}, {left} more" if left > 0 else told, row["errors"])
 
 
-def classes(section: Mapping[str, Any]) -> Table | None:
+def classes(section: FilesContent) -> Table | None:
     """Calls by class of file."""
     found = section["classes"]
     rows = [
@@ -72,10 +83,11 @@ def classes(section: Mapping[str, Any]) -> Table | None:
     return Table("Classes of files", [Column("class", False), Column("files"), *COUNTED], rows)
 
 
-def files(content: Mapping[str, Any]) -> Table | None:
+def files(content: TraceContent) -> Table | None:
     """The files with most calls, bytes, or time."""
     section = content["files"]
-    access = {row["file"]: row for row in (content.get("access") or {}).get("files", [])}
+    accessed = content.get("access")
+    access = {row["file"]: row for row in accessed["files"]} if accessed else {}
     order = sorted(section["list"], key=lambda row: -(row["total_latency_ns"] or 0))
     rows = [
         [
@@ -97,7 +109,7 @@ def files(content: Mapping[str, Any]) -> Table | None:
     return Table("Files", columns, rows, note, open=False)
 
 
-def _file(row: Mapping[str, Any]) -> Cell:
+def _file(row: FileRow) -> Cell:
     handle = row["file_handle"] or ""
     if row["path"]:
         return Cell(row["path"], row["path"], "", f"file handle {handle}")
@@ -105,18 +117,14 @@ def _file(row: Mapping[str, Any]) -> Cell:
     return Cell(f"handle {short}", handle, "faint", f"file handle {handle}; no path was seen")
 
 
-def _ways(access: Mapping[str, Any] | None) -> str:
+def _ways(access: AccessedFile | None) -> str:
     if access is None:
         return ""
-    ways = [
-        f"{what} {access[key]['pattern']}"
-        for what, key in (("read", "reads"), ("written", "writes"))
-        if access.get(key)
-    ]
-    return ", ".join(ways)
+    ways = (("read", access["reads"]), ("written", access["writes"]))
+    return ", ".join(f"{what} {way['pattern']}" for what, way in ways if way)
 
 
-def clients(section: Mapping[str, Any]) -> Table | None:
+def clients(section: ClientsContent) -> Table | None:
     """Pairs of client and server."""
     rows = []
     for row in section["pairs"]:
@@ -126,39 +134,83 @@ def clients(section: Mapping[str, Any]) -> Table | None:
     return Table("Clients and servers", columns, rows, open=False) if rows else None
 
 
-BY: Final = {
-    "client": ("clients", "clients", "client"),
-    "server": ("clients", "servers", "server"),
-    "user": ("clients", "users", "user"),
-    "file": ("files", "list", "path"),
-    "class": ("files", "classes", "class"),
-}
-"""What a table may be by: section, list in it, the field that names a row."""
-NAMELESS: Final = {"user": "none stated", "class": "other files", "path": "no path seen"}
-
-
-def breakdown(content: Mapping[str, Any], what: str) -> Table:
-    """The calls by client, server, user, file or class of file (`BY`)."""
-    section, name, field = BY[what]
-    found = (content.get(section) or {}).get(name) or []
-    waited = what == "file"
-    rows = [
-        [_file(row) if waited else text(_named(row, field)), *counted(row)]
-        for row in sorted(
-            found, key=lambda row: -((row["total_latency_ns"] or 0) if waited else row["calls"])
+def connections(section: ClientsContent, stalls: StallsContent | None) -> Table | None:
+    """Connections of clients that have several to a server."""
+    found = section.get("by_connection", [])
+    if len(found) <= len(section["pairs"]):
+        return None
+    watched = stalls.get("connections", []) if stalls else []
+    waits = {(row["client"], row["server"]): row["gaps"]["connection_waited"] for row in watched}
+    rows = []
+    for row in found:
+        names = (row["client"] or "others", row["server"] or "others")
+        alone = waits.get(names)
+        waited = (alone["count"], alone["time_ns"]) if alone else (None, None)
+        rows.append(
+            [
+                *(text(name or "") for name in names),
+                count(waited[0], "warning"),
+                latency(waited[1]),
+                *counted(row),
+            ]
         )
+    columns = [
+        Column("client", False),
+        Column("server", False),
+        Column("waited alone", hint="while the server answered the same client on others"),
+        Column("time waited so"),
+        *COUNTED,
     ]
-    return Table(f"By {what}", [Column(what, False), *COUNTED], rows, open=False)
+    return Table("Connections", columns, rows, open=False)
 
 
-def _named(row: Mapping[str, Any], field: str) -> str:
-    if row.get("other"):
+def breakdown(content: TraceContent, what: str) -> Table:
+    """The calls by client, server, connection, user, file or class of file."""
+    rows = _named(content, what)
+    if what == "file":
+        rows.sort(key=lambda pair: -(pair[1]["total_latency_ns"] or 0))
+    else:
+        rows.sort(key=lambda pair: -pair[1]["calls"])
+    shown = [[name, *counted(row)] for name, row in rows]
+    return Table(f"By {what}", [Column(what, False), *COUNTED], shown, open=False)
+
+
+def _named(content: TraceContent, what: str) -> list[tuple[Cell, CountedRow]]:
+    """Rows of one kind, each with its name."""
+    clients, files = content.get("clients"), content.get("files")
+    if what == "file":
+        return [(_file(row), row) for row in files["list"]] if files else []
+    if what == "class":
+        return [(text(row["class"]), row) for row in files["classes"]] if files else []
+    if clients is None:
+        return []
+    if what == "user":
+        return [
+            (text(_name(row["user"], "other" in row, "none stated")), row)
+            for row in clients["users"]
+        ]
+    if what == "connection":
+        named = clients.get("by_connection", [])
+        ends = [f"{row.get('client')} to {row.get('server')}" for row in named]
+        return [
+            (text(_name(end, "other" in row, "none")), row)
+            for end, row in zip(ends, named, strict=True)
+        ]
+    rows = clients["clients"] if what == "client" else clients["servers"]
+    names = (row.get("client", row.get("server")) for row in rows)
+    return [
+        (text(_name(name, "other" in row, "none")), row)
+        for name, row in zip(names, rows, strict=True)
+    ]
+
+
+def _name(value: object, other: bool, nameless: str) -> str:
+    if other:
         return "(all others)"
-    value = row.get(field)
-    return f"({NAMELESS.get(field, 'none')})" if value is None else str(value)
+    return f"({nameless})" if value is None else str(value)
 
 
-def users(section: Mapping[str, Any]) -> Table | None:
+def users(section: ClientsContent) -> Table | None:
     """Users by their number (AUTH_SYS)."""
     found = section["users"]
     if len(found) < 2:
@@ -173,7 +225,7 @@ def users(section: Mapping[str, Any]) -> Table | None:
 PARTS = ("request", "network", "server", "reply")
 
 
-def network(section: Mapping[str, Any]) -> Table | None:
+def network(section: NetworkContent) -> Table | None:
     """Where a call's time goes."""
     found = section["operations"]
     if not found:
@@ -186,21 +238,16 @@ def network(section: Mapping[str, Any]) -> Table | None:
         *(Column(f"{part}, p99") for part in PARTS),
         Column("server negative", hint="the round trip was shorter than its estimate"),
     ]
-    rows = [
-        [
-            text(row["operation"]),
-            count(row["calls"]),
-            latency(row["whole_ns"]["mean"]),
-            *(latency(row[f"{part}_ns"]["mean"]) for part in PARTS),
-            *(latency(row[f"{part}_ns"]["p99"]) for part in PARTS),
-            count(row["server_negative"]),
-        ]
-        for row in found
-    ]
+    rows = []
+    for row in found:
+        parts = (row["request_ns"], row["network_ns"], row["server_ns"], row["reply_ns"])
+        cells = [text(row["operation"]), count(row["calls"]), latency(row["whole_ns"]["mean"])]
+        cells += [latency(part[figure]) for figure in ("mean", "p99") for part in parts]
+        rows.append([*cells, count(row["server_negative"])])
     return Table("Network and server", columns, rows, not_split(section), open=False)
 
 
-def not_split(section: Mapping[str, Any]) -> str:
+def not_split(section: NetworkContent) -> str:
     """Which calls have no split, and why."""
     left = section["not_split"]
     reasons = [
@@ -213,7 +260,7 @@ def not_split(section: Mapping[str, Any]) -> str:
     return f"Calls not split: {'; '.join(parts)}." if parts else ""
 
 
-def flows(section: Mapping[str, Any]) -> Table | None:
+def flows(section: NetworkContent) -> Table | None:
     """TCP in both directions, all connections together, and the worst ones."""
     columns = [
         Column("from", False),
@@ -228,18 +275,24 @@ def flows(section: Mapping[str, Any]) -> Table | None:
     ]
     whole = section["capture_point"]
     rows: list[Sequence[Cell]] = []
-    for side in ("client", "server"):
-        if section[f"from_{side}"]["segments"]:
-            rows.append(_flow(f"{side}s, all", section[f"from_{side}"], whole))
+    for name, flow in (
+        ("clients, all", section["from_client"]),
+        ("servers, all", section["from_server"]),
+    ):
+        if flow["segments"]:
+            rows.append(_flow(name, flow, whole))
     for entry in section["top_retransmitting"]:
-        for side, name in (("client", entry["client"]), ("server", entry["server"])):
-            if entry[f"from_{side}"]["retransmitted_segments"]:
-                rows.append(_flow(str(name), entry[f"from_{side}"], entry))
+        for host, flow in (
+            (entry["client"], entry["from_client"]),
+            (entry["server"], entry["from_server"]),
+        ):
+            if flow["retransmitted_segments"]:
+                rows.append(_flow(str(host), flow, entry))
     note = f"Where the capture was taken: {whole['place']}." if whole["place"] != "unknown" else ""
     return Table("TCP connections", columns, rows, note, open=False) if rows else None
 
 
-def _flow(name: str, flow: Mapping[str, Any], paths: Mapping[str, Any]) -> list[Cell]:
+def _flow(name: str, flow: Flow, paths: Paths) -> list[Cell]:
     trip = paths["to_server_round_trip"] or {}
     bound = trip.get("at_most_ns")
     shown = latency(trip.get("ns"))

@@ -17,9 +17,9 @@ from nfslab.display.terminal import date
 from nfslab.evidence.capture import gaps, operations, patterns, places, verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Callable, Sequence
 
+    from nfslab._core import HostRow
     from nfslab.captures.analysis import CaptureAnalysis
     from nfslab.captures.comparison import CaptureComparison
     from nfslab.display.figures import Figure
@@ -37,17 +37,16 @@ def capture_section(
     """One capture. `name` makes its figures' names unique in a page.
 
     `load` gives the capture with its long columns, for figures; None: no figures. `by`: tables by
-    these (`places.BY`); None: the files, classes, clients and users that a page has. `longest_s`:
-    where the time axis ends, common to several captures.
+    these (`places.breakdown`); None: the files, classes, clients and users that a page has.
+    `longest_s`: where the time axis ends, common to several captures.
     """
     found = gaps.gaps(capture)
-    looks = gaps.closer_looks(capture)
     figure = f"{name}-calls"
     tables = [
         operations.operations(capture),
         operations.unanswered_table(capture),
         operations.gap_table(found, figure),
-        operations.look_table(looks, figure) if load is not None else None,
+        operations.look_table(capture, figure) if load is not None else None,
         operations.load_table(capture),
         *_more(capture, by),
     ]
@@ -58,7 +57,7 @@ def capture_section(
         sentences=verdict.sentences(capture, found),
         tables=[table for table in tables if table is not None],
         figures=[] if load is None else _figures(capture, name, load, longest_s),
-        notes=[*verdict.notes(capture), *(gaps.closer_look(look) for look in looks)],
+        notes=[*verdict.notes(capture), *gaps.closer_looks(capture)],
         problems=verdict.doubts(capture),
     )
 
@@ -118,39 +117,40 @@ def _moment(unix_ns: int) -> str:
 def summary(capture: CaptureAnalysis) -> list[str]:
     """Packets, calls, duration, loss: two lines."""
     content = capture.content
-    first = content.get("first_ns")
+    first = content["first_ns"]
     begun = f", from {date(first)}" if first is not None else ""
+    within = verdict.part(capture)
     packets = (
         f"{capture.label}: {content['packets']:,} packets, "
-        f"{numbers.quantity(content['bytes'], 'B')}, "
+        f"{numbers.quantity(content['bytes'], 'B')}{f'{within},' if within else ','} "
         f"{numbers.quantity(capture.duration_ns, 'ns')}{begun}"
     )
-    lost = content.get("lost") or {}
+    lost = content["lost"]
     gone = (
         "the snapshot length cut fronts of messages away"
         if causes.fronts_cut(capture)
-        else "nothing lost"
+        else "the capture lacks nothing"
     )
     if causes.has_loss(capture):
-        gone = f"{numbers.quantity(lost['bytes'], 'B')} lost in {lost['gaps']:,} gaps"
+        gaps_said = f"{lost['gaps']:,} gap{'' if lost['gaps'] == 1 else 's'}"
+        gone = f"the capture lacks {numbers.quantity(lost['bytes'], 'B')} in {gaps_said}"
     if skipped := content.get("skipped_bytes"):
         passed = (
             f"{numbers.quantity(skipped, 'B')} of the input passed over, since no packet could be "
             "made out"
         )
-        gone = f"{passed}; {gone}" if lost.get("gaps") else passed
+        gone = f"{passed}; {gone}" if lost["gaps"] else passed
     dropped = content.get("kernel_drops")
     kernel = f", {dropped:,} packets dropped by the kernel that captured" if dropped else ""
-    sides = content.get("clients") or {}
     between = ""
-    if sides:
+    if sides := content.get("clients"):
         between = (
             f" of {_number(sides['clients'], 'client')} to {_number(sides['servers'], 'server')}"
         )
     return [packets, f"{capture.calls:,} calls{between}; {gone}{kernel}"]
 
 
-def _number(rows: Sequence[Mapping[str, Any]], noun: str) -> str:
+def _number(rows: Sequence[HostRow], noun: str) -> str:
     more = " or more" if any(row.get("other") for row in rows) else ""
     return f"{len(rows):,}{more} {noun}" + ("" if len(rows) == 1 else "s")
 
@@ -168,7 +168,8 @@ def _more(capture: CaptureAnalysis, by: Sequence[str] | None) -> list[Table | No
     if files := content.get("files"):
         made += [places.classes(files), places.files(content)]
     if clients := content.get("clients"):
-        made += [places.clients(clients), places.users(clients)]
+        by_connection = places.connections(clients, content.get("stalls"))
+        made += [places.clients(clients), by_connection, places.users(clients)]
     return made
 
 

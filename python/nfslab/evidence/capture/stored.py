@@ -17,7 +17,7 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from nfslab.captures.analysis import CaptureAnalysis, is_inner
+from nfslab.captures.analysis import CaptureAnalysis
 from nfslab.captures.spelling import operation
 from nfslab.results.evidence_tables import has_evidence, read_evidence
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
+
+    from nfslab._core import OperationRow
 
 NS_PER_S = 1e9
 NS_PER_MS = 1e6
@@ -96,14 +98,14 @@ def _operations(capture: CaptureAnalysis, zero_ns: int) -> pa.Table | None:
     return pa.Table.from_pylist(rows, schema=pa.schema(kinds))
 
 
-def _ms(value_ns: int | None) -> float | None:
+def _ms(value_ns: float | None) -> float | None:
     return None if value_ns is None else value_ns / NS_PER_MS
 
 
 def _stalls(capture: CaptureAnalysis, zero_ns: int) -> pa.Table | None:
     import pyarrow as pa
 
-    gaps = (capture.content.get("stalls") or {}).get("gaps") or []
+    section = capture.content.get("stalls")
     rows = [
         {
             "t_ns": gap["begin_ns"] - zero_ns,
@@ -116,7 +118,7 @@ def _stalls(capture: CaptureAnalysis, zero_ns: int) -> pa.Table | None:
             "retransmissions": gap["retransmissions"],
             "evidence": gap["evidence"],
         }
-        for gap in sorted(gaps, key=lambda gap: gap["begin_ns"])
+        for gap in sorted(section["gaps"] if section else (), key=lambda gap: gap["begin_ns"])
     ]
     return pa.Table.from_pylist(rows) if rows else None
 
@@ -126,7 +128,7 @@ def analysis_table(capture: CaptureAnalysis, zero_ns: int) -> pa.Table:
     analysis, where there was none)."""
     import pyarrow as pa
 
-    last_ns = capture.content.get("last_ns")
+    last_ns = capture.content["last_ns"]
     end_ns = (time.time_ns() if last_ns is None else last_ns) - zero_ns
     parts = [(CONTENT, "json", json.dumps(capture.content, separators=(",", ":")).encode())]
     parts += [(name, dtype, data) for name, (dtype, data) in capture.blobs.items()]
@@ -157,24 +159,22 @@ def summary(capture: CaptureAnalysis) -> dict[str, Any]:
     """What a report shows without opening the tables."""
     content = capture.content
     rows = [row for row in content["operations"] if row["calls"]]
-    outer = [row for row in rows if not is_inner(row)]
     shown = sorted(rows, key=lambda row: -row["calls"])[:SUMMARY_OPERATIONS]
-    stalls = content.get("stalls") or {}
+    stalls = content.get("stalls")
     return {
         "packets": content["packets"],
         "bytes": content["bytes"],
         "calls": capture.calls,
-        "unanswered": sum(row["unanswered"] for row in outer),
-        "retransmissions": sum(row["retransmissions"] for row in outer),
+        "unanswered": sum(row["unanswered"] for row in capture.outer),
+        "retransmissions": sum(row["retransmissions"] for row in capture.outer),
         "lost_bytes": content["lost"]["bytes"],
         "lost_gaps": content["lost"]["gaps"],
         "operations": {operation(row): _operation(row) for row in shown},
-        "stalls": stalls.get("totals", {}),
+        "stalls": stalls["totals"] if stalls else {},
         "anomalies": {entry["kind"]: entry["count"] for entry in content["anomalies"]},
     }
 
 
-def _operation(row: dict[str, Any]) -> dict[str, Any]:
-    found = row["latency_ns"] or {}
-    names = {"mean": "mean_ms", "p50": "p50_ms", "p99": "p99_ms", "max": "max_ms"}
-    return {"calls": row["calls"], **{name: _ms(found.get(key)) for key, name in names.items()}}
+def _operation(row: OperationRow) -> dict[str, float | None]:
+    found = {f"{key}_ms": _ms(row["latency_ns"][key]) for key in ("mean", "p50", "p99", "max")}
+    return {"calls": row["calls"], **found}

@@ -7,32 +7,34 @@ themselves doubtful (losses, anomalies) are warnings, the weightiest first.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nfslab.captures import anomalies, causes, spelling
 from nfslab.captures.contents import has_nfs, instead
 from nfslab.display import numbers
-from nfslab.evidence.capture.gaps import lengths, of_kind
+from nfslab.evidence.capture.gaps import BANDS, lengths, of_kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from nfslab._core import Amount, OperationRow, TraceContent
     from nfslab.captures.analysis import CaptureAnalysis
+    from nfslab.evidence.capture.gaps import Gap
 
 NS = 1_000_000_000
 WORDS = {"loss": "Missing", "doubt": "Doubt", "network": "Network", "note": "Note"}
 
 
-def sentences(analysis: CaptureAnalysis, found: Sequence[Mapping[str, Any]]) -> list[str]:
+def sentences(analysis: CaptureAnalysis, found: Sequence[Gap]) -> list[str]:
     """What is slow and why; the first says what the capture holds."""
     content = analysis.content
     calls = analysis.calls
     if not has_nfs(analysis):
         seen = instead(analysis)[0] if content["packets"] else "no packet passed the filter"
         return [f"No NFS call was captured: {seen}."]
-    rows = [row for row in content.get("operations", []) if not _inner(row)]
+    rows = analysis.outer
     told = [
-        f"{calls:,} calls in {numbers.quantity(analysis.looked_at_ns, 'ns')}{_part(analysis)}"
+        f"{calls:,} calls in {numbers.quantity(analysis.looked_at_ns, 'ns')}{part(analysis)}"
         + _replies(analysis)
         + "."
     ]
@@ -41,16 +43,25 @@ def sentences(analysis: CaptureAnalysis, found: Sequence[Mapping[str, Any]]) -> 
     told += _unanswered(analysis)
     told += _again(analysis, rows)
     if len(told) == 1 and calls:
-        doubtful = causes.has_loss(analysis) or causes.fronts_cut(analysis)
-        told.append(
-            "Of what was captured: no stall, and nothing sent again."
-            if doubtful
-            else "No stall, no loss and nothing sent again was found."
-        )
+        told.append(_nothing(analysis))
     told += _where(analysis)
-    access = content.get("access") or {}
-    told += [f"{_first_upper(one['text'])}." for one in access.get("observations", [])]
+    if access := content.get("access"):
+        told += [f"{_first_upper(one['text'])}." for one in access["observations"]]
     return told
+
+
+def _nothing(analysis: CaptureAnalysis) -> str:
+    """What is said where no gap is, and no call was sent again."""
+    section = analysis.content.get("stalls")
+    evidence = section.get("evidence", {}) if section else {}
+    segments = sum(evidence.get(name, 0) for name in SENT_AGAIN)
+    again = f"TCP sent segments again {_times(segments)}."
+    if causes.has_loss(analysis) or causes.fronts_cut(analysis):
+        seen = "Of what was captured: no stall"
+        return f"{seen}. {again}" if segments else f"{seen}, and nothing sent again."
+    if segments:
+        return f"No stall was found. {again}"
+    return "No stall, no loss and nothing sent again was found."
 
 
 def _replies(analysis: CaptureAnalysis) -> str:
@@ -82,21 +93,20 @@ def _unanswered(analysis: CaptureAnalysis) -> list[str]:
     ]
 
 
-def _part(analysis: CaptureAnalysis) -> str:
+def part(analysis: CaptureAnalysis) -> str:
     """Which part of the capture is looked at, if it is not all of it."""
     window = analysis.content.get("window_ns")
     if not window:
         return ""
-    first_ns = analysis.content["first_ns"]
-    begin_s = max(window[0] - first_ns, 0) / NS
-    end_s = min(window[1] - first_ns, analysis.duration_ns) / NS
+    begin_s = max(window[0] - analysis.first_ns, 0) / NS
+    end_s = min(window[1] - analysis.first_ns, analysis.duration_ns) / NS
     return f" (from {begin_s:.3f} to {end_s:.3f} s of the capture)"
 
 
-def _hidden(content: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _hidden(content: TraceContent, rows: Sequence[OperationRow]) -> list[str]:
     """What the capture does not show, though it was there: no figure has it."""
     told = []
-    odd = {entry["kind"]: entry["count"] for entry in content.get("anomalies", [])}
+    odd = {entry["kind"]: entry["count"] for entry in content["anomalies"]}
     sealed = odd.get("rpc_over_tls", 0)
     if sealed:
         told.append(
@@ -109,19 +119,13 @@ def _hidden(content: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> li
         told.append(
             "There is no reply at all: the capture has one direction only, or nobody answered."
         )
-    unreadable = sum(row.get("unreadable", 0) for row in rows)
+    unreadable = sum(row["unreadable"] for row in rows)
     if unreadable:
         told.append(
             f"The status of {_of(unreadable, answered)} replies cannot be read, since they are "
             "encrypted or cut by the snapshot length: errors among them are in no figure."
         )
     return told
-
-
-def _inner(row: Mapping[str, Any]) -> bool:
-    from nfslab.captures.analysis import is_inner
-
-    return is_inner(row)
 
 
 GAPS = (
@@ -137,6 +141,9 @@ GAPS = (
         "where the capture was taken",
     ),
 )
+CONNECTIONS_NAMED = 4
+SENT_AGAIN = ("holes_filled", "sent_again_acknowledged", "sent_again_unacknowledged")
+"""Segments of TCP that were, by what they were good for."""
 STALLS = (
     ("server_process_slow", "its host went on acknowledging: the server's process was late"),
     (
@@ -148,7 +155,7 @@ STALLS = (
 """Causes of a server's stalls, as the packets prove them."""
 
 
-def _gaps(analysis: CaptureAnalysis, found: Sequence[Mapping[str, Any]]) -> list[str]:
+def _gaps(analysis: CaptureAnalysis, found: Sequence[Gap]) -> list[str]:
     section = analysis.content.get("stalls")
     if not section:
         return []
@@ -158,9 +165,9 @@ def _gaps(analysis: CaptureAnalysis, found: Sequence[Mapping[str, Any]]) -> list
         shown = of_kind(found, kind)
         if not shown:
             continue
-        total = section["totals"].get(kind, {})
-        times = max(len(shown), total.get("count", 0))
-        time_ns = max(sum(gap["length_ns"] for gap in shown), total.get("time_ns", 0))
+        total = section["totals"].get(kind, {"count": 0, "time_ns": 0})
+        times = max(len(shown), total["count"])
+        time_ns = max(sum(gap["length_ns"] for gap in shown), total["time_ns"])
         share = time_ns / analysis.looked_at_ns if analysis.looked_at_ns else 0.0
         told.append(
             f"{what} {_times(times)}, {numbers.quantity(time_ns, 'ns')} in all "
@@ -168,6 +175,21 @@ def _gaps(analysis: CaptureAnalysis, found: Sequence[Mapping[str, Any]]) -> list
         )
         if kind == "server_stalled":
             told += _why(section.get("causes", {}))
+    lost = [g for g in found if g["kind"] == "network_loss" and g["scope"] not in BANDS]
+    if lost:
+        told.append(
+            f"The network lost data {_times(len(lost))} that held up one call or connection "
+            f"alone: {lengths(lost)}."
+        )
+    alone = [gap for gap in found if gap["kind"] == "connection_waited"]
+    if alone:
+        names = list(dict.fromkeys(str(gap["client"]) for gap in alone))
+        more = f" and {len(names) - CONNECTIONS_NAMED:,} more" if names[CONNECTIONS_NAMED:] else ""
+        which = f"{', '.join(names[:CONNECTIONS_NAMED])}{more}"
+        told.append(
+            f"The connection{'s' if names[1:] else ''} of {which} waited while the server "
+            f"answered the same client on others: {lengths(alone)}."
+        )
     cycle = causes.period(section)
     if cycle:
         told.append(
@@ -185,12 +207,12 @@ def _gaps(analysis: CaptureAnalysis, found: Sequence[Mapping[str, Any]]) -> list
     return told
 
 
-def _why(totals: Mapping[str, Any]) -> list[str]:
+def _why(totals: Mapping[str, Amount]) -> list[str]:
     """What the packets prove of a server's stalls."""
     return [
         f"In {totals[cause]['count']:,} of these stalls {what}."
         for cause, what in STALLS
-        if totals.get(cause, {}).get("count")
+        if cause in totals and totals[cause]["count"]
     ]
 
 
@@ -198,7 +220,7 @@ def _times(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
 
 
-def _again(analysis: CaptureAnalysis, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _again(analysis: CaptureAnalysis, rows: Sequence[OperationRow]) -> list[str]:
     """What was sent again; why is told by the gaps alone."""
     again = sum(row["retransmissions"] for row in rows)
     duplicates = sum(row["duplicate_replies"] for row in rows)
@@ -212,8 +234,8 @@ def _again(analysis: CaptureAnalysis, rows: Sequence[Mapping[str, Any]]) -> list
             replies = "reply" if duplicates == 1 else "replies"
             text += f"; {duplicates:,} {replies} came again"
         told.append(f"{text}.")
-    evidence = (analysis.content.get("stalls") or {}).get("evidence", {})
-    if needless := evidence.get("received_twice"):
+    stalls = analysis.content.get("stalls")
+    if stalls and (needless := stalls.get("evidence", {}).get("received_twice")):
         told.append(
             f"TCP sent data again needlessly {_times(needless)}: the receiver had it already."
         )
@@ -225,7 +247,7 @@ def _where(analysis: CaptureAnalysis) -> list[str]:
     whole = causes.split(analysis)
     if whole is None:
         return []
-    shares = {part: whole[f"{part}_share"] for part in ("request", "network", "server", "reply")}
+    shares = causes.shares(whole)
     where, most = max(shares.items(), key=lambda item: item[1])
     place = analysis.content["network"]["capture_point"]["place"]
     taken = f"Seen {place}" if place[:2] in ("at", "be") else f"Seen from here ({place})"
@@ -261,8 +283,8 @@ def _first_upper(sentence: str) -> str:
 def doubts(analysis: CaptureAnalysis) -> list[str]:
     """What is missing, or makes figures doubtful, the weightiest first."""
     found = []
-    lost = analysis.content.get("lost") or {}
-    if lost.get("bytes") or lost.get("gaps"):
+    lost = analysis.content["lost"]
+    if causes.has_loss(analysis):
         found.append(
             f"{WORDS['loss']}: the capture lacks {numbers.quantity(lost['bytes'], 'B')} of TCP "
             f"streams and UDP datagrams in {lost['gaps']:,} gaps: calls and replies inside them "

@@ -1,6 +1,6 @@
 """What PostgreSQL itself says while it is under load: waits, and its cumulative counters.
 
-Two kinds of evidence, from a connection of its own (application_name nfslab, another
+Three kinds of evidence, from a connection of its own (application_name nfslab, another
 database than the load's, so that watching is not counted as load):
 
 * waits: ten times a second, what every server process is doing or waiting for
@@ -10,6 +10,9 @@ database than the load's, so that watching is not counted as load):
   pg_stat_checkpointer (17), pg_stat_io (16): once a second, and right before and after
   the timed part; the summary holds the differences over the timed part. Columns are
   taken as the server has them, so a new version's new columns are there as well.
+
+* processors: ten times a second, how long each of the load's backends was on a processor and
+  how long it waited for one (/proc/PID/schedstat, exact), where the server is of this kernel.
 
 Decisions: a thread beside the runner does it. Its cost is measured, Python's part by the
 thread's CPU clock and the server's part by the CPU time of its backend, and is a fraction
@@ -34,6 +37,7 @@ from pydantic import Field
 
 from nfslab.errors import RunFailed
 from nfslab.evidence.collector import Collector, CollectorParameters, Evidence, Side
+from nfslab.evidence.postgres.processors import Processors
 from nfslab.machine.availability import Availability
 from nfslab.machine.cpu_times import process_cpu_ns
 from nfslab.quantities import Duration
@@ -56,14 +60,17 @@ GONE_POLL_S: Final = 0.02
 OLD_STATISTICS_LAG_S: Final = 1.1
 """Before 15 a statistics process writes its file at most every half a second."""
 THREAD_END_LIMIT_S: Final = 10.0
+PROCESSORS_NS: Final = 100_000_000
 STATEMENT_LIMIT_MS: Final = 10_000
 
 ACTIVITY: Final = """
 SELECT backend_type, coalesce(wait_event_type, ''), coalesce(wait_event, ''),
        coalesce(state, ''), count(*)
-FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type IS NOT NULL
+FROM pg_stat_get_activity(NULL) WHERE pid <> pg_backend_pid() AND backend_type IS NOT NULL
 GROUP BY 1, 2, 3, 4
 """
+"""Of the function behind pg_stat_activity: the view's joins cost as much again."""
+BACKENDS: Final = "SELECT pid FROM pg_stat_get_activity(NULL) WHERE application_name = %s"
 VIEWS: Final[dict[str, str]] = {
     "pg_stat_wal": "SELECT * FROM pg_stat_wal",
     "pg_stat_database": "SELECT * FROM pg_stat_database WHERE datname = %(database)s",
@@ -166,6 +173,7 @@ class _Watch:
         self._resets: set[str] = set()
         self._reset_stamps: dict[str, str] = {}
         self._cpu_s = 0.0
+        self._processors = Processors()
         self._lock = threading.Lock()
         try:
             self._views = self._present_views()
@@ -188,6 +196,7 @@ class _Watch:
 
         with contextlib.suppress(psycopg.Error):
             self._first = self._counted(self._read_counters)
+        self._processors.begin()
 
     def end(self) -> Evidence:
         """Stop the thread, wait for the load's connections to go, read a last time."""
@@ -225,12 +234,16 @@ class _Watch:
         import psycopg
 
         interval_ns = round(self._p.interval * 1e9)
+        processors_due_ns = 0
         counters_ns = round(self._p.counters_interval * 1e9)
         due_ns = time.monotonic_ns()
         counters_due_ns = due_ns
         try:
             while not self._over.is_set():
                 self._counted(self._look)
+                if time.monotonic_ns() >= processors_due_ns:
+                    self._counted(self._read_processors)
+                    processors_due_ns = time.monotonic_ns() + PROCESSORS_NS
                 if time.monotonic_ns() >= counters_due_ns:
                     self._counted(self._read_counters)
                     counters_due_ns += counters_ns
@@ -260,6 +273,11 @@ class _Watch:
             self._wait_time.append(t_ns)
             self._wait_key.append(number)
             self._wait_count.append(count)
+
+    def _read_processors(self) -> None:
+        """How long the load's backends were on processors so far."""
+        rows = self._connection.execute(BACKENDS, (self._service.client_name,), prepare=True)
+        self._processors.read(pid for (pid,) in rows)
 
     def _read_counters(self) -> Counters:
         """All counters now; those that changed are kept with the time."""
@@ -376,6 +394,7 @@ class _Watch:
             "waits": self._mean_waits(),
             "deltas": {} if last is None else _nested(_differences(self._first, last)),
             "complete": settled and last is not None and not self._problem,
+            "processors": self._processors.summary(),
             "resets": sorted(self._resets),
             "cost": {
                 "collector_cpu_s": self._cpu_s,

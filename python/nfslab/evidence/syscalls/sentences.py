@@ -114,6 +114,12 @@ def notes(facts: SyscallFacts) -> list[str]:
     for other, reason in watch.get("why_not", []):
         said.append(f"Not by {WAY_NAMES.get(other, other)}: {reason}.")
     said += [f"{note[:1].upper()}{note[1:]}." for note in watch.get("notes", [])]
+    mapped = facts.total.others.get("mmap")
+    if mapped is not None and mapped.calls:
+        said.append(
+            f"{count(mapped.calls)} x mmap: what is read and written through mapped pages is in no "
+            "figure here."
+        )
     if facts.untimed:
         said.append(f"Syncs before the timed part, in nothing here: {count(facts.untimed)}.")
     if watch.get("level") == "counts" and way != "views":

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 READ_BYTES: Final = 1 << 16
 POLL_S: Final = 0.1
 LAST_S: Final = 1.0
-SYNCS: Final = "fsync,fdatasync,sync_file_range,sync,syncfs"
+SYNCS: Final = "fsync,fdatasync,sync_file_range,sync,syncfs,msync"
 CALLS: Final = (
     SYNCS + ",?open,openat,?openat2,?creat,close,read,write,pread64,pwrite64,readv,writev,preadv,"
     "pwritev,preadv2,pwritev2,ftruncate,truncate,fallocate,?unlink,unlinkat,?rename,?renameat,"
-    "renameat2,?rmdir,mmap"
+    "renameat2,?rmdir,mmap,sendfile,copy_file_range,splice"
 )
 """A call with ? in front is not there on every machine."""
 

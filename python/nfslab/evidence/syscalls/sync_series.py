@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.int64]
 
-SYNC_CALLS: Final = ("fsync", "fdatasync", "sync_file_range", "sync")
+SYNC_CALLS: Final = ("fsync", "fdatasync", "sync_file_range", "sync", "msync")
 SYNCHRONOUS: Final = "synchronous write"
 OTHER_FILES: Final = "other files"
 NO_FILE: Final = "file not known"

@@ -42,8 +42,16 @@ PREFIX: Final = "syscall_"
 """Of the evidence's names: syscall_syncs, ..."""
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "opens": ("open",),
-    "reads": ("read", "pread64", "readv", "preadv"),
-    "writes": ("write", "pwrite64", "writev", "pwritev"),
+    "reads": ("read", "pread64", "readv", "preadv", "sendfile", "copy_file_range", "splice"),
+    "writes": (
+        "write",
+        "pwrite64",
+        "writev",
+        "pwritev",
+        "sendfile_to",
+        "copy_file_range_to",
+        "splice_to",
+    ),
     "seeks": ("lseek",),
     "closes": ("close",),
     "fsync": ("fsync",),

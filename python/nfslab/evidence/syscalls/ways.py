@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 Way = Literal["ebpf", "shim", "strace", "views"]
 Level = Literal["sync", "counts", "events"]
 WAYS: Final[tuple[Way, ...]] = ("ebpf", "shim", "strace", "views")
-LEVELS: Final[tuple[Level, ...]] = ("sync", "counts", "events")
 NAMES: Final[dict[Way, str]] = {
     "ebpf": "eBPF", "shim": "a preloaded library", "strace": "strace --seccomp-bpf",
     "views": "PostgreSQL's views and /proc",

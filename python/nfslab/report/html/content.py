@@ -19,6 +19,7 @@ LOG_FROM_RATIO = 40.0
 LEVEL_PAD = 0.07
 """Room beside the first and the last level of an axis."""
 NOT_COUNTED = "not counted"
+SWITCHES = ("true", "false", "yes", "no", "on", "off", "none")
 _UNIT_ENDINGS = {
     "ms": "_ms",
     "s": "_s",
@@ -112,8 +113,14 @@ def short_point_label(analysis: Analysis, index: int, without: str = "") -> str:
         if axis.name == without or len(axis.levels) < 2:
             continue
         level = shown_level(analysis, index, axis.name)
-        parts.append(f"{axis_name(axis)} {level}" if axis.numeric else level)
+        parts.append(named_level(axis, level))
     return " · ".join(parts) or ("" if without else point.label)
+
+
+def named_level(axis: AxisInfo, shown: str) -> str:
+    """ "clients 10", "log apart": numbers and words like "off" say nothing without their axis."""
+    alone = not axis.numeric and not shown[:1].isdigit() and shown.lower() not in SWITCHES
+    return shown if alone else f"{axis_name(axis)} {shown}"
 
 
 def run_point_label(analysis: Analysis, run: RunResult) -> str:

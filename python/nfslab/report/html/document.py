@@ -25,7 +25,9 @@ from markupsafe import Markup
 
 from nfslab import __version__
 from nfslab.errors import NfslabError
+from nfslab.evidence.anatomy.section import ANCHOR as ANATOMY
 from nfslab.evidence.found import sections_of
+from nfslab.findings.explanation import why, with_findings
 from nfslab.report.analysis import analyse
 from nfslab.report.html import content, matrix, order, over_time, published, tables
 from nfslab.report.html.figures import PageFigures
@@ -59,11 +61,19 @@ def render_html(source: Path | Analysis, *, baseline: Mapping[str, Any] | None =
     names = metric_names(analysis)
     series = read_series(analysis)
     figures = PageFigures(analysis.name)
-    found = sections_of(analysis)
+    found = [with_findings(one, analysis) for one in sections_of(analysis)]
+    own = [figures.place(figure) for figure in _figures(analysis, names, series)]
+    first = [one for one in found if one.anchor == ANATOMY]
+    later = [one for one in found if one.anchor != ANATOMY]
     made: dict[str, Any] = {
-        "figures": [figures.place(figure) for figure in _figures(analysis, names, series)],
-        "evidence_sections": [section_html(one, figures) for one in found],
-        "places": [(one.anchor, one.title) for one in found if one.anchor],
+        "figures": own,
+        "first_sections": [
+            {"anchor": one.anchor, "title": one.title, "html": section_html(one, figures)}
+            for one in first
+        ],
+        "evidence_sections": [section_html(one, figures) for one in later],
+        "places": [(one.anchor, one.title) for one in later if one.anchor],
+        "why": why(analysis),
         "runs": tables.runs_table(
             analysis, names, over_time.EVIDENCE_ID, over_time.shown_choice(analysis, series)
         ),
@@ -111,6 +121,7 @@ def _page(
     analysis: Analysis, series: Series, made: Mapping[str, Any], chunks: Mapping[str, str]
 ) -> str:
     counted = sum(run.counted for run in analysis.runs)
+    warnings = tables.warnings(analysis, series)
     return (
         environment()
         .get_template("report.html.j2")
@@ -121,8 +132,10 @@ def _page(
             created=_day(analysis.created_unix_ns),
             written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
             verdict=tables.sentences(analysis.verdict),
-            warnings=tables.warnings(analysis, series),
-            warnings_shown=tables.WARNINGS_SHOWN,
+            question=tables.question(analysis),
+            verdict_shown=tables.VERDICT_SHOWN,
+            warnings=warnings,
+            doubt=tables.doubt(warnings),
             comparisons=tables.comparison_tables(analysis),
             estimates=tables.estimate_table(analysis),
             evidence=tables.evidence_table(analysis),

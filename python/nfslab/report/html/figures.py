@@ -119,6 +119,12 @@ def packed(drawing: Drawing) -> bytes:
     return packer.writer.finish(packer.value(drawing))
 
 
+def _has_default(field: dataclasses.Field[Any]) -> bool:
+    """The page reads what has none unasked, even where it is empty."""
+    made = (field.default, field.default_factory)
+    return any(one is not dataclasses.MISSING for one in made)
+
+
 class _Packer:
     def __init__(self) -> None:
         self.writer = ChunkWriter()
@@ -147,7 +153,8 @@ class _Packer:
         made = {"kind": kind} if isinstance(kind, str) else {}
         for field in dataclasses.fields(found):
             item = getattr(found, field.name)
-            if item is None or (isinstance(item, str | tuple | list | bool | dict) and not item):
+            empty = isinstance(item, str | tuple | list | bool | dict) and not item
+            if item is None or (empty and _has_default(field)):
                 continue
             made[field.name] = self.value(item, field.name)
         return made

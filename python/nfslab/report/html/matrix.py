@@ -139,7 +139,7 @@ def level_name(analysis: Analysis, axis: int, level: int) -> str:
     """What a line or panel of that level is called: "clients 10", "log apart"."""
     info = analysis.axes[axis]
     shown = content.shown_levels(info)[level]
-    return f"{content.axis_name(info)} {shown}" if info.numeric else shown
+    return content.named_level(info, shown)
 
 
 def runs_of(analysis: Analysis) -> dict[int, list[RunResult]]:

@@ -8,6 +8,7 @@ much shorter than the longest, time ends with theirs.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,7 @@ NINES_PAD = 1.02
 
 def figures(analysis: Analysis, series: Series) -> list[Figure]:
     """Those that there is something to draw for, in the order of the page."""
+    series = replace(series, runs=_headline_first(analysis, series.runs))
     made = [
         _timeline(analysis, series),
         _percentiles(analysis, series),
@@ -48,6 +50,16 @@ def figures(analysis: Analysis, series: Series) -> list[Figure]:
         _evidence(analysis, series),
     ]
     return [figure for figure in made if figure.views]
+
+
+def _headline_first(analysis: Analysis, runs: Sequence[RunSeries]) -> list[RunSeries]:
+    """Runs of the two points of the largest change first: what a reader compares to begin with."""
+    rows = analysis.comparisons.get(analysis.primary or "", [])
+    if not rows:
+        return list(runs)
+    largest = max(rows, key=lambda row: (row.result.shown, abs(row.result.estimate or 0.0)))
+    order = [largest.base_point, largest.point]
+    return sorted(runs, key=lambda run: order.index(run.point) if run.point in order else 2)
 
 
 def by_point(runs: Iterable[RunSeries]) -> dict[int, list[RunSeries]]:
@@ -101,7 +113,7 @@ def _most(key: str, runs: Iterable[RunSeries]) -> float:
 
 
 def _by_block(runs: Iterable[RunSeries]) -> list[RunSeries]:
-    return sorted(runs, key=lambda run: (run.block, run.point))
+    return sorted(runs, key=lambda run: run.block)
 
 
 def _block(run: RunSeries) -> str:

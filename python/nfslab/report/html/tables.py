@@ -25,8 +25,12 @@ if TYPE_CHECKING:
     from nfslab.report.model import Analysis, ComparisonResult
     from nfslab.statistics.summary import Summary
 
-WARNINGS_SHOWN = 8
-"""Warnings in the open; the others fold."""
+VERDICT_SHOWN = 2
+"""Sentences of the verdict in the open; the others fold."""
+LEVELS_SHOWN = 6
+"""Of an axis, in the question."""
+DOUBT_CHARACTERS = 110
+"""Of the first warning in the line that stands for all."""
 FLAT_MOST = 400
 """Facts of one list; a longer one is cut with a count."""
 STYLES = {
@@ -62,6 +66,27 @@ def warnings(analysis: Analysis, series: Series | None) -> list[dict[str, Any]]:
         {"style": STYLES[severity][0], "word": STYLES[severity][1], "text": text, "runs": runs}
         for severity, text, runs in found
     ]
+
+
+def question(analysis: Analysis) -> str:
+    """What was varied: each axis with its levels."""
+    return " × ".join(
+        f"{axis.name} ({', '.join(map(str, axis.levels[:LEVELS_SHOWN]))}"
+        f"{', ...' if len(axis.levels) > LEVELS_SHOWN else ''})"
+        for axis in analysis.axes
+        if len(axis.levels) > 1
+    )
+
+
+def doubt(found: Sequence[Mapping[str, Any]]) -> str:
+    """All warnings in a line: how many of which weight, and how the first one begins."""
+    if not found:
+        return ""
+    words = [one["word"].lower() for one in found]
+    counts = ", ".join(numbers.counted(words.count(word), word) for word in dict.fromkeys(words))
+    text = found[0]["text"]
+    more = "" if len(text) <= DOUBT_CHARACTERS else " ..."
+    return f"{counts}: {text[:DOUBT_CHARACTERS].rstrip()}{more}"
 
 
 def baseline_text(analysis: Analysis) -> str:

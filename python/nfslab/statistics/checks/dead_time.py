@@ -33,6 +33,9 @@ BURST_SHARE: Final = 0.1
 """Of the mean pause: completions closer together are one burst."""
 ALPHA: Final = 1e-3
 """Chance that the longest of a run's own pauses is called dead."""
+MIN_BINS: Final = 10
+MIN_MEAN: Final = 5
+"""Operations a bin."""
 SHARE: Final = 0.02
 """Of the run: what moves its mean by that."""
 LEAST_NS: Final = 100_000_000
@@ -72,6 +75,33 @@ def dead_stretches(completed_ns: ArrayLike, span_ns: float) -> list[Stretch] | N
     return [Stretch(round(edges[k]), round(edges[k + 1])) for k in np.flatnonzero(pauses > limit)]
 
 
+def dead_bins(counts: ArrayLike, width_ns: float, begin_ns: float = 0.0) -> list[Stretch] | None:
+    """The same of a run that keeps counts of completions in bins; None: too few to tell.
+
+    Empty bins in a row are dead if completions at random, at the run's rate and as clustered as the
+    counts of its other bins are (variance over mean), would leave so many in 1 run in 1,000. Bins
+    that hold fewer than `MIN_MEAN` are joined: slow swings would leave some of them empty.
+    """
+    found = np.asarray(counts, dtype=np.float64).ravel()
+    if found.sum() < MIN_PAUSES:
+        return None
+    joined = max(1, int(np.ceil(MIN_MEAN * found.size / found.sum())))
+    found = found[: found.size // joined * joined].reshape(-1, joined).sum(axis=1)
+    width_ns *= joined
+    if found.size < MIN_BINS:
+        return None
+    busy = found[found > 0]
+    clustered = max(1.0, float(busy.var()) / float(busy.mean()))
+    least = np.log(found.size / ALPHA) * clustered / float(found.mean())
+    limit = max(least * width_ns, SHARE * found.size * width_ns, LEAST_NS)
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], found == 0, [0]]))).reshape(-1, 2)
+    return [
+        Stretch(round(begin_ns + first * width_ns), round(begin_ns + last * width_ns))
+        for first, last in edges.tolist()
+        if (last - first) * width_ns > limit
+    ]
+
+
 def check_dead_time(
     completed_ns: ArrayLike, span_ns: float, meanwhile: Callable[[Stretch], str] | None = None
 ) -> Check:
@@ -84,6 +114,13 @@ def check_dead_time(
         count = np.asarray(completed_ns).size
         message = f"{count} operations have too few pauses between them: {MIN_PAUSES} are needed"
         return Check(NAME, "unknown", message, {"operations": int(count)})
+    return check_of(found, span_ns, meanwhile)
+
+
+def check_of(
+    found: list[Stretch], span_ns: float, meanwhile: Callable[[Stretch], str] | None = None
+) -> Check:
+    """What is said of these dead stretches."""
     dead_ns = sum(one.end_ns - one.begin_ns for one in found)
     values: dict[str, Any] = {
         "dead_ns": dead_ns,

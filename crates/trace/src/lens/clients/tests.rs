@@ -56,6 +56,17 @@ fn calls_add_up_by_client_by_server_and_by_user() {
         .collect();
     assert_eq!(users, [json!([26, 3]), json!([0, 1]), json!([null, 1])]);
     assert_eq!(found["pairs"].as_array().unwrap().len(), 3);
+    let rows = found["by_connection"].as_array().unwrap().iter();
+    let rows: Vec<Value> = rows
+        .map(|row| json!([row["client"], row["server"], row["transport"], row["calls"]]))
+        .collect();
+    let expected = [
+        json!(["10.0.0.2:700", "10.0.0.1:2049", "udp", 2]),
+        json!(["10.0.0.2:701", "10.0.0.1:2049", "udp", 1]),
+        json!(["10.0.0.3:702", "10.0.0.1:2049", "udp", 1]),
+        json!(["10.0.0.2:703", "10.0.0.9:2049", "udp", 1]),
+    ];
+    assert_eq!(rows, expected);
 
     let client = &found["clients"][0];
     assert_eq!(client["calls_by_kind"]["READ"], 4);
@@ -81,7 +92,7 @@ fn calls_add_up_by_client_by_server_and_by_user() {
 
 #[test]
 fn what_is_beyond_the_bounds_is_counted_together() {
-    let many = (MAX_PAIRS + 500) as u32;
+    let many = (MAX_LINES + MAX_PAIRS + 500) as u32;
     let calls: Vec<Call> = (0..many)
         .map(|number| {
             let mut call = call(2, 1, number, Some(number), 1000);
@@ -90,7 +101,7 @@ fn what_is_beyond_the_bounds_is_counted_together() {
         })
         .collect();
     let found = section(&calls);
-    for list in ["clients", "servers", "pairs", "users"] {
+    for list in ["clients", "servers", "pairs", "by_connection", "users"] {
         let rows = found[list].as_array().unwrap();
         assert!(rows.len() <= TOP_ROWS + 1, "{list}: {}", rows.len());
         let total: u64 = rows.iter().map(|row| row["calls"].as_u64().unwrap()).sum();
@@ -98,5 +109,5 @@ fn what_is_beyond_the_bounds_is_counted_together() {
         assert_eq!(rows[rows.len() - 1]["other"], true, "{list}");
     }
     let connections = &found["servers"][0]["connections"];
-    assert_eq!(*connections, MAX_PAIRS);
+    assert_eq!(*connections, MAX_LINES + MAX_PAIRS);
 }

@@ -15,8 +15,8 @@ impl Stalls {
         let connection = self.connections.of(event.connection);
         connection.path.event(event);
         let last_ns = connection.last_packet_ns.replace(event.time_ns);
-        let pair = match connection.pair {
-            Known::Pair(pair) => Some(pair as usize),
+        let lane = match connection.lane {
+            Known::Lane(lane) => Some(lane as usize),
             _ => None,
         };
         match event.kind {
@@ -35,7 +35,7 @@ impl Stalls {
                     }
                 }
                 self.evidence.sent_again(of);
-                self.told(pair, event);
+                self.told(lane, event);
             }
             TransportKind::Selective(sack) => {
                 if sack == Sack::Duplicate {
@@ -43,40 +43,48 @@ impl Stalls {
                     connection.standstill = None;
                     self.needless(event.connection);
                 }
-                self.told(pair, event);
+                self.told(lane, event);
             }
             TransportKind::ZeroWindow => {
-                if let Some(pair) = pair {
-                    self.each(pair, Tracker::zero_window);
+                if let Some(lane) = lane {
+                    self.each(lane, Tracker::zero_window);
                 }
             }
             TransportKind::Lost { bytes } => {
-                if let Some(pair) = pair {
-                    self.each(pair, |tracker| tracker.lost(bytes));
+                if let Some(lane) = lane {
+                    self.each(lane, |tracker| tracker.lost(bytes));
                 }
             }
             TransportKind::Opened { ends } => self.opened(event, ends),
-            TransportKind::Closed { reset, ends } => self.closed(event, reset, ends),
+            TransportKind::Closed { reset, ends } => self.closed(event, lane, reset, ends),
             TransportKind::Hidden { ends } => {
                 if let Some((pair, _)) = self.pair_of(ends) {
-                    self.each(pair, Tracker::hidden);
+                    self.each_known(lane, pair, Tracker::hidden);
                 }
             }
             TransportKind::FrontCut { ends } => {
                 if let Some((pair, false)) = self.pair_of(ends) {
-                    self.each(pair, |tracker| tracker.unreadable(event.time_ns));
+                    self.each_known(lane, pair, |tracker| tracker.unreadable(event.time_ns));
                 }
             }
-            _ => self.told(pair, event),
+            _ => self.told(lane, event),
         }
     }
 
-    /// Has the trackers of a pair see an event.
+    /// Has the trackers of a lane see an event.
     #[inline(always)]
-    fn told(&mut self, pair: Option<usize>, event: &TransportEvent) {
-        if let (Some(pair), Some(from_client)) = (pair, event.from_client) {
+    fn told(&mut self, lane: Option<usize>, event: &TransportEvent) {
+        if let (Some(lane), Some(from_client)) = (lane, event.from_client) {
             let (kind, now_ns) = (event.kind, event.time_ns);
-            self.each(pair, |tracker| tracker.transport(kind, from_client, now_ns));
+            self.each(lane, |tracker| tracker.transport(kind, from_client, now_ns));
+        }
+    }
+
+    /// The trackers of a lane, or of its pair where no call of the connection was seen.
+    fn each_known(&mut self, lane: Option<usize>, pair: usize, act: impl Fn(&mut Tracker)) {
+        match lane {
+            Some(lane) => self.each(lane, act),
+            None => self.each_of_pair(pair, act),
         }
     }
 
@@ -98,7 +106,13 @@ impl Stalls {
     }
 
     #[cold]
-    fn closed(&mut self, event: &TransportEvent, reset: bool, ends: [Endpoint; 2]) {
+    fn closed(
+        &mut self,
+        event: &TransportEvent,
+        lane: Option<usize>,
+        reset: bool,
+        ends: [Endpoint; 2],
+    ) {
         let Some((pair, by_client)) = self.pair_of(ends) else {
             return;
         };
@@ -112,8 +126,13 @@ impl Stalls {
         self.evidence.resets += u64::from(reset && !refused);
         let now_ns = event.time_ns;
         match refused {
-            true => self.each(pair, Tracker::refused),
-            false => self.each(pair, |tracker| tracker.ended(now_ns, by_client, reset)),
+            true => self.each_known(lane, pair, Tracker::refused),
+            false => self.each_known(lane, pair, |tracker| {
+                tracker.ended(now_ns, by_client, reset);
+            }),
+        }
+        if let Some(lane) = lane {
+            self.finish_lane(lane, now_ns);
         }
     }
 

@@ -25,6 +25,8 @@ pub(super) enum Kind {
     CaptureLoss,
     /// This client's calls waited while the server answered others.
     ClientWaited,
+    /// This connection's calls waited while others of the same client and server went on.
+    ConnectionWaited,
     /// The server refused connections, or forgot them.
     ServerRestarted,
     /// A connection was reset or closed, and another one begun.
@@ -40,7 +42,7 @@ pub(super) enum Kind {
 }
 
 /// Number of kinds.
-pub(super) const KINDS: usize = 13;
+pub(super) const KINDS: usize = 14;
 /// All kinds.
 pub(super) const ALL: [Kind; KINDS] = [
     Kind::ServerStalled,
@@ -50,6 +52,7 @@ pub(super) const ALL: [Kind; KINDS] = [
     Kind::NetworkLoss,
     Kind::CaptureLoss,
     Kind::ClientWaited,
+    Kind::ConnectionWaited,
     Kind::ServerRestarted,
     Kind::ConnectionReset,
     Kind::Waited,
@@ -66,6 +69,7 @@ impl Kind {
             Kind::NetworkLoss => "network_loss",
             Kind::CaptureLoss => "capture_loss",
             Kind::ClientWaited => "client_waited",
+            Kind::ConnectionWaited => "connection_waited",
             Kind::ServerRestarted => "server_restarted",
             Kind::ConnectionReset => "connection_reset",
             Kind::Waited
@@ -280,6 +284,11 @@ impl Gap {
                 "no answer of server {server} for {length} is in the capture, which lacks {} \
                  bytes here",
                 self.lost_bytes
+            ),
+            (Kind::ConnectionWaited, _) => format!(
+                "server {server} answered nothing on the connection of {client} for {length} while \
+                 {} outstanding on it, and answered this client on others",
+                were(self.outstanding_peak)
             ),
             (Kind::ClientWaited, _) => format!(
                 "server {server} answered nothing to {client} for {length} while {} outstanding, \

@@ -38,6 +38,7 @@ mod alone;
 mod below;
 mod cycles;
 mod gap;
+mod lanes;
 mod outstanding;
 mod section;
 mod signs;
@@ -53,6 +54,7 @@ use hashbrown::HashMap;
 
 use self::alone::Alone;
 use self::gap::{Place, Scope};
+use self::lanes::Lane;
 use self::outstanding::Outstanding;
 use self::stretch::Stretches;
 use self::tracker::{Found, Reply, Tracker};
@@ -102,14 +104,14 @@ pub fn make(_: &LensOptions) -> Result<Box<dyn Lens>, crate::TraceError> {
 enum Known {
     #[default]
     No,
-    Pair(u32),
+    Lane(u32),
     /// A bound was reached.
     NotFollowed,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Connection {
-    pair: Known,
+    lane: Known,
     last_packet_ns: Option<i64>,
     /// Longest standstill that ended with TCP sending again, since the last reply.
     standstill: Option<(i64, i64)>,
@@ -148,6 +150,8 @@ struct Pair {
     client: Host,
     /// `None` while its server has no other client: the server's tracker has it all.
     tracker: Option<Box<Tracker>>,
+    lanes: u32,
+    first_lane: u32,
 }
 
 #[derive(Debug)]
@@ -163,6 +167,8 @@ struct Stalls {
     connections: ConnectionSlots<Connection>,
     places: HashMap<(Host, Endpoint), u32>,
     by_endpoint: HashMap<Endpoint, u32>,
+    lanes: Vec<Lane>,
+    watched: usize,
     pairs: Vec<Pair>,
     servers: Vec<Server>,
     outstanding: Outstanding,
@@ -182,6 +188,8 @@ impl Default for Stalls {
             connections: ConnectionSlots::default(),
             places: HashMap::new(),
             by_endpoint: HashMap::new(),
+            lanes: Vec::new(),
+            watched: 0,
             pairs: Vec::new(),
             servers: Vec::new(),
             outstanding: Outstanding::default(),
@@ -232,15 +240,19 @@ impl Lens for Stalls {
     fn finish(&mut self, _: &Names, extent: &Extent) -> Section {
         self.alone_settles(i64::MAX);
         self.place = self.place();
+        let end_ns = extent.last_ns;
+        for lane in 0..self.lanes.len() {
+            self.finish_lane(lane, end_ns);
+        }
         for server in &mut self.servers {
-            server.tracker.finish(extent.last_ns);
+            server.tracker.finish(end_ns, |_, _| false);
         }
         for tracker in self
             .pairs
             .iter_mut()
             .filter_map(|pair| pair.tracker.as_mut())
         {
-            tracker.finish(extent.last_ns);
+            tracker.finish(end_ns, |_, _| true);
         }
         Section {
             json: section::json(self, extent),
@@ -250,14 +262,14 @@ impl Lens for Stalls {
 }
 
 impl Stalls {
-    /// The pair that a call belongs to, by its connection.
+    /// The lane that a call belongs to, by its connection.
     #[inline(always)]
-    fn pair(&mut self, call: &Call) -> Option<usize> {
+    fn lane(&mut self, call: &Call) -> Option<usize> {
         if !is_nfs(call) {
             return None;
         }
-        match self.connections.of(call.connection).pair {
-            Known::Pair(pair) => Some(pair as usize),
+        match self.connections.of(call.connection).lane {
+            Known::Lane(lane) => Some(lane as usize),
             Known::NotFollowed => {
                 self.not_followed += 1;
                 None
@@ -273,9 +285,10 @@ impl Stalls {
             Some(&pair) => Some(pair),
             None => self.new_pair(call),
         };
-        self.connections.of(call.connection).pair = pair.map_or(Known::NotFollowed, Known::Pair);
-        self.not_followed += u64::from(pair.is_none());
-        pair.map(|pair| pair as usize)
+        let lane = pair.map(|pair| self.new_lane(pair, call));
+        self.connections.of(call.connection).lane = lane.map_or(Known::NotFollowed, Known::Lane);
+        self.not_followed += u64::from(lane.is_none());
+        lane.map(|lane| lane as usize)
     }
 
     fn new_pair(&mut self, call: &Call) -> Option<u32> {
@@ -303,6 +316,8 @@ impl Stalls {
             server,
             client: call.client.host,
             tracker: None,
+            lanes: 0,
+            first_lane: 0,
         });
         let watched = &mut self.servers[server as usize];
         watched.clients += 1;
@@ -324,7 +339,15 @@ impl Stalls {
     }
 
     #[inline(always)]
-    fn each(&mut self, pair: usize, act: impl Fn(&mut Tracker)) {
+    fn each(&mut self, lane: usize, act: impl Fn(&mut Tracker)) {
+        self.each_of_pair(self.lanes[lane].pair as usize, &act);
+        if let Some(tracker) = &mut self.lanes[lane].tracker {
+            act(tracker);
+        }
+    }
+
+    #[inline(always)]
+    fn each_of_pair(&mut self, pair: usize, act: impl Fn(&mut Tracker)) {
         let pair = &mut self.pairs[pair];
         act(&mut self.servers[pair.server as usize].tracker);
         if let Some(tracker) = &mut pair.tracker {
@@ -334,7 +357,7 @@ impl Stalls {
 
     #[inline(always)]
     fn sent(&mut self, time_ns: i64, call: &Call, again: bool) {
-        let Some(pair) = self.pair(call) else {
+        let Some(lane) = self.lane(call) else {
             return;
         };
         let (frame, answered) = if again {
@@ -342,32 +365,33 @@ impl Stalls {
         } else {
             (call.call_first.frame, false)
         };
-        self.each(pair, |tracker| {
+        self.each(lane, |tracker| {
             tracker.sent(time_ns, frame, again, answered)
         });
         if !again {
-            let server = self.pairs[pair].server as usize;
+            let server = self.pairs[self.lanes[lane].pair as usize].server as usize;
             let replies = self.servers[server].tracker.replies as u32;
             if let Some(lost) = self
                 .outstanding
-                .sent(call.number, time_ns, pair as u32, replies)
+                .sent(call.number, time_ns, lane as u32, replies)
             {
                 self.no_longer_outstanding(lost);
             }
         }
     }
 
-    fn no_longer_outstanding(&mut self, pair: u32) {
-        self.each(pair as usize, |tracker| {
+    fn no_longer_outstanding(&mut self, lane: u32) {
+        self.each(lane as usize, |tracker| {
             tracker.outstanding = tracker.outstanding.saturating_sub(1);
         });
     }
 
     #[inline(always)]
     fn replied(&mut self, time_ns: i64, call: &Call, again: bool) {
-        let Some(place) = self.pair(call) else {
+        let Some(lane) = self.lane(call) else {
             return;
         };
+        let place = self.lanes[lane].pair as usize;
         self.alone_settles(time_ns);
         if again {
             // Both sends were answered: the first one had arrived.
@@ -379,9 +403,16 @@ impl Stalls {
         let pair = &mut self.pairs[place];
         let server = &mut self.servers[pair.server as usize].tracker;
         server.replied(&reply, counted, |_, _| false);
+        let of_server = server.last_silence;
+        let mut of_pair = None;
         if let Some(tracker) = &mut pair.tracker {
-            let silence = server.last_silence;
-            tracker.replied(&reply, counted, |from, to| mostly(silence, from, to));
+            tracker.replied(&reply, counted, |from, to| mostly(of_server, from, to));
+            of_pair = tracker.last_silence;
+        }
+        if let Some(tracker) = &mut self.lanes[lane].tracker {
+            tracker.replied(&reply, counted, |from, to| {
+                mostly(of_server, from, to) || mostly(of_pair, from, to)
+            });
         }
         if !again {
             self.stretches.answered(call.call_first.time_ns, time_ns);
@@ -392,9 +423,10 @@ impl Stalls {
         if let Some((from, to)) = self.connections.of(call.connection).standstill.take() {
             self.lost_connection(place, call, from, to);
         }
-        let (pairs, servers) = (&self.pairs, &self.servers);
-        let lost = self.outstanding.lost(|pair| {
-            let tracker = &servers[pairs[pair as usize].server as usize].tracker;
+        let (lanes, pairs, servers) = (&self.lanes, &self.pairs, &self.servers);
+        let lost = self.outstanding.lost(|lane| {
+            let pair = &pairs[lanes[lane as usize].pair as usize];
+            let tracker = &servers[pair.server as usize].tracker;
             (tracker.replies as u32, tracker.last_reply_ns())
         });
         if let Some(lost) = lost {

@@ -44,6 +44,7 @@ pub(super) fn json(stalls: &Stalls, extent: &Extent) -> Value {
         },
         "servers": servers,
         "clients": clients(stalls),
+        "connections": connections(stalls),
         "gaps": gaps.iter().map(Gap::json).collect::<Vec<_>>(),
         "throughput_cycle": throughput.map(|period| period.json("throughput")),
         "throughput_bin_ns": stalls.stretches.width_ns(),
@@ -142,11 +143,30 @@ fn totals(stalls: &Stalls) -> [Value; 2] {
         kinds.add(name, total);
         causes.add(Kind::NetworkLoss.cause(), total);
     }
+    for tracker in stalls.watched_lanes() {
+        kinds.add(Kind::ConnectionWaited.name(), waited_alone(tracker));
+    }
     [kinds.json(), causes.json()]
 }
 
+/// Of clients that have several to a server: those that waited longest alone, first.
+fn connections(stalls: &Stalls) -> Vec<Value> {
+    let rows = stalls.watched_lanes().map(|tracker| {
+        let mut value = tracked(tracker, stalls.place);
+        value["client"] = json!(tracker.client.map(|client| client.to_string()));
+        (waited_alone(tracker).time_ns, value)
+    });
+    longest_first(rows.collect())
+}
+
+/// While others of the same client went on.
+fn waited_alone(tracker: &Tracker) -> Total {
+    let kind = Kind::ConnectionWaited;
+    tracker.found[kind as usize].total(threshold_ns(tracker, kind))
+}
+
 fn clients(stalls: &Stalls) -> Vec<Value> {
-    let mut pairs: Vec<(u64, Value)> = stalls
+    let pairs = stalls
         .pairs
         .iter()
         .map(|pair| {
@@ -161,12 +181,14 @@ fn clients(stalls: &Stalls) -> Vec<Value> {
             (ALL.into_iter().map(time).sum(), value)
         })
         .collect();
-    pairs.sort_by_key(|(time_ns, _)| std::cmp::Reverse(*time_ns));
-    pairs
-        .into_iter()
-        .take(SHOWN_CLIENTS)
-        .map(|(_, value)| value)
-        .collect()
+    longest_first(pairs)
+}
+
+/// Those with most time.
+fn longest_first(mut found: Vec<(u64, Value)>) -> Vec<Value> {
+    found.sort_by_key(|(time_ns, _)| std::cmp::Reverse(*time_ns));
+    let shown = found.into_iter().take(SHOWN_CLIENTS);
+    shown.map(|(_, value)| value).collect()
 }
 
 /// The longest gaps of each kind above their thresholds, the longest first. Gaps of one client are
@@ -180,7 +202,8 @@ fn longest(stalls: &Stalls) -> Vec<Gap> {
         .servers
         .iter()
         .map(|server| &server.tracker)
-        .chain(clients);
+        .chain(clients)
+        .chain(stalls.watched_lanes());
     let mut gaps = Vec::new();
     for kind in ALL {
         let mut of_kind: Vec<Gap> = Vec::new();
@@ -189,7 +212,8 @@ fn longest(stalls: &Stalls) -> Vec<Gap> {
             let own = tracker.found[kind as usize].longest.iter().filter(|gap| {
                 let client = matches!(gap.kind, Kind::NetworkLoss | Kind::ClientWaited);
                 let shown = tracker.scope == Scope::Server
-                    || (client && gap.scope == Scope::Client && !gap.covered);
+                    || (client && gap.scope == Scope::Client && !gap.covered)
+                    || gap.kind == Kind::ConnectionWaited;
                 shown && gap.length_ns() >= threshold_ns
             });
             of_kind.extend(own.map(|gap| Gap {

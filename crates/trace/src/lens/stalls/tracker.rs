@@ -378,8 +378,8 @@ impl Tracker {
         self.found[gap.kind as usize].add(gap);
     }
 
-    /// The capture ended.
-    pub fn finish(&mut self, end_ns: i64) {
+    /// The capture ended. `covered`: as of a reply.
+    pub fn finish(&mut self, end_ns: i64, covered: impl Fn(i64, i64) -> bool) {
         self.settle();
         let Some((last_ns, last_frame)) = self.last_reply else {
             return;
@@ -423,9 +423,10 @@ impl Tracker {
             prompt: 0,
             late: 0,
             duplicates: 0,
-            covered: self.scope == Scope::Client,
+            covered: covered(begin_ns, end_ns),
             udp: false,
         };
+        let kind = self.of_scope(kind, &silence);
         let gap = self.gap(&silence, kind, begin_ns, end_ns);
         self.add(Gap { open: true, ..gap });
     }

@@ -229,6 +229,8 @@ fn tunnels_and_labels_lead_to_the_packet_in_them() {
     let frames: &[(u32, Vec<u8>)] = &[
         (101, outer(4, &ip)),
         (101, outer(47, &join(&[&[0, 0, 8, 0], &ip]))),
+        // With a checksum and its reserved word (RFC 2784 section 2.1).
+        (101, outer(47, &join(&[&[0x80, 0, 8, 0], &[1; 4], &ip]))),
         // With a key and a sequence number.
         (101, outer(47, &join(&[&[0x30, 0, 8, 0], &[1; 8], &ip]))),
         (101, outer(47, &join(&[&[0, 0, 0x65, 0x58], &framed]))),
@@ -250,12 +252,46 @@ fn tunnels_and_labels_lead_to_the_packet_in_them() {
         assert_eq!(segment.source.to_string(), "192.0.2.1:1000", "{number}");
         assert_eq!(segment.destination.to_string(), "192.0.2.2:2049");
     }
+    // ERSPAN, whose header is a switch maker's own, is counted and not followed.
+    let mirrored = join(&[&[0x10, 0, 0x88, 0xbe], &[1; 12], &framed]);
+    assert_eq!(one(101, &outer(47, &mirrored)), Err("tunnelled"));
     // As deep as no network is.
     let mut deep = ip;
     for _ in 0..6 {
         deep = outer(4, &deep);
     }
     assert_eq!(one(101, &deep), Err("tunnelled"));
+}
+
+/// InfiniBand Architecture, annexes A16 and A17; base transport header: section 9.2.
+#[test]
+fn rdma_over_ethernet_is_known() {
+    // SEND only, on a reliable connection, to queue pair 17; payload, and the invariant checksum.
+    let transport = join(&[
+        &[4, 0, 0xff, 0xff, 0, 0, 0, 17, 0x80, 0, 0, 1],
+        &[7; 8],
+        &[9; 4],
+    ]);
+    let version_1 = join(&[&ethernet(0x8915), &[0x60; 40], &transport]);
+    assert_eq!(one(1, &version_1), Err("rdma"));
+    let over_udp = |from: u16, to: u16, payload: &[u8]| {
+        let mut datagram = udp(payload);
+        datagram[..2].copy_from_slice(&from.to_be_bytes());
+        datagram[2..4].copy_from_slice(&to.to_be_bytes());
+        join(&[&v4(20 + datagram.len() as u16, 1, 0, 17), &datagram])
+    };
+    assert_eq!(one(101, &over_udp(0xc001, 4791, &transport)), Err("rdma"));
+    // Another version, too short, the other way, and a reply of NFS to that port.
+    let mut other = transport.clone();
+    other[1] = 1;
+    for plain in [
+        over_udp(0xc001, 4791, &other),
+        over_udp(0xc001, 4791, &transport[..15]),
+        over_udp(4791, 0xc001, &transport),
+        over_udp(2049, 4791, &transport),
+    ] {
+        one(101, &plain).expect("a datagram");
+    }
 }
 
 #[test]

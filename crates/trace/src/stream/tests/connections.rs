@@ -150,6 +150,28 @@ fn a_few_bytes_of_something_else() {
 }
 
 #[test]
+fn iwarp_is_known_by_its_first_frame() {
+    // Of either side: a capture may have one direction alone.
+    for (side, key) in [(CLIENT, b"MPA ID Req Frame"), (SERVER, b"MPA ID Rep Frame")] {
+        let mut wire = Wire::default();
+        wire.syn(CLIENT, 0);
+        // Flags, revision, length of private data (RFC 5044 section 7.1.1), then what follows it.
+        let start = [&key[..], &[0x40, 1, 0, 0]].concat();
+        wire.data(side, 1, &start, usize::MAX);
+        wire.data(side, 21, &filler(7, 5_000), usize::MAX);
+        wire.finish();
+        assert_eq!(wire.count(Anomaly::Iwarp), 1);
+        assert_eq!(wire.count(Anomaly::TcpNotRpc), 0);
+    }
+    // Within a stream it means nothing.
+    let mut wire = Wire::default();
+    wire.syn(CLIENT, 0);
+    wire.data(CLIENT, 1, b"GET /MPA ID Req Frame", usize::MAX);
+    wire.finish();
+    assert_eq!(wire.count(Anomaly::Iwarp), 0);
+}
+
+#[test]
 fn tls_behind_rpc_and_from_the_start() {
     let tls = [&[22, 3, 1, 2, 0][..], &filler(1, 512)].concat();
     let mut wire = Wire::default();

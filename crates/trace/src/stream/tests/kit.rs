@@ -289,7 +289,7 @@ impl Wire {
     }
 
     pub(super) fn count(&self, kind: Anomaly) -> u64 {
-        self.streams.counters().of(kind)
+        self.streams.counters().anomalies.of(kind)
     }
 
     pub(super) fn xids(&self) -> Vec<u32> {

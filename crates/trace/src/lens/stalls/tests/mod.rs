@@ -1,5 +1,6 @@
 //! Captures made by hand with planted stalls, pauses and losses: each has to get its name.
 
+mod connections;
 mod losses;
 mod stalls;
 mod whole;

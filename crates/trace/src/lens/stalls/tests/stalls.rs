@@ -97,6 +97,28 @@ fn a_client_that_sends_nothing_has_paused() {
     );
 }
 
+#[test]
+fn with_servers_that_are_not_followed_nobody_is_said_to_have_paused() {
+    let pause = |others: usize| {
+        let mut capture = Capture::default();
+        busy(&mut capture, 0, 1000);
+        capture.transport(1040 * MS, 0, true, ALONE);
+        busy(&mut capture, 4000, 5000);
+        for other in 0..others as u32 {
+            let mut call = read(500 * MS, Some(501 * MS));
+            call.server = endpoint(7, 3000 + other as u16);
+            call.connection = 100 + other;
+            capture.call(call, &[], &[]);
+        }
+        let found = gaps(&shown(capture, 5000 * MS)).into_iter();
+        found.filter(|gap| gap.2 == 999).collect::<Vec<_>>()
+    };
+    // One is the busy one; what the last one had outstanding is not known.
+    for (others, kind) in [(MAX_SERVERS - 1, "client_paused"), (MAX_SERVERS, "unknown")] {
+        assert_eq!(pause(others), [gap(kind, "server", 999, 3000)], "{others}");
+    }
+}
+
 /// An acknowledgement without data.
 const ALONE: TransportKind = TransportKind::Acknowledged {
     round_trip_ns: None,

@@ -108,13 +108,24 @@ impl Tracker {
                 false => Kind::WaitedUnlessAtServer,
             }
         };
+        self.of_scope(kind, silence)
+    }
+
+    /// What a wait is where others went on.
+    pub(super) fn of_scope(&self, kind: Kind, silence: &Silence) -> Kind {
         let stalled = matches!(
             kind,
             Kind::ServerStalled | Kind::ProcessSlow | Kind::HostFrozen
         );
-        match stalled && self.scope == Scope::Client && !silence.covered {
-            true => Kind::ClientWaited,
-            false => kind,
+        // One call alone is slow by itself: it has a table of its own.
+        let several = silence.since.peak.max(silence.at_begin) > 1;
+        match self.scope {
+            _ if silence.covered => kind,
+            Scope::Client if stalled => Kind::ClientWaited,
+            Scope::Connection if several && (stalled || kind == Kind::WaitedUnlessAtServer) => {
+                Kind::ConnectionWaited
+            }
+            _ => kind,
         }
     }
 }

@@ -8,6 +8,7 @@ import { colour } from './theme.js';
 const X_PX = 46; // ticks and name of an x axis
 const FONT = "system-ui, 'DejaVu Sans', sans-serif";
 const TICK_PX = 70;
+const HALF_LETTER_PX = 3.2;
 
 /** `lines`: [value, what, colour]; a line without a value is a remark. Elements, so that text of
     others never becomes markup. */
@@ -146,11 +147,12 @@ export class Chart {
       },
       { coord: [high, y], symbol: 'none' },
     ]);
-    const areas = bands.map((band) => [
+    const said = this.bandLabels(bands);
+    const areas = bands.map((band, i) => [
       {
         xAxis: band.low,
         itemStyle: { color: colour(band.colour || 'warn'), opacity: 0.18 },
-        label: label(band.label, { position: 'insideTop' }),
+        label: label(band.label, { position: 'insideTop', formatter: () => said[i] }),
       },
       { xAxis: band.high },
     ]);
@@ -159,9 +161,35 @@ export class Chart {
       data: [],
       silent: true,
       z: 8,
-      markLine: { silent: true, symbol: 'none', data: [...lines, ...flats] },
+      // Places are rounded to two decimals unless ECharts is asked for more.
+      markLine: { silent: true, symbol: 'none', precision: 20, data: [...lines, ...flats] },
       markArea: { silent: true, data: areas },
     });
+  }
+
+  /** Labels of the newest panel's bands that do not cover each other, for what is in view: whole,
+      else the first word (a key), else none. */
+  bandLabels(bands) {
+    const index = this.states.length - 1;
+    const [tick, said] = [this.axes.x[index], []];
+    const say = ([low, high]) => {
+      const { width } = this.option.grid[index];
+      const px = width / (high - low);
+      let free = 0;
+      bands.forEach(({ low: from, high: to, label = '' }, i) => {
+        const centre = ((Math.max(from, low) + Math.min(to, high)) / 2 - low) * px;
+        const half = (text) => text.length * HALF_LETTER_PX;
+        const fits = (text) => centre - half(text) >= free && centre + half(text) <= width;
+        said[i] = [label, label.split(' ')[0]].find(fits) ?? '';
+        if (said[i]) free = centre + half(said[i]);
+      });
+    };
+    say(this.states[index].x);
+    this.axes.x[index] = (ends) => {
+      say(ends);
+      return tick(ends);
+    };
+    return said;
   }
 
   /** The table: columns are [label, text of a row] or [label, value of a row, its wording]; false:

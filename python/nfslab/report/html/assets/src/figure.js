@@ -126,8 +126,11 @@ export class Figure {
   async beside(press) {
     if (this.panes.length > 1) this.panes.pop().element.remove();
     else {
-      const last = this.index.views.length - 1;
-      this.panes.push(new Pane(this, this.panes[0].at === last ? 0 : last));
+      const { choices, views } = this.index;
+      const k = Math.max(choices.indexOf('Point'), 0);
+      const mine = views[this.panes[0].at].choice[k];
+      const other = views.findIndex(({ choice }) => choice[k] !== mine);
+      this.panes.push(new Pane(this, other < 0 ? views.length - 1 : other));
       this.plot.append(this.panes[1].element);
     }
     const two = this.panes.length > 1;

@@ -51,7 +51,9 @@ export class Pane {
       const change = (value) => this.choose(this.view.choice.with(k, value), k);
       return values.length > 1 && select(label, values, this.view.choice[k], change);
     });
+    const at = [...this.choices.children].findIndex((one) => one.contains(document.activeElement));
     this.choices.replaceChildren(...lists.filter(Boolean));
+    this.choices.children[at]?.querySelector('select').focus();
   }
 
   choose(wanted, fixed = 0) {

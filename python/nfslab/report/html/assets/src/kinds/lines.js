@@ -108,7 +108,7 @@ function seriesOption({ series }, name, look, x, y, panel) {
     symbol: look.shape,
     symbolSize: 7,
     showSymbol: !stack && (Boolean(series.low) || x.length === 1),
-    step: series.draw.includes('step') ? 'middle' : false,
+    step: { held: 'end', step: 'middle', stack_steps: 'middle' }[series.draw] ?? false,
     lineStyle: stack ? { width: 0 } : lineStyle,
     z: stack ? 2 : 5,
     ...(x.length > SAMPLED_FROM ? { sampling: 'minmax' } : {}),

@@ -1,0 +1,120 @@
+"""`nfslab confirm`: the experiment that would refute a finding, run, and what it decided."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from nfslab.evidence.anatomy.differences import Compared
+    from nfslab.findings.base import Finding
+    from nfslab.findings.confirm import Lever
+    from nfslab.report.model import Analysis
+
+
+@click.command(
+    "confirm",
+    epilog="""\b
+Examples:
+  nfslab confirm results/quickstart-1a2b3c4d
+  nfslab confirm results/quickstart-1a2b3c4d log_sync --write mine.toml --no-run
+
+The experiment is the finding's point as it was, and with one lever pulled, in turns. The
+prediction stands in its file before anything runs. Exit code 3: refuted, or not decided.
+""",
+)
+@click.argument("results", type=click.Path(path_type=Path))
+@click.argument("finding", required=False)
+@click.option(
+    "--write",
+    "file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.toml",
+    help="The experiment's file. [default: confirm-NAME-FINDING.toml]",
+)
+@click.option("--no-run", is_flag=True, help="Write it, and tell the prediction.")
+@click.option("--repetitions", type=int, metavar="N", help="Instead of the file's five.")
+@click.option(
+    "--results",
+    "into",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("results"),
+    show_default=True,
+    help="Where the new experiment's folder is made.",
+)
+@click.option("--anyway", is_flag=True, help="Do not wait for another experiment of this machine.")
+@click.option("--json", "as_json", is_flag=True, help="Print prediction and outcome as JSON.")
+def command(
+    results: Path, finding: str | None, file: Path | None, into: Path, *, no_run: bool,
+    as_json: bool, **asked: Any,
+) -> None:  # fmt: skip
+    """Test a finding by pulling its lever: confirmed, refuted, or not decided."""
+    import json
+    from dataclasses import asdict
+
+    from nfslab.cli.new import write_new
+    from nfslab.experiment.progress import View
+    from nfslab.experiment.session import Options, run_experiment
+    from nfslab.findings.confirm import Prediction, experiment_text
+    from nfslab.findings.explanation import outcome, pairs_of
+    from nfslab.report.analysis import analyse
+    from nfslab.results.outcomes import locate
+    from nfslab.results.store import FILE
+
+    analysis = analyse(results)
+    pair, found, lever = _choose(analysis, finding)
+    prediction = Prediction.of(found)
+    original = (locate(Path(analysis.path)) / FILE).read_text(encoding="utf-8")
+    text = experiment_text(original, analysis, pair, lever, prediction)
+    path = file or Path(f"confirm-{analysis.name}-{found.cause}.toml")
+    if not (path.is_file() and path.read_text(encoding="utf-8") == text):
+        write_new(path, text, "--write")
+    told: dict[str, Any] = {"file": str(path), "lever": lever.label} | asdict(prediction)
+    if not as_json:
+        click.echo(f"{found.sentence}\n{prediction.sentence()}, with: {lever.label}. File: {path}")
+    if no_run:
+        if as_json:
+            click.echo(json.dumps(told, indent=1))
+        return
+    view = View(plain=as_json, stream=sys.stderr if as_json else None)
+    session = run_experiment(Options(path, results=into, **asked), view)
+    after = analyse(session.folder.path)
+    said = outcome(after)
+    pairs = pairs_of(after)
+    decided = prediction.decide(pairs[0]) if pairs else "not decided"
+    if as_json:
+        click.echo(json.dumps(told | {"outcome": decided, "said": said}, indent=1))
+    else:
+        click.echo(f"{said or decided}\nreport: nfslab report {session.folder.path}")
+    sys.exit(0 if decided == "confirmed" else 3)
+
+
+def _choose(analysis: Analysis, cause: str | None) -> tuple[Compared, Finding, Lever]:
+    """The largest finding (of that cause) that has a lever; ResultsError says why there is none."""
+    from nfslab.errors import ResultsError, UsageError
+    from nfslab.findings.explanation import pairs_of
+    from nfslab.findings.registry import FINDINGS, findings_of, lever_of
+    from nfslab.plugins import meant
+
+    if cause is not None and cause not in FINDINGS:
+        fix = f"{meant(cause, FINDINGS)}known: {', '.join(FINDINGS)}"
+        raise UsageError(f"there is no finding {cause!r}", fix=fix)
+    known = [
+        (pair, one)
+        for pair in pairs_of(analysis)
+        for one in findings_of(pair)
+        if cause in (None, one.cause)
+    ]
+    known.sort(key=lambda item: -item[1].effect_ns)
+    for pair, one in known:
+        if (lever := lever_of(one.cause, pair, analysis)) is not None:
+            return pair, one, lever
+    fix = "; ".join(dict.fromkeys(f"{one.cause}: {one.confirm}" for _, one in known))
+    raise ResultsError(
+        "no finding can be tested by a file",
+        why="there is none" if not known else "none has a lever that a file can pull",
+        fix=f"by hand: {fix}" if known else "see `nfslab explain`: what more evidence would tell",
+    )

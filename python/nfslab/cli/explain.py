@@ -1,0 +1,54 @@
+"""`nfslab explain`: where the time goes, what differs, and why, of results that are there."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import click
+
+
+@click.command(
+    "explain",
+    epilog="""\b
+Examples:
+  nfslab explain results/log-placement-1a2b3c4d
+  nfslab explain results/x-* --markdown      # for a ticket
+  nfslab explain results/x-* --json          # parts, differences, findings
+
+What more evidence would explain, it names: run again with those collectors.
+""",
+)
+@click.argument("results", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Parts, differences and findings as JSON.")
+@click.option("--markdown", is_flag=True, help="A block for a ticket.")
+def command(results: Path, *, as_json: bool, markdown: bool) -> None:
+    """Take the mean time of an operation apart: by point, and what makes one point slower."""
+    from nfslab.errors import ResultsError, UsageError
+    from nfslab.findings.explanation import content, explained
+    from nfslab.report.analysis import analyse
+
+    if as_json and markdown:
+        raise UsageError("--json and --markdown are two forms", fix="give one of them")
+    analysis = analyse(results)
+    if as_json:
+        import json
+
+        click.echo(json.dumps(content(analysis), indent=1, allow_nan=False))
+        return
+    section = explained(analysis)
+    if section is None:
+        raise ResultsError(
+            f"{results}: no run tells what an operation's time was spent in",
+            why="its workload is none whose operation is known, or no run is ok",
+            fix='run pgbench, files or sfs; collectors = ["postgres", "fsync"] tell most',
+        )
+    if markdown:
+        from nfslab.display.markdown import section_text
+
+        click.echo(section_text(section))
+        return
+    from nfslab.display.terminal import section_lines
+
+    kept = dataclasses.replace(section, tables=[one for one in section.tables if one.open])
+    click.echo("\n".join(section_lines(kept)))

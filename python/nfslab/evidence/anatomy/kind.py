@@ -1,0 +1,95 @@
+"""Where the time of an operation goes, as a kind of evidence: of every run that has one.
+
+Each workload says what its operation is and which parts its mean time has (`ROOTS`); what lies
+within a part comes from other kinds' facts of the same run. So it works on every results folder
+that was made before, with what evidence it has, and names what would explain more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from nfslab.evidence.anatomy import others, transactions
+from nfslab.evidence.anatomy.inner import within_log_sync
+from nfslab.evidence.anatomy.parts import AnatomyFacts
+from nfslab.evidence.base import EvidenceKind, Facts
+from nfslab.evidence.cache import facts_of
+from nfslab.evidence.nfs_server.kind import NfsServerEvidence
+from nfslab.evidence.syscalls.kind import SyscallsEvidence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nfslab.display.sections import Section
+    from nfslab.evidence.base import Found, SealedRun
+    from nfslab.evidence.nfs_server.breakdown import BreakdownFacts
+    from nfslab.evidence.syscalls.facts import SyscallFacts
+
+
+class AnatomyEvidence(EvidenceKind[AnatomyFacts]):
+    """An operation's mean time, in parts that sum to it."""
+
+    kind: ClassVar[str] = "anatomy"
+    title: ClassVar[str] = "Where the time goes"
+    Facts: ClassVar[type[Facts]] = AnatomyFacts
+
+    def present(self, run: SealedRun) -> bool:
+        """Of every workload whose operation is known."""
+        return _workload(run) in ROOTS
+
+    def facts(self, run: SealedRun) -> AnatomyFacts | None:
+        """With all that the run's other evidence tells. ResultsError."""
+        return ROOTS[_workload(run)](run)
+
+    def section(self, found: Found[AnatomyFacts]) -> Section | None:
+        """By point, and what differs between points that are compared."""
+        from nfslab.evidence.anatomy.section import section
+
+        return section(self.title, found)
+
+
+def _workload(run: SealedRun) -> str:
+    made = run.record.parameters.get("workload", {})
+    return str(made.get("kind", ""))
+
+
+def _syscalls(run: SealedRun) -> SyscallFacts | None:
+    kind = SyscallsEvidence()
+    return facts_of(kind, run) if kind.present(run) else None
+
+
+def _calls(run: SealedRun) -> BreakdownFacts | None:
+    kind = NfsServerEvidence()
+    return facts_of(kind, run) if kind.present(run) else None
+
+
+def _transaction(run: SealedRun) -> AnatomyFacts | None:
+    syscalls = _syscalls(run)
+    made = transactions.anatomy(run, syscalls)
+    if made is None:
+        return None
+    calls = _calls(run)
+    # Who waits for another's flush waits for just that: a sync of the log.
+    parts = [
+        within_log_sync(part, syscalls, calls) if part.name in ("log_sync", "log_turn") else part
+        for part in made.parts
+    ]
+    return made.model_copy(update={"parts": tuple(parts)})
+
+
+def _offered(run: SealedRun) -> AnatomyFacts | None:
+    return others.of_offered_calls(run, _calls(run))
+
+
+def _on_storage(run: SealedRun) -> AnatomyFacts | None:
+    """The workload `storage` does another one's work: by what its run has."""
+    return others.of_files(run) or _transaction(run)
+
+
+ROOTS: Final[dict[str, Callable[[SealedRun], AnatomyFacts | None]]] = {
+    "pgbench": _transaction,
+    "files": others.of_files,
+    "sfs": _offered,
+    "storage": _on_storage,
+}
+"""By kind of workload."""

@@ -1,0 +1,191 @@
+"""A database transaction's mean time: what its backend did, or waited for, and the client's turn.
+
+Little's law gives a part's time of a transaction exactly: mean number of the load's backends that
+are in it, over transactions a second. The number in each wait is sampled (`postgres`); how long the
+log's syncs took is exact where system calls were watched, and takes the place of the samples, whose
+other parts move so that all that the backends did keeps its sum.
+
+What is left of the mean latency is the client's turn: its program, and the connection. In a closed
+load backends are idle between transactions, too: that is in no part.
+
+How a sampled backend counts: by the event that it waits for; ClientRead is the client's turn in
+whatever state; no event is the database at work, also in the instants around a state's change.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from nfslab.evidence.anatomy.parts import AnatomyFacts, PartFacts, with_rest
+from nfslab.evidence.over_time import NS, read_rows
+from nfslab.evidence.postgres.kind import WAITS_TABLE
+from nfslab.results.coded_texts import coded_texts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from nfslab.evidence.base import SealedRun
+    from nfslab.evidence.syscalls.facts import SyscallFacts
+
+    Floats = NDArray[np.float64]
+
+CLIENT_BACKEND: Final = "client backend"
+ORDER: Final = (
+    "log_sync", "log_write", "log_turn", "data_read", "data_extend", "data_write", "other_files",
+    "row_locks", "database_locks", "running", "other_waits",
+)  # fmt: skip
+LEAST_SAMPLES: Final = 10
+"""Looks at the backends below which nothing is said."""
+Z95: Final = 1.96
+
+
+def part_of_wait(event_type: str, event: str) -> str | None:
+    """Which part a backend with this wait event is in; None: it is the client's turn."""
+    match event_type:
+        case "":
+            return "running"
+        case "Client":
+            return None
+        case "IO":
+            return _of_file(event)
+        case "Lock":
+            return "row_locks"
+        case "LWLock" | "LWLockTranche" | "LWLockNamed":
+            return "log_turn" if event in ("WALWrite", "WALWriteLock") else "database_locks"
+        case "BufferPin":
+            return "database_locks"
+        case _:
+            return "other_waits"
+
+
+def _of_file(event: str) -> str:
+    if event.startswith(("WAL", "Wal")):
+        return "log_sync" if event.endswith("Sync") else "log_write"
+    if event.startswith("DataFile"):
+        kinds = {"DataFileRead": "data_read", "DataFilePrefetch": "data_read",
+                 "DataFileExtend": "data_extend"}  # fmt: skip
+        return kinds.get(event, "data_write")
+    return "other_files"
+
+
+def anatomy(run: SealedRun, syscalls: SyscallFacts | None) -> AnatomyFacts | None:
+    """None: the latency, the rate, or the samples are not there."""
+    metrics = {name: metric.value for name, metric in run.record.metrics.items()}
+    number, seconds = metrics.get("transactions"), metrics.get("measured_s")
+    mean_ms = metrics.get("latency_mean_ms")
+    if not number or not seconds or not mean_ms:
+        return None
+    rate_per_s, mean_ns = number / seconds, mean_ms * 1e6
+    tracked = run.summary("postgres").get("settings", {}).get("track_activities", "on")
+    seen = _sampled(run, seconds) if tracked != "off" else None
+    if seen is None:
+        return AnatomyFacts(
+            operation="transaction", operations=number, mean_ns=mean_ns,
+            parts=tuple(with_rest([], mean_ns)), wants=("postgres",),
+        )  # fmt: skip
+    parts = {
+        name: PartFacts(
+            name=name, ns=mean / rate_per_s * NS, error_ns=error / rate_per_s * NS, source="sampled"
+        )
+        for name, (mean, error) in seen.items()
+    }
+    notes = list(_with_exact_syncs(parts, syscalls))
+    if "running" in parts:
+        parts["running"] = _with_processors(run, parts["running"], rate_per_s)
+    shown = [parts[name] for name in ORDER if name in parts]
+    total = sum(part.ns for part in shown)
+    if total < mean_ns:
+        shown.append(PartFacts(name="client", ns=mean_ns - total, source="exact"))
+    else:
+        shown = with_rest(shown, mean_ns)
+    return AnatomyFacts(
+        operation="transaction",
+        operations=number,
+        mean_ns=mean_ns,
+        parts=tuple(shown),
+        notes=tuple(notes),
+        wants=() if syscalls is not None else ("fsync",),
+    )
+
+
+def _sampled(run: SealedRun, seconds: float) -> dict[str, tuple[float, float]] | None:
+    """Part -> (mean number of backends, half of its 95 % interval), over the timed part."""
+    columns = ["t_ns", "backend_type", "wait_event_type", "wait_event", "backends"]
+    rows = read_rows(run, WAITS_TABLE, columns)
+    if rows is None:
+        return None
+    t_ns = rows["t_ns"].to_numpy()
+    rows = rows.filter(pa.array((t_ns >= 0) & (t_ns <= seconds * NS)))
+    ticks, place = np.unique(rows["t_ns"].to_numpy(), return_inverse=True)
+    if ticks.size < LEAST_SAMPLES:
+        return None
+    kinds, of_kind = coded_texts(rows["backend_type"])
+    types, of_type = coded_texts(rows["wait_event_type"])
+    events, of_event = coded_texts(rows["wait_event"])
+    backends = rows["backends"].to_numpy().astype(np.float64)
+    counts: dict[str, Floats] = {}
+    client = of_kind == (kinds.index(CLIENT_BACKEND) if CLIENT_BACKEND in kinds else -1)
+    for key in np.unique(of_type[client] * len(events) + of_event[client]).tolist():
+        which, event = divmod(key, len(events))
+        name = part_of_wait(types[which], events[event])
+        if name is not None:
+            mine = client & (of_type == which) & (of_event == event)
+            here = counts.setdefault(name, np.zeros(ticks.size))
+            np.add.at(here, place[mine], backends[mine])
+    return {
+        name: (float(each.mean()), Z95 * float(each.std(ddof=1)) / ticks.size**0.5)
+        for name, each in counts.items()
+    }
+
+
+def _with_exact_syncs(parts: dict[str, PartFacts], syscalls: SyscallFacts | None) -> Iterator[str]:
+    """The log's syncs as they were timed, in place of the samples; where both disagree, a note."""
+    share = next(iter(syscalls.shares), None) if syscalls is not None else None
+    sampled = parts.get("log_sync")
+    if share is None or not share.transactions or sampled is None:
+        return
+    exact_ns = share.backend_sync_ns / share.transactions
+    others = sum(part.ns for name, part in parts.items() if name != "log_sync")
+    error_ns = sampled.error_ns or 0.0
+    if abs(exact_ns - sampled.ns) > 2 * error_ns + AGREEMENT * exact_ns:
+        yield (
+            f"Syncs of the log take {exact_ns / 1e6:.3g} ms of a transaction by their own times, "
+            f"{sampled.ns / 1e6:.3g} ms (within {error_ns / 1e6:.2g}) by samples of wait events: "
+            "the first is shown."
+        )
+    left = sampled.ns + others - exact_ns
+    scale = max(left, 0.0) / others if others else 1.0
+    for name, part in parts.items():
+        error = (part.error_ns or 0.0) * scale
+        parts[name] = part.model_copy(update={"ns": part.ns * scale, "error_ns": error})
+    parts["log_sync"] = PartFacts(name="log_sync", ns=exact_ns, source="exact")
+
+
+AGREEMENT: Final = 0.03
+"""Of the exact time: PostgreSQL's own work around the call is in the wait, and not in the call."""
+
+
+def _with_processors(run: SealedRun, running: PartFacts, rate_per_s: float) -> PartFacts:
+    """At work: on a processor, waiting for one, neither."""
+    seen = run.summary("postgres").get("processors", {})
+    watched_ns = seen.get("watched_ns", 0)
+    clients = run.record.load.clients if run.record.load is not None else None
+    if not watched_ns or not clients:
+        return running
+    # Mean number of backends on a processor, and waiting for one; part of it lies within waits.
+    in_all = {name: clients * seen[key] / watched_ns for name, key in PROCESSORS.items()}
+    room_ns = running.ns
+    parts = []
+    for name, number in in_all.items():
+        ns = min(number / rate_per_s * NS, room_ns)
+        room_ns -= ns
+        parts.append(PartFacts(name=name, ns=ns, source="exact"))
+    return running.model_copy(update={"parts": tuple(with_rest(parts, running.ns))})
+
+
+PROCESSORS: Final = {"run_queue": "queued_ns", "on_cpu": "on_cpu_ns"}

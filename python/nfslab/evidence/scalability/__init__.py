@@ -1,0 +1,1 @@
+"""How throughput goes with clients or threads: the universal scalability law of an experiment."""

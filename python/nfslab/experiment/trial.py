@@ -1,0 +1,147 @@
+"""An experiment of storages that a person names, in as many blocks as the time gives.
+
+It is an ordinary experiment: `text` is its file. The first block tells how long one takes; then as
+many are asked for as end in time, and again where they took less than was thought.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from nfslab.errors import UsageError
+from nfslab.experiment.session import run_experiment
+from nfslab.workloads.storage import WORKS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nfslab.experiment.progress import View
+    from nfslab.experiment.session import Options, Session
+
+NAME: Final = "try"
+NAMED_CHARACTERS: Final = 40
+SECONDS_OF_A_RUN: Final = ((1800.0, 10), (300.0, 3), (0.0, 1))
+"""Time that there is, from which on a timed part lasts so many seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """A storage that was named."""
+
+    given: str
+    """As the person wrote it: the level's label."""
+    name: str
+    """Of the target."""
+    lines: tuple[str, ...]
+    """Of its section."""
+    device: int | None
+    """st_dev of a folder."""
+
+
+def storages(given: Sequence[str], mount_options: Sequence[str] = ()) -> list[Storage]:
+    """What was named; UsageError for what is neither a folder nor HOST:/EXPORT, or there twice."""
+    nfs = ['kind = "nfs"']
+    nfs += [f"mount_options = {_quoted(list(mount_options))}"] if mount_options else []
+    found: list[Storage] = []
+    for text in given:
+        path = Path(text).expanduser()
+        lines: tuple[str, ...]
+        if path.is_dir():
+            lines = ('kind = "local"', f"path = {_quoted(str(path.resolve()))}")
+            device = path.stat().st_dev
+        elif ":/" in text and not path.exists():
+            lines, device = (*nfs, f"server = {_quoted(text)}"), None
+        else:
+            raise UsageError(
+                f"{text} is no storage",
+                why="it is a file" if path.exists() else "there is no such folder",
+                fix="name a folder that is there, or HOST:/EXPORT",
+            )
+        if any(lines == other.lines for other in found):
+            raise UsageError(f"{text} is named twice", fix="name different storages")
+        name = re.sub("[^A-Za-z0-9]+", "-", text).strip("-")[-NAMED_CHARACTERS:].strip("-")
+        name = name or "root"
+        while any(name == other.name for other in found):
+            name += "x"
+        found.append(Storage(text, name, lines, device))
+    return found
+
+
+def shared_devices(found: Sequence[Storage]) -> list[str]:
+    """Which of them lie on one device: what loads one, loads the other."""
+    by_device: dict[int, list[str]] = {}
+    for one in found:
+        if one.device is not None:
+            by_device.setdefault(one.device, []).append(one.given)
+    return [" and ".join(names) for names in by_device.values() if len(names) > 1]
+
+
+def text(found: Sequence[Storage], works: Sequence[str], time_s: float) -> str:
+    """The experiment's file."""
+    seconds = next(seconds for least_s, seconds in SECONDS_OF_A_RUN if time_s >= least_s)
+    names = [one.name for one in found]
+    given = [one.given for one in found]
+    title = f"{', '.join(given)} compared" if len(found) > 1 else given[0]
+    parts = [
+        "# Made by `nfslab try`: kinds of work on storages, a figure each.",
+        *(f"# {name}: {WORKS[name].counts}" for name in works),
+        "",
+        "[experiment]",
+        f'name = "{NAME}"',
+        f"title = {_quoted(title)}",
+        "repetitions = 5",
+        'collectors = ["system"]',
+    ]
+    for one in found:
+        parts += ["", f"[targets.{one.name}]", *one.lines]
+    parts += [
+        "",
+        "[workload]",
+        'kind = "storage"',
+        f'data = "{names[0]}"',
+        f'work = "{works[0]}"',
+        f'seconds = "{seconds}s"',
+        "",
+        "[[axes]]",
+        'name = "storage"',
+        'parameter = "workload.data"',
+        f"values = {_quoted(names)}",
+        f"labels = {_quoted(given)}",
+        "",
+        "[[axes]]",
+        'name = "work"',
+        'parameter = "workload.work"',
+        f"values = {_quoted(list(works))}",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _quoted(value: object) -> str:
+    """As TOML, whose strings and lists of them are those of JSON."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def run_trial(options: Options, time_s: float, view: View) -> Session:
+    """Blocks until the time is over, one at least; what `run_experiment` raises."""
+    if options.repetitions is not None:
+        return run_experiment(options, view)
+    ends = time.monotonic() + time_s
+    session = run_experiment(replace(options, repetitions=1, new=True), view)
+    blocks = 1
+    while (more := int((ends - time.monotonic()) / _block_s(session))) > 0:
+        blocks += more
+        session = run_experiment(replace(options, repetitions=blocks), view)
+    return session
+
+
+def _block_s(session: Session) -> float:
+    """Of the quickest block so far: the first one makes what later ones find."""
+    taken: dict[int, float] = {}
+    for line in session.folder.sealed_runs():
+        taken[line.block] = taken.get(line.block, 0.0) + line.duration_ns / 1e9
+    return max(min(taken.values()), 0.1)

@@ -1,0 +1,128 @@
+"""What a finding is: a cause with the size of its effect, what it rests on, and what tests it.
+
+A finding is judged of two points that were taken apart (`evidence.anatomy.differences`). It is made
+only where the difference of its parts is shown; how sure it is follows from how they were seen.
+Effects are parts of the difference of the mean operation: they never sum to more than it, except
+where other parts became shorter meanwhile.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+
+from nfslab.display.numbers import interval, quantity
+from nfslab.evidence.anatomy.differences import together
+from nfslab.evidence.anatomy.parts import label_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nfslab.evidence.anatomy.differences import Compared, Difference
+    from nfslab.findings.confirm import Lever
+    from nfslab.report.model import Analysis
+
+Confidence = Literal["high", "medium", "low"]
+LEAST_SHARE: Final = 0.1
+"""Of the whole's difference: a smaller effect is no finding."""
+CLEAR: Final = 0.1
+"""Of the effect: so much may samples be off where it is called clear."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A cause, at one point against its base."""
+
+    cause: str
+    sentence: str
+    effect_ns: float
+    """Of the mean operation; above zero: it makes the point slower."""
+    interval_ns: tuple[float, float]
+    confidence: Confidence
+    without_it: str
+    """What would happen without it, and by which law."""
+    evidence: tuple[str, ...]
+    """Paths of parts, and where the report has them."""
+    confirm: str
+    """The lever that would confirm it."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "cause": self.cause,
+            "confidence": self.confidence,
+            "effect_ns": self.effect_ns,
+            "interval_ns": list(self.interval_ns),
+            "without_it": self.without_it,
+            "evidence": list(self.evidence),
+            "sentence": self.sentence,
+            "confirm": self.confirm,
+        }
+
+
+class Cause(ABC):
+    """A kind of finding."""
+
+    cause: ClassVar[str]
+
+    @abstractmethod
+    def judge(self, pair: Compared) -> Finding | None:
+        """What it says of these two points; None: it does not apply, or is not shown."""
+
+    def lever(self, pair: Compared, analysis: Analysis) -> Lever | None:
+        """What would take the effect away at the new point; None: nothing that a file can say."""
+        return None
+
+
+class PartsCause(Cause):
+    """A cause whose effect is the difference of parts of the anatomy."""
+
+    parts: ClassVar[tuple[str, ...]]
+    """Paths, counted together."""
+    what: ClassVar[str]
+    """"a transaction waits longer for ...": the words after "is in"."""
+    confirm: ClassVar[str]
+
+    def judge(self, pair: Compared) -> Finding | None:
+        """Where these parts together are longer, shown, and a tenth of the difference at least."""
+        own = together(pair, self.parts)
+        if own is None or own.interval_ns is None or not own.shown or own.difference_ns <= 0:
+            return None
+        whole = pair.whole.difference_ns
+        if not pair.shown or own.difference_ns < LEAST_SHARE * whole:
+            return None
+        low, high = own.interval_ns
+        paths = [path for path in self.parts if path in pair.new.parts_ns]
+        doubt_ns = max(
+            sum(at.bias_ns.get(path, 0.0) for path in paths) for at in (pair.base, pair.new)
+        )
+        said = (
+            f"{pair.result.label}: a {pair.new.operation} takes {quantity(whole, 'ns')} longer "
+            f"than at {pair.result.base_label}; {quantity(own.difference_ns, 'ns')} "
+            f"({interval(low, high, 'ns')}) of it is in {self.what}"
+        )
+        return Finding(
+            cause=self.cause,
+            sentence=f"{said}.",
+            effect_ns=own.difference_ns,
+            interval_ns=own.interval_ns,
+            confidence="medium" if doubt_ns > CLEAR * own.difference_ns else "high",
+            without_it=without(pair, own),
+            evidence=tuple(f"{label_of(path)} (#anatomy)" for path in paths),
+            confirm=self.confirm,
+        )
+
+
+def without(pair: Compared, own: Difference) -> str:
+    """By the removal of a part: the mean operation with these parts as at the base."""
+    left_ns = pair.new.mean_ns - own.difference_ns
+    return (
+        f"a {pair.new.operation} would take {quantity(left_ns, 'ns')} on average, not less "
+        f"({quantity(pair.base.mean_ns, 'ns')} at the base), were all other parts as they are"
+    )
+
+
+def ranked(found: Sequence[Finding]) -> list[Finding]:
+    """The largest effect first."""
+    return sorted(found, key=lambda one: -one.effect_ns)

@@ -1,0 +1,16 @@
+"""PostgreSQL's light locks, without the log's."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from nfslab.findings.base import PartsCause
+
+
+class DatabaseLocks(PartsCause):
+    """More time is spent waiting for light locks."""
+
+    cause: ClassVar[str] = "database_locks"
+    parts: ClassVar[tuple[str, ...]] = ("database_locks",)
+    what: ClassVar[str] = "waiting for PostgreSQL's own light locks"
+    confirm: ClassVar[str] = "lower the number of clients: the part goes"

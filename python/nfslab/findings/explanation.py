@@ -1,0 +1,138 @@
+"""What is said of an experiment's time: the anatomy with its findings, for every output."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from nfslab.evidence.anatomy.differences import compared, point_anatomies
+from nfslab.evidence.anatomy.kind import AnatomyEvidence
+from nfslab.evidence.anatomy.parts import NOT_EXPLAINED
+from nfslab.evidence.anatomy.section import ANCHOR as ANATOMY
+from nfslab.evidence.found import find, section_of
+from nfslab.findings.confirm import Prediction
+from nfslab.findings.registry import findings_of, lever_of
+from nfslab.results.outcomes import locate
+from nfslab.results.store import FILE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nfslab.display.sections import Section
+    from nfslab.evidence.anatomy.differences import Compared, Difference, PointAnatomy
+    from nfslab.report.model import Analysis
+
+WHY_MOST: Final = 3
+"""Lines that a run ends with."""
+
+
+def pairs_of(analysis: Analysis) -> list[Compared]:
+    """All comparisons of the primary metric whose points were taken apart. ResultsError."""
+    return compared(find(AnatomyEvidence(), analysis), analysis)
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """What an experiment's comparisons come to."""
+
+    sentences: Sequence[str]
+    """The largest finding of each comparison, the largest effect first."""
+    confirm: str
+    """What would confirm the first one, with its command where there is one."""
+    outcome: str
+    """Of an experiment that tests a finding: prediction and outcome."""
+
+
+def why(analysis: Analysis) -> Why:
+    """For the first screen and the end of a run. ResultsError."""
+    found = [(pair, one) for pair in pairs_of(analysis) for one in findings_of(pair)[:1]]
+    found.sort(key=lambda item: -item[1].effect_ns)
+    confirm = ""
+    if found:
+        pair, first = found[0]
+        confirm = f"To confirm: {first.confirm}."
+        if lever_of(first.cause, pair, analysis) is not None:
+            confirm = f"To confirm: nfslab confirm {shlex.quote(analysis.path)}"
+    said = [one.sentence for _, one in found[:WHY_MOST]]
+    return Why(said, confirm, outcome(analysis))
+
+
+def outcome(analysis: Analysis) -> str:
+    """Of an experiment that tests a finding: prediction and outcome; else empty."""
+    try:
+        text = (locate(Path(analysis.path)) / FILE).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
+    prediction, pairs = Prediction.read(text), pairs_of(analysis)
+    return prediction.outcome(pairs[0]) if prediction is not None and len(pairs) == 1 else ""
+
+
+def explained(analysis: Analysis) -> Section | None:
+    """The anatomy with its findings below the sentences; None: nothing was taken apart."""
+    made = section_of(AnatomyEvidence(), find(AnatomyEvidence(), analysis))
+    return None if made is None else with_findings(made, analysis)
+
+
+def with_findings(section: Section, analysis: Analysis) -> Section:
+    """The anatomy's section with its findings; any other as it is."""
+    if section.anchor != ANATOMY:
+        return section
+    said = [
+        f"{one.sentence} Without it {one.without_it}. Confidence: {one.confidence}. "
+        f"To confirm: {one.confirm}."
+        for pair in pairs_of(analysis)
+        for one in findings_of(pair)
+    ]
+    return dataclasses.replace(section, sentences=[*said, *section.sentences])
+
+
+def content(analysis: Analysis) -> dict[str, Any]:
+    """As JSON: every comparison with its parts and findings, and every point alone."""
+    points = point_anatomies(find(AnatomyEvidence(), analysis))
+    return {
+        "comparisons": [_comparison(pair, analysis) for pair in pairs_of(analysis)],
+        "points": [_point(point, analysis) for point in points],
+    }
+
+
+def _comparison(pair: Compared, analysis: Analysis) -> dict[str, Any]:
+    result = pair.result.result
+    ends = result.interval
+    return {
+        "base": analysis.points[pair.result.base_point].factors,
+        "new": analysis.points[pair.result.point].factors,
+        "metric": analysis.primary,
+        "ratio": {"value": result.ratio, "interval": ends and [ends.low, ends.high]},
+        "whole": _difference(pair.whole),
+        "parts": [_difference(one) for one in [*pair.parts, *pair.inner]],
+        "unexplained_ns": pair.new.parts_ns.get(NOT_EXPLAINED, 0.0)
+        - pair.base.parts_ns.get(NOT_EXPLAINED, 0.0),
+        "findings": [one.as_dict() for one in findings_of(pair)],
+    }
+
+
+def _difference(one: Difference) -> dict[str, Any]:
+    return {
+        "part": one.path,
+        "base_ns": one.base_ns,
+        "new_ns": one.new_ns,
+        "difference_ns": one.difference_ns,
+        "interval_ns": one.interval_ns and list(one.interval_ns),
+        "shown": one.shown,
+    }
+
+
+def _point(point: PointAnatomy, analysis: Analysis) -> dict[str, Any]:
+    return {
+        "factors": analysis.points[point.point].factors,
+        "operation": point.operation,
+        "runs": point.runs,
+        "mean_ns": point.mean_ns,
+        "parts": [
+            {"part": path, "ns": ns, "error_ns": point.error_ns.get(path)}
+            for path, ns in point.parts_ns.items()
+        ],
+    }

@@ -1,0 +1,165 @@
+"""One kind of work on a storage, each with one figure: what `nfslab try` compares.
+
+Each kind of work is another workload with fixed parameters; its main figure becomes the metric
+`rate` (1/s, more is better), so that one experiment can hold several kinds side by side. All
+figures of the other workload are kept beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+
+from pydantic import Field
+
+from nfslab.machine.availability import Availability
+from nfslab.quantities import Duration
+from nfslab.results.records import Metric
+from nfslab.workloads.base import Outcome, Workload, WorkloadParameters
+from nfslab.workloads.registry import workload_class
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nfslab.results.records import CheckRecord, LoadShape
+    from nfslab.workloads.base import RunContext
+
+RATE: Final = "rate"
+MIB: Final = 1 << 20
+FILE_BYTES: Final = 16 << 10
+ENOUGH: Final = 100_000_000
+"""Operations that no time limit of a run reaches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One kind of work."""
+
+    kind: str
+    """The workload that does it."""
+    parameters: Mapping[str, Any]
+    timed_by: str
+    """Its parameter that takes the seconds."""
+    metric: str
+    per: float
+    """So much of that metric is one of what is counted."""
+    counts: str
+    """What is counted, for tables and sentences."""
+    unit: str = "1/s"
+    """What `metric` is shown in."""
+
+
+FILES: Final = {"block": 8 << 10, "final_sync": True, "drop_cache": True}
+WORKS: Final[dict[str, Work]] = {
+    "commit": Work(
+        "files",
+        FILES | {"file_size": 16 * MIB, "phases": ["log_write"], "random_operations": ENOUGH},
+        "time_limit", "log_write_per_s", 1.0, "8 KiB more of a log, an fdatasync after each",
+    ),
+    "pgbench": Work(
+        "pgbench", {"scale": 4, "clients": 4}, "duration", "tps", 1.0,
+        "PostgreSQL's transactions (pgbench, 4 clients)",
+    ),
+    "files": Work(
+        "files",
+        FILES | {"file_size": 200 * FILE_BYTES, "files": 200, "block": FILE_BYTES,
+                 "phases": ["block_write"]},
+        "time_limit", "output_block_bytes_per_s", FILE_BYTES,
+        "new files of 16 KiB, written and synced",
+    ),
+    "large": Work(
+        "files",
+        FILES | {"file_size": 64 * MIB, "block": MIB, "phases": ["block_write"]},
+        "time_limit", "output_block_bytes_per_s", MIB, "a large file in MiB, written and synced",
+        "bytes/s",
+    ),
+    "reads": Work(
+        "files",
+        FILES | {"file_size": 128 * MIB, "phases": ["random_read"], "random_operations": 3000},
+        "time_limit", "random_read_per_s", 1.0,
+        "random reads of 8 KiB, this machine's cache dropped before",
+    ),
+}  # fmt: skip
+WorkName = Literal["commit", "pgbench", "files", "large", "reads"]
+
+
+class StorageParameters(WorkloadParameters):
+    """What `[workload]` may hold with `kind = "storage"`."""
+
+    data: str
+    """Role: the storage."""
+    work: WorkName = "commit"
+    seconds: Duration = Field(default=1.0, ge=1, le=3600)
+    """Of the timed part, at most; whole ones."""
+
+
+class StorageWorkload(Workload):
+    """One kind of work on a storage."""
+
+    kind: ClassVar[str] = "storage"
+    summary: ClassVar[str] = "one kind of work on a storage: commits, PostgreSQL, files, reads"
+    Parameters: ClassVar[type[WorkloadParameters]] = StorageParameters
+    roles: ClassVar[tuple[str, ...]] = ("data",)
+    parameters: StorageParameters
+
+    def __init__(self, parameters: WorkloadParameters) -> None:
+        super().__init__(parameters)
+        self._work = work = WORKS[self.parameters.work]
+        chosen = workload_class(work.kind)
+        given = {"data": self.parameters.data, work.timed_by: round(self.parameters.seconds)}
+        self._inner = chosen(chosen.Parameters(**work.parameters, **given))
+
+    @classmethod
+    def available(cls) -> Availability:
+        """Some kind of work can always be done; `check` asks for the one that is wanted."""
+        return workload_class("files").available()
+
+    def check(self) -> Availability:
+        """As the workload that does it says."""
+        return self._inner.check()
+
+    def check_host(self, kind: str) -> Availability:
+        """Its kinds of work use files on different hosts."""
+        if kind != "local":
+            return Availability(False, 'kind = "storage" runs on this machine', "leave client.host")
+        return Availability(True)
+
+    def load_shape(self) -> LoadShape | None:
+        """As the workload that does it says."""
+        return self._inner.load_shape()
+
+    def owner(self) -> int | None:
+        """As the workload that does it says."""
+        return self._inner.owner()
+
+    def estimate_s(self) -> float:
+        """As the workload that does it says."""
+        return self._inner.estimate_s()
+
+    def estimate_bytes(self) -> dict[str, int]:
+        """As the workload that does it says."""
+        return self._inner.estimate_bytes()
+
+    def prepare(self, context: RunContext) -> None:
+        """Make its files or its database."""
+        self._inner.prepare(context)
+
+    def measure(self, context: RunContext) -> Outcome:
+        """The work; its main figure becomes `rate`."""
+        outcome = self._inner.measure(context)
+        found = outcome.metrics[self._work.metric]
+        rate = Metric(value=found.value / self._work.per, unit="1/s", better="higher", primary=True)
+        kept = {
+            name: metric.model_copy(update={"primary": False})
+            for name, metric in outcome.metrics.items()
+        }
+        outcome.metrics = {RATE: rate, **kept}
+        return outcome
+
+    def verify(self, context: RunContext, outcome: Outcome) -> list[CheckRecord]:
+        """As the workload that does it says."""
+        return self._inner.verify(context, outcome)
+
+    def finish(self, context: RunContext) -> None:
+        """Stop what was started."""
+        self._inner.finish(context)

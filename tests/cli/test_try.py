@@ -1,0 +1,172 @@
+"""`nfslab try`: what it compares, what it refuses, what it leaves."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from nfslab.experiment import trial
+from nfslab.experiment.dry_run import dry_run
+from nfslab.experiment.reading import read_experiment
+from nfslab.experiment.session import Options
+from nfslab.results.store import ExperimentFolder
+
+from tests.cli.invocation import nfslab
+from tests.cli.serving import PATIENCE_S, serving
+from tests.machine import needs
+
+Capture = pytest.CaptureFixture[str]
+SHM = Path("/dev/shm")
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def pair(here: Path) -> list[Path]:
+    folders = [here / "one", here / "two words"]
+    for folder in folders:
+        folder.mkdir()
+    return folders
+
+
+def rows(told: dict[str, Any], work: str) -> dict[str, dict[str, Any]]:
+    (found,) = (one for one in told["works"] if one["work"] == work)
+    return {row["storage"]: row for row in found["storages"]}
+
+
+@needs.fuse
+def test_the_slow_one_is_as_slow_as_it_was_made(
+    here: Path, pair: list[Path], capsys: Capture
+) -> None:
+    with serving("--memory", "--disk", "commit=20ms") as served:
+        export = "127.0.0.1:/export"
+        options = f"port={served.port},mountport={served.port}"
+        asked = [pair[0], export, "-o", options, "--only", "commit", "--repetitions", 3, "--json"]
+        said = nfslab(capsys, "try", *asked)
+    assert said.code == 0
+    found = rows(json.loads(said.out), "commit")
+    assert set(found) == {str(pair[0]), export}
+    slow = found[export]
+    assert 0 < slow["median_per_s"] <= 50, "an fdatasync is a COMMIT, which takes 20 ms"
+    assert slow["n"] == 3
+    assert slow["ratio"] > 0
+    assert "ratio" not in found[str(pair[0])], "the first is what the other stands beside"
+    assert [list(folder.iterdir()) for folder in pair] == [[], []]
+    assert Path(json.loads(said.out)["report"]).is_file()
+
+
+def test_what_is_volatile_is_said_first(pair: list[Path], capsys: Capture) -> None:
+    if not SHM.is_dir():
+        pytest.skip("there is no /dev/shm")
+    asked = ["try", pair[0], SHM, "--only", "large", "--repetitions", 1]
+    told = json.loads(nfslab(capsys, *asked, "--json", "--results", "json").out)
+    assert str(SHM) in told["durability"]
+    said = nfslab(capsys, *asked)
+    lines = said.out.splitlines()
+    assert lines.index(told["durability"]) < next(
+        number for number, line in enumerate(lines) if line.startswith("large ")
+    )
+
+
+def test_folders_of_one_device_share_it(here: Path, pair: list[Path]) -> None:
+    found = trial.storages([*map(str, pair), "filer:/vol"])
+    assert trial.shared_devices(found) == [f"{pair[0]} and {pair[1]}"]
+    if SHM.is_dir() and SHM.stat().st_dev != here.stat().st_dev:
+        assert trial.shared_devices(trial.storages([str(pair[0]), str(SHM)])) == []
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        [],
+        ["/no/such/folder"],
+        ["file"],
+        ["one", "./one/"],
+        ["one", "--only", "comit"],
+        ["one", "--for", "soon"],
+        ["one", "--save", "file"],
+        ["one", "--save", "no/folder/x.toml"],
+    ],
+)
+def test_what_cannot_be_leaves_nothing(
+    asked: list[str], here: Path, pair: list[Path], capsys: Capture
+) -> None:
+    (here / "file").write_text("mine")
+    said = nfslab(capsys, "try", *asked)
+    assert (said.code, said.out) == (2, "")
+    assert (here / "file").read_text() == "mine"
+    assert sorted(path.name for path in here.iterdir()) == ["file", "one", "two words"]
+
+
+def test_no_room_is_told_before_it_starts(pair: list[Path], capsys: Capture) -> None:
+    # No file can be made in /proc, and it has no free bytes.
+    said = nfslab(capsys, "try", "/proc", "--only", "large", "--repetitions", 1)
+    assert (said.code, "66" in said.err, "proc" in said.err) == (2, True, True)
+
+
+def test_the_file_it_saves_is_that_experiment(
+    pair: list[Path], here: Path, capsys: Capture
+) -> None:
+    asked = ["try", *pair, "--only", "large,files", "--repetitions", 1, "--save", "mine.toml"]
+    assert nfslab(capsys, *asked).code == 0
+    file = here / "mine.toml"
+    assert read_experiment(file).warnings == []
+    assert dry_run(read_experiment(file), Options(file)).preflight.obstacles() == []
+    (first,) = (here / "results").iterdir()
+    results = here / "again"
+    assert nfslab(capsys, "run", file, "--repetitions", 1, "--results", results).code == 0
+    (second,) = results.iterdir()
+    points = [
+        {line.point_id for line in ExperimentFolder.open(folder).sealed_runs()}
+        for folder in (first, second)
+    ]
+    assert points[0] == points[1]
+    assert len(points[0]) == 4
+
+
+def test_interrupted_it_leaves_the_storages_as_they_were(here: Path, pair: list[Path]) -> None:
+    argv = [sys.executable, "-m", "nfslab", "try", *map(str, pair), "--only", "commit"]
+    with subprocess.Popen(
+        [*argv, "--for", "1h"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=here
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert any("block 1" in line for line in process.stdout), "a run was made"
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=PATIENCE_S)
+        finally:
+            process.kill()
+    assert process.returncode == 130
+    assert [list(folder.iterdir()) for folder in pair] == [[], []]
+
+
+@pytest.mark.parametrize(("block_s", "blocks"), [(10.0, [1, 9]), (100.0, [1]), (40.0, [1, 2])])
+def test_as_many_blocks_as_the_time_gives(
+    block_s: float, blocks: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    lines: list[SimpleNamespace] = []
+    asked: list[int] = []
+
+    def run(options: Options, _view: object) -> SimpleNamespace:
+        assert options.repetitions is not None
+        asked.append(options.repetitions)
+        for block in range(len(lines) // 2, options.repetitions):
+            now[0] += block_s
+            lines.extend([SimpleNamespace(block=block, duration_ns=block_s / 2 * 1e9)] * 2)
+        return SimpleNamespace(folder=SimpleNamespace(sealed_runs=lambda: lines))
+
+    monkeypatch.setattr(trial, "run_experiment", run)
+    monkeypatch.setattr(trial.time, "monotonic", lambda: now[0])
+    trial.run_trial(Options(Path("x.toml")), 90.0, SimpleNamespace())  # type: ignore[arg-type]
+    assert asked == blocks

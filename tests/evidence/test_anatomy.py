@@ -1,0 +1,222 @@
+"""An operation's parts: they sum to it, follow planted samples exactly, and differ as planted."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from nfslab.evidence.anatomy import transactions
+from nfslab.evidence.anatomy.inner import within_log_sync
+from nfslab.evidence.anatomy.kind import AnatomyEvidence
+from nfslab.evidence.anatomy.parts import (
+    NOT_EXPLAINED,
+    AnatomyFacts,
+    PartFacts,
+    divided,
+    with_rest,
+)
+from nfslab.evidence.base import SealedRun
+from nfslab.evidence.nfs_server.breakdown import BreakdownFacts, OperationBreakdown
+from nfslab.evidence.syscalls.facts import SyscallFacts, WaitFacts
+from nfslab.evidence.syscalls.sync_share import LogShare
+from nfslab.evidence.syscalls.sync_steps import StepsRow
+from nfslab.evidence.syscalls.tables import ClassRow
+from nfslab.results.records import LoadShape
+from nfslab.statistics.latency_parts import PartsSummary
+
+from tests.evidence.runs import sealed_run
+
+TICKS = 100
+CLIENTS = 4
+SECONDS = 10.0
+TRANSACTIONS = 20_000
+"""2 ms of a client's time each."""
+US = 1e3
+
+
+def part(name: str, ns: float) -> PartFacts:
+    return PartFacts(name=name, ns=ns, source="exact")
+
+
+def total(parts: Any) -> float:
+    return float(sum(one.ns for one in parts))
+
+
+@given(st.lists(st.floats(0, 1e9), max_size=8), st.floats(1, 1e9))
+def test_parts_sum_to_the_whole_and_none_is_below_zero(values: list[float], whole: float) -> None:
+    found = with_rest([part(f"p{k}", ns) for k, ns in enumerate(values)], whole)
+    assert total(found) == pytest.approx(whole)
+    assert all(one.ns >= 0 for one in found)
+
+
+@given(st.lists(st.one_of(st.none(), st.floats(-0.5, 1.5)), max_size=6))
+def test_shares_divide_a_part_whatever_they_sum_to(shares: list[float | None]) -> None:
+    made = divided(part("whole", 7.0), [(f"p{k}", one) for k, one in enumerate(shares)])
+    assert total(made.parts) == pytest.approx(7.0)
+    assert all(one.ns >= 0 for one in made.parts)
+
+
+def planted(
+    folder: Path,
+    counts: dict[tuple[str, str, str], int],
+    mean_ms: float,
+    settings: dict[str, str] | None = None,
+) -> SealedRun:
+    """A run in which, of TICKS looks at CLIENTS backends, so many saw one in each wait."""
+    looks = itertools.cycle(range(TICKS))
+    rows: list[tuple[int, str, str, str, str, int]] = [
+        (tick, "checkpointer", "Activity", "CheckpointerMain", "", 1) for tick in range(TICKS)
+    ]
+    for (event_type, event, state), number in counts.items():
+        rows += [
+            (next(looks), "client backend", event_type, event, state, 1) for _ in range(number)
+        ]
+    columns = list(zip(*rows, strict=True))
+    table = {
+        "t_ns": np.asarray(columns[0]) * 10**8,
+        "backend_type": list(columns[1]), "wait_event_type": list(columns[2]),
+        "wait_event": list(columns[3]), "state": list(columns[4]),
+        "backends": np.asarray(columns[5], np.int32),
+    }  # fmt: skip
+    run = sealed_run(
+        folder, "postgres",
+        {"settings": settings or {}, "processors": PROCESSORS},
+        {transactions.WAITS_TABLE: table},
+        {"transactions": TRANSACTIONS, "measured_s": SECONDS, "latency_mean_ms": mean_ms},
+    )  # fmt: skip
+    run.record.load = LoadShape(kind="closed", clients=CLIENTS)
+    return run
+
+
+PROCESSORS = {"watched_ns": 40 * 10**9, "on_cpu_ns": 4 * 10**9, "queued_ns": 10**9}
+COUNTS = {
+    ("IO", "WALSync", "active"): 100,
+    ("LWLock", "WALWrite", "active"): 80,
+    ("Lock", "transactionid", "active"): 40,
+    ("IO", "DataFileRead", "active"): 20,
+    ("", "", "active"): 60,
+    ("Client", "ClientRead", "idle in transaction"): 60,
+    ("Client", "ClientRead", "idle"): 40,
+}
+"""Of 400: a backend's state in a look is 5 us of a transaction."""
+
+
+def test_samples_become_times_by_littles_law(tmp_path: Path) -> None:
+    found = transactions.anatomy(planted(tmp_path, COUNTS, 1.8), None)
+    assert found is not None
+    times = {path: one.ns / US for path, one in found.by_path().items()}
+    assert times == {
+        "log_sync": pytest.approx(500), "log_turn": pytest.approx(400),
+        "row_locks": pytest.approx(200), "data_read": pytest.approx(100),
+        "running": pytest.approx(300),
+        # A tenth of 4 backends on a processor, a fortieth waiting for one.
+        "running/run_queue": pytest.approx(50), "running/on_cpu": pytest.approx(200),
+        f"running/{NOT_EXPLAINED}": pytest.approx(50),
+        # 2 ms a cycle, 0.2 ms of them between transactions.
+        "client": pytest.approx(300),
+    }  # fmt: skip
+    assert total(found.parts) == pytest.approx(1.8e6)
+    assert found.wants == ("fsync",)
+
+
+def test_samples_beyond_the_latency_shrink_to_it(tmp_path: Path) -> None:
+    found = transactions.anatomy(planted(tmp_path, COUNTS, 1.0), None)
+    assert found is not None
+    assert total(found.parts) == pytest.approx(1.0e6)
+    assert found.by_path()["log_sync"].ns == pytest.approx(1.0e6 * 500 / 1500)
+
+
+def test_without_samples_nothing_is_explained(tmp_path: Path) -> None:
+    untracked = planted(tmp_path / "a", COUNTS, 1.8, {"track_activities": "off"})
+    bare = sealed_run(tmp_path / "b", metrics={"transactions": 10, "measured_s": 1,
+                                               "latency_mean_ms": 3})  # fmt: skip
+    for run, mean_ns in ((untracked, 1.8e6), (bare, 3e6)):
+        found = transactions.anatomy(run, None)
+        assert found is not None
+        assert [(one.name, one.ns) for one in found.parts] == [(NOT_EXPLAINED, mean_ns)]
+        assert found.wants == ("postgres",)
+    assert (
+        transactions.anatomy(sealed_run(tmp_path / "c", metrics={"transactions": 10}), None) is None
+    )
+
+
+def syscalls(sync_ns: int, steps: list[float]) -> SyscallFacts:
+    share = LogShare("PostgreSQL WAL", 100, 100, sync_ns, CLIENTS, 10**10, TRANSACTIONS, 1.8e6)
+    row = StepsRow("nfs", "PostgreSQL WAL", "fdatasync", summary_of(steps), 1, 1, 1, 0)
+    return SyscallFacts(
+        watch={}, has_counts=False, untimed=0, classes=(), total=ClassRow("all", "all"), series=(),
+        waits=WaitFacts(steps=(row,), steps_notes=(), blocks=None, blocks_notes=()),
+        shares=(share,),
+    )  # fmt: skip
+
+
+def summary_of(shares: list[float]) -> PartsSummary:
+    mean = [100 * share for share in shares]
+    return PartsSummary(
+        10, 100.0, 100, 100, mean, list(shares), [0] * len(shares), 1, [None] * len(shares)
+    )
+
+
+def test_exact_syncs_take_the_samples_place_and_their_sum_stays(tmp_path: Path) -> None:
+    exact = syscalls(TRANSACTIONS * 700_000, [0.0, 0.5, 0.25, 0.25])
+    found = transactions.anatomy(planted(tmp_path, COUNTS, 1.8), exact)
+    assert found is not None
+    times = {one.name: one.ns / US for one in found.parts}
+    assert times["log_sync"] == 700
+    assert times["row_locks"] == pytest.approx(200 * 800 / 1000)
+    assert times["client"] == pytest.approx(300), "what the backends did keeps its sum"
+    (note,) = found.notes
+    assert {"0.7", "0.5"} <= set(note.split())
+    agreeing = syscalls(TRANSACTIONS * 505_000, [1.0, 0, 0, 0])
+    agreed = transactions.anatomy(planted(tmp_path, COUNTS, 1.8), agreeing)
+    assert agreed is not None
+    assert agreed.notes == ()
+
+
+def test_a_sync_is_its_steps_and_a_step_its_calls() -> None:
+    commit = OperationBreakdown("nfs", "COMMIT", summary_of([0.1, 0.2, 0.1, 0.3, 0.1, 0.2]))
+    calls = BreakdownFacts(rows=(commit,), calls=1, left_out={}, negative={})
+    made = within_log_sync(part("log_sync", 1000.0), syscalls(1, [0.1, 0.2, 0.6, 0.1]), calls)
+    times = {path: one.ns for path, one in made.walk()}
+    assert times["log_sync/committing"] == pytest.approx(600)
+    assert times["log_sync/committing/service"] == pytest.approx(180)
+    assert times["log_sync/committing/way back"] == pytest.approx(600 * 0.3)
+    assert times["log_sync/rest"] == pytest.approx(100)
+    for path, one in made.walk():
+        assert not one.parts or total(one.parts) == pytest.approx(one.ns), path
+
+
+PHASE = {
+    "phase": "random_write", "wall_ns": 4_000_000, "threads": 2, "operations": 100,
+    "user_ns": 500_000, "system_ns": 1_500_000, "final_sync_ns": 1_000_000,
+}  # fmt: skip
+
+
+def of_files(folder: Path, rows: list[dict[str, Any]]) -> AnatomyFacts:
+    (folder / "samples").mkdir(parents=True)
+    run = sealed_run(folder)
+    run.record.parameters["workload"] = {"kind": "files"}
+    pq.write_table(pa.Table.from_pylist(rows), folder / "samples" / "phases.parquet")
+    found = AnatomyEvidence().facts(run)
+    assert found is not None
+    return found
+
+
+def test_an_operation_on_files_is_cpu_waiting_and_the_final_sync(tmp_path: Path) -> None:
+    one = of_files(tmp_path / "one", [PHASE])
+    assert one.mean_ns == 80_000
+    assert {path: found.ns for path, found in one.by_path().items()} == {
+        "program": 5_000, "kernel": 15_000, "final_sync": 20_000, "storage": 40_000,
+    }  # fmt: skip
+    both = of_files(tmp_path / "both", [PHASE, PHASE | {"phase": "seeks", "wall_ns": 9_000_000}])
+    assert both.mean_ns == 13_000_000
+    times = {path: found.ns for path, found in both.by_path().items()}
+    assert times["seeks"] == 9_000_000
+    assert times["seeks/storage"] == 9_000_000 - 250_000 - 750_000 - 1_000_000

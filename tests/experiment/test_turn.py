@@ -1,0 +1,100 @@
+"""A second experiment on the machine waits, or goes on beside the first and is marked."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from nfslab.machine.turn import Turn
+
+from tests.experiment.session_support import only_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Write = Callable[..., Path]
+
+LAUNCHER = Path(__file__).with_name("launcher.py")
+MARK = "another_experiment:warning"
+
+
+@pytest.fixture
+def turn(monkeypatch: pytest.MonkeyPatch) -> Iterator[Turn]:
+    """The first experiment: this process."""
+    monkeypatch.setenv("NFSLAB_TURN", f"nfslab-test-{uuid.uuid4()}")
+    with Turn() as ours:
+        assert ours.take()
+        yield ours
+
+
+@contextmanager
+def second(file: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
+    argv = [sys.executable, str(LAUNCHER), "run", str(file), *words]
+    env = os.environ | {"NFSLAB_STATE": str(file.parent / "state")}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, cwd=file.parent, stdout=pipe, text=True, env=env) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def read_until(process: subprocess.Popen[str], word: str) -> str:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if word in line:
+            return line
+    pytest.fail(f"it ended without {word!r}")
+
+
+def flags(file: Path) -> list[list[str]]:
+    return [line.flags for line in only_folder(file).sealed_runs()]
+
+
+def test_it_waits_and_runs_when_the_first_has_ended(turn: Turn, experiment_file: Write) -> None:
+    file = experiment_file()
+    with second(file) as process:
+        assert str(os.getpid()) in read_until(process, "waiting"), "who it waits for"
+        assert not (file.parent / "results").exists()
+        assert not turn.beside(), "who waits disturbs nobody"
+        turn.__exit__(None, None, None)
+        process.communicate()
+    assert process.returncode == 0
+    found = flags(file)
+    assert found
+    assert all(MARK not in of_run for of_run in found)
+
+
+def test_going_on_beside_marks_both(turn: Turn, experiment_file: Write) -> None:
+    file = experiment_file()
+    with second(file, "--anyway") as process:
+        process.communicate()
+    assert process.returncode == 0
+    found = flags(file)
+    assert found
+    assert all(MARK in of_run for of_run in found)
+    assert turn.beside(), "the first learns of it"
+
+
+def test_ctrl_c_while_it_waits(turn: Turn, experiment_file: Write) -> None:
+    file = experiment_file()
+    with second(file) as process:
+        read_until(process, "waiting")
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+    assert process.returncode == 130
+    assert not (file.parent / "results").exists()
+
+
+def test_a_dry_run_asks_nobody(turn: Turn, experiment_file: Write) -> None:
+    with second(experiment_file(), "--dry-run") as process:
+        process.communicate()
+    assert process.returncode == 0

@@ -1,0 +1,101 @@
+"""Findings: each cause where it was planted, none where nothing was, effects within intervals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from nfslab.findings.registry import FINDINGS, findings_of
+
+from tests.findings.pairs import US, pair
+
+USUAL = {
+    "log_sync": 300 * US, "log_turn": 200 * US, "log_write": 30 * US, "data_read": 100 * US,
+    "row_locks": 100 * US, "database_locks": 40 * US, "running/run_queue": 60 * US,
+    "running/on_cpu": 200 * US, "client": 400 * US,
+}  # fmt: skip
+PLANTED = {
+    "data_reads": "data_read",
+    "database_locks": "database_locks",
+    "log_sync": "log_sync",
+    "row_locks": "row_locks",
+    "run_queue": "running/run_queue",
+}
+"""Cause -> the part that is made longer."""
+LONGER_NS = 600 * US
+NOISE = 0.05
+BLOCKS = 6
+
+
+def test_every_cause_is_planted_and_has_its_file() -> None:
+    import nfslab.findings
+
+    (folder,) = nfslab.findings.__path__
+    files = {path.stem for path in Path(folder).glob("*.py")}
+    assert (
+        set(PLANTED)
+        == set(FINDINGS)
+        == files - {"__init__", "base", "registry", "explanation", "confirm"}
+    )
+
+
+@pytest.mark.parametrize("cause", sorted(PLANTED))
+def test_the_planted_cause_comes_first_with_its_size(cause: str) -> None:
+    rng = np.random.default_rng(20261123)
+    first = inside = 0
+    rounds = 40
+    for _ in range(rounds):
+        new = USUAL | {PLANTED[cause]: USUAL[PLANTED[cause]] + LONGER_NS}
+        found = findings_of(pair(USUAL, new, noise=NOISE, blocks=BLOCKS, rng=rng))
+        if found and found[0].cause == cause:
+            first += 1
+            low, high = found[0].interval_ns
+            inside += low <= LONGER_NS <= high
+    assert first >= 0.95 * rounds
+    assert inside >= 0.9 * rounds
+
+
+@pytest.mark.parametrize("noise", [0.05, 0.3])
+def test_a_against_a_names_nothing(noise: float) -> None:
+    """At most one in twenty; the whole's difference has to be shown first."""
+    rng = np.random.default_rng(7)
+    rounds = 150
+    named = sum(
+        bool(findings_of(pair(USUAL, USUAL, noise=noise, blocks=4, rng=rng))) for _ in range(rounds)
+    )
+    assert named <= 0.05 * rounds
+
+
+def test_where_the_metric_shows_nothing_nothing_is_named() -> None:
+    """The verdict and the findings never contradict each other."""
+    new = USUAL | {"row_locks": USUAL["row_locks"] + LONGER_NS}
+    rng = np.random.default_rng(11)
+    assert findings_of(pair(USUAL, new, noise=0.02, blocks=6, rng=rng, shown=False)) == []
+
+
+def test_a_faster_point_has_no_finding() -> None:
+    rng = np.random.default_rng(3)
+    less = {path: ns / 2 for path, ns in USUAL.items()}
+    assert findings_of(pair(USUAL, less, noise=0.02, blocks=6, rng=rng)) == []
+
+
+def test_what_was_sampled_is_less_sure_and_wider() -> None:
+    new = USUAL | {"row_locks": USUAL["row_locks"] + LONGER_NS}
+    sides = [
+        findings_of(
+            pair(USUAL, new, noise=0.02, blocks=6, rng=np.random.default_rng(5), sampled=sampled)
+        )[0]
+        for sampled in (frozenset[str](), frozenset({"row_locks"}))
+    ]
+    widths = [one.interval_ns[1] - one.interval_ns[0] for one in sides]
+    assert [one.confidence for one in sides] == ["high", "medium"]
+    assert widths[1] >= widths[0] + 2 * 0.4 * 600 * US
+
+
+def test_differences_of_parts_sum_to_that_of_the_whole() -> None:
+    new = USUAL | {"log_sync": 900 * US, "client": 100 * US}
+    made = pair(USUAL, new, noise=0.2, blocks=5, rng=np.random.default_rng(1))
+    assert sum(one.difference_ns for one in made.parts) == pytest.approx(made.whole.difference_ns)
+    sizes = [abs(one.difference_ns) for one in made.parts]
+    assert sizes == sorted(sizes, reverse=True)
