@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use client::SharedBytes;
+use client::{File, SharedBytes};
 use server::net::ServerOptions;
 
 use crate::forgetful::Forgetful;
@@ -20,6 +20,22 @@ fn block(number: u64) -> Vec<u8> {
     (0..BLOCK / 8)
         .flat_map(|word| (number << 16 | word as u64).to_be_bytes())
         .collect()
+}
+
+/// Writes round and round, synced now and then and in the end; the last block's number.
+fn write_until(ends: &AtomicBool, written: &AtomicU64, file: &File) -> u64 {
+    let mut number = 0;
+    while !ends.load(Ordering::SeqCst) {
+        number += 1;
+        let at = number % BLOCKS * BLOCK as u64;
+        file.write(at, &SharedBytes::new(block(number))).unwrap();
+        if number % 40 == 0 {
+            file.sync().unwrap();
+        }
+        written.store(number, Ordering::SeqCst);
+    }
+    file.sync().unwrap();
+    number
 }
 
 #[test]
@@ -40,20 +56,7 @@ fn no_byte_is_lost_over_restarts_that_lose_what_was_not_committed() {
         let (ends, written) = (AtomicBool::new(false), AtomicU64::new(0));
         let mut lost = 0;
         let (last, _server) = std::thread::scope(|scope| {
-            let load = scope.spawn(|| {
-                let mut number = 0;
-                while !ends.load(Ordering::SeqCst) {
-                    number += 1;
-                    let at = number % BLOCKS * BLOCK as u64;
-                    file.write(at, &SharedBytes::new(block(number))).unwrap();
-                    if number % 40 == 0 {
-                        file.sync().unwrap();
-                    }
-                    written.store(number, Ordering::SeqCst);
-                }
-                file.sync().unwrap();
-                number
-            });
+            let load = scope.spawn(|| write_until(&ends, &written, &file));
             for _ in 0..RESTARTS {
                 // Some work between two restarts, or the load has to get through first.
                 let from = written.load(Ordering::SeqCst);
