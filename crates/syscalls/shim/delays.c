@@ -22,6 +22,8 @@ struct delay {
 
 unsigned int delayed_kinds;
 static struct delay delays[DELAYS_MAX];
+/* A copy: programs write over their environment (PostgreSQL shows its title there). */
+static char asked[2 * PATH_BYTES];
 static int delays_used;
 
 static void wait_until(uint64_t until_ns)
@@ -63,6 +65,10 @@ void read_delays(const char *text)
 	static const char *const KINDS[] = {"sync:", "read:", "write:"};
 	char *end;
 
+	if (strlen(text) >= sizeof(asked))
+		return;
+	strcpy(asked, text);
+	text = asked;
 	while (delays_used < DELAYS_MAX) {
 		struct delay *delay = &delays[delays_used];
 		int kind = 0;
