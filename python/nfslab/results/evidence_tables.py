@@ -7,7 +7,7 @@ nfslab are refused in words, instead of with the machine's memory or half unders
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.errors import ResultsError
 from nfslab.results.upgrade import check_table
@@ -69,3 +69,9 @@ def read_evidence(
             return file.read(columns=[*columns, *(one for one in optional if one in known)])
     except (OSError, pa.ArrowException) as error:
         raise ResultsError(f"{path} cannot be read", why=str(error), fix=_FIX) from error
+
+
+def sample_rows(run: Path, name: str) -> list[dict[str, Any]]:
+    """Rows of a table of the workload; none without it. ResultsError as above."""
+    there = evidence_path(run, name, "samples").is_file()
+    return read_evidence(run, name, folder="samples").to_pylist() if there else []
