@@ -494,9 +494,7 @@ fn every_call_is_recorded_with_its_instants() {
     let mut peer = Peer::tcp(LOOPBACK);
     let mut bench = Bench::new(&peer, "max_requests=1");
     let reader = bench.engine.record_every_call(100);
-    bench
-        .engine
-        .sample_every(Duration::from_millis(10));
+    bench.engine.sample_every(Duration::from_millis(10));
     (0..2).for_each(|token| bench.submit(token));
     let first = bench.until_arrived(&mut peer, 1);
     bench.clock.advance(5);

@@ -94,12 +94,10 @@ class Deployment:
         env: Mapping[str, str] | None = None,
         stdout: str | None = None,
         stop_signal: int,
-        record: bool = True,
         host: Host | None = None,
     ) -> Process:
         """Start a program that runs beside us; on the server's host, unless another is given."""
-        if record:
-            self.commands.append(list(argv))
+        self.commands.append(list(argv))
         return (host or self.host).spawn(
             without_libpq_variables(argv),
             resources=self.resources,
