@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from nfslab.databases.postgres.delays import NO_DELAYS, PlantedDelays
 from nfslab.errors import RunFailed
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class Deployment:
     """The load's own, so that pg_stat_database counts nothing else."""
     watcher: LaunchWatcher | None = None
     """Of the first program that is started."""
+    delays: PlantedDelays = NO_DELAYS
+    """Of the server's calls on files."""
 
     def run(
         self,

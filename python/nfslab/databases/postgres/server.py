@@ -234,7 +234,13 @@ def _launch(
     ]
     path = deployment.logs / log
     log_start = path.stat().st_size if path.exists() else 0
-    process = deployment.start(argv, log=log, user=deployment.user, stop_signal=signal.SIGQUIT)
+    process = deployment.start(
+        argv,
+        log=log,
+        user=deployment.user,
+        stop_signal=signal.SIGQUIT,
+        env=deployment.delays.environment(access.parent),
+    )
     server = Server(deployment, process, data, path, folder, port, places, log_start)
     try:
         _wait_until_ready(server)
