@@ -52,7 +52,8 @@ def errors_of_mount_us(delay_us: int, operations: int) -> np.ndarray:
         calls = pa.RecordBatchReader.from_stream(recorder.calls()).read_all()
     own = np.array(calls["operation"].to_pylist()) == "READ"
     waited = (calls["sent_first_ns"].to_numpy() - calls["enqueued_ns"].to_numpy()).astype(float)
-    return waited[own] / 1e3 - delay_us
+    errors: np.ndarray = waited[own] / 1e3 - delay_us
+    return errors
 
 
 def cpu_us(path: Path, operations: int, seed: int) -> float:

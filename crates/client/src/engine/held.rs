@@ -2,9 +2,9 @@
 //!
 //! A held call has no slot of the window and no timer of its own, so others go past it unaffected.
 //! Whoever waits for the engine is woken by a timer of the kernel's (timerfd), which is exact where
-//! epoll_wait(2) counts whole milliseconds. A sleeper wakes late by tens of microseconds, so the timer
-//! goes off so much before and again until it is time: turns of the engine, in which all others go on.
-//! Without the option there is none of this.
+//! epoll_wait(2) counts whole milliseconds. A sleeper wakes late by tens of microseconds, so the
+//! timer goes off so much before, and again until it is time: turns of the engine, in which all
+//! others go on. Without the option there is none of this.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
