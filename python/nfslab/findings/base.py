@@ -50,14 +50,21 @@ class Finding:
     """The lever that would confirm it."""
     paths: tuple[str, ...] = ()
     """The parts of the anatomy that it is of."""
+    because: str = ""
+    """Why they are longer, by other figures of the same runs; empty: the parts alone tell."""
 
-    def within(self, other: Finding) -> bool:
-        """Does it tell more exactly what the other one says: its parts lie within the other's, and
-        make most of its effect?"""
-        inside = all(
-            any(path.startswith(f"{outer}/") for outer in other.paths) for path in self.paths
-        )
-        return bool(self.paths) and inside and self.effect_ns >= EXACTER * other.effect_ns
+    def before(self, other: Finding) -> bool:
+        """Does it say more of what the other one says? It knows why parts are longer of which (or of
+        parts of which) the other is; or its own lie within the other's. Their effects are alike."""
+        if not self.paths or not other.paths:
+            return False
+        if bool(self.because) != bool(other.because):
+            alike = min(self.effect_ns, other.effect_ns) >= EXACTER * max(
+                self.effect_ns, other.effect_ns
+            )
+            return bool(self.because) and alike and (_inside(self, other) or _inside(other, self))
+        deeper = _inside(self, other) and self.paths != other.paths
+        return deeper and self.effect_ns >= EXACTER * other.effect_ns
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -71,6 +78,14 @@ class Finding:
             "sentence": self.sentence,
             "confirm": self.confirm,
         }
+
+
+def _inside(inner: Finding, outer: Finding) -> bool:
+    """Are all its parts the other's, or within them?"""
+    return all(
+        any(path == whole or path.startswith(f"{whole}/") for whole in outer.paths)
+        for path in inner.paths
+    )
 
 
 class Cause(ABC):
@@ -149,10 +164,10 @@ def without(pair: Compared, own: Difference) -> str:
 
 
 def ranked(found: Sequence[Finding]) -> list[Finding]:
-    """The largest effect first; before it what tells more exactly of the same parts."""
+    """The largest effect first; before it what says more of the same parts."""
     made = sorted(found, key=lambda one: -one.effect_ns)
     for one in list(made):
-        outer = next((other for other in made if one.within(other)), None)
+        outer = next((other for other in made if one.before(other)), None)
         if outer is not None and made.index(outer) < made.index(one):
             made.remove(one)
             made.insert(made.index(outer), one)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from nfslab.findings.calls import SERVICE, StageCause
-from nfslab.findings.service import commits_alone, memory_too
+from nfslab.findings.service import can_tell, commits_alone, memory_too
 
 if TYPE_CHECKING:
     from nfslab.findings.calls import Calls
@@ -24,3 +24,7 @@ class ServerDisk(StageCause):
     def fits(self, calls: Calls) -> bool:
         """Not COMMIT alone, and no call that memory answers."""
         return not commits_alone(calls) and not memory_too(calls)
+
+    def told_apart(self, calls: Calls) -> bool:
+        """From the server's processor: by calls that memory answers."""
+        return can_tell(calls)

@@ -28,3 +28,9 @@ def memory_too(calls: Calls) -> bool:
 def commits_alone(calls: Calls) -> bool:
     """Is most of it COMMIT's?"""
     return mostly(calls.weighed(calls.slower_by(SERVICE)), ("COMMIT",))
+
+
+def can_tell(calls: Calls) -> bool:
+    """Are there calls that memory answers, and others?"""
+    slower = calls.slower_by(SERVICE)
+    return any(one in IN_MEMORY for one in slower) and any(one not in IN_MEMORY for one in slower)

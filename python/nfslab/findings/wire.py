@@ -18,15 +18,21 @@ ALIKE: Final = 0.4
 def of_size(calls: Calls) -> bool:
     """Are calls with data slower, and those without far less? Only where there are both."""
     slower = calls.slower_by(WIRE)
-    large, small = (
-        [name for name in slower if (calls.new[name].bytes_mean > LARGE_BYTES) == is_large]
-        for is_large in (True, False)
-    )
+    large, small = by_size(calls)
     if not large or not small:
         return False
     return _mean(calls, slower, large) > 0 and _mean(calls, slower, small) < ALIKE * _mean(
         calls, slower, large
     )
+
+
+def by_size(calls: Calls) -> tuple[list[str], list[str]]:
+    """Kinds of calls with data, and those without."""
+    large, small = (
+        [n for n in calls.slower_by(WIRE) if (calls.new[n].bytes_mean > LARGE_BYTES) == is_large]
+        for is_large in (True, False)
+    )
+    return large, small
 
 
 def _mean(calls: Calls, slower: dict[str, float], kinds: list[str]) -> float:

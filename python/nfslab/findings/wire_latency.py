@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from nfslab.findings.calls import WIRE, StageCause
-from nfslab.findings.wire import of_size
+from nfslab.findings.wire import by_size, of_size
 
 if TYPE_CHECKING:
     from nfslab.findings.calls import Calls
@@ -22,3 +22,7 @@ class WireLatency(StageCause):
     def fits(self, calls: Calls) -> bool:
         """Size does not explain it."""
         return not of_size(calls)
+
+    def told_apart(self, calls: Calls) -> bool:
+        """From bandwidth: by calls of both sizes."""
+        return all(by_size(calls))
