@@ -18,6 +18,7 @@ class Bandwidth(StageCause):
     stages: ClassVar[tuple[str, ...]] = WIRE
     what: ClassVar[str] = "the way between client and server, the more bytes a call has the longer"
     confirm: ClassVar[str] = "give the wire more bandwidth, or move fewer bytes"
+    depends: ClassVar[tuple[str, ...]] = ("targets.*.bandwidth",)
 
     def fits(self, calls: Calls) -> bool:
         """Size explains it."""

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol
 from nfslab.display.numbers import interval, quantity
 from nfslab.evidence.anatomy.differences import together
 from nfslab.evidence.anatomy.parts import label_of
+from nfslab.findings.levers import At, as_at_base, set_to
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from nfslab.evidence.anatomy.differences import Compared, Difference
-    from nfslab.findings.confirm import Lever
+    from nfslab.findings.confirm import Lever, Slope
     from nfslab.report.model import Analysis
 
 Confidence = Literal["high", "medium", "low"]
@@ -97,9 +98,30 @@ class Cause(ABC):
     def judge(self, pair: Compared) -> Finding | None:
         """What it says of these two points; None: it does not apply, or is not shown."""
 
-    def lever(self, pair: Compared, analysis: Analysis) -> Lever | None:
-        """What would take the effect away at the new point; None: nothing that a file can say."""
+    depends: ClassVar[tuple[str, ...]] = ()
+    """Parameters that it is known to depend on, as patterns of their paths."""
+
+    def lever(self, pair: Compared, analysis: Analysis) -> Lever | Slope | None:
+        """What tests it at the new point; None: nothing that a file can say.
+
+        What tells it apart from other causes comes first: counting its calls by a delay, what it
+        depends on as at the base while others differ, too, a setting that takes it away. Last what
+        only repeats the comparison.
+        """
+        return (
+            self.slope(pair, analysis)
+            or as_at_base(self.depends, pair, analysis, apart=True)
+            or set_to(self.remedy(At.of(pair, analysis)))
+            or as_at_base(self.depends, pair, analysis, apart=False)
+        )
+
+    def slope(self, pair: Compared, analysis: Analysis) -> Slope | None:
+        """Of causes that are calls: a delay of them; None: it cannot be planted here."""
         return None
+
+    def remedy(self, at: At) -> Mapping[str, tuple[Any, Any]]:
+        """Parameter -> (what it is, what it would have to be for the cause to go)."""
+        return {}
 
 
 class PartsCause(Cause):

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from nfslab.evidence.anatomy.differences import together
 from nfslab.findings.base import LEAST_SHARE, Cause, effect
+from nfslab.findings.levers import At
+from nfslab.findings.slopes import planned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from nfslab.evidence.anatomy.parts import AnatomyFacts
     from nfslab.evidence.base import RunFacts
     from nfslab.findings.base import Finding
+    from nfslab.findings.confirm import Slope
+    from nfslab.report.model import Analysis
 
 SERVICE: Final = ("service",)
 SERVER_QUEUE: Final = ("server queue",)
@@ -171,6 +175,25 @@ class Calls:
         """The same, of an operation."""
         return {name: ns * self.new[name].per_operation for name, ns in slower.items()}
 
+    def slope(self, cause: str, operation: str, analysis: Analysis) -> Slope | None:
+        """A delay of each call of that operation at our own mount; None without one."""
+        at = At.of(self.pair, analysis)
+        targets = [
+            name
+            for name in at.targets("nfs")
+            if at.value(f"targets.{name}.client") in (None, "user")
+        ]
+        if operation not in self.new or len(targets) != 1:
+            return None
+        paths, own = self.paths(ALL_STAGES), self.new[operation]
+        slopes = [_in_a_row(run, paths, operation) for run in self.pair.sides[1]]
+        # As many as there are may lie in a row; what is known is a mean of all kinds of calls.
+        doubt = max(own.per_operation - sum(slopes) / len(slopes), 0.0)
+        return planned(
+            cause, f"{operation} calls", f"targets.{targets[0]}.call_delay", slopes, doubt,
+            [own.ns], self.pair, f"{operation}:{{us}}us",
+        )  # fmt: skip
+
     def _grown_ns(self, stages: Sequence[str]) -> float:
         one = self.difference(stages)
         return one.difference_ns if one is not None else 0.0
@@ -192,6 +215,15 @@ def smaller(calls: Calls) -> bool:
             return False
         sides.append(sum(one.bytes_mean * one.per_operation for one in data) / number)
     return sides[1] <= SMALLER * sides[0]
+
+
+def _in_a_row(run: RunFacts[AnatomyFacts], paths: Sequence[str], operation: str) -> float:
+    """Calls of that kind, by how much of all calls' time the operation waits for."""
+    parts = run.facts.by_path()
+    waited = sum(parts[path].ns for path in paths if path in parts)
+    taken = sum(one.per_operation * sum(one.parts_ns.values()) for one in run.facts.calls)
+    own = sum(one.per_operation for one in run.facts.calls if one.operation == operation)
+    return own * waited / taken if taken else 0.0
 
 
 def _calls(side: Sequence[RunFacts[AnatomyFacts]]) -> dict[str, Call]:
@@ -253,6 +285,14 @@ class NumberCause(Cause):
         if calls is None or calls.more_calls() < MOSTLY or not self.fits(calls):
             return None
         return effect(self, pair, calls.paths(ALL_STAGES))
+
+    def slope(self, pair: Compared, analysis: Analysis) -> Slope | None:
+        """A delay of the kind of call that there is most more of."""
+        calls = Calls.of(pair)
+        more = calls.more_of() if calls is not None else {}
+        if calls is None or not more:
+            return None
+        return calls.slope(self.cause, max(more, key=lambda name: more[name]), analysis)
 
     def fits(self, calls: Calls) -> bool:
         """Of causes of more calls: is it this one?"""

@@ -18,6 +18,7 @@ class ColdData(NumberCause):
         "the larger number of READs of the same size: what was in the client's memory at the base"
     )
     confirm: ClassVar[str] = "give the client more memory, or read once before measuring"
+    depends: ClassVar[tuple[str, ...]] = ("limits.memory",)
 
     def fits(self, calls: Calls) -> bool:
         """READs, which are no smaller."""

@@ -19,6 +19,7 @@ class Loss(Cause):
     cause: ClassVar[str] = "loss"
     what: ClassVar[str] = "waiting until a call was sent once more"
     confirm: ClassVar[str] = "use TCP, or mend the network; a shorter timeo makes the part smaller"
+    depends: ClassVar[tuple[str, ...]] = ("targets.*.loss",)
 
     def judge(self, pair: Compared) -> Finding | None:
         """Where that part is longer."""

@@ -10,7 +10,7 @@ from nfslab.plugins import load_plugin
 if TYPE_CHECKING:
     from nfslab.evidence.anatomy.differences import Compared
     from nfslab.findings.base import Cause, Finding
-    from nfslab.findings.confirm import Lever
+    from nfslab.findings.confirm import Lever, Slope
     from nfslab.report.model import Analysis
 
 FINDINGS: dict[str, str] = {
@@ -51,7 +51,7 @@ def findings_of(pair: Compared) -> list[Finding]:
     return ranked([one for one in (cause.judge(pair) for cause in causes) if one is not None])
 
 
-def lever_of(name: str, pair: Compared, analysis: Analysis) -> Lever | None:
+def lever_of(name: str, pair: Compared, analysis: Analysis) -> Lever | Slope | None:
     """What would take that cause's effect away; None: nothing that a file can say."""
     return _cause(name).lever(pair, analysis)
 

@@ -20,6 +20,7 @@ class ServerCpu(StageCause):
         "the server's serving of every call, also of those from memory, and what waits for it"
     )
     confirm: ClassVar[str] = "give the server a processor more, or take other work from it"
+    depends: ClassVar[tuple[str, ...]] = ("targets.*.service_time",)
 
     def fits(self, calls: Calls) -> bool:
         """Also calls that memory answers."""

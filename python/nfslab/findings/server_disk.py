@@ -20,6 +20,11 @@ class ServerDisk(StageCause):
         "the server's serving of calls that need its storage, and what waits for that"
     )
     confirm: ClassVar[str] = "serve the same export from memory, or from a faster disk"
+    depends: ClassVar[tuple[str, ...]] = (
+        "targets.*.disk",
+        "targets.*.nvram",
+        "targets.*.directory",
+    )
 
     def fits(self, calls: Calls) -> bool:
         """Not COMMIT alone, and no call that memory answers."""

@@ -21,6 +21,7 @@ class ServerStall(Cause):
     confirm: ClassVar[str] = (
         "look for what the server does at those instants: write-back, snapshots, another program"
     )
+    depends: ClassVar[tuple[str, ...]] = ("targets.*.stall",)
 
     def judge(self, pair: Compared) -> Finding | None:
         """Where that part is longer."""

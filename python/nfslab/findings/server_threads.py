@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from nfslab.findings.calls import SERVER_QUEUE, StageCause
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nfslab.findings.levers import At
 
 
 class ServerThreads(StageCause):
@@ -16,3 +21,8 @@ class ServerThreads(StageCause):
         "waiting for one of the server's threads, which serve no slower than before"
     )
     confirm: ClassVar[str] = "raise the server's number of threads"
+    depends: ClassVar[tuple[str, ...]] = ("targets.*.threads",)
+
+    def remedy(self, at: At) -> Mapping[str, tuple[Any, Any]]:
+        """Eight times as many."""
+        return {path: (now, min(8 * now, 1024)) for path, now in at.of_nfs("threads").items()}

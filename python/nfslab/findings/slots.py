@@ -16,3 +16,7 @@ class Slots(StageCause):
         "waiting in the client before a call is sent, with neither way nor server slower"
     )
     confirm: ClassVar[str] = "raise max_requests (the slot table), or use more connections"
+    depends: ClassVar[tuple[str, ...]] = (
+        "targets.*.mount_options",
+        "targets.*.nconnect",
+    )

@@ -18,6 +18,10 @@ class WireLatency(StageCause):
     stages: ClassVar[tuple[str, ...]] = WIRE
     what: ClassVar[str] = "the way between client and server, for calls of every size"
     confirm: ClassVar[str] = "put client and server nearer; other transfer sizes change nothing"
+    depends: ClassVar[tuple[str, ...]] = (
+        "targets.*.delay",
+        "targets.*.jitter",
+    )
 
     def fits(self, calls: Calls) -> bool:
         """Size does not explain it."""
