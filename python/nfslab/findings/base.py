@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from nfslab.evidence.anatomy.differences import Compared, Difference
+    from nfslab.findings.alone import Alone
     from nfslab.findings.confirm import Lever, Slope
     from nfslab.report.model import Analysis
 
@@ -55,8 +56,8 @@ class Finding:
     """Why they are longer, by other figures of the same runs; empty: the parts alone tell."""
 
     def before(self, other: Finding) -> bool:
-        """Does it say more of what the other one says? It knows why parts are longer of which (or of
-        parts of which) the other is; or its own lie within the other's. Their effects are alike."""
+        """Does it say more of what the other one says? It knows why parts are longer that the other
+        is of (or of parts of them); or its own lie within the other's. Their effects are alike."""
         if not self.paths or not other.paths:
             return False
         if bool(self.because) != bool(other.because):
@@ -98,6 +99,10 @@ class Cause(ABC):
     def judge(self, pair: Compared) -> Finding | None:
         """What it says of these two points; None: it does not apply, or is not shown."""
 
+    def alone(self, point: Alone) -> Finding | None:
+        """What it says of a point without a base; None: it tells of pairs, or is not shown."""
+        return None
+
     depends: ClassVar[tuple[str, ...]] = ()
     """Parameters that it is known to depend on, as patterns of their paths."""
 
@@ -137,6 +142,10 @@ class PartsCause(Cause):
         """Where these parts together are longer, shown, and a tenth of the difference at least."""
         return effect(self, pair, self.parts)
 
+    def alone(self, point: Alone) -> Finding | None:
+        """Where these parts are a tenth of the operation at least."""
+        return point.share(self, self.parts)
+
 
 class Named(Protocol):
     """A cause with its words."""
@@ -159,7 +168,7 @@ def effect(cause: Named, pair: Compared, parts: Sequence[str]) -> Finding | None
     paths = tuple(path for path in parts if path in pair.new.parts_ns)
     doubt_ns = max(sum(at.bias_ns.get(path, 0.0) for path in paths) for at in (pair.base, pair.new))
     said = (
-        f"{pair.result.label}: a {pair.new.operation} takes {quantity(whole, 'ns')} longer "
+        f"{pair.result.label}: {one_of(pair.new.operation)} takes {quantity(whole, 'ns')} longer "
         f"than at {pair.result.base_label}; {quantity(own.difference_ns, 'ns')} "
         f"({interval(low, high, 'ns')}) of it is in {cause.what}"
     )
@@ -176,11 +185,16 @@ def effect(cause: Named, pair: Compared, parts: Sequence[str]) -> Finding | None
     )
 
 
+def one_of(operation: str) -> str:
+    """With its article."""
+    return f"{'an' if operation[:1] in 'aeiou' else 'a'} {operation}"
+
+
 def without(pair: Compared, own: Difference) -> str:
     """By the removal of a part: the mean operation with these parts as at the base."""
     left_ns = pair.new.mean_ns - own.difference_ns
     return (
-        f"a {pair.new.operation} would take {quantity(left_ns, 'ns')} on average, not less "
+        f"{one_of(pair.new.operation)} would take {quantity(left_ns, 'ns')} on average, not less "
         f"({quantity(pair.base.mean_ns, 'ns')} at the base), were all other parts as they are"
     )
 

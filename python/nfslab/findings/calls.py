@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from nfslab.evidence.anatomy.differences import Compared, Difference
     from nfslab.evidence.anatomy.parts import AnatomyFacts
     from nfslab.evidence.base import RunFacts
+    from nfslab.findings.alone import Alone
     from nfslab.findings.base import Finding
     from nfslab.findings.confirm import Slope
     from nfslab.report.model import Analysis
@@ -90,7 +91,7 @@ class Calls:
     @classmethod
     def of(cls, pair: Compared) -> Calls | None:
         """None: both ends of the calls were not recorded at both points."""
-        base, new = (_calls(side) for side in pair.sides)
+        base, new = (calls_at(side) for side in pair.sides)
         return cls(pair, base, new) if base and new else None
 
     def paths(self, stages: Sequence[str]) -> tuple[str, ...]:
@@ -226,7 +227,8 @@ def _in_a_row(run: RunFacts[AnatomyFacts], paths: Sequence[str], operation: str)
     return own * waited / taken if taken else 0.0
 
 
-def _calls(side: Sequence[RunFacts[AnatomyFacts]]) -> dict[str, Call]:
+def calls_at(side: Sequence[RunFacts[AnatomyFacts]]) -> dict[str, Call]:
+    """A point's calls by kind, of these runs; empty: not recorded."""
     sums: dict[str, tuple[float, float, dict[str, float]]] = {}
     numbers: dict[str, float] = {}
     runs = len(side)
@@ -263,6 +265,16 @@ class StageCause(Cause):
         if found is None or found.confidence != "high" or self.told_apart(calls):
             return found
         return dataclasses.replace(found, confidence="medium")
+
+    def alone(self, point: Alone) -> Finding | None:
+        """This stage of a point's calls, where its kinds of calls tell which cause it is."""
+        why = self.fits_alone(point)
+        return None if why is None else point.share(self, point.paths(self.stages), why)
+
+    def fits_alone(self, point: Alone) -> str | None:
+        """Of causes of one stage: is it this one, and by which figure? None: no; "": it is the only
+        one."""
+        return ""
 
     def told_apart(self, calls: Calls) -> bool:
         """Are there the calls that would tell it from another cause of this stage?"""

@@ -9,6 +9,7 @@ from nfslab.plugins import load_plugin
 
 if TYPE_CHECKING:
     from nfslab.evidence.anatomy.differences import Compared
+    from nfslab.findings.alone import Alone
     from nfslab.findings.base import Cause, Finding
     from nfslab.findings.confirm import Lever, Slope
     from nfslab.report.model import Analysis
@@ -49,6 +50,12 @@ def findings_of(pair: Compared) -> list[Finding]:
     """What is found of two points, by the size of the effect."""
     causes = [_cause(name) for name in FINDINGS]
     return ranked([one for one in (cause.judge(pair) for cause in causes) if one is not None])
+
+
+def findings_alone(point: Alone) -> list[Finding]:
+    """What is found of a point without a base, by the size of the effect."""
+    causes = [_cause(name) for name in FINDINGS]
+    return ranked([one for one in (cause.alone(point) for cause in causes) if one is not None])
 
 
 def lever_of(name: str, pair: Compared, analysis: Analysis) -> Lever | Slope | None:
