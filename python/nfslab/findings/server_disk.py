@@ -26,6 +26,7 @@ class ServerDisk(StageCause):
         "targets.*.disk",
         "targets.*.nvram",
         "targets.*.directory",
+        "targets.*.service_time",
     )
 
     def fits(self, calls: Calls) -> bool:
