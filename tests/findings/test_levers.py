@@ -72,6 +72,14 @@ def test_what_is_all_that_differs_is_last_and_says_so() -> None:
         # 8 clients meet at 4 branches; eight branches a client.
         ("row_locks", {"workload__clients": 8}, {"workload.scale": 64}),
         ("data_reads", {"workload__clients": 8}, {"workload.settings.shared_buffers": "224MB"}),
+        ("full_page_writes", {}, {"workload.settings.full_page_writes": False}),
+        ("autovacuum", {}, {"workload.settings.autovacuum": False}),
+        (
+            "checkpoint",
+            {"workload__settings__checkpoint_timeout": "1h"},
+            {"workload.settings.max_wal_size": "64GB"},
+        ),
+        ("nvram_full", {"targets__nfs__nvram": 1024}, {"targets.nfs.nvram": 65536}),
     ],
 )
 def test_a_setting_of_neither_point_takes_a_cause_away(
