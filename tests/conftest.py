@@ -13,6 +13,7 @@ import hypothesis
 import pytest
 from nfslab.machine.resources import Resources
 
+from tests.syncs import nobody_waits
 from tests.targets.nfs_share import MakeNfs
 
 
@@ -49,6 +50,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("long"):
             item.add_marker(skip)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nobody_waits() -> Iterator[None]:
+    """For the disk: see `tests.syncs`."""
+    with nobody_waits():
+        yield
 
 
 @pytest.fixture

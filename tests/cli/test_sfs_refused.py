@@ -83,8 +83,8 @@ def test_a_mix_that_does_not_sum_to_100_is_normalised_and_said(
     mix = tmp_path / "ninety.toml"
     mix.write_text(f"[mix]\nGETATTR = 60\nLOOKUP = 30\n{SET}")
     said = nfslab(capsys, "sfs", "memory", "--load", "200", *SHORT, "--mix", mix)
-    assert re.search(r"^note: .*\b90\b.*\b100\b", said.out, re.MULTILINE)
-    assert "66.7%" in said.out
+    assert re.search(r"^the mix .*\b90\b.*\b100\b", said.out, re.MULTILINE)
+    assert "66.7 %" in said.out
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from nfslab.display import numbers
 
+OF_THE_PAGE = {"quantileName"}
 CASES = json.loads((Path(__file__).parent / "numbers.json").read_text(encoding="utf-8"))
 SPELLED = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 
 
 @pytest.mark.parametrize(
     ("rule", "given", "written"),
-    [(rule, *case) for rule, cases in CASES.items() for case in cases],
+    [(rule, *case) for rule in sorted(CASES.keys() - OF_THE_PAGE) for case in CASES[rule]],
 )
 def test_a_number_is_written_by_the_one_rule(rule: str, given: list[Any], written: str) -> None:
     values = [SPELLED.get(value, value) if isinstance(value, str) else value for value in given]

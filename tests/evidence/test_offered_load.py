@@ -241,10 +241,11 @@ def test_tables_of_another_form_are_named(tmp_path: Path) -> None:
     for changed in (first, second, third):
         write_checksums(changed.parent)
     found = read_operations(analyse(path))
-    assert [line.partition("read: ")[2] for line in found.problems] == [
-        "operations.parquet has no column mean_ns",
-        "operations.parquet has 66 rows, at most 64",
-    ]
+    first_said, second_said = found.problems
+    assert first.parent.name in first_said
+    assert "mean_ns" in first_said
+    assert second.parent.name in second_said
+    assert re.search(r"\b66\b.*\b64\b", second_said)
     assert found.of_point[0][0].answered == 300, f"of {third.parent.name} alone"
 
 

@@ -65,8 +65,8 @@ def test_shares_and_errors_are_those_of_all_runs_of_a_point(folder: ExperimentFo
     assert idle.idle_share == pytest.approx(0.83)
     scan = next(one for one in idle.functions if one.name == "ExecScan")
     # 2 x 150 of 4,000 possible samples; in all processes 2 x 180.
-    assert (scan.self_samples, idle.self_share(scan)) == (300, pytest.approx(0.075))
-    assert idle.machine_share(scan) == pytest.approx(0.09)
+    assert (scan.self_samples, idle.share(scan.self_weight)) == (300, pytest.approx(0.075))
+    assert idle.share(scan.machine_self_weight) == pytest.approx(0.09)
     assert idle.error(0.075) == pytest.approx(1.96 * (0.075 * 0.925 / 4000) ** 0.5, rel=1e-3)
     assert sum(busy.class_shares()["other"]) == pytest.approx(0.3)
     assert "mmap_read" not in {one.name for one, _ in compared([idle, busy])}

@@ -10,7 +10,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from nfslab.cli import main
 
 from tests.experiment import fakes
+from tests.syncs import nobody_waits
 
 if __name__ == "__main__":
     fakes.register()
-    main()
+    with nobody_waits():
+        main()

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from nfslab.evidence.anatomy.differences import Compared, compared
-from nfslab.evidence.anatomy.parts import AnatomyFacts, PartFacts
+from nfslab.evidence.anatomy.parts import AnatomyFacts, CallFacts, PartFacts
 from nfslab.evidence.base import Found, RunFacts, SealedRun
+from nfslab.findings.calls import Call
 from nfslab.results.records import RunRecord
 
 PLACES = {"base": 0, "new": 1}
 US = 1e3
+
+
+def within_chance(probability: float, rounds: int) -> float:
+    """Of so many rounds: three standard deviations below what is expected."""
+    return rounds * probability - 3 * (rounds * probability * (1 - probability)) ** 0.5
 
 
 def anatomy(parts_ns: Mapping[str, float], sampled: frozenset[str]) -> AnatomyFacts:
@@ -45,12 +51,57 @@ def pair(
 ) -> Compared:
     """Parts in ns; each is lognormal with that spread in every block. `shown`: is a difference of
     the metric?"""
+
+    def drawn(parts: Mapping[str, float]) -> AnatomyFacts:
+        noisy = {path: ns * float(np.exp(rng.normal(0, noise))) for path, ns in parts.items()}
+        return anatomy(noisy, sampled)
+
+    sides = {
+        "base": [drawn(base) for _ in range(blocks)],
+        "new": [drawn(new) for _ in range(blocks)],
+    }
+    return compared_sides(sides, shown=shown)
+
+
+def calls_pair(
+    base: Mapping[str, Call],
+    new: Mapping[str, Call],
+    *,
+    noise: float,
+    blocks: int,
+    rng: np.random.Generator,
+    others: Mapping[str, float] = {},
+) -> Compared:
+    """An operation on files that does these NFS calls, one after the other, besides 50 us of its
+    program. `others`: ns of further parts within its storage, of the new point."""
+
+    def drawn(calls: Mapping[str, Call], more: Mapping[str, float]) -> AnatomyFacts:
+        made, sums = [], {"program": 50 * US} | {f"storage/{name}": ns for name, ns in more.items()}
+        for operation, call in calls.items():
+            parts = {
+                name: ns * float(np.exp(rng.normal(0, noise))) for name, ns in call.parts_ns.items()
+            }
+            made.append(CallFacts(operation=operation, per_operation=call.per_operation,
+                                  bytes_mean=call.bytes_mean, parts_ns=parts))  # fmt: skip
+            for name, ns in parts.items():
+                path = f"storage/{name}"
+                sums[path] = sums.get(path, 0.0) + ns * call.per_operation
+        return anatomy(sums, frozenset()).model_copy(update={"calls": tuple(made)})
+
+    return compared_sides(
+        {
+            "base": [drawn(base, {}) for _ in range(blocks)],
+            "new": [drawn(new, others) for _ in range(blocks)],
+        }
+    )
+
+
+def compared_sides(sides: Mapping[str, Sequence[AnatomyFacts]], *, shown: bool = True) -> Compared:
+    """Of both points' runs, block by block."""
     runs: list[RunFacts[AnatomyFacts]] = []
-    for block in range(blocks):
-        for label, parts in (("base", base), ("new", new)):
-            drawn = {path: ns * float(np.exp(rng.normal(0, noise))) for path, ns in parts.items()}
+    for label, each in sides.items():
+        for block, facts in enumerate(each):
             run = SealedRun(Path(f"{label}-{block}"), RunRecord.model_construct(run_id=label))
-            facts = anatomy(drawn, sampled)
             runs.append(RunFacts(run, PLACES[label], block, label, facts))
     found: Found[Any] = Found("made", runs, list(PLACES))
     alone = SimpleNamespace(alpha=0.05, shown=shown)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
-from nfslab.findings.registry import FINDINGS, findings_of
+from nfslab.findings.registry import findings_of
 
-from tests.findings.pairs import US, pair
+from tests.findings.pairs import US, pair, within_chance
 
 USUAL = {
     "log_sync": 300 * US, "log_turn": 200 * US, "log_write": 30 * US, "data_read": 100 * US,
@@ -28,18 +26,6 @@ NOISE = 0.05
 BLOCKS = 6
 
 
-def test_every_cause_is_planted_and_has_its_file() -> None:
-    import nfslab.findings
-
-    (folder,) = nfslab.findings.__path__
-    files = {path.stem for path in Path(folder).glob("*.py")}
-    assert (
-        set(PLANTED)
-        == set(FINDINGS)
-        == files - {"__init__", "base", "registry", "explanation", "confirm"}
-    )
-
-
 @pytest.mark.parametrize("cause", sorted(PLANTED))
 def test_the_planted_cause_comes_first_with_its_size(cause: str) -> None:
     rng = np.random.default_rng(20261123)
@@ -53,7 +39,7 @@ def test_the_planted_cause_comes_first_with_its_size(cause: str) -> None:
             low, high = found[0].interval_ns
             inside += low <= LONGER_NS <= high
     assert first >= 0.95 * rounds
-    assert inside >= 0.9 * rounds
+    assert inside >= within_chance(0.95, rounds)
 
 
 @pytest.mark.parametrize("noise", [0.05, 0.3])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from nfslab.findings.base import Finding
-from nfslab.findings.confirm import AS_IT_WAS, Prediction
+from nfslab.findings.confirm import AS_IT_WAS, Prediction, Slope, line_of, read_test
 from nfslab.findings.registry import findings_of
 
 from tests.cli.invocation import nfslab
@@ -53,9 +53,11 @@ def test_noise_decides_nothing() -> None:
 
 def test_a_prediction_is_read_back_from_its_file() -> None:
     made = Prediction("log_sync", 1e6, (5e5, 2e6))
-    assert Prediction.read(f"{made.line()}\n[experiment]\n") == made
+    counted = Slope("log_sync", "syncs", 1.2, (1.0, 1.4), 1e6, "workload.x", ("0us", "500us"))
+    for test in (made, counted):
+        assert read_test(f"{line_of(test)}\n[experiment]\n") == test
     for text in ("", "# prediction: ", '# prediction: {"cause": 1}', "# prediction: [1]"):
-        assert Prediction.read(text) is None
+        assert read_test(text) is None
 
 
 @pytest.fixture
@@ -81,8 +83,8 @@ def test_it_writes_the_experiment_with_its_prediction(results: Path, capsys: Cap
     others = {axis["parameter"]: axis["values"] for axis in made["axes"][:-1]}
     assert others == {"workload.data": ["disk"], "workload.clients": [10]}
     assert made["experiment"]["name"].startswith("confirm-")
-    prediction = Prediction.read(text)
-    assert prediction is not None
+    prediction = read_test(text)
+    assert isinstance(prediction, Prediction)
     assert (asked["cause"], asked["shorter_ns"]) == (prediction.cause, prediction.shorter_ns)
     explained = told(nfslab(capsys, "explain", results, "--json"))
     effects = [one["findings"][0]["effect_ns"] for one in explained["comparisons"]]

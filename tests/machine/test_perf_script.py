@@ -286,4 +286,3 @@ def test_tables_are_bounded_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     long = read(sample("p", 1, 1, "f" * 1000))
     ((stack, _),) = long.each_stack()
     assert len(stack.frames[0]) == perf_script.NAME_LENGTH_MOST
-    assert long.cut_names == 1

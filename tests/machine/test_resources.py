@@ -171,6 +171,7 @@ def test_killed_at_every_line_of_the_journal(site: Site, how: str) -> None:
     pytest.fail("the victim never came to its end")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_killed_while_recovering(site: Site) -> None:
     """The next recovery ends what a killed one began."""

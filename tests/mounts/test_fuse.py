@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Any
 
 from nfslab.context import Services
@@ -33,4 +34,17 @@ def test_options_in_effect_are_read_back(nfs_target: MakeNfs, resources: Resourc
     writes = [row for row in recorder.operations() if row["operation"] == "WRITE"]
     # 100,000 bytes in pieces of at most 8 KiB.
     assert writes[0]["calls"] >= 13
+    target.down(place)
+
+
+def test_a_planted_delay_is_in_effect_and_felt(nfs_target: MakeNfs, resources: Resources) -> None:
+    """One WRITE that is all there is to sync is stable by itself: it waits 50 ms."""
+    target = nfs_target(call_delay="write:50ms")
+    place = target.up(resources, HERE)
+    assert place.facts["nfs"]["options"]["call_delay"] == "WRITE:50ms"
+    with (place.path / "file").open("wb", buffering=0) as file:
+        begun = time.monotonic()
+        file.write(bytes(100))
+        os.fsync(file.fileno())
+        assert time.monotonic() - begun >= 0.05
     target.down(place)

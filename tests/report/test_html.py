@@ -155,7 +155,7 @@ def test_order_of_the_page(experiment: Path, tmp_path: Path) -> None:
 
 def test_baseline_can_be_chosen(experiment: Path) -> None:
     found = analyse(experiment, baseline={"placement": "log apart"})
-    text = render_html(experiment, baseline={"placement": "log apart"})
+    text = render_html(analyse(experiment, baseline={"placement": "log apart"}))
     ratios = [row["value"] for row in view(text, "ratio", "tps", "placement")["bars"]]
     assert ratios == [item.result.ratio for item in found.comparisons["tps"]]
     assert max(ratios) < 1 < 1 / max(ratios)

@@ -356,10 +356,9 @@ def test_a_section_appears_whole(chromium: Any, gallery: Path) -> None:
 
 
 def test_numbers_are_written_by_the_rule_of_python(chromium: Any, gallery: Path) -> None:
-    names = {"number": "number", "count": "count", "quantity": "quantity", "percent": "percent",
-             "quantile_name": "quantileName"}  # fmt: skip
+    names = ("number", "count", "quantity", "percent", "quantileName")
     all_cases = json.loads(NUMBERS.read_text())
-    cases = {drawn: all_cases[name] for name, drawn in names.items()}
+    cases = {name: all_cases[name] for name in names}
     with opened(chromium, gallery) as page:
         wrong = page.evaluate(
             """(cases) => {

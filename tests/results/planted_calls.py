@@ -17,20 +17,21 @@ def client_table(rows: list[dict[str, Any]]) -> pa.Table:
     """Rows of the client's record as evidence: `at` is enqueued, sent, completed."""
     usual = {
         "program": 100003, "procedure": 6, "operation": "READ", "outcome": "answered",
-        "sends": 1, "target": "share",
+        "sends": 1, "target": "share", "call_bytes": 100, "reply_bytes": 100,
     }  # fmt: skip
     whole = []
     for row in rows:
         enqueued, sent, completed = row["at"]
         instants = {
             "t_ns": sent - 10 * SECOND, "enqueued_ns": enqueued, "sent_first_ns": sent,
-            "completed_ns": completed,
+            "sent_last_ns": sent, "completed_ns": completed,
         }  # fmt: skip
         whole.append(instants | usual | {k: v for k, v in row.items() if k != "at"})
     kinds = {"t_ns": pa.int64()} | dict.fromkeys(
-        ("enqueued_ns", "sent_first_ns", "completed_ns"), pa.uint64()
+        ("enqueued_ns", "sent_first_ns", "sent_last_ns", "completed_ns"), pa.uint64()
     )
-    kinds |= dict.fromkeys(("xid", "program", "procedure", "sends"), pa.uint32())
+    numbers = ("xid", "program", "procedure", "sends", "call_bytes", "reply_bytes")
+    kinds |= dict.fromkeys(numbers, pa.uint32())
     kinds |= {"operation": pa.string(), "outcome": pa.string()}
     kinds["target"] = pa.dictionary(pa.int32(), pa.string())
     return pa.Table.from_pylist(whole, schema=pa.schema(kinds))

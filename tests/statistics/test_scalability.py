@@ -104,9 +104,9 @@ def test_the_error_is_that_of_runs_within_blocks_and_levels() -> None:
 
 @pytest.mark.parametrize("noise", [0.02, 0.15])
 def test_intervals_hold_the_truth_and_the_law_is_not_refused(noise: float) -> None:
-    held, refused = coverage(TRUTHS[0], 4, noise, experiments=300)
-    assert min(held) >= limits(0.95, 300)[0]
-    assert refused <= limits(0.01, 300)[1]
+    held, refused = coverage(TRUTHS[0], 4, noise, experiments=100)
+    assert min(held) >= limits(0.95, 100)[0]
+    assert refused <= limits(0.01, 100)[1]
 
 
 @pytest.mark.parametrize("name", ["linear to 8, then half", "law, one level 30 % lower"])

@@ -426,3 +426,11 @@ def test_server_processes_are_gone_at_the_end(scratch: Path) -> None:
         alive = {status.identity for status in all_statuses() if status.alive}
         assert not alive & set(children)
         work.finish(run.context)  # a second time is harmless
+
+
+def test_a_planted_delay_is_in_every_commit(scratch: Path) -> None:
+    """One client: each transaction that writes syncs the log once, which waits 20 ms."""
+    work = workload(clients=1, threads=1, transactions=20, planted_delay={"log_sync": "20ms"})
+    with run_of(work, scratch, name=name()) as run:
+        outcome, _ = carry_out(work, run)
+    assert outcome.metrics["latency_mean_ms"].value >= 20

@@ -4,6 +4,7 @@
 mod peer;
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use client::engine::{Encoded, SharedBytes};
 use client::{CallError, Caller, Engine, MountOptions, Request};
@@ -102,6 +103,75 @@ fn the_window_is_bounded_and_the_rest_waits() {
     let refused = bench.engine.submit(request, 0);
     assert_eq!(refused, Err(CallError::Full));
     assert_eq!(bench.engine.counters().refused, 1);
+}
+
+#[test]
+fn a_delayed_operation_waits_and_others_go_past_it() {
+    const NULL: [u32; 3] = [NFS, 3, 0];
+    const COMMIT: [u32; 3] = [NFS, 3, 21];
+    let mut peer = Peer::tcp(LOOPBACK);
+    // One call outstanding at a time: what is held back takes no room of the window.
+    let mut bench = Bench::new(&peer, "max_requests=1,call_delay=COMMIT:30ms");
+    bench.submit_to(COMMIT, 1);
+    bench.clock.advance(10);
+    bench.submit_to(COMMIT, 2);
+    bench.submit_to(NULL, 3);
+    let first = bench.until_arrived(&mut peer, 1);
+    assert_eq!(
+        first[0].target, NULL,
+        "the delayed ones came first, and wait"
+    );
+    peer.reply(&first[0], b"");
+    bench.until_ended(1);
+    assert_eq!(
+        (bench.engine.in_flight(), bench.engine.counters().queue),
+        (2, 2)
+    );
+    bench.clock.advance(19);
+    assert!(bench.settle(&mut peer).is_empty(), "29 of 30 ms");
+    bench.clock.advance(1);
+    let second = bench.until_arrived(&mut peer, 1);
+    assert_eq!(
+        (second[0].target, second[0].arguments.clone()),
+        (COMMIT, 1_u64.to_be_bytes().to_vec())
+    );
+    peer.reply(&second[0], b"");
+    bench.until_ended(2);
+    assert!(
+        bench.settle(&mut peer).is_empty(),
+        "each waits 30 ms of its own"
+    );
+    bench.clock.advance(10);
+    let third = bench.until_arrived(&mut peer, 1);
+    peer.reply(&third[0], b"");
+    bench.until_ended(3);
+    assert_eq!(bench.engine.in_flight(), 0);
+    bench.submit_to(COMMIT, 4);
+    let mut ended = Vec::new();
+    bench
+        .engine
+        .close(&mut |end| ended.push((end.token, end.result.is_err())));
+    assert_eq!(ended, [(4, true)], "what is held back ends with the engine");
+}
+
+#[test]
+fn the_timer_of_a_delay_ends_the_wait_of_a_poll() {
+    let peer = Peer::tcp(LOOPBACK);
+    let options = MountOptions::parse("call_delay=COMMIT:1ms").unwrap();
+    let clock = measure::MonotonicClock;
+    let mut engine = Engine::connect(peer.address, &options, clock).unwrap();
+    let request = Request {
+        target: [NFS, 3, 21],
+        caller: None,
+        arguments: &Encoded(&[]),
+        payload: None,
+    };
+    engine.submit(request, 1).unwrap();
+    // Without an end to the wait: only the timer can end it.
+    engine.poll(None, &mut |_| {}).unwrap();
+    engine.poll(Some(Duration::ZERO), &mut |_| {}).unwrap();
+    assert_eq!(engine.counters().sends, 1);
+    assert_eq!(engine.counters().queue, 0);
 }
 
 #[test]
@@ -424,9 +494,7 @@ fn every_call_is_recorded_with_its_instants() {
     let mut peer = Peer::tcp(LOOPBACK);
     let mut bench = Bench::new(&peer, "max_requests=1");
     let reader = bench.engine.record_every_call(100);
-    bench
-        .engine
-        .sample_every(std::time::Duration::from_millis(10));
+    bench.engine.sample_every(Duration::from_millis(10));
     (0..2).for_each(|token| bench.submit(token));
     let first = bench.until_arrived(&mut peer, 1);
     bench.clock.advance(5);

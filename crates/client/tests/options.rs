@@ -114,6 +114,45 @@ fn contradictions_are_errors_and_repetitions_are_not() {
 }
 
 #[test]
+fn delays_are_by_operation_and_read_back_as_given() {
+    let options = parse("call_delay=commit:2ms+WRITE:1500us+READ:0s");
+    assert!(
+        options
+            .to_text()
+            .ends_with(",call_delay=WRITE:1500us+COMMIT:2ms")
+    );
+    let delay_ns = |program, procedure| options.call_delays.of([program, 3, procedure]);
+    let nfs = wire::programs::NFS;
+    // RFC 1813: WRITE is procedure 7, COMMIT 21, READ 6. 100005 is MOUNT.
+    assert_eq!(
+        [7, 21, 6, 22].map(|number| delay_ns(nfs, number)),
+        [1_500_000, 2_000_000, 0, 0]
+    );
+    assert_eq!(delay_ns(100_005, 7), 0);
+    assert!(
+        !parse("call_delay=READ:0ms")
+            .to_text()
+            .contains("call_delay")
+    );
+    for text in [
+        "COMMIT",
+        "COMMIT:2",
+        "COMMIT:-2ms",
+        "COMMIT:ms",
+        "COMIT:2ms",
+        "READ:11s",
+        "READ:1ms+READ:2ms",
+        "READ:1ms+",
+        "",
+    ] {
+        assert!(
+            refused(&format!("call_delay={text}")).contains("call_delay"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn noac_is_actimeo_zero_and_sync() {
     let options = parse("noac");
     assert!(options.sync && !options.attribute_cache);

@@ -4,13 +4,14 @@ use std::process::Command;
 
 use super::{of, output, run};
 
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 7] = [
     "shim/record.c",
     "shim/next.c",
     "shim/transfers.c",
     "shim/syncs.c",
     "shim/descriptors.c",
     "shim/names.c",
+    "shim/delays.c",
 ];
 
 /// Compiles it, or says why it is left out.

@@ -120,8 +120,7 @@ static uint32_t send_text(uint8_t kind, uint32_t file, const char *first, size_t
 	return text->token;
 }
 
-/* The path of a descriptor, into this thread's room for it; 0 when it cannot be had. */
-static size_t path_of(int fd)
+size_t path_of(int fd, char *to)
 {
 	char link[32] = "/proc/self/fd/", digits[12];
 	size_t at = strlen(link), n = 0;
@@ -134,8 +133,8 @@ static size_t path_of(int fd)
 	while (n)
 		link[at++] = digits[--n];
 	link[at] = 0;
-	length = syscall(SYS_readlinkat, AT_FDCWD, link, folder_name, sizeof(folder_name));
-	return length > 0 && folder_name[0] == '/' ? (size_t)length : 0;
+	length = syscall(SYS_readlinkat, AT_FDCWD, link, to, PATH_BYTES);
+	return length > 0 && to[0] == '/' ? (size_t)length : 0;
 }
 
 uint32_t send_path(int folder, const char *path)
@@ -152,7 +151,7 @@ uint32_t send_path(int folder, const char *path)
 		length = syscall(SYS_getcwd, folder_name, sizeof(folder_name));
 		before = length > 1 && folder_name[0] == '/' ? (size_t)length - 1 : 0;
 	} else if (relative) {
-		before = path_of(folder);
+		before = path_of(folder, folder_name);
 	}
 	if (before && before < sizeof(folder_name) && folder_name[before - 1] != '/')
 		folder_name[before++] = '/';
@@ -246,7 +245,7 @@ static uint32_t number_of(const struct statx *stat, int fd, const char *path)
 		bytes = path[0] == '/' ? strnlen(path, PATH_BYTES) : 0;
 		memcpy(folder_name, path, bytes);
 	} else {
-		bytes = path_of(fd);
+		bytes = path_of(fd, folder_name);
 	}
 	if (!stat->stx_nlink && bytes > sizeof(DELETED) &&
 	    !memcmp(folder_name + bytes - (sizeof(DELETED) - 1), DELETED, sizeof(DELETED) - 1))
@@ -386,9 +385,11 @@ void find_next_functions(void);
 __attribute__((constructor(101))) static void begin(void)
 {
 	int saved = errno;
-	const char *path = getenv("NFSLAB_SHIM_FILE");
+	const char *path = getenv("NFSLAB_SHIM_FILE"), *asked = getenv("NFSLAB_SHIM_DELAY");
 
 	find_next_functions();
+	if (asked)
+		read_delays(asked);
 	if (path)
 		attach(path);
 	errno = saved;

@@ -84,6 +84,21 @@ static inline uint32_t file_of(uint32_t what)
 /* The file of a path, and its name. */
 uint32_t file_at(const char *path);
 
+/* The path of a descriptor, into `to` (PATH_BYTES); 0 when it cannot be had. */
+size_t path_of(int fd, char *to);
+
+/* Calls that may be made to wait (delays.c): kinds of which some are, and the wait. */
+enum delayed { DELAYED_SYNC, DELAYED_READ, DELAYED_WRITE };
+extern unsigned int delayed_kinds;
+void delay_call(enum delayed kind, int fd);
+void read_delays(const char *text);
+
+static inline void delay_if_asked(enum delayed kind, int fd)
+{
+	if (__builtin_expect(delayed_kinds & 1u << kind, 0))
+		delay_call(kind, fd);
+}
+
 /* Sends a record whose pid, tid and latency are filled in here. */
 void send_call(struct call_record *record);
 

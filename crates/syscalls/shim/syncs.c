@@ -23,9 +23,12 @@ static void ended_sync(uint8_t call, int fd, uint8_t flags, uint64_t start_ns, i
 #define SYNC_OF(call, fd, flags, offset, size, doing)                                           \
 	uint64_t start_ns;                                                                      \
 	int result;                                                                             \
-	if (!watches(LEVEL_SYNC))                                                               \
+	if (!watches(LEVEL_SYNC)) {                                                             \
+		delay_if_asked(DELAYED_SYNC, fd);                                               \
 		return doing;                                                                   \
+	}                                                                                       \
 	start_ns = now_ns();                                                                    \
+	delay_if_asked(DELAYED_SYNC, fd);                                                       \
 	result = doing;                                                                         \
 	ended_sync(call, fd, flags, start_ns, result, offset, size);                            \
 	return result;

@@ -54,9 +54,13 @@ static void transferred(uint8_t call, int fd, uint64_t start_ns, ssize_t result,
 #define TRANSFER(type, call, fd, size, offset, durable, doing)                                  \
 	uint64_t start_ns;                                                                      \
 	type result;                                                                            \
-	if (!transfers(call, fd, durable))                                                      \
+	enum delayed kind = is_write(call) ? DELAYED_WRITE : DELAYED_READ;                      \
+	if (!transfers(call, fd, durable)) {                                                    \
+		delay_if_asked(kind, fd);                                                       \
 		return doing;                                                                   \
+	}                                                                                       \
 	start_ns = now_ns();                                                                    \
+	delay_if_asked(kind, fd);                                                               \
 	result = doing;                                                                         \
 	transferred(call, fd, start_ns, result, size, offset, durable);                         \
 	return result;

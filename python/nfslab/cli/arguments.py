@@ -5,15 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from nfslab.errors import Terminated, UsageError
+from nfslab.experiment.repetitions import read_repetitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 
 def parsed(read: Callable[[str], Any]) -> Callable[..., Any]:
@@ -56,6 +57,33 @@ def check_output(option: str, path: Path, *, folder: bool = False) -> None:
         raise UsageError(f"{path} is {what}", fix=fix)
     if not os.access(parent, os.W_OK):
         raise UsageError(f"cannot write into {parent}", fix=fix)
+
+
+def print_json(content: Any) -> None:
+    """For programs, a key a line."""
+    from nfslab.results.durable import to_json
+
+    click.echo(to_json(content, indent=1))
+
+
+results_option = click.option(
+    "--results",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("results"),
+    show_default=True,
+    help="Where the experiment's folder is made.",
+)
+repetitions_option = click.option(
+    "--repetitions",
+    callback=parsed(read_repetitions),
+    metavar="N|LEAST..MOST:WIDTH",
+    help="Instead of the file's: a number, or as many as it takes (4..30:5%).",
+)
+anyway_option = click.option(
+    "--anyway",
+    is_flag=True,
+    help="Do not wait for another experiment of this machine: runs are marked.",
+)
 
 
 def bold(text: str) -> str:

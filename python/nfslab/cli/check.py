@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from nfslab.cli.arguments import print_json
 from nfslab.display.progress import Progress
 
 
@@ -35,9 +36,7 @@ def command(results: Path, as_json: bool) -> None:
     with Progress(sys.stderr, quiet_s=1.0, every_s=10.0) as progress:
         found = [_checked(path, progress) for path in paths]
     if as_json:
-        from nfslab.results.durable import to_json
-
-        click.echo(to_json(found, indent=1))
+        print_json(found)
     else:
         _print(found)
     if any(one["damaged"] or one["problem"] for one in found):

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nfslab.cli.arguments import print_json
+
 if TYPE_CHECKING:
     from nfslab.results.comparison import SelectionComparison
     from nfslab.results.thresholds import Judgement
@@ -83,12 +85,10 @@ def command(
 def _print_json(comparison: SelectionComparison, judgements: list[Judgement], code: int) -> None:
     import dataclasses
 
-    from nfslab.results.durable import to_json
-
     content: dict[str, Any] = comparison.as_dict()
     content["conditions"] = [dataclasses.asdict(judgement) for judgement in judgements]
     content["exit_code"] = code
-    click.echo(to_json(content, indent=1))
+    print_json(content)
 
 
 def _print(comparison: SelectionComparison, judgements: list[Judgement]) -> None:

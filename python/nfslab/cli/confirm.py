@@ -11,7 +11,7 @@ import click
 if TYPE_CHECKING:
     from nfslab.evidence.anatomy.differences import Compared
     from nfslab.findings.base import Finding
-    from nfslab.findings.confirm import Lever
+    from nfslab.findings.confirm import Lever, Slope
     from nfslab.report.model import Analysis
 
 
@@ -22,7 +22,8 @@ Examples:
   nfslab confirm results/quickstart-1a2b3c4d
   nfslab confirm results/quickstart-1a2b3c4d log_sync --write mine.toml --no-run
 
-The experiment is the finding's point as it was, and with one lever pulled, in turns. The
+The experiment is the finding's point as it was, and with one lever pulled, in turns: what it
+depends on as at the base, a setting, or a delay of its calls in several sizes. The
 prediction stands in its file before anything runs. Exit code 3: refuted, or not decided.
 """,
 )
@@ -36,7 +37,7 @@ prediction stands in its file before anything runs. Exit code 3: refuted, or not
     help="The experiment's file. [default: confirm-NAME-FINDING.toml]",
 )
 @click.option("--no-run", is_flag=True, help="Write it, and tell the prediction.")
-@click.option("--repetitions", type=int, metavar="N", help="Instead of the file's five.")
+@click.option("--repetitions", type=int, metavar="N", help="Instead of the file's.")
 @click.option(
     "--results",
     "into",
@@ -58,41 +59,40 @@ def command(
     from nfslab.cli.new import write_new
     from nfslab.experiment.progress import View
     from nfslab.experiment.session import Options, run_experiment
-    from nfslab.findings.confirm import Prediction, experiment_text
-    from nfslab.findings.explanation import outcome, pairs_of
+    from nfslab.findings.confirm import Prediction, Slope, experiment_text, lever_label
+    from nfslab.findings.explanation import confirmation
     from nfslab.report.analysis import analyse
     from nfslab.results.outcomes import locate
     from nfslab.results.store import FILE
 
     analysis = analyse(results)
     pair, found, lever = _choose(analysis, finding)
-    prediction = Prediction.of(found)
+    test = lever if isinstance(lever, Slope) else Prediction.of(found)
     original = (locate(Path(analysis.path)) / FILE).read_text(encoding="utf-8")
-    text = experiment_text(original, analysis, pair, lever, prediction)
+    text = experiment_text(original, analysis, pair, lever, test)
     path = file or Path(f"confirm-{analysis.name}-{found.cause}.toml")
     if not (path.is_file() and path.read_text(encoding="utf-8") == text):
         write_new(path, text, "--write")
-    told: dict[str, Any] = {"file": str(path), "lever": lever.label} | asdict(prediction)
+    told: dict[str, Any] = {"file": str(path), "lever": lever_label(lever)} | asdict(test)
     if not as_json:
-        click.echo(f"{found.sentence}\n{prediction.sentence()}, with: {lever.label}. File: {path}")
+        click.echo(f"{found.sentence}\n{test.sentence()}, with: {told['lever']}. File: {path}")
     if no_run:
         if as_json:
             click.echo(json.dumps(told, indent=1))
         return
     view = View(plain=as_json, stream=sys.stderr if as_json else None)
     session = run_experiment(Options(path, results=into, **asked), view)
-    after = analyse(session.folder.path)
-    said = outcome(after)
-    pairs = pairs_of(after)
-    decided = prediction.decide(pairs[0]) if pairs else "not decided"
+    tested = confirmation(analyse(session.folder.path))
+    decided = tested.decided if tested is not None else "not decided"
+    said = tested.sentence if tested is not None else decided
     if as_json:
         click.echo(json.dumps(told | {"outcome": decided, "said": said}, indent=1))
     else:
-        click.echo(f"{said or decided}\nreport: nfslab report {session.folder.path}")
+        click.echo(f"{said}\nreport: nfslab report {session.folder.path}")
     sys.exit(0 if decided == "confirmed" else 3)
 
 
-def _choose(analysis: Analysis, cause: str | None) -> tuple[Compared, Finding, Lever]:
+def _choose(analysis: Analysis, cause: str | None) -> tuple[Compared, Finding, Lever | Slope]:
     """The largest finding (of that cause) that has a lever; ResultsError says why there is none."""
     from nfslab.errors import ResultsError, UsageError
     from nfslab.findings.explanation import pairs_of

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nfslab.cli.arguments import print_json
+
 if TYPE_CHECKING:
     from nfslab.results.history import HistoryChange
     from nfslab.results.outcomes import Outcomes
@@ -44,15 +46,13 @@ def command(results: Path, with_runs: bool, shipped: bool, as_json: bool) -> Non
 
 def _list_shipped(as_json: bool) -> None:
     """What can be run by its name."""
-    import json
-
     from nfslab.display.terminal import table
     from nfslab.experiment.dry_run import shipped_experiments
     from nfslab.quantities import format_duration
 
     entries = shipped_experiments()
     if as_json:
-        click.echo(json.dumps(entries, indent=1))
+        print_json(entries)
         return
     rows = [
         [
@@ -99,9 +99,7 @@ def _list_results(results: Path, with_runs: bool, as_json: bool) -> None:
         change = since.get(entry["path"])
         entry["changed"] = None if change is None else change.as_dict()
     if as_json:
-        from nfslab.results.durable import to_json
-
-        click.echo(to_json(entries, indent=1))
+        print_json(entries)
     elif not entries:
         click.echo(f"there is no experiment in {results}")
     else:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nfslab.cli.arguments import print_json
 from nfslab.errors import UsageError
 
 if TYPE_CHECKING:
@@ -69,10 +70,7 @@ def command(results: Path, sql: str | None, list_views: bool, as_json: bool, as_
 
 def _print_views(columns: dict[str, list[tuple[str, str]]], as_json: bool) -> None:
     if as_json:
-        from nfslab.results.durable import to_json
-
-        content = {view: dict(found) for view, found in columns.items()}
-        click.echo(to_json(content, indent=1))
+        print_json({view: dict(found) for view, found in columns.items()})
         return
     for view, found in columns.items():
         click.echo(view)

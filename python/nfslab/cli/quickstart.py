@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from nfslab.cli.arguments import parsed
-from nfslab.experiment.repetitions import read_repetitions
+from nfslab.cli.arguments import anyway_option, repetitions_option, results_option
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 EPILOG = """\b
 Examples:
@@ -23,24 +24,9 @@ runs what is missing and writes the report again.
 
 
 @click.command("quickstart", epilog=EPILOG)
-@click.option(
-    "--results",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("results"),
-    show_default=True,
-    help="Where the experiment's folder is made.",
-)
-@click.option(
-    "--repetitions",
-    callback=parsed(read_repetitions),
-    metavar="N|LEAST..MOST:WIDTH",
-    help="Instead of the file's: a number, or as many as it takes (4..30:5%).",
-)
-@click.option(
-    "--anyway",
-    is_flag=True,
-    help="Do not wait for another experiment of this machine: runs are marked.",
-)
+@results_option
+@repetitions_option
+@anyway_option
 @click.option("--no-open", is_flag=True, help="Do not open the report in a browser.")
 def command(results: Path, repetitions: Any, anyway: bool, no_open: bool) -> None:
     """Compare where a PostgreSQL database and its log live, and open the report.
@@ -71,7 +57,7 @@ def command(results: Path, repetitions: Any, anyway: bool, no_open: bool) -> Non
     click.echo("\n".join(["", *conclusion(analysis)]))
     click.echo("\n".join(summary_lines(summary, shlex.join(options.command()))[:-1]))
     if summary.ok:
-        report = write_html(session.folder.path, session.folder.path / "report.html").resolve()
+        report = write_html(analysis, session.folder.path / "report.html").resolve()
         click.echo(f"report: {report}")
         if not no_open and _has_display():
             click.launch(str(report))

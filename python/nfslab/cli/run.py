@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nfslab.cli.arguments import parsed
-from nfslab.experiment.repetitions import read_repetitions
+from nfslab.cli.arguments import anyway_option, print_json, repetitions_option, results_option
 
 if TYPE_CHECKING:
     from nfslab.experiment.session import Options
@@ -41,19 +40,8 @@ was run; --dry-run says the same), 130 stopped.
     metavar="KEY=VALUE",
     help="Change a value of the file for this call (again for more).",
 )
-@click.option(
-    "--repetitions",
-    callback=parsed(read_repetitions),
-    metavar="N|LEAST..MOST:WIDTH",
-    help="Instead of the file's: a number, or as many as it takes (4..30:5%).",
-)
-@click.option(
-    "--results",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("results"),
-    show_default=True,
-    help="Where the experiment's folder is made.",
-)
+@repetitions_option
+@results_option
 @click.option("--dry-run", is_flag=True, help="Show points, order, time and space; run nothing.")
 @click.option(
     "--continue",
@@ -65,11 +53,7 @@ was run; --dry-run says the same), 130 stopped.
 @click.option("--new", is_flag=True, help="Begin anew beside earlier results.")
 @click.option("--keep-failed", is_flag=True, help="Do not try failed runs again.")
 @click.option("--skip-unavailable", is_flag=True, help="Leave out the points that cannot run here.")
-@click.option(
-    "--anyway",
-    is_flag=True,
-    help="Do not wait for another experiment of this machine: runs are marked.",
-)
+@anyway_option
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 def command(file: str, dry_run: bool, as_json: bool, **asked: Any) -> None:
     """Run an experiment file (or what is missing of it).
@@ -90,15 +74,13 @@ def command(file: str, dry_run: bool, as_json: bool, **asked: Any) -> None:
 
 def _show_plan(options: Options, *, as_json: bool) -> int:
     """Print what would happen; the exit code."""
-    import json
-
     from nfslab.errors import UsageError
     from nfslab.experiment.dry_run import dry_run, dry_run_lines
     from nfslab.experiment.session import read_options
 
     plan = dry_run(read_options(options), options)
     if as_json:
-        click.echo(json.dumps(plan.as_dict(), indent=1))
+        print_json(plan.as_dict())
     else:
         click.echo("\n".join(dry_run_lines(plan)))
     return UsageError.exit_code if plan.refused else 0
@@ -106,7 +88,6 @@ def _show_plan(options: Options, *, as_json: bool) -> int:
 
 def _carry_out(options: Options, *, as_json: bool) -> int:
     """Run, sum up; the exit code."""
-    import json
     import shlex
 
     from nfslab.experiment.progress import View
@@ -119,7 +100,7 @@ def _carry_out(options: Options, *, as_json: bool) -> int:
     session = run_experiment(options, view)
     summary, concluded = summarise(session), conclusion(analyse(session.folder.path))
     if as_json:
-        click.echo(json.dumps(summary.as_dict() | {"conclusion": concluded}, indent=1))
+        print_json(summary.as_dict() | {"conclusion": concluded})
     else:
         click.echo("\n".join(["", *concluded]))
         click.echo("\n".join(summary_lines(summary, shlex.join(options.command()))))

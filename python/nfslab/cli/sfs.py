@@ -300,12 +300,10 @@ def _print(result: dict[str, Any], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(result))
         return
-    from nfslab.offered.tables import lines, prepared
+    from nfslab.display.terminal import section_lines
+    from nfslab.offered.page import prepared, section
 
-    if "curve" not in result:
-        for point in result["points"]:
-            click.echo(prepared(point))
-        return
-
-    for line in lines(result):
-        click.echo(line)
+    if "curve" in result:
+        click.echo("\n".join(section_lines(section(result, in_short=True))))
+    else:
+        click.echo("\n".join(map(prepared, result["points"])))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nfslab.cli.arguments import bold
+from nfslab.cli.arguments import bold, print_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,21 +41,15 @@ def command(path: str, run_id: str | None, as_json: bool) -> None:
     selection = parse_selection(path)
     if run_id is None:
         if as_json:
-            _print_json(_experiment_content(selection))
+            print_json(_experiment_content(selection))
         else:
             _print_experiment(selection)
         return
     record, folder = _run(selection.outcomes, run_id)
     if as_json:
-        _print_json(record.model_dump())
+        print_json(record.model_dump())
     else:
         _print_run(record, folder)
-
-
-def _print_json(content: Any) -> None:
-    from nfslab.results.durable import to_json
-
-    click.echo(to_json(content, indent=1))
 
 
 def _experiment_content(selection: Selection) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from nfslab.cli.arguments import parsed
+from nfslab.cli.arguments import anyway_option, parsed, print_json, results_option
 from nfslab.quantities import read_duration_s
 
 if TYPE_CHECKING:
@@ -78,25 +78,14 @@ Folders of its own are made in each storage, and removed. HOST:/EXPORT is mounte
     help="Also write it as an experiment file, for `nfslab run`.",
 )
 @click.option("--repetitions", type=int, metavar="N", help="So many blocks, whatever their time.")
-@click.option(
-    "--results",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("results"),
-    show_default=True,
-    help="Where the experiment's folder is made.",
-)
-@click.option(
-    "--anyway",
-    is_flag=True,
-    help="Do not wait for another experiment of this machine: runs are marked.",
-)
+@results_option
+@anyway_option
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 def command(
     given: tuple[str, ...], mount_options: tuple[str, ...], time_s: float,
     works: list[str] | None, save: Path | None, as_json: bool, **asked: Any,
 ) -> None:  # fmt: skip
     """Compare storages: folders, or exports HOST:/EXPORT. The first is what others stand beside."""
-    import json
     import shlex
     import tempfile
 
@@ -125,11 +114,11 @@ def command(
         session = run_trial(Options(file, called=tuple(called), **asked), time_s, view)
     summary = summarise(session)
     analysis = analyse(session.folder.path)
-    page = write_html(session.folder.path, session.folder.path / "report.html")
+    page = write_html(analysis, session.folder.path / "report.html")
     if as_json:
         told = {"works": outcome(analysis), "durability": analysis.durability_line}
         told |= {"next_step": analysis.next_step, "report": str(page)}
-        click.echo(json.dumps(summary.as_dict() | told, indent=1))
+        print_json(summary.as_dict() | told)
     else:
         click.echo("\n".join(["", *lines_of(analysis), ""]))
         if summary.exit_code:

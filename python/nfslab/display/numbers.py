@@ -97,16 +97,6 @@ def p_value(p: float | None) -> str:
     return number(p, 2)
 
 
-def quantile_name(q: float) -> str:
-    """A quantile as people name it: 0.999 is "p99.9"."""
-    if q <= 0:
-        return "min"
-    if q >= 1:
-        return "max"
-    nines = max(0, math.ceil(-math.log10(1 - q) - 1e-6) - 2)
-    return f"p{q * 100:.{min(6, nines)}f}"
-
-
 def shown_unit(unit: str) -> str:
     """The unit as people know it: bytes are "B", a plain number has "1"."""
     return {"bytes": "B", "bytes/s": "B/s", "": "1", "count": "1"}.get(unit, unit)

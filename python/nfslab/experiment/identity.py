@@ -15,12 +15,15 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 IDENTITY_FORMAT = 1
+ADDED: Final[dict[str, Any]] = {"call_delay": None, "planted_delay": {}}
+"""Parameters that came later, with the value that asks for nothing: experiments of before keep
+their identity."""
 POINT_ID_DIGITS = (8, 12, 16, 32)
 """Tried in this order until the points of an experiment differ; 8 nearly always do."""
 
@@ -51,7 +54,7 @@ def experiment_identity(
     hashed = []
     for point in points:
         limits = {k: v for k, v in point["limits"].items() if k != "experiment_s"}
-        hashed.append(digest({**point, "limits": limits}))
+        hashed.append(digest(_as_before({**point, "limits": limits})))
     return digest(
         {
             "format": IDENTITY_FORMAT,
@@ -61,6 +64,15 @@ def experiment_identity(
             "points": hashed,
         }
     )
+
+
+def _as_before(section: Mapping[str, Any]) -> dict[str, Any]:
+    """Without parameters that came later and ask for nothing."""
+    return {
+        key: _as_before(value) if isinstance(value, dict) else value
+        for key, value in section.items()
+        if not (key in ADDED and value == ADDED[key])
+    }
 
 
 def point_ids(settings: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from nfslab.errors import ResultsError, RunFailed
 from nfslab.experiment.failure import Failure, keep_traceback, reason_of
+from nfslab.experiment.planted import planted_latency
 from nfslab.experiment.validity import Clocks, validity_checks
 from nfslab.results.records import (
     CatalogueLine,
@@ -92,7 +93,9 @@ class Sealing:
     def check(self, clocks: Clocks, logs: Path) -> None:
         """Add the validity checks; one that breaks down does not cost the measurement."""
         found = self.found
-        workload = self.run.point.setup.resolved()["workload"]
+        setup = self.run.point.setup
+        found.checks += planted_latency(setup)
+        workload = setup.resolved()["workload"]
         try:
             found.checks += validity_checks(
                 found.outcome, self.load, self.watching.evidence, found.provenance, clocks,

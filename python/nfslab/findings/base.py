@@ -10,22 +10,25 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol
 
 from nfslab.display.numbers import interval, quantity
 from nfslab.evidence.anatomy.differences import together
 from nfslab.evidence.anatomy.parts import label_of
+from nfslab.findings.levers import At, as_at_base, set_to
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from nfslab.evidence.anatomy.differences import Compared, Difference
-    from nfslab.findings.confirm import Lever
+    from nfslab.findings.confirm import Lever, Slope
     from nfslab.report.model import Analysis
 
 Confidence = Literal["high", "medium", "low"]
 LEAST_SHARE: Final = 0.1
 """Of the whole's difference: a smaller effect is no finding."""
+EXACTER: Final = 0.6
+"""Of a finding's effect: what explains so much of it tells it more exactly."""
 CLEAR: Final = 0.1
 """Of the effect: so much may samples be off where it is called clear."""
 
@@ -46,6 +49,16 @@ class Finding:
     """Paths of parts, and where the report has them."""
     confirm: str
     """The lever that would confirm it."""
+    paths: tuple[str, ...] = ()
+    """The parts of the anatomy that it is of."""
+
+    def within(self, other: Finding) -> bool:
+        """Does it tell more exactly what the other one says: its parts lie within the other's, and
+        make most of its effect?"""
+        inside = all(
+            any(path.startswith(f"{outer}/") for outer in other.paths) for path in self.paths
+        )
+        return bool(self.paths) and inside and self.effect_ns >= EXACTER * other.effect_ns
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -70,9 +83,30 @@ class Cause(ABC):
     def judge(self, pair: Compared) -> Finding | None:
         """What it says of these two points; None: it does not apply, or is not shown."""
 
-    def lever(self, pair: Compared, analysis: Analysis) -> Lever | None:
-        """What would take the effect away at the new point; None: nothing that a file can say."""
+    depends: ClassVar[tuple[str, ...]] = ()
+    """Parameters that it is known to depend on, as patterns of their paths."""
+
+    def lever(self, pair: Compared, analysis: Analysis) -> Lever | Slope | None:
+        """What tests it at the new point; None: nothing that a file can say.
+
+        What tells it apart from other causes comes first: counting its calls by a delay, what it
+        depends on as at the base while others differ, too, a setting that takes it away. Last what
+        only repeats the comparison.
+        """
+        return (
+            self.slope(pair, analysis)
+            or as_at_base(self.depends, pair, analysis, apart=True)
+            or set_to(self.remedy(At.of(pair, analysis)))
+            or as_at_base(self.depends, pair, analysis, apart=False)
+        )
+
+    def slope(self, pair: Compared, analysis: Analysis) -> Slope | None:
+        """Of causes that are calls: a delay of them; None: it cannot be planted here."""
         return None
+
+    def remedy(self, at: At) -> Mapping[str, tuple[Any, Any]]:
+        """Parameter -> (what it is, what it would have to be for the cause to go)."""
+        return {}
 
 
 class PartsCause(Cause):
@@ -86,32 +120,45 @@ class PartsCause(Cause):
 
     def judge(self, pair: Compared) -> Finding | None:
         """Where these parts together are longer, shown, and a tenth of the difference at least."""
-        own = together(pair, self.parts)
-        if own is None or own.interval_ns is None or not own.shown or own.difference_ns <= 0:
-            return None
-        whole = pair.whole.difference_ns
-        if not pair.shown or own.difference_ns < LEAST_SHARE * whole:
-            return None
-        low, high = own.interval_ns
-        paths = [path for path in self.parts if path in pair.new.parts_ns]
-        doubt_ns = max(
-            sum(at.bias_ns.get(path, 0.0) for path in paths) for at in (pair.base, pair.new)
-        )
-        said = (
-            f"{pair.result.label}: a {pair.new.operation} takes {quantity(whole, 'ns')} longer "
-            f"than at {pair.result.base_label}; {quantity(own.difference_ns, 'ns')} "
-            f"({interval(low, high, 'ns')}) of it is in {self.what}"
-        )
-        return Finding(
-            cause=self.cause,
-            sentence=f"{said}.",
-            effect_ns=own.difference_ns,
-            interval_ns=own.interval_ns,
-            confidence="medium" if doubt_ns > CLEAR * own.difference_ns else "high",
-            without_it=without(pair, own),
-            evidence=tuple(f"{label_of(path)} (#anatomy)" for path in paths),
-            confirm=self.confirm,
-        )
+        return effect(self, pair, self.parts)
+
+
+class Named(Protocol):
+    """A cause with its words."""
+
+    cause: ClassVar[str]
+    what: ClassVar[str]
+    confirm: ClassVar[str]
+
+
+def effect(cause: Named, pair: Compared, parts: Sequence[str]) -> Finding | None:
+    """The finding whose effect is the difference of these parts, where it is shown and a tenth of
+    the whole's at least."""
+    own = together(pair, parts)
+    if own is None or own.interval_ns is None or not own.shown or own.difference_ns <= 0:
+        return None
+    whole = pair.whole.difference_ns
+    if not pair.shown or own.difference_ns < LEAST_SHARE * whole:
+        return None
+    low, high = own.interval_ns
+    paths = tuple(path for path in parts if path in pair.new.parts_ns)
+    doubt_ns = max(sum(at.bias_ns.get(path, 0.0) for path in paths) for at in (pair.base, pair.new))
+    said = (
+        f"{pair.result.label}: a {pair.new.operation} takes {quantity(whole, 'ns')} longer "
+        f"than at {pair.result.base_label}; {quantity(own.difference_ns, 'ns')} "
+        f"({interval(low, high, 'ns')}) of it is in {cause.what}"
+    )
+    return Finding(
+        cause=cause.cause,
+        sentence=f"{said}.",
+        effect_ns=own.difference_ns,
+        interval_ns=own.interval_ns,
+        confidence="medium" if doubt_ns > CLEAR * own.difference_ns else "high",
+        without_it=without(pair, own),
+        evidence=tuple(f"{label_of(path)} (#anatomy)" for path in paths),
+        confirm=cause.confirm,
+        paths=paths,
+    )
 
 
 def without(pair: Compared, own: Difference) -> str:
@@ -124,5 +171,11 @@ def without(pair: Compared, own: Difference) -> str:
 
 
 def ranked(found: Sequence[Finding]) -> list[Finding]:
-    """The largest effect first."""
-    return sorted(found, key=lambda one: -one.effect_ns)
+    """The largest effect first; before it what tells more exactly of the same parts."""
+    made = sorted(found, key=lambda one: -one.effect_ns)
+    for one in list(made):
+        outer = next((other for other in made if one.within(other)), None)
+        if outer is not None and made.index(outer) < made.index(one):
+            made.remove(one)
+            made.insert(made.index(outer), one)
+    return made

@@ -1,19 +1,24 @@
 """Testing a finding by intervention: the experiment that would refute it, and what it decided.
 
-The experiment is the finding's own point twice: as it was, and with one lever pulled. Its
-prediction follows from the anatomy and stands in the file before anything runs: the mean operation
-is shorter by the part's effect, within its interval. Confirmed: a difference of that sign is shown,
-and its interval meets the predicted one. Refuted: they do not meet. Else it is not decided.
+The experiment is the finding's own point as it was, and with a lever pulled. Its prediction follows
+from the anatomy and stands in the file before anything runs. Two kinds:
+
+* The cause is taken away: the mean operation is shorter by the part's effect, within its interval.
+* A delay of several sizes is added to each call of a kind: the operation is longer by it as often
+  as such calls lie one after the other, which is the part's time over that of one call (`Slope`).
+
+Confirmed: the change is shown, and its interval meets the predicted one. Refuted: they do not meet;
+then the anatomy is wrong, or the cause is. Else it is not decided.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from nfslab.display.numbers import interval, quantity
+from nfslab.display.numbers import interval, number, quantity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,11 +30,15 @@ if TYPE_CHECKING:
 Outcome = Literal["confirmed", "refuted", "not decided"]
 AS_IT_WAS: Final = "as it was"
 REPETITIONS: Final = 5
+SLOPE_REPETITIONS: Final = 4
+"""Each has three levels."""
 NAME_MOST: Final = 40
 MARK: Final = "# prediction: "
 """Of the line of the file that programs read."""
 LEFT_OUT: Final = re.compile(r"\[\[?(axes|exclude|reference)\b")
 """Sections of the first experiment's file that the new one has not."""
+TIMING: Final = 0.05
+"""Of a predicted slope: so far may timers, and what lies around a call, put it off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +47,8 @@ class Lever:
 
     label: str
     settings: Mapping[str, Any]
+    was: Mapping[str, Any] = field(default_factory=dict)
+    """What they are at the point, of those that its file does not set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +63,6 @@ class Prediction:
     def of(cls, finding: Finding) -> Prediction:
         """The part goes back to what it was at the base."""
         return cls(finding.cause, finding.effect_ns, finding.interval_ns)
-
-    @classmethod
-    def read(cls, text: str) -> Prediction | None:
-        """Of an experiment's file; None: it tests no finding."""
-        found = re.search(rf"^{MARK}(.*)$", text, flags=re.MULTILINE)
-        if found is None:
-            return None
-        try:
-            made = json.loads(found[1])
-            low, high = made["interval_ns"]
-            return cls(str(made["cause"]), float(made["shorter_ns"]), (float(low), float(high)))
-        except (ValueError, TypeError, KeyError):
-            return None
-
-    def line(self) -> str:
-        """For programs, in the file."""
-        return MARK + json.dumps(asdict(self))
 
     def sentence(self) -> str:
         """For people."""
@@ -89,30 +83,128 @@ class Prediction:
         if ends is None:
             return "not decided"
         shorter = (-ends[1], -ends[0])
-        meet = shorter[0] <= self.interval_ns[1] and self.interval_ns[0] <= shorter[1]
-        if not meet:
+        if not _meet(shorter, self.interval_ns):
             return "refuted"
         return "confirmed" if pair.whole.shown and shorter[0] > 0 else "not decided"
 
 
+@dataclass(frozen=True, slots=True)
+class Slope:
+    """How many calls of a kind lie one after the other in an operation, and how that is tested."""
+
+    cause: str
+    what: str
+    """Calls, as people name them."""
+    calls: float
+    interval: tuple[float, float]
+    one_ns: float
+    """What one of them takes."""
+    parameter: str
+    """The delay of each such call."""
+    values: tuple[str, ...]
+    """Its sizes; the first is none."""
+
+    def sentence(self) -> str:
+        """For people."""
+        return (
+            f"Predicted ({self.cause}): {_number(self.calls, self.interval)} {self.what} lie one "
+            f"after the other, {quantity(self.calls * self.one_ns, 'ns')} of the time"
+        )
+
+    def outcome(self, measured: tuple[float, tuple[float, float]] | None) -> str:
+        """Prediction and outcome side by side."""
+        decided = self.decide(measured)
+        if measured is None:
+            return f"{self.sentence()}; too few runs. {decided.capitalize()}."
+        slope, ends = measured
+        said = (
+            f"{self.sentence()}; measured by delays: {_number(slope, ends)}, "
+            f"{quantity(slope * self.one_ns, 'ns')}. {decided.capitalize()}."
+        )
+        if decided == "refuted":
+            said += " The anatomy and the intervention disagree beyond their errors."
+        return said
+
+    def decide(self, measured: tuple[float, tuple[float, float]] | None) -> Outcome:
+        """Of the slope that was measured, with its interval."""
+        if measured is None:
+            return "not decided"
+        doubt = TIMING * self.calls
+        if not _meet(measured[1], (self.interval[0] - doubt, self.interval[1] + doubt)):
+            return "refuted"
+        return "confirmed" if measured[1][0] > 0 else "not decided"
+
+
+Test = Prediction | Slope
+
+
+def lever_label(lever: Lever | Slope) -> str:
+    """What is changed."""
+    return lever.label if isinstance(lever, Lever) else f"a delay of {lever.what}"
+
+
+def line_of(test: Test) -> str:
+    """For programs, in the file."""
+    return MARK + json.dumps(asdict(test))
+
+
+def read_test(text: str) -> Test | None:
+    """Of an experiment's file; None: it tests no finding."""
+    found = re.search(rf"^{MARK}(.*)$", text, flags=re.MULTILINE)
+    if found is None:
+        return None
+    try:
+        made = json.loads(found[1])
+        if "calls" in made:
+            return Slope(
+                str(made["cause"]), str(made["what"]), float(made["calls"]),
+                _ends(made["interval"]), float(made["one_ns"]), str(made["parameter"]),
+                tuple(map(str, made["values"])),
+            )  # fmt: skip
+        return Prediction(str(made["cause"]), float(made["shorter_ns"]), _ends(made["interval_ns"]))
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _ends(pair: Any) -> tuple[float, float]:
+    low, high = pair
+    return float(low), float(high)
+
+
+def _meet(one: tuple[float, float], other: tuple[float, float]) -> bool:
+    return one[0] <= other[1] and other[0] <= one[1]
+
+
+def _number(value: float, ends: tuple[float, float]) -> str:
+    return f"{number(value)} ({interval(*ends)})"
+
+
 def experiment_text(
-    original: str, analysis: Analysis, pair: Compared, lever: Lever, prediction: Prediction
+    original: str, analysis: Analysis, pair: Compared, lever: Lever | Slope, test: Test
 ) -> str:
     """The file: the original without its axes, the point's settings, and the lever as an axis."""
     settings = dict(analysis.points[pair.result.point].settings)
-    now = {name: settings.pop(name, analysis.fixed.get(name)) for name in lever.settings}
-    kept = _with_heading(_without_sections(original), analysis, pair, lever, prediction)
-    parts = [prediction.line(), kept.rstrip(), "", "# The point of the finding."]
+    if isinstance(lever, Slope):
+        settings.pop(lever.parameter, None)
+        names = [lever.parameter]
+        rows: list[list[Any]] = [[value] for value in lever.values]
+        labels = [AS_IT_WAS, *(f"+{value.rpartition(':')[2]}" for value in lever.values[1:])]
+    else:
+        names = list(lever.settings)
+        fixed = analysis.fixed | dict(lever.was)
+        rows = [[settings.pop(name, fixed.get(name)) for name in names], [*lever.settings.values()]]
+        labels = [AS_IT_WAS, lever.label]
+    kept = _with_heading(_without_sections(original), analysis, pair, lever_label(lever), test)
+    parts = [line_of(test), kept.rstrip(), "", "# The point of the finding."]
     for name, value in settings.items():
         parts += ["[[axes]]", f"parameter = {_toml(name)}", f"values = [{_toml(value)}]", ""]
-    rows = [list(now.values()), list(lever.settings.values())]
     parts += [
         "# The lever.",
         "[[axes]]",
         'name = "lever"',
-        f"parameters = {_toml(list(lever.settings))}",
+        f"parameters = {_toml(names)}",
         f"values = {_toml(rows)}",
-        f"labels = {_toml([AS_IT_WAS, lever.label])}",
+        f"labels = {_toml(labels)}",
     ]
     return "\n".join(parts) + "\n"
 
@@ -122,23 +214,21 @@ def _without_sections(text: str) -> str:
     for line in text.splitlines():
         if line.startswith("["):
             dropping = LEFT_OUT.match(line) is not None
-        if not dropping:
+        if not dropping and not line.startswith(MARK):
             kept.append(line)
     return "\n".join(kept)
 
 
-def _with_heading(
-    text: str, analysis: Analysis, pair: Compared, lever: Lever, prediction: Prediction
-) -> str:
+def _with_heading(text: str, analysis: Analysis, pair: Compared, label: str, test: Test) -> str:
     """[experiment] with a name of its own, and the prediction as its description."""
-    own = {
+    own: Mapping[str, Any] = {
         "name": f"confirm-{analysis.name}"[:NAME_MOST].rstrip("-"),
-        "title": f"{prediction.cause}: {lever.label}",
-        "description": f"{pair.result.label} as it was, and with the lever. "
-        f"{prediction.sentence()}.",
-        "repetitions": REPETITIONS,
+        "title": f"{test.cause}: {label}",
+        "description": f"{pair.result.label} as it was, and with the lever. {test.sentence()}.",
+        "repetitions": REPETITIONS if isinstance(test, Prediction) else SLOPE_REPETITIONS,
     }
-    lines, inside = [], False
+    lines: list[str] = []
+    inside = False
     for line in text.splitlines():
         if line.startswith("["):
             inside = line.startswith("[experiment]")

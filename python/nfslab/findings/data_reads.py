@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from nfslab.findings.base import PartsCause
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nfslab.findings.levers import At
 
 
 class DataReads(PartsCause):
@@ -14,3 +19,12 @@ class DataReads(PartsCause):
     parts: ClassVar[tuple[str, ...]] = ("data_read",)
     what: ClassVar[str] = "reading pages that are not in shared buffers"
     confirm: ClassVar[str] = "raise shared_buffers beyond the size of the database: the part goes"
+    depends: ClassVar[tuple[str, ...]] = (
+        "workload.settings.shared_buffers",
+        "limits.memory",
+    )
+
+    def remedy(self, at: At) -> Mapping[str, tuple[Any, Any]]:
+        """Shared buffers that hold the database: 24 MiB for each unit of scale, and what is new."""
+        megabytes = 128 + 24 * (at.value("workload.scale") or 1)
+        return at.setting("shared_buffers", "128MB", f"{megabytes}MB")

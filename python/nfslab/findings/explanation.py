@@ -13,8 +13,9 @@ from nfslab.evidence.anatomy.kind import AnatomyEvidence
 from nfslab.evidence.anatomy.parts import NOT_EXPLAINED
 from nfslab.evidence.anatomy.section import ANCHOR as ANATOMY
 from nfslab.evidence.found import find, section_of
-from nfslab.findings.confirm import Prediction
+from nfslab.findings.confirm import Slope, read_test
 from nfslab.findings.registry import findings_of, lever_of
+from nfslab.findings.slopes import delay_ns, measured_slope
 from nfslab.results.outcomes import locate
 from nfslab.results.store import FILE
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from nfslab.display.sections import Section
     from nfslab.evidence.anatomy.differences import Compared, Difference, PointAnatomy
+    from nfslab.findings.confirm import Outcome
     from nfslab.report.model import Analysis
 
 WHY_MOST: Final = 3
@@ -60,14 +62,40 @@ def why(analysis: Analysis) -> Why:
     return Why(said, confirm, outcome(analysis))
 
 
-def outcome(analysis: Analysis) -> str:
-    """Of an experiment that tests a finding: prediction and outcome; else empty."""
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """What an experiment that tests a finding came to."""
+
+    decided: Outcome
+    sentence: str
+    """Prediction and outcome side by side."""
+
+
+def confirmation(analysis: Analysis) -> Confirmation | None:
+    """Of an experiment that tests a finding, as far as it has run; None: it tests none."""
     try:
         text = (locate(Path(analysis.path)) / FILE).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
-        return ""
-    prediction, pairs = Prediction.read(text), pairs_of(analysis)
-    return prediction.outcome(pairs[0]) if prediction is not None and len(pairs) == 1 else ""
+        return None
+    test = read_test(text)
+    if isinstance(test, Slope):
+        delays = {
+            point.index: delay_ns(point.settings.get(test.parameter)) for point in analysis.points
+        }
+        measured = measured_slope(find(AnatomyEvidence(), analysis).runs, delays)
+        return Confirmation(test.decide(measured), test.outcome(measured))
+    if test is None:
+        return None
+    pairs = pairs_of(analysis)
+    if len(pairs) != 1:
+        return None
+    return Confirmation(test.decide(pairs[0]), test.outcome(pairs[0]))
+
+
+def outcome(analysis: Analysis) -> str:
+    """Of an experiment that tests a finding: prediction and outcome; else empty."""
+    found = confirmation(analysis)
+    return found.sentence if found is not None else ""
 
 
 def explained(analysis: Analysis) -> Section | None:
@@ -92,7 +120,9 @@ def with_findings(section: Section, analysis: Analysis) -> Section:
 def content(analysis: Analysis) -> dict[str, Any]:
     """As JSON: every comparison with its parts and findings, and every point alone."""
     points = point_anatomies(find(AnatomyEvidence(), analysis))
+    tested = confirmation(analysis)
     return {
+        "confirmation": tested and dataclasses.asdict(tested),
         "comparisons": [_comparison(pair, analysis) for pair in pairs_of(analysis)],
         "points": [_point(point, analysis) for point in points],
     }

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar
 
 from nfslab.findings.base import PartsCause
-from nfslab.findings.confirm import Lever
+from nfslab.findings.slopes import of_log_syncs
 
 if TYPE_CHECKING:
     from nfslab.evidence.anatomy.differences import Compared
+    from nfslab.findings.confirm import Slope
     from nfslab.report.model import Analysis
-
-LOG: Final = "workload.wal"
 
 
 class LogSync(PartsCause):
@@ -20,13 +19,9 @@ class LogSync(PartsCause):
     cause: ClassVar[str] = "log_sync"
     parts: ClassVar[tuple[str, ...]] = ("log_sync", "log_turn", "log_write")
     what: ClassVar[str] = "syncing the log, in writing it, and in waiting for another's flush"
-    confirm: ClassVar[str] = "put the log on the base's storage, the data where they are"
+    confirm: ClassVar[str] = "put the log on the base's storage, or delay each of its syncs"
+    depends: ClassVar[tuple[str, ...]] = ("workload.wal",)
 
-    def lever(self, pair: Compared, analysis: Analysis) -> Lever | None:
-        """The log on the base's target, where the base has another one."""
-        base, new = (
-            analysis.points[at].settings for at in (pair.result.base_point, pair.result.point)
-        )
-        if LOG not in base or base[LOG] == new.get(LOG):
-            return None
-        return Lever(f"log on {base[LOG]}", {LOG: base[LOG]})
+    def slope(self, pair: Compared, analysis: Analysis) -> Slope | None:
+        """A delay of each sync of the log."""
+        return of_log_syncs(self.cause, pair, analysis)

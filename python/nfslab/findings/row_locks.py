@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from nfslab.findings.base import PartsCause
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nfslab.findings.levers import At
 
 
 class RowLocks(PartsCause):
@@ -14,3 +19,9 @@ class RowLocks(PartsCause):
     parts: ClassVar[tuple[str, ...]] = ("row_locks",)
     what: ClassVar[str] = "waiting for rows that another transaction has locked"
     confirm: ClassVar[str] = "raise the scale well above the number of clients: the part goes"
+    depends: ClassVar[tuple[str, ...]] = ("workload.scale",)
+
+    def remedy(self, at: At) -> Mapping[str, tuple[Any, Any]]:
+        """So many branches that clients hardly meet at one: eight for each client."""
+        scale, enough = at.value("workload.scale"), 8 * (at.value("workload.clients") or 1)
+        return {"workload.scale": (scale, enough)} if scale and scale < enough else {}

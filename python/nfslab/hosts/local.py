@@ -21,7 +21,6 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from nfslab.errors import RunFailed
 from nfslab.hosts.base import Completed, Host, Link, failure, tail
-from nfslab.machine.availability import Availability
 from nfslab.machine.launch import Launch
 from nfslab.machine.started import Process
 from nfslab.results.records import ClockRecord
@@ -51,11 +50,6 @@ class LocalHost(Host):
         self._cgroup: Cgroup | None = None
         self._network: Path | None = None
         """The network namespace that its programs join; None: ours."""
-
-    @classmethod
-    def available(cls) -> Availability:
-        """Always."""
-        return Availability(True)
 
     def up(self, resources: Resources) -> None:
         """Nothing is to be made."""

@@ -31,6 +31,7 @@ from typing import Any
 
 from nfslab.errors import NfslabError, RunFailed
 from nfslab.machine.processes import Identity, identity_of
+from nfslab.results.durable import fsync_path
 
 VERSION = 1
 SUFFIX = ".jsonl"
@@ -162,7 +163,7 @@ class Journal:
                 journal._write(line)
                 os.fsync(descriptor)
                 unborn.rename(path)
-            _fsync_folder(folder)
+            fsync_path(folder)
         except OSError as error:
             with contextlib.suppress(OSError):
                 unborn.unlink(missing_ok=True)
@@ -354,14 +355,6 @@ def of_the_living(folder: Path) -> list[Content]:
 
 def _line(record: dict[str, Any]) -> bytes:
     return json.dumps(record, separators=(",", ":")).encode() + b"\n"
-
-
-def _fsync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _unwritable(path: Path, error: OSError) -> RunFailed:

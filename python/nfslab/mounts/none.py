@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from nfslab.machine.availability import Availability
 from nfslab.mounts.base import Mounting, MountParameters
 
 if TYPE_CHECKING:
@@ -39,11 +38,6 @@ class NoMount(Mounting):
     def __init__(self, parameters: MountParameters, target: str) -> None:
         super().__init__(parameters, target)
         self.export: NfsExport | None = None
-
-    @classmethod
-    def available(cls) -> Availability:
-        """Always."""
-        return Availability(True)
 
     def up(
         self,

@@ -13,10 +13,8 @@ import errno
 import json
 import math
 import os
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
+from typing import Any
 
 TEMPORARY_PREFIX = ".writing-"
 """Names of files not yet whole; a reader skips them, the next runner removes them."""
@@ -54,19 +52,10 @@ def fsync_path(path: Path) -> None:
 def fsync_tree(folder: Path) -> None:
     """fsync every file below `folder`, then every directory, the deepest first."""
     for parent, _, names in os.walk(folder, topdown=False):
-        for name in names:
-            path = os.path.join(parent, name)
-            if not os.path.islink(path) and os.path.isfile(path):
-                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-                try:
-                    os.fsync(descriptor)
-                finally:
-                    os.close(descriptor)
-        descriptor = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        for path in (Path(parent, name) for name in names):
+            if path.is_file() and not path.is_symlink():
+                fsync_path(path)
+        fsync_path(Path(parent))
 
 
 def to_json(content: Any, *, indent: int | None = None) -> bytes:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, create_model, model_validator
 
-from nfslab.machine.availability import Availability
 from nfslab.machine.mounts import block_devices_of, mount_of
 from nfslab.results.records import DurabilityRecord
 from nfslab.servers import embedded_process
@@ -85,11 +84,6 @@ class EmbeddedNfsServer(Server):
     def __init__(self, parameters: ServerParameters, named: str) -> None:
         super().__init__(parameters, named)
         self.running: EmbeddedServer | None = None
-
-    @classmethod
-    def available(cls) -> Availability:
-        """Always: it is part of nfslab."""
-        return Availability(True)
 
     def arguments(self, export: Path) -> list[str]:
         """Arguments of `nfslab serve`."""

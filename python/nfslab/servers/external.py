@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from nfslab.machine.availability import Availability
 from nfslab.servers.base import Server, ServerParameters
 
 if TYPE_CHECKING:
@@ -30,11 +29,6 @@ class ExternalServer(Server):
     Parameters: ClassVar[type[ServerParameters]] = ExternalParameters
     is_ours: ClassVar[bool] = False
     parameters: ExternalParameters
-
-    @classmethod
-    def available(cls) -> Availability:
-        """Always: whether it answers is found out when it is mounted."""
-        return Availability(True)
 
     def start(self, folder: Path, resources: Resources, *, host: Host, link: Link) -> None:
         """It runs already."""

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -83,13 +83,7 @@ class LoadCurve:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
-        return {
-            "highest": self.highest,
-            "peak": self.peak,
-            "knee": self.knee,
-            "saturated": list(self.saturated),
-            "overall_response_s": self.overall_response_s,
-        }
+        return asdict(self) | {"peak": self.peak, "saturated": list(self.saturated)}
 
 
 def load_curve(points: Sequence[LoadPoint]) -> LoadCurve:

@@ -28,7 +28,7 @@ pub(super) enum State {
 }
 
 /// A call in a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Entry {
     pub slot: u32,
     pub generation: u32,
@@ -102,6 +102,8 @@ pub(super) struct Calls {
     /// Transaction ids given out so far.
     issued: u64,
     pub pending: VecDeque<Entry>,
+    /// Calls that are held back before they are pending.
+    pub held: usize,
     pub outstanding: u32,
 }
 
@@ -116,8 +118,15 @@ impl Calls {
             next_xid: first_xid,
             issued: 0,
             pending: VecDeque::new(),
+            held: 0,
             outstanding: 0,
         }
+    }
+
+    /// Calls that were not given to a connection so far.
+    #[inline]
+    pub fn unsent(&self) -> usize {
+        self.pending.len() + self.held
     }
 
     /// Takes a free slot with a fresh transaction id; `None` if all are in use.

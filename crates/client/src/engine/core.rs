@@ -328,7 +328,7 @@ impl Core {
 }
 
 pub(super) fn queue_length(calls: &Calls) -> u32 {
-    u32::try_from(calls.pending.len()).unwrap_or(u32::MAX)
+    u32::try_from(calls.unsent()).unwrap_or(u32::MAX)
 }
 
 /// What a reply to a call of `target` means.

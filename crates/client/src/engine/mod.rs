@@ -26,6 +26,7 @@
 
 mod calls;
 mod core;
+mod held;
 mod incoming;
 mod link;
 mod request;
@@ -50,10 +51,11 @@ pub use timers::TimeoutPolicy;
 
 use self::calls::Entry;
 use self::core::{Core, End, queue_length};
+use self::held::Held;
 use self::link::{Link, LinkState};
 use self::timers::Expiry;
-use self::turn::WAKER;
 pub(crate) use self::turn::{Events, Waits};
+use self::turn::{HELD_TIMER, WAKER};
 use crate::error::{CallError, ConnectError};
 use crate::options::{Family, MountOptions, Transport};
 use crate::record::{
@@ -78,6 +80,8 @@ pub struct Engine<C: Clock = MonotonicClock> {
     epoll: rustix::fd::OwnedFd,
     waker: Waker,
     due: Vec<(Entry, Expiry)>,
+    /// With `call_delay` only.
+    held: Option<Box<Held>>,
     /// Whoever waits wakes then by itself; 0 while nobody waits.
     waits_until_ns: u64,
 }
@@ -105,6 +109,16 @@ impl<C: Clock> Engine<C> {
         let waker = Waker::new().map_err(system("eventfd"))?;
         let data = epoll::EventData::new_u64(WAKER);
         epoll::add(&epoll, waker.fd(), data, epoll::EventFlags::IN).map_err(system("epoll"))?;
+        let held = match options.call_delays {
+            none if none.is_none() => None,
+            delays => {
+                let held = Held::new(delays).map_err(system("timerfd"))?;
+                let data = epoll::EventData::new_u64(HELD_TIMER);
+                epoll::add(&epoll, &held.timer, data, epoll::EventFlags::IN)
+                    .map_err(system("epoll"))?;
+                Some(Box::new(held))
+            }
+        };
         let count = match options.transport {
             Transport::Tcp => options.connections,
             Transport::Udp => 1,
@@ -122,6 +136,7 @@ impl<C: Clock> Engine<C> {
             epoll,
             waker,
             due: Vec::new(),
+            held,
             waits_until_ns: 0,
         };
         engine
@@ -222,12 +237,12 @@ impl<C: Clock> Engine<C> {
 
     /// Calls submitted whose end was not handed out yet.
     pub fn in_flight(&self) -> usize {
-        self.core.calls.pending.len() + self.core.calls.outstanding as usize
+        self.core.calls.unsent() + self.core.calls.outstanding as usize
     }
 
     /// Whether [`Engine::submit`] would refuse a call now.
     pub fn is_full(&self) -> bool {
-        self.core.calls.pending.len() >= MAX_PENDING
+        self.core.calls.unsent() >= MAX_PENDING
     }
 
     /// Takes a call; `token` comes back with its end. Nothing is sent before the next `poll`.
@@ -276,7 +291,13 @@ impl<C: Clock> Engine<C> {
         call.payload = request.payload;
         call.times = core::enqueued(now_ns);
         call.queue_at_enqueue = queue;
-        self.core.calls.pending.push_back(entry);
+        let place = (entry, call.sequence);
+        let held = self.held.as_mut();
+        if held.is_some_and(|held| held.holds(place, request.target, now_ns)) {
+            self.core.calls.held += 1;
+        } else {
+            self.core.calls.pending.push_back(entry);
+        }
         let counters = &mut self.core.recorder.counters;
         counters.enqueued += 1;
         counters.queue = queue + 1;
@@ -291,6 +312,10 @@ impl<C: Clock> Engine<C> {
             link.close(&mut self.core.calls, now_ns);
         }
         self.core.calls.pending.clear();
+        self.core.calls.held = 0;
+        if let Some(held) = &mut self.held {
+            held.clear();
+        }
         self.core.recorder.counters.queue = 0;
         let entries: Vec<Entry> = self.core.calls.entries().map(|(entry, _)| entry).collect();
         for entry in entries {

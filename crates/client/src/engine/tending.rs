@@ -14,6 +14,9 @@ use crate::options::Transport;
 impl<C: Clock> Engine<C> {
     /// Gives pending calls to connections as far as the window allows.
     pub(super) fn dispatch(&mut self, now_ns: u64) {
+        if let Some(held) = &mut self.held {
+            held.let_go(&mut self.core.calls, now_ns);
+        }
         while self.core.calls.outstanding < self.core.window() {
             if self.core.calls.pending.is_empty() {
                 return;

@@ -15,9 +15,10 @@ use super::link::LinkState;
 use super::request::Completion;
 use super::{Engine, timespec};
 
-/// Events taken from one epoll_wait: a connection each, and the waker.
-const MAX_EVENTS: usize = 17;
+/// Events taken from one epoll_wait: a connection each, the waker, the timer of calls held back.
+const MAX_EVENTS: usize = 18;
 pub(super) const WAKER: u64 = u64::MAX;
+pub(super) const HELD_TIMER: u64 = u64::MAX - 1;
 
 /// What a wait found.
 pub(crate) struct Events {
@@ -111,6 +112,10 @@ impl<C: Clock> Engine<C> {
             let data = event.data;
             if data.u64() == WAKER {
                 self.waker.reset();
+            } else if data.u64() == HELD_TIMER {
+                if let Some(held) = &mut self.held {
+                    held.rang();
+                }
             } else if let Ok(index) = usize::try_from(data.u64()) {
                 self.on_event(index, event.flags, sink);
             }

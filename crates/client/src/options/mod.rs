@@ -15,11 +15,14 @@
 //! Limits: version 3 only; no locking (`nolock` is accepted, `lock` is not); `sec=sys` only.
 //! `max_requests` is ours (Linux has module parameters for it: `udp_slot_table_entries` and
 //! `tcp_max_slot_table_entries`), and counts calls over all connections. `writeback` is libfuse's.
+//! `call_delay` is ours: it plants latency.
 
+mod delays;
 mod parsing;
 
 use std::time::Duration;
 
+pub use delays::CallDelays;
 pub use parsing::{KNOWN, OptionError};
 
 /// Smallest `rsize` and `wsize` (nfs(5)); lower ones are replaced by [`REPLACEMENT_SIZE_BYTES`].
@@ -156,6 +159,8 @@ pub struct MountOptions {
     pub reserved_port: bool,
     /// `max_requests`: most calls outstanding, over all connections.
     pub max_requests: u32,
+    /// `call_delay`: planted before calls, by operation.
+    pub call_delays: CallDelays,
     adjustments: Vec<String>,
 }
 
@@ -183,6 +188,7 @@ impl Default for MountOptions {
             mount_transport: Transport::Tcp,
             reserved_port: false,
             max_requests: DEFAULT_TCP_REQUESTS,
+            call_delays: CallDelays::default(),
             adjustments: Vec::new(),
         }
     }
@@ -315,6 +321,9 @@ impl MountOptions {
             ("nolock", String::new()),
             ("sec", "sys".to_owned()),
         ]);
+        if !self.call_delays.is_none() {
+            list.push(("call_delay", self.call_delays.to_text()));
+        }
         list
     }
 

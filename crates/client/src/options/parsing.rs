@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::{
-    AttributeTimes, DEFAULT_TCP_REQUESTS, DEFAULT_UDP_REQUESTS, Family, MAX_CACHE_S,
+    AttributeTimes, CallDelays, DEFAULT_TCP_REQUESTS, DEFAULT_UDP_REQUESTS, Family, MAX_CACHE_S,
     MAX_CONNECTIONS, MAX_REQUESTS_LIMIT, MAX_RETRANS, MAX_TCP_TIMEOUT, MIN_SIZE_BYTES,
     MountOptions, REPLACEMENT_SIZE_BYTES, Recovery, Transport,
 };
@@ -48,6 +48,7 @@ pub const KNOWN: &[&str] = &[
     "resvport",
     "noresvport",
     "max_requests",
+    "call_delay",
     "nolock",
     "lock",
     "sec",
@@ -107,6 +108,7 @@ struct Given {
     mount_port: Source<u64>,
     reserved_port: Source<bool>,
     max_requests: Source<u64>,
+    call_delays: Source<CallDelays>,
 }
 
 /// Keeps a value; another one for the same thing is a contradiction.
@@ -204,6 +206,10 @@ impl Given {
                 let count = number(1, u64::from(MAX_REQUESTS_LIMIT))?;
                 set(&mut self.max_requests, count, option)
             }
+            "call_delay" => {
+                let delays = CallDelays::parse(value).map_err(|why| bad(option, why))?;
+                set(&mut self.call_delays, delays, option)
+            }
             _ => Err(bad(option, format!("'{name}' takes no value"))),
         }
     }
@@ -235,6 +241,7 @@ impl Given {
             DEFAULT_TCP_REQUESTS
         };
         options.max_requests = value(&self.max_requests).map_or(requests, u32_of);
+        options.call_delays = value(&self.call_delays).unwrap_or_default();
         // nfs(5): timeo is 600 over TCP; over UDP "after 1.1 seconds", three tries.
         let tenths = value(&self.timeout).unwrap_or(if udp { 11 } else { 600 });
         options.timeout = Duration::from_millis(tenths * 100);

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from nfslab.databases.postgres.delays import NO_DELAYS, PlantedDelays
 from nfslab.errors import RunFailed
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class Deployment:
     """The load's own, so that pg_stat_database counts nothing else."""
     watcher: LaunchWatcher | None = None
     """Of the first program that is started."""
+    delays: PlantedDelays = NO_DELAYS
+    """Of the server's calls on files."""
 
     def run(
         self,
@@ -91,12 +94,10 @@ class Deployment:
         env: Mapping[str, str] | None = None,
         stdout: str | None = None,
         stop_signal: int,
-        record: bool = True,
         host: Host | None = None,
     ) -> Process:
         """Start a program that runs beside us; on the server's host, unless another is given."""
-        if record:
-            self.commands.append(list(argv))
+        self.commands.append(list(argv))
         return (host or self.host).spawn(
             without_libpq_variables(argv),
             resources=self.resources,

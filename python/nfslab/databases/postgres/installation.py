@@ -104,19 +104,23 @@ def _system() -> Installation:
 def _system_candidates() -> Iterator[Path]:
     """pg_config's answer first, then the usual places, newest version first."""
     program = shutil.which("pg_config")
-    if program:
-        try:
-            done = subprocess.run(
-                [program, "--bindir"], capture_output=True, text=True, timeout=PROBE_TIMEOUT_S
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            pass
-        else:
-            if done.returncode == 0 and done.stdout.strip():
-                yield Path(done.stdout.strip())
+    if program and (told := _bindir(program, os.stat(program).st_mtime_ns)):
+        yield Path(told)
     for pattern in SYSTEM_PLACES:
         found = Path("/").glob(pattern.lstrip("/"))
         yield from sorted(found, key=_version_in_path, reverse=True)
+
+
+@lru_cache(maxsize=64)
+def _bindir(program: str, modified_ns: int) -> str:
+    """What a pg_config says; empty when it says nothing."""
+    try:
+        done = subprocess.run(
+            [program, "--bindir"], capture_output=True, text=True, timeout=PROBE_TIMEOUT_S
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def _version_in_path(path: Path) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import tempfile
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -32,7 +33,15 @@ def settings_accepted(
     installation: Installation, settings: Mapping[str, SettingValue], user: int | None
 ) -> Availability:
     """Does this PostgreSQL accept these settings? If not: its own words."""
-    if not settings:
+    return _accepted(installation, tuple(as_arguments(settings)), user)
+
+
+@lru_cache(maxsize=256)
+def _accepted(
+    installation: Installation, arguments: tuple[str, ...], user: int | None
+) -> Availability:
+    """Asked once: points of an experiment mostly have the same settings."""
+    if not arguments:
         return Availability(True)
     with tempfile.TemporaryDirectory(prefix="nfslab-settings-", dir="/tmp") as name:
         folder = Path(name)
@@ -42,7 +51,7 @@ def settings_accepted(
         argv = [
             installation.program("postgres"),
             *("-D", str(folder), "-C", "data_directory"),
-            *as_arguments(settings),
+            *arguments,
         ]
         try:
             done = subprocess.run(

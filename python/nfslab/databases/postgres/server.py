@@ -165,7 +165,6 @@ def start_server(
     places: Mapping[str, Place],
     link: Link | None = None,
     log: str = "postgres.log",
-    record: bool = True,
 ) -> Server:
     """Start a server on a cluster and wait until it accepts connections.
 
@@ -180,7 +179,7 @@ def start_server(
         access = _write_access(private.path, deployment.user, link)
         for left in reversed(range(PORT_ATTEMPTS)):
             try:
-                server = _launch(deployment, data, settings, access, places, link, log, record)
+                server = _launch(deployment, data, settings, access, places, link, log)
                 break
             except RunFailed as error:
                 # Somebody may have taken the port between our look and the server's start.
@@ -209,7 +208,6 @@ def _launch(
     places: Mapping[str, Place],
     link: Link | None,
     log: str,
-    record: bool,
 ) -> Server:
     """Start it once, and wait until it accepts connections on its socket."""
     port = SOCKET_PORT if link is None else _free_port(link.server)
@@ -237,7 +235,11 @@ def _launch(
     path = deployment.logs / log
     log_start = path.stat().st_size if path.exists() else 0
     process = deployment.start(
-        argv, log=log, user=deployment.user, stop_signal=signal.SIGQUIT, record=record
+        argv,
+        log=log,
+        user=deployment.user,
+        stop_signal=signal.SIGQUIT,
+        env=deployment.delays.environment(access.parent),
     )
     server = Server(deployment, process, data, path, folder, port, places, log_start)
     try:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from nfslab.evidence.anatomy import others, transactions
+from nfslab.evidence.anatomy import transactions
+from nfslab.evidence.anatomy.calls import of_offered_calls, with_calls
+from nfslab.evidence.anatomy.files import of_files
 from nfslab.evidence.anatomy.inner import within_log_sync
 from nfslab.evidence.anatomy.parts import AnatomyFacts
 from nfslab.evidence.base import EvidenceKind, Facts
@@ -32,6 +34,7 @@ class AnatomyEvidence(EvidenceKind[AnatomyFacts]):
     kind: ClassVar[str] = "anatomy"
     title: ClassVar[str] = "Where the time goes"
     Facts: ClassVar[type[Facts]] = AnatomyFacts
+    version: ClassVar[int] = 2
 
     def present(self, run: SealedRun) -> bool:
         """Of every workload whose operation is known."""
@@ -74,22 +77,22 @@ def _transaction(run: SealedRun) -> AnatomyFacts | None:
         within_log_sync(part, syscalls, calls) if part.name in ("log_sync", "log_turn") else part
         for part in made.parts
     ]
-    return made.model_copy(update={"parts": tuple(parts)})
+    return with_calls(made.model_copy(update={"parts": tuple(parts)}), calls)
 
 
-def _offered(run: SealedRun) -> AnatomyFacts | None:
-    return others.of_offered_calls(run, _calls(run))
+def _files(run: SealedRun) -> AnatomyFacts | None:
+    return of_files(run, _calls(run))
 
 
 def _on_storage(run: SealedRun) -> AnatomyFacts | None:
     """The workload `storage` does another one's work: by what its run has."""
-    return others.of_files(run) or _transaction(run)
+    return _files(run) or _transaction(run)
 
 
 ROOTS: Final[dict[str, Callable[[SealedRun], AnatomyFacts | None]]] = {
     "pgbench": _transaction,
-    "files": others.of_files,
-    "sfs": _offered,
+    "files": _files,
+    "sfs": of_offered_calls,
     "storage": _on_storage,
 }
 """By kind of workload."""

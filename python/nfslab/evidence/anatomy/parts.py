@@ -43,6 +43,18 @@ class PartFacts(Facts):
             yield from part.walk(mine)
 
 
+class CallFacts(Facts):
+    """One kind of NFS call, for one operation of the workload."""
+
+    operation: str
+    per_operation: float
+    """Calls."""
+    bytes_mean: float | None
+    """Of call and reply together."""
+    parts_ns: dict[str, float]
+    """Of a call, mean: where its time went."""
+
+
 class AnatomyFacts(Facts):
     """A run's operation, taken apart."""
 
@@ -57,6 +69,10 @@ class AnatomyFacts(Facts):
     """What limits them, and where two ways of seeing disagree."""
     wants: tuple[str, ...] = ()
     """Collectors that would explain more."""
+    calls: tuple[CallFacts, ...] = ()
+    """NFS calls that both ends recorded."""
+    wire_ns_per_byte: float | None = None
+    """By how much a call's ways there and back are longer for each byte."""
 
     def by_path(self) -> dict[str, PartFacts]:
         """All parts, by path."""
@@ -103,6 +119,9 @@ MEANINGS: Final[dict[str, Meaning]] = {
     "server queue": Meaning("server queue", "read by the server, not yet begun"),
     "service": Meaning("service", "the server does it"),
     "way back": Meaning("way back", "the reply's way, until the client notices"),
+    "sent again": Meaning("sent again", "until the client sent the call once more"),
+    "server pause": Meaning("server pause", "the server ended nothing, far longer than usual"),
+    "outside": Meaning("client and wire", "not at the server: the client, and the ways"),
     "final_sync": Meaning("final sync", "syncing and closing at a phase's end, by operation"),
     "program": Meaning("program", "the program's own CPU time", "c8"),
     "kernel": Meaning("kernel", "CPU time in the kernel: file system, copying", "c1"),

@@ -37,13 +37,9 @@ INTRO: Final = (
     "Every NFS call, out of the packets on the wire; latencies run from the first byte of a call's "
     "first send to the first byte of its first reply. Medians over the runs of a point."
 )
-HELD_UP: Final = {
-    "server_stalled": "server stalled",
-    "network_loss": "network loss",
-    "client_waited": "client waited",
-    "connection_waited": "connection waited",
-    "client_paused": "client paused",
-}
+HELD_UP: Final = (
+    "server_stalled", "network_loss", "client_waited", "connection_waited", "client_paused",
+)  # fmt: skip
 
 
 class CapturedOperation(Facts):
@@ -221,7 +217,8 @@ def _whole(points: Sequence[tuple[str, Sequence[CaptureFacts]]]) -> Table:
         Column("sent again"),
     ]  # fmt: skip
     for kind in held:
-        columns += [Column(HELD_UP[kind], hint=gaps.KINDS[kind][2]), Column("time")]
+        _, name, meaning = gaps.KINDS[kind]
+        columns += [Column(name, hint=meaning), Column("time")]
     columns += [
         Column(
             "in the network", hint="share of the time of the calls that could be split, if most"
@@ -252,7 +249,7 @@ def _whole(points: Sequence[tuple[str, Sequence[CaptureFacts]]]) -> Table:
 
 def _operations(points: Sequence[tuple[str, Sequence[CaptureFacts]]]) -> Table:
     """A row a point and operation: medians of the runs' figures."""
-    quantiles = {"mean": "mean", "p50": "p50", "p99": "p99", "max": "max"}
+    quantiles = ("mean", "p50", "p99", "max")
     rows: list[list[Cell]] = []
     for label, runs in points:
         by_name: dict[str, list[CapturedOperation]] = {}
@@ -271,6 +268,6 @@ def _operations(points: Sequence[tuple[str, Sequence[CaptureFacts]]]) -> Table:
                 ]
             )
     columns = [Column("point", False), Column("operation", False), Column("calls")]
-    columns += [Column(title) for title in quantiles.values()]
+    columns += [*map(Column, quantiles)]
     note = "Medians over the runs of each run's figure."
     return Table("Operations by point", columns, rows, note)

@@ -28,6 +28,13 @@ import numpy as np
 
 from nfslab.evidence.base import Facts
 from nfslab.evidence.clocks import on_clock_of
+from nfslab.evidence.nfs_server.together import (
+    SIZES,
+    TogetherFacts,
+    sizes,
+    together,
+    wire_ns_per_byte,
+)
 from nfslab.results.coded_texts import coded_texts, integers
 from nfslab.results.evidence_tables import read_evidence
 from nfslab.results.upgrade import table_host
@@ -48,6 +55,8 @@ INSTANTS: Final = (
     (SERVER_TABLE, "sent_ns"), (CLIENT_TABLE, "completed_ns"),
 )  # fmt: skip
 PARTS: Final = ("client queue", "way there", "waiting", "service", "sending", "way back")
+WIRE: Final = ("way there", "sending", "way back")
+"""Parts that lie between client and server (a modelled delay or wire, too)."""
 ALL: Final = "all calls"
 COMMON: Final = ("target", "xid", "program", "procedure")
 
@@ -59,6 +68,8 @@ class OperationBreakdown:
     target: str
     operation: str
     summary: PartsSummary
+    bytes_mean: float | None = None
+    """Of call and reply together; None: the client's table does not tell."""
 
     @property
     def largest(self) -> tuple[int, float] | None:
@@ -82,6 +93,10 @@ class BreakdownFacts(Facts):
     """Reason -> calls in the timed part that were not; none of them is zero."""
     negative: dict[str, int]
     """Part -> calls in which it is below zero (and is in all sums as it is)."""
+    together: TogetherFacts | None = None
+    """What they did together; None: nothing was taken apart of a run's tables."""
+    wire_ns_per_byte: float | None = None
+    """By how much the ways there and back are longer for a byte more; None: sizes hardly differ."""
     clock_error_ns: int = 0
     """How far the server's instants may be off against the client's: in the ways there and back."""
 
@@ -117,11 +132,14 @@ def read_breakdown(run: Path) -> BreakdownFacts:
     """The calls of a sealed run's folder with both tables, on the client's clock. ResultsError."""
     client = [name for table, name in INSTANTS if table == CLIENT_TABLE]
     server = [name for table, name in INSTANTS if table == SERVER_TABLE]
-    more = ["t_ns", "operation", "outcome", "sends"]
+    more = ["t_ns", "operation", "outcome", "sends", "sent_last_ns", *SIZES]
     taken = read_evidence(run, CLIENT_TABLE, [*COMMON, *client, *more])
     served = read_evidence(run, SERVER_TABLE, [*COMMON, *server])
     served, error_ns = on_clock_of(table_host(taken.schema.metadata), served, server)
-    return take_apart(taken, served).model_copy(update={"clock_error_ns": error_ns})
+    found = take_apart(taken, served)
+    return found.model_copy(
+        update={"clock_error_ns": error_ns, "together": together(taken, served)}
+    )
 
 
 def take_apart(client: pa.Table, server: pa.Table) -> BreakdownFacts:
@@ -152,8 +170,11 @@ def take_apart(client: pa.Table, server: pa.Table) -> BreakdownFacts:
     tables = {CLIENT_TABLE: mine, SERVER_TABLE: theirs}
     parts = parts_of([integers(tables[table][name]) for table, name in INSTANTS])
     below = (parts < 0).sum(axis=1).tolist()
+    size_bytes = sizes(mine)
+    on_the_way = parts[[PARTS.index(part) for part in WIRE]].sum(axis=0).astype(np.float64)
     return BreakdownFacts(
-        rows=tuple(_rows(parts, mine, targets)),
+        rows=tuple(_rows(parts, size_bytes, mine, targets)),
+        wire_ns_per_byte=wire_ns_per_byte(on_the_way, size_bytes),
         calls=mine.num_rows,
         left_out=left_out,
         negative={part: n for part, n in zip(PARTS, below, strict=True) if n},
@@ -161,21 +182,27 @@ def take_apart(client: pa.Table, server: pa.Table) -> BreakdownFacts:
 
 
 def _rows(
-    parts: NDArray[np.int64], calls: pa.Table, targets: list[str]
+    parts: NDArray[np.int64], size_bytes: NDArray[np.float64], calls: pa.Table, targets: list[str]
 ) -> Iterator[OperationBreakdown]:
     names, which = coded_texts(calls["operation"])
     place = _places(calls["target"], targets)
     whole = summarise_parts(parts, place, len(targets))
-    single = summarise_parts(parts, place * len(names) + which, len(targets) * len(names))
+    groups, n_groups = place * len(names) + which, len(targets) * len(names)
+    single = summarise_parts(parts, groups, n_groups)
+    counts = np.bincount(groups, minlength=n_groups)
+    sums = np.bincount(groups, size_bytes, minlength=n_groups)
     for i, target in enumerate(targets):
         if (summary := whole[i]) is None:
             continue
+        mine = slice(i * len(names), (i + 1) * len(names))
         rows = [
-            OperationBreakdown(target, name, one)
-            for k, name in enumerate(names)
-            if (one := single[i * len(names) + k]) is not None
+            OperationBreakdown(target, name, one, float(total / n))
+            for name, one, total, n in zip(
+                names, single[mine], sums[mine], counts[mine], strict=True
+            )
+            if one is not None
         ]
-        yield OperationBreakdown(target, ALL, summary)
+        yield OperationBreakdown(target, ALL, summary, float(sums[mine].sum() / summary.calls))
         yield from sorted(rows, key=lambda row: -row.summary.sum_ns)
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from nfslab.display.sections import Section, Table
+from nfslab.errors import ResultsError
 from nfslab.evidence.base import EvidenceKind, Facts
+from nfslab.evidence.found import problem
 from nfslab.evidence.offered_load.content import as_content
 from nfslab.evidence.offered_load.curves import (
     ACHIEVED,
@@ -68,12 +70,10 @@ class OfferedLoadEvidence(EvidenceKind[OfferedLoadFacts]):
 
     def run_section(self, run: RunFacts[OfferedLoadFacts]) -> Section | None:
         """Each operation of one run."""
-        folder = run.run.folder
         try:
-            rows = [operation_cells(one) for one in together([read_run(folder)])]
-        except (OSError, ValueError) as error:  # pyarrow's are of these two
-            said = f"the operations cannot be read: {error}"
-            return Section(self.title, problems=[said])
+            rows = [operation_cells(one) for one in together([read_run(run.run.folder)])]
+        except ResultsError as error:
+            return Section(self.title, problems=[problem(run.run.run_id, error)])
         if not rows:
             return None
         table = Table("Operations", OPERATION_COLUMNS, rows)

@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
+from nfslab.errors import ResultsError
+from nfslab.evidence.found import problem
 from nfslab.results.catalogue import RUNS
+from nfslab.results.coded_texts import coded_texts
+from nfslab.results.evidence_tables import evidence_path, read_evidence
 from nfslab.results.outcomes import locate
 from nfslab.statistics.quantile_estimator import Buckets, histogram_quantiles, summed
 
@@ -96,8 +97,8 @@ def read_operations(analysis: Analysis, only: Collection[int] | None = None) -> 
         for run_id in run_ids[:room]:
             try:
                 tables.append(read_run(folder / run_id))
-            except (OSError, ValueError) as error:
-                made.problems.append(f"{run_id}: its operations cannot be read: {error}")
+            except ResultsError as error:
+                made.problems.append(problem(run_id, error))
         room = max(0, room - len(run_ids))
         try:
             if found := together(tables):
@@ -109,12 +110,13 @@ def read_operations(analysis: Analysis, only: Collection[int] | None = None) -> 
 
 
 def read_run(run: Path) -> list[RunOperation]:
-    """The operations of one run; empty without the table. OSError, ValueError (pyarrow's)."""
-    path = run / "samples" / "operations.parquet"
-    if not path.exists():
+    """The operations of one run; empty without the table. ResultsError."""
+    if not evidence_path(run, "operations", "samples").exists():
         return []
-    rows = _table(path, COLUMNS, OPERATIONS_MOST).to_pylist()
-    buckets = _buckets(run / "samples" / "histograms.parquet")
+    rows = read_evidence(
+        run, "operations", COLUMNS, rows_max=OPERATIONS_MOST, folder="samples"
+    ).to_pylist()
+    buckets = _buckets(run)
     return [
         RunOperation(
             row["operation"], row["share"], row["answered"], row["unexpected"],
@@ -124,28 +126,18 @@ def read_run(run: Path) -> list[RunOperation]:
     ]  # fmt: skip
 
 
-def _table(path: Path, columns: Sequence[str], rows_most: int) -> pa.Table:
-    with pq.ParquetFile(path) as file:
-        if file.metadata.num_rows > rows_most:
-            raise ValueError(
-                f"{path.name} has {file.metadata.num_rows:,} rows, at most {rows_most:,}"
-            )
-        if missing := set(columns) - set(file.schema_arrow.names):
-            raise ValueError(f"{path.name} has no column {', '.join(sorted(missing))}")
-        return file.read(columns=list(columns), use_threads=False)
-
-
-def _buckets(path: Path) -> dict[str, Buckets]:
+def _buckets(run: Path) -> dict[str, Buckets]:
     """The histogram of each operation in a run."""
-    table = _table(path, ("phase", "low_ns", "high_ns", "count"), BUCKETS_MOST)
-    phases = table.column("phase").combine_chunks().dictionary_encode()
-    place = phases.indices.to_numpy()
-    low, high, count = (table.column(n).to_numpy() for n in ("low_ns", "high_ns", "count"))
-    found = {}
-    for index, name in enumerate(phases.dictionary.to_pylist()):
-        mine = place == index
-        found[str(name)] = Buckets(low[mine], high[mine], count[mine])
-    return found
+    columns = ("low_ns", "high_ns", "count")
+    table = read_evidence(
+        run, "histograms", ("phase", *columns), rows_max=BUCKETS_MOST, folder="samples"
+    )
+    names, place = coded_texts(table.column("phase"))
+    low, high, count = (table.column(name).to_numpy() for name in columns)
+    return {
+        name: Buckets(low[place == index], high[place == index], count[place == index])
+        for index, name in enumerate(names)
+    }
 
 
 def together(tables: Iterable[Sequence[RunOperation]]) -> list[OperationResult]:

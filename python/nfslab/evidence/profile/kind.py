@@ -181,16 +181,16 @@ def _flame(runs: Sequence[SealedRun]) -> Flame | None:
         read = read_stacks(run.folder)
         rows += len(read)
         stacks.merge(read)
-    tree = tree_of(stacks.found, LEAST_SHARE, FRAMES_MOST)
-    if not tree.rows:
+    frames = tree_of(stacks.found, LEAST_SHARE, FRAMES_MOST)
+    if not frames:
         return None
     names: dict[str, int] = {}
     return Flame(
-        depth=[row.depth for row in tree.rows],
-        name=[names.setdefault(row.name, len(names)) for row in tree.rows],
+        depth=[row.depth for row in frames],
+        name=[names.setdefault(row.name, len(names)) for row in frames],
         names=list(names),
-        weight=[row.weight for row in tree.rows],
-        colour=[0 if row.depth == 0 else 2 if row.kernel else 1 for row in tree.rows],
+        weight=[row.weight for row in frames],
+        colour=[0 if row.depth == 0 else 2 if row.kernel else 1 for row in frames],
         colours=FLAME_COLOURS,
         what="weight of samples",
     )
@@ -201,16 +201,16 @@ def _functions(one: PointProfile) -> Table:
     for function in one.functions[:FUNCTIONS_SHOWN]:
         if not function.self_weight:
             break
-        own = one.self_share(function)
+        own = one.share(function.self_weight)
         rows.append(
             [
                 text(function.name),
                 text("kernel" if function.kernel else "user"),
                 count(function.self_samples),
                 share(own),
-                _error(one.error(own)),
-                share(one.total_share(function)),
-                share(one.machine_share(function)),
+                Cell(f"± {percent(one.error(own))}", one.error(own)),
+                share(one.share(function.total_weight)),
+                share(one.share(function.machine_self_weight)),
             ]
         )
     of = "all CPU time" if one.whole_machine else "the processes' CPU time"
@@ -223,13 +223,9 @@ def _functions(one: PointProfile) -> Table:
         Column("total", hint="with all that it called"),
         Column("self, all processes", hint="those of others with it"),
     ]
-    left = sum(bool(function.self_weight) for function in one.functions) - len(rows)
+    left = sum(function.self_weight > 0 for function in one.functions) - len(rows)
     note = f"{left:,} more functions: evidence/profile_stacks.parquet has all." if left else ""
     return Table("Functions", columns, rows, note)
-
-
-def _error(value: float) -> Cell:
-    return Cell(f"± {percent(value)}", value)
 
 
 def _compared(points: Sequence[PointProfile]) -> Table:

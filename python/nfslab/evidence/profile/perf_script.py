@@ -121,7 +121,6 @@ class Folded:
     first_ns: int | None = None
     last_ns: int | None = None
     odd_lines: int = 0
-    cut_names: int = 0
     cut_stacks: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
     """Table that was full -> samples (names: names) that went into its last entry."""
@@ -255,7 +254,6 @@ class ScriptReader:
         name = name.replace(";", ":")
         if len(name) > NAME_LENGTH_MOST:
             name = f"{name[: NAME_LENGTH_MOST - 1]}…"
-            self._folded.cut_names += 1
         number = self._numbers.get(name)
         if number is None:
             if len(self._numbers) >= NAMES_MOST and name not in (OTHER_NAMES, OTHER_STACKS):

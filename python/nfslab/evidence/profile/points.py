@@ -38,7 +38,7 @@ class PointProfile:
     label: str
     runs: Sequence[ProfileFacts]
 
-    @cached_property
+    @property
     def summaries(self) -> list[dict[str, Any]]:
         """The collector's, one a run."""
         return [one.summary for one in self.runs]
@@ -120,22 +120,11 @@ class PointProfile:
             pairs = [one.classes[klass] for one in self.runs if klass in one.classes]
             if pairs:
                 user, kernel = (sum(values) for values in zip(*pairs, strict=True))
-                found[klass] = (self._share(user), self._share(kernel))
+                found[klass] = (self.share(user), self.share(kernel))
         return found
 
-    def self_share(self, one: FunctionFacts) -> float:
-        """A function's own share of `cpu_s`."""
-        return self._share(one.self_weight)
-
-    def total_share(self, one: FunctionFacts) -> float:
-        """With all that it called."""
-        return self._share(one.total_weight)
-
-    def machine_share(self, one: FunctionFacts) -> float:
-        """Its own share of `cpu_s` in all processes, those of others with them."""
-        return self._share(one.machine_self_weight)
-
-    def _share(self, weight: int) -> float:
+    def share(self, weight: int) -> float:
+        """What that weight is of `cpu_s`."""
         return weight / self._weight * self.busy_share if self._weight else 0.0
 
     def error(self, share: float) -> float:
@@ -160,7 +149,7 @@ def sentences(profile: PointProfile) -> list[str]:
     if others > OTHERS_NOTED:
         said.append(f"Processes that are not this run's had {percent(others)} of all CPU time.")
     top = next((one for one in profile.functions if one.self_weight), None)
-    if top is not None and (share := profile.self_share(top)) > 0:
+    if top is not None and (share := profile.share(top.self_weight)) > 0:
         where = "in the kernel" if top.kernel else "in user mode"
         of = "all CPU time" if profile.whole_machine else "the processes' CPU time"
         said.append(
@@ -210,10 +199,10 @@ def as_content(points: Sequence[PointProfile]) -> list[dict[str, Any]]:
                     "function": function.name,
                     "kernel": function.kernel,
                     "self_samples": function.self_samples,
-                    "self_share": one.self_share(function),
-                    "self_error_95": one.error(one.self_share(function)),
-                    "total_share": one.total_share(function),
-                    "machine_self_share": one.machine_share(function),
+                    "self_share": (own := one.share(function.self_weight)),
+                    "self_error_95": one.error(own),
+                    "total_share": one.share(function.total_weight),
+                    "machine_self_share": one.share(function.machine_self_weight),
                 }
                 for function in one.functions[:FUNCTIONS_MOST]
                 if function.self_weight
@@ -229,13 +218,11 @@ def compared(
     points: Sequence[PointProfile], most: int = FUNCTIONS_MOST
 ) -> list[tuple[FunctionFacts, list[float]]]:
     """Functions with the largest share of their own at any point: (function, share by point)."""
-    shares: dict[tuple[str, bool], list[float]] = {}
-    known: dict[tuple[str, bool], FunctionFacts] = {}
+    found: dict[tuple[str, bool], tuple[FunctionFacts, list[float]]] = {}
     for at, profile in enumerate(points):
         for one in profile.functions:
             if one.self_weight:
-                key = (one.name, one.kernel)
-                known.setdefault(key, one)
-                shares.setdefault(key, [0.0] * len(points))[at] = profile.self_share(one)
-    ranked = sorted(shares, key=lambda key: (-max(shares[key]), key))
-    return [(known[key], shares[key]) for key in ranked[:most]]
+                _, shares = found.setdefault((one.name, one.kernel), (one, [0.0] * len(points)))
+                shares[at] = profile.share(one.self_weight)
+    ranked = sorted(found.items(), key=lambda item: (-max(item[1][1]), item[0]))
+    return [pair for _, pair in ranked[:most]]

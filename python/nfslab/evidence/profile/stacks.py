@@ -58,13 +58,11 @@ class Stacks:
     """Stacks of some runs together."""
 
     found: dict[StackKey, Weight] = field(default_factory=dict)
-    runs: int = 0
 
     def merge(self, rows: Iterable[tuple[StackKey, int, int]]) -> None:
         """One more run's rows."""
         for key, samples, weight in rows:
             self.found.setdefault(key, Weight()).add(samples, weight)
-        self.runs += 1
 
     def busy(self) -> Weight:
         """All that is not idle."""
@@ -116,17 +114,6 @@ class Row:
     weight: int
 
 
-@dataclass(slots=True)
-class Tree:
-    """What is drawn of a profile."""
-
-    rows: list[Row] = field(default_factory=list)
-    total_weight: int = 0
-    left_out_frames: int = 0
-    least_weight: int = 0
-    """Frames with less are left out."""
-
-
 def has_profile(run: Path) -> bool:
     """Did the collector leave stacks in this run's folder?"""
     return has_evidence(run, TABLE)
@@ -176,11 +163,10 @@ def marked_frames(stack: str, kernel_frames: int) -> list[tuple[str, bool]]:
     return [(name, i >= first) for i, name in enumerate(names)]
 
 
-def tree_of(stacks: Mapping[StackKey, Weight], least_share: float, frames_most: int) -> Tree:
+def tree_of(stacks: Mapping[StackKey, Weight], least_share: float, frames_most: int) -> list[Row]:
     """The tree of all that was not idle, without frames below `least_share` of its weight.
 
-    Where that leaves more than `frames_most` frames, the least share is doubled until it does
-    not: `least_weight` tells what it came to.
+    Where that leaves more than `frames_most` frames, the least share is doubled until it does not.
     """
     root = Frame("", False)
     for (klass, stack, kernel), one in stacks.items():
@@ -191,14 +177,11 @@ def tree_of(stacks: Mapping[StackKey, Weight], least_share: float, frames_most: 
         for key in _without_repeats(marked_frames(stack, kernel)):
             at = at.children.setdefault(key, Frame(*key))
             at.weight += one.weight
-    weights = _weights(root)
+    rows = _flat(root)
     least = max(1, round(root.weight * least_share))
-    while sum(weight >= least for weight in weights) > frames_most:
+    while sum(row.weight >= least for row in rows) > frames_most:
         least *= 2
-    tree = Tree(total_weight=root.weight, least_weight=least)
-    _flatten(root, least, tree)
-    tree.left_out_frames = len(weights) - len(tree.rows)
-    return tree
+    return [row for row in rows if row.weight >= least]  # none weighs more than its caller
 
 
 def _without_repeats(frames: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
@@ -210,30 +193,16 @@ def _without_repeats(frames: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
     return kept
 
 
-def _weights(root: Frame) -> list[int]:
-    found = []
-    waiting = list(root.children.values())
-    while waiting:
-        frame = waiting.pop()
-        found.append(frame.weight)
-        waiting.extend(frame.children.values())
-    return found
-
-
-def _flatten(root: Frame, least: int, tree: Tree) -> None:
-    """Preorder, without recursion: stacks may be deep."""
-    waiting = [(0, frame) for frame in _ordered(root)]
+def _flat(root: Frame) -> list[Row]:
+    """Preorder, without recursion: stacks may be deep. Children by name, taken from the end."""
+    rows = []
+    waiting = [(-1, root)]
     while waiting:
         depth, frame = waiting.pop()
-        if frame.weight < least:
-            continue
-        tree.rows.append(Row(depth, frame.name, frame.kernel, frame.weight))
-        waiting.extend((depth + 1, child) for child in _ordered(frame))
-
-
-def _ordered(frame: Frame) -> list[Frame]:
-    """Children by name, the last one first: they are taken from the end."""
-    return sorted(frame.children.values(), key=lambda one: (one.name, one.kernel), reverse=True)
+        rows.append(Row(depth, frame.name, frame.kernel, frame.weight))
+        below = sorted(frame.children.items(), reverse=True)
+        waiting.extend((depth + 1, child) for _, child in below)
+    return rows[1:]
 
 
 def summary_of(evidence: Iterable[Any]) -> dict[str, Any] | None:

@@ -36,7 +36,7 @@ from nfslab.report.model import Analysis
 from nfslab.results.durable import write_durably
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from jinja2 import Environment
 
@@ -50,14 +50,13 @@ METRICS_MOST = 60
 """Metrics that figures can choose from; all are in the results folder."""
 
 
-def render_html(source: Path | Analysis, *, baseline: Mapping[str, Any] | None = None) -> str:
+def render_html(source: Path | Analysis) -> str:
     """The report of the experiment at `source` (or of its analysis), as HTML text.
 
-    `baseline`: {axis: level} to compare with, where `source` is a path. Raises
-    `ResultsError` when there is no experiment, `NfslabError` when the report would be
+    Raises `ResultsError` when there is no experiment, `NfslabError` when the report would be
     larger than it may be.
     """
-    analysis = source if isinstance(source, Analysis) else analyse(source, baseline=baseline)
+    analysis = source if isinstance(source, Analysis) else analyse(source)
     names = metric_names(analysis)
     series = read_series(analysis)
     figures = PageFigures(analysis.name)
@@ -104,9 +103,9 @@ def _figures(analysis: Analysis, names: list[str], series: Series) -> list[Figur
     return made
 
 
-def write_html(results: Path, output: Path, *, baseline: Mapping[str, Any] | None = None) -> Path:
+def write_html(source: Path | Analysis, output: Path) -> Path:
     """`render_html`, written whole or not at all. Raises `OSError` when it cannot be written."""
-    write_durably(output, render_html(results, baseline=baseline).encode())
+    write_durably(output, render_html(source).encode())
     return output
 
 
@@ -120,39 +119,49 @@ def metric_names(analysis: Analysis) -> list[str]:
 def _page(
     analysis: Analysis, series: Series, made: Mapping[str, Any], chunks: Mapping[str, str]
 ) -> str:
-    counted = sum(run.counted for run in analysis.runs)
     warnings = tables.warnings(analysis, series)
+    return whole_page(
+        "report.html.j2",
+        chunks,
+        analysis.command,
+        a=analysis,
+        counted=sum(run.counted for run in analysis.runs),
+        failed=sum(run.status == "failed" for run in analysis.runs),
+        created=_minute(datetime.fromtimestamp(analysis.created_unix_ns / 1e9, UTC)),
+        verdict=tables.sentences(analysis.verdict),
+        question=tables.question(analysis),
+        verdict_shown=tables.VERDICT_SHOWN,
+        warnings=warnings,
+        doubt=tables.doubt(warnings),
+        comparisons=tables.comparison_tables(analysis),
+        estimates=tables.estimate_table(analysis),
+        evidence=tables.evidence_table(analysis),
+        **made,
+    )
+
+
+def whole_page(
+    template: str, chunks: Mapping[str, str], command: Sequence[str], **shown: Any
+) -> str:
+    """A page by its template, with what every page carries."""
     return (
         environment()
-        .get_template("report.html.j2")
+        .get_template(template)
         .render(
-            a=analysis,
-            counted=counted,
-            failed=sum(run.status == "failed" for run in analysis.runs),
-            created=_day(analysis.created_unix_ns),
-            written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-            verdict=tables.sentences(analysis.verdict),
-            question=tables.question(analysis),
-            verdict_shown=tables.VERDICT_SHOWN,
-            warnings=warnings,
-            doubt=tables.doubt(warnings),
-            comparisons=tables.comparison_tables(analysis),
-            estimates=tables.estimate_table(analysis),
-            evidence=tables.evidence_table(analysis),
-            failures=analysis.failures,
-            command=shlex.join(analysis.command),
             nfslab_version=__version__,
+            written=_minute(datetime.now(UTC)),
+            command=shlex.join(command),
             libraries=tables.libraries(manifest()),
-            style=Markup(style()),
+            style=Markup(_asset("report.css")),
             script=Markup(script()),
             chunks=list(chunks.items()),
-            **made,
+            **shown,
         )
     )
 
 
-def _day(unix_ns: int) -> str:
-    return datetime.fromtimestamp(unix_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M UTC")
+def _minute(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%d %H:%M UTC")
 
 
 @lru_cache(maxsize=1)
@@ -189,12 +198,6 @@ def _asset(*parts: str) -> str:
 def script() -> str:
     """The vendored bundle; its hash is checked by the tests."""
     return _asset("vendor", "report.min.js")
-
-
-@lru_cache(maxsize=1)
-def style() -> str:
-    """The style sheet, the only source of colours."""
-    return _asset("report.css")
 
 
 @lru_cache(maxsize=1)

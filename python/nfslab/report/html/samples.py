@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nfslab.report.html.grid import bin_sums
+from nfslab.results.evidence_tables import evidence_path, read_evidence
 from nfslab.statistics.quantile_estimator import histogram_quantiles, quantile_grid, quantiles
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ NFS_OPERATIONS = "nfs_operations"
 """The load of the workload sfs, as its samples name it: counted in operations, as random access
 is; sequential access is counted in bytes."""
 STATUS_OK = 0
+ROWS_MOST = 1 << 40
+"""Operations of a run are read whole, however many: two columns of them."""
 HEAT_DECADES_MOST = 12
 """1 ps to 1 s of spread would be absurd; a table beyond that is shown without its tail."""
 
@@ -81,20 +84,6 @@ class RunSamples:
     heat: dict[str, HeatData] = field(default_factory=dict)
 
 
-def read_columns(path: Path, names: list[str]) -> dict[str, Any]:
-    """Columns of a Parquet file as numpy arrays or lists (texts); absent ones are left out."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    # A mapped file handed over open: half the cost of a path for the small tables of a run.
-    with pa.memory_map(str(path)) as source:
-        file = pq.ParquetFile(source)
-        known = set(file.schema_arrow.names)
-        present = [name for name in names if name in known]
-        table = file.read(columns=present, use_threads=False)
-    return {name: table.column(name) for name in present}
-
-
 def extent(run: Path, operations: str) -> tuple[int, int]:
     """(length in ns, number of operations) of a run, from the Parquet footers alone.
 
@@ -103,7 +92,7 @@ def extent(run: Path, operations: str) -> tuple[int, int]:
     import pyarrow.parquet as pq
 
     for name in (operations, "series"):
-        path = run / "samples" / f"{name}.parquet"
+        path = evidence_path(run, name, "samples")
         if not name or not path.is_file():
             continue
         metadata = pq.read_metadata(path)
@@ -121,45 +110,43 @@ def extent(run: Path, operations: str) -> tuple[int, int]:
 
 def _phase_ends(run: Path) -> dict[str, int]:
     """Phase -> when it ended, ns; empty for a run without phases."""
-    path = run / "samples" / "phases.parquet"
-    if not path.is_file():
+    if not evidence_path(run, "phases", "samples").is_file():
         return {}
-    columns = read_columns(path, ["t_ns", "phase", "wall_ns"])
+    columns = read_evidence(run, "phases", ["t_ns", "phase", "wall_ns"], folder="samples")
     ends = columns["t_ns"].to_numpy() + columns["wall_ns"].to_numpy()
-    return dict(zip(columns["phase"].to_pylist(), ends.tolist(), strict=True))
+    return dict(zip(map(str, columns["phase"].to_pylist()), ends.tolist(), strict=True))
 
 
 def read_samples(run: Path, grid: Grid, operations: str) -> RunSamples:
     """Everything over time that a run's samples tell, on the report's grid; see `extent`."""
     found = RunSamples()
-    path = run / "samples" / f"{operations}.parquet"
-    if operations and path.is_file():
-        _operations(path, grid, found)
-    series = run / "samples" / "series.parquet"
-    if series.is_file():
-        _series(series, grid, _phase_ends(run), found)
-    histograms = run / "samples" / "histograms.parquet"
-    if histograms.is_file():
-        _histograms(histograms, found)
+    if operations and evidence_path(run, operations, "samples").is_file():
+        _operations(run, operations, grid, found)
+    if evidence_path(run, "series", "samples").is_file():
+        _series(run, grid, found)
+    if evidence_path(run, "histograms", "samples").is_file():
+        _histograms(run, found)
     return found
 
 
-def _operations(path: Path, grid: Grid, found: RunSamples) -> None:
-    columns = read_columns(path, ["t_ns", "latency_ns", "status"])
+def _operations(run: Path, name: str, grid: Grid, found: RunSamples) -> None:
+    columns = read_evidence(
+        run, name, ["t_ns", "latency_ns"], optional=["status"], rows_max=ROWS_MOST, folder="samples"
+    )
     t_ns = columns["t_ns"].to_numpy()
     latency_ns = columns["latency_ns"].to_numpy()
-    if "status" in columns:
+    if "status" in columns.column_names:
         good = columns["status"].to_numpy() == STATUS_OK
         if not good.all():
             t_ns, latency_ns = t_ns[good], latency_ns[good]
     if t_ns.size == 0:
         return
-    found.rates[path.stem] = RateData(
+    found.rates[name] = RateData(
         grid.rate_ns, bin_sums(t_ns, grid.rate_ns), int(t_ns.max()), each=True
     )
     of = partial(quantiles, latency_ns)
-    found.quantiles_ns[path.stem] = _quantiles(int(latency_ns.size), of)
-    found.heat[path.stem] = heat(t_ns, latency_ns, grid)
+    found.quantiles_ns[name] = _quantiles(int(latency_ns.size), of)
+    found.heat[name] = heat(t_ns, latency_ns, grid)
 
 
 def _quantiles(n: int, of: Callable[[list[float]], Iterable[Quantile]]) -> tuple[list[float], int]:
@@ -190,8 +177,11 @@ def heat(t_ns: Ints, latency_ns: Ints, grid: Grid) -> HeatData:
     )
 
 
-def _series(path: Path, grid: Grid, ends_ns: dict[str, int], found: RunSamples) -> None:
-    columns = read_columns(path, ["t_ns", "phase", "bytes", "operations"])
+def _series(run: Path, grid: Grid, found: RunSamples) -> None:
+    columns = read_evidence(
+        run, "series", ["t_ns", "phase", "bytes", "operations"], folder="samples"
+    )
+    ends_ns = _phase_ends(run)
     t_ns = columns["t_ns"].to_numpy()
     phases = np.asarray(columns["phase"].to_pylist(), dtype=object)
     for phase in dict.fromkeys(phases.tolist()):
@@ -221,8 +211,9 @@ def whole_multiple(t_ns: Ints, width_ns: int) -> int:
     return max(1, -(-width_ns // interval)) * interval
 
 
-def _histograms(path: Path, found: RunSamples) -> None:
-    columns = read_columns(path, ["phase", "low_ns", "high_ns", "count"])
+def _histograms(run: Path, found: RunSamples) -> None:
+    wanted = ["phase", "low_ns", "high_ns", "count"]
+    columns = read_evidence(run, "histograms", wanted, folder="samples")
     phases = np.asarray(columns["phase"].to_pylist(), dtype=object)
     low, high, count = (columns[name].to_numpy() for name in ("low_ns", "high_ns", "count"))
     for phase in dict.fromkeys(phases.tolist()):

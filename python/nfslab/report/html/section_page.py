@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from markupsafe import Markup
-
-from nfslab import __version__
 from nfslab.report.html import tables
-from nfslab.report.html.document import environment, manifest, script, section_html, style
+from nfslab.report.html.document import section_html, whole_page
 from nfslab.report.html.figures import PageFigures
 from nfslab.results.durable import write_durably
 
@@ -40,22 +35,14 @@ def render(
     """
     figures = PageFigures(name)
     body = [section_html(section, figures) for section in sections]
-    return (
-        environment()
-        .get_template("section_page.html.j2")
-        .render(
-            title=title or sections[0].title,
-            about=about,
-            sections=body,
-            facts=tables.flat(facts or {}),
-            nfslab_version=__version__,
-            written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-            command=shlex.join(command),
-            libraries=tables.libraries(manifest()),
-            style=Markup(style()),
-            script=Markup(script()),
-            chunks=list(figures.chunks(ROOM_BYTES).items()),
-        )
+    return whole_page(
+        "section_page.html.j2",
+        figures.chunks(ROOM_BYTES),
+        command,
+        title=title or sections[0].title,
+        about=about,
+        sections=body,
+        facts=tables.flat(facts or {}),
     )
 
 

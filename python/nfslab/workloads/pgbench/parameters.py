@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from nfslab.databases.postgres.delays import DelayedCall
 from nfslab.databases.postgres.settings import (
     SETTINGS_MAX,
     SettingValue,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 Builtin = Literal["tpcb-like", "simple-update", "select-only"]
 CLIENTS_MAX: Final = 10_000
+DELAY_MAX_S: Final = 10.0
 SCALE_MAX: Final = 21_474
 """Beyond it account numbers need 64 bits (pgbench's SCALE_32BIT_THRESHOLD is near)."""
 VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -86,6 +88,8 @@ class PgbenchParameters(WorkloadParameters):
     wal_segment_size: Size | None = None
     settings: dict[str, SettingValue] = Field(default_factory=dict)
     """Server settings, any: name = value."""
+    planted_delay: dict[DelayedCall, Duration] = Field(default_factory=dict)
+    """Planted: each such call of the server on files waits so long: {log_sync = "2ms"}."""
 
     # The load
     clients: int = Field(default=1, ge=1, le=CLIENTS_MAX)
@@ -151,6 +155,13 @@ class PgbenchParameters(WorkloadParameters):
     def _scripts(cls, value: list[Path]) -> list[Path]:
         if len(set(value)) != len(value):
             raise ValueError("a script is named twice: use script_weights")
+        return value
+
+    @field_validator("planted_delay")
+    @classmethod
+    def _delays(cls, value: dict[DelayedCall, float]) -> dict[DelayedCall, float]:
+        if any(not 0 <= seconds <= DELAY_MAX_S for seconds in value.values()):
+            raise ValueError(f"a planted delay is at most {DELAY_MAX_S:g} s")
         return value
 
     @field_validator("variables")

@@ -21,6 +21,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from nfslab.databases.postgres import cluster
+from nfslab.databases.postgres.delays import PlantedDelays
 from nfslab.databases.postgres.deployment import Deployment
 from nfslab.databases.postgres.installation import Installation, find_installation
 from nfslab.databases.postgres.preflight import settings_accepted
@@ -184,7 +185,11 @@ class PgbenchWorkload(Workload):
         with context.phase("start"):
             link = context.client_host.link if p.socket == "tcp" else None
             self._server = start_server(
-                replace(deployment, watcher=context.services.server_watcher),
+                replace(
+                    deployment,
+                    watcher=context.services.server_watcher,
+                    delays=PlantedDelays(p.planted_delay, place.data, place.wal_directory),
+                ),
                 place.data,
                 settings,
                 places=context.places,

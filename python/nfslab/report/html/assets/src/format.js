@@ -18,30 +18,24 @@ const BINARY = ['', 'Ki', 'Mi', 'Gi', 'Ti', 'Pi'];
 const SHOWN_UNIT = { bytes: 'B', 'bytes/s': 'B/s', '': '1', count: '1' };
 
 const absent = (value) => value === null || value === undefined || Number.isNaN(value);
-const thousands = (whole) => whole.replace(/\B(?=(\d{3})+$)/g, ',');
 
-/** |value| rounded as it is written: its digits (so many) and the power of ten of the first. */
-function rounded(value, digits) {
-  const [mantissa, power] = Math.abs(value).toExponential().split('e');
-  const all = mantissa.replace('.', '');
-  if (all.length <= digits) return { digits: all.padEnd(digits, '0'), power: Number(power) };
-  const up = all[Math.max(0, digits)] >= '5' ? 1n : 0n;
-  const kept = (BigInt(all.slice(0, digits)) + up).toString();
-  const over = kept.length - digits;
-  return { digits: kept.slice(0, digits), power: Number(power) + over };
+const formats = {}; // making one takes longer than using it a hundred times
+
+/** A number as Intl writes it: given as text it is rounded as it is written. */
+function written(value, options) {
+  const format = (formats[JSON.stringify(options)] ??= new Intl.NumberFormat('en', options));
+  return (value < 0 ? '−' : '') + format.format(String(Math.abs(value)));
 }
 
-/** |value| with so many decimals, rounded as it is written. */
-function fixed(value, decimals) {
-  const { power } = rounded(value, 17);
-  const kept = power + 1 + decimals;
-  const found = kept >= 0 ? rounded(value, kept) : { digits: '', power };
-  const scaled = found.digits
-    .padEnd(Math.max(0, found.power + 1 + decimals), '0')
-    .padStart(decimals + 1, '0'); // value * 10^decimals, a whole number
-  const whole = scaled.slice(0, scaled.length - decimals);
-  return thousands(whole) + (decimals ? `.${scaled.slice(-decimals)}` : '');
-}
+/** Options for so many significant digits, and no fewer. */
+const significant = (digits) => ({
+  maximumSignificantDigits: digits,
+  minimumSignificantDigits: digits,
+});
+
+/** |value| with so many significant digits, as a number. */
+const rounded = (value, digits) =>
+  Number(written(Math.abs(value), { ...significant(digits), useGrouping: false }));
 
 /** A number with that many significant digits and thousands separators. `trim`: without zeros at
     the end (ticks). */
@@ -49,25 +43,19 @@ export function number(value, digits = DIGITS, trim = false) {
   if (absent(value)) return ABSENT;
   if (!Number.isFinite(value)) return value > 0 ? '∞' : '−∞';
   const size = Math.abs(value);
-  const sign = value < 0 ? '−' : '';
   const whole = Math.round(size);
-  if (size < EXACT_BELOW && Math.abs(size - whole) <= WHOLE_WITHIN * size) {
-    return sign + thousands(String(whole));
-  }
-  const found = rounded(value, digits);
+  if (size < EXACT_BELOW && Math.abs(size - whole) <= WHOLE_WITHIN * size) return count(value);
   if (size < SMALLEST || size >= EXACT_BELOW) {
-    const tail = found.digits.slice(1);
-    return `${sign}${found.digits[0]}${tail ? `.${tail}` : ''}e${found.power}`;
+    return written(value, { ...significant(digits), notation: 'scientific' }).replace('E', 'e');
   }
-  const text = sign + fixed(value, Math.max(0, digits - 1 - found.power));
+  const power = Math.floor(Math.log10(rounded(value, digits)) + 1e-12);
+  const decimals = Math.max(0, digits - 1 - power);
+  const text = written(value, { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
   return trim && text.includes('.') ? text.replace(/\.?0+$/, '') : text;
 }
 
 /** A whole number, exact. */
-export const count = (value) =>
-  absent(value)
-    ? ABSENT
-    : `${value < 0 ? '−' : ''}${thousands(String(Math.abs(Math.round(value))))}`;
+export const count = (value) => (absent(value) ? ABSENT : written(Math.round(value)));
 
 /** Divisor and shown unit that suit a value as it will be written: 999.9 µs is 1.00 ms; of sizes
     the divisor is also given as `binary`. */
@@ -75,9 +63,7 @@ export function prefix(value, given, digits = DIGITS) {
   const unit = SHOWN_UNIT[given] ?? given;
   if (!Number.isFinite(value) || value === 0) return { divisor: 1, unit };
   if (unit in TIME_S) {
-    const found = rounded(value, digits);
-    const seconds =
-      Number(`${found.digits[0]}.${found.digits.slice(1)}0e${found.power}`) * TIME_S[unit];
+    const seconds = rounded(value, digits) * TIME_S[unit];
     const [step, shown] =
       TIME_STEPS.find(([least]) => seconds >= least * 0.9999999) ?? TIME_STEPS[3];
     return { divisor: step / TIME_S[unit], unit: shown };

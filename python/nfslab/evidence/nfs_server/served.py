@@ -1,0 +1,77 @@
+"""What an NFS server did with the calls of a stretch of time, by its own record alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from nfslab.evidence.nfs_server.breakdown import SERVER_TABLE
+from nfslab.evidence.nfs_server.together import SIZES, sizes
+from nfslab.results.coded_texts import coded_texts, integers
+from nfslab.results.evidence_tables import has_evidence, read_evidence
+from nfslab.statistics.pauses import pauses
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nfslab.evidence.base import SealedRun
+
+INSTANTS: Final = ("received_ns", "started_ns", "finished_ns", "sent_ns")
+
+
+@dataclass(frozen=True, slots=True)
+class ServedCalls:
+    """One kind of call."""
+
+    operation: str
+    calls: int
+    bytes_mean: float
+    """Of call and reply together."""
+    parts_ns: dict[str, float]
+    """Mean of a call: waiting for a worker, served, and until its reply was given away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """All calls that were received in that time; pauses as `TogetherFacts` has them."""
+
+    calls: Sequence[ServedCalls]
+    paused_waiting_ns: int
+    paused_service_ns: int
+
+
+def served(run: SealedRun, begin_ns: int, end_ns: int) -> Served | None:
+    """From `begin_ns` to `end_ns` after the start of the timed part; None: no record, no call."""
+    if not has_evidence(run.folder, SERVER_TABLE):
+        return None
+    table = read_evidence(run.folder, SERVER_TABLE, ["t_ns", "operation", *INSTANTS, *SIZES])
+    t_ns = integers(table["t_ns"])
+    table = table.filter((t_ns >= begin_ns) & (t_ns < end_ns))
+    if not table.num_rows:
+        return None
+    received, started, finished, sent = (integers(table[name]) for name in INSTANTS)
+    names, which = coded_texts(table["operation"])
+    counts = np.bincount(which, minlength=len(names))
+    means = {
+        name: np.bincount(which, ns.astype(np.float64), len(names)) / np.maximum(counts, 1)
+        for name, ns in (
+            ("bytes", sizes(table)), ("server queue", started - received),
+            ("service", finished - started), ("way back", sent - finished),
+        )
+    }  # fmt: skip
+    bytes_mean = means.pop("bytes")
+    found = pauses(received, finished)
+    return Served(
+        calls=[
+            ServedCalls(
+                operation=name, calls=int(counts[k]), bytes_mean=float(bytes_mean[k]),
+                parts_ns={part: float(each[k]) for part, each in means.items()},
+            )
+            for k, name in enumerate(names)
+            if counts[k]
+        ],
+        paused_waiting_ns=found.within(received, started),
+        paused_service_ns=found.within(started, finished),
+    )  # fmt: skip

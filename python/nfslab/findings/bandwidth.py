@@ -1,0 +1,25 @@
+"""The way between client and server is longer, the more bytes a call has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from nfslab.findings.calls import WIRE, StageCause
+from nfslab.findings.wire import of_size
+
+if TYPE_CHECKING:
+    from nfslab.findings.calls import Calls
+
+
+class Bandwidth(StageCause):
+    """The way between client and server is longer, the more bytes a call has."""
+
+    cause: ClassVar[str] = "bandwidth"
+    stages: ClassVar[tuple[str, ...]] = WIRE
+    what: ClassVar[str] = "the way between client and server, the more bytes a call has the longer"
+    confirm: ClassVar[str] = "give the wire more bandwidth, or move fewer bytes"
+    depends: ClassVar[tuple[str, ...]] = ("targets.*.bandwidth",)
+
+    def fits(self, calls: Calls) -> bool:
+        """Size explains it."""
+        return of_size(calls)

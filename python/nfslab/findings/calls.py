@@ -1,0 +1,276 @@
+"""Two points' NFS calls: did their number grow, or their time, and where in a call.
+
+A queue grows when what it leads to gets slower: waiting in the client and for the server's workers
+is counted to the slower service, or the longer way, where one is shown to have grown. Only queues
+that grew by themselves are causes of their own.
+
+More calls or slower calls: the sum of n t over kinds of calls changes by (n1 - n0) t0, which is of
+their number, and by n1 (t1 - t0), which is of their time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from nfslab.evidence.anatomy.differences import together
+from nfslab.findings.base import LEAST_SHARE, Cause, effect
+from nfslab.findings.levers import At
+from nfslab.findings.slopes import planned
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nfslab.evidence.anatomy.differences import Compared, Difference
+    from nfslab.evidence.anatomy.parts import AnatomyFacts
+    from nfslab.evidence.base import RunFacts
+    from nfslab.findings.base import Finding
+    from nfslab.findings.confirm import Slope
+    from nfslab.report.model import Analysis
+
+SERVICE: Final = ("service",)
+SERVER_QUEUE: Final = ("server queue",)
+WIRE: Final = ("way there", "way back", "outside")
+CLIENT_QUEUE: Final = ("client queue",)
+BEFORE: Final = {
+    SERVICE: (*SERVER_QUEUE, *CLIENT_QUEUE), SERVER_QUEUE: CLIENT_QUEUE, WIRE: CLIENT_QUEUE,
+}  # fmt: skip
+"""Stage -> the queues that lead to it."""
+ALL_STAGES: Final = (*CLIENT_QUEUE, *WIRE, *SERVER_QUEUE, *SERVICE)
+GROWN: Final = 0.25
+"""Of what it was: less is no cause of a queue."""
+MOSTLY: Final = 0.6
+"""Of a sum: it is due to this."""
+SMALLER: Final = 2 / 3
+"""Of their bytes at the base: calls that move no more are smaller."""
+DATA: Final = ("READ", "WRITE")
+IN_MEMORY: Final = (
+    "NULL",
+    "GETATTR",
+    "LOOKUP",
+    "ACCESS",
+    "READLINK",
+    "FSSTAT",
+    "FSINFO",
+    "PATHCONF",
+)
+"""Calls that a server answers from memory, once it has seen the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One kind of call at a point: means over its runs."""
+
+    per_operation: float
+    bytes_mean: float
+    parts_ns: Mapping[str, float]
+
+    @property
+    def ns(self) -> float:
+        """Mean time of a call."""
+        return sum(self.parts_ns.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """What two points' calls say."""
+
+    pair: Compared
+    base: Mapping[str, Call]
+    new: Mapping[str, Call]
+
+    @classmethod
+    def of(cls, pair: Compared) -> Calls | None:
+        """None: both ends of the calls were not recorded at both points."""
+        base, new = (_calls(side) for side in pair.sides)
+        return cls(pair, base, new) if base and new else None
+
+    def paths(self, stages: Sequence[str]) -> tuple[str, ...]:
+        """Parts of the anatomy that are these stages of calls."""
+        return paths_of(self.pair, stages)
+
+    def difference(self, stages: Sequence[str]) -> Difference | None:
+        """Of these stages together; None: neither point has them."""
+        paths = self.paths(stages)
+        return together(self.pair, paths) if paths else None
+
+    def grew(self, stages: Sequence[str]) -> bool:
+        """Is a difference shown, a tenth of the whole and a quarter of what it was at least?"""
+        one = self.difference(stages)
+        if one is None or not one.shown or one.difference_ns <= 0:
+            return False
+        least_ns = max(LEAST_SHARE * self.pair.whole.difference_ns, GROWN * one.base_ns)
+        return one.difference_ns >= least_ns
+
+    def slower_stages(self) -> Sequence[tuple[str, ...]]:
+        """Where calls got slower, the most first; what waits for that is left out."""
+        if self.more_calls() >= MOSTLY:
+            return []
+        grown = [stages for stages in (SERVICE, WIRE) if self.grew(stages)]
+        if grown:
+            return sorted(grown, key=self._grown_ns, reverse=True)
+        return [one for one in (SERVER_QUEUE, CLIENT_QUEUE) if self.grew(one)][:1]
+
+    def with_queues(self, stages: Sequence[str]) -> tuple[str, ...]:
+        """Paths of the stage that grew most and of the queues that lead to it, where they grew with
+        it; of any other stage its own."""
+        if [*self.slower_stages()][:1] != [tuple(stages)]:
+            return self.paths(stages)
+        before = BEFORE.get(tuple(stages), ())
+        return self.paths([*stages, *(one for one in before if self.grew((one,)))])
+
+    def more_calls(self) -> float:
+        """Share of the difference of all calls' time that is of their number; 0: they take no
+        longer together."""
+        whole = number = 0.0
+        for name in {*self.base, *self.new}:
+            base, new = self.base.get(name), self.new.get(name)
+            n0, n1 = (one.per_operation if one else 0.0 for one in (base, new))
+            t0, t1 = (one.ns if one else 0.0 for one in (base, new))
+            whole += n1 * t1 - n0 * t0
+            # A kind that the base did not have is more calls, whatever they take.
+            number += (n1 - n0) * (t0 if base else t1)
+        return number / whole if whole > 0 else 0.0
+
+    def more_of(self) -> dict[str, float]:
+        """Of kinds that there are more of: ns of an operation, at what a call takes there."""
+        made = {}
+        for name, new in self.new.items():
+            base = self.base.get(name)
+            more = new.per_operation - (base.per_operation if base else 0.0)
+            if more > 0:
+                made[name] = more * new.ns
+        return made
+
+    def slower_by(self, stages: Sequence[str]) -> dict[str, float]:
+        """Kind of call -> by how much these stages of one take longer, ns; kinds at both points."""
+        return {
+            name: sum(new.parts_ns.get(one, 0.0) - self.base[name].parts_ns.get(one, 0.0)
+                      for one in stages)
+            for name, new in self.new.items()
+            if name in self.base
+        }  # fmt: skip
+
+    def weighed(self, slower: Mapping[str, float]) -> dict[str, float]:
+        """The same, of an operation."""
+        return {name: ns * self.new[name].per_operation for name, ns in slower.items()}
+
+    def slope(self, cause: str, operation: str, analysis: Analysis) -> Slope | None:
+        """A delay of each call of that operation at our own mount; None without one."""
+        at = At.of(self.pair, analysis)
+        targets = [
+            name
+            for name in at.targets("nfs")
+            if at.value(f"targets.{name}.client") in (None, "user")
+        ]
+        if operation not in self.new or len(targets) != 1:
+            return None
+        paths, own = self.paths(ALL_STAGES), self.new[operation]
+        slopes = [_in_a_row(run, paths, operation) for run in self.pair.sides[1]]
+        # As many as there are may lie in a row; what is known is a mean of all kinds of calls.
+        doubt = max(own.per_operation - sum(slopes) / len(slopes), 0.0)
+        return planned(
+            cause, f"{operation} calls", f"targets.{targets[0]}.call_delay", slopes, doubt,
+            [own.ns], self.pair, f"{operation}:{{us}}us",
+        )  # fmt: skip
+
+    def _grown_ns(self, stages: Sequence[str]) -> float:
+        one = self.difference(stages)
+        return one.difference_ns if one is not None else 0.0
+
+
+def paths_of(pair: Compared, names: Sequence[str]) -> tuple[str, ...]:
+    """Parts of the anatomy with these names, wherever they lie."""
+    known = dict.fromkeys([*pair.base.parts_ns, *pair.new.parts_ns])
+    return tuple(path for path in known if path.rpartition("/")[2] in names)
+
+
+def smaller(calls: Calls) -> bool:
+    """Do READs and WRITEs move at most two thirds of the bytes that they did?"""
+    sides = []
+    for side in (calls.base, calls.new):
+        data = [one for name, one in side.items() if name in DATA]
+        number = sum(one.per_operation for one in data)
+        if not number:
+            return False
+        sides.append(sum(one.bytes_mean * one.per_operation for one in data) / number)
+    return sides[1] <= SMALLER * sides[0]
+
+
+def _in_a_row(run: RunFacts[AnatomyFacts], paths: Sequence[str], operation: str) -> float:
+    """Calls of that kind, by how much of all calls' time the operation waits for."""
+    parts = run.facts.by_path()
+    waited = sum(parts[path].ns for path in paths if path in parts)
+    taken = sum(one.per_operation * sum(one.parts_ns.values()) for one in run.facts.calls)
+    own = sum(one.per_operation for one in run.facts.calls if one.operation == operation)
+    return own * waited / taken if taken else 0.0
+
+
+def _calls(side: Sequence[RunFacts[AnatomyFacts]]) -> dict[str, Call]:
+    sums: dict[str, tuple[float, float, dict[str, float]]] = {}
+    runs = len(side)
+    for run in side:
+        for one in run.facts.calls:
+            n, size, parts = sums.setdefault(one.operation, (0.0, 0.0, {}))
+            number = one.per_operation
+            for name, ns in one.parts_ns.items():
+                parts[name] = parts.get(name, 0.0) + ns * number
+            sums[one.operation] = n + number, size + (one.bytes_mean or 0.0) * number, parts
+    return {
+        name: Call(n / runs, size / n, {part: ns / n for part, ns in parts.items()})
+        for name, (n, size, parts) in sums.items()
+        if n > 0
+    }
+
+
+class StageCause(Cause):
+    """A cause that is a stage of calls which got slower, with the queues before it."""
+
+    stages: ClassVar[tuple[str, ...]]
+    what: ClassVar[str]
+    """The words after "is in"."""
+    confirm: ClassVar[str]
+
+    def judge(self, pair: Compared) -> Finding | None:
+        """Where this stage is the one that got slower, and in this way."""
+        calls = Calls.of(pair)
+        if calls is None or self.stages not in calls.slower_stages() or not self.fits(calls):
+            return None
+        return effect(self, pair, calls.with_queues(self.stages))
+
+    def fits(self, calls: Calls) -> bool:
+        """Of causes of one stage: is it this one?"""
+        return True
+
+
+class NumberCause(Cause):
+    """A cause that is more calls, of some kinds."""
+
+    what: ClassVar[str]
+    confirm: ClassVar[str]
+
+    def judge(self, pair: Compared) -> Finding | None:
+        """Where the calls' number is most of their difference, and in this way."""
+        calls = Calls.of(pair)
+        if calls is None or calls.more_calls() < MOSTLY or not self.fits(calls):
+            return None
+        return effect(self, pair, calls.paths(ALL_STAGES))
+
+    def slope(self, pair: Compared, analysis: Analysis) -> Slope | None:
+        """A delay of the kind of call that there is most more of."""
+        calls = Calls.of(pair)
+        more = calls.more_of() if calls is not None else {}
+        if calls is None or not more:
+            return None
+        return calls.slope(self.cause, max(more, key=lambda name: more[name]), analysis)
+
+    def fits(self, calls: Calls) -> bool:
+        """Of causes of more calls: is it this one?"""
+        raise NotImplementedError
+
+
+def mostly(part: Mapping[str, float], kinds: Sequence[str]) -> bool:
+    """Are these kinds of calls most of that sum (of what is above zero)?"""
+    positive = {name: ns for name, ns in part.items() if ns > 0}
+    total = sum(positive.values())
+    return total > 0 and sum(positive.get(name, 0.0) for name in kinds) >= MOSTLY * total

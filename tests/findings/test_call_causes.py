@@ -1,0 +1,130 @@
+"""Causes within NFS calls: each where it was planted, in an operation on files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from nfslab.findings.calls import Call
+from nfslab.findings.registry import FINDINGS, findings_of
+
+from tests.findings import test_causes
+from tests.findings.pairs import US, calls_pair, within_chance
+
+NOISE = 0.05
+BLOCKS = 6
+USUAL_NS = {
+    "client queue": 10 * US, "way there": 40 * US, "server queue": 5 * US, "service": 30 * US,
+    "way back": 40 * US,
+}  # fmt: skip
+USUAL = {
+    "GETATTR": Call(0.5, 250, USUAL_NS),
+    "WRITE": Call(1.0, 8500, USUAL_NS),
+    "READ": Call(0.5, 8500, USUAL_NS),
+    "COMMIT": Call(0.2, 300, USUAL_NS),
+}
+ALL = tuple(USUAL)
+
+
+def slower(kinds: tuple[str, ...], **stages_us: float) -> dict[str, Call]:
+    """These kinds of calls take longer in these stages."""
+    more = {name.replace("_", " "): us * US for name, us in stages_us.items()}
+
+    def longer(call: Call) -> Call:
+        parts = {name: ns + more.get(name, 0.0) for name, ns in call.parts_ns.items()}
+        return replace(call, parts_ns=parts)
+
+    return {name: longer(call) if name in kinds else call for name, call in USUAL.items()}
+
+
+def number(**calls: tuple[float, float]) -> dict[str, Call]:
+    """Other numbers of calls, of other sizes."""
+    return USUAL | {
+        name: replace(USUAL[name], per_operation=n, bytes_mean=size)
+        for name, (n, size) in calls.items()
+    }
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A new point, and by how much its operation is longer, in us."""
+
+    cause: str
+    longer_us: float
+    calls: Mapping[str, Call] = field(default_factory=lambda: USUAL)
+    others: Mapping[str, float] = field(default_factory=dict)
+
+
+PLANTED = {
+    "a slow disk, and its queue": Planted(
+        "server_disk", 1.7 * 700,
+        slower(("WRITE", "READ", "COMMIT"), service=500, server_queue=200)),
+    "a slow disk for writes": Planted("server_disk", 300, slower(("WRITE",), service=300)),
+    "a busy processor": Planted("server_cpu", 2.2 * 100, slower(ALL, service=100)),
+    "slow flushes": Planted("commit_slow", 0.2 * 5000, slower(("COMMIT",), service=5000)),
+    "far away": Planted("wire_latency", 2.2 * 600, slower(ALL, way_there=300, way_back=300)),
+    "far away, a full window": Planted(
+        "wire_latency", 2.2 * 800, slower(ALL, way_there=300, way_back=300, client_queue=200)),
+    "a narrow wire": Planted("bandwidth", 1.5 * 400, slower(("WRITE", "READ"), way_there=400)),
+    "few threads": Planted("server_threads", 2.2 * 200, slower(ALL, server_queue=200)),
+    "few threads, a full window": Planted(
+        "server_threads", 2.2 * 300, slower(ALL, server_queue=200, client_queue=100)),
+    "few slots": Planted("slots", 2.2 * 200, slower(ALL, client_queue=200)),
+    "small transfers": Planted("small_transfers", 7 * 125, number(WRITE=(8.0, 1300))),
+    "attributes not kept": Planted("attribute_cache", 3 * 125, number(GETATTR=(3.5, 250))),
+    "nothing kept": Planted("cold_data", 2 * 125, number(READ=(2.5, 8500))),
+    "losses": Planted("loss", 400, others={"sent again": 400 * US}),
+    "stalls": Planted("server_stall", 400, others={"server pause": 400 * US}),
+}  # fmt: skip
+
+
+def test_every_cause_is_planted_and_has_its_file() -> None:
+    import nfslab.findings
+
+    (folder,) = nfslab.findings.__path__
+    files = {path.stem for path in Path(folder).glob("*.py")}
+    not_causes = {
+        "__init__", "base", "calls", "service", "wire", "registry", "explanation", "confirm",
+            "levers", "slopes",
+    }  # fmt: skip
+    planted = {one.cause for one in PLANTED.values()} | set(test_causes.PLANTED)
+    assert planted == set(FINDINGS) == files - not_causes
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_the_planted_cause_comes_first_with_its_size(name: str) -> None:
+    planted = PLANTED[name]
+    rng = np.random.default_rng(20261124)
+    rounds, first, inside = 30, 0, 0
+    for _ in range(rounds):
+        made = calls_pair(
+            USUAL, planted.calls, noise=NOISE, blocks=BLOCKS, rng=rng, others=planted.others
+        )
+        found = findings_of(made)
+        if found and found[0].cause == planted.cause:
+            first += 1
+            low, high = found[0].interval_ns
+            inside += low <= planted.longer_us * US <= high
+    assert first >= 0.95 * rounds
+    assert inside >= within_chance(0.95, rounds)
+
+
+@pytest.mark.parametrize("noise", [0.05, 0.3])
+def test_a_against_a_names_nothing(noise: float) -> None:
+    rng = np.random.default_rng(7)
+    rounds = 100
+    named = sum(
+        bool(findings_of(calls_pair(USUAL, USUAL, noise=noise, blocks=4, rng=rng)))
+        for _ in range(rounds)
+    )
+    assert named <= 0.05 * rounds
+
+
+def test_without_both_records_no_stage_is_named() -> None:
+    """Only what the parts say is left."""
+    rng = np.random.default_rng(1)
+    made = calls_pair(USUAL, {}, noise=NOISE, blocks=4, rng=rng, others={"rest": 5000 * US})
+    assert findings_of(made) == []
