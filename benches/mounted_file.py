@@ -16,14 +16,14 @@ FILE_BLOCKS = 4096
 
 
 @contextmanager
-def mounted_file() -> Iterator[tuple[Server, Mount, Path]]:
-    """16 MiB in the memory store. Needs root and /dev/fuse."""
+def mounted_file(options: str = "") -> Iterator[tuple[Server, Mount, Path]]:
+    """16 MiB in the memory store. `options` of the mount, besides. Needs root and /dev/fuse."""
     with (
         tempfile.TemporaryDirectory() as folder,
         Server(json.dumps({"store": "memory", "memory_bytes": 1 << 30})) as server,
     ):
         ports = f"port={server.port},mountport={server.port}"
-        mount = Mount("127.0.0.1:/export", folder, ports)
+        mount = Mount("127.0.0.1:/export", folder, ",".join(filter(None, [ports, options])))
         try:
             path = Path(folder) / "file"
             path.write_bytes(os.urandom(BLOCK_BYTES * FILE_BLOCKS))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benches.small_run import by_first_cell, postgres, small
+from tests.benches.small_run import by_first_cell, postgres, small, table_rows
 from tests.machine import needs
 
 pytestmark = [pytest.mark.long, needs.fuse]
@@ -44,3 +44,16 @@ def test_postgres() -> None:
     assert rows["local"][3:] == ["1.00", "1.00"]
     kept = [first for first in rows if "mount + embedded / local" in first]
     assert len(kept) == 2, "both aims are judged"
+
+
+def test_delays_are_felt() -> None:
+    """Each is at least as long as it says, but for the clock's own steps."""
+    rows = by_first_cell(small("delays"))
+    for size in ("200 us", "1000 us", "5000 us"):
+        assert float(rows[size][0].split(" ")[0]) >= 0
+
+
+def test_confirming() -> None:
+    rows = table_rows(small("confirm", "--blocks", 2))
+    decided = {row[1]: row[2] for row in rows if row[0] == "service"}
+    assert set(decided) == {"right", "wrong"}

@@ -194,7 +194,7 @@ def test_a_sync_is_its_steps_and_a_step_its_calls() -> None:
 
 
 PHASE = {
-    "phase": "random_write", "wall_ns": 4_000_000, "threads": 2, "operations": 100,
+    "t_ns": 0, "phase": "random_write", "wall_ns": 4_000_000, "threads": 2, "operations": 100,
     "user_ns": 500_000, "system_ns": 1_500_000, "final_sync_ns": 1_000_000,
 }  # fmt: skip
 

@@ -96,12 +96,23 @@ def calls_pair(
     )
 
 
-def compared_sides(sides: Mapping[str, Sequence[AnatomyFacts]], *, shown: bool = True) -> Compared:
-    """Of both points' runs, block by block."""
+def compared_sides(
+    sides: Mapping[str, Sequence[AnatomyFacts]],
+    *,
+    shown: bool = True,
+    records: Mapping[str, Mapping[str, Any]] = {},
+    folders: Mapping[str, Path] = {},
+) -> Compared:
+    """Of both points' runs, block by block; `records`: what their records hold."""
     runs: list[RunFacts[AnatomyFacts]] = []
     for label, each in sides.items():
         for block, facts in enumerate(each):
-            run = SealedRun(Path(f"{label}-{block}"), RunRecord.model_construct(run_id=label))
+            kept: dict[str, Any] = {"evidence": [], "checks": [], "metrics": {}, "places": {},
+                                    "memory_limit": {}, "durability": None}  # fmt: skip
+            record = RunRecord.model_construct(
+                run_id=label, **(kept | dict(records.get(label, {})))
+            )
+            run = SealedRun(folders.get(label, Path(f"{label}-{block}")), record)
             runs.append(RunFacts(run, PLACES[label], block, label, facts))
     found: Found[Any] = Found("made", runs, list(PLACES))
     alone = SimpleNamespace(alpha=0.05, shown=shown)

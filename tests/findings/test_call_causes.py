@@ -11,7 +11,7 @@ import pytest
 from nfslab.findings.calls import Call
 from nfslab.findings.registry import FINDINGS, findings_of
 
-from tests.findings import test_causes
+from tests.findings import test_causes, test_reasons
 from tests.findings.pairs import US, calls_pair, within_chance
 
 NOISE = 0.05
@@ -87,10 +87,12 @@ def test_every_cause_is_planted_and_has_its_file() -> None:
     (folder,) = nfslab.findings.__path__
     files = {path.stem for path in Path(folder).glob("*.py")}
     not_causes = {
-        "__init__", "base", "calls", "service", "wire", "registry", "explanation", "confirm",
-            "levers", "slopes",
+        "__init__", "alone", "answer", "base", "beside", "calls", "service", "wire", "registry",
+        "explanation",
+        "confirm", "levers", "slopes",
     }  # fmt: skip
     planted = {one.cause for one in PLANTED.values()} | set(test_causes.PLANTED)
+    planted |= set(test_reasons.PLANTED)
     assert planted == set(FINDINGS) == files - not_causes
 
 

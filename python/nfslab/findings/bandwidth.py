@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from nfslab.findings.calls import WIRE, StageCause
-from nfslab.findings.wire import of_size
+from nfslab.findings.wire import ALIKE, of_size, ways
 
 if TYPE_CHECKING:
+    from nfslab.findings.alone import Alone
     from nfslab.findings.calls import Calls
 
 
@@ -23,3 +24,10 @@ class Bandwidth(StageCause):
     def fits(self, calls: Calls) -> bool:
         """Size explains it."""
         return of_size(calls)
+
+    def fits_alone(self, point: Alone) -> str | None:
+        """Where small calls are far quicker on their ways than large ones."""
+        known = ways(point)
+        if known is None or known[0] >= ALIKE * known[1]:
+            return None
+        return "calls without data are on their way for far shorter than those with data"

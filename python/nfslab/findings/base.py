@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from nfslab.evidence.anatomy.differences import Compared, Difference
+    from nfslab.findings.alone import Alone
     from nfslab.findings.confirm import Lever, Slope
     from nfslab.report.model import Analysis
 
@@ -51,14 +52,21 @@ class Finding:
     """The lever that would confirm it."""
     paths: tuple[str, ...] = ()
     """The parts of the anatomy that it is of."""
+    because: str = ""
+    """Why they are longer, by other figures of the same runs; empty: the parts alone tell."""
 
-    def within(self, other: Finding) -> bool:
-        """Does it tell more exactly what the other one says: its parts lie within the other's, and
-        make most of its effect?"""
-        inside = all(
-            any(path.startswith(f"{outer}/") for outer in other.paths) for path in self.paths
-        )
-        return bool(self.paths) and inside and self.effect_ns >= EXACTER * other.effect_ns
+    def before(self, other: Finding) -> bool:
+        """Does it say more of what the other one says? It knows why parts are longer that the other
+        is of (or of parts of them); or its own lie within the other's. Their effects are alike."""
+        if not self.paths or not other.paths:
+            return False
+        if bool(self.because) != bool(other.because):
+            alike = min(self.effect_ns, other.effect_ns) >= EXACTER * max(
+                self.effect_ns, other.effect_ns
+            )
+            return bool(self.because) and alike and (_inside(self, other) or _inside(other, self))
+        deeper = _inside(self, other) and self.paths != other.paths
+        return deeper and self.effect_ns >= EXACTER * other.effect_ns
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -74,6 +82,14 @@ class Finding:
         }
 
 
+def _inside(inner: Finding, outer: Finding) -> bool:
+    """Are all its parts the other's, or within them?"""
+    return all(
+        any(path == whole or path.startswith(f"{whole}/") for whole in outer.paths)
+        for path in inner.paths
+    )
+
+
 class Cause(ABC):
     """A kind of finding."""
 
@@ -82,6 +98,10 @@ class Cause(ABC):
     @abstractmethod
     def judge(self, pair: Compared) -> Finding | None:
         """What it says of these two points; None: it does not apply, or is not shown."""
+
+    def alone(self, point: Alone) -> Finding | None:
+        """What it says of a point without a base; None: it tells of pairs, or is not shown."""
+        return None
 
     depends: ClassVar[tuple[str, ...]] = ()
     """Parameters that it is known to depend on, as patterns of their paths."""
@@ -122,6 +142,10 @@ class PartsCause(Cause):
         """Where these parts together are longer, shown, and a tenth of the difference at least."""
         return effect(self, pair, self.parts)
 
+    def alone(self, point: Alone) -> Finding | None:
+        """Where these parts are a tenth of the operation at least."""
+        return point.share(self, self.parts)
+
 
 class Named(Protocol):
     """A cause with its words."""
@@ -144,7 +168,7 @@ def effect(cause: Named, pair: Compared, parts: Sequence[str]) -> Finding | None
     paths = tuple(path for path in parts if path in pair.new.parts_ns)
     doubt_ns = max(sum(at.bias_ns.get(path, 0.0) for path in paths) for at in (pair.base, pair.new))
     said = (
-        f"{pair.result.label}: a {pair.new.operation} takes {quantity(whole, 'ns')} longer "
+        f"{pair.result.label}: {one_of(pair.new.operation)} takes {quantity(whole, 'ns')} longer "
         f"than at {pair.result.base_label}; {quantity(own.difference_ns, 'ns')} "
         f"({interval(low, high, 'ns')}) of it is in {cause.what}"
     )
@@ -161,20 +185,25 @@ def effect(cause: Named, pair: Compared, parts: Sequence[str]) -> Finding | None
     )
 
 
+def one_of(operation: str) -> str:
+    """With its article."""
+    return f"{'an' if operation[:1] in 'aeiou' else 'a'} {operation}"
+
+
 def without(pair: Compared, own: Difference) -> str:
     """By the removal of a part: the mean operation with these parts as at the base."""
     left_ns = pair.new.mean_ns - own.difference_ns
     return (
-        f"a {pair.new.operation} would take {quantity(left_ns, 'ns')} on average, not less "
+        f"{one_of(pair.new.operation)} would take {quantity(left_ns, 'ns')} on average, not less "
         f"({quantity(pair.base.mean_ns, 'ns')} at the base), were all other parts as they are"
     )
 
 
 def ranked(found: Sequence[Finding]) -> list[Finding]:
-    """The largest effect first; before it what tells more exactly of the same parts."""
+    """The largest effect first; before it what says more of the same parts."""
     made = sorted(found, key=lambda one: -one.effect_ns)
     for one in list(made):
-        outer = next((other for other in made if one.within(other)), None)
+        outer = next((other for other in made if one.before(other)), None)
         if outer is not None and made.index(outer) < made.index(one):
             made.remove(one)
             made.insert(made.index(outer), one)

@@ -10,6 +10,8 @@ their number, and by n1 (t1 - t0), which is of their time.
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from nfslab.evidence.anatomy.differences import Compared, Difference
     from nfslab.evidence.anatomy.parts import AnatomyFacts
     from nfslab.evidence.base import RunFacts
+    from nfslab.findings.alone import Alone
     from nfslab.findings.base import Finding
     from nfslab.findings.confirm import Slope
     from nfslab.report.model import Analysis
@@ -39,10 +42,14 @@ BEFORE: Final = {
 ALL_STAGES: Final = (*CLIENT_QUEUE, *WIRE, *SERVER_QUEUE, *SERVICE)
 GROWN: Final = 0.25
 """Of what it was: less is no cause of a queue."""
+SLOWER: Final = 0.1
+"""Of the time of a call of the same kind."""
 MOSTLY: Final = 0.6
 """Of a sum: it is due to this."""
 SMALLER: Final = 2 / 3
 """Of their bytes at the base: calls that move no more are smaller."""
+LEAST_CALLS: Final = 20
+"""Of both points: kinds of calls that are told from others by their times."""
 DATA: Final = ("READ", "WRITE")
 IN_MEMORY: Final = (
     "NULL",
@@ -64,6 +71,8 @@ class Call:
     per_operation: float
     bytes_mean: float
     parts_ns: Mapping[str, float]
+    number: float = math.inf
+    """Of all runs: of few no mean is believed."""
 
     @property
     def ns(self) -> float:
@@ -82,7 +91,7 @@ class Calls:
     @classmethod
     def of(cls, pair: Compared) -> Calls | None:
         """None: both ends of the calls were not recorded at both points."""
-        base, new = (_calls(side) for side in pair.sides)
+        base, new = (calls_at(side) for side in pair.sides)
         return cls(pair, base, new) if base and new else None
 
     def paths(self, stages: Sequence[str]) -> tuple[str, ...]:
@@ -100,7 +109,18 @@ class Calls:
         if one is None or not one.shown or one.difference_ns <= 0:
             return False
         least_ns = max(LEAST_SHARE * self.pair.whole.difference_ns, GROWN * one.base_ns)
-        return one.difference_ns >= least_ns
+        return one.difference_ns >= least_ns and self._slower(stages)
+
+    def _slower(self, stages: Sequence[str]) -> bool:
+        """Is a call of a kind slower there, too? Calls that no longer overlap are not."""
+        both = [name for name in self.new if name in self.base]
+        base, new = (
+            sum(self.new[name].per_operation * side[name].parts_ns.get(one, 0.0)
+                for name in both for one in stages)
+            for side in (self.base, self.new)
+        )  # fmt: skip
+        # Neither has them: they are of no single call (what is outside the server).
+        return new > (1 + SLOWER) * base or new == base == 0.0
 
     def slower_stages(self) -> Sequence[tuple[str, ...]]:
         """Where calls got slower, the most first; what waits for that is left out."""
@@ -143,12 +163,13 @@ class Calls:
         return made
 
     def slower_by(self, stages: Sequence[str]) -> dict[str, float]:
-        """Kind of call -> by how much these stages of one take longer, ns; kinds at both points."""
+        """Kind of call -> by how much these stages of one take longer, ns; kinds with calls enough
+        at both points."""
         return {
             name: sum(new.parts_ns.get(one, 0.0) - self.base[name].parts_ns.get(one, 0.0)
                       for one in stages)
             for name, new in self.new.items()
-            if name in self.base
+            if name in self.base and min(new.number, self.base[name].number) >= LEAST_CALLS
         }  # fmt: skip
 
     def weighed(self, slower: Mapping[str, float]) -> dict[str, float]:
@@ -206,18 +227,22 @@ def _in_a_row(run: RunFacts[AnatomyFacts], paths: Sequence[str], operation: str)
     return own * waited / taken if taken else 0.0
 
 
-def _calls(side: Sequence[RunFacts[AnatomyFacts]]) -> dict[str, Call]:
+def calls_at(side: Sequence[RunFacts[AnatomyFacts]]) -> dict[str, Call]:
+    """A point's calls by kind, of these runs; empty: not recorded."""
     sums: dict[str, tuple[float, float, dict[str, float]]] = {}
+    numbers: dict[str, float] = {}
     runs = len(side)
     for run in side:
         for one in run.facts.calls:
+            calls = one.per_operation * run.facts.operations
+            numbers[one.operation] = numbers.get(one.operation, 0.0) + calls
             n, size, parts = sums.setdefault(one.operation, (0.0, 0.0, {}))
             number = one.per_operation
             for name, ns in one.parts_ns.items():
                 parts[name] = parts.get(name, 0.0) + ns * number
             sums[one.operation] = n + number, size + (one.bytes_mean or 0.0) * number, parts
     return {
-        name: Call(n / runs, size / n, {part: ns / n for part, ns in parts.items()})
+        name: Call(n / runs, size / n, {part: ns / n for part, ns in parts.items()}, numbers[name])
         for name, (n, size, parts) in sums.items()
         if n > 0
     }
@@ -236,7 +261,24 @@ class StageCause(Cause):
         calls = Calls.of(pair)
         if calls is None or self.stages not in calls.slower_stages() or not self.fits(calls):
             return None
-        return effect(self, pair, calls.with_queues(self.stages))
+        found = effect(self, pair, calls.with_queues(self.stages))
+        if found is None or found.confidence != "high" or self.told_apart(calls):
+            return found
+        return dataclasses.replace(found, confidence="medium")
+
+    def alone(self, point: Alone) -> Finding | None:
+        """This stage of a point's calls, where its kinds of calls tell which cause it is."""
+        why = self.fits_alone(point)
+        return None if why is None else point.share(self, point.paths(self.stages), why)
+
+    def fits_alone(self, point: Alone) -> str | None:
+        """Of causes of one stage: is it this one, and by which figure? None: no; "": it is the only
+        one."""
+        return ""
+
+    def told_apart(self, calls: Calls) -> bool:
+        """Are there the calls that would tell it from another cause of this stage?"""
+        return True
 
     def fits(self, calls: Calls) -> bool:
         """Of causes of one stage: is it this one?"""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from nfslab.findings.calls import SERVICE, Calls, StageCause
-from nfslab.findings.service import commits_alone, memory_too
+from nfslab.findings.calls import MOSTLY, SERVICE, Calls, StageCause
+from nfslab.findings.service import by_kind, commits_alone, memory_too
 
 if TYPE_CHECKING:
     from nfslab.evidence.anatomy.differences import Compared
+    from nfslab.findings.alone import Alone
     from nfslab.findings.confirm import Slope
     from nfslab.report.model import Analysis
 
@@ -36,3 +37,10 @@ class CommitSlow(StageCause):
         """A delay of each COMMIT."""
         calls = Calls.of(pair)
         return None if calls is None else calls.slope(self.cause, "COMMIT", analysis)
+
+    def fits_alone(self, point: Alone) -> str | None:
+        """Where most of all service is COMMIT's."""
+        known = by_kind(point)
+        if known is None or known[2] < MOSTLY:
+            return None
+        return f"COMMITs have {known[2]:.0%} of all service"

@@ -13,8 +13,10 @@ from nfslab.evidence.anatomy.kind import AnatomyEvidence
 from nfslab.evidence.anatomy.parts import NOT_EXPLAINED
 from nfslab.evidence.anatomy.section import ANCHOR as ANATOMY
 from nfslab.evidence.found import find, section_of
+from nfslab.findings.alone import Alone
+from nfslab.findings.answer import answer, contradictions
 from nfslab.findings.confirm import Slope, read_test
-from nfslab.findings.registry import findings_of, lever_of
+from nfslab.findings.registry import findings_alone, findings_of, lever_of
 from nfslab.findings.slopes import delay_ns, measured_slope
 from nfslab.results.outcomes import locate
 from nfslab.results.store import FILE
@@ -23,7 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nfslab.display.sections import Section
-    from nfslab.evidence.anatomy.differences import Compared, Difference, PointAnatomy
+    from nfslab.evidence.anatomy.differences import Compared, Difference
+    from nfslab.evidence.anatomy.parts import AnatomyFacts
+    from nfslab.evidence.base import RunFacts
+    from nfslab.findings.base import Finding
     from nfslab.findings.confirm import Outcome
     from nfslab.report.model import Analysis
 
@@ -108,23 +113,64 @@ def with_findings(section: Section, analysis: Analysis) -> Section:
     """The anatomy's section with its findings; any other as it is."""
     if section.anchor != ANATOMY:
         return section
-    said = [
+    pairs = pairs_of(analysis)
+    said = [line for pair in pairs for line in _of_pair(pair)]
+    if not pairs:
+        said = [line for point in points_of(analysis) for line in _of_point(point)]
+    return dataclasses.replace(section, sentences=[*said, *section.sentences])
+
+
+def _of_pair(pair: Compared) -> list[str]:
+    """Sentences of a comparison; none where no difference is shown, or where it is faster."""
+    found = findings_of(pair)
+    whole_ns = pair.whole.difference_ns
+    if not pair.shown or whole_ns <= 0:
+        return [_sentence(one) for one in found]
+    comes_to = answer(found, whole_ns, _wants(pair.sides[1]))
+    return [*(_sentence(one) for one in found), *_more(pair.result.label, found, comes_to)]
+
+
+def _of_point(point: Alone) -> list[str]:
+    found = findings_alone(point)
+    comes_to = answer(found, point.at.mean_ns, _wants(point.runs))
+    return [*(_sentence(one) for one in found), *_more(point.at.label, found, comes_to)]
+
+
+def _sentence(one: Finding) -> str:
+    return (
         f"{one.sentence} Without it {one.without_it}. Confidence: {one.confidence}. "
         f"To confirm: {one.confirm}."
-        for pair in pairs_of(analysis)
-        for one in findings_of(pair)
+    )
+
+
+def _more(label: str, found: Sequence[Finding], comes_to: str) -> list[str]:
+    said = [
+        f"{label}: {one} and {other} claim the same time; at most one has all of it."
+        for one, other in contradictions(found)
     ]
-    return dataclasses.replace(section, sentences=[*said, *section.sentences])
+    return [f"{label}: {comes_to}", *said] if comes_to else said
+
+
+def _wants(runs: Sequence[RunFacts[AnatomyFacts]]) -> list[str]:
+    return list(dict.fromkeys(name for run in runs for name in run.facts.wants))
+
+
+def points_of(analysis: Analysis) -> list[Alone]:
+    """All points that were taken apart, each alone. ResultsError."""
+    found = find(AnatomyEvidence(), analysis)
+    runs: dict[int, list[RunFacts[AnatomyFacts]]] = {}
+    for run in found.runs:
+        runs.setdefault(run.point, []).append(run)
+    return [Alone(at, runs[at.point]) for at in point_anatomies(found)]
 
 
 def content(analysis: Analysis) -> dict[str, Any]:
     """As JSON: every comparison with its parts and findings, and every point alone."""
-    points = point_anatomies(find(AnatomyEvidence(), analysis))
     tested = confirmation(analysis)
     return {
         "confirmation": tested and dataclasses.asdict(tested),
         "comparisons": [_comparison(pair, analysis) for pair in pairs_of(analysis)],
-        "points": [_point(point, analysis) for point in points],
+        "points": [_point(point, analysis) for point in points_of(analysis)],
     }
 
 
@@ -140,7 +186,18 @@ def _comparison(pair: Compared, analysis: Analysis) -> dict[str, Any]:
         "parts": [_difference(one) for one in [*pair.parts, *pair.inner]],
         "unexplained_ns": pair.new.parts_ns.get(NOT_EXPLAINED, 0.0)
         - pair.base.parts_ns.get(NOT_EXPLAINED, 0.0),
-        "findings": [one.as_dict() for one in findings_of(pair)],
+        **_found(findings_of(pair), pair.whole.difference_ns if pair.shown else 0.0, pair.sides[1]),
+    }
+
+
+def _found(
+    found: Sequence[Finding], whole_ns: float, runs: Sequence[RunFacts[AnatomyFacts]]
+) -> dict[str, Any]:
+    """`whole_ns`: what they are of; nothing longer needs no answer."""
+    return {
+        "findings": [one.as_dict() for one in found],
+        "answer": answer(found, whole_ns, _wants(runs)) if whole_ns > 0 else "",
+        "contradicting": [list(pair) for pair in contradictions(found)],
     }
 
 
@@ -155,14 +212,16 @@ def _difference(one: Difference) -> dict[str, Any]:
     }
 
 
-def _point(point: PointAnatomy, analysis: Analysis) -> dict[str, Any]:
+def _point(point: Alone, analysis: Analysis) -> dict[str, Any]:
+    at = point.at
     return {
-        "factors": analysis.points[point.point].factors,
-        "operation": point.operation,
-        "runs": point.runs,
-        "mean_ns": point.mean_ns,
+        "factors": analysis.points[at.point].factors,
+        "operation": at.operation,
+        "runs": at.runs,
+        "mean_ns": at.mean_ns,
         "parts": [
-            {"part": path, "ns": ns, "error_ns": point.error_ns.get(path)}
-            for path, ns in point.parts_ns.items()
+            {"part": path, "ns": ns, "error_ns": at.error_ns.get(path)}
+            for path, ns in at.parts_ns.items()
         ],
+        **_found(findings_alone(point), at.mean_ns, point.runs),
     }

@@ -10,6 +10,7 @@ from nfslab.findings.calls import paths_of
 
 if TYPE_CHECKING:
     from nfslab.evidence.anatomy.differences import Compared
+    from nfslab.findings.alone import Alone
     from nfslab.findings.base import Finding
 
 
@@ -24,3 +25,7 @@ class Loss(Cause):
     def judge(self, pair: Compared) -> Finding | None:
         """Where that part is longer."""
         return effect(self, pair, paths_of(pair, (SENT_AGAIN,)))
+
+    def alone(self, point: Alone) -> Finding | None:
+        """Where that part is a tenth of the operation at least."""
+        return point.share(self, point.paths((SENT_AGAIN,)))

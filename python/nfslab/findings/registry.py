@@ -9,25 +9,37 @@ from nfslab.plugins import load_plugin
 
 if TYPE_CHECKING:
     from nfslab.evidence.anatomy.differences import Compared
+    from nfslab.findings.alone import Alone
     from nfslab.findings.base import Cause, Finding
     from nfslab.findings.confirm import Lever, Slope
     from nfslab.report.model import Analysis
 
 FINDINGS: dict[str, str] = {
     "attribute_cache": "nfslab.findings.attribute_cache:AttributeCache",
+    "autovacuum": "nfslab.findings.autovacuum:Autovacuum",
     "bandwidth": "nfslab.findings.bandwidth:Bandwidth",
+    "checkpoint": "nfslab.findings.checkpoint:Checkpoint",
+    "client_cpu": "nfslab.findings.client_cpu:ClientCpu",
+    "client_memory": "nfslab.findings.client_memory:ClientMemory",
     "cold_data": "nfslab.findings.cold_data:ColdData",
     "commit_slow": "nfslab.findings.commit_slow:CommitSlow",
     "data_reads": "nfslab.findings.data_reads:DataReads",
     "database_locks": "nfslab.findings.database_locks:DatabaseLocks",
+    "durability": "nfslab.findings.durability:Durability",
+    "filling_cache": "nfslab.findings.filling_cache:FillingCache",
+    "full_page_writes": "nfslab.findings.full_page_writes:FullPageWrites",
     "log_sync": "nfslab.findings.log_sync:LogSync",
     "loss": "nfslab.findings.loss:Loss",
+    "noisy_neighbour": "nfslab.findings.noisy_neighbour:NoisyNeighbour",
+    "nvram_full": "nfslab.findings.nvram_full:NvramFull",
     "row_locks": "nfslab.findings.row_locks:RowLocks",
     "run_queue": "nfslab.findings.run_queue:RunQueue",
+    "serial_writes": "nfslab.findings.serial_writes:SerialWrites",
     "server_cpu": "nfslab.findings.server_cpu:ServerCpu",
     "server_disk": "nfslab.findings.server_disk:ServerDisk",
     "server_stall": "nfslab.findings.server_stall:ServerStall",
     "server_threads": "nfslab.findings.server_threads:ServerThreads",
+    "shared_device": "nfslab.findings.shared_device:SharedDevice",
     "slots": "nfslab.findings.slots:Slots",
     "small_transfers": "nfslab.findings.small_transfers:SmallTransfers",
     "wire_latency": "nfslab.findings.wire_latency:WireLatency",
@@ -38,6 +50,12 @@ def findings_of(pair: Compared) -> list[Finding]:
     """What is found of two points, by the size of the effect."""
     causes = [_cause(name) for name in FINDINGS]
     return ranked([one for one in (cause.judge(pair) for cause in causes) if one is not None])
+
+
+def findings_alone(point: Alone) -> list[Finding]:
+    """What is found of a point without a base, by the size of the effect."""
+    causes = [_cause(name) for name in FINDINGS]
+    return ranked([one for one in (cause.alone(point) for cause in causes) if one is not None])
 
 
 def lever_of(name: str, pair: Compared, analysis: Analysis) -> Lever | Slope | None:

@@ -9,6 +9,7 @@ from nfslab.findings.calls import SERVER_QUEUE, StageCause
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from nfslab.findings.alone import Alone
     from nfslab.findings.levers import At
 
 
@@ -26,3 +27,8 @@ class ServerThreads(StageCause):
     def remedy(self, at: At) -> Mapping[str, tuple[Any, Any]]:
         """Eight times as many."""
         return {path: (now, min(8 * now, 1024)) for path, now in at.of_nfs("threads").items()}
+
+    def fits_alone(self, point: Alone) -> str | None:
+        """A queue before the workers, whatever their number."""
+        busy = point.workers_busy()
+        return "" if busy is None else f"the workers are busy for {busy:.0%} of the time"

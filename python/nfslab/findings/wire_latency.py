@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from nfslab.findings.calls import WIRE, StageCause
-from nfslab.findings.wire import of_size
+from nfslab.findings.wire import ALIKE, by_size, of_size, ways
 
 if TYPE_CHECKING:
+    from nfslab.findings.alone import Alone
     from nfslab.findings.calls import Calls
 
 
@@ -26,3 +27,14 @@ class WireLatency(StageCause):
     def fits(self, calls: Calls) -> bool:
         """Size does not explain it."""
         return not of_size(calls)
+
+    def told_apart(self, calls: Calls) -> bool:
+        """From bandwidth: by calls of both sizes."""
+        return all(by_size(calls))
+
+    def fits_alone(self, point: Alone) -> str | None:
+        """Where small calls are nearly as long on their ways as large ones."""
+        known = ways(point)
+        if known is None or known[0] < ALIKE * known[1]:
+            return None
+        return "calls without data are on their way nearly as long as those with data"

@@ -2,7 +2,9 @@
 //!
 //! A held call has no slot of the window and no timer of its own, so others go past it unaffected.
 //! Whoever waits for the engine is woken by a timer of the kernel's (timerfd), which is exact where
-//! epoll_wait(2) counts whole milliseconds. Without the option there is none of this.
+//! epoll_wait(2) counts whole milliseconds. A sleeper wakes late by tens of microseconds, so the
+//! timer goes off so much before, and again until it is time: turns of the engine, in which all
+//! others go on. Without the option there is none of this.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,6 +17,9 @@ use rustix::time::{
 
 use super::calls::{Calls, Entry};
 use crate::options::CallDelays;
+
+/// What waking up takes on a machine that has gone to sleep meanwhile.
+const AWAKE_NS: u64 = 60_000;
 
 #[derive(Debug)]
 pub(super) struct Held {
@@ -79,23 +84,23 @@ impl Held {
         self.calls.clear();
     }
 
-    /// Sets the timer to the next call's instant, unless it is.
+    /// Sets the timer to be awake at the next call's instant, unless it goes off before.
     fn arm(&mut self, now_ns: u64) {
         let Some(Reverse((until_ns, ..))) = self.calls.peek() else {
             return;
         };
-        if *until_ns == self.armed_ns {
+        // Zero would stop it.
+        let left_ns = until_ns.saturating_sub(now_ns + AWAKE_NS).max(1);
+        if self.armed_ns <= now_ns + left_ns {
             return;
         }
-        // Zero would stop it.
-        let left_ns = until_ns.saturating_sub(now_ns).max(1);
         let wait = Itimerspec {
             it_interval: super::timespec(std::time::Duration::ZERO),
             it_value: super::timespec(std::time::Duration::from_nanos(left_ns)),
         };
         // It cannot fail for a timer that was made and a time that is one.
         if timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &wait).is_ok() {
-            self.armed_ns = *until_ns;
+            self.armed_ns = now_ns + left_ns;
         }
     }
 }

@@ -77,6 +77,8 @@ def with_calls(made: AnatomyFacts, calls: BreakdownFacts | None) -> AnatomyFacts
         update={
             "calls": calls_of(calls, made.operations),
             "wire_ns_per_byte": calls.wire_ns_per_byte,
+            "writes_at_once": calls.together and calls.together.writes_at_once,
+            "stable_levels_ns": calls.together.stable_levels_ns if calls.together else (),
         }
     )
 

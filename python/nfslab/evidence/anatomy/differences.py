@@ -10,7 +10,9 @@ alone at 95 %, and wider by what samples may be off (`SAMPLING_BIAS`). Whether a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from nfslab.evidence.anatomy.parts import SAMPLING_BIAS
 from nfslab.statistics.comparison import compare_many
@@ -27,6 +29,10 @@ if TYPE_CHECKING:
 
 WHOLE: tuple[str, ...] = ()
 """No path: the whole operation."""
+LEAST_EQUAL: Final = 3
+"""Runs of a side whose times are equal: they are a constant (a modelled time), and no chance."""
+EQUAL: Final = 1e-6
+"""Of a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,13 +199,34 @@ def _differences(
         *observed, n_groups=len(groups), better="lower", alpha=alpha, ratios=False
     )
     made = []
-    for paths, one in zip(groups, results, strict=True):
+    constants = [_constants(side, len(groups)) for side in observed]
+    for number, (paths, one) in enumerate(zip(groups, results, strict=True)):
         ends = one.interval_unadjusted
+        if ends is None and all(number in side for side in constants):
+            made.append(_constant(paths, *(side[number] for side in constants)))
+            continue
         bias_ns = max(sum(at.bias_ns.get(p, 0.0) for p in paths) for at in (base, new))
         wide = None if ends is None else (ends.low - bias_ns, ends.high + bias_ns)
         shown = one.shown and wide is not None and not wide[0] <= 0 <= wide[1]
         made.append(Difference("+".join(paths), base.of(paths), new.of(paths), wide, shown))
     return made
+
+
+def _constants(side: Observations, n_groups: int) -> dict[int, float]:
+    """Groups whose values are all equal, with the value."""
+    found = {}
+    for number in range(n_groups):
+        values = side.values[side.groups == number]
+        if values.size >= LEAST_EQUAL and np.ptp(values) <= EQUAL * abs(values[0]):
+            found[number] = float(values[0])
+    return found
+
+
+def _constant(paths: Sequence[str], base_ns: float, new_ns: float) -> Difference:
+    """Two constants: there is no spread, and no test of it."""
+    ends = (new_ns - base_ns,) * 2
+    shown = abs(new_ns - base_ns) > EQUAL * max(base_ns, new_ns)
+    return Difference("+".join(paths), base_ns, new_ns, ends, shown)
 
 
 def _observations(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from nfslab.evidence.anatomy.calls import with_calls, within_storage
@@ -13,7 +14,11 @@ if TYPE_CHECKING:
     from nfslab.evidence.nfs_server.breakdown import BreakdownFacts
 
 
-def of_files(run: SealedRun, calls: BreakdownFacts | None) -> AnatomyFacts | None:
+Calls = Callable[[tuple[int, int]], "BreakdownFacts | None"]
+"""NFS calls between two instants of the timed part, in ns."""
+
+
+def of_files(run: SealedRun, calls_between: Calls) -> AnatomyFacts | None:
     """One phase: a thread's time of an operation. Several: the time of all, by phase."""
     rows = sample_rows(run.folder, "phases")
     if not rows:
@@ -25,10 +30,16 @@ def of_files(run: SealedRun, calls: BreakdownFacts | None) -> AnatomyFacts | Non
         mean_ns = row["wall_ns"] * row["threads"] / row["operations"]
         operations, threads = row["operations"], row["threads"]
         parts = _of_phase(row, mean_ns, operations)
+        # Files are filled before the phase begins, and removed after it.
+        calls = calls_between((row["t_ns"], row["t_ns"] + row["wall_ns"]))
         if calls is not None:
             parts = within_storage(parts, calls, operations, threads)
         made = AnatomyFacts(
-            operation="operation", operations=operations, mean_ns=mean_ns, parts=tuple(parts)
+            operation="operation",
+            operations=operations,
+            mean_ns=mean_ns,
+            parts=tuple(parts),
+            wants=() if calls is not None or not _over_nfs(run) else ("rpc", "nfs_server"),
         )
         return with_calls(made, calls)
     parts = [
@@ -54,3 +65,7 @@ def _of_phase(row: dict[str, Any], whole_ns: float, per: float) -> list[PartFact
     if rest_ns > 0:
         return [*parts, PartFacts(name="storage", ns=rest_ns, source="exact")]
     return with_rest(parts, whole_ns)
+
+
+def _over_nfs(run: SealedRun) -> bool:
+    return any("nfs" in place.facts for place in run.record.places.values())

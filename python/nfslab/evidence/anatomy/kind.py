@@ -16,6 +16,7 @@ from nfslab.evidence.anatomy.inner import within_log_sync
 from nfslab.evidence.anatomy.parts import AnatomyFacts
 from nfslab.evidence.base import EvidenceKind, Facts
 from nfslab.evidence.cache import facts_of
+from nfslab.evidence.nfs_server.breakdown import read_breakdown
 from nfslab.evidence.nfs_server.kind import NfsServerEvidence
 from nfslab.evidence.syscalls.kind import SyscallsEvidence
 
@@ -34,7 +35,7 @@ class AnatomyEvidence(EvidenceKind[AnatomyFacts]):
     kind: ClassVar[str] = "anatomy"
     title: ClassVar[str] = "Where the time goes"
     Facts: ClassVar[type[Facts]] = AnatomyFacts
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 4
 
     def present(self, run: SealedRun) -> bool:
         """Of every workload whose operation is known."""
@@ -81,7 +82,8 @@ def _transaction(run: SealedRun) -> AnatomyFacts | None:
 
 
 def _files(run: SealedRun) -> AnatomyFacts | None:
-    return of_files(run, _calls(run))
+    known = NfsServerEvidence().present(run)
+    return of_files(run, lambda ends: read_breakdown(run.folder, ends) if known else None)
 
 
 def _on_storage(run: SealedRun) -> AnatomyFacts | None:

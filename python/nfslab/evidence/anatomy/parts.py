@@ -71,6 +71,10 @@ class AnatomyFacts(Facts):
     """Collectors that would explain more."""
     calls: tuple[CallFacts, ...] = ()
     """NFS calls that both ends recorded."""
+    writes_at_once: float | None = None
+    """WRITEs under way, mean over the time in which one is."""
+    stable_levels_ns: tuple[int, ...] = ()
+    """Median service of successive WRITEs and COMMITs between changes of its level."""
     wire_ns_per_byte: float | None = None
     """By how much a call's ways there and back are longer for each byte."""
 

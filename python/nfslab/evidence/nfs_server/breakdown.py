@@ -128,13 +128,19 @@ class BreakdownFacts(Facts):
         return len({row.target for row in self.rows}) > 1
 
 
-def read_breakdown(run: Path) -> BreakdownFacts:
-    """The calls of a sealed run's folder with both tables, on the client's clock. ResultsError."""
+def read_breakdown(run: Path, window_ns: tuple[int, int] | None = None) -> BreakdownFacts:
+    """The calls of a sealed run's folder with both tables, on the client's clock. ResultsError.
+
+    `window_ns`: only those sent first from then until then, after the start of the timed part.
+    """
     client = [name for table, name in INSTANTS if table == CLIENT_TABLE]
     server = [name for table, name in INSTANTS if table == SERVER_TABLE]
     more = ["t_ns", "operation", "outcome", "sends", "sent_last_ns", *SIZES]
     taken = read_evidence(run, CLIENT_TABLE, [*COMMON, *client, *more])
-    served = read_evidence(run, SERVER_TABLE, [*COMMON, *server])
+    if window_ns is not None:
+        t_ns = integers(taken["t_ns"])
+        taken = taken.filter((t_ns >= window_ns[0]) & (t_ns < window_ns[1]))
+    served = read_evidence(run, SERVER_TABLE, [*COMMON, "operation", *server])
     served, error_ns = on_clock_of(table_host(taken.schema.metadata), served, server)
     found = take_apart(taken, served)
     return found.model_copy(

@@ -11,6 +11,7 @@ import numpy as np
 
 from nfslab.evidence.base import Facts
 from nfslab.results.coded_texts import coded_texts, integers
+from nfslab.statistics.change_points import change_points
 from nfslab.statistics.pauses import covered, pauses
 
 if TYPE_CHECKING:
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 SIZES: Final = ("call_bytes", "reply_bytes")
+KEEPS: Final = ("WRITE", "COMMIT")
+"""Calls that write, and may have to wait until it is stable."""
+MOST_CALLS: Final = 100_000
+"""Of a run, in whose service changes of level are looked for."""
 LEAST_SPREAD: Final = 0.5
 """Of the calls' mean size: with less of a spread, size and distance cannot be told apart."""
 
@@ -40,6 +45,10 @@ class TogetherFacts(Facts):
     """Of all calls' waiting for the server to begin, what lies in its pauses."""
     paused_service_ns: int
     """Of their service."""
+    writes_at_once: float | None = None
+    """WRITEs under way, mean over the time in which one is; None: there was none."""
+    stable_levels_ns: tuple[int, ...] = ()
+    """Median service of successive WRITEs and COMMITs between changes of its level."""
 
 
 def together(client: pa.Table, server: pa.Table) -> TogetherFacts:
@@ -54,19 +63,41 @@ def together(client: pa.Table, server: pa.Table) -> TogetherFacts:
     received, started, finished = (
         integers(server[name]) for name in ("received_ns", "started_ns", "finished_ns")
     )
-    # Of the timed part: what was received from the first call of it on.
-    timed = received >= (int(begun.min()) if begun.size else 0)
+    ended = integers(client["completed_ns"])
+    # Of the same time: what was received between the first and the last of these calls.
+    first, last = (int(begun.min()), int(ended.max())) if begun.size else (0, 0)
+    timed = (received >= first) & (received <= last)
     received, started, finished = received[timed], started[timed], finished[timed]
+    kinds, which = coded_texts(server["operation"])
+    keeps = np.isin(which, [k for k, name in enumerate(kinds) if name in KEEPS])[timed]
     found = pauses(received, finished)
     return TogetherFacts(
-        under_way_ns=covered(begun, integers(client["completed_ns"])),
+        under_way_ns=covered(begun, ended),
         resent=int(again.sum()),
         resent_wait_ns=int(waits[again].sum()),
         pauses=int(found.begins.size),
         paused_ns=found.total_ns,
         paused_waiting_ns=found.within(received, started),
         paused_service_ns=found.within(started, finished),
+        writes_at_once=_at_once(client),
+        stable_levels_ns=_levels(started[keeps], finished[keeps]),
     )
+
+
+def _at_once(client: pa.Table) -> float | None:
+    """How many WRITEs are under way while one is."""
+    names, which = coded_texts(client["operation"])
+    mine = which == (names.index("WRITE") if "WRITE" in names else -1)
+    begun, ended = (integers(client[name])[mine] for name in ("sent_first_ns", "completed_ns"))
+    time_ns = covered(begun, ended)
+    return float((ended - begun).sum()) / time_ns if time_ns else None
+
+
+def _levels(started: NDArray[np.int64], finished: NDArray[np.int64]) -> tuple[int, ...]:
+    """Medians of service, level by level, in the order in which calls began."""
+    order = np.argsort(started, kind="stable")[:MOST_CALLS]
+    found = change_points((finished - started)[order])
+    return tuple(level.median_ns for level in found.levels)
 
 
 def sizes(table: pa.Table) -> Floats:

@@ -1,0 +1,121 @@
+"""A point alone: what its operation's time is bound by, without another point beside it.
+
+Effects are the parts themselves: how much of the mean operation a cause has at most. What would
+happen without it is the part's removal (no other part grows), and Amdahl's law in a closed load:
+the rate rises at most as the mean operation becomes shorter. A queue before the server's workers
+goes with their utilisation: U = XS/m, calls a second times mean service over the workers. Causes of
+one stage are told apart by kinds of calls, or not named.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from nfslab.display.numbers import interval, quantity
+from nfslab.evidence.anatomy.parts import label_of
+from nfslab.findings.base import CLEAR, LEAST_SHARE, Finding, one_of
+from nfslab.findings.calls import Call, calls_at
+from nfslab.statistics.intervals import t_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nfslab.evidence.anatomy.differences import PointAnatomy
+    from nfslab.evidence.anatomy.parts import AnatomyFacts
+    from nfslab.evidence.base import RunFacts
+    from nfslab.findings.base import Named
+
+LEAST_RUNS: Final = 3
+"""With fewer the interval is that of all that could be, and the confidence low."""
+LEAST_NAMED: Final = 0.02
+"""Of the effect: smaller parts of it go without a word."""
+CONFIDENCE: Final = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """A point with its runs."""
+
+    at: PointAnatomy
+    runs: Sequence[RunFacts[AnatomyFacts]]
+
+    @property
+    def calls(self) -> Mapping[str, Call]:
+        """Its NFS calls, by kind; empty: not recorded."""
+        return calls_at(self.runs)
+
+    def paths(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Parts with these names, wherever they lie."""
+        return tuple(path for path in self.at.parts_ns if path.rpartition("/")[2] in names)
+
+    def share(self, cause: Named, paths: Sequence[str], because: str = "") -> Finding | None:
+        """The finding that these parts are a tenth of the operation or more."""
+        return _share(cause, self, paths, because)
+
+    def workers_busy(self) -> float | None:
+        """Mean utilisation of the server's workers, by the utilisation law; None: their number, or
+        the calls, are not known."""
+        known = [_utilisation(run) for run in self.runs]
+        shares = [share for share in known if share is not None]
+        return sum(shares) / len(shares) if shares and len(shares) == len(known) else None
+
+
+def _share(cause: Named, point: Alone, paths: Sequence[str], because: str) -> Finding | None:
+    at = point.at
+    mine = tuple(path for path in paths if path in at.parts_ns)
+    own_ns = sum(at.parts_ns[path] for path in mine)
+    said_of = [label_of(path) for path in mine if at.parts_ns[path] >= LEAST_NAMED * own_ns]
+    if not mine or own_ns < LEAST_SHARE * at.mean_ns:
+        return None
+    bias_ns = sum(at.bias_ns.get(path, 0.0) for path in mine)
+    low, high = _ends(point, mine, own_ns)
+    low, high = max(low - bias_ns, 0.0), min(high + bias_ns, at.mean_ns)
+    few = len(point.runs) < LEAST_RUNS
+    said = (
+        f"{at.label}: {one_of(at.operation)} takes {quantity(at.mean_ns, 'ns')}; "
+        f"{quantity(own_ns, 'ns')} ({interval(low, high, 'ns')}) of it, "
+        f"{own_ns / at.mean_ns:.0%}, is in {' and '.join(said_of)}"
+    )
+    left_ns = at.mean_ns - own_ns
+    faster = f", at most {at.mean_ns / left_ns:.3g} times as many in a closed load (Amdahl)"
+    return Finding(
+        cause=cause.cause,
+        sentence=f"{said}: {because}." if because else f"{said}.",
+        effect_ns=own_ns,
+        interval_ns=(low, high),
+        confidence="low" if few else "medium" if bias_ns > CLEAR * own_ns else "high",
+        without_it=f"{one_of(at.operation)} would take {quantity(left_ns, 'ns')}, not less"
+        + (faster if left_ns > 0 else ""),
+        evidence=(*(f"{label} (#anatomy)" for label in said_of), *([because] * bool(because))),
+        confirm=cause.confirm,
+        paths=mine,
+        because=because,
+    )
+
+
+def _ends(point: Alone, paths: Sequence[str], own_ns: float) -> tuple[float, float]:
+    if len(point.runs) < LEAST_RUNS:
+        return 0.0, point.at.mean_ns
+    tables = [run.facts.by_path() for run in point.runs]
+    sums = [sum(table[path].ns for path in paths if path in table) for table in tables]
+    low, high = t_interval(np.array([sums]), CONFIDENCE)
+    return float(low[0]), float(high[0])
+
+
+def _utilisation(run: RunFacts[AnatomyFacts]) -> float | None:
+    facts = run.facts
+    workers = [
+        place.facts["nfs"]["served"]["model"]["threads"]
+        for place in run.run.record.places.values()
+        if place.facts.get("nfs", {}).get("served", {}).get("model", {}).get("threads")
+    ]
+    load = run.run.record.load
+    threads = load.clients if load is not None else None
+    if not workers or not threads or not facts.calls:
+        return None
+    # By Little's law an operation of each of the load's threads is under way all the time.
+    busy_ns = sum(one.per_operation * one.parts_ns.get("service", 0.0) for one in facts.calls)
+    return float(threads * busy_ns / facts.mean_ns / max(workers))

@@ -1,0 +1,47 @@
+"""Autovacuum at work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from nfslab.evidence.over_time import read_rows
+from nfslab.evidence.postgres.kind import WAITS_TABLE
+from nfslab.findings.beside import FILE_PARTS, ReasonCause, beside
+from nfslab.results.coded_texts import integers
+
+if TYPE_CHECKING:
+    from nfslab.evidence.anatomy.differences import Compared
+    from nfslab.evidence.base import SealedRun
+
+WORKER: Final = "autovacuum worker"
+LEAST_MORE: Final = 0.1
+"""Workers at work, on average."""
+
+
+class Autovacuum(ReasonCause):
+    """More of autovacuum's workers are at work."""
+
+    cause: ClassVar[str] = "autovacuum"
+    parts: ClassVar[tuple[str, ...]] = (*FILE_PARTS, "running", "database_locks")
+    what: ClassVar[str] = "what autovacuum competes for: files, processors, light locks"
+    confirm: ClassVar[str] = "set autovacuum = off for a run, on data of its own"
+
+    def because(self, pair: Compared) -> str | None:
+        """By samples of the server's processes."""
+        workers = beside(pair, _workers)
+        if workers is None or not workers.grew or workers.new - workers.base < LEAST_MORE:
+            return None
+        return (
+            f"{workers.new:.2g} autovacuum workers at work on average instead of {workers.base:.2g}"
+        )
+
+
+def _workers(run: SealedRun) -> float | None:
+    rows = read_rows(run, WAITS_TABLE, ["t_ns", "backend_type", "backends"])
+    if rows is None or not rows.num_rows:
+        return None
+    looks = len(set(integers(rows["t_ns"]).tolist()))
+    kinds = rows["backend_type"].to_pylist()
+    numbers = integers(rows["backends"]).tolist()
+    workers = sum(int(n) for kind, n in zip(kinds, numbers, strict=True) if kind == WORKER)
+    return workers / looks

@@ -1,0 +1,45 @@
+"""More checkpoints within the run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from nfslab.findings.beside import FILE_PARTS, ReasonCause, beside, counters
+
+if TYPE_CHECKING:
+    from nfslab.evidence.anatomy.differences import Compared
+    from nfslab.evidence.base import SealedRun
+
+VIEWS: Final = {
+    "pg_stat_bgwriter": ("checkpoints_timed", "checkpoints_req"),
+    "pg_stat_checkpointer": ("num_timed", "num_requested"),
+}
+"""Until PostgreSQL 16, and from 17."""
+LEAST_MORE: Final = 0.5
+"""Of a run."""
+
+
+class Checkpoint(ReasonCause):
+    """Checkpoints write, and what they write competes with the load."""
+
+    cause: ClassVar[str] = "checkpoint"
+    parts: ClassVar[tuple[str, ...]] = FILE_PARTS
+    what: ClassVar[str] = "files that checkpoints keep busy, and the log that follows them"
+    confirm: ClassVar[str] = "raise max_wal_size and checkpoint_timeout until none falls into a run"
+
+    def because(self, pair: Compared) -> str | None:
+        """By PostgreSQL's own count."""
+        number = beside(pair, _checkpoints)
+        if number is None or not number.grew or number.new - number.base < LEAST_MORE:
+            return None
+        return f"{number.new:.2g} checkpoints a run instead of {number.base:.2g}"
+
+
+def _checkpoints(run: SealedRun) -> float | None:
+    known = [
+        row[name]
+        for view, names in VIEWS.items()
+        for name in names
+        if name in (row := counters(run).get(view, {}))
+    ]
+    return sum(known) if known else None

@@ -1,0 +1,42 @@
+"""The client has less memory to keep pages in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from nfslab.display.numbers import quantity
+from nfslab.findings.beside import ReasonCause, beside
+from nfslab.findings.calls import ALL_STAGES, Calls, mostly, paths_of
+
+if TYPE_CHECKING:
+    from nfslab.evidence.anatomy.differences import Compared
+    from nfslab.evidence.base import SealedRun
+
+
+class ClientMemory(ReasonCause):
+    """A tighter limit of memory, and more that is read again."""
+
+    cause: ClassVar[str] = "client_memory"
+    what: ClassVar[str] = "reading what less memory could not keep"
+    confirm: ClassVar[str] = "raise the limit of memory: the part goes"
+
+    def paths(self, pair: Compared) -> tuple[str, ...]:
+        """A database's reads of data; of files the calls, where READs make most of what is more."""
+        if "data_read" in {**pair.base.parts_ns, **pair.new.parts_ns}:
+            return ("data_read",)
+        calls = Calls.of(pair)
+        if calls is not None and mostly(calls.more_of(), ("READ",)):
+            return paths_of(pair, ALL_STAGES)
+        return ()
+
+    def because(self, pair: Compared) -> str | None:
+        """By the limits in effect."""
+        less = beside(pair, _below_limit)
+        if less is None or not less.grew:
+            return None
+        return f"a limit of {quantity(-less.new, 'B')} instead of {quantity(-less.base, 'B')}"
+
+
+def _below_limit(run: SealedRun) -> float | None:
+    limit = run.record.memory_limit.get("limit_bytes")
+    return None if limit is None else -float(limit)

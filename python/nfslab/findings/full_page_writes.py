@@ -1,0 +1,41 @@
+"""More whole pages in the log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from nfslab.display.numbers import quantity
+from nfslab.findings.beside import LOG_PARTS, ReasonCause, a_transaction, beside
+
+if TYPE_CHECKING:
+    from nfslab.evidence.anatomy.differences import Compared
+
+LEAST_MORE: Final = 0.1
+"""Whole pages of a transaction."""
+LONGER: Final = 1.25
+"""Times the bytes of log that a transaction had."""
+
+
+class FullPageWrites(ReasonCause):
+    """The log has more whole pages (full_page_writes, or more checkpoints)."""
+
+    cause: ClassVar[str] = "full_page_writes"
+    parts: ClassVar[tuple[str, ...]] = LOG_PARTS
+    what: ClassVar[str] = "a log with more whole pages in it"
+    confirm: ClassVar[str] = (
+        "let checkpoints be rarer (max_wal_size, checkpoint_timeout), or compress whole pages "
+        "(wal_compression)"
+    )
+
+    def because(self, pair: Compared) -> str | None:
+        """By PostgreSQL's own counts (pg_stat_wal)."""
+        pages = beside(pair, a_transaction("pg_stat_wal", "wal_fpi"))
+        size = beside(pair, a_transaction("pg_stat_wal", "wal_bytes"))
+        if pages is None or size is None or not (pages.grew and size.grew):
+            return None
+        if pages.new - pages.base < LEAST_MORE or size.new < LONGER * size.base:
+            return None
+        return (
+            f"{pages.new:.2g} whole pages a transaction instead of {pages.base:.2g}, "
+            f"{quantity(size.new, 'B')} of log instead of {quantity(size.base, 'B')}"
+        )

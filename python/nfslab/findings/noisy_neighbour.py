@@ -1,0 +1,48 @@
+"""Other programs, or a hypervisor, had the processors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from nfslab.findings.beside import ReasonCause, beside
+from nfslab.findings.calls import paths_of
+
+if TYPE_CHECKING:
+    from nfslab.evidence.anatomy.differences import Compared
+    from nfslab.evidence.base import SealedRun
+
+WAITING: Final = (
+    "run_queue", "running", "client", "program", "kernel", "rest", "outside", "way there",
+    "way back", "client queue",
+)  # fmt: skip
+"""Parts in which something waits for a processor of this machine."""
+LEAST_MORE: Final = 0.1
+"""Of all processors' time."""
+SHARES: Final = ("others_during", "steal_during")
+"""Of the check `competing_load`."""
+
+
+class NoisyNeighbour(ReasonCause):
+    """Others used more of the processors."""
+
+    cause: ClassVar[str] = "noisy_neighbour"
+    what: ClassVar[str] = "waiting for processors that others had"
+    confirm: ClassVar[str] = "run again on a machine that does nothing else"
+
+    def paths(self, pair: Compared) -> tuple[str, ...]:
+        """Outermost parts of these names."""
+        found = paths_of(pair, WAITING)
+        return tuple(one for one in found if not any(one.startswith(f"{o}/") for o in found))
+
+    def because(self, pair: Compared) -> str | None:
+        """By the check of competing load."""
+        others = beside(pair, _others)
+        if others is None or not others.grew or others.new - others.base < LEAST_MORE:
+            return None
+        return f"others had {others.new:.0%} of the processors' time instead of {others.base:.0%}"
+
+
+def _others(run: SealedRun) -> float | None:
+    check = next((one for one in run.record.checks if one.name == "competing_load"), None)
+    known = [check.values[name] for name in SHARES if name in check.values] if check else []
+    return sum(known) if known else None
