@@ -49,7 +49,7 @@ kind = "pgbench"
 data = "disk"
 wal = "nfs"
 scale = 2
-duration = "1s"
+duration = "2s"
 """
 
 

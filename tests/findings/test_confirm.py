@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from nfslab.findings.base import Finding
 from nfslab.findings.confirm import AS_IT_WAS, Prediction, Slope, line_of, read_test
+from nfslab.findings.explanation import why
 from nfslab.findings.registry import findings_of
+from nfslab.report.analysis import analyse
 
 from tests.cli.invocation import nfslab
 from tests.findings.pairs import US, pair
@@ -89,6 +91,15 @@ def test_it_writes_the_experiment_with_its_prediction(results: Path, capsys: Cap
     explained = told(nfslab(capsys, "explain", results, "--json"))
     effects = [one["findings"][0]["effect_ns"] for one in explained["comparisons"]]
     assert prediction.shorter_ns == max(effects)
+
+
+def test_a_run_ends_with_the_command_that_tests_what_it_found(results: Path) -> None:
+    said = why(analyse(results))
+    assert said.confirm.split()[-2:] == [str(results), "log_sync"]
+    # Both numbers of clients, the larger effect first: transactions of ten clients are longer.
+    assert [("clients=10" in line, "clients=1:" in line) for line in said.sentences] == [
+        (True, False), (False, True),
+    ]  # fmt: skip
 
 
 def test_a_file_that_was_edited_is_kept(results: Path, capsys: Capture) -> None:

@@ -93,25 +93,18 @@ def command(
 
 
 def _choose(analysis: Analysis, cause: str | None) -> tuple[Compared, Finding, Lever | Slope]:
-    """The largest finding (of that cause) that has a lever; ResultsError says why there is none."""
+    """The first finding (of that cause) that has a lever; ResultsError says why there is none."""
     from nfslab.errors import ResultsError, UsageError
-    from nfslab.findings.explanation import pairs_of
-    from nfslab.findings.registry import FINDINGS, findings_of, lever_of
+    from nfslab.findings.explanation import first_testable, named
+    from nfslab.findings.registry import FINDINGS
     from nfslab.plugins import meant
 
     if cause is not None and cause not in FINDINGS:
         fix = f"{meant(cause, FINDINGS)}known: {', '.join(FINDINGS)}"
         raise UsageError(f"there is no finding {cause!r}", fix=fix)
-    known = [
-        (pair, one)
-        for pair in pairs_of(analysis)
-        for one in findings_of(pair)
-        if cause in (None, one.cause)
-    ]
-    known.sort(key=lambda item: -item[1].effect_ns)
-    for pair, one in known:
-        if (lever := lever_of(one.cause, pair, analysis)) is not None:
-            return pair, one, lever
+    known = [(pair, one) for pair, one in named(analysis) if cause in (None, one.cause)]
+    if (chosen := first_testable(known, analysis)) is not None:
+        return chosen
     fix = "; ".join(dict.fromkeys(f"{one.cause}: {one.confirm}" for _, one in known))
     raise ResultsError(
         "no finding can be tested by a file",

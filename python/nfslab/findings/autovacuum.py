@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from nfslab.evidence.over_time import read_rows
 from nfslab.evidence.postgres.kind import WAITS_TABLE
@@ -10,8 +10,11 @@ from nfslab.findings.beside import FILE_PARTS, ReasonCause, beside
 from nfslab.results.coded_texts import integers
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from nfslab.evidence.anatomy.differences import Compared
     from nfslab.evidence.base import SealedRun
+    from nfslab.findings.levers import At
 
 WORKER: Final = "autovacuum worker"
 LEAST_MORE: Final = 0.1
@@ -25,6 +28,7 @@ class Autovacuum(ReasonCause):
     parts: ClassVar[tuple[str, ...]] = (*FILE_PARTS, "running", "database_locks")
     what: ClassVar[str] = "what autovacuum competes for: files, processors, light locks"
     confirm: ClassVar[str] = "set autovacuum = off for a run, on data of its own"
+    depends: ClassVar[tuple[str, ...]] = ("workload.settings.autovacuum*",)
 
     def because(self, pair: Compared) -> str | None:
         """By samples of the server's processes."""
@@ -34,6 +38,10 @@ class Autovacuum(ReasonCause):
         return (
             f"{workers.new:.2g} autovacuum workers at work on average instead of {workers.base:.2g}"
         )
+
+    def remedy(self, at: At) -> Mapping[str, tuple[Any, Any]]:
+        """Off, for a run on data of its own."""
+        return at.setting("autovacuum", True, False)
 
 
 def _workers(run: SealedRun) -> float | None:

@@ -14,3 +14,7 @@ class ClientCpu(PartsCause):
     parts: ClassVar[tuple[str, ...]] = ("program", "kernel")
     what: ClassVar[str] = "the processor's time of the program itself, and of the kernel for it"
     confirm: ClassVar[str] = "use larger blocks, or check fewer of them: storage changes nothing"
+    depends: ClassVar[tuple[str, ...]] = (
+        "workload.block",
+        "workload.check_every",
+    )

@@ -19,6 +19,7 @@ class ClientMemory(ReasonCause):
     cause: ClassVar[str] = "client_memory"
     what: ClassVar[str] = "reading what less memory could not keep"
     confirm: ClassVar[str] = "raise the limit of memory: the part goes"
+    depends: ClassVar[tuple[str, ...]] = ("limits.memory",)
 
     def paths(self, pair: Compared) -> tuple[str, ...]:
         """A database's reads of data; of files the calls, where READs make most of what is more."""

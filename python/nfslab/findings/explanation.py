@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from nfslab.evidence.anatomy.parts import AnatomyFacts
     from nfslab.evidence.base import RunFacts
     from nfslab.findings.base import Finding
-    from nfslab.findings.confirm import Outcome
+    from nfslab.findings.confirm import Lever, Outcome
     from nfslab.report.model import Analysis
 
 WHY_MOST: Final = 3
@@ -55,16 +55,37 @@ class Why:
 
 def why(analysis: Analysis) -> Why:
     """For the first screen and the end of a run. ResultsError."""
-    found = [(pair, one) for pair in pairs_of(analysis) for one in findings_of(pair)[:1]]
-    found.sort(key=lambda item: -item[1].effect_ns)
+    found = named(analysis)
     confirm = ""
     if found:
-        pair, first = found[0]
-        confirm = f"To confirm: {first.confirm}."
-        if lever_of(first.cause, pair, analysis) is not None:
-            confirm = f"To confirm: nfslab confirm {shlex.quote(analysis.path)}"
-    said = [one.sentence for _, one in found[:WHY_MOST]]
+        confirm = f"To confirm: {found[0][1].confirm}."
+        tested = first_testable(found, analysis)
+        if tested is not None:
+            confirm = f"To confirm: nfslab confirm {shlex.quote(analysis.path)} {tested[1].cause}"
+    firsts: dict[tuple[int, int], str] = {}
+    for pair, one in found:
+        points = pair.result.base_point, pair.result.point
+        firsts.setdefault(points, one.sentence)
+    said = [*firsts.values()][:WHY_MOST]
     return Why(said, confirm, outcome(analysis))
+
+
+def named(analysis: Analysis) -> list[tuple[Compared, Finding]]:
+    """All findings, by comparison: that whose first one has the largest effect first."""
+    found = [(pair, findings_of(pair)) for pair in pairs_of(analysis)]
+    found = [(pair, ranked) for pair, ranked in found if ranked]
+    found.sort(key=lambda item: -item[1][0].effect_ns)
+    return [(pair, one) for pair, ranked in found for one in ranked]
+
+
+def first_testable(
+    found: Sequence[tuple[Compared, Finding]], analysis: Analysis
+) -> tuple[Compared, Finding, Lever | Slope] | None:
+    """The first finding that a file can test, and how; None: there is none."""
+    for pair, one in found:
+        if (lever := lever_of(one.cause, pair, analysis)) is not None:
+            return pair, one, lever
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from nfslab.display.numbers import quantity
 from nfslab.findings.beside import LOG_PARTS, ReasonCause, a_transaction, beside
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from nfslab.evidence.anatomy.differences import Compared
+    from nfslab.findings.levers import At
 
 LEAST_MORE: Final = 0.1
 """Whole pages of a transaction."""
@@ -26,6 +29,12 @@ class FullPageWrites(ReasonCause):
         "let checkpoints be rarer (max_wal_size, checkpoint_timeout), or compress whole pages "
         "(wal_compression)"
     )
+    depends: ClassVar[tuple[str, ...]] = (
+        "workload.settings.full_page_writes",
+        "workload.settings.max_wal_size",
+        "workload.settings.checkpoint_timeout",
+        "workload.settings.wal_compression",
+    )
 
     def because(self, pair: Compared) -> str | None:
         """By PostgreSQL's own counts (pg_stat_wal)."""
@@ -39,3 +48,7 @@ class FullPageWrites(ReasonCause):
             f"{pages.new:.2g} whole pages a transaction instead of {pages.base:.2g}, "
             f"{quantity(size.new, 'B')} of log instead of {quantity(size.base, 'B')}"
         )
+
+    def remedy(self, at: At) -> Mapping[str, tuple[Any, Any]]:
+        """On data of our own: a page torn by a crash could not be repaired (said as volatile)."""
+        return at.setting("full_page_writes", True, False)

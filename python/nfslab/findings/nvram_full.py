@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from nfslab.display.numbers import quantity
 from nfslab.findings.beside import ReasonCause
 from nfslab.findings.calls import SERVER_QUEUE, SERVICE, paths_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from nfslab.evidence.anatomy.differences import Compared
+    from nfslab.findings.levers import At
 
 FULL: Final = 3.0
 """Times as slow as at the beginning: it filled up."""
@@ -25,6 +28,7 @@ class NvramFull(ReasonCause):
     cause: ClassVar[str] = "nvram_full"
     what: ClassVar[str] = "the server's WRITEs and COMMITs once the memory for them was full"
     confirm: ClassVar[str] = "give the server more stable memory, or write less than it holds"
+    depends: ClassVar[tuple[str, ...]] = ("targets.*.nvram",)
 
     def paths(self, pair: Compared) -> tuple[str, ...]:
         """Service, and what waits for it."""
@@ -44,6 +48,10 @@ class NvramFull(ReasonCause):
         return (
             f"at first they take {quantity(first, 'ns')}, from some call on {quantity(last, 'ns')}"
         )
+
+    def remedy(self, at: At) -> Mapping[str, tuple[Any, Any]]:
+        """So much that a run does not fill it."""
+        return {path: (now, 64 * now) for path, now in at.of_nfs("nvram").items() if now}
 
 
 def _filled(levels: tuple[int, ...]) -> bool:

@@ -25,6 +25,12 @@ class SerialWrites(ReasonCause):
     cause: ClassVar[str] = "serial_writes"
     what: ClassVar[str] = "WRITEs that go one at a time, each stable before the next"
     confirm: ClassVar[str] = "mount without sync, and write without O_SYNC; fsync at the end"
+    depends: ClassVar[tuple[str, ...]] = (
+        "targets.*.sync",
+        "targets.*.mount_options",
+        "workload.sync_kind",
+        "workload.sync_every",
+    )
 
     def paths(self, pair: Compared) -> tuple[str, ...]:
         """All of the calls."""

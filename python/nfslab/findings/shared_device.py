@@ -21,6 +21,7 @@ class SharedDevice(ReasonCause):
     parts: ClassVar[tuple[str, ...]] = LOG_PARTS
     what: ClassVar[str] = "a log whose storage serves the data, too"
     confirm: ClassVar[str] = "give the log a device of its own"
+    depends: ClassVar[tuple[str, ...]] = ("workload.data",)
 
     def because(self, pair: Compared) -> str | None:
         """By where both were: the log at one place in all runs."""
