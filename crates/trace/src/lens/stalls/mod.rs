@@ -62,7 +62,7 @@ use self::unanswered::Unanswered;
 use super::connection_slots::ConnectionSlots;
 use super::kinds::is_nfs;
 use super::network::path::Path;
-use super::{Extent, Interest, Lens, LensOptions, Section};
+use super::{Extent, Interest, Lens, Section};
 use crate::block::{Endpoint, Host, Transport};
 use crate::call::Call;
 use crate::event::{Again, Event};
@@ -94,11 +94,6 @@ const MAX_SERVERS: usize = 64;
 const MAX_PAIRS: usize = 1024;
 /// TCP keep-alives and window probes send a byte again (RFC 9293 section 3.8.4): no loss.
 const PROBE_BYTES: u32 = 1;
-
-/// Makes the lens, for [`super::LENSES`].
-pub fn make(_: &LensOptions) -> Result<Box<dyn Lens>, crate::TraceError> {
-    Ok(Box::new(Stalls::default()))
-}
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Known {
@@ -163,7 +158,7 @@ struct Server {
 
 /// The lens.
 #[derive(Debug)]
-struct Stalls {
+pub(super) struct Stalls {
     connections: ConnectionSlots<Connection>,
     places: HashMap<(Host, Endpoint), u32>,
     by_endpoint: HashMap<Endpoint, u32>,
@@ -254,10 +249,7 @@ impl Lens for Stalls {
         {
             tracker.finish(end_ns, |_, _| true);
         }
-        Section {
-            json: section::json(self, extent),
-            blobs: Vec::new(),
-        }
+        section::json(self, extent).into()
     }
 }
 
