@@ -40,6 +40,8 @@ BEFORE: Final = {
 }  # fmt: skip
 """Stage -> the queues that lead to it."""
 ALL_STAGES: Final = (*CLIENT_QUEUE, *WIRE, *SERVER_QUEUE, *SERVICE)
+WITH_REST: Final = (*ALL_STAGES, "rest")
+"""With what the kernel and the mount do around each call."""
 GROWN: Final = 0.25
 """Of what it was: less is no cause of a queue."""
 SLOWER: Final = 0.1
@@ -92,7 +94,8 @@ class Calls:
     def of(cls, pair: Compared) -> Calls | None:
         """None: both ends of the calls were not recorded at both points."""
         base, new = (calls_at(side) for side in pair.sides)
-        return cls(pair, base, new) if base and new else None
+        none = all(run.facts.calls_recorded for run in pair.sides[0])
+        return cls(pair, base, new) if new and (base or none) else None
 
     def paths(self, stages: Sequence[str]) -> tuple[str, ...]:
         """Parts of the anatomy that are these stages of calls."""
@@ -296,7 +299,7 @@ class NumberCause(Cause):
         calls = Calls.of(pair)
         if calls is None or calls.more_calls() < MOSTLY or not self.fits(calls):
             return None
-        return effect(self, pair, calls.paths(ALL_STAGES))
+        return effect(self, pair, calls.paths(WITH_REST))
 
     def slope(self, pair: Compared, analysis: Analysis) -> Slope | None:
         """A delay of the kind of call that there is most more of."""

@@ -16,7 +16,7 @@ use super::peers::PairKey;
 use super::steps::Steps;
 use super::{Calls, Output};
 use crate::call::{FileId, OperationsId, marks};
-use crate::event::Event;
+use crate::event::{Event, TransportEvent, TransportKind};
 use crate::stream::Message;
 
 /// `READDIRPLUS` of NFSv3.
@@ -44,6 +44,17 @@ impl<O: Output> Calls<O> {
             return;
         }
         self.anomalies.count(Anomaly::ReplyWithoutCall);
+        if self.output.wants_messages() {
+            let event = TransportEvent {
+                time_ns: message.first.time_ns,
+                connection: message.connection,
+                from_client: Some(false),
+                kind: TransportKind::WithoutCall {
+                    ends: [*message.from, *message.to],
+                },
+            };
+            self.output.event(&Event::Transport(&event), &self.names);
+        }
         self.orphans.add(message, header.xid);
     }
 

@@ -85,6 +85,30 @@ impl<const BITS: u32> LogHistogram<BITS> {
         self.sums[bucket] = self.sums[bucket].saturating_add(value.max(0).unsigned_abs());
     }
 
+    /// Adds all values of another one.
+    pub fn add_all(&mut self, other: &Self) {
+        let lists = [
+            (&mut self.counts, &other.counts),
+            (&mut self.sums, &other.sums),
+            (&mut self.below, &other.below),
+        ];
+        for (mine, theirs) in lists {
+            mine.resize(mine.len().max(theirs.len()), 0);
+            for (sum, more) in mine.iter_mut().zip(theirs) {
+                *sum = sum.saturating_add(*more);
+            }
+        }
+        if other.count > 0 {
+            (self.min, self.max) = match self.count {
+                0 => (other.min, other.max),
+                _ => (self.min.min(other.min), self.max.max(other.max)),
+            };
+        }
+        self.negative += other.negative;
+        self.count += other.count;
+        self.sum += other.sum;
+    }
+
     /// Count and sum of the values of `limit` and more, exact if `limit` is a bound of a bucket
     /// ([`LogHistogram::bound_at_least`]) and values came by [`LogHistogram::record_with_sum`].
     pub fn from(&self, limit: u64) -> (u64, u64) {
