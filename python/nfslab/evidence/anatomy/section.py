@@ -54,7 +54,8 @@ def section(title: str, found: Found[AnatomyFacts]) -> Section | None:
         return None
     pairs = compared(found, found.analysis) if found.analysis is not None else []
     order = ranked(points, pairs)
-    said = _sentences(pairs, found.analysis.primary if found.analysis else "") or [
+    metric = found.analysis.primary if found.analysis is not None else None
+    said = _sentences(pairs, metric or "the metric") or [
         alone(point) for point in points[:SENTENCES_MOST]
     ]
     tables = [_points_table(points, order)]
