@@ -152,7 +152,9 @@ def _service(draw: Draw) -> list[Planted]:
     """What the server does with a call."""
     mixed = nfs() | files(phases="seeks", seeks=1_000_000, drop_cache=False)
     disk = "seek={},rate=1G"
-    commits = nfs(service_time=["200us"], ac=True, sync=False) | files(sync_every=8)
+    commits = nfs(
+        service_time=["200us"], ac=True, store="directory", directory="/dev/shm", delay="0us"
+    ) | files(sync_every=8, file_size="2M")
     nvram = nfs(service_time=["200us"], disk="rate=100M", nvram="64M") | files()
     pauses = nfs() | files(time_limit="2s")
 
@@ -176,15 +178,15 @@ def _service(draw: Draw) -> list[Planted]:
         ]),
         Planted("commit_slow", commits | t(delay="0us"), [
             again("commit_slow"),
-            *draw.sizes("commit_slow", (8, 16), (25, 50),
+            *draw.sizes("commit_slow", (15, 25), (40, 80),
                         lambda d: t(service_time=["200us", f"COMMIT={ms(d)}"])),
             pair("commit_slow", "wire_latency",
-                 t(service_time=["200us", f"COMMIT={ms(draw(8, 16))}"], delay=ms(draw(3, 6)))),
+                 t(service_time=["200us", f"COMMIT={ms(draw(20, 30))}"], delay=ms(draw(3, 6)))),
         ]),
         Planted("nvram_full", nvram, [
             again("nvram_full"),
             *draw.sizes("nvram_full", (1, 1.3), (2, 4), lambda d: t(
-                nvram="1M", disk=f"rate={2.4 / d:.2f}M")),
+                nvram="1M", disk=f"rate={2400 / d:.0f}k")),
         ]),
         Planted("server_threads", nfs(service_time=[ms(draw(3, 5))]) | files(threads=6), [
             again("server_threads"),
@@ -227,12 +229,11 @@ def _client(draw: Draw) -> list[Planted]:
     blocks = nfs(service_time=["1ms"], threads=2, ac=True, wsize="512k", rsize="512k") | files(
         block=262144, file_size="2M"
     )
-    each = [ms(draw(0.3, 0.9))]
-    reads = nfs(service_time=each) | files(
+    reads = nfs(service_time=[ms(draw(0.3, 0.9))], ac=True) | files(
         phases="random_read", file_size="16M", drop_cache=False, check_every=0
     )
     serial = nfs(service_time=[ms(draw(0.8, 2))], ac=True, sync=False, wsize="64k") | files(
-        phases="block_write", block=1048576, file_size="32M", final_sync=True
+        phases="block_write", block=65536, file_size="32M", final_sync=True
     )
     return [
         Planted("slots", nfs(service_time=[ms(draw(3, 5))], mount_options=["max_requests=64"])
@@ -248,8 +249,7 @@ def _client(draw: Draw) -> list[Planted]:
             pair("small_transfers", "wire_latency",
                  t(wsize=f"{int(draw(8, 31) / 4) * 4}k", delay=ms(draw(2, 4)))),
         ]),
-        Planted("attribute_cache", reads | t(ac=True)
-                | files(phases="seeks", seeks=1_000_000, drop_cache=False), [
+        Planted("attribute_cache", reads | {"workload.file_size": "256k"}, [
             again("attribute_cache"),
             Level("attribute_cache", ("attribute_cache",), t(ac=False)),
         ]),

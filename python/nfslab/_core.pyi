@@ -762,6 +762,8 @@ class Unanswered(TypedDict):
     """All of them, and the longest."""
 
     calls: int
+    one_way: NotRequired[int]
+    """On TCP connections of which nothing came from the server."""
     longest: list[UnansweredRow]
 
 @type_check_only

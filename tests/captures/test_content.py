@@ -20,7 +20,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from tests.evidence.made_captures import analysis_of, density_section, gap, make_calls
 from tests.trace.generator.files import Format, encode, write
 from tests.trace.scenes import everything
-from tests.trace.simulation.scenarios import scenario
+from tests.trace.simulation.planted import scenario
 
 STUB = Path(__file__).parents[2] / "python" / "nfslab" / "_core.pyi"
 BEFORE = Path(__file__).parents[1] / "before"

@@ -50,6 +50,14 @@ def test_the_experiments_that_were_promised_are_there() -> None:
         "sfs-threads-1999",
         "sfs-threads-ganesha",
         "fsync-2001",
+        "answer-clients",
+        "answer-nvram",
+        "answer-stripe",
+        "answer-noac",
+        "answer-drain",
+        "answer-timeout",
+        "answer-rpc",
+        "answer-threads",
     }
     from nfslab.cli.run import EPILOG
 

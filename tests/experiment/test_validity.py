@@ -122,8 +122,10 @@ def test_a_planted_warm_up_is_seen() -> None:
     assert check.values["warm_up_ns"] == pytest.approx(3 * SECOND, rel=0.15)
 
 
-def test_a_workload_without_operations_has_no_such_checks() -> None:
-    assert set(checks_of(Outcome(metrics={}))) == {"clock_steps", "competing_load"}
+def test_of_a_workload_without_operations_dead_time_is_unknown() -> None:
+    checks = checks_of(Outcome(metrics={}))
+    assert set(checks) == {"clock_steps", "competing_load", "dead_time"}
+    assert checks["dead_time"].verdict == "unknown"
 
 
 def test_competing_load_before_and_steal_during() -> None:
@@ -279,4 +281,3 @@ def test_dead_time_of_counts_is_named_on_the_run_s_clock() -> None:
     assert check.verdict == "warning"
     assert check.values["stretches"] == [[4 * SECOND, 8 * SECOND]]
     assert checks_of(Outcome(metrics={}, completions=[short]))["dead_time"].verdict == "unknown"
-    assert "dead_time" not in checks_of(Outcome(metrics={}))

@@ -43,8 +43,10 @@ IDENTITY = {
 
 
 def test_each_shipped_experiment_is_there() -> None:
+    """Those of the studies; the answers to their questions came later, and have no earlier form."""
     shipped = {path.stem for path in (BEFORE.parent.parent / "experiments").glob("*.toml")}
-    assert set(NAMES) == shipped | {"all-evidence"}
+    later = {name for name in shipped if name.startswith("answer-")}
+    assert set(NAMES) == shipped - later | {"all-evidence"}
 
 
 def unpacked(name: str, folder: Path) -> Path:

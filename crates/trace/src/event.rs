@@ -107,6 +107,13 @@ pub enum TransportKind {
     OutOfOrder,
     /// The window fell to zero.
     ZeroWindow,
+    /// It opened again.
+    WindowOpened,
+    /// A reply whose call is not in the capture.
+    WithoutCall {
+        /// Who sent it, and to whom.
+        ends: [Endpoint; 2],
+    },
     /// Bytes that never came were given up.
     Lost {
         /// How many.

@@ -58,5 +58,7 @@ pub const MAX_FLIGHT: usize = 4096;
 pub const HOLE_WAIT_NS: i64 = 10_000_000_000;
 /// Bytes of a connection looked at before it is said to carry no RPC.
 pub const NOT_RPC_BYTES: u64 = 32 << 10;
-/// Time within which the same datagram may be captured twice.
+/// Time within which the same packet may be captured twice, ...
 pub const DUPLICATE_NS: i64 = 1_000_000_000;
+/// ... and where senders state no identification: nobody sends again so soon unasked.
+pub const DUPLICATE_WITHOUT_ID_NS: i64 = 1_000_000;

@@ -21,6 +21,9 @@ Cause = Literal[
     "server_process_slow",
     "server_stalled",
     "connection_waited",
+    "client_full",
+    "server_full",
+    "told_to_wait",
     "client_idle",
     "period",
     "time_in_server",
@@ -35,6 +38,9 @@ OF_GAPS: tuple[Cause, ...] = (
     "connection_reset",
     "server_host_frozen",
     "server_process_slow",
+    "client_full",
+    "server_full",
+    "told_to_wait",
     "client_idle",
 )
 SPLIT_FROM = 0.5
@@ -128,6 +134,12 @@ def fronts_cut(analysis: CaptureAnalysis) -> bool:
 def without_reply(analysis: CaptureAnalysis) -> int:
     """Calls without a reply in the capture."""
     return sum(row["unanswered"] for row in analysis.outer)
+
+
+def on_one_way_connections(analysis: CaptureAnalysis) -> int:
+    """Calls without a reply on TCP connections of which the capture has nothing of the server."""
+    stalls = analysis.content.get("stalls")
+    return stalls.get("unanswered", {}).get("one_way", 0) if stalls else 0
 
 
 def one_way(analysis: CaptureAnalysis) -> bool:

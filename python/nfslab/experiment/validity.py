@@ -92,6 +92,8 @@ def validity_checks(
         checks += _operations(table, outcome, load, evidence)
     elif outcome is not None and outcome.completions:
         checks.append(_dead_time(outcome.completions, evidence))
+    elif outcome is not None:
+        checks.append(_no_record())
     if outcome is not None:
         checks += _bounds(table, outcome, threads)
     return checks
@@ -170,6 +172,15 @@ def _dead_time(completions: Sequence[Completions], evidence: Mapping[str, Eviden
     dead = [stretch for _, stretches in known for stretch in stretches]
     span_ns = sum(one.width_ns * len(one.counts) for one, _ in known)
     return _record(check_of(dead, span_ns, lambda one: _meanwhile(one, evidence)))
+
+
+def _no_record() -> CheckRecord:
+    """Dead time of a workload that tells nothing over time, such as any program."""
+    from nfslab.statistics.checks.check import Check
+    from nfslab.statistics.checks.dead_time import NAME
+
+    message = "this workload keeps no record over time: a stop within the run cannot be seen"
+    return _record(Check(NAME, "unknown", message))
 
 
 def _operations(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from nfslab.display.numbers import quantity
 from nfslab.findings.beside import ReasonCause, beside
-from nfslab.findings.calls import ALL_STAGES, Calls, mostly, paths_of
+from nfslab.findings.calls import WITH_REST, Calls, mostly, paths_of
 
 if TYPE_CHECKING:
     from nfslab.evidence.anatomy.differences import Compared
@@ -27,7 +27,7 @@ class ClientMemory(ReasonCause):
             return ("data_read",)
         calls = Calls.of(pair)
         if calls is not None and mostly(calls.more_of(), ("READ",)):
-            return paths_of(pair, ALL_STAGES)
+            return paths_of(pair, WITH_REST)
         return ()
 
     def because(self, pair: Compared) -> str | None:

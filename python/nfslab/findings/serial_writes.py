@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from nfslab.findings.beside import ReasonCause
-from nfslab.findings.calls import ALL_STAGES, paths_of
+from nfslab.findings.calls import WITH_REST, paths_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ class SerialWrites(ReasonCause):
 
     def paths(self, pair: Compared) -> tuple[str, ...]:
         """All of the calls."""
-        return paths_of(pair, ALL_STAGES)
+        return paths_of(pair, WITH_REST)
 
     def because(self, pair: Compared) -> str | None:
         """By how many were under way at once."""

@@ -50,6 +50,8 @@ class World:
     dead: list[tuple[int, int]] = field(default_factory=list)
     #: The host is gone: nothing is answered, and nothing remembered.
     down: list[tuple[int, int]] = field(default_factory=list)
+    #: The clients' host stands still.
+    client_frozen: list[tuple[int, int]] = field(default_factory=list)
     #: Connections whose calls the process leaves, by the client's end.
     held: dict[Endpoint, list[tuple[int, int]]] = field(default_factory=dict)
     never: Callable[[Asked], bool] = lambda asked: False
@@ -138,6 +140,8 @@ class World:
 
     def _accept(self, segment: Segment) -> End:
         other = self.client_ends[segment.source]
+        if (before := self.ends.get(segment.source)) is not None:
+            before.state = "closed"
         end = End(
             self.clock, SERVER, segment.source, self.to_client.send, 2 * self.delay_ns,
             (self.rng.getrandbits(32), segment.sequence), received=self._serve,
@@ -187,7 +191,13 @@ class World:
         elif (end := self.ends.get(asked.client.here)) and end.state == "open":
             end.write(rpc.marked(asked.reply), asked)
 
+    def client_host_frozen(self) -> int:
+        return self._over_at(self.client_frozen)
+
     def _at_client(self, segment: Segment) -> None:
+        if (thaw_ns := self.client_host_frozen()) > 0:
+            self.clock.at(thaw_ns, lambda: self._at_client(segment))
+            return
         if not segment.flags:
             segment.meaning.client.answered(segment.meaning)
         elif (end := self.client_ends.get(segment.destination)) is not None:
@@ -235,7 +245,7 @@ class Client:
         self.end = End(
             world.clock, self.here, SERVER, world.to_server.send, 2 * world.delay_ns,
             (world.rng.getrandbits(32), 0), received=self.answered, reset=self._was_reset,
-            opened=self._opened, with_sack=world.with_sack,
+            opened=self._opened, with_sack=world.with_sack, frozen=world.client_host_frozen,
         )  # fmt: skip
         world.client_ends[self.here] = self.end
         self.end.connect()
@@ -250,6 +260,14 @@ class Client:
     def _begin(self) -> None:
         for _ in range(self.depth):
             self.next()
+
+    def begin_again(self, port: int) -> None:
+        """Gives the connection up, and sends what waits on another one."""
+        if self.end is not None:
+            self.end.abort()
+        self.here = Endpoint(self.here.host, port)
+        self.world.clients[self.here] = self
+        self._was_reset()
 
     def _was_reset(self) -> None:
         self.epoch += 1
@@ -267,6 +285,9 @@ class Client:
     def next(self) -> None:
         """Makes a call and sends it."""
         if self.world.clock.now_ns >= self.until_ns:
+            return
+        if (thaw_ns := self.world.client_host_frozen()) > 0:
+            self.world.clock.at(thaw_ns, self.next)
             return
         self.ask(self.body(), self._go_on)
 

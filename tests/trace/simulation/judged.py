@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nfslab.captures.analysis import Asked, CaptureAnalysis, is_inner, read_captures
+from nfslab.captures.causes import has_loss
 from nfslab.captures.causes import said as causes_said
 from nfslab.evidence.capture.gaps import gaps
 from nfslab.evidence.capture.section import summary
@@ -17,7 +18,8 @@ from nfslab.evidence.capture.verdict import SENT_AGAIN, sentences
 
 from tests.trace.generator import files
 
-from .scenarios import ALL, POINTS, Scenario, scenario
+from .made import Scenario
+from .planted import ALL, POINTS, scenario
 
 
 def read(scenario: Scenario, folder: Path) -> CaptureAnalysis:
@@ -44,6 +46,9 @@ def said(analysis: CaptureAnalysis) -> frozenset[str]:
     found = set(causes_said(analysis))
     if any(row["retransmissions"] for row in rows):
         found.add("sent_again")
+    if has_loss(analysis):
+        found.add("capture_lossy")
+    found |= {gap["kind"] for gap in gaps(analysis)} & {"capture_loss", "client_waited"}
     return frozenset(found)
 
 
@@ -114,7 +119,7 @@ def table(matrix: Matrix) -> Iterable[str]:
 
 
 if __name__ == "__main__":
-    last = int(sys.argv[1]) if len(sys.argv) > 1 else 6
+    last, names = int(sys.argv[1]) if len(sys.argv) > 1 else 4, sys.argv[2:] or ALL
     with tempfile.TemporaryDirectory() as scratch:
-        found = judged(Path(scratch), POINTS, range(1, last + 1))
+        found = judged(Path(scratch), POINTS, range(1, last + 1), names)
     print(*table(found), *found.wrong, sep="\n")

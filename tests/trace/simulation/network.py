@@ -30,6 +30,7 @@ class Segment:
     #: UDP: what the datagram means to the hosts.
     meaning: Any = None
     ident: int = 0
+    window: int = 512
 
     def packet(self) -> bytes:
         """Its IP packet."""
@@ -44,7 +45,7 @@ class Segment:
             options += bytes([1, 1, 5, 2 + len(blocks)]) + blocks
         header = link.tcp_header(
             self.source, self.destination, self.sequence, self.acknowledgement, self.flags,
-            options=options,
+            window=self.window, options=options,
         )  # fmt: skip
         return link.ipv4(self.source, self.destination, link.TCP, header + self.data, self.ident)
 
@@ -87,6 +88,9 @@ class Path:
     #: Further delay of a packet: reordering, spikes.
     extra_ns: Callable[[Segment, int], int] = lambda segment, now_ns: 0
     seen: bool = True
+    #: UDP datagrams of more bytes travel in fragments, which are lost one by one.
+    fragment_bytes: int = 0
+    lost_fragment: Callable[[int], bool] = lambda now_ns: False
     sent: int = 0
     _free_ns: int = 0
 
@@ -104,8 +108,25 @@ class Path:
         # The queue and what delays beside it lie in the middle, too.
         later = queued + self.extra_ns(segment, now)
         late = later if self.tap_at >= 0.5 else 0
-        if self.seen and not (lost and self.tap_at >= 0.5):
-            tapped = now + late + round(self.delay_ns * self.tap_at)
-            self.frames.append(Packet(tapped, data))
+        tapped = now + late + round(self.delay_ns * self.tap_at)
+        for piece in _fragments(segment, data, self.fragment_bytes):
+            gone = self.lost_fragment(now)
+            if self.seen and not ((lost or gone) and self.tap_at >= 0.5):
+                self.frames.append(Packet(tapped, piece))
+            lost |= gone
         if not lost:
             self.clock.after(later + self.delay_ns, lambda: self.deliver(segment))
+
+
+def _fragments(segment: Segment, packet: bytes, most: int) -> list[bytes]:
+    """The IP packets in which a datagram travels; `most`: a multiple of eight, 0 for any."""
+    payload = packet[20:]
+    if segment.flags or not most or len(payload) <= most:
+        return [packet]
+    return [
+        link.ipv4(
+            segment.source, segment.destination, link.UDP, payload[at : at + most],
+            segment.ident, offset=at, more=at + most < len(payload),
+        )
+        for at in range(0, len(payload), most)
+    ]  # fmt: skip

@@ -2,7 +2,8 @@
 
 Delayed ACK of 40 ms or every second full segment, SACK (RFC 2018) with D-SACK (RFC 2883) first,
 a retransmission timeout of 200 ms and the round trip, doubled each time, fast retransmit after
-three duplicates. No congestion window: what is written is sent.
+three duplicates; windows that close, with probes of no bytes; Nagle where it is asked for. No
+congestion window: what is written is sent.
 """
 
 from __future__ import annotations
@@ -47,6 +48,11 @@ class End:
     with_sack: bool = True
     stamped: bool = True
     frozen: Callable[[], int] = lambda: 0
+    #: Waits with what is no full segment until all before is acknowledged (RFC 896).
+    nagle: bool = False
+    delayed_ack_ns: int = DELAYED_ACK_NS
+    #: This end takes no more bytes.
+    full: bool = False
     state: str = "closed"
     peer: End | None = None
     #: Messages under way from here: (position of the end, message), shared with the other end.
@@ -63,6 +69,8 @@ class End:
     _ack_timer: int = 0
     _unacknowledged: int = 0
     _recovered: int = -1
+    _blocked: bool = False
+    _held: list[_Sent] = field(default_factory=list)
 
     # Sending
 
@@ -96,6 +104,7 @@ class End:
             Segment(
                 self.here, self.there, flags, (mine + 1 + start) & 0xFFFFFFFF,
                 acknowledgement & 0xFFFFFFFF, data, blocks, options, ident=self.ident,
+                window=0 if self.full else 512,
             )
         )  # fmt: skip
 
@@ -106,10 +115,41 @@ class End:
             piece = data[at : at + MSS]
             sent = _Sent(self.written, piece, ACK | (PSH if at + MSS >= len(data) else 0))
             self.written += len(piece)
+            small = self.nagle and len(piece) < MSS and self._queue
+            if self._blocked or self._held or small:
+                self._held.append(sent)
+                continue
             self._queue.append(sent)
             self._emit(sent.flags, sent.start, piece)
         if len(self._queue) and not self._backoff:
             self._arm()
+
+    def _let_go(self) -> None:
+        """What waited for the other end's window, or for its acknowledgement."""
+        for sent in self._held:
+            self._queue.append(sent)
+            self._emit(sent.flags, sent.start, sent.data)
+        self._held.clear()
+        self._arm()
+
+    def shut(self, full: bool) -> None:
+        """This end's window closes, or opens, and the other end is told."""
+        self.full = full
+        if self.state == "open":
+            self._acknowledge(())
+
+    def _probe(self, wait_ns: int) -> None:
+        if self._blocked and self.state == "open":
+            self.alive()
+            self.clock.after(wait_ns, lambda: self._probe(2 * wait_ns))
+
+    def alive(self, byte: bytes = b"") -> None:
+        """Sends a keep-alive: the last byte's place again, with that byte or without."""
+        self._emit(ACK, self.una - 1, byte)
+
+    def sent_position(self) -> int:
+        """Up to where bytes were sent."""
+        return self._held[0].start if self._held else self.written
 
     def _arm(self) -> None:
         self._timer += 1
@@ -132,13 +172,13 @@ class End:
     def abort(self) -> None:
         """Ends it with RST."""
         if self.state == "open":
-            self._emit(RST | ACK, self.written)
+            self._emit(RST | ACK, self.sent_position())
         self.state = "closed"
 
     def close(self) -> None:
         """Ends it with FIN."""
         if self.state == "open":
-            self._emit(FIN | ACK, self.written)
+            self._emit(FIN | ACK, self.sent_position())
             self.state = "closed"
 
     # Receiving
@@ -159,9 +199,15 @@ class End:
             return
         mine, theirs = self.initial
         if segment.flags & ACK:
+            was_blocked, self._blocked = self._blocked, segment.window == 0
+            if self._blocked and not was_blocked:
+                self.clock.after(RTO_LEAST_NS, lambda: self._probe(2 * RTO_LEAST_NS))
             self._acknowledged((segment.acknowledgement - mine - 1) & 0xFFFFFFFF, segment)
+        start = (segment.sequence - theirs - 1) & 0xFFFFFFFF
         if segment.data:
-            self._data((segment.sequence - theirs - 1) & 0xFFFFFFFF, segment.data)
+            self._data(start, segment.data)
+        elif start == (self.next_in - 1) & 0xFFFFFFFF:
+            self._acknowledge(())
         if segment.flags & FIN and self.state == "open":
             self.state = "closed"
             self.reset()
@@ -191,6 +237,8 @@ class End:
                 self._arm()
         elif position == self.una and self._queue and not segment.data:
             self._duplicates += 1
+        if self._held and not self._blocked and not self._queue:
+            self._let_go()
         holes = any(sent.sacked for sent in self._queue)
         if self._queue and (self._duplicates >= 3) and holes and self._recovered < self.una:
             first = self._queue[0]
@@ -220,7 +268,7 @@ class End:
         elif self._unacknowledged:
             self._ack_timer += 1
             timer = self._ack_timer
-            self.clock.after(DELAYED_ACK_NS, lambda: self._delayed(timer))
+            self.clock.after(self.delayed_ack_ns, lambda: self._delayed(timer))
 
     def _block(self, start: int, end: int) -> tuple[int, int]:
         while (before := [s for s, d in self._early.items() if s + len(d) == start]) != []:
@@ -238,7 +286,7 @@ class End:
         self._acknowledge(())
 
     def _acknowledge(self, sack: tuple[tuple[int, int], ...]) -> None:
-        self._emit(ACK, self.written, sack=sack if self.with_sack else ())
+        self._emit(ACK, self.sent_position(), sack=sack if self.with_sack else ())
 
     def _hand_on(self) -> None:
         if self.peer is None:

@@ -16,7 +16,7 @@ use super::peers::PairKey;
 use super::steps::Steps;
 use super::{Calls, Output};
 use crate::call::{FileId, OperationsId, marks};
-use crate::event::Event;
+use crate::event::{Event, TransportEvent, TransportKind};
 use crate::stream::Message;
 
 /// `READDIRPLUS` of NFSv3.
@@ -44,6 +44,17 @@ impl<O: Output> Calls<O> {
             return;
         }
         self.anomalies.count(Anomaly::ReplyWithoutCall);
+        if self.output.wants_messages() {
+            let event = TransportEvent {
+                time_ns: message.first.time_ns,
+                connection: message.connection,
+                from_client: Some(false),
+                kind: TransportKind::WithoutCall {
+                    ends: [*message.from, *message.to],
+                },
+            };
+            self.output.event(&Event::Transport(&event), &self.names);
+        }
         self.orphans.add(message, header.xid);
     }
 
@@ -162,7 +173,8 @@ impl<O: Output> Calls<O> {
         }
         match &summary.compound {
             Some(compound) => {
-                open.operations_done = u16::try_from(compound.operations.len()).unwrap_or(u16::MAX);
+                open.operations_done =
+                    u16::try_from(compound.operations.count()).unwrap_or(u16::MAX);
                 open.bytes_read = u32::try_from(compound.data_bytes).unwrap_or(u32::MAX);
                 if open.is_truncated() {
                     self.complete_operations(open, &compound.operations);
@@ -186,7 +198,7 @@ impl<O: Output> Calls<O> {
             NONE => 0,
             id => self.names.operations(OperationsId(id)).len(),
         };
-        if done.len() as usize <= called || is_callback(open.program) {
+        if done.count() as usize <= called || is_callback(open.program) {
             return;
         }
         open.operation = names_compound(done.iter()).unwrap_or(open.operation);

@@ -29,6 +29,12 @@ impl<T: Default> ConnectionSlots<T> {
         &mut slot.1
     }
 
+    /// The connection's value, if it is still here.
+    pub fn get(&self, connection: u32) -> Option<&T> {
+        let slot = self.slots.get(connection as usize % MAX_CONNECTIONS)?;
+        (slot.0 == Some(connection)).then_some(&slot.1)
+    }
+
     /// Times a connection's value gave way to another's.
     pub fn replaced(&self) -> u64 {
         self.replaced

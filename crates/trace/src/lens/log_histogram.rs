@@ -85,6 +85,30 @@ impl<const BITS: u32> LogHistogram<BITS> {
         self.sums[bucket] = self.sums[bucket].saturating_add(value.max(0).unsigned_abs());
     }
 
+    /// Adds all values of another one.
+    pub fn add_all(&mut self, other: &Self) {
+        let lists = [
+            (&mut self.counts, &other.counts),
+            (&mut self.sums, &other.sums),
+            (&mut self.below, &other.below),
+        ];
+        for (mine, theirs) in lists {
+            mine.resize(mine.len().max(theirs.len()), 0);
+            for (sum, more) in mine.iter_mut().zip(theirs) {
+                *sum = sum.saturating_add(*more);
+            }
+        }
+        if other.count > 0 {
+            (self.min, self.max) = match self.count {
+                0 => (other.min, other.max),
+                _ => (self.min.min(other.min), self.max.max(other.max)),
+            };
+        }
+        self.negative += other.negative;
+        self.count += other.count;
+        self.sum += other.sum;
+    }
+
     /// Count and sum of the values of `limit` and more, exact if `limit` is a bound of a bucket
     /// ([`LogHistogram::bound_at_least`]) and values came by [`LogHistogram::record_with_sum`].
     pub fn from(&self, limit: u64) -> (u64, u64) {
@@ -128,12 +152,6 @@ impl<const BITS: u32> LogHistogram<BITS> {
     /// Mean; `None` if empty.
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64)
-    }
-
-    /// Share of the values within `[from, to]`, by whole buckets.
-    pub fn within(&self, from: u64, to: u64) -> u64 {
-        let (first, last) = (Self::bucket(from), Self::bucket(to));
-        self.counts.iter().skip(first).take(last - first + 1).sum()
     }
 
     /// The value that `quantile` (0 to 1) of the values do not exceed, by the nearest rank and to

@@ -7,6 +7,8 @@ use crate::block::{NO_SCALE, SYN, Sack, Segment, Transport};
 /// A header with nothing but timestamps behind it, as most are, and how its options begin.
 pub(super) const PLAIN_BYTES: usize = 32;
 pub(super) const TIMESTAMPS_ALONE: [u8; 4] = [1, 1, 8, 10];
+/// A keep-alive or window probe may carry a byte that came before (RFC 9293 section 3.8.4).
+const PROBE_BYTES: u32 = 1;
 /// Port of VXLAN (RFC 7348).
 const VXLAN: u16 = 4789;
 /// Port of RDMA over Ethernet, version 2 (InfiniBand Architecture, annex A17).
@@ -64,7 +66,7 @@ fn tcp(view: &View<'_>, context: &Context) -> Result<Segment, Anomaly> {
 }
 
 /// The first block of a selective acknowledgement (kind 5): a duplicate if it lies below the
-/// acknowledgement or within the second block (RFC 2883 section 4).
+/// acknowledgement or within the second block (RFC 2883 section 4). A probe's byte tells nothing.
 fn sack(options: &[u8], acknowledgement: u32) -> Option<Sack> {
     let mut options = options;
     while let [kind, rest @ ..] = options {
@@ -80,6 +82,9 @@ fn sack(options: &[u8], acknowledgement: u32) -> Option<Sack> {
                     .map(edges)
                     .is_some_and(|(from, to)| is_in_front(from, left) && is_in_front(right, to));
                 let old = is_in_front(right, acknowledgement);
+                if old && right.wrapping_sub(left) <= PROBE_BYTES {
+                    return None;
+                }
                 return Some(match old || within {
                     true => Sack::Duplicate,
                     false => Sack::Missing,

@@ -15,7 +15,7 @@ use super::framing::Role;
 use super::out_of_order::OutOfOrder;
 use super::shared::{Scene, Shared};
 use super::table::Side;
-use crate::block::{ACK, Endpoint, FIN, RST, SYN, Segment};
+use crate::block::{ACK, Endpoint, FIN, RST, SYN, Sack, Segment};
 use crate::event::TransportKind;
 use crate::limits::NOT_RPC_BYTES;
 
@@ -147,11 +147,13 @@ impl Connection {
             shared,
             sink,
         };
-        if ours.window.falls_to_zero(segment) {
-            let kind = TransportKind::ZeroWindow;
+        if let Some(kind) = ours.window.turns(segment) {
             tell(&mut scene, segment.time_ns, from_client, kind);
         }
         if let Some(sack) = segment.sack {
+            if sack == Sack::Missing {
+                theirs.asked_again_ns = segment.time_ns;
+            }
             let kind = TransportKind::Selective(sack);
             tell(&mut scene, segment.time_ns, from_client, kind);
         }

@@ -16,10 +16,16 @@ use super::shared::{Scene, Shared};
 use crate::block::{SYN, Segment};
 use crate::call::Stamp;
 use crate::event::{Again, TransportKind};
+use crate::limits::DUPLICATE_WITHOUT_ID_NS;
 use crate::packet::Lost;
 
 /// Packets remembered to recognise those captured twice; the copy follows closely.
 const REMEMBERED: usize = 8;
+/// The bit of a mark that is a time, in ticks of about a microsecond, ...
+const WITHOUT_ID: u32 = 1 << 31;
+const TICK_BITS: u32 = 10;
+/// ... and how many of them a copy may come later.
+const SOON: u32 = (DUPLICATE_WITHOUT_ID_NS >> TICK_BITS) as u32;
 /// Where positions begin: room below for what came before the first segment seen.
 const FIRST_EPOCH: u64 = 1 << 33;
 /// Old bytes in a row, without a new one, after which the sequence is taken to have moved: more
@@ -63,6 +69,8 @@ pub(super) struct Direction {
     old_run: OldRun,
     remembered: [(u32, u32); REMEMBERED],
     remembered_at: usize,
+    /// When the other side last said that bytes are missing.
+    pub(super) asked_again_ns: i64,
     pub(super) flight: Flight,
 }
 
@@ -85,6 +93,7 @@ impl Direction {
             old_run: OldRun::default(),
             remembered: [(0, 0); REMEMBERED],
             remembered_at: 0,
+            asked_again_ns: i64::MIN,
             flight: Flight::default(),
         }
     }
@@ -237,15 +246,25 @@ impl Direction {
     pub(super) fn remember(&mut self, segment: &Segment) {
         let place = self.remembered_at % REMEMBERED;
         if let Some(packet) = self.remembered.get_mut(place) {
-            *packet = (segment.sequence, segment.ip_id);
+            *packet = (segment.sequence, mark(segment));
         }
         self.remembered_at = place + 1;
         self.old_run.bytes = 0;
     }
 
-    fn captured_twice(&self, segment: &Segment) -> bool {
-        let packet = (segment.sequence, segment.ip_id);
-        segment.ip_id != 0 && self.remembered.contains(&packet)
+    fn captured_twice(&self, segment: &Segment, end: u64) -> bool {
+        let mark = mark(segment);
+        if segment.ip_id != 0 {
+            return self.remembered.contains(&(segment.sequence, mark));
+        }
+        let soon = |&(sequence, at): &(u32, u32)| {
+            sequence == segment.sequence
+                && at & WITHOUT_ID != 0
+                && mark.wrapping_sub(at) & !WITHOUT_ID <= SOON
+        };
+        // Sooner than a timeout a sender sends again only what it was asked for.
+        let asked_ns = segment.time_ns.saturating_sub(self.asked_again_ns);
+        end <= self.next && asked_ns > DUPLICATE_WITHOUT_ID_NS && self.remembered.iter().any(soon)
     }
 
     /// New bytes were sent.
@@ -286,7 +305,7 @@ impl Direction {
         if keep_alive {
             return;
         }
-        if self.captured_twice(segment) {
+        if self.captured_twice(segment, piece.end) {
             scene.shared.anomalies.count(Anomaly::DuplicatePacket);
             return;
         }
@@ -407,6 +426,15 @@ impl Direction {
     #[inline(always)]
     pub(super) fn role(&self) -> Role {
         self.framer.role
+    }
+}
+
+/// What tells a packet from another one with the same bytes: its identification, or its time.
+#[inline(always)]
+fn mark(segment: &Segment) -> u32 {
+    match segment.ip_id {
+        0 => WITHOUT_ID | (segment.time_ns >> TICK_BITS) as u32,
+        id => id,
     }
 }
 

@@ -112,15 +112,17 @@ impl Window {
         (raw << scale.min(MAX_SCALE), known)
     }
 
-    /// Whether the window falls to zero with this segment.
-    pub(super) fn falls_to_zero(&mut self, segment: &Segment) -> bool {
-        if segment.flags & ACK == 0 || segment.flags & (SYN | FIN | RST) != 0 {
-            return false;
-        }
+    /// Whether the window falls to zero with this segment, or opens again.
+    pub(super) fn turns(&mut self, segment: &Segment) -> Option<TransportKind> {
         let zero = segment.window == 0;
-        let falls = zero && !self.zero;
+        if zero == self.zero || segment.flags & ACK == 0 || segment.flags & (SYN | FIN | RST) != 0 {
+            return None;
+        }
         self.zero = zero;
-        falls
+        Some(match zero {
+            true => TransportKind::ZeroWindow,
+            false => TransportKind::WindowOpened,
+        })
     }
 }
 

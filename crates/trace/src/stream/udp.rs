@@ -3,7 +3,8 @@
 //! A datagram is looked at by its bytes; those that are no RPC cost no more than that. The same
 //! packet captured twice (on two interfaces, by a mirror port) has the same IP identification,
 //! while a message sent again has another: only the former is passed over. Datagrams without an
-//! identification (IPv6 without fragments, some systems' IPv4) cannot be told apart and all count.
+//! identification (IPv6 without fragments, some systems' IPv4) are told apart by their time: no
+//! client sends again within a millisecond.
 
 use wire::rpc::{looks_like_call, looks_like_reply};
 
@@ -13,11 +14,13 @@ use super::table::Table;
 use super::{Message, Sink};
 use crate::block::{Segment, Transport};
 use crate::call::Stamp;
-use crate::limits::{DUPLICATE_NS, MAX_CONNECTIONS};
+use crate::limits::{DUPLICATE_NS, DUPLICATE_WITHOUT_ID_NS, MAX_CONNECTIONS};
 
 /// Datagrams remembered to recognise those captured twice: 160 KB. A mirror's copy follows within
 /// a few packets; what was overwritten since is not recognised.
-const REMEMBERED: usize = 4096;
+const REMEMBERED: usize = 2048;
+/// Places for each: packets of both directions may come between a packet and its copy.
+const WAYS: usize = 2;
 
 /// What two captures of one packet have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,7 +36,7 @@ struct Print {
 #[derive(Debug)]
 pub(super) struct Udp {
     pairs: Table<u32>,
-    seen: Vec<(Print, i64)>,
+    seen: Vec<[(Print, i64); WAYS]>,
 }
 
 impl Udp {
@@ -63,7 +66,7 @@ impl Udp {
             return;
         }
         let (connection, side) = self.pair(segment, shared);
-        if segment.ip_id != 0 && self.captured_twice(segment, payload, connection, side) {
+        if self.captured_twice(segment, payload, connection, side) {
             shared.anomalies.count(Anomaly::DuplicatePacket);
             return;
         }
@@ -130,16 +133,23 @@ impl Udp {
             side,
             front: u64::from_le_bytes(front),
         };
-        let place = (segment.ip_id ^ connection.wrapping_mul(0x9e37_79b1) ^ side << 11) as usize;
-        let Some((seen, time_ns)) = self.seen.get_mut(place % REMEMBERED) else {
+        let (mark, within_ns) = match segment.ip_id {
+            0 => (print.front as u32, DUPLICATE_WITHOUT_ID_NS),
+            id => (id, DUPLICATE_NS),
+        };
+        let place = (mark ^ connection.wrapping_mul(0x9e37_79b1) ^ side << 11) as usize;
+        let Some(ways) = self.seen.get_mut(place % REMEMBERED) else {
             return false;
         };
-        let apart_ns = segment.time_ns.saturating_sub(*time_ns);
-        if *seen == print && apart_ns.saturating_abs() <= DUPLICATE_NS {
+        let is_copy = |(seen, time_ns): &(Print, i64)| {
+            let apart_ns = segment.time_ns.saturating_sub(*time_ns);
+            *seen == print && apart_ns.saturating_abs() <= within_ns
+        };
+        if ways.iter().any(is_copy) {
             return true;
         }
-        *seen = print;
-        *time_ns = segment.time_ns;
+        ways.rotate_right(1);
+        ways[0] = (print, segment.time_ns);
         false
     }
 }

@@ -71,11 +71,12 @@ def _both(one: CallFacts, other: CallFacts) -> CallFacts:
 
 def with_calls(made: AnatomyFacts, calls: BreakdownFacts | None) -> AnatomyFacts:
     """The anatomy with its calls counted."""
-    if calls is None or not calls.rows:
+    if calls is None:
         return made
     return made.model_copy(
         update={
             "calls": calls_of(calls, made.operations),
+            "calls_recorded": True,
             "wire_ns_per_byte": calls.wire_ns_per_byte,
             "writes_at_once": calls.together and calls.together.writes_at_once,
             "stable_levels_ns": calls.together.stable_levels_ns if calls.together else (),
@@ -149,6 +150,7 @@ def of_offered_calls(run: SealedRun) -> AnatomyFacts | None:
         operations=answered,
         mean_ns=mean_ns,
         parts=tuple(with_rest(parts, mean_ns)),
+        calls_recorded=True,
         calls=tuple(
             CallFacts(
                 operation=one.operation, per_operation=one.calls / answered,

@@ -71,6 +71,8 @@ class AnatomyFacts(Facts):
     """Collectors that would explain more."""
     calls: tuple[CallFacts, ...] = ()
     """NFS calls that both ends recorded."""
+    calls_recorded: bool = False
+    """Also where there was no call at all."""
     writes_at_once: float | None = None
     """WRITEs under way, mean over the time in which one is."""
     stable_levels_ns: tuple[int, ...] = ()

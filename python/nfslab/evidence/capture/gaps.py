@@ -31,7 +31,7 @@ NS = 1_000_000_000
 # kind: (letter, name, its meaning)
 KINDS = {
     "server_stalled": ("S", "server stalled", "calls were outstanding, and none was answered"),
-    "server_restarted": ("R", "server restarted", "it refused connections, or forgot them"),
+    "server_restarted": ("R", "server restarted", "it refused connections"),
     "connection_reset": ("C", "connection reset", "it was reset or closed, and begun again"),
     "network_loss": ("N", "network loss", "data was lost, and came when it was sent again"),
     "client_waited": ("W", "client waited", "the server answered others, but not this client"),
@@ -40,6 +40,9 @@ KINDS = {
         "connection waited",
         "the server answered the client on others, but not on this connection",
     ),
+    "server_full": ("F", "server took no bytes", "its window was zero: calls waited for it"),
+    "client_full": ("Z", "client took no bytes", "its window was zero: answers waited for it"),
+    "told_to_wait": ("T", "client told to wait", "the server asked to be asked again later"),
     "capture_loss": ("L", "lost by the capture", "the capture lacks bytes here"),
     "client_paused": ("P", "client paused", "nothing was outstanding"),
     "unknown": ("U", "cannot be told", "slow, lost or paused: not to be told from here"),

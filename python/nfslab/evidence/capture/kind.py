@@ -38,7 +38,8 @@ INTRO: Final = (
     "first send to the first byte of its first reply. Medians over the runs of a point."
 )
 HELD_UP: Final = (
-    "server_stalled", "network_loss", "client_waited", "connection_waited", "client_paused",
+    "server_stalled", "server_restarted", "connection_reset", "network_loss", "server_full",
+    "client_full", "told_to_wait", "client_waited", "connection_waited", "client_paused",
 )  # fmt: skip
 
 

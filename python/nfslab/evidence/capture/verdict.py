@@ -76,7 +76,13 @@ def _replies(analysis: CaptureAnalysis) -> str:
             f"; the replies of {without:,} are not to be read, since the snapshot length cut "
             f"fronts of messages away: whether they came is not known ({anomalies.LONGER_SNAPLEN})"
         )
-    return f", {without:,} of them without a reply"
+    one_way = causes.on_one_way_connections(analysis)
+    unseen = (
+        f", {one_way:,} of these on connections of which the capture has one direction only"
+        if one_way
+        else ""
+    )
+    return f", {without:,} of them without a reply{unseen}"
 
 
 def _unanswered(analysis: CaptureAnalysis) -> list[str]:
@@ -133,6 +139,13 @@ GAPS = (
     ("server_restarted", "The server restarted", "until connections were accepted again"),
     ("connection_reset", "A connection was reset or closed", "until another one was begun"),
     ("network_loss", "The network lost data and held up calls", "until data was sent again"),
+    ("server_full", "The server took no more bytes", "while its window was zero"),
+    ("client_full", "A client took no more bytes", "while answers waited for its window"),
+    (
+        "told_to_wait",
+        "Clients waited as the server had told them to",
+        "by NFS3ERR_JUKEBOX or NFS4ERR_DELAY, before anything was asked again",
+    ),
     ("client_waited", "A client waited", "while the server answered others"),
     (
         "unknown",

@@ -2,7 +2,7 @@
 
 use super::gap::Place;
 use super::tracker::Tracker;
-use super::{FLOOR_NS, Known, PROBE_BYTES, Stalls};
+use super::{FLOOR_NS, Known, PROBE_BYTES, SET_BACK_NS, Stalls};
 use crate::block::{Endpoint, Sack};
 use crate::event::{Again, TransportEvent, TransportKind};
 use crate::lens::network::path::least;
@@ -12,9 +12,12 @@ impl Stalls {
     #[inline(always)]
     pub(super) fn transport(&mut self, event: &TransportEvent) {
         self.alone_settles(event.time_ns);
+        self.set_back |= self.now_ns.saturating_sub(event.time_ns) > SET_BACK_NS;
+        self.now_ns = event.time_ns;
         let connection = self.connections.of(event.connection);
         connection.path.event(event);
         let last_ns = connection.last_packet_ns.replace(event.time_ns);
+        connection.heard |= event.from_client == Some(false);
         let lane = match connection.lane {
             Known::Lane(lane) => Some(lane as usize),
             _ => None,
@@ -45,12 +48,17 @@ impl Stalls {
                 }
                 self.told(lane, event);
             }
-            TransportKind::ZeroWindow => {
-                if let Some(lane) = lane {
-                    self.each(lane, Tracker::zero_window);
+            TransportKind::ZeroWindow | TransportKind::WindowOpened => {
+                let shut = event.kind == TransportKind::ZeroWindow;
+                if let (Some(lane), Some(from_client)) = (lane, event.from_client) {
+                    self.each(lane, |tracker| {
+                        tracker.window(from_client, shut, event.time_ns)
+                    });
                 }
             }
+            TransportKind::WithoutCall { ends } => self.without_call(event, lane, ends),
             TransportKind::Lost { bytes } => {
+                connection.lacks_bytes = true;
                 if let Some(lane) = lane {
                     self.each(lane, |tracker| tracker.lost(bytes));
                 }
@@ -68,6 +76,18 @@ impl Stalls {
                 }
             }
             _ => self.told(lane, event),
+        }
+    }
+
+    /// A reply came whose call is not in the capture: it was sent before it, or was not captured.
+    #[cold]
+    fn without_call(&mut self, event: &TransportEvent, lane: Option<usize>, ends: [Endpoint; 2]) {
+        let connection = self.connections.of(event.connection);
+        let since_begin = !connection.begun && !connection.lacks_bytes;
+        if let Some((pair, false)) = self.pair_of(ends) {
+            self.each_known(lane, pair, |tracker| {
+                tracker.without_call(event.time_ns, since_begin);
+            });
         }
     }
 
@@ -97,6 +117,7 @@ impl Stalls {
 
     #[cold]
     fn opened(&mut self, event: &TransportEvent, ends: [Endpoint; 2]) {
+        self.connections.of(event.connection).begun = true;
         let Some((_, by_client)) = self.pair_of(ends) else {
             return;
         };
@@ -127,6 +148,8 @@ impl Stalls {
         let now_ns = event.time_ns;
         match refused {
             true => self.each_known(lane, pair, Tracker::refused),
+            // It carried no call: something looked whether the port is open.
+            false if lane.is_none() => {}
             false => self.each_known(lane, pair, |tracker| {
                 tracker.ended(now_ns, by_client, reset);
             }),
@@ -143,9 +166,14 @@ impl Stalls {
             client = least(client, one.path.to_client.least_of_all(None));
             server = least(server, one.path.to_server.least_of_all(one.path.handshake));
         }
+        let one_host = self
+            .pairs
+            .iter()
+            .all(|pair| pair.client == self.servers[pair.server as usize].tracker.server.host);
         let near = |one: Option<i64>, other: Option<i64>| match (one, other) {
             (Some(one), Some(other)) => {
-                one <= other / NEAR_PART || (one < LOOPBACK_NS && other < LOOPBACK_NS)
+                let loopback = one < LOOPBACK_NS && other < LOOPBACK_NS && one_host;
+                one <= other / NEAR_PART || loopback
             }
             _ => false,
         };

@@ -31,6 +31,15 @@ pub(super) enum Kind {
     ServerRestarted,
     /// A connection was reset or closed, and another one begun.
     ConnectionReset,
+    /// The client's host took no more bytes: answers waited for its window.
+    ClientFull,
+    /// The server's host took no more bytes: calls waited for its window.
+    ServerFull,
+    /// The server had answered that it is to be asked again later.
+    ToldToWait,
+    /// [`Kind::ProcessSlow`] if this is where the capture was taken: else the answer that came may
+    /// have been sent again.
+    LateUnlessAtServer,
     /// Calls waited, and what happened cannot be told from here.
     Waited,
     /// Nothing passed, and what happened cannot be told from here.
@@ -42,7 +51,7 @@ pub(super) enum Kind {
 }
 
 /// Number of kinds.
-pub(super) const KINDS: usize = 14;
+pub(super) const KINDS: usize = 18;
 /// All kinds.
 pub(super) const ALL: [Kind; KINDS] = [
     Kind::ServerStalled,
@@ -55,6 +64,10 @@ pub(super) const ALL: [Kind; KINDS] = [
     Kind::ConnectionWaited,
     Kind::ServerRestarted,
     Kind::ConnectionReset,
+    Kind::ClientFull,
+    Kind::ServerFull,
+    Kind::ToldToWait,
+    Kind::LateUnlessAtServer,
     Kind::Waited,
     Kind::Silent,
     Kind::WaitedUnlessAtServer,
@@ -72,8 +85,12 @@ impl Kind {
             Kind::ConnectionWaited => "connection_waited",
             Kind::ServerRestarted => "server_restarted",
             Kind::ConnectionReset => "connection_reset",
+            Kind::ClientFull => "client_full",
+            Kind::ServerFull => "server_full",
+            Kind::ToldToWait => "told_to_wait",
             Kind::Waited
             | Kind::Silent
+            | Kind::LateUnlessAtServer
             | Kind::WaitedUnlessAtServer
             | Kind::SilentUnlessAtClient => "unknown",
         }
@@ -89,6 +106,9 @@ impl Kind {
             Kind::CaptureLoss => "capture_loss",
             Kind::ServerRestarted => "server_restarted",
             Kind::ConnectionReset => "connection_reset",
+            Kind::ClientFull => "client_full",
+            Kind::ServerFull => "server_full",
+            Kind::ToldToWait => "told_to_wait",
             _ => "unknown",
         }
     }
@@ -97,7 +117,7 @@ impl Kind {
     pub fn waited(self) -> bool {
         !matches!(
             self,
-            Kind::ClientPaused | Kind::Silent | Kind::SilentUnlessAtClient
+            Kind::ClientPaused | Kind::ToldToWait | Kind::Silent | Kind::SilentUnlessAtClient
         )
     }
 
@@ -105,7 +125,8 @@ impl Kind {
     pub fn at(self, place: Place) -> Kind {
         match self {
             Kind::WaitedUnlessAtServer if place.at_server => Kind::ServerStalled,
-            Kind::WaitedUnlessAtServer => Kind::Waited,
+            Kind::LateUnlessAtServer if place.at_server => Kind::ProcessSlow,
+            Kind::WaitedUnlessAtServer | Kind::LateUnlessAtServer => Kind::Waited,
             Kind::ClientPaused | Kind::SilentUnlessAtClient if !place.all_seen => Kind::Silent,
             Kind::SilentUnlessAtClient if place.at_client => Kind::ClientPaused,
             Kind::SilentUnlessAtClient => Kind::Silent,
@@ -230,9 +251,7 @@ impl Gap {
     fn what_was_seen(&self) -> String {
         let length = seconds(self.length_ns());
         let server = self.server.host;
-        let client = self
-            .client
-            .map_or_else(|| "its clients".to_owned(), client_name);
+        let client = self.clients();
         match (self.kind, self.scope) {
             (Kind::ServerStalled, _) => format!(
                 "server {server} answered nothing for {length} while {} outstanding",
@@ -255,7 +274,10 @@ impl Gap {
                 "a connection of {client} to server {server} was reset or closed; nothing was \
                  answered for {length}"
             ),
-            (Kind::Waited | Kind::WaitedUnlessAtServer, _) => format!(
+            (Kind::ClientFull | Kind::ServerFull | Kind::ToldToWait, _) => {
+                self.what_was_asked(&client)
+            }
+            (Kind::Waited | Kind::LateUnlessAtServer | Kind::WaitedUnlessAtServer, _) => format!(
                 "calls of {client} waited {length} for server {server}: whether it was slow or its \
                  answer was lost cannot be told from here"
             ),
@@ -294,6 +316,31 @@ impl Gap {
                 "server {server} answered nothing to {client} for {length} while {} outstanding, \
                  and answered others",
                 were(self.outstanding_peak)
+            ),
+        }
+    }
+
+    fn clients(&self) -> String {
+        self.client
+            .map_or_else(|| "its clients".to_owned(), client_name)
+    }
+
+    /// What one side asked the other to wait for.
+    fn what_was_asked(&self, client: &str) -> String {
+        let length = seconds(self.length_ns());
+        let server = self.server.host;
+        match self.kind {
+            Kind::ClientFull => format!(
+                "answers of server {server} waited {length}, while {client} took no more bytes \
+                 (its window was zero)"
+            ),
+            Kind::ServerFull => format!(
+                "nothing of {client} went to server {server} for {length}, which took no more \
+                 bytes (its window was zero)"
+            ),
+            _ => format!(
+                "server {server} had answered that it is to be asked again later; nothing was \
+                 asked for {length}"
             ),
         }
     }
@@ -355,6 +402,10 @@ impl Longest {
             heap: BinaryHeap::new(),
             limit,
         }
+    }
+
+    pub fn limit(&self) -> usize {
+        self.limit
     }
 
     pub fn add(&mut self, gap: Gap) {

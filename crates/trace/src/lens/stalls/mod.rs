@@ -62,9 +62,9 @@ use self::unanswered::Unanswered;
 use super::connection_slots::ConnectionSlots;
 use super::kinds::is_nfs;
 use super::network::path::Path;
-use super::{Extent, Interest, Lens, LensOptions, Section};
+use super::{Extent, Interest, Lens, Section};
 use crate::block::{Endpoint, Host, Transport};
-use crate::call::Call;
+use crate::call::{Call, Outcome};
 use crate::event::{Again, Event};
 use crate::names::Names;
 
@@ -88,6 +88,8 @@ const PROMPT_FLOOR_NS: i64 = 2_000_000;
 const LONGEST: usize = 64;
 /// Longest gaps kept of each client and kind.
 const LONGEST_OF_CLIENT: usize = 4;
+/// Frames of several queues are swapped by far less: a clock was set back.
+const SET_BACK_NS: i64 = 100_000_000;
 /// Servers watched.
 const MAX_SERVERS: usize = 64;
 /// Pairs of client host and server watched: 12 kB each where a server has several clients.
@@ -95,10 +97,8 @@ const MAX_PAIRS: usize = 1024;
 /// TCP keep-alives and window probes send a byte again (RFC 9293 section 3.8.4): no loss.
 const PROBE_BYTES: u32 = 1;
 
-/// Makes the lens, for [`super::LENSES`].
-pub fn make(_: &LensOptions) -> Result<Box<dyn Lens>, crate::TraceError> {
-    Ok(Box::new(Stalls::default()))
-}
+/// `NFS3ERR_JUKEBOX` (RFC 1813 section 2.6), `NFS4ERR_DELAY` (RFC 8881 section 15.1.1.3).
+const ASK_LATER: u32 = 10_008;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Known {
@@ -116,6 +116,12 @@ struct Connection {
     /// Longest standstill that ended with TCP sending again, since the last reply.
     standstill: Option<(i64, i64)>,
     path: Path,
+    /// A SYN of it is in the capture.
+    begun: bool,
+    /// The capture lacks bytes of it.
+    lacks_bytes: bool,
+    /// Anything came from the server.
+    heard: bool,
     asked_to_open: bool,
     ended: bool,
     opened: bool,
@@ -163,7 +169,7 @@ struct Server {
 
 /// The lens.
 #[derive(Debug)]
-struct Stalls {
+pub(super) struct Stalls {
     connections: ConnectionSlots<Connection>,
     places: HashMap<(Host, Endpoint), u32>,
     by_endpoint: HashMap<Endpoint, u32>,
@@ -180,6 +186,9 @@ struct Stalls {
     evidence: Evidence,
     place: Place,
     not_followed: u64,
+    /// Time of the latest event, and whether one was far before it: the clock was set back.
+    now_ns: i64,
+    set_back: bool,
 }
 
 impl Default for Stalls {
@@ -200,6 +209,8 @@ impl Default for Stalls {
             evidence: Evidence::default(),
             place: Place::default(),
             not_followed: 0,
+            now_ns: i64::MIN,
+            set_back: false,
         }
     }
 }
@@ -233,7 +244,9 @@ impl Lens for Stalls {
 
     fn call(&mut self, call: &Call, _: &Names) {
         if call.replies == 0 && is_nfs(call) {
-            self.unanswered.add(call);
+            let heard = self.connections.get(call.connection).map(|one| one.heard);
+            let one_way = call.transport == Transport::Tcp && heard == Some(false);
+            self.unanswered.add(call, one_way);
         }
     }
 
@@ -254,10 +267,7 @@ impl Lens for Stalls {
         {
             tracker.finish(end_ns, |_, _| true);
         }
-        Section {
-            json: section::json(self, extent),
-            blobs: Vec::new(),
-        }
+        section::json(self, extent).into()
     }
 }
 
@@ -456,6 +466,7 @@ fn reply_of(time_ns: i64, call: &Call, again: bool) -> Reply {
         sent_again: call.sends > 1,
         duplicate: again,
         udp: call.transport == Transport::Udp,
+        later: !again && call.outcome == Outcome::Status(ASK_LATER),
     }
 }
 

@@ -51,7 +51,10 @@ pub(super) fn json(stalls: &Stalls, extent: &Extent) -> Value {
         "slowest_stretch": stalls.stretches.slowest().map(|(_, _, value)| value),
         "closer_look": closer_look(&gaps, &stalls.stretches, extent),
         "messages_not_followed": stalls.not_followed,
-        "unanswered": stalls.unanswered.json(extent.last_ns),
+        "unanswered": stalls.unanswered.json(match stalls.set_back {
+            true => stalls.now_ns.min(extent.last_ns),
+            false => extent.last_ns,
+        }),
         "evidence": {
             "holes_filled": stalls.evidence.filled,
             "sent_again_acknowledged": stalls.evidence.acknowledged,

@@ -7,7 +7,8 @@
 //! * It told so at once: the first send had come, and its acknowledgement or answer was lost.
 //! * Bytes that were not seen before fill a hole, or bytes that were never acknowledged are
 //!   answered as soon as they were sent again, and no D-SACK calls that needless: data was lost.
-//! * The server's side refused a connection, or reset one to which it had been silent: restarted.
+//! * The server's side refused a connection: nobody listened, it was restarted. A reset alone may
+//!   be that of anything on the way.
 
 use crate::block::Sack;
 use crate::event::{Again, TransportKind};
@@ -27,7 +28,11 @@ pub(super) struct Signs {
     pub client_acknowledged_ns: Option<i64>,
     /// What was not acknowledged was sent again, by the client: first and last time.
     pub client_again: Option<(i64, i64)>,
+    /// The last send of a call.
+    pub sent_ns: Option<i64>,
     /// The server acknowledged after that: first time.
+    pub acknowledged_send_ns: Option<i64>,
+    /// The server acknowledged after something was sent again: first time.
     pub acknowledged_after_ns: Option<i64>,
     /// The same, by the server.
     pub server_again: Option<(i64, i64)>,
@@ -39,10 +44,6 @@ pub(super) struct Signs {
     pub client_duplicate: bool,
     /// The server's side reset or closed a connection: first time.
     pub ended_ns: Option<i64>,
-    /// It had not answered for [`LEAST_TIMEOUT_NS`], though data was sent again.
-    pub ended_after_silence: bool,
-    /// The client's side reset a connection.
-    pub given_up: bool,
     /// A new connection was refused.
     pub refused: bool,
     /// Bytes passed that cannot be looked into.
@@ -80,27 +81,22 @@ impl Signs {
         if late {
             self.late_acknowledgement_ns.get_or_insert(now_ns);
         }
+        self.acknowledged_send_ns.get_or_insert(now_ns);
         if self.client_again.is_some() {
             self.acknowledged_after_ns.get_or_insert(now_ns);
         }
     }
 
     /// A connection ended.
-    pub fn ended(&mut self, now_ns: i64, by_client: bool, reset: bool) {
-        if by_client {
-            self.given_up |= reset;
-            return;
+    pub fn ended(&mut self, now_ns: i64, by_client: bool) {
+        if !by_client {
+            self.ended_ns.get_or_insert(now_ns);
         }
-        let silent = self.client_again.is_some_and(|(first_ns, _)| {
-            now_ns - first_ns >= LEAST_TIMEOUT_NS / 2 && self.acknowledged_after_ns.is_none()
-        });
-        self.ended_after_silence |= reset && silent;
-        self.ended_ns.get_or_insert(now_ns);
     }
 
     /// Whether connections tell why nothing went on.
     pub fn restarted(&self) -> bool {
-        self.refused || self.ended_after_silence
+        self.refused
     }
 
     /// Whether what waited was lost on its way and came by being sent again.
@@ -139,6 +135,38 @@ impl Signs {
         answered_ns - last_ns > prompt_ns
             && told_ns - answered_ns <= prompt_ns
             && self.late_acknowledgement_is_after_again()
+    }
+
+    /// A call was sent.
+    pub fn sent(&mut self, now_ns: i64) {
+        self.sent_ns = Some(now_ns);
+        self.acknowledged_send_ns = None;
+    }
+
+    /// Whether what one side had sent was for longer than timeouts allow neither acknowledged nor
+    /// sent again: then it was the capture, or its clock, that stood still. `reply_ns`: of the last
+    /// reply before the silence.
+    pub fn beyond_tcp(&self, reply_ns: i64, end_ns: i64) -> bool {
+        let call = self.sent_ns.is_some_and(|sent_ns| {
+            let in_time = self
+                .acknowledged_send_ns
+                .is_some_and(|at_ns| at_ns < end_ns);
+            end_ns - sent_ns >= 2 * LEAST_TIMEOUT_NS && !in_time
+        });
+        let reply = end_ns - reply_ns >= 2 * LEAST_TIMEOUT_NS
+            && self
+                .client_acknowledged_ns
+                .is_none_or(|at_ns| at_ns >= end_ns);
+        (call || reply) && self.client_again.is_none() && self.server_again.is_none()
+    }
+
+    /// Whether the answer that ended a silence may have been sent again, and first been sent before
+    /// half of it was over: no longer than two timeouts after the host had acknowledged.
+    pub fn answer_may_be_second(&self, end_ns: i64) -> bool {
+        self.late_acknowledgement_ns.is_some_and(|at_ns| {
+            let since_ns = end_ns - at_ns;
+            (LEAST_TIMEOUT_NS..2 * LEAST_TIMEOUT_NS).contains(&since_ns)
+        })
     }
 
     /// Whether the server's host lived while its process was late.

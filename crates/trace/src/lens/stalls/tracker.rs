@@ -1,7 +1,9 @@
 //! Watches one server, or one client of it: silences between replies, and what they were.
 
 mod nature;
+mod silence;
 
+use self::silence::{Shut, Silence};
 use super::cycles::Cycles;
 use super::gap::{ALL, Gap, KINDS, Kind, Longest, Scope};
 use super::signs::Signs;
@@ -32,6 +34,8 @@ pub(super) struct Reply {
     pub sent_again: bool,
     pub duplicate: bool,
     pub udp: bool,
+    /// It says that the client is to ask again later.
+    pub later: bool,
 }
 
 /// What happened since the last reply.
@@ -50,25 +54,6 @@ struct Since {
     zero_windows: u32,
     lost_bytes: u64,
     peak: u32,
-}
-
-/// A long silence whose nature the next replies will tell.
-#[derive(Clone, Copy, Debug)]
-struct Silence {
-    begin_ns: i64,
-    end_ns: i64,
-    frame_before: u64,
-    frame_after: u64,
-    since: Since,
-    prompt_ns: i64,
-    /// Earliest first send of a call that is answered now.
-    earliest_ns: i64,
-    at_begin: u32,
-    prompt: u32,
-    late: u32,
-    duplicates: u32,
-    covered: bool,
-    udp: bool,
 }
 
 /// Gaps of one kind.
@@ -98,6 +83,20 @@ impl Found {
         self.longest.add(gap);
     }
 
+    /// All of it, leaving nothing.
+    fn taken(&mut self) -> Self {
+        let limit = self.longest.limit();
+        std::mem::replace(self, Found::new(limit))
+    }
+
+    /// Those of another kind, which turned out to be of this one.
+    fn add_all(&mut self, other: &Found, kind: Kind) {
+        self.lengths.add_all(&other.lengths);
+        for gap in other.longest.iter() {
+            self.longest.add(Gap { kind, ..*gap });
+        }
+    }
+
     pub fn total(&self, threshold_ns: i64) -> Total {
         let (count, time_ns) = self.lengths.from(threshold_ns.unsigned_abs());
         Total { count, time_ns }
@@ -122,6 +121,9 @@ pub(super) struct Tracker {
     pub idles: Durations,
     latencies: Durations,
     silence: Option<Box<Silence>>,
+    /// The client's window, and the server's.
+    shut: [Shut; 2],
+    told_later_at_ns: Option<i64>,
     /// Up to here calls may have been answered by what could not be read.
     blind_until_ns: i64,
     /// The last long silence, settled or not.
@@ -148,6 +150,8 @@ impl Tracker {
             idles: Durations::new(),
             latencies: Durations::new(),
             silence: None,
+            shut: [Shut::default(); 2],
+            told_later_at_ns: None,
             blind_until_ns: i64::MIN,
             last_silence: None,
             found: ALL.map(|_| Found::new(longest)),
@@ -193,6 +197,7 @@ impl Tracker {
                 Some(_) => {}
             }
         }
+        self.since.signs.sent(time_ns);
         if again {
             self.since.again += 1;
         } else {
@@ -236,9 +241,10 @@ impl Tracker {
     /// A connection ended.
     pub fn ended(&mut self, now_ns: i64, by_client: bool, reset: bool) {
         self.heard |= !by_client;
+        self.shut = [Shut::default(); 2];
         // Servers close connections that rest: that holds up nothing.
         if reset || self.outstanding > 0 {
-            self.since.signs.ended(now_ns, by_client, reset);
+            self.since.signs.ended(now_ns, by_client);
         }
     }
 
@@ -268,9 +274,29 @@ impl Tracker {
         }
     }
 
-    /// A window fell to zero.
-    pub fn zero_window(&mut self) {
-        self.since.zero_windows += 1;
+    /// A window fell to zero, or opened again.
+    pub fn window(&mut self, from_client: bool, shut: bool, now_ns: i64) {
+        let last_reply_ns = self.last_reply_ns();
+        let side = &mut self.shut[usize::from(!from_client)];
+        if shut {
+            self.since.zero_windows += 1;
+            side.since_ns.get_or_insert(now_ns);
+        } else {
+            side.open(now_ns, last_reply_ns);
+        }
+    }
+
+    /// A reply came whose call is not in the capture. `since_begin`: the call may be older than the
+    /// capture, so that pauses up to now were none.
+    pub fn without_call(&mut self, now_ns: i64, since_begin: bool) {
+        self.unreadable(now_ns);
+        if since_begin {
+            let pauses = [Kind::ClientPaused, Kind::SilentUnlessAtClient];
+            for kind in pauses {
+                let found = self.found[kind as usize].taken();
+                self.found[Kind::Silent as usize].add_all(&found, Kind::Silent);
+            }
+        }
     }
 
     /// The capture lacks bytes.
@@ -309,6 +335,10 @@ impl Tracker {
             let is_covered = covered(last_ns, reply.time_ns);
             self.silent(reply, last_ns, last_frame, is_covered);
         }
+        if reply.later {
+            self.told_later_at_ns = Some(reply.time_ns);
+        }
+        self.shut.iter_mut().for_each(|side| side.total_ns = 0);
         self.outstanding -= u32::from(counted && self.outstanding > 0);
         self.unanswered -= u32::from(!reply.duplicate && self.unanswered > 0);
         self.since = Since {
@@ -320,6 +350,11 @@ impl Tracker {
         if reply.last_ns >= last_ns {
             self.last_reply = Some((reply.last_ns, reply.last_frame));
         }
+    }
+
+    /// How long before `now_ns` the server asked to be asked later.
+    fn told_later_ns(&self, now_ns: i64) -> Option<i64> {
+        self.told_later_at_ns.map(|at_ns| now_ns - at_ns)
     }
 
     #[cold]
@@ -339,6 +374,8 @@ impl Tracker {
             duplicates: 0,
             covered,
             udp: reply.udp,
+            shut_ns: self.shut.map(|side| side.within(last_ns, reply.time_ns)),
+            told_later_ns: self.told_later_ns(last_ns),
         };
         silence.note(reply);
         self.last_silence = Some((silence.begin_ns, silence.end_ns));
@@ -400,7 +437,11 @@ impl Tracker {
             Kind::ProcessSlow
         } else if waits {
             Kind::WaitedUnlessAtServer
-        } else if self.unanswered > 0 || signs.hidden || signs.server_again.is_some() {
+        } else if self.unanswered > 0
+            || since.lost_bytes > 0
+            || signs.hidden
+            || signs.server_again.is_some()
+        {
             Kind::Silent
         } else {
             Kind::SilentUnlessAtClient
@@ -408,7 +449,7 @@ impl Tracker {
         if end_ns - begin_ns < FLOOR_NS {
             return;
         }
-        let silence = Silence {
+        let mut silence = Silence {
             begin_ns: last_ns,
             end_ns,
             frame_before: last_frame,
@@ -425,32 +466,13 @@ impl Tracker {
             duplicates: 0,
             covered: covered(begin_ns, end_ns),
             udp: false,
+            shut_ns: self.shut.map(|side| side.within(last_ns, end_ns)),
+            told_later_ns: self.told_later_ns(last_ns),
         };
+        silence.prompt_ns = self.prompt_ns(end_ns - begin_ns);
+        let kind = silence.asked_to_wait(waits).unwrap_or(kind);
         let kind = self.of_scope(kind, &silence);
         let gap = self.gap(&silence, kind, begin_ns, end_ns);
         self.add(Gap { open: true, ..gap });
-    }
-}
-
-impl Silence {
-    /// A reply soon after the silence.
-    fn note(&mut self, reply: &Reply) {
-        if reply.start_ns > self.end_ns {
-            return;
-        }
-        self.earliest_ns = self.earliest_ns.min(reply.start_ns);
-        self.at_begin += u32::from(reply.start_ns <= self.begin_ns && !reply.duplicate);
-        if reply.duplicate {
-            self.duplicates += 1;
-        } else if reply.sent_again {
-            if reply.time_ns - reply.last_send_ns <= self.prompt_ns {
-                self.prompt += 1;
-            } else {
-                self.late += 1;
-            }
-        } else if reply.udp && reply.start_ns <= self.end_ns - (self.end_ns - self.begin_ns) / 2 {
-            // It waited through most of the silence and was never sent again: it had arrived.
-            self.late += 1;
-        }
     }
 }

@@ -13,6 +13,8 @@ const KEPT: usize = 32;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Unanswered {
     count: u64,
+    /// On TCP connections of which nothing came from the server: the capture has one direction.
+    one_way: u64,
     /// In the order of their first sends.
     earliest: Vec<Call>,
 }
@@ -20,8 +22,12 @@ pub(super) struct Unanswered {
 impl Unanswered {
     /// A call that is settled without a reply.
     #[cold]
-    pub fn add(&mut self, call: &Call) {
+    pub fn add(&mut self, call: &Call, one_way: bool) {
         self.count += 1;
+        if one_way {
+            self.one_way += 1;
+            return;
+        }
         let after = self
             .earliest
             .partition_point(|one| one.call_first.time_ns <= call.call_first.time_ns);
@@ -34,7 +40,7 @@ impl Unanswered {
     /// With how long each waited until `end_ns`.
     pub fn json(&self, end_ns: i64) -> Value {
         let rows: Vec<Value> = self.earliest.iter().map(|call| row(call, end_ns)).collect();
-        json!({"calls": self.count, "longest": rows})
+        json!({"calls": self.count, "one_way": self.one_way, "longest": rows})
     }
 }
 

@@ -88,6 +88,31 @@ fn one_side_is_enough() {
 }
 
 #[test]
+fn without_identification_a_copy_is_told_by_its_time() {
+    let stream = calls(0..1);
+    let mut wire = Wire::default();
+    wire.sink.transport = true;
+    wire.syn(CLIENT, 0);
+    let send = |wire: &mut Wire, after_ns: i64| {
+        wire.time_ns += after_ns;
+        let segment = Segment {
+            sequence: 1,
+            payload_bytes: stream.bytes.len() as u32,
+            captured_bytes: stream.bytes.len() as u32,
+            ip_id: 0,
+            ..wire.base(CLIENT)
+        };
+        wire.give(&segment, &stream.bytes);
+        let of = |anomaly| wire.count(anomaly);
+        (of(Anomaly::DuplicatePacket), of(Anomaly::TcpRetransmission))
+    };
+    assert_eq!(send(&mut wire, 0), (0, 0));
+    assert_eq!(send(&mut wire, 500_000), (1, 0));
+    // Sent again.
+    assert_eq!(send(&mut wire, 2_000_000), (1, 1));
+}
+
+#[test]
 fn copies_keep_alives_and_probes() {
     let stream = calls(0..3);
     let mut wire = Wire::default();

@@ -3,7 +3,8 @@
 use super::super::FLOOR_NS;
 use super::super::gap::{Kind, Scope};
 use super::super::signs::{DELAYED_NS, LEAST_TIMEOUT_NS, Signs};
-use super::{Silence, Tracker};
+use super::Tracker;
+use super::silence::Silence;
 
 impl Tracker {
     /// Names the silence that waits for it.
@@ -53,6 +54,9 @@ impl Tracker {
     /// What a silence was in which nothing was outstanding that was ever answered.
     fn pause(&self, silence: &Silence, to_ns: i64, answered_before: bool) -> Kind {
         let (since, signs) = (&silence.since, &silence.since.signs);
+        if let Some(kind) = silence.asked_to_wait(false) {
+            return kind;
+        }
         let sent_again = signs
             .server_again
             .is_some_and(|(first_ns, _)| first_ns <= to_ns);
@@ -62,7 +66,8 @@ impl Tracker {
         let filled = signs
             .filled_ns
             .is_some_and(|at_ns| at_ns <= to_ns + silence.prompt_ns);
-        if since.unanswered > 0 || signs.hidden || sent_again || filled {
+        let unseen = signs.hidden || since.lost_bytes > 0;
+        if since.unanswered > 0 || unseen || sent_again || filled {
             return Kind::Silent;
         }
         let acknowledged = signs
@@ -87,6 +92,8 @@ impl Tracker {
             Kind::CaptureLoss
         } else if signs.hidden || from_ns <= self.blind_until_ns {
             Kind::Waited
+        } else if let Some(kind) = silence.asked_to_wait(true) {
+            kind
         } else if rpc
             || (silence.late == 0 && signs.lost(end_ns, prompt_ns))
             || signs.answer_lost(prompt_ns)
@@ -95,7 +102,12 @@ impl Tracker {
         } else if signs.stood_still(end_ns, prompt_ns) {
             Kind::HostFrozen
         } else if signs.process_late(end_ns, prompt_ns) {
-            Kind::ProcessSlow
+            // An answer that was lost comes a timeout after it was sent, or later.
+            let several = since.peak.max(silence.at_begin) > 1;
+            match several || !signs.answer_may_be_second(end_ns) {
+                true => Kind::ProcessSlow,
+                false => Kind::LateUnlessAtServer,
+            }
         } else if silence.udp || end_ns - from_ns < LEAST_TIMEOUT_NS {
             Kind::ServerStalled
         } else {
@@ -103,8 +115,11 @@ impl Tracker {
             let unheeded = signs.client_again.is_some_and(|(_, last_ns)| {
                 signs.acknowledged_after_ns.is_none() && end_ns - last_ns > prompt_ns
             });
+            let beyond = since.again == 0 && signs.beyond_tcp(silence.begin_ns, end_ns);
             match unheeded {
                 true => Kind::ServerStalled,
+                // Where others went on, neither the capture nor its clock stood still.
+                false if self.scope == Scope::Server && beyond => Kind::Waited,
                 false => Kind::WaitedUnlessAtServer,
             }
         };

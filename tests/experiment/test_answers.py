@@ -1,0 +1,216 @@
+"""docs/answers: what each answer rests on, made small and held against arithmetic.
+
+Bounds are those of the planted model, which no machine can beat and none has to reach: a disk that
+takes 10 ms for a sync does 100 a second at most. What has to be reached is asked of the quickest
+of many, or is more than the refuted answer could give.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import nfslab as results
+import pytest
+from nfslab.results.api import Experiment
+from nfslab.shipped import experiment_files
+
+from tests.cli.invocation import nfslab
+from tests.machine import needs
+
+Row = dict[str, Any]
+ROOT = Path(__file__).resolve().parents[2]
+ANSWERS = ROOT / "docs" / "answers"
+PAGES = sorted(path for path in ANSWERS.glob("*.md") if path.stem != "README")
+LINES_MAX = 80
+PAGE_BYTES = 8192
+DRAIN_BYTES_PER_NS = 400 * 1024 / 1e9
+FILL = 96
+"""WRITEs of 32 KiB that make the file of 3 MiB, before anything is timed."""
+
+
+def test_each_page_is_short_listed_and_has_its_experiment_and_figure() -> None:
+    listed = (ANSWERS / "README.md").read_text()
+    named: set[str] = set()
+    assert len(PAGES) == 9
+    for path in PAGES:
+        text = path.read_text()
+        assert f"({path.name})" in listed, path.name
+        assert len(text.splitlines()) <= LINES_MAX, path.name
+        used = set(re.findall(r"experiments/([a-z0-9-]+)\.toml\)", text))
+        assert used, path.name
+        assert used <= set(experiment_files()), path.name
+        named |= used
+        figures = re.findall(r"\((images/[^)]+)\)", text)
+        assert figures, path.name
+        for figure in figures:
+            assert (ANSWERS / figure).is_file(), figure
+    assert {name for name in experiment_files() if name.startswith("answer-")} <= named
+
+
+def run(capsys: pytest.CaptureFixture[str], folder: Path, name: str, *settings: str) -> Experiment:
+    """One repetition of a shipped experiment, with some of its values changed."""
+    sets = [word for one in settings for word in ("--set", one)]
+    said = nfslab(capsys, "run", name, "--repetitions", 1, "--results", folder, *sets)
+    assert said.code == 0, said.out + said.err
+    return results.open(folder)
+
+
+def runs(experiment: Experiment) -> list[Row]:
+    """Its runs: factors and metrics."""
+    rows: list[Row] = experiment.runs.to_dict("records")
+    return rows
+
+
+def calls(experiment: Experiment, one: Row, *operations: str) -> list[Row]:
+    """A run's calls as the client has them, in the order of sending."""
+    rows: list[Row] = experiment.evidence(one["run_id"], "rpc_calls").to_pylist()
+    kept = [row for row in rows if row["operation"] in operations]
+    return sorted(kept, key=lambda row: row["sent_first_ns"])
+
+
+def served(experiment: Experiment, one: Row) -> list[Row]:
+    """A run's WRITEs by the server's own clock, in the order of their service."""
+    rows: list[Row] = experiment.evidence(one["run_id"], "nfs_server_calls").to_pylist()
+    kept = [row for row in rows if row["operation"] == "WRITE"]
+    return sorted(kept, key=lambda row: row["started_ns"])
+
+
+def waits_ns(writes: list[Row], room: int, used: float = 0.0) -> list[float]:
+    """How long each WRITE waits for memory of so many pages, of which `used` bytes are taken."""
+    waits: list[float] = []
+    as_of_ns = float(writes[0]["started_ns"])
+    for write in writes:
+        now_ns = max(as_of_ns, float(write["started_ns"]))
+        # A request is a little longer than its data: whole pages are counted.
+        data_bytes = write["call_bytes"] // PAGE_BYTES * PAGE_BYTES
+        used = max(0.0, used - (now_ns - as_of_ns) * DRAIN_BYTES_PER_NS) + data_bytes
+        wait_ns = max(0.0, used - room * PAGE_BYTES) / DRAIN_BYTES_PER_NS
+        used -= wait_ns * DRAIN_BYTES_PER_NS
+        as_of_ns = now_ns + wait_ns
+        waits.append(as_of_ns - write["started_ns"])
+    return waits
+
+
+def first_slow(waited_ns: list[float]) -> int:
+    """Which one waits for more than a millisecond; their number, if none does."""
+    return next((n for n, ns in enumerate(waited_ns) if ns > 1e6), len(waited_ns))
+
+
+@pytest.mark.long
+@needs.fuse
+def test_the_step_of_the_syncs_is_where_the_nvram_is_full(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the page, whatever the pauses between; what prepared the run may still be in it."""
+    made = run(capsys, tmp_path, "answer-nvram", 'experiment.collectors=["rpc", "nfs_server"]')
+    for one in runs(made):
+        writes = served(made, one)
+        waited_ns = [float(write["finished_ns"] - write["started_ns"]) for write in writes]
+        first = first_slow(waited_ns)
+        if one["nvram"] == "none":
+            assert min(waited_ns) >= 20e6
+        elif one["nvram"] == "32 MB":
+            assert statistics.median(waited_ns) < 1e6
+        else:
+            room = int(one["nvram"].split()[0])
+            assert first <= first_slow(waits_ns(writes, room))
+            assert first <= first_slow(waits_ns(writes, 2 * room))
+            # When the first wait ends it is just full: from there every wait follows.
+            later = writes[first + 1 :]
+            if not later:  # so slow a machine that the memory drains as fast as it fills
+                continue
+            drained = (later[0]["started_ns"] - writes[first]["finished_ns"]) * DRAIN_BYTES_PER_NS
+            due_ns = waits_ns(later, room, room * PAGE_BYTES - drained)
+            off_ns = [seen - due for seen, due in zip(waited_ns[first + 1 :], due_ns, strict=True)]
+            assert abs(statistics.median(off_ns)) < 0.1e6
+
+
+@pytest.mark.long
+@needs.fuse
+def test_a_drain_cycle_is_the_clients_limit_over_the_servers_rate(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The quickest of fifty cycles, by the server's own clock."""
+    made = run(capsys, tmp_path, "answer-drain")
+    for one in runs(made):
+        count = int(one["limit"].split()[0]) // 8
+        least_ms = count * {"filer": 1.0, "Linux server": 1.25}[one["server"]]
+        writes = served(made, one)[FILL:]
+        assert len(writes) == 50 * count
+        cycles = [writes[n : n + count] for n in range(0, len(writes), count)]
+        lengths_ms = [(all_[-1]["finished_ns"] - all_[0]["started_ns"]) / 1e6 for all_ in cycles]
+        assert min(lengths_ms) == pytest.approx(least_ms, rel=0.05)
+        assert all(ms >= 0.999 * least_ms for ms in lengths_ms)
+        # Nobody writes before all has been answered.
+        for now, then in pairwise(cycles):
+            assert now[-1]["finished_ns"] <= then[0]["started_ns"]
+
+
+@pytest.mark.long
+@needs.fuse
+def test_more_disks_do_nothing_for_a_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """5 ms a page and 5 to make it stable: with four disks a log does no more than one disk can."""
+    made = {one["disks"]: one for one in runs(run(capsys, tmp_path, "answer-stripe"))}
+    one_disk_syncs_per_s, one_disk_bytes_per_s = 100, 1600 * 1024
+    assert all(one["log_write_per_s"] <= one_disk_syncs_per_s for one in made.values())
+    # The same disks have more to give to who asks for more at a time.
+    assert made["1"]["output_block_bytes_per_s"] <= 1.02 * one_disk_bytes_per_s
+    assert made["4"]["output_block_bytes_per_s"] > 1.5 * one_disk_bytes_per_s
+
+
+@pytest.mark.long
+@needs.fuse
+def test_a_timeout_costs_timeo_where_nothing_is_estimated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """CREATE: timeo. LOOKUP has an estimate: Linux's least, 100 ms, at both."""
+    made = run(capsys, tmp_path, "answer-timeout", "axes.loss=[0.02]")
+    for one in runs(made):
+        timeo_ms = 100.0 * int(one["timeo"])
+        least = {}
+        for name in ("CREATE", "LOOKUP"):
+            twice = [row for row in calls(made, one, name) if row["sends"] == 2]
+            least[name] = min(row["completed_ns"] - row["sent_first_ns"] for row in twice) / 1e6
+        assert least["CREATE"] == pytest.approx(timeo_ms, rel=0.1)
+        assert 100 <= least["LOOKUP"] < timeo_ms / 2
+
+
+@pytest.mark.long
+@needs.fuse
+def test_the_rpc_layer_is_not_the_limit_of_a_slow_disk(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """More room at the client cannot pass the disk; a faster disk passes with the same room."""
+    made = runs(run(capsys, tmp_path, "answer-rpc"))
+    rate = {(one["disk"], one["window"]): one["output_block_bytes_per_s"] for one in made}
+    # The server's memory takes 2 of 32 MiB: the rest passes the disk, at 10 MiB/s.
+    slow_disk_bytes_per_s = 10 * 2**20 * 1.07
+    assert all(found <= slow_disk_bytes_per_s for key, found in rate.items() if "10 MB/s" in key)
+    assert rate["40 MB/s", "64 calls"] > 1.5 * slow_disk_bytes_per_s
+
+
+@pytest.mark.long
+@needs.fuse
+def test_noac_asks_always_and_reads_again_only_what_was_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """GETATTRs a transaction, and READs of a place that was read before, by load."""
+    made = run(capsys, tmp_path, "answer-noac", "axes.clients=[1]", "exclude=[]")
+    asked: dict[tuple[str, str], float] = {}
+    again: dict[tuple[str, str], int] = {}
+    for one in runs(made):
+        key = (one["attribute_cache"], one["load"])
+        asked[key] = len(calls(made, one, "GETATTR")) / one["transactions"]
+        places = [(row["file_id"], row["offset"]) for row in calls(made, one, "READ")]
+        again[key] = len(places) - len(set(places))
+    assert asked["ac", "tpcb-like"] < 0.1
+    assert asked["ac", "select-only"] < 0.1
+    assert asked["noac", "tpcb-like"] > asked["noac", "select-only"] > 3
+    assert again["noac", "select-only"] < again["noac", "tpcb-like"] / 2
+    assert again["noac", "tpcb-like"] > again["ac", "tpcb-like"] + 20
