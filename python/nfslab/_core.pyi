@@ -25,6 +25,7 @@ __all__ = [
     "SyscallWatch",
     "SystemSampler",
     "Trace",
+    "WaitWatch",
     "build_info",
     "classify_paths",
     "run_files",
@@ -389,6 +390,24 @@ class SyscallWatch:
     def stop(self, *, wait: bool = True) -> None:
         """End it; what was seen can still be taken, counts and figures as of now. `wait`: until
         everything is detached, 1 to 3 s; else that goes on by itself."""
+
+@final
+class WaitWatch:
+    """Where the time of a program's processes goes, by programs in the kernel (eBPF): on a
+    processor, waiting for one, or blocked, by the number that the program keeps for what it waits
+    for. Every pause is counted, nothing is sampled; no tracepoint of a system call is used."""
+
+    def __new__(cls, root: int, symbol: str) -> WaitWatch:
+        """A process and its descendants; `symbol`: the exported name of a pointer to that number,
+        "my_wait_event_info" of PostgreSQL 14 and newer. CoreError as `SyscallWatch`."""
+    def totals(self) -> Columns:
+        """Since it began: tid, kind ("running", "queued", "blocked", "unread": blocked, and the
+        number could not be read), state (the number where blocked), ns."""
+    def figures(self) -> dict[str, int]:
+        """kernel_run_ns and kernel_runs (0 unless kernel.bpf_stats_enabled), uncounted (pauses in
+        no total: more threads and numbers than there is room for)."""
+    def stop(self) -> None:
+        """End it; totals stay as they are."""
 
 @final
 class SystemSampler:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 import uuid
@@ -12,6 +13,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from nfslab._core import syscalls_grants
 from nfslab.databases.postgres.installation import find_installation
 from nfslab.errors import Unavailable
 from nfslab.evidence.collector import Evidence
@@ -22,6 +24,7 @@ from nfslab.evidence.postgres.collector import (
     _differences,
     _nested,
 )
+from nfslab.evidence.postgres.exact_waits import io_events
 from nfslab.workloads.base import Outcome
 from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.workload import PgbenchWorkload
@@ -199,6 +202,89 @@ def test_the_cost_is_said_and_every_look_is_counted_or_said_to_be_missed(watch: 
     assert both, "no look while both clients were there"
     between = [backends for at, backends in seen.items() if both[0] <= at <= both[-1]]
     assert set(between) == {2}, "two clients, somewhere at every look"
+
+
+@pytest.mark.skipif(not syscalls_grants()["ok"], reason=f"eBPF: {syscalls_grants()['why']}")
+@with_postgres()
+def test_every_pause_is_timed_by_what_it_waited_for(watch: Watched) -> None:
+    """Bounds by this side's clock, whatever else runs: a wait lasts at most as long as the call, at
+    least as long as was asked for, without its time on a processor and waiting for one."""
+    update = "UPDATE pgbench_branches SET bbalance = bbalance WHERE bid = 1"
+    collector = PostgresCollector(PostgresCollectorParameters())
+    collector.start(watch.run.context)
+    before_ns = time.monotonic_ns()
+    with watch.connect() as holder, watch.connect() as waiter:
+        connected_ns, pid = time.monotonic_ns(), waiter.info.backend_pid
+        for _ in range(5):
+            waiter.execute("SELECT pg_sleep(0.1)")
+        slept_ns = time.monotonic_ns() - connected_ns
+        holder.execute(update)
+        waiting = threading.Thread(target=waiter.execute, args=(update,))
+        from_ns = time.monotonic_ns()
+        waiting.start()
+        with psycopg.connect(watch.service.conninfo, autocommit=True) as other:
+            query = "SELECT wait_event FROM pg_stat_activity WHERE pid = %s"
+            deadline = time.monotonic() + PATIENCE_S
+            while other.execute(query, (pid,)).fetchone() != ("transactionid",):
+                assert time.monotonic() < deadline, "it waits for something else"
+        waits_ns = time.monotonic_ns()
+        holder.execute("SELECT pg_sleep(0.4)")
+        released_ns = time.monotonic_ns()
+        holder.rollback()
+        waiting.join()
+        until_ns = time.monotonic_ns()
+        waiter.rollback()
+    evidence = collector.stop()
+    assert "not_exact" not in evidence.summary
+    assert evidence.summary["exact"]["uncounted"] == 0
+    rows = [r for r in evidence.tables["postgres_times"].to_pylist() if r["pid"] == pid]
+    assert {r["backend_type"] for r in rows} == {"client backend"}
+    of = {(r["kind"], r["wait_event_type"]): 0 for r in rows}
+    for row in rows:
+        of[row["kind"], row["wait_event_type"]] += row["ns"]
+    busy_ns = of["running", ""] + of.get(("queued", ""), 0)
+    assert 5e8 - busy_ns <= of["blocked", "Timeout"] <= slept_ns
+    assert released_ns - waits_ns - busy_ns <= of["blocked", "Lock"] <= until_ns - from_ns
+    whole_ns = sum(of.values())
+    assert until_ns - connected_ns - busy_ns <= whole_ns <= time.monotonic_ns() - before_ns
+
+
+@with_postgres()
+def test_numbers_of_io_events_are_those_of_the_headers(watch: Watched) -> None:
+    """wait_event.h or wait_event_types.h of the same installation, where it has its headers."""
+    programs = find_installation(watch.work.parameters.postgres).bindir
+    folder = programs.parent / "include" / "postgresql" / "server" / "utils"
+    found = [folder / name for name in ("wait_event_types.h", "wait_event.h")]
+    header = next((path for path in found if path.is_file()), None)
+    if header is None:
+        pytest.skip(f"no headers of PostgreSQL in {folder}")
+    text = header.read_text("utf-8")
+    (names,) = re.findall(r"(\w+) = PG_WAIT_IO,([^}]*)", text)
+    events = [names[0], *(name.strip() for name in names[1].split(",") if name.strip())]
+    with psycopg.connect(watch.service.conninfo) as connection:
+        known = io_events(connection, watch.service.major)
+    for number, name in known.items():
+        there = events[number].removeprefix("WAIT_EVENT_").replace("_", "")
+        assert there == name.upper(), number
+    names = {name.upper() for name in known.values()}  # WalSync since 17
+    assert {"WALSYNC", "WALWRITE", "DATAFILEREAD", "DATAFILEEXTEND"} <= names
+
+
+@pytest.mark.skipif(not syscalls_grants()["ok"], reason=f"eBPF: {syscalls_grants()['why']}")
+@with_postgres(transactions=2000)
+def test_names_by_number_are_those_that_the_server_shows(watch: Watched) -> None:
+    """pg_stat_activity names events itself; what it showed five times has had a pause."""
+    _, evidence = collect(watch, interval=0.01)
+    shown: Counter[str] = Counter()
+    for row in evidence.tables["postgres_waits"].to_pylist():
+        if (row["backend_type"], row["wait_event_type"]) == ("client backend", "IO"):
+            shown[row["wait_event"]] += row["backends"]
+    timed = {r["wait_event"] for r in evidence.tables["postgres_times"].to_pylist()}
+    told = {name for name, number in shown.items() if number >= 5 and name in NAMED}
+    assert told <= timed
+
+
+NAMED = ("WALSync", "WalSync", "WALWrite", "WalWrite", "DataFileRead", "DataFileExtend")
 
 
 @pytest.mark.parametrize("watch", [{}], indirect=True)

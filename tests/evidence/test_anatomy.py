@@ -24,6 +24,7 @@ from nfslab.evidence.anatomy.parts import (
 )
 from nfslab.evidence.base import SealedRun
 from nfslab.evidence.nfs_server.breakdown import BreakdownFacts, OperationBreakdown
+from nfslab.evidence.postgres.exact_waits import TIMES_TABLE
 from nfslab.evidence.syscalls.facts import SyscallFacts, WaitFacts
 from nfslab.evidence.syscalls.sync_share import LogShare
 from nfslab.evidence.syscalls.sync_steps import StepsRow
@@ -180,6 +181,49 @@ def test_exact_syncs_take_the_samples_place_and_their_sum_stays(tmp_path: Path) 
     assert agreed.notes == ()
 
 
+TIMES = [
+    ("client backend", "blocked", "IO", "WALSync", 600),
+    ("client backend", "blocked", "LWLock", "WALWrite", 350),
+    ("client backend", "blocked", "LWLock", "", 50),
+    ("client backend", "blocked", "IO", "AioIoCompletion", 75),
+    ("client backend", "blocked", "Client", "", 900),
+    ("client backend", "blocked", "", "", 25),
+    ("client backend", "running", "", "", 200),
+    ("client backend", "queued", "", "", 100),
+    ("", "blocked", "IO", "WALSync", 5000),
+    ("", "running", "", "", 5000),
+]
+"""Kind of process, kind of time, wait, us of a transaction."""
+
+
+def test_every_pause_timed_gives_exact_parts_and_samples_only_notes(tmp_path: Path) -> None:
+    run = planted(tmp_path, COUNTS, 1.8)
+    names = ("backend_type", "kind", "wait_event_type", "wait_event", "ns")
+    columns = [[*each] for each in zip(*TIMES, strict=True)]
+    times: dict[str, Any] = dict(zip(names, columns, strict=True))
+    # Of two backends, half each: pids are summed up.
+    halves = {name: values * 2 for name, values in times.items()}
+    halves["ns"] = [ns * 1000 * TRANSACTIONS // 2 for ns in halves["ns"]]
+    halves["t_ns"] = [10**10] * 2 * len(TIMES)
+    halves["pid"] = [1] * len(TIMES) + [2] * len(TIMES)
+    sealed_run(tmp_path, tables={TIMES_TABLE: halves})
+    found = transactions.anatomy(run, syscalls(TRANSACTIONS * 700_000, [1.0, 0, 0, 0]))
+    assert found is not None
+    assert {path: one.ns / US for path, one in found.by_path().items()} == {
+        "log_sync": pytest.approx(600), "log_turn": pytest.approx(350),
+        "database_locks": pytest.approx(50), "data_read": pytest.approx(75),
+        "running": pytest.approx(325), "running/on_cpu": pytest.approx(200),
+        "running/run_queue": pytest.approx(100),
+        f"running/{NOT_EXPLAINED}": pytest.approx(25), "client": pytest.approx(400),
+    }  # fmt: skip
+    assert total(found.parts) == pytest.approx(1.8e6)
+    assert {one.source for one in found.by_path().values()} == {"exact"}
+    # Every look saw one backend in a sync: their error is 0, and 100 us are beyond 3 % of 1.8 ms.
+    (note,) = found.notes
+    assert "log sync 0.5 ms by samples, 0.6 ms by every pause" in note
+    assert "row locks" not in note, "200 us that may have been on a processor"
+
+
 def test_a_sync_is_its_steps_and_a_step_its_calls() -> None:
     commit = OperationBreakdown("nfs", "COMMIT", summary_of([0.1, 0.2, 0.1, 0.3, 0.1, 0.2]))
     calls = BreakdownFacts(rows=(commit,), calls=1, left_out={}, negative={})
@@ -191,6 +235,23 @@ def test_a_sync_is_its_steps_and_a_step_its_calls() -> None:
     assert times["log_sync/rest"] == pytest.approx(100)
     for path, one in made.walk():
         assert not one.parts or total(one.parts) == pytest.approx(one.ns), path
+
+
+def test_a_sync_that_was_blocked_shorter_than_its_call_has_a_shorter_rest() -> None:
+    """A call of 1000 ns, 600 of them blocked: 400 in the COMMIT, 100 in WRITEs, 100 are left."""
+    seen = syscalls(TRANSACTIONS * 1000, [0.0, 0.1, 0.4, 0.5])
+    made = within_log_sync(part("log_sync", 600.0), seen, None)
+    times = {one.name: one.ns for one in made.parts}
+    assert times == {
+        "sending": pytest.approx(100), "committing": pytest.approx(400),
+        "rest": pytest.approx(100),
+    }  # fmt: skip
+    # Less was blocked than its calls took: they fill it, and nothing is below zero.
+    short = {one.name: one.ns for one in within_log_sync(part("log_sync", 250.0), seen, None).parts}
+    assert short == {"sending": pytest.approx(50), "committing": pytest.approx(200)}
+    # Who waits for another's flush waits for all of that call.
+    turn = {one.name: one.ns for one in within_log_sync(part("log_turn", 600.0), seen, None).parts}
+    assert turn["rest"] == pytest.approx(300)
 
 
 PHASE = {

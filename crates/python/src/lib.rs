@@ -21,6 +21,7 @@ mod syscall_text;
 mod syscall_watch;
 mod toml;
 mod trace;
+mod wait_watch;
 
 use pyo3::prelude::*;
 
@@ -55,6 +56,8 @@ mod _core {
     use super::toml::toml_lines;
     #[pymodule_export]
     use super::trace::{CallRows, Trace};
+    #[pymodule_export]
+    use super::wait_watch::WaitWatch;
 
     /// Version of the plan and of the report of `Load`.
     #[pymodule_export]

@@ -103,7 +103,7 @@ pub fn syscalls_grants(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Ok(all)
 }
 
-fn to_python(py: Python<'_>, error: &WatchError) -> PyErr {
+pub fn to_python(py: Python<'_>, error: &WatchError) -> PyErr {
     core_error(
         py,
         error.kind(),

@@ -122,12 +122,22 @@ struct fs_struct {
 	struct path pwd;
 } CORE;
 
+struct sched_info {
+	u64 run_delay;
+} CORE;
+
+struct sched_entity {
+	u64 sum_exec_runtime;
+} CORE;
+
 struct task_struct {
 	s32 pid;
 	s32 tgid;
 	struct task_struct *group_leader;
 	struct fs_struct *fs;
 	struct files_struct *files;
+	struct sched_entity se;
+	struct sched_info sched_info;
 } CORE;
 
 struct gendisk {

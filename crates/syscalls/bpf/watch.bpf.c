@@ -7,6 +7,7 @@
  *   files.h   descriptor -> inode, place of an access, counts
  *   names.h   names of files
  *   blocks.h  requests of block devices
+ *   waits.h   where the time of processes goes (of its own: nothing of the others runs with it)
  *   state.h   maps and records
  *   kernel.h  what is needed of Linux
  *
@@ -18,6 +19,7 @@
  */
 #include "blocks.h"
 #include "leave.h"
+#include "waits.h"
 
 /* Whom a watched process forks is watched, from its first call on. */
 SEC("tp_btf/sched_process_fork") int forked(u64 *arguments)

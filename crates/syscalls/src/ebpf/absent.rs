@@ -3,7 +3,7 @@
 use crate::error::WatchError;
 use crate::record::CountRecord;
 
-use super::{Figures, Grants, Options, Taken};
+use super::{Figures, Grants, Options, Taken, WaitRow};
 
 /// Never comes to be.
 #[derive(Debug)]
@@ -39,6 +39,39 @@ impl Watch {
 
     /// Never called.
     pub fn wait_detached(&self) {
+        match self.never {}
+    }
+}
+
+/// Never comes to be.
+#[derive(Debug)]
+pub struct Waits {
+    never: std::convert::Infallible,
+}
+
+impl Waits {
+    /// Says that it was left out.
+    pub fn start(_: u32, _: &str) -> Result<Self, WatchError> {
+        Err(left_out())
+    }
+
+    /// Never called.
+    pub fn totals(&self) -> Vec<WaitRow> {
+        match self.never {}
+    }
+
+    /// Never called.
+    pub fn uncounted(&self) -> u64 {
+        match self.never {}
+    }
+
+    /// Never called.
+    pub fn run(&self) -> (std::time::Duration, u64) {
+        match self.never {}
+    }
+
+    /// Never called.
+    pub fn stop(&self) {
         match self.never {}
     }
 }

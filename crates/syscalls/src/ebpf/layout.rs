@@ -207,8 +207,31 @@ pub struct Counts {
     pub places: [u64; PLACES],
 }
 
+/// Bytes of `struct waiter` of bpf/waits.h.
+pub const WAITER_BYTES: usize = 40;
+
+/// `struct wait_key`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct WaitKey {
+    pub tid: u32,
+    pub state: u32,
+}
+
+/// `struct wait_total`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct WaitTotal {
+    pub ns: u64,
+    pub times: u64,
+}
+
 // SAFETY: integers only, no padding, and every pattern of bits is a value.
 unsafe impl aya::Pod for CountKey {}
+// SAFETY: as above.
+unsafe impl aya::Pod for WaitKey {}
+// SAFETY: as above.
+unsafe impl aya::Pod for WaitTotal {}
 // SAFETY: as above.
 unsafe impl aya::Pod for Counts {}
 

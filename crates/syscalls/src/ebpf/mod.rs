@@ -36,12 +36,16 @@ mod reader;
 #[cfg(ebpf)]
 mod scope;
 #[cfg(ebpf)]
+mod waits;
+#[cfg(ebpf)]
 mod watch;
 
 #[cfg(not(ebpf))]
-pub use absent::{Watch, grants};
+pub use absent::{Waits, Watch, grants};
 #[cfg(ebpf)]
 pub use grants::grants;
+#[cfg(ebpf)]
+pub use waits::Waits;
 #[cfg(ebpf)]
 pub use watch::Watch;
 
@@ -118,6 +122,26 @@ pub struct Figures {
     /// Processes that are watched now.
     pub watched: u64,
 }
+
+/// Time of a thread in one state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitRow {
+    /// Thread.
+    pub tid: u32,
+    /// What it said that it waits for while it was blocked, or one of the three below.
+    pub state: u32,
+    /// How long, ns.
+    pub ns: u64,
+    /// How often.
+    pub times: u64,
+}
+
+/// On a processor.
+pub const STATE_RUNNING: u32 = u32::MAX;
+/// Runnable, but not on a processor.
+pub const STATE_QUEUED: u32 = u32::MAX - 1;
+/// Blocked, and what for could not be read.
+pub const STATE_UNREAD: u32 = u32::MAX - 2;
 
 /// Whether eBPF can watch here.
 #[derive(Debug)]

@@ -15,20 +15,19 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use crate::error::WatchError;
 
 use super::kernel;
-use super::layout::{THREAD_BYTES, THREAD_COUNTED};
 
 /// So often /proc is read at most.
 const LOOKS_MAX: usize = 16;
 
-/// Takes in these processes and their descendants: how many.
-pub fn take_in(roots: &[u32], threads: BorrowedFd<'_>) -> Result<usize, WatchError> {
+/// Gives these processes and their descendants an entry each: to how many.
+pub fn take_in(roots: &[u32], map: BorrowedFd<'_>, entry: &[u8]) -> Result<usize, WatchError> {
     let mut seen = HashSet::new();
     let mut taken = 0;
     for pid in roots {
         if !seen.insert(*pid) {
             continue;
         }
-        match enter(*pid, threads) {
+        match enter(*pid, map, entry) {
             Ok(fresh) => taken += usize::from(fresh),
             Err(error) if is_gone(&error) => return Err(WatchError::Gone { pid: *pid }),
             Err(error) => {
@@ -47,7 +46,7 @@ pub fn take_in(roots: &[u32], threads: BorrowedFd<'_>) -> Result<usize, WatchErr
         for pid in found {
             seen.insert(pid);
             // One that ended meanwhile needs not be watched.
-            taken += usize::from(enter(pid, threads).unwrap_or(false));
+            taken += usize::from(enter(pid, map, entry).unwrap_or(false));
         }
     }
     Ok(taken)
@@ -60,13 +59,11 @@ fn is_gone(error: &io::Error) -> bool {
     )
 }
 
-fn enter(pid: u32, threads: BorrowedFd<'_>) -> io::Result<bool> {
+fn enter(pid: u32, map: BorrowedFd<'_>, entry: &[u8]) -> io::Result<bool> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))?;
     let process = pidfd_open(pid, PidfdFlags::empty())?;
-    let mut thread = [0; THREAD_BYTES];
-    thread[THREAD_COUNTED] = 1;
-    kernel::store(threads, process.as_fd(), &thread)
+    kernel::store(map, process.as_fd(), entry)
 }
 
 /// Descendants of these that are not among them.

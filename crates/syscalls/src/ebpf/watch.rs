@@ -14,7 +14,7 @@ use crate::error::{WatchError, chain, system_error};
 use crate::record::{Call, CountRecord, NO_FILE};
 
 use super::kernel::{self, Tracefs};
-use super::layout::{CountKey, Counts, Figure};
+use super::layout::{CountKey, Counts, Figure, THREAD_BYTES, THREAD_COUNTED};
 use super::probes::{Probe, call_table, probes};
 use super::reader::Reader;
 use super::{COUNTS_PER_FILE, FILES_MAX, Figures, Options, RING_BYTES_MAX, RING_BYTES_MIN, Taken};
@@ -22,9 +22,9 @@ use super::{grants, scope};
 
 /// Aligned for the loader, which reads it as an ELF file in place.
 #[repr(C, align(32))]
-struct Aligned<T: ?Sized>(T);
+pub(super) struct Aligned<T: ?Sized>(pub(super) T);
 
-static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!("../../bpf/watch.o"));
+pub(super) static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!("../../bpf/watch.o"));
 
 /// Watches processes until it is stopped or dropped.
 pub struct Watch {
@@ -166,7 +166,7 @@ impl Watch {
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -201,15 +201,7 @@ fn start(options: &Options, root: &Path, begun: Instant) -> Result<Watch, WatchE
     let figures = Array::try_from(map(&mut ebpf, "figures")?).map_err(of_map)?;
     let counts = HashMap::try_from(map(&mut ebpf, "counts")?).map_err(of_map)?;
     let ring = RingBuf::try_from(map(&mut ebpf, "ring")?).map_err(of_map)?;
-    let threads = match map(&mut ebpf, "threads")? {
-        Map::Unsupported(threads) => threads,
-        _ => {
-            return Err(refused(
-                "use storage of tasks",
-                "the map is of another type".to_owned(),
-            ));
-        }
-    };
+    let threads = storage(&mut ebpf, "threads")?;
     let reader = Reader::start(ring, &options.roots)
         .map_err(|error| refused("start a thread", error.to_string()))?;
     attach_btf(&mut ebpf, "sched_process_fork", "forked", &btf)?;
@@ -224,7 +216,9 @@ fn start(options: &Options, root: &Path, begun: Instant) -> Result<Watch, WatchE
     }
     // Last, so that all calls are seen from the same instant on: what is attached first would count
     // for the time that the rest takes.
-    let taken_in = scope::take_in(&options.roots, threads.fd().as_fd())?;
+    let mut entry = [0; THREAD_BYTES];
+    entry[THREAD_COUNTED] = 1;
+    let taken_in = scope::take_in(&options.roots, threads.fd().as_fd(), &entry)?;
     Ok(Watch {
         attached: Mutex::new(Some(Attached {
             events,
@@ -285,6 +279,7 @@ fn load(options: &Options) -> Result<Ebpf, WatchError> {
         .override_global("level", &level, true)
         .override_global("ring_half", &half, true)
         .override_global("calls", &calls, true)
+        .map_max_entries("wait_totals", 1)
         .map_max_entries("ring", ring_bytes)
         .map_max_entries("files", options.files_max)
         .map_max_entries("counts", options.files_max * COUNTS_PER_FILE);
@@ -295,16 +290,32 @@ fn load(options: &Options) -> Result<Ebpf, WatchError> {
     loaded.map_err(|error| failed("make the maps of its programs", &error))
 }
 
-fn map(ebpf: &mut Ebpf, name: &str) -> Result<Map, WatchError> {
+pub(super) fn map(ebpf: &mut Ebpf, name: &str) -> Result<Map, WatchError> {
     let missing = || refused("load the programs", format!("there is no map {name}"));
     ebpf.take_map(name).ok_or_else(missing)
 }
 
-fn of_map(error: aya::maps::MapError) -> WatchError {
+/// Storage of tasks, which aya has no type for. To be kept until all programs are loaded.
+pub(super) fn storage(ebpf: &mut Ebpf, name: &str) -> Result<MapData, WatchError> {
+    match map(ebpf, name)? {
+        Map::Unsupported(data) => Ok(data),
+        _ => Err(refused(
+            "use storage of tasks",
+            "the map is of another type".to_owned(),
+        )),
+    }
+}
+
+pub(super) fn of_map(error: aya::maps::MapError) -> WatchError {
     failed("use a map of its programs", &error)
 }
 
-fn attach_btf(ebpf: &mut Ebpf, point: &str, name: &str, btf: &Btf) -> Result<(), WatchError> {
+pub(super) fn attach_btf(
+    ebpf: &mut Ebpf,
+    point: &str,
+    name: &str,
+    btf: &Btf,
+) -> Result<(), WatchError> {
     let step = format!("attach a program to {point}");
     let program: &mut BtfTracePoint = program(ebpf, name)?
         .try_into()
@@ -353,14 +364,14 @@ fn attach_pair(
     Ok(())
 }
 
-fn refused(step: &str, why: String) -> WatchError {
+pub(super) fn refused(step: &str, why: String) -> WatchError {
     WatchError::Bpf {
         step: step.to_owned(),
         why,
     }
 }
 
-fn failed(step: &str, error: &(dyn std::error::Error + 'static)) -> WatchError {
+pub(super) fn failed(step: &str, error: &(dyn std::error::Error + 'static)) -> WatchError {
     let denied = system_error(error)
         .and_then(std::io::Error::raw_os_error)
         .filter(|code| matches!(*code, libc::EPERM | libc::EACCES));

@@ -25,7 +25,7 @@ pub fn folder_with(program: &str) -> Option<(tempfile::TempDir, PathBuf)> {
     let root = folder.path().canonicalize().unwrap();
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
     let built = Command::new("cc")
-        .args(["-O2", "-pthread", "-Wall", "-Werror", "-o"])
+        .args(["-O2", "-pthread", "-rdynamic", "-Wall", "-Werror", "-o"])
         .arg(root.join(program))
         .arg(sources.join(program).with_extension("c"))
         .status();

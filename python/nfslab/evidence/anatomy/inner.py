@@ -3,6 +3,10 @@
 A part is divided by shares of other records of the same run: the steps of the log's syncs (joined
 to NFS calls, or to block requests), and the instants of WRITE and COMMIT on client and server. The
 shares are of all syncs of the log, also of those that background processes made.
+
+Where the pauses of backends were timed, `log_sync` is what a sync was blocked for: less than its
+call, which was on a processor or waited for one, too. NFS calls and block requests have the same
+time as in the call, and the rest is so much shorter.
 """
 
 from __future__ import annotations
@@ -33,15 +37,38 @@ def within_log_sync(
     """The part with what is known of its inside."""
     if syscalls is None:
         return part
+    longer = _call_to_blocked(part, syscalls)
     for row in syscalls.waits.steps or ():
         if row.file_class in LOGS:
-            steps = divided(part, list(zip(STEPS, row.summary.share, strict=True)))
+            steps = divided(part, _of_blocked(STEPS, row.summary.share, longer))
             inner = [_within_call(one, calls, row.target) for one in steps.parts]
             return steps.model_copy(update={"parts": tuple(inner)})
     for blocks in syscalls.waits.blocks or ():
         if blocks.file_class in LOGS:
-            return divided(part, list(zip(REQUESTS, blocks.summary.share, strict=True)))
+            return divided(part, _of_blocked(REQUESTS, blocks.summary.share, longer))
     return part
+
+
+def _call_to_blocked(part: PartFacts, syscalls: SyscallFacts) -> float:
+    """How many times as long as the part the call was; 1: the part is the call."""
+    known = [
+        share.backend_sync_ns / share.transactions
+        for share in syscalls.shares
+        if share.transactions
+    ]
+    if part.name != "log_sync" or part.source != "exact" or not known or not part.ns:
+        return 1.0
+    return max(known[0] / part.ns, 1.0)
+
+
+def _of_blocked(
+    names: Sequence[str], shares: Sequence[float | None], longer: float
+) -> list[tuple[str, float]]:
+    """Shares of the call as shares of its blocked time; the last name is the rest of both."""
+    known = [(share or 0.0) * longer for share in shares[:-1]]
+    fits = min(1.0, 1.0 / sum(known)) if sum(known) else 1.0
+    rest = max(1.0 - sum(known), 0.0) if longer > 1 else shares[-1] or 0.0
+    return list(zip(names, [*(share * fits for share in known), rest], strict=True))
 
 
 def _within_call(step: PartFacts, calls: BreakdownFacts | None, target: str) -> PartFacts:

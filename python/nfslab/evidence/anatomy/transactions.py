@@ -1,9 +1,12 @@
 """A database transaction's mean time: what its backend did, or waited for, and the client's turn.
 
-Little's law gives a part's time of a transaction exactly: mean number of the load's backends that
-are in it, over transactions a second. The number in each wait is sampled (`postgres`); how long the
-log's syncs took is exact where system calls were watched, and takes the place of the samples, whose
-other parts move so that all that the backends did keeps its sum.
+Where every pause of the backends was timed (`postgres`, eBPF) all parts are exact: their times by
+wait event, over the transactions. A wait that blocked nobody is then time on a processor.
+
+Elsewhere Little's law gives a part's time: mean number of the load's backends that are in it, over
+transactions a second. The number in each wait is sampled; how long the log's syncs took is exact
+where system calls were watched, and takes the place of the samples, whose other parts move so that
+all that the backends did keeps its sum.
 
 What is left of the mean latency is the client's turn: its program, and the connection. In a closed
 load backends are idle between transactions, too: that is in no part.
@@ -19,7 +22,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
+from nfslab.evidence.anatomy.backend_times import disagreements, exact_parts
 from nfslab.evidence.anatomy.parts import AnatomyFacts, PartFacts, with_rest
+from nfslab.evidence.anatomy.wait_parts import part_of_wait
 from nfslab.evidence.over_time import NS, read_rows
 from nfslab.evidence.postgres.kind import WAITS_TABLE
 from nfslab.results.coded_texts import coded_texts
@@ -44,35 +49,6 @@ LEAST_SAMPLES: Final = 10
 Z95: Final = 1.96
 
 
-def part_of_wait(event_type: str, event: str) -> str | None:
-    """Which part a backend with this wait event is in; None: it is the client's turn."""
-    match event_type:
-        case "":
-            return "running"
-        case "Client":
-            return None
-        case "IO":
-            return _of_file(event)
-        case "Lock":
-            return "row_locks"
-        case "LWLock" | "LWLockTranche" | "LWLockNamed":
-            return "log_turn" if event in ("WALWrite", "WALWriteLock") else "database_locks"
-        case "BufferPin":
-            return "database_locks"
-        case _:
-            return "other_waits"
-
-
-def _of_file(event: str) -> str:
-    if event.startswith(("WAL", "Wal")):
-        return "log_sync" if event.endswith("Sync") else "log_write"
-    if event.startswith("DataFile"):
-        kinds = {"DataFileRead": "data_read", "DataFilePrefetch": "data_read",
-                 "DataFileExtend": "data_extend"}  # fmt: skip
-        return kinds.get(event, "data_write")
-    return "other_files"
-
-
 def anatomy(run: SealedRun, syscalls: SyscallFacts | None) -> AnatomyFacts | None:
     """None: the latency, the rate, or the samples are not there."""
     metrics = {name: metric.value for name, metric in run.record.metrics.items()}
@@ -80,36 +56,41 @@ def anatomy(run: SealedRun, syscalls: SyscallFacts | None) -> AnatomyFacts | Non
     mean_ms = metrics.get("latency_mean_ms")
     if not number or not seconds or not mean_ms:
         return None
-    rate_per_s, mean_ns = number / seconds, mean_ms * 1e6
+    mean_ns = mean_ms * 1e6
     tracked = run.summary("postgres").get("settings", {}).get("track_activities", "on")
     seen = _sampled(run, seconds) if tracked != "off" else None
-    if seen is None:
-        return AnatomyFacts(
-            operation="transaction", operations=number, mean_ns=mean_ns,
-            parts=tuple(with_rest([], mean_ns)), wants=("postgres",),
-        )  # fmt: skip
     parts = {
         name: PartFacts(
-            name=name, ns=mean / rate_per_s * NS, error_ns=error / rate_per_s * NS, source="sampled"
+            name=name,
+            ns=mean / number * seconds * NS,
+            error_ns=error / number * seconds * NS,
+            source="sampled",
         )
-        for name, (mean, error) in seen.items()
+        for name, (mean, error) in (seen or {}).items()
     }
-    notes = list(_with_exact_syncs(parts, syscalls))
-    if "running" in parts:
-        parts["running"] = _with_processors(run, parts["running"], rate_per_s)
+    timed = exact_parts(run, number)
+    if timed is not None:
+        notes = disagreements(parts, timed, mean_ns)
+        parts = timed
+    else:
+        notes = list(_with_exact_syncs(parts, syscalls))
+        if "running" in parts:
+            parts["running"] = _with_processors(run, parts["running"], number / seconds)
     shown = [parts[name] for name in ORDER if name in parts]
     total = sum(part.ns for part in shown)
-    if total < mean_ns:
+    told = timed is not None or seen is not None
+    if told and total < mean_ns:
         shown.append(PartFacts(name="client", ns=mean_ns - total, source="exact"))
     else:
         shown = with_rest(shown, mean_ns)
+    wants = () if syscalls is not None else ("fsync",)
     return AnatomyFacts(
         operation="transaction",
         operations=number,
         mean_ns=mean_ns,
         parts=tuple(shown),
         notes=tuple(notes),
-        wants=() if syscalls is not None else ("fsync",),
+        wants=wants if told else ("postgres",),
     )
 
 

@@ -13,6 +13,8 @@ database than the load's, so that watching is not counted as load):
 
 * processors: ten times a second, how long each of the load's backends was on a processor and
   how long it waited for one (/proc/PID/schedstat, exact), where the server is of this kernel.
+* exact times, where eBPF is granted: every pause of every server process by its wait event
+  (`exact_waits`); the samples stay, and both are compared.
 
 Decisions: a thread beside the runner does it. Its cost is measured, Python's part by the
 thread's CPU clock and the server's part by the CPU time of its backend, and is a fraction
@@ -31,12 +33,14 @@ import contextlib
 import threading
 import time
 from array import array
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from pydantic import Field
 
-from nfslab.errors import RunFailed
+from nfslab.errors import RunFailed, Unavailable
 from nfslab.evidence.collector import Collector, CollectorParameters, Evidence, Side
+from nfslab.evidence.postgres.exact_waits import TIMES_TABLE, ExactWaits
 from nfslab.evidence.postgres.processors import Processors
 from nfslab.machine.availability import Availability
 from nfslab.machine.cpu_times import process_cpu_ns
@@ -93,6 +97,8 @@ class PostgresCollectorParameters(CollectorParameters):
     """Between two looks at what the processes wait for."""
     counters_interval: Duration = Field(default=1.0, ge=0.1, le=3600)
     """Between two readings of the counters."""
+    exact: bool = True
+    """Time every pause of the server's processes, too, where eBPF is granted."""
 
 
 class PostgresCollector(Collector):
@@ -174,6 +180,8 @@ class _Watch:
         self._reset_stamps: dict[str, str] = {}
         self._cpu_s = 0.0
         self._processors = Processors()
+        self._exact: ExactWaits | None = None
+        self._not_exact = ""
         self._lock = threading.Lock()
         try:
             self._views = self._present_views()
@@ -182,9 +190,20 @@ class _Watch:
             self._backend_began_ns = process_cpu_ns(self._backend)
             self._began_ns = time.monotonic_ns()
             self._first = self._counted(self._read_counters)
+            if parameters.exact:
+                self._watch_exactly()
         except BaseException:
             self._connection.close()
             raise
+
+    def _watch_exactly(self) -> None:
+        """Where it is granted; why not, otherwise."""
+        from nfslab._core import CoreError
+
+        try:
+            self._exact = ExactWaits(self._connection, self._service.pid, self._service.major)
+        except (CoreError, Unavailable) as error:
+            self._not_exact = _one_line(error)
 
     def begin(self) -> None:
         """Sample in a thread from now on."""
@@ -197,11 +216,16 @@ class _Watch:
         with contextlib.suppress(psycopg.Error):
             self._first = self._counted(self._read_counters)
         self._processors.begin()
+        if self._exact is not None:
+            self._counted(self._exact.begin)
 
     def end(self) -> Evidence:
         """Stop the thread, wait for the load's connections to go, read a last time."""
         import psycopg
 
+        exact = None
+        if self._exact is not None:
+            exact = self._counted(partial(self._exact.end, self._zero_ns()))
         self._over.set()
         self._thread.join(THREAD_END_LIMIT_S)
         if self._thread.is_alive():
@@ -222,9 +246,14 @@ class _Watch:
             self._connection.close()
         wall_s = (time.monotonic_ns() - self._began_ns) / 1e9
         cpu_s = self._cpu_s + (backend_s or 0.0)
+        tables, summary = self._tables(), self._summary(last, settled, wall_s, backend_s)
+        if exact is not None:
+            tables[TIMES_TABLE], summary["exact"] = exact
+        elif self._not_exact:
+            summary["not_exact"] = self._not_exact
         return Evidence(
-            tables=self._tables(),
-            summary=self._summary(last, settled, wall_s, backend_s),
+            tables=tables,
+            summary=summary,
             cpu_s=cpu_s if backend_s is not None else None,
             wall_s=wall_s,
         )

@@ -22,6 +22,7 @@ from nfslab.display.sections import Column, Section, Table
 from nfslab.evidence.base import ColumnSpec, EvidenceKind, Facts, TableSpec
 from nfslab.evidence.found import by_point
 from nfslab.evidence.over_time import NS, middle, read_rows, thinned
+from nfslab.evidence.postgres.exact_waits import TIMES_TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -109,6 +110,18 @@ class PostgresEvidence(EvidenceKind[PostgresFacts]):
                 ColumnSpec("t_ns", "int64", "ns"),
                 ColumnSpec("name", "string"),
                 ColumnSpec("value", "double"),
+            ),
+        ),
+        TableSpec(
+            TIMES_TABLE,
+            (
+                ColumnSpec("t_ns", "int64", "ns"),
+                ColumnSpec("pid", "int32"),
+                *(
+                    ColumnSpec(name, "string")
+                    for name in ("backend_type", "kind", "wait_event_type", "wait_event")
+                ),
+                ColumnSpec("ns", "int64", "ns"),
             ),
         ),
     )

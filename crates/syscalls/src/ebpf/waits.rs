@@ -1,0 +1,161 @@
+//! Where the time of a program's processes goes: on a processor, waiting for one, or blocked, by
+//! the number that the program itself keeps for what it waits for.
+//!
+//! PostgreSQL (14 and newer) has such a number in each process, and a pointer to it under an
+//! exported name. `bpf/waits.h` reads it each time a process leaves a processor. So every
+//! nanosecond of every process is accounted for, once, by the scheduler's own instants: nothing is
+//! sampled. No tracepoint of a system call is attached, which would slow every call of the machine.
+//!
+//! Limits: a wait that blocks nobody (a read from the page cache) is time on a processor. A pause
+//! that has not ended is in no total. Threads are told apart by number; one that is used again
+//! adds to the same rows. What Linux itself executes in between (interrupts) counts as the process.
+
+use std::fs;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use aya::maps::{Array, HashMap, MapData};
+use aya::{Ebpf, EbpfLoader};
+use object::{Object, ObjectKind, ObjectSymbol};
+
+use super::layout::{Figure, WAITER_BYTES, WaitKey, WaitTotal};
+use super::watch::{OBJECT, attach_btf, failed, locked, map, of_map, refused, storage};
+use super::{WaitRow, grants, scope};
+use crate::error::WatchError;
+
+/// Watches until it is stopped or dropped.
+pub struct Waits {
+    attached: Mutex<Option<Ebpf>>,
+    totals: HashMap<MapData, WaitKey, WaitTotal>,
+    figures: Array<MapData, u64>,
+}
+
+impl Waits {
+    /// Begins to watch a process and its descendants, by the word that `symbol` of its program
+    /// points to.
+    pub fn start(root: u32, symbol: &str) -> Result<Self, WatchError> {
+        start(root, symbol).map_err(|error| grants::explained(error, Path::new("/")))
+    }
+
+    /// Since it began, by thread and state.
+    pub fn totals(&self) -> Vec<WaitRow> {
+        let rows = self.totals.iter().filter_map(Result::ok);
+        let mut rows: Vec<WaitRow> = rows
+            .map(|(key, total)| WaitRow {
+                tid: key.tid,
+                state: key.state,
+                ns: total.ns,
+                times: total.times,
+            })
+            .collect();
+        rows.sort_by_key(|row| (row.tid, row.state));
+        rows
+    }
+
+    /// Pauses that are in no total: too many threads or states.
+    pub fn uncounted(&self) -> u64 {
+        self.figures
+            .get(&(Figure::Uncounted as u32), 0)
+            .unwrap_or(0)
+    }
+
+    /// How long its programs ran, and how often; 0 when the kernel does not keep it.
+    pub fn run(&self) -> (Duration, u64) {
+        let attached = locked(&self.attached);
+        let programs = attached.iter().flat_map(Ebpf::programs);
+        let infos = programs.filter_map(|(_, program)| program.info().ok());
+        infos.fold((Duration::ZERO, 0), |(time, runs), info| {
+            (time + info.run_time(), runs + info.run_count())
+        })
+    }
+
+    /// Ends it; totals stay as they are.
+    pub fn stop(&self) {
+        drop(locked(&self.attached).take());
+    }
+}
+
+fn start(root: u32, symbol: &str) -> Result<Waits, WatchError> {
+    grants::may_load()?;
+    grants::has_types(Path::new("/"))?;
+    let address = address_in(root, symbol)?;
+    let btf = aya::Btf::from_sys_fs().map_err(|error| failed("read its types", &error))?;
+    let mut ebpf = EbpfLoader::new()
+        .allow_unsupported_maps()
+        .override_global("wait_word", &address, true)
+        .map_max_entries("ring", super::RING_BYTES_MIN)
+        .map_max_entries("files", 1)
+        .map_max_entries("counts", 1)
+        .map_max_entries("blocks", 1)
+        .load(&OBJECT.0)
+        .map_err(|error| failed("make the maps of its programs", &error))?;
+    let totals = HashMap::try_from(map(&mut ebpf, "wait_totals")?).map_err(of_map)?;
+    let figures = Array::try_from(map(&mut ebpf, "figures")?).map_err(of_map)?;
+    let waiters = storage(&mut ebpf, "waiters")?;
+    attach_btf(&mut ebpf, "sched_process_fork", "waiter_forked", &btf)?;
+    attach_btf(&mut ebpf, "sched_switch", "switched", &btf)?;
+    scope::take_in(&[root], waiters.fd().as_fd(), &[0; WAITER_BYTES])?;
+    Ok(Waits {
+        attached: Mutex::new(Some(ebpf)),
+        totals,
+        figures,
+    })
+}
+
+/// Where a process has what its program exports by this name. Its children have it there, too.
+fn address_in(pid: u32, symbol: &str) -> Result<u64, WatchError> {
+    let folder = PathBuf::from(format!("/proc/{pid}"));
+    let image = match fs::read(folder.join("exe")) {
+        Ok(image) => image,
+        Err(_) => return Err(WatchError::Gone { pid }),
+    };
+    let step = format!("find {symbol} in process {pid}");
+    let file = object::File::parse(&*image).map_err(|error| refused(&step, error.to_string()))?;
+    let found = file.dynamic_symbols().find(|one| {
+        one.is_definition() && one.name_bytes().is_ok_and(|name| name == symbol.as_bytes())
+    });
+    let Some(found) = found else {
+        return Err(refused(
+            &step,
+            "its program exports no such name".to_owned(),
+        ));
+    };
+    if file.kind() == ObjectKind::Executable {
+        return Ok(found.address());
+    }
+    let maps = fs::read_to_string(folder.join("maps")).unwrap_or_default();
+    let exe = fs::read_link(folder.join("exe")).unwrap_or_default();
+    let begin = first_mapping(&maps, &exe.to_string_lossy());
+    let begin = begin.ok_or_else(|| refused(&step, "it is not among its mappings".to_owned()))?;
+    Ok(begin + found.address())
+}
+
+/// Where a file's first byte is mapped (proc(5)).
+fn first_mapping(maps: &str, path: &str) -> Option<u64> {
+    let line = maps.lines().find(|line| {
+        let mut fields = line.split_ascii_whitespace();
+        fields.nth(2) == Some("00000000") && line.ends_with(&format!(" {path}"))
+    })?;
+    u64::from_str_radix(line.split('-').next()?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_mapping_is_that_of_the_whole_path_at_its_first_byte() {
+        let maps = "\
+5500000000-5500001000 r--p 00000000 fe:00 1   /opt/pg/bin/postgres.old
+5600001000-5600002000 r-xp 00001000 fe:00 2   /opt/pg/bin/postgres
+5600000000-5600001000 r--p 00000000 fe:00 2   /opt/pg/bin/postgres
+";
+        assert_eq!(
+            first_mapping(maps, "/opt/pg/bin/postgres"),
+            Some(0x56_0000_0000)
+        );
+        assert_eq!(first_mapping(maps, "postgres"), None);
+    }
+}

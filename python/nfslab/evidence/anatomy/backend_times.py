@@ -1,0 +1,80 @@
+"""A transaction's parts from the times of every pause of the backends: exact, and what samples say.
+
+Blocked time is by wait event, over the transactions of the timed part. Time on a processor and time
+waiting for one are the scheduler's, whatever the backend was about: a write that goes into the page
+cache is time on a processor. What blocked without a wait event (a page fault, a lock of the kernel)
+is the rest of "database at work".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from nfslab.evidence.anatomy.parts import PartFacts, meaning_of, with_rest
+from nfslab.evidence.anatomy.wait_parts import part_of_wait
+from nfslab.evidence.postgres.exact_waits import CLIENT_BACKEND, TIMES_TABLE
+from nfslab.results.evidence_tables import evidence_path, read_evidence
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nfslab.evidence.base import SealedRun
+
+PROCESSORS: Final = {"running": "on_cpu", "queued": "run_queue"}
+AGREEMENT: Final = 0.03
+"""Of the whole: a smaller disagreement of samples is not told."""
+
+
+def exact_parts(run: SealedRun, transactions: float) -> dict[str, PartFacts] | None:
+    """Part -> its mean time of a transaction; None: the pauses were not timed. ResultsError."""
+    if not evidence_path(run.folder, TIMES_TABLE).is_file():
+        return None
+    sums: dict[str, float] = {}
+    for row in read_evidence(run.folder, TIMES_TABLE).to_pylist():
+        if row["backend_type"] != CLIENT_BACKEND:
+            continue
+        name = PROCESSORS.get(row["kind"])
+        if name is None and row["kind"] == "unread":
+            name = "other_waits"
+        if name is None:
+            name = part_of_wait(row["wait_event_type"], row["wait_event"])
+        if name is not None:
+            sums[name] = sums.get(name, 0.0) + row["ns"] / transactions
+    if not sums:
+        return None
+    inner = [
+        PartFacts(name=name, ns=sums.pop(name), source="exact")
+        for name in ("run_queue", "on_cpu")
+        if name in sums
+    ]
+    sums["running"] = sums.get("running", 0.0) + sum(part.ns for part in inner)
+    parts = {name: PartFacts(name=name, ns=ns, source="exact") for name, ns in sums.items()}
+    running = parts["running"]
+    parts["running"] = running.model_copy(update={"parts": tuple(with_rest(inner, running.ns))})
+    return parts
+
+
+def disagreements(
+    sampled: Mapping[str, PartFacts], exact: Mapping[str, PartFacts], mean_ns: float
+) -> list[str]:
+    """Waits whose samples say something else than their times, beyond both errors: in one sentence.
+
+    A sampled wait has its time on a processor, too, which the exact one has not: samples may be
+    longer by all of that.
+    """
+    on_processors = sum(part.ns for part in exact["running"].parts if part.name in INNER)
+    said = []
+    for name, part in sampled.items():
+        if name == "running":
+            continue
+        room_ns = 2 * (part.error_ns or 0.0) + AGREEMENT * mean_ns
+        exact_ns = exact[name].ns if name in exact else 0.0
+        if not exact_ns - room_ns <= part.ns <= exact_ns + room_ns + on_processors:
+            said.append(f"{meaning_of(name).label} {part.ns / 1e6:.3g} ms by samples, "
+                        f"{exact_ns / 1e6:.3g} ms by every pause")  # fmt: skip
+    return [f"Samples of wait events disagree: {'; '.join(said)}. The second is shown."] * bool(
+        said
+    )
+
+
+INNER: Final = frozenset(PROCESSORS.values())
