@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from nfslab.evidence.anatomy.parts import CallFacts
 from nfslab.evidence.postgres.kind import WAITS_TABLE
 from nfslab.evidence.syscalls.facts import LevelFacts
 from nfslab.findings import filling_cache
@@ -80,6 +81,10 @@ class Planted:
     by_reason: bool = True
 
 
+WRITES = tuple(
+    CallFacts(operation=name, per_operation=number, bytes_mean=8500, parts_ns={"service": 50 * US})
+    for name, number in (("WRITE", 1.0), ("GETATTR", 0.2))
+)
 PLANTED = {
     "checkpoint": Planted(
         "log_sync", counted(pg_stat_bgwriter={"checkpoints_timed": 0, "checkpoints_req": 0}),
@@ -99,7 +104,7 @@ PLANTED = {
         facts=({"stable_levels_ns": (20_000,)}, {"stable_levels_ns": (21_000, 900_000)})),
     "serial_writes": Planted(
         "storage/service", usual=FILES,
-        facts=({"writes_at_once": 6.5}, {"writes_at_once": 1.0})),
+        facts=({"writes_at_once": 6.5, "calls": WRITES}, {"writes_at_once": 1.0, "calls": WRITES})),
     "autovacuum": Planted("data_read"),
     "filling_cache": Planted("log_sync"),
 }  # fmt: skip
@@ -160,3 +165,24 @@ def test_the_part_and_the_figure_name_it(
     if planted.by_reason:
         alone = found_of(planted, same_figures=True, folders=folders)
         assert cause not in {one.cause for one in alone}
+
+
+def test_slower_transactions_alone_are_not_for_whole_pages(tmp_path: Path) -> None:
+    """A page is written whole once after each checkpoint: fewer transactions have more each."""
+    few = {"pg_stat_wal": {"wal_fpi": 900, "wal_bytes": 8_000_000}}
+    many = {"pg_stat_wal": {"wal_fpi": 1100, "wal_bytes": 12_000_000}}
+    base, new = counted(**many), counted(**few)
+    base["metrics"] = {"transactions": Metric(value=4000, unit="1")}
+    nowhere = {"base": tmp_path / "base", "new": tmp_path / "new"}
+    found = found_of(Planted("log_sync", base, new), folders=nowhere)
+    assert {one.cause for one in found} == {"log_sync"}
+
+
+def test_writes_that_are_few_of_the_calls_are_not_the_cause(folders: dict[str, Path]) -> None:
+    asked = tuple(
+        CallFacts(operation=name, per_operation=n, bytes_mean=300, parts_ns={"service": 50 * US})
+        for name, n in (("WRITE", 0.1), ("GETATTR", 3.0))
+    )
+    facts = ({"writes_at_once": 6.5, "calls": asked}, {"writes_at_once": 1.0, "calls": asked})
+    found = found_of(Planted("storage/service", usual=FILES, facts=facts), folders=folders)
+    assert "serial_writes" not in {one.cause for one in found}

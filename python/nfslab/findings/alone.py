@@ -108,9 +108,9 @@ def _ends(point: Alone, paths: Sequence[str], own_ns: float) -> tuple[float, flo
 def _utilisation(run: RunFacts[AnatomyFacts]) -> float | None:
     facts = run.facts
     workers = [
-        place.facts["nfs"]["served"]["model"]["threads"]
+        model["threads"]
         for place in run.run.record.places.values()
-        if place.facts.get("nfs", {}).get("served", {}).get("model", {}).get("threads")
+        if (model := place.facts.get("nfs", {}).get("served", {}).get("model") or {}).get("threads")
     ]
     load = run.run.record.load
     threads = load.clients if load is not None else None

@@ -69,6 +69,11 @@ def counters(run: SealedRun) -> Mapping[str, Mapping[str, float]]:
     return found
 
 
+def a_counter(view: str, column: str) -> Figure:
+    """A counter of PostgreSQL, of a run."""
+    return lambda run: counters(run).get(view, {}).get(column)
+
+
 def a_transaction(view: str, column: str) -> Figure:
     """A counter of PostgreSQL, of a transaction."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from nfslab.display.numbers import quantity
-from nfslab.findings.beside import LOG_PARTS, ReasonCause, a_transaction, beside
+from nfslab.findings.beside import LOG_PARTS, ReasonCause, a_counter, a_transaction, beside
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,10 +37,14 @@ class FullPageWrites(ReasonCause):
     )
 
     def because(self, pair: Compared) -> str | None:
-        """By PostgreSQL's own counts (pg_stat_wal)."""
+        """By PostgreSQL's own counts (pg_stat_wal). Slower transactions alone have more whole pages
+        each, since a page is written whole once after each checkpoint: so all of a run's, too."""
         pages = beside(pair, a_transaction("pg_stat_wal", "wal_fpi"))
         size = beside(pair, a_transaction("pg_stat_wal", "wal_bytes"))
-        if pages is None or size is None or not (pages.grew and size.grew):
+        whole = beside(pair, a_counter("pg_stat_wal", "wal_fpi"))
+        if pages is None or size is None or whole is None:
+            return None
+        if not (pages.grew and size.grew and whole.grew):
             return None
         if pages.new - pages.base < LEAST_MORE or size.new < LONGER * size.base:
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from nfslab.findings.beside import ReasonCause
-from nfslab.findings.calls import WITH_REST, paths_of
+from nfslab.findings.calls import WITH_REST, Calls, mostly, paths_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +37,13 @@ class SerialWrites(ReasonCause):
         return paths_of(pair, WITH_REST)
 
     def because(self, pair: Compared) -> str | None:
-        """By how many were under way at once."""
+        """By how many were under way at once, where they are most of the calls' time."""
+        calls = Calls.of(pair)
+        if calls is None:
+            return None
+        taken = {name: one.per_operation * one.ns for name, one in calls.new.items()}
+        if not mostly(taken, ("WRITE", "COMMIT")):
+            return None
         base, new = (_at_once(side) for side in pair.sides)
         if not base or not new or min(base) < SEVERAL or max(new) > ONE:
             return None

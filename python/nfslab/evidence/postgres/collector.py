@@ -13,7 +13,7 @@ database than the load's, so that watching is not counted as load):
 
 * processors: ten times a second, how long each of the load's backends was on a processor and
   how long it waited for one (/proc/PID/schedstat, exact), where the server is of this kernel.
-* exact times, where eBPF is granted: every pause of every server process by its wait event
+* exact times, if asked for and eBPF is granted: every pause of every process by its wait event
   (`exact_waits`); the samples stay, and both are compared.
 
 Decisions: a thread beside the runner does it. Its cost is measured, Python's part by the
@@ -97,7 +97,7 @@ class PostgresCollectorParameters(CollectorParameters):
     """Between two looks at what the processes wait for."""
     counters_interval: Duration = Field(default=1.0, ge=0.1, le=3600)
     """Between two readings of the counters."""
-    exact: bool = True
+    exact: bool = False
     """Time every pause of the server's processes, too, where eBPF is granted."""
 
 
