@@ -44,6 +44,15 @@ random_operations = 1000000
 time_limit = "1s"
 final_sync = false
 """
+SEEKS: Final = """
+kind = "files"
+data = "nfs"
+phases = "seeks"
+file_size = "16M"
+seeks = 1000000
+time_limit = "1s"
+drop_cache = false
+"""
 PGBENCH: Final = """
 kind = "pgbench"
 data = "disk"
@@ -88,7 +97,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         return f"{np.exp(rng.uniform(np.log(low_ms), np.log(high_ms))) * 1e3:.0f}us"
 
     usual = ["500us"]
-    several = FILES + "threads = 8\n"
+    known, several = [us(1, 3)], FILES + "threads = 8\n"
     return [
         Case("log", ("log_sync", "server_disk"), PGBENCH,
              {"service_time": ([], [f"WRITE={us(4, 12)}"])}),
@@ -99,10 +108,10 @@ def cases(rng: np.random.Generator) -> list[Case]:
              {"service_time": (usual, usual), "delay": ("0s", us(1, 5)), "timeo": (600, 500)}),
         Case("threads", ("server_threads",), several,
              {"service_time": (["2ms"], ["2ms"]), "threads": (16, 1)}),
-        Case("attributes", ("attribute_cache",), FILES,
-             {"service_time": ([us(1, 3)], [us(1, 3)]), "ac": (True, False)}),
-        Case("commit", ("commit_slow", "log_sync"), FILES + 'sync_every = 4\n',
-             {"service_time": (usual, [*usual, f"COMMIT={us(4, 12)}"]), "timeo": (600, 500)}),
+        Case("attributes", ("attribute_cache",), SEEKS,
+             {"service_time": (known, known), "ac": (True, False)}),
+        Case("commit", ("commit_slow",), FILES + "sync_every = 8\n",
+             {"service_time": (["200us"], ["200us", f"COMMIT={us(10, 40)}"])}),
     ]  # fmt: skip
 
 

@@ -101,6 +101,6 @@ fuzz_target!(|data: &[u8]| {
     again::<mount::exports>(body);
     again::<mount::mountres3>(body);
     again::<mount::mountlist>(body);
-    again::<portmap::rpcb_stat_byvers>(body);
-    again::<portmap::rpcb_entry_list>(body);
+    again::<portmap::rpcb_rmtcallres>(body);
+    again::<portmap::rpcblist>(body);
 });

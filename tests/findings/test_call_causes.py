@@ -69,6 +69,8 @@ PLANTED = {
     "far away, a full window": Planted(
         "wire_latency", 2.2 * 800, slower(ALL, way_there=300, way_back=300, client_queue=200)),
     "a narrow wire": Planted("bandwidth", 1.5 * 400, slower(("WRITE", "READ"), way_there=400)),
+    "near saturation, a processor slower by a third": Planted(
+        "server_cpu", 2.2 * 210, slower(ALL, service=10, server_queue=200)),
     "few threads": Planted("server_threads", 2.2 * 200, slower(ALL, server_queue=200)),
     "few threads, a full window": Planted(
         "server_threads", 2.2 * 300, slower(ALL, server_queue=200, client_queue=100)),
@@ -130,3 +132,23 @@ def test_without_both_records_no_stage_is_named() -> None:
     rng = np.random.default_rng(1)
     made = calls_pair(USUAL, {}, noise=NOISE, blocks=4, rng=rng, others={"rest": 5000 * US})
     assert findings_of(made) == []
+
+
+def test_a_queue_before_a_slower_server_is_not_for_want_of_threads() -> None:
+    """Near saturation a queue grows by far more than the service that it waits for."""
+    rng = np.random.default_rng(3)
+    for service_us in (3.0, 6.0):
+        made = calls_pair(
+            USUAL, slower(ALL, service=service_us, server_queue=200), noise=0.01, blocks=6, rng=rng
+        )
+        assert "server_threads" not in {one.cause for one in findings_of(made)}
+
+
+def test_a_way_to_a_busy_server_is_not_sure() -> None:
+    """What the server's kernel holds meanwhile counts as the way there."""
+    rng = np.random.default_rng(5)
+    busy = slower(ALL, service=1000)
+    both = {name: replace(call, parts_ns=dict(call.parts_ns) | {"way there": 440 * US})
+            if name in ("WRITE", "READ") else call for name, call in busy.items()}  # fmt: skip
+    (found, *_) = findings_of(calls_pair(busy, both, noise=0.02, blocks=6, rng=rng))
+    assert (found.cause, found.confidence) == ("bandwidth", "medium")

@@ -4,6 +4,7 @@
 //! [`Plan`] in which no value is left open. The plan is part of the result, so that a reader sees
 //! the defaults in effect.
 
+use std::ops::Deref;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -28,7 +29,7 @@ pub const MAX_BLOCKS: u64 = 1 << 29;
 pub const MAX_OPERATIONS: u64 = 1 << 40;
 
 /// The configuration as given; everything but the first two has a default.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// Existing directory to work in.
@@ -36,6 +37,7 @@ pub struct Config {
     /// Size of all files together.
     pub size_bytes: u64,
     /// Number of files; default: one for each thread.
+    #[serde(skip_serializing)]
     pub files: Option<u64>,
     /// Size of one read or write.
     #[serde(default = "default_block")]
@@ -47,6 +49,7 @@ pub struct Config {
     #[serde(default)]
     pub direct: bool,
     /// Phases in order; default: all that go with `direct`.
+    #[serde(skip_serializing)]
     pub phases: Option<Vec<Phase>>,
     /// fsync at the end of a writing phase, inside its time.
     #[serde(default = "yes")]
@@ -64,8 +67,10 @@ pub struct Config {
     #[serde(default = "default_rewrite_share")]
     pub seek_rewrite_share: f64,
     /// Workers of `seeks`; default: as `threads`.
+    #[serde(skip_serializing)]
     pub seek_threads: Option<u64>,
     /// Operations of `random_read`, `random_write` and `log_write`; default: as `seeks`.
+    #[serde(skip_serializing)]
     pub random_operations: Option<u64>,
     /// Seed of contents and positions.
     #[serde(default = "one")]
@@ -120,35 +125,29 @@ type SkippedPhase = (Phase, &'static str);
 #[derive(Debug, Clone, Serialize)]
 #[allow(missing_docs)]
 pub struct Plan {
-    pub directory: PathBuf,
-    pub size_bytes: u64,
+    #[serde(flatten)]
+    given: Config,
     pub files: u64,
-    pub block_size_bytes: u64,
-    pub threads: u64,
-    pub direct: bool,
     pub phases: Vec<Phase>,
-    pub final_sync: bool,
-    pub sync_every: u64,
-    pub sync_kind: SyncKind,
-    pub seeks: u64,
-    pub seek_rewrite_share: f64,
     pub seek_threads: u64,
     pub random_operations: u64,
-    pub seed: u64,
-    pub time_limit_ns: Option<u64>,
-    pub drop_cache: bool,
-    pub check_every: u64,
-    pub keep: bool,
-    pub series_interval_ns: u64,
     /// Phases left out of the default list, with the reason.
     #[serde(skip)]
     pub skipped: Vec<SkippedPhase>,
 }
 
+impl Deref for Plan {
+    type Target = Config;
+
+    fn deref(&self) -> &Config {
+        &self.given
+    }
+}
+
 impl Plan {
     /// Blocks of all files together.
     #[must_use]
-    pub const fn blocks(&self) -> u64 {
+    pub fn blocks(&self) -> u64 {
         self.size_bytes / self.block_size_bytes
     }
 
@@ -191,22 +190,7 @@ impl Config {
             phases,
             skipped,
             random_operations: self.random_operations.unwrap_or(self.seeks),
-            directory: self.directory,
-            size_bytes: self.size_bytes,
-            block_size_bytes: self.block_size_bytes,
-            threads: self.threads,
-            direct: self.direct,
-            final_sync: self.final_sync,
-            sync_every: self.sync_every,
-            sync_kind: self.sync_kind,
-            seeks: self.seeks,
-            seek_rewrite_share: self.seek_rewrite_share,
-            seed: self.seed,
-            time_limit_ns: self.time_limit_ns,
-            drop_cache: self.drop_cache,
-            check_every: self.check_every,
-            keep: self.keep,
-            series_interval_ns: self.series_interval_ns,
+            given: self,
         })
     }
 

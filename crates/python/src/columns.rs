@@ -17,7 +17,15 @@ use arrow_schema::{ArrowError, DataType, Field, Schema};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::errors::{Parts, core_error};
+use crate::errors::internal;
+
+/// (name, value) of these fields of a record, as 64-bit numbers.
+macro_rules! named {
+    ($of:expr; $($field:ident),+ $(,)?) => {
+        [$((stringify!($field), u64::from($of.$field))),+]
+    };
+}
+pub(crate) use named;
 
 /// Rows of the core as an Arrow stream of one batch.
 #[pyclass(module = "nfslab._core", frozen)]
@@ -127,14 +135,8 @@ impl Builder {
     pub fn finish(self, py: Python<'_>) -> PyResult<Columns> {
         let schema = Arc::new(Schema::new(self.fields));
         let batch = RecordBatch::try_new(schema, self.arrays);
-        batch.map(Columns).map_err(|error| {
-            let parts = Parts::new(
-                "internal",
-                "columns do not fit together",
-                error.to_string(),
-                "Please report this.",
-            );
-            core_error(py, parts)
-        })
+        batch
+            .map(Columns)
+            .map_err(|error| internal(py, "columns do not fit together", error))
     }
 }

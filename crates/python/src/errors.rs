@@ -10,55 +10,37 @@ pyo3::create_exception!(
     "An error of the core: `kind` for programs; `what`, `why` and `fix` for people."
 );
 
-/// The parts of a `CoreError`.
-pub struct Parts {
-    /// Stable word that programs may compare.
-    pub kind: &'static str,
-    /// What happened.
-    pub what: String,
-    /// Why, empty when unknown.
-    pub why: String,
-    /// What to do about it.
-    pub fix: String,
-    /// JSON of what was already measured, if anything was.
-    pub partial: Option<String>,
-}
-
-impl Parts {
-    /// Of an error before anything was measured.
-    pub fn new(
-        kind: &'static str,
-        what: impl Into<String>,
-        why: impl Into<String>,
-        fix: impl Into<String>,
-    ) -> Self {
-        Parts {
-            kind,
-            what: what.into(),
-            why: why.into(),
-            fix: fix.into(),
-            partial: None,
-        }
-    }
-}
-
-/// Makes the exception. Its `str` is `what: why`, as a traceback shows it.
-pub fn core_error(py: Python<'_>, parts: Parts) -> PyErr {
-    let text = match parts.why.as_str() {
-        "" => parts.what.clone(),
-        why => format!("{}: {why}", parts.what),
+/// Makes the exception: `kind` is a stable word that programs may compare; what happened; why,
+/// empty if that is not known; what to do about it. Its `str` is `what: why`, as a traceback
+/// shows it.
+pub fn core_error(
+    py: Python<'_>,
+    kind: &str,
+    what: impl Into<String>,
+    why: impl Into<String>,
+    fix: impl Into<String>,
+) -> PyErr {
+    let (what, why) = (what.into(), why.into());
+    let text = match why.as_str() {
+        "" => what.clone(),
+        why => format!("{what}: {why}"),
     };
     let error = CoreError::new_err(text);
     let value = error.value(py);
     let set = || {
-        value.setattr("kind", parts.kind)?;
-        value.setattr("what", parts.what)?;
-        value.setattr("why", parts.why)?;
-        value.setattr("fix", parts.fix)?;
-        value.setattr("partial", parts.partial)
+        value.setattr("kind", kind)?;
+        value.setattr("what", what)?;
+        value.setattr("why", why)?;
+        value.setattr("fix", fix.into())?;
+        value.setattr("partial", py.None())
     };
     match set() {
         Ok(()) => error,
         Err(failed) => failed,
     }
+}
+
+/// The error of a defect.
+pub fn internal(py: Python<'_>, what: &str, why: impl ToString) -> PyErr {
+    core_error(py, "internal", what, why.to_string(), "Please report this.")
 }

@@ -5,7 +5,7 @@ use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::errors::{Parts, core_error};
+use crate::errors::core_error;
 
 /// Distribution of latencies in nanoseconds with a known relative error.
 #[pyclass(module = "nfslab._core")]
@@ -154,5 +154,5 @@ fn to_python(py: Python<'_>, error: &HistogramError) -> PyErr {
         HistogramError::Quantile { .. } => "no such quantile",
         _ => "not an HdrHistogram",
     };
-    core_error(py, Parts::new("histogram", what, error.to_string(), fix))
+    core_error(py, "histogram", what, error.to_string(), fix)
 }

@@ -15,6 +15,7 @@ mod run_files;
 mod sampler;
 mod serve;
 mod serve_options;
+mod signals;
 mod syscall_tables;
 mod syscall_text;
 mod syscall_watch;

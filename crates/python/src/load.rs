@@ -16,52 +16,37 @@ use serde::Serialize;
 
 use crate::build;
 use crate::columns::{Builder, Columns};
-use crate::errors::{Parts, core_error};
+use crate::errors::{core_error, internal};
 use crate::histogram::Histogram;
 use crate::rpc_records::call_columns;
+use crate::signals::Callback;
 
 /// Tells Python how far it is.
 struct PythonObserver {
-    callback: Option<Py<PyAny>>,
+    progress: Callback,
     /// Says when the load is to begin.
     begin: Option<Py<PyAny>>,
-    raised: Option<PyErr>,
 }
 
 impl PythonObserver {
     fn new(callback: Option<Py<PyAny>>) -> Self {
         PythonObserver {
-            callback,
+            progress: Callback::new(callback),
             begin: None,
-            raised: None,
         }
     }
 
-    /// What Python raised is the cause; that the work stopped only its effect.
     fn outcome<T>(self, py: Python<'_>, result: Result<T, LoadError>) -> PyResult<T> {
-        match self.raised {
-            Some(raised) => Err(raised),
-            None => result.map_err(|error| to_python(py, &error)),
-        }
+        let failed = |error| to_python(py, &error);
+        self.progress.outcome(result, failed)
     }
 }
 
 impl Observer for PythonObserver {
     fn tick(&mut self, progress: &Progress) -> bool {
-        if self.raised.is_some() {
-            return false; // stopping already: Python is not called again
-        }
-        let asked = Python::attach(|py| {
-            py.check_signals()?;
-            let Some(callback) = &self.callback else {
-                return Ok(true);
-            };
+        self.progress.goes_on(|py, callback| {
             let answer = callback.call1(py, (to_dict(py, progress)?,))?;
             Ok(!matches!(answer.extract::<bool>(py), Ok(false)))
-        });
-        asked.unwrap_or_else(|error| {
-            self.raised = Some(error);
-            false
         })
     }
 
@@ -71,7 +56,7 @@ impl Observer for PythonObserver {
         };
         let asked = Python::attach(|py| begin.call0(py)?.extract::<u64>(py));
         asked.map(Some).map_err(|error| {
-            self.raised = Some(error);
+            self.progress.raised = Some(error);
             LoadError::Cancelled
         })
     }
@@ -211,10 +196,7 @@ impl Load {
         let Some(prepared) = state.prepared.take() else {
             let fix = "Call prepare() before: the processes prepare in turn.";
             let what = "a part is not prepared";
-            return Err(core_error(
-                py,
-                Parts::new("in_use", what, String::new(), fix),
-            ));
+            return Err(core_error(py, "in_use", what, String::new(), fix));
         };
         let mut observer = PythonObserver::new(progress);
         observer.begin = Some(begin);
@@ -237,11 +219,8 @@ impl Load {
             .iter()
             .map(|text| serde_json::from_str(text))
             .collect();
-        let parts = parts.map_err(|error| {
-            let what = "what a generator process handed over cannot be read";
-            let fix = "Please report this.";
-            core_error(py, Parts::new("internal", what, error.to_string(), fix))
-        })?;
+        let what = "what a generator process handed over cannot be read";
+        let parts = parts.map_err(|error| internal(py, what, error))?;
         let lost: Vec<Lost> = lost
             .into_iter()
             .map(|(index, why)| Lost { index, why })
@@ -282,12 +261,10 @@ impl Load {
             Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => Err(core_error(
                 py,
-                Parts::new(
-                    "in_use",
-                    "this load is at work",
-                    "prepare or run of the same object has not ended",
-                    "Wait for it; only calls() may be asked meanwhile.",
-                ),
+                "in_use",
+                "this load is at work",
+                "prepare or run of the same object has not ended",
+                "Wait for it; only calls() may be asked meanwhile.",
             )),
         }
     }
@@ -336,18 +313,10 @@ fn to_dict<'py>(py: Python<'py>, value: &impl Serialize) -> PyResult<Bound<'py, 
 }
 
 fn to_json(py: Python<'_>, value: &impl Serialize) -> PyResult<String> {
-    serde_json::to_string(value).map_err(|error| {
-        let what = "a result cannot be written as JSON";
-        core_error(
-            py,
-            Parts::new("internal", what, error.to_string(), "Please report this."),
-        )
-    })
+    serde_json::to_string(value)
+        .map_err(|error| internal(py, "a result cannot be written as JSON", error))
 }
 
 fn to_python(py: Python<'_>, error: &LoadError) -> PyErr {
-    core_error(
-        py,
-        Parts::new(error.kind(), error.what(), error.why(), error.fix()),
-    )
+    core_error(py, error.kind(), error.what(), error.why(), error.fix())
 }

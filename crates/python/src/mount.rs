@@ -6,7 +6,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use client::{CallError, ConnectError};
 use mount::{MountError, Source, Unmount};
@@ -14,11 +14,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use wire::rpc::ReplyStatus;
 
-use crate::errors::{Parts, core_error};
+use crate::errors::core_error;
 use crate::rpc_records::{RpcRecorder, counter_dict};
-
-/// How often a waiting thread looks for signals.
-const LOOK: Duration = Duration::from_millis(100);
+use crate::signals;
 
 /// An export mounted on a folder.
 #[pyclass(module = "nfslab._core", frozen)]
@@ -72,25 +70,11 @@ impl Mount {
     /// True once it is unmounted; False after `timeout` seconds (None: never).
     #[pyo3(signature = (timeout = None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
-        let until = timeout
-            .and_then(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).ok())
-            .and_then(|timeout| Instant::now().checked_add(timeout));
-        loop {
-            let left = until.map_or(LOOK, |until| {
-                until.saturating_duration_since(Instant::now()).min(LOOK)
-            });
-            let ended = py.detach(|| match self.current() {
-                Some(mounted) => mounted.wait(Some(left)),
-                None => true,
-            });
-            if ended {
-                return Ok(true);
-            }
-            py.check_signals()?;
-            if until.is_some_and(|until| Instant::now() >= until) {
-                return Ok(false);
-            }
-        }
+        let over = |step| {
+            self.current()
+                .is_none_or(|mounted| mounted.wait(Some(step)))
+        };
+        signals::wait(py, timeout, over)
     }
 
     /// Unmounts: "normal" (an error while it is used), "lazy" or "force"; waits for the end of a
@@ -171,12 +155,10 @@ fn way(py: Python<'_>, how: &str) -> PyResult<Unmount> {
         "force" => Ok(Unmount::Force),
         other => Err(core_error(
             py,
-            Parts::new(
-                "config",
-                format!("there is no way to unmount called {other:?}"),
-                "",
-                "Say normal, lazy or force.",
-            ),
+            "config",
+            format!("there is no way to unmount called {other:?}"),
+            "",
+            "Say normal, lazy or force.",
         )),
     }
 }
@@ -184,12 +166,10 @@ fn way(py: Python<'_>, how: &str) -> PyResult<Unmount> {
 fn gone(py: Python<'_>) -> PyErr {
     core_error(
         py,
-        Parts::new(
-            "closed",
-            "the mount is gone",
-            "it was unmounted",
-            "Ask before it is unmounted.",
-        ),
+        "closed",
+        "the mount is gone",
+        "it was unmounted",
+        "Ask before it is unmounted.",
     )
 }
 
@@ -226,11 +206,9 @@ fn to_python(py: Python<'_>, error: &MountError) -> PyErr {
     };
     core_error(
         py,
-        Parts::new(
-            if busy { "busy" } else { error.kind() },
-            error.to_string(),
-            "",
-            fix,
-        ),
+        if busy { "busy" } else { error.kind() },
+        error.to_string(),
+        "",
+        fix,
     )
 }

@@ -14,10 +14,10 @@ use client::record::{
 };
 use client::{CallError, Client};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{IntoPyDict, PyDict, PyList};
 
-use crate::columns::{Builder, Columns};
-use crate::errors::{Parts, core_error};
+use crate::columns::{Builder, Columns, named};
+use crate::errors::core_error;
 
 /// Quantiles shown by operation.
 const QUANTILES: [(&str, f64); 4] = [
@@ -133,22 +133,17 @@ impl RpcRecorder {
     /// Calls and samples that found no room because nobody took them, so far.
     fn lost<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let lost = self.losses();
-        let entry = PyDict::new(py);
-        entry.set_item("calls", lost.calls)?;
-        entry.set_item("samples", lost.samples)?;
-        Ok(entry)
+        named!(lost; calls, samples).into_py_dict(py)
     }
 }
 
 fn closed(py: Python<'_>, error: CallError) -> PyErr {
     core_error(
         py,
-        Parts::new(
-            "closed",
-            "the NFS client cannot be asked",
-            error.to_string(),
-            "Ask before its mount is taken away.",
-        ),
+        "closed",
+        "the NFS client cannot be asked",
+        error.to_string(),
+        "Ask before its mount is taken away.",
     )
 }
 
@@ -260,42 +255,17 @@ pub fn sample_columns<'py>(py: Python<'py>, samples: &[Sample]) -> PyResult<Boun
 
 /// (name, value) of each counter and gauge.
 fn counters(c: &Counters) -> [(&'static str, u64); 25] {
-    [
-        ("enqueued", c.enqueued),
-        ("refused", c.refused),
-        ("answered", c.answered),
-        ("failed", c.failed),
-        ("sends", c.sends),
-        ("retransmissions", c.retransmissions),
-        ("minor_timeouts", c.minor_timeouts),
-        ("major_timeouts", c.major_timeouts),
-        ("bytes_out", c.bytes_out),
-        ("bytes_in", c.bytes_in),
-        ("writes", c.writes),
-        ("reads", c.reads),
-        ("queue", c.queue.into()),
-        ("outstanding", c.outstanding.into()),
-        ("queue_max", c.queue_max.into()),
-        ("outstanding_max", c.outstanding_max.into()),
-        ("late_replies", c.late_replies),
-        ("unknown_replies", c.unknown_replies),
-        ("misdirected_replies", c.misdirected_replies),
-        ("malformed_replies", c.malformed_replies),
-        ("framing_errors", c.framing_errors),
-        ("connects", c.connects),
-        ("connect_failures", c.connect_failures),
-        ("disconnects", c.disconnects),
-        ("socket_errors", c.socket_errors),
-    ]
+    named!(
+        c; enqueued, refused, answered, failed, sends, retransmissions, minor_timeouts,
+        major_timeouts, bytes_out, bytes_in, writes, reads, queue, outstanding, queue_max,
+        outstanding_max, late_replies, unknown_replies, misdirected_replies, malformed_replies,
+        framing_errors, connects, connect_failures, disconnects, socket_errors,
+    )
 }
 
 /// Totals and gauges by name.
 pub fn counter_dict<'py>(py: Python<'py>, values: &Counters) -> PyResult<Bound<'py, PyDict>> {
-    let entry = PyDict::new(py);
-    for (name, value) in counters(values) {
-        entry.set_item(name, value)?;
-    }
-    Ok(entry)
+    counters(values).into_py_dict(py)
 }
 
 /// Figures of each operation that was called.
@@ -317,15 +287,11 @@ fn operation_dict<'py>(
     name: &str,
     figures: &OperationCounters,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let entry = PyDict::new(py);
+    let entry = named!(
+        figures; calls, errors, sends, bytes_out, bytes_in, queue_sum_ns, round_trip_sum_ns,
+    )
+    .into_py_dict(py)?;
     entry.set_item("operation", name)?;
-    entry.set_item("calls", figures.calls)?;
-    entry.set_item("errors", figures.errors)?;
-    entry.set_item("sends", figures.sends)?;
-    entry.set_item("bytes_out", figures.bytes_out)?;
-    entry.set_item("bytes_in", figures.bytes_in)?;
-    entry.set_item("queue_sum_ns", figures.queue_sum_ns)?;
-    entry.set_item("round_trip_sum_ns", figures.round_trip_sum_ns)?;
     let trips = figures.round_trips.as_ref();
     for (name, q) in QUANTILES {
         let value = trips.and_then(|histogram| histogram.quantile_ns(q).ok().flatten());

@@ -8,7 +8,8 @@ use pyo3::prelude::*;
 use serde::Serialize;
 
 use crate::build;
-use crate::errors::{Parts, core_error};
+use crate::errors::{core_error, internal};
+use crate::signals::Callback;
 
 /// The outcome with what names it.
 #[derive(Serialize)]
@@ -21,31 +22,12 @@ struct Document<'a> {
 }
 
 /// Asks Python between two operations: signals first, then the callback.
-struct PythonObserver {
-    callback: Option<Py<PyAny>>,
-    raised: Option<PyErr>,
-}
-
-impl Observer for PythonObserver {
+impl Observer for Callback {
     fn tick(&mut self, progress: &Progress) -> bool {
-        if self.raised.is_some() {
-            return false; // stopping already: Python is not called again
-        }
-        let asked = Python::attach(|py| {
-            py.check_signals()?;
-            let Some(callback) = &self.callback else {
-                return Ok(());
-            };
+        self.goes_on(|py, callback| {
             let text = serde_json::to_string(progress).unwrap_or_default();
-            callback.call1(py, (text,)).map(drop)
-        });
-        match asked {
-            Ok(()) => true,
-            Err(error) => {
-                self.raised = Some(error);
-                false
-            }
-        }
+            callback.call1(py, (text,)).map(|_| true)
+        })
     }
 }
 
@@ -58,19 +40,10 @@ pub fn run_files(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let config: Config = serde_json::from_str(config_json).map_err(|error| bad_json(py, &error))?;
-    let mut observer = PythonObserver {
-        callback: progress,
-        raised: None,
-    };
+    let mut observer = Callback::new(progress);
     let result = py.detach(|| files::run(config, &MonotonicClock, &mut observer));
-    // A signal or the callback's exception is the cause; "cancelled" only its effect.
-    if let Some(raised) = observer.raised {
-        return Err(raised);
-    }
-    match result {
-        Ok(outcome) => to_json(py, &outcome),
-        Err(failure) => Err(to_python(py, &failure)),
-    }
+    let outcome = observer.outcome(result, |failure| to_python(py, &failure))?;
+    to_json(py, &outcome)
 }
 
 fn to_json(py: Python<'_>, outcome: &Outcome) -> PyResult<String> {
@@ -81,11 +54,8 @@ fn to_json(py: Python<'_>, outcome: &Outcome) -> PyResult<String> {
         build,
         outcome,
     };
-    serde_json::to_string(&document).map_err(|error| {
-        let what = "the result cannot be written as JSON".to_owned();
-        let fix = "Please report this.".to_owned();
-        core_error(py, Parts::new("internal", what, error.to_string(), fix))
-    })
+    serde_json::to_string(&document)
+        .map_err(|error| internal(py, "the result cannot be written as JSON", error))
 }
 
 fn to_python(py: Python<'_>, failure: &Failure) -> PyErr {
@@ -99,27 +69,19 @@ fn to_python(py: Python<'_>, failure: &Failure) -> PyErr {
         None => None,
     };
     let error: &FilesError = &failure.error;
-    let (what, why, fix) = (error.what(), error.why(), error.fix());
-    core_error(
-        py,
-        Parts {
-            kind: error.kind(),
-            what,
-            why,
-            fix,
-            partial,
-        },
-    )
+    let made = core_error(py, error.kind(), error.what(), error.why(), error.fix());
+    match made.value(py).setattr("partial", partial) {
+        Ok(()) => made,
+        Err(failed) => failed,
+    }
 }
 
 fn bad_json(py: Python<'_>, error: &serde_json::Error) -> PyErr {
     core_error(
         py,
-        Parts::new(
-            "config",
-            "files: the configuration cannot be read",
-            error.to_string(),
-            "Give JSON with the fields that nfslab._core.run_files documents.",
-        ),
+        "config",
+        "files: the configuration cannot be read",
+        error.to_string(),
+        "Give JSON with the fields that nfslab._core.run_files documents.",
     )
 }

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList};
+use pyo3::types::{IntoPyDict, PyBytes, PyDict, PyList};
 use system::{Column, Config, MISSING, Recording, Sampler, SamplerError};
 
-use crate::errors::{Parts, core_error};
+use crate::columns::named;
+use crate::errors::core_error;
 
 /// Version of the dictionary that `stop` gives.
 const SCHEMA: u32 = 1;
@@ -62,14 +63,13 @@ impl SystemSampler {
 }
 
 fn to_dict(py: Python<'_>, recording: Recording) -> PyResult<Bound<'_, PyDict>> {
-    let result = PyDict::new(py);
+    let result = named!(
+        recording; start_monotonic_ns, start_realtime_ns, interval_ns, effective_interval_ns,
+        halvings, late_ticks, missed_ticks, max_lateness_ns,
+    )
+    .into_py_dict(py)?;
     result.set_item("schema", SCHEMA)?;
     result.set_item("clock", "CLOCK_MONOTONIC")?;
-    result.set_item("start_monotonic_ns", recording.start_monotonic_ns)?;
-    result.set_item("start_realtime_ns", recording.start_realtime_ns)?;
-    result.set_item("interval_ns", recording.interval_ns)?;
-    result.set_item("effective_interval_ns", recording.effective_interval_ns)?;
-    result.set_item("halvings", recording.halvings)?;
     result.set_item("samples", recording.samples)?;
     result.set_item("missing_value", MISSING)?;
     let columns = PyDict::new(py);
@@ -89,9 +89,6 @@ fn to_dict(py: Python<'_>, recording: Recording) -> PyResult<Bound<'_, PyDict>> 
     result.set_item("read_errors", recording.troubles.read_errors)?;
     result.set_item("unreadable_values", recording.troubles.unreadable_values)?;
     result.set_item("devices_left_out", recording.troubles.devices_left_out)?;
-    result.set_item("late_ticks", recording.late_ticks)?;
-    result.set_item("missed_ticks", recording.missed_ticks)?;
-    result.set_item("max_lateness_ns", recording.max_lateness_ns)?;
     result.set_item("cost", cost_dict(py, &recording)?)?;
     Ok(result)
 }
@@ -113,24 +110,19 @@ fn column_dict<'py>(py: Python<'py>, column: &Column) -> PyResult<Bound<'py, PyD
 #[allow(clippy::cast_precision_loss)] // a share
 fn cost_dict<'py>(py: Python<'py>, recording: &Recording) -> PyResult<Bound<'py, PyDict>> {
     let cost = &recording.cost;
-    let entry = PyDict::new(py);
-    entry.set_item("cpu_ns", cost.usage.cpu_ns)?;
-    entry.set_item("user_ns", cost.usage.user_ns)?;
-    entry.set_item("system_ns", cost.usage.system_ns)?;
-    entry.set_item("wall_ns", cost.wall_ns)?;
+    let entry = named!(cost.usage; cpu_ns, user_ns, system_ns)
+        .into_iter()
+        .chain(named!(cost; wall_ns, samples_read, max_read_ns))
+        .into_py_dict(py)?;
     entry.set_item(
         "cpu_share",
         cost.usage.cpu_ns as f64 / cost.wall_ns.max(1) as f64,
     )?;
-    entry.set_item("samples_read", cost.samples_read)?;
-    entry.set_item("max_read_ns", cost.max_read_ns)?;
     Ok(entry)
 }
 
 fn misuse(py: Python<'_>, why: &str, fix: &str) -> PyErr {
-    let what = "the system sampler cannot do this".to_owned();
-    let (why, fix) = (why.to_owned(), fix.to_owned());
-    core_error(py, Parts::new("sampler", what, why, fix))
+    core_error(py, "sampler", "the system sampler cannot do this", why, fix)
 }
 
 fn to_python(py: Python<'_>, error: &SamplerError) -> PyErr {
@@ -139,7 +131,11 @@ fn to_python(py: Python<'_>, error: &SamplerError) -> PyErr {
         SamplerError::NothingToRead(_) => ("sampler", "Is /proc mounted and readable here?"),
         SamplerError::Thread(_) => ("sampler", "Check the limit on processes (ulimit -u)."),
     };
-    let what = "the system sampler cannot run".to_owned();
-    let (why, fix) = (error.to_string(), fix.to_owned());
-    core_error(py, Parts::new(kind, what, why, fix))
+    core_error(
+        py,
+        kind,
+        "the system sampler cannot run",
+        error.to_string(),
+        fix,
+    )
 }

@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -16,11 +16,9 @@ use server::record::{CallRecord, Recorder};
 use server::registration::{Registration, RegistrationError};
 
 use crate::columns::{Builder, Columns};
-use crate::errors::{Parts, core_error};
+use crate::errors::core_error;
 use crate::serve_options::{Asked, MAX_RECORDS, Prepared, Problem, prepare};
-
-/// How often a waiting thread looks for signals and for a loop that ended by a defect.
-const LOOK: Duration = Duration::from_millis(100);
+use crate::signals;
 
 /// What runs, or what is left of it.
 struct State {
@@ -126,19 +124,7 @@ impl Server {
     /// Waits for the end; False when the time is over first.
     #[pyo3(signature = (timeout_s = None))]
     fn wait(&self, py: Python<'_>, timeout_s: Option<f64>) -> PyResult<bool> {
-        let limit = timeout_s.and_then(|s| Duration::try_from_secs_f64(s.max(0.0)).ok());
-        let until = limit.and_then(|limit| Instant::now().checked_add(limit));
-        loop {
-            py.check_signals()?;
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            let step = left.map_or(LOOK, |left| left.min(LOOK));
-            if py.detach(|| self.over(step)) {
-                return Ok(true);
-            }
-            if left.is_some_and(|left| left.is_zero()) {
-                return Ok(false);
-            }
-        }
+        signals::wait(py, timeout_s, |step| self.over(step))
     }
 
     /// Stops it: calls in work end, the portmapper forgets it. Harmless when it has ended.
@@ -215,7 +201,7 @@ fn start(asked: Asked) -> Result<Server, Problem> {
     let running = RunningServer::start(service, options).map_err(Problem::Server)?;
     let addresses = running.addresses().to_vec();
     let registration = register
-        .map(|portmapper| Registration::make(portmapper.into(), &addresses, udp))
+        .map(|portmapper| Registration::make(portmapper, &addresses, udp))
         .transpose()
         .map_err(Problem::Registration)?;
     let listening: Vec<String> = addresses.iter().map(ToString::to_string).collect();
@@ -283,7 +269,7 @@ fn record_columns(py: Python<'_>, records: &[CallRecord]) -> PyResult<Columns> {
 fn to_python(py: Python<'_>, problem: Problem) -> PyErr {
     let (kind, fix) = kind_and_fix(&problem);
     let (what, why) = problem.split();
-    core_error(py, Parts::new(kind, what, why, fix))
+    core_error(py, kind, what, why, fix)
 }
 
 fn kind_and_fix(problem: &Problem) -> (&'static str, &'static str) {

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use server::key_file::{KeyOrigin, kept_in};
 use server::model::ModelDescription;
@@ -44,7 +44,7 @@ pub struct Asked {
     #[serde(default)]
     unsafe_async_names: bool,
     #[serde(default)]
-    squash: SquashName,
+    squash: Squash,
     #[serde(default = "loopback")]
     listen: Vec<SocketAddr>,
     #[serde(default)]
@@ -58,25 +58,7 @@ pub struct Asked {
     #[serde(default)]
     record_room: usize,
     model: Option<ModelDescription>,
-    pub(crate) register: Option<Registrar>,
-}
-
-/// A portmapper elsewhere than usual, if stated.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Registrar {
-    socket: Option<PathBuf>,
-    address: Option<SocketAddr>,
-}
-
-impl From<Registrar> for Portmapper {
-    fn from(given: Registrar) -> Self {
-        let usual = Portmapper::default();
-        Portmapper {
-            socket: given.socket.unwrap_or(usual.socket),
-            address: given.address.unwrap_or(usual.address),
-        }
-    }
+    pub(crate) register: Option<Portmapper>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -85,15 +67,6 @@ enum StoreKind {
     Directory,
     Memory,
     Null,
-}
-
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum SquashName {
-    #[default]
-    None,
-    Root,
-    All,
 }
 
 fn export_path() -> String {
@@ -191,11 +164,7 @@ pub fn prepare(asked: Asked) -> Result<Prepared, Problem> {
     state("workers", workers.into());
     state("model", json!(asked.model));
     let options = ExportOptions {
-        squash: match asked.squash {
-            SquashName::None => Squash::None,
-            SquashName::Root => Squash::Root,
-            SquashName::All => Squash::All,
-        },
+        squash: asked.squash,
         read_only: asked.read_only,
     };
     let (key, origin) = handle_key(asked.key_file.as_deref())?;

@@ -10,12 +10,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{IntoPyDict, PyDict};
-use syscalls::shim::{ShimError, ShimFigures};
-use syscalls::strace::{Figures, NotATrace};
-use syscalls::tally::{Level, Options};
+use syscalls::shim::ShimError;
+use syscalls::strace::NotATrace;
+use syscalls::tally::{Level, Lost, Options};
 
-use crate::columns::Columns;
-use crate::errors::{Parts, core_error};
+use crate::columns::{Columns, named};
+use crate::errors::core_error;
 use crate::syscall_tables;
 
 /// Reads text of `strace` or `perf trace`.
@@ -65,7 +65,13 @@ impl StraceReader {
     /// What was read, and what is missing.
     fn figures<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let figures = py.detach(|| self.inner().figures());
-        named(&figures).into_py_dict(py)
+        let read = named!(
+            figures; lines, calls, file_calls, not_understood, unfinished, interrupted,
+            without_start, without_time, without_duration, without_place, without_path,
+            without_pid, unknown_descriptors, unknown_flags, late_paths, unseen_requests, beyond,
+        );
+        let all = read.into_iter().chain(lost(&figures.lost));
+        all.into_py_dict(py)
     }
 
     /// What the instants are: "epoch", "time of day", "relative" or "none".
@@ -83,13 +89,13 @@ impl StraceReader {
 
 fn options(py: Python<'_>, level: &str, lseek: bool) -> PyResult<Options> {
     let known = Level::named(level).ok_or_else(|| {
-        let parts = Parts::new(
+        core_error(
+            py,
             "config",
             format!("there is no level '{level}' of watching system calls"),
             "",
             "Use \"sync\", \"counts\" or \"events\".",
-        );
-        core_error(py, parts)
+        )
     })?;
     Ok(Options {
         lseek,
@@ -97,29 +103,13 @@ fn options(py: Python<'_>, level: &str, lseek: bool) -> PyResult<Options> {
     })
 }
 
-fn named(figures: &Figures) -> [(&'static str, u64); 21] {
+/// What an early end or a bound lost of the records.
+fn lost(lost: &Lost) -> [(&'static str, u64); 4] {
     [
-        ("lines", figures.lines),
-        ("calls", figures.calls),
-        ("file_calls", figures.file_calls),
-        ("not_understood", figures.not_understood),
-        ("unfinished", figures.unfinished),
-        ("interrupted", figures.interrupted),
-        ("without_start", figures.without_start),
-        ("without_time", figures.without_time),
-        ("without_duration", figures.without_duration),
-        ("without_place", figures.without_place),
-        ("without_path", figures.without_path),
-        ("without_pid", figures.without_pid),
-        ("unknown_descriptors", figures.unknown_descriptors),
-        ("unknown_flags", figures.unknown_flags),
-        ("late_paths", figures.late_paths),
-        ("unseen_requests", figures.unseen_requests),
-        ("beyond", figures.beyond),
-        ("lost_syncs", figures.lost.syncs),
-        ("lost_events", figures.lost.events),
-        ("lost_names", figures.lost.names),
-        ("uncounted", figures.lost.uncounted),
+        ("lost_syncs", lost.syncs),
+        ("lost_events", lost.events),
+        ("lost_names", lost.names),
+        ("uncounted", lost.uncounted),
     ]
 }
 
@@ -139,7 +129,7 @@ fn not_a_trace(py: Python<'_>, error: &NotATrace) -> PyErr {
         ),
     };
     let what = "this is not text of strace or perf trace";
-    core_error(py, Parts::new(kind, what, error.to_string(), fix))
+    core_error(py, kind, what, error.to_string(), fix)
 }
 
 /// Reads what programs record that were launched with the preload shim.
@@ -180,30 +170,18 @@ impl ShimRecords {
     /// What happened so far.
     fn figures<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let figures = py.detach(|| self.0.figures());
-        named_shim(&figures).into_py_dict(py)
+        let read = named!(
+            figures; processes, forks, records, torn, lost_calls, not_understood, thread_cpu_ns,
+            on_disk,
+        );
+        let all = read.into_iter().chain(lost(&figures.lost));
+        all.into_py_dict(py)
     }
 
     /// Ends it; what came can still be taken.
     fn stop(&self, py: Python<'_>) {
         py.detach(|| self.0.stop());
     }
-}
-
-fn named_shim(figures: &ShimFigures) -> [(&'static str, u64); 12] {
-    [
-        ("processes", figures.processes),
-        ("forks", figures.forks),
-        ("records", figures.records),
-        ("torn", figures.torn),
-        ("lost_syncs", figures.lost.syncs),
-        ("lost_events", figures.lost.events),
-        ("lost_calls", figures.lost_calls),
-        ("lost_names", figures.lost.names),
-        ("uncounted", figures.lost.uncounted),
-        ("not_understood", figures.not_understood),
-        ("thread_cpu_ns", figures.thread_cpu_ns),
-        ("on_disk", figures.on_disk),
-    ]
 }
 
 fn no_shim(py: Python<'_>, error: &ShimError) -> PyErr {
@@ -228,7 +206,7 @@ fn no_shim(py: Python<'_>, error: &ShimError) -> PyErr {
             "Give it an empty folder in memory (/dev/shm) with 20 MiB to spare.",
         ),
     };
-    core_error(py, Parts::new(kind, error.to_string(), why, fix))
+    core_error(py, kind, error.to_string(), why, fix)
 }
 
 /// Writes the preload library into a folder; its path.

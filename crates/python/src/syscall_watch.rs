@@ -5,11 +5,11 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict};
-use syscalls::ebpf::{Figures, Level, Options, Watch};
+use syscalls::ebpf::{Level, Options, Watch};
 use syscalls::error::WatchError;
 
-use crate::columns::Columns;
-use crate::errors::{Parts, core_error};
+use crate::columns::{Columns, named};
+use crate::errors::core_error;
 use crate::syscall_tables;
 
 /// Watches the system calls on files of some processes and of their descendants.
@@ -68,7 +68,12 @@ impl SyscallWatch {
     /// What it cost and what was lost.
     fn figures<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let figures = py.detach(|| self.watch.figures());
-        named(&figures).into_py_dict(py)
+        let all = named!(
+            figures; lost_syncs, lost_events, lost_names, lost_blocks, uncounted, unplaced,
+            unmatched, not_understood, attach_ns, thread_cpu_ns, kernel_run_ns, kernel_runs,
+            watched,
+        );
+        all.into_py_dict(py)
     }
 
     /// Ends it; what was seen can still be taken. `wait`: until all is detached.
@@ -81,24 +86,6 @@ impl SyscallWatch {
             }
         });
     }
-}
-
-fn named(figures: &Figures) -> [(&'static str, u64); 13] {
-    [
-        ("lost_syncs", figures.lost_syncs),
-        ("lost_events", figures.lost_events),
-        ("lost_names", figures.lost_names),
-        ("lost_blocks", figures.lost_blocks),
-        ("uncounted", figures.uncounted),
-        ("unplaced", figures.unplaced),
-        ("unmatched", figures.unmatched),
-        ("not_understood", figures.not_understood),
-        ("attach_ns", figures.attach_ns),
-        ("thread_cpu_ns", figures.thread_cpu_ns),
-        ("kernel_run_ns", figures.kernel_run_ns),
-        ("kernel_runs", figures.kernel_runs),
-        ("watched", figures.watched),
-    ]
 }
 
 /// Whether eBPF can watch here, and if not, why and what to do.
@@ -117,6 +104,11 @@ pub fn syscalls_grants(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 }
 
 fn to_python(py: Python<'_>, error: &WatchError) -> PyErr {
-    let parts = Parts::new(error.kind(), error.to_string(), error.why(), error.fix());
-    core_error(py, parts)
+    core_error(
+        py,
+        error.kind(),
+        error.to_string(),
+        error.why(),
+        error.fix(),
+    )
 }

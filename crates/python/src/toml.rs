@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use toml_places::{PlacesError, Step, places};
 
-use crate::errors::{Parts, core_error};
+use crate::errors::core_error;
 
 /// Every entry's path with the lines of its key and of its value.
 #[pyfunction]
@@ -48,8 +48,7 @@ fn to_python(py: Python<'_>, error: &PlacesError) -> PyErr {
             "An experiment file is some kilobytes: is this the right file?",
         ),
     };
-    let parts = Parts::new("toml", what, why, fix);
-    let failed = core_error(py, parts);
+    let failed = core_error(py, "toml", what, why, fix);
     let (line, column) = match error {
         PlacesError::Invalid { line, column, .. } => (Some(*line), Some(*column)),
         PlacesError::TooLong { .. } => (None, None),

@@ -23,7 +23,7 @@ use trace::lens::LensOptions;
 use trace::source::Input;
 
 use crate::columns::stream;
-use crate::errors::{Parts, core_error};
+use crate::errors::core_error;
 
 /// A capture as Python names it: a path, or (name, descriptor).
 #[derive(FromPyObject)]
@@ -244,21 +244,16 @@ fn handed_over(py: Python<'_>, findings: Findings) -> PyResult<(String, Bound<'_
 }
 
 fn misuse(py: Python<'_>, why: &str, fix: &str) -> PyErr {
-    core_error(
-        py,
-        Parts::new("config", "this trace cannot be asked again", why, fix),
-    )
+    core_error(py, "config", "this trace cannot be asked again", why, fix)
 }
 
 fn bad_json(py: Python<'_>, error: &serde_json::Error) -> PyErr {
     core_error(
         py,
-        Parts::new(
-            "config",
-            "the options of the trace cannot be read",
-            error.to_string(),
-            "Give JSON with the fields that nfslab._core.Trace documents.",
-        ),
+        "config",
+        "the options of the trace cannot be read",
+        error.to_string(),
+        "Give JSON with the fields that nfslab._core.Trace documents.",
     )
 }
 
@@ -305,7 +300,7 @@ pub fn to_python(py: Python<'_>, error: &TraceError) -> PyErr {
         TraceError::Interrupted => ("interrupted", ""),
         _ => ("internal", "Please report this."),
     };
-    core_error(py, Parts::new(kind, what, why, fix))
+    core_error(py, kind, what, why, fix)
 }
 
 /// What happened, and why as far as it is told apart.

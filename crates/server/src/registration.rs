@@ -11,6 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::Deserialize;
 use wire::portmap::{
     IPPROTO_TCP, IPPROTO_UDP, PMAP_PORT, mapping, procedure, rpcb, rpcb_procedure, rpcb_string,
     rpcblist,
@@ -30,7 +31,8 @@ const PORTMAP_VERSION: u32 = 2;
 const RPCBIND_VERSION: u32 = 4;
 
 /// Where the portmapper is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Portmapper {
     /// rpcbind's local socket.
     pub socket: PathBuf,

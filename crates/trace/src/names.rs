@@ -75,7 +75,6 @@ pub struct Names {
     by_codes: HashMap<Vec<u8>, OperationsId>,
     recent: Recent,
     names_bytes: usize,
-    changes: u64,
     beyond: Beyond,
     hashing: DefaultHashBuilder,
 }
@@ -99,11 +98,6 @@ impl Names {
         self.operations
             .get(id.0 as usize)
             .map_or(&[], Vec::as_slice)
-    }
-
-    /// Grows whenever any path may have changed: paths may be kept as long as it stays.
-    pub fn changes(&self) -> u64 {
-        self.changes
     }
 
     /// What did not fit.
@@ -282,7 +276,6 @@ impl Names {
             file.is_root = true;
             file.file_type = 2;
             file.name = kept.or(file.name.take());
-            self.changes += 1;
         }
     }
 
@@ -335,7 +328,6 @@ impl Names {
                 && file.parent.is_none()
             {
                 file.parent = Some(child);
-                self.changes += 1;
             }
             return;
         }
@@ -358,7 +350,6 @@ impl Names {
         if let Some(directory) = self.files.get_mut(parent.0 as usize) {
             directory.file_type = 2;
         }
-        self.changes += 1;
         let (hashing, files) = (&self.hashing, &self.files);
         self.by_name
             .insert_unique(hashing.hash_one((parent, name)), child.0, |number| {

@@ -24,6 +24,7 @@ pub mod mount;
 pub mod nfs2;
 pub mod nfs3;
 pub mod nfs4;
+mod numbers;
 pub mod portmap;
 pub mod programs;
 pub mod record;

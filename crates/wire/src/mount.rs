@@ -8,25 +8,16 @@ use crate::limits::{MAX_MOUNT_NAME_BYTES, MAX_MOUNT_PATH_BYTES, NFS2_FHSIZE, NFS
 use crate::xdr::{Counted, Decode, Encode, Linked, Reader};
 use crate::xdr_macros::{xdr_enum, xdr_opaque, xdr_struct};
 
-/// Procedure numbers.
+/// Procedure numbers: EXPORTALL is of versions 1 and 2, PATHCONF of version 2.
 pub mod procedure {
-    pub const NULL: u32 = 0;
-    pub const MNT: u32 = 1;
-    pub const DUMP: u32 = 2;
-    pub const UMNT: u32 = 3;
-    pub const UMNTALL: u32 = 4;
-    pub const EXPORT: u32 = 5;
+    crate::numbers::procedures! { NULL MNT DUMP UMNT UMNTALL EXPORT EXPORTALL PATHCONF }
 }
 
 xdr_opaque! {
     /// `fhandle3`.
     fhandle3<NFS3_FHSIZE>
-}
-xdr_opaque! {
     /// `dirpath`: argument of MNT and UMNT.
     dirpath<MAX_MOUNT_PATH_BYTES>
-}
-xdr_opaque! {
     /// `name`: of a host or group.
     name<MAX_MOUNT_NAME_BYTES>
 }
@@ -49,7 +40,7 @@ xdr_enum! {
 
 xdr_struct! {
     /// `mountres3_ok`: the export's root and the flavours it may be used with.
-    mountres3_ok<'a> { fhandle: fhandle3<'a>, auth_flavors: Counted<u32> }
+    list mountres3_ok<'a> { fhandle: fhandle3<'a>, auth_flavors: Counted<u32> }
 }
 
 /// `mountres3`: result of MNT. A failure is never `MNT3_OK`.
@@ -110,7 +101,6 @@ impl<'a> Decode<'a> for fhstatus {
 
 xdr_struct! {
     /// `mountbody`: an entry of DUMP.
-    #[derive(Copy)]
     mountbody<'a> { ml_hostname: name<'a>, ml_directory: dirpath<'a> }
 }
 /// `mountlist`: result of DUMP.
@@ -118,7 +108,7 @@ pub type mountlist<'a> = Linked<mountbody<'a>>;
 
 xdr_struct! {
     /// `exportnode`: an entry of EXPORT.
-    exportnode<'a> { ex_dir: dirpath<'a>, ex_groups: Linked<name<'a>> }
+    list exportnode<'a> { ex_dir: dirpath<'a>, ex_groups: Linked<name<'a>> }
 }
 /// `exports`: result of EXPORT.
 pub type exports<'a> = Linked<exportnode<'a>>;

@@ -7,42 +7,22 @@ use crate::xdr::Reader;
 
 /// Procedure numbers (RFC 1094 section 2.2).
 pub mod procedure {
-    /// Do nothing.
-    pub const NULL: u32 = 0;
-    /// Get file attributes.
-    pub const GETATTR: u32 = 1;
-    /// Set file attributes.
-    pub const SETATTR: u32 = 2;
-    /// Obsolete.
-    pub const ROOT: u32 = 3;
-    /// Look up a name.
-    pub const LOOKUP: u32 = 4;
-    /// Read a symbolic link.
-    pub const READLINK: u32 = 5;
-    /// Read from a file.
-    pub const READ: u32 = 6;
-    /// Never specified.
-    pub const WRITECACHE: u32 = 7;
-    /// Write to a file; always stable.
-    pub const WRITE: u32 = 8;
-    /// Create a file.
-    pub const CREATE: u32 = 9;
-    /// Remove a file.
-    pub const REMOVE: u32 = 10;
-    /// Rename a file.
-    pub const RENAME: u32 = 11;
-    /// Create a link.
-    pub const LINK: u32 = 12;
-    /// Create a symbolic link.
-    pub const SYMLINK: u32 = 13;
-    /// Create a directory.
-    pub const MKDIR: u32 = 14;
-    /// Remove a directory.
-    pub const RMDIR: u32 = 15;
-    /// Read from a directory.
-    pub const READDIR: u32 = 16;
-    /// File system attributes.
-    pub const STATFS: u32 = 17;
+    crate::numbers::procedures! {
+        NULL GETATTR SETATTR ROOT LOOKUP READLINK READ WRITECACHE WRITE CREATE REMOVE RENAME
+        LINK SYMLINK MKDIR RMDIR READDIR STATFS
+    }
+}
+/// `stat` (RFC 1094 section 2.3.1).
+pub mod status {
+    crate::numbers::numbered! {
+        /// The status' name; `None` if it is unknown.
+        status_name:
+        NFS_OK = 0, NFSERR_PERM = 1, NFSERR_NOENT = 2, NFSERR_IO = 5, NFSERR_NXIO = 6,
+        NFSERR_ACCES = 13, NFSERR_EXIST = 17, NFSERR_NODEV = 19, NFSERR_NOTDIR = 20,
+        NFSERR_ISDIR = 21, NFSERR_FBIG = 27, NFSERR_NOSPC = 28, NFSERR_ROFS = 30,
+        NFSERR_NAMETOOLONG = 63, NFSERR_NOTEMPTY = 66, NFSERR_DQUOT = 69, NFSERR_STALE = 70,
+        NFSERR_WFLUSH = 99,
+    }
 }
 use procedure::{
     CREATE, GETATTR, LINK, LOOKUP, MKDIR, NULL, READ, READDIR, READLINK, REMOVE, RENAME, RMDIR,

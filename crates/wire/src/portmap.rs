@@ -15,36 +15,20 @@ pub const IPPROTO_UDP: u32 = 17;
 
 /// Procedure numbers of portmap version 2.
 pub mod procedure {
-    pub const NULL: u32 = 0;
-    pub const SET: u32 = 1;
-    pub const UNSET: u32 = 2;
-    pub const GETPORT: u32 = 3;
-    pub const DUMP: u32 = 4;
-    pub const CALLIT: u32 = 5;
+    crate::numbers::procedures! { NULL SET UNSET GETPORT DUMP CALLIT }
 }
 /// Procedure numbers of rpcbind versions 3 and 4 (from `GETVERSADDR` on: 4 only).
 pub mod rpcb_procedure {
-    pub const NULL: u32 = 0;
-    pub const SET: u32 = 1;
-    pub const UNSET: u32 = 2;
-    pub const GETADDR: u32 = 3;
-    pub const DUMP: u32 = 4;
-    pub const BCAST: u32 = 5;
-    pub const GETTIME: u32 = 6;
-    pub const UADDR2TADDR: u32 = 7;
-    pub const TADDR2UADDR: u32 = 8;
-    pub const GETVERSADDR: u32 = 9;
-    pub const INDIRECT: u32 = 10;
-    pub const GETADDRLIST: u32 = 11;
-    pub const GETSTAT: u32 = 12;
+    crate::numbers::procedures! {
+        NULL SET UNSET GETADDR DUMP BCAST GETTIME UADDR2TADDR TADDR2UADDR GETVERSADDR INDIRECT
+        GETADDRLIST GETSTAT
+    }
 }
 
 xdr_struct! {
     /// `mapping`: argument of SET, UNSET and GETPORT, entry of DUMP.
     mapping { prog: u32, vers: u32, prot: u32, port: u32 }
 }
-/// `pmaplist`: result of DUMP.
-pub type pmaplist = Linked<mapping>;
 
 xdr_opaque! {
     /// Arguments or results that are passed on unread.
@@ -52,12 +36,8 @@ xdr_opaque! {
 }
 xdr_struct! {
     /// `call_args` of CALLIT, `rpcb_rmtcallargs` of BCAST and INDIRECT.
-    #[derive(Copy)]
     call_args<'a> { prog: u32, vers: u32, proc_: u32, args: passed_on<'a> }
-}
-xdr_struct! {
     /// `call_result` of CALLIT.
-    #[derive(Copy)]
     call_result<'a> { port: u32, res: passed_on<'a> }
 }
 
@@ -67,7 +47,6 @@ xdr_opaque! {
 }
 xdr_struct! {
     /// `rpcb`: argument of SET, UNSET, GETADDR, GETVERSADDR and GETADDRLIST, entry of DUMP.
-    #[derive(Copy)]
     rpcb<'a> {
         r_prog: u32,
         r_vers: u32,
@@ -81,17 +60,10 @@ pub type rpcblist<'a> = Linked<rpcb<'a>>;
 
 xdr_struct! {
     /// `rpcb_rmtcallres` of CALLIT (v3), BCAST and INDIRECT.
-    #[derive(Copy)]
     rpcb_rmtcallres<'a> { addr: rpcb_string<'a>, results: passed_on<'a> }
-}
-xdr_struct! {
     /// `netbuf`: result of UADDR2TADDR, argument of TADDR2UADDR.
-    #[derive(Copy)]
     netbuf<'a> { maxlen: u32, buf: passed_on<'a> }
-}
-xdr_struct! {
     /// `rpcb_entry` of GETADDRLIST.
-    #[derive(Copy)]
     rpcb_entry<'a> {
         r_maddr: rpcb_string<'a>,
         r_nc_netid: rpcb_string<'a>,
@@ -100,14 +72,11 @@ xdr_struct! {
         r_nc_proto: rpcb_string<'a>,
     }
 }
-/// `rpcb_entry_list`: result of GETADDRLIST.
-pub type rpcb_entry_list<'a> = Linked<rpcb_entry<'a>>;
 
 /// Procedures counted by GETSTAT (`RPCBSTAT_HIGHPROC`): 13 words.
 pub type rpcbs_proc = [u8; 52];
 xdr_struct! {
     /// `rpcbs_addrlist`: GETADDR and GETVERSADDR calls of one program.
-    #[derive(Copy)]
     rpcbs_addrlist<'a> {
         prog: u32,
         vers: u32,
@@ -115,10 +84,7 @@ xdr_struct! {
         failure: i32,
         netid: rpcb_string<'a>,
     }
-}
-xdr_struct! {
     /// `rpcbs_rmtcalllist`: CALLIT, BCAST and INDIRECT calls of one procedure.
-    #[derive(Copy)]
     rpcbs_rmtcalllist<'a> {
         prog: u32,
         vers: u32,
@@ -128,18 +94,4 @@ xdr_struct! {
         indirect: i32,
         netid: rpcb_string<'a>,
     }
-}
-xdr_struct! {
-    /// `rpcb_stat`: statistics of one rpcbind version.
-    rpcb_stat<'a> {
-        info: rpcbs_proc,
-        setinfo: i32,
-        unsetinfo: i32,
-        addrinfo: Linked<rpcbs_addrlist<'a>>,
-        rmtinfo: Linked<rpcbs_rmtcalllist<'a>>,
-    }
-}
-xdr_struct! {
-    /// `rpcb_stat_byvers`: result of GETSTAT, for versions 2, 3 and 4.
-    rpcb_stat_byvers<'a> { v2: rpcb_stat<'a>, v3: rpcb_stat<'a>, v4: rpcb_stat<'a> }
 }

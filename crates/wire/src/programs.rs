@@ -1,4 +1,6 @@
-//! Program numbers, and the names of their versions' procedures in RFC spelling.
+//! Program numbers, and the names of their versions' procedures and statuses in RFC spelling.
+
+use crate::{mount, nfs2, nfs3, nfs4, portmap};
 
 /// portmap v2 (RFC 1833 section 3), rpcbind v3 and v4 (section 2).
 pub const PORTMAP: u32 = 100_000;
@@ -24,166 +26,73 @@ pub const fn is_callback(program: u32) -> bool {
     program >= NFS4_CALLBACK_FIRST && program <= NFS4_CALLBACK_LAST
 }
 
-const NFS2: &[&str] = &[
-    "NULL",
-    "GETATTR",
-    "SETATTR",
-    "ROOT",
-    "LOOKUP",
-    "READLINK",
-    "READ",
-    "WRITECACHE",
-    "WRITE",
-    "CREATE",
-    "REMOVE",
-    "RENAME",
-    "LINK",
-    "SYMLINK",
-    "MKDIR",
-    "RMDIR",
-    "READDIR",
-    "STATFS",
+/// Names by number; `_` where there is no procedure.
+macro_rules! names {
+    ($($name:tt)+) => { &[$(stringify!($name)),+] };
+}
+
+const NFS4: &[&str] = names![NULL COMPOUND];
+const CALLBACK: &[&str] = names![CB_NULL CB_COMPOUND];
+const MOUNT1: &[&str] = mount::procedure::NAMES.split_at(7).0;
+const MOUNT3: &[&str] = mount::procedure::NAMES.split_at(6).0;
+const NFSACL2: &[&str] = names![NULL GETACL SETACL GETATTR ACCESS GETXATTRDIR];
+const NFSACL3: &[&str] = names![NULL GETACL SETACL GETXATTRDIR];
+/// The names of version 4 up to TADDR2UADDR, but for BCAST.
+const RPCBIND3: &[&str] =
+    names![NULL SET UNSET GETADDR DUMP CALLIT GETTIME UADDR2TADDR TADDR2UADDR];
+const NSM1: &[&str] = names![NULL STAT MON UNMON UNMON_ALL SIMU_CRASH NOTIFY];
+/// Procedures 16 to 19 do not exist (XNFS); versions 1 and 2 end before them.
+const NLM_ALL: &[&str] = names![
+    NULL TEST LOCK CANCEL UNLOCK GRANTED TEST_MSG LOCK_MSG CANCEL_MSG UNLOCK_MSG GRANTED_MSG
+    TEST_RES LOCK_RES CANCEL_RES UNLOCK_RES GRANTED_RES _ _ _ _ SHARE UNSHARE NM_LOCK FREE_ALL
 ];
-const NFS3: &[&str] = &[
-    "NULL",
-    "GETATTR",
-    "SETATTR",
-    "LOOKUP",
-    "ACCESS",
-    "READLINK",
-    "READ",
-    "WRITE",
-    "CREATE",
-    "MKDIR",
-    "SYMLINK",
-    "MKNOD",
-    "REMOVE",
-    "RMDIR",
-    "RENAME",
-    "LINK",
-    "READDIR",
-    "READDIRPLUS",
-    "FSSTAT",
-    "FSINFO",
-    "PATHCONF",
-    "COMMIT",
+const NLM_SHORT: &[&str] = NLM_ALL.split_at(16).0;
+
+/// `nlm4_stats` (RFC 1813 section 6.1.3).
+const NLM4_STATUSES: &[&str] = names![
+    NLM4_GRANTED NLM4_DENIED NLM4_DENIED_NOLOCKS NLM4_BLOCKED NLM4_DENIED_GRACE_PERIOD
+    NLM4_DEADLCK NLM4_ROFS NLM4_STALE_FH NLM4_FBIG NLM4_FAILED
 ];
-const NFS4: &[&str] = &["NULL", "COMPOUND"];
-const CALLBACK: &[&str] = &["CB_NULL", "CB_COMPOUND"];
-const MOUNT1: &[&str] = &[
-    "NULL",
-    "MNT",
-    "DUMP",
-    "UMNT",
-    "UMNTALL",
-    "EXPORT",
-    "EXPORTALL",
+/// `nlm_stats` (X/Open XNFS).
+const NLM_STATUSES: &[&str] = names![
+    LCK_GRANTED LCK_DENIED LCK_DENIED_NOLOCKS LCK_BLOCKED LCK_DENIED_GRACE_PERIOD LCK_DEADLCK
 ];
-const MOUNT2: &[&str] = &[
-    "NULL",
-    "MNT",
-    "DUMP",
-    "UMNT",
-    "UMNTALL",
-    "EXPORT",
-    "EXPORTALL",
-    "PATHCONF",
-];
-const MOUNT3: &[&str] = &["NULL", "MNT", "DUMP", "UMNT", "UMNTALL", "EXPORT"];
-const NFSACL2: &[&str] = &[
-    "NULL",
-    "GETACL",
-    "SETACL",
-    "GETATTR",
-    "ACCESS",
-    "GETXATTRDIR",
-];
-const NFSACL3: &[&str] = &["NULL", "GETACL", "SETACL", "GETXATTRDIR"];
-const PORTMAP2: &[&str] = &["NULL", "SET", "UNSET", "GETPORT", "DUMP", "CALLIT"];
-const RPCBIND3: &[&str] = &[
-    "NULL",
-    "SET",
-    "UNSET",
-    "GETADDR",
-    "DUMP",
-    "CALLIT",
-    "GETTIME",
-    "UADDR2TADDR",
-    "TADDR2UADDR",
-];
-const RPCBIND4: &[&str] = &[
-    "NULL",
-    "SET",
-    "UNSET",
-    "GETADDR",
-    "DUMP",
-    "BCAST",
-    "GETTIME",
-    "UADDR2TADDR",
-    "TADDR2UADDR",
-    "GETVERSADDR",
-    "INDIRECT",
-    "GETADDRLIST",
-    "GETSTAT",
-];
-const NSM1: &[&str] = &[
-    "NULL",
-    "STAT",
-    "MON",
-    "UNMON",
-    "UNMON_ALL",
-    "SIMU_CRASH",
-    "NOTIFY",
-];
-/// Procedures 16 to 19 do not exist (XNFS); version 1 ends before them.
-const NLM_ALL: &[&str] = &[
-    "NULL",
-    "TEST",
-    "LOCK",
-    "CANCEL",
-    "UNLOCK",
-    "GRANTED",
-    "TEST_MSG",
-    "LOCK_MSG",
-    "CANCEL_MSG",
-    "UNLOCK_MSG",
-    "GRANTED_MSG",
-    "TEST_RES",
-    "LOCK_RES",
-    "CANCEL_RES",
-    "UNLOCK_RES",
-    "GRANTED_RES",
-    "",
-    "",
-    "",
-    "",
-    "SHARE",
-    "UNSHARE",
-    "NM_LOCK",
-    "FREE_ALL",
-];
-const NLM_SHORT: &[&str] = match NLM_ALL.first_chunk::<16>() {
-    Some(names) => names,
-    None => NLM_ALL,
-};
+const NSM_STATUSES: &[&str] = names![STAT_SUCC STAT_FAIL];
+
+/// Name of a protocol's status: `NFS3ERR_NOENT`, `NFS4ERR_DELAY`, `MNT3ERR_ACCES`; `None` if it is
+/// unknown.
+pub fn status_name(program: u32, version: u32, status: u32) -> Option<&'static str> {
+    let listed = |names: &[&'static str]| names.get(status as usize).copied();
+    match (program, version) {
+        (NFS | NFSACL, 2) => nfs2::status::status_name(status),
+        (NFS | NFSACL, 3) => nfs3::nfsstat3 { code: status }.name(),
+        (NFS, 4) => nfs4::status::status_name(status),
+        (MOUNT, 3) => mount::mountstat3::from_code(status).map(mount::mountstat3::name),
+        (NLM, 4) => listed(NLM4_STATUSES),
+        (NLM, 1..=3) => listed(NLM_STATUSES),
+        (NSM, 1) => listed(NSM_STATUSES),
+        (program, _) if is_callback(program) => nfs4::status::status_name(status),
+        _ => None,
+    }
+}
 
 #[inline]
 fn names(program: u32, version: u32) -> Option<&'static [&'static str]> {
     Some(match (program, version) {
-        (NFS, 3) => NFS3,
+        (NFS, 3) => nfs3::procedure::NAMES,
         (NFS, 4) => NFS4,
-        (NFS, 2) => NFS2,
+        (NFS, 2) => nfs2::procedure::NAMES,
         (MOUNT, 1) => MOUNT1,
-        (MOUNT, 2) => MOUNT2,
+        (MOUNT, 2) => mount::procedure::NAMES,
         (MOUNT, 3) => MOUNT3,
         (NLM, 1 | 2) => NLM_SHORT,
         (NLM, 3 | 4) => NLM_ALL,
         (NSM, 1) => NSM1,
         (NFSACL, 2) => NFSACL2,
         (NFSACL, 3) => NFSACL3,
-        (PORTMAP, 2) => PORTMAP2,
+        (PORTMAP, 2) => portmap::procedure::NAMES,
         (PORTMAP, 3) => RPCBIND3,
-        (PORTMAP, 4) => RPCBIND4,
+        (PORTMAP, 4) => portmap::rpcb_procedure::NAMES,
         // Linux clients and servers use callback version 1 for 4.0 and 4.1; RFC 7531: 1.
         (program, 1 | 4) if is_callback(program) => CALLBACK,
         _ => return None,
@@ -202,7 +111,7 @@ pub fn procedure_name(program: u32, version: u32, procedure: u32) -> Option<&'st
     names(program, version)?
         .get(procedure as usize)
         .copied()
-        .filter(|name| !name.is_empty())
+        .filter(|name| *name != "_")
 }
 
 /// A program's name.

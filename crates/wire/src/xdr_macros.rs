@@ -1,48 +1,14 @@
 //! Macros that turn RFC declarations into Rust types with [`crate::xdr::Encode`] and
 //! [`crate::xdr::Decode`]. Field names in errors come from the declaration itself.
 
-/// `struct name { ... };`; `fixed` before the name if all its fields are [`crate::fixed::Fixed`].
+/// Any number of `struct name { ... };`: `fixed` before the name of one all of whose fields are
+/// [`crate::fixed::Fixed`], `list` before that of one that holds a list and cannot be `Copy`.
 macro_rules! xdr_struct {
-    ($(#[$meta:meta])* $name:ident<$lt:lifetime> {
-        $($(#[$fmeta:meta])* $field:ident : $ty:ty),* $(,)?
-    }) => {
-        $(#[$meta])*
-        #[derive(Clone, Debug, PartialEq, Eq)]
-        pub struct $name<$lt> { $($(#[$fmeta])* pub $field: $ty),* }
-        impl $crate::xdr::Encode for $name<'_> {
-            #[inline]
-            fn encode(&self, out: &mut Vec<u8>) -> $crate::error::Result<()> {
-                $($crate::xdr::Encode::encode(&self.$field, out)?;)*
-                Ok(())
-            }
-        }
-        impl<$lt> $crate::xdr::Decode<$lt> for $name<$lt> {
-            xdr_struct!(@decode inline decode $name $lt $($field)*);
-        }
-    };
-    ($(#[$meta:meta])* $name:ident {
-        $($(#[$fmeta:meta])* $field:ident : $ty:ty),* $(,)?
-    }) => {
+    () => {};
+    ($(#[$meta:meta])* fixed $name:ident { $($field:ident : $ty:ty),* $(,)? } $($more:tt)*) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub struct $name { $($(#[$fmeta])* pub $field: $ty),* }
-        impl $crate::xdr::Encode for $name {
-            #[inline]
-            fn encode(&self, out: &mut Vec<u8>) -> $crate::error::Result<()> {
-                $($crate::xdr::Encode::encode(&self.$field, out)?;)*
-                Ok(())
-            }
-        }
-        impl<'a> $crate::xdr::Decode<'a> for $name {
-            xdr_struct!(@decode inline decode $name 'a $($field)*);
-        }
-    };
-    ($(#[$meta:meta])* fixed $name:ident {
-        $($(#[$fmeta:meta])* $field:ident : $ty:ty),* $(,)?
-    }) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub struct $name { $($(#[$fmeta])* pub $field: $ty),* }
+        pub struct $name { $(pub $field: $ty),* }
         impl $crate::fixed::Fixed for $name {
             const BYTES: usize = 0 $(+ <$ty as $crate::fixed::Fixed>::BYTES)*;
 
@@ -83,6 +49,32 @@ macro_rules! xdr_struct {
         impl $name {
             xdr_struct!(@decode cold field_by_field $name '_ $($field)*);
         }
+        xdr_struct!($($more)*);
+    };
+    ($(#[$meta:meta])* list $name:ident<$lt:lifetime> { $($body:tt)* } $($more:tt)*) => {
+        xdr_struct!(@variable #[derive(Clone)] $(#[$meta])* $name<$lt> { $($body)* });
+        xdr_struct!($($more)*);
+    };
+    ($(#[$meta:meta])* $name:ident $(<$lt:lifetime>)? { $($body:tt)* } $($more:tt)*) => {
+        xdr_struct!(@variable #[derive(Clone, Copy)] $(#[$meta])* $name $(<$lt>)? { $($body)* });
+        xdr_struct!($($more)*);
+    };
+    (@variable $(#[$meta:meta])* $name:ident $(<$lt:lifetime>)? {
+        $($field:ident : $ty:ty),* $(,)?
+    }) => {
+        $(#[$meta])*
+        #[derive(Debug, PartialEq, Eq)]
+        pub struct $name $(<$lt>)? { $(pub $field: $ty),* }
+        impl $(<$lt>)? $crate::xdr::Encode for $name $(<$lt>)? {
+            #[inline]
+            fn encode(&self, out: &mut Vec<u8>) -> $crate::error::Result<()> {
+                $($crate::xdr::Encode::encode(&self.$field, out)?;)*
+                Ok(())
+            }
+        }
+        impl<'a> $crate::xdr::Decode<'a> for $name $(<$lt>)? {
+            xdr_struct!(@decode inline decode $name 'a $($field)*);
+        }
     };
     (@decode $attribute:ident $decode:ident $name:ident $lt:lifetime $($field:ident)*) => {
         #[$attribute]
@@ -102,15 +94,18 @@ macro_rules! xdr_struct {
 
 /// `enum name { ... };` — other values are errors.
 macro_rules! xdr_enum {
-    ($(#[$meta:meta])* $name:ident { $($(#[$vmeta:meta])* $variant:ident = $value:expr),* $(,)? }
-    ) => {
+    ($($(#[$meta:meta])* $name:ident { $($variant:ident = $value:expr),* $(,)? })*) => {$(
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u32)]
-        pub enum $name { $($(#[$vmeta])* $variant = $value),* }
+        pub enum $name { $($variant = $value),* }
         impl $name {
             /// The value as it stands on the wire.
             pub const fn code(self) -> u32 { self as u32 }
+            /// Its name in the RFC.
+            pub const fn name(self) -> &'static str {
+                match self { $($name::$variant => stringify!($variant)),* }
+            }
             /// The variant of a value on the wire.
             pub const fn from_code(code: u32) -> Option<Self> {
                 match code { $($value => Some($name::$variant),)* _ => None }
@@ -146,12 +141,12 @@ macro_rules! xdr_enum {
                 Self::from_code(value).ok_or_else(|| reader.bad_value(value, field))
             }
         }
-    };
+    )*};
 }
 
 /// `typedef opaque name<limit>;` or `typedef string name<limit>;` as a borrowed newtype.
 macro_rules! xdr_opaque {
-    ($(#[$meta:meta])* $name:ident<$limit:ident>) => {
+    ($($(#[$meta:meta])* $name:ident<$limit:ident>)*) => {$(
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub struct $name<'a>(
@@ -173,7 +168,7 @@ macro_rules! xdr_opaque {
                 reader.opaque($limit, field).map($name)
             }
         }
-    };
+    )*};
 }
 
 pub(crate) use {xdr_enum, xdr_opaque, xdr_struct};

@@ -172,9 +172,9 @@ proptest! {
         let summary = call!(NFS, 3, 7, &write);
         prop_assert_eq!(summary.arguments.data_bytes, Some(data.0.len() as u32));
         let mut head = Vec::new();
-        let tail = write.encode_head(&mut head).unwrap();
-        head.extend_from_slice(tail.data);
-        head.resize(head.len() + tail.padding, 0);
+        write.encode_head(&mut head).unwrap();
+        head.extend_from_slice(data.0);
+        head.resize(head.len().next_multiple_of(4), 0);
         let mut whole = Vec::new();
         write.encode(&mut whole).unwrap();
         prop_assert_eq!(head, whole);
@@ -377,16 +377,18 @@ proptest! {
             r_maddr: a, r_nc_netid: b, r_nc_semantics: port, r_nc_protofmly: c, r_nc_proto: a,
         }]));
         let [success, failure, indirect, setinfo] = ints;
-        let stat = rpcb_stat {
-            info: [9; 52],
-            setinfo,
-            unsetinfo: success,
-            addrinfo: Linked(vec![rpcbs_addrlist { prog, vers, success, failure, netid: a }]),
-            rmtinfo: Linked(vec![rpcbs_rmtcalllist {
+        // `rpcb_stat` of versions 2, 3 and 4.
+        let mut all = Vec::new();
+        for _ in 0..3 {
+            [9; 52].encode(&mut all).unwrap();
+            [setinfo, success].iter().try_for_each(|n| n.encode(&mut all)).unwrap();
+            let addresses = rpcbs_addrlist { prog, vers, success, failure, netid: a };
+            Linked(vec![addresses]).encode(&mut all).unwrap();
+            let calls = rpcbs_rmtcalllist {
                 prog, vers, proc_: prot, success, failure, indirect, netid: b,
-            }]),
-        };
-        let all = rpcb_stat_byvers { v2: stat.clone(), v3: stat.clone(), v4: stat };
-        reply!(PORTMAP, 4, 12, &all);
+            };
+            Linked(vec![calls]).encode(&mut all).unwrap();
+        }
+        prop_assert_eq!(summarise_reply(PORTMAP, 4, 12, &all, true).end, End::Complete);
     }
 }

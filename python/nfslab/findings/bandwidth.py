@@ -25,6 +25,10 @@ class Bandwidth(StageCause):
         """Size explains it."""
         return of_size(calls)
 
+    def told_apart(self, calls: Calls) -> bool:
+        """From a busy server: calls are rarely there."""
+        return not calls.served_mostly()
+
     def fits_alone(self, point: Alone) -> str | None:
         """Where small calls are far quicker on their ways than large ones."""
         known = ways(point)

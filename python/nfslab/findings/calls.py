@@ -39,6 +39,8 @@ BEFORE: Final = {
     SERVICE: (*SERVER_QUEUE, *CLIENT_QUEUE), SERVER_QUEUE: CLIENT_QUEUE, WIRE: CLIENT_QUEUE,
 }  # fmt: skip
 """Stage -> the queues that lead to it."""
+LEADS_TO: Final = {SERVER_QUEUE: (SERVICE,), CLIENT_QUEUE: (SERVICE, WIRE, SERVER_QUEUE)}
+"""Queue -> what it waits for; a queue alone is a cause only where none of that is slower."""
 ALL_STAGES: Final = (*CLIENT_QUEUE, *WIRE, *SERVER_QUEUE, *SERVICE)
 WITH_REST: Final = (*ALL_STAGES, "rest")
 """With what the kernel and the mount do around each call."""
@@ -46,6 +48,8 @@ GROWN: Final = 0.25
 """Of what it was: less is no cause of a queue."""
 SLOWER: Final = 0.1
 """Of the time of a call of the same kind."""
+UNCHANGED: Final = 0.05
+"""Of it: near saturation a queue grows by far more than what it leads to got slower."""
 MOSTLY: Final = 0.6
 """Of a sum: it is due to this."""
 SMALLER: Final = 2 / 3
@@ -112,9 +116,9 @@ class Calls:
         if one is None or not one.shown or one.difference_ns <= 0:
             return False
         least_ns = max(LEAST_SHARE * self.pair.whole.difference_ns, GROWN * one.base_ns)
-        return one.difference_ns >= least_ns and self._slower(stages)
+        return one.difference_ns >= least_ns and self._slower(stages, SLOWER)
 
-    def _slower(self, stages: Sequence[str]) -> bool:
+    def _slower(self, stages: Sequence[str], by: float) -> bool:
         """Is a call of a kind slower there, too? Calls that no longer overlap are not."""
         both = [name for name in self.new if name in self.base]
         base, new = (
@@ -123,7 +127,7 @@ class Calls:
             for side in (self.base, self.new)
         )  # fmt: skip
         # Neither has them: they are of no single call (what is outside the server).
-        return new > (1 + SLOWER) * base or new == base == 0.0
+        return new > (1 + by) * base or new == base == 0.0
 
     def slower_stages(self) -> Sequence[tuple[str, ...]]:
         """Where calls got slower, the most first; what waits for that is left out."""
@@ -132,7 +136,25 @@ class Calls:
         grown = [stages for stages in (SERVICE, WIRE) if self.grew(stages)]
         if grown:
             return sorted(grown, key=self._grown_ns, reverse=True)
-        return [one for one in (SERVER_QUEUE, CLIENT_QUEUE) if self.grew(one)][:1]
+        for queue, leads_to in LEADS_TO.items():
+            if self.grew(queue):
+                slower = [one for one in leads_to if self._slower(one, UNCHANGED)]
+                return [one for one in slower if self._shown(one)][:1] if slower else [queue]
+        return []
+
+    def served_mostly(self) -> bool:
+        """Are calls at the server for most of their time? What the kernel there holds meanwhile
+        counts as their way."""
+        at_server = sum(
+            one.per_operation * one.parts_ns.get(stage, 0.0)
+            for one in self.new.values()
+            for stage in (*SERVER_QUEUE, *SERVICE)
+        )
+        return at_server > sum(one.per_operation * one.ns for one in self.new.values()) / 2
+
+    def _shown(self, stages: Sequence[str]) -> bool:
+        one = self.difference(stages)
+        return one is not None and one.shown and one.difference_ns > 0
 
     def with_queues(self, stages: Sequence[str]) -> tuple[str, ...]:
         """Paths of the stage that grew most and of the queues that lead to it, where they grew with

@@ -29,8 +29,9 @@ class WireLatency(StageCause):
         return not of_size(calls)
 
     def told_apart(self, calls: Calls) -> bool:
-        """From bandwidth: by calls of both sizes."""
-        return all(by_size(calls))
+        """From bandwidth: by calls of both sizes; from a busy server by calls that are rarely
+        there."""
+        return all(by_size(calls)) and not calls.served_mostly()
 
     def fits_alone(self, point: Alone) -> str | None:
         """Where small calls are nearly as long on their ways as large ones."""

@@ -8,9 +8,7 @@ use super::request::{Completion, Reply, Times};
 use super::timers::{CallTimer, Congestion, Expiry, RoundTrips, TimeoutPolicy};
 use crate::error::CallError;
 use crate::options::{MountOptions, Recovery, Transport};
-use crate::record::{
-    Counters, FileCall, Level, Operations, Outcome, RecordRing, RpcRecord, Samples,
-};
+use crate::record::{Counters, FileCall, Operations, Outcome, RecordRing, RpcRecord, Samples};
 
 /// Counters, figures and the ring of records.
 #[derive(Debug, Default)]
@@ -19,15 +17,6 @@ pub(super) struct Recorder {
     pub operations: Operations,
     pub ring: Option<RecordRing>,
     pub samples: Samples,
-}
-
-impl Recorder {
-    pub fn level(&self) -> Level {
-        match self.ring {
-            Some(_) => Level::EveryCall,
-            None => Level::Counters,
-        }
-    }
 }
 
 #[derive(Debug)]

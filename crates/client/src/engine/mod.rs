@@ -58,9 +58,7 @@ pub(crate) use self::turn::{Events, Waits};
 use self::turn::{HELD_TIMER, WAKER};
 use crate::error::{CallError, ConnectError};
 use crate::options::{Family, MountOptions, Transport};
-use crate::record::{
-    Counters, Level, Operations, RecordReader, RecordRing, Sample, TcpInfo, tcp_info,
-};
+use crate::record::{Counters, Operations, RecordReader, RecordRing, Sample, TcpInfo, tcp_info};
 
 /// Most calls that wait to be sent; `submit` refuses more.
 pub const MAX_PENDING: usize = 1 << 14;
@@ -189,11 +187,6 @@ impl<C: Clock> Engine<C> {
     /// Keeps counters only from now on; records not yet handed over go to the reader.
     pub fn record_counters_only(&mut self) {
         self.core.recorder.ring = None;
-    }
-
-    /// How much is kept.
-    pub fn level(&self) -> Level {
-        self.core.recorder.level()
     }
 
     /// Takes a [`Sample`] every `interval` from now on, in `poll`; zero stops that.

@@ -51,7 +51,7 @@ pub struct WriteHead<'a>(
 
 impl Encode for WriteHead<'_> {
     fn encode(&self, out: &mut Vec<u8>) -> wire::Result<()> {
-        self.0.encode_head(out).map(|_tail| ())
+        self.0.encode_head(out)
     }
 }
 

@@ -4,6 +4,7 @@
 //! an error unless it says the same. What they mean together is worked out at the end, in
 //! [`Given::settle`].
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use super::{
@@ -13,46 +14,14 @@ use super::{
 };
 
 /// Every option name that is understood.
-pub const KNOWN: &[&str] = &[
-    "vers",
-    "nfsvers",
-    "proto",
-    "tcp",
-    "udp",
-    "rsize",
-    "wsize",
-    "ac",
-    "noac",
-    "acregmin",
-    "acregmax",
-    "acdirmin",
-    "acdirmax",
-    "actimeo",
-    "cto",
-    "nocto",
-    "rdirplus",
-    "nordirplus",
-    "nconnect",
-    "sync",
-    "async",
-    "writeback",
-    "hard",
-    "soft",
-    "softerr",
-    "timeo",
-    "retrans",
-    "port",
-    "mountport",
-    "mountproto",
-    "mountvers",
-    "resvport",
-    "noresvport",
-    "max_requests",
-    "call_delay",
-    "nolock",
-    "lock",
-    "sec",
-];
+pub static KNOWN: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    "vers nfsvers proto tcp udp rsize wsize ac noac acregmin acregmax acdirmin acdirmax actimeo \
+     cto nocto rdirplus nordirplus nconnect sync async writeback hard soft softerr timeo \
+     retrans port mountport mountproto mountvers resvport noresvport max_requests call_delay \
+     nolock lock sec"
+        .split(' ')
+        .collect()
+});
 
 /// Longest text of options, bytes (a page, as mount(2) takes it).
 const MAX_TEXT_BYTES: usize = 4096;

@@ -119,11 +119,6 @@ impl Operations {
         self.0.as_slice()
     }
 
-    /// Figures at `index` ([`operation_index`]).
-    pub fn get(&self, index: usize) -> Option<&OperationCounters> {
-        self.0.get(index)
-    }
-
     #[inline]
     pub(crate) fn record(&mut self, record: &RpcRecord) {
         let index = operation_index(record.program, record.procedure);

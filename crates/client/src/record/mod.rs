@@ -1,10 +1,10 @@
 //! The client's record of what it does: the collector `rpc`, the rpcstat of 2001.
 //!
-//! Two levels. At [`Level::Counters`] there are totals ([`Counters`]), figures by operation with a
-//! histogram of round trips, and, if asked for, samples at fixed intervals ([`Sample`]) that give
-//! window, pending queue and rates over time. [`Level::EveryCall`] adds an [`RpcRecord`] for each
-//! call, which goes through a bounded [`ring`] to whoever keeps them; what did not fit is counted,
-//! never waited for: watching must not slow what is watched.
+//! Two levels. There are always totals ([`Counters`]), figures by operation with a histogram of
+//! round trips, and, if asked for, samples at fixed intervals ([`Sample`]) that give window,
+//! pending queue and rates over time. [`crate::Engine::record_every_call`] adds an [`RpcRecord`]
+//! for each call, which goes through a bounded [`ring`] to whoever keeps them; what did not fit
+//! is counted, never waited for: watching must not slow what is watched.
 //!
 //! All instants are nanoseconds of the engine's clock. A round trip is from the *first* send to the
 //! reply, as a user waits for it; the last send is in the record too.
@@ -22,16 +22,6 @@ pub use sample::{Sample, Samples};
 pub use tcp_info::{TcpInfo, tcp_info};
 
 use crate::engine::Times;
-
-/// How much is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Level {
-    /// Totals and figures by operation.
-    #[default]
-    Counters,
-    /// And an [`RpcRecord`] for each call.
-    EveryCall,
-}
 
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

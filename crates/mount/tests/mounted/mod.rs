@@ -151,13 +151,13 @@ impl Mounted {
     /// Calls of a procedure so far, by its number.
     pub fn calls(&self, procedure: usize) -> u64 {
         let (_, operations) = self.mount.client().figures().unwrap();
-        operations.get(procedure).unwrap().calls
+        operations.all()[procedure].calls
     }
 
     /// Bytes of the replies to them.
     pub fn bytes_in(&self, procedure: usize) -> u64 {
         let (_, operations) = self.mount.client().figures().unwrap();
-        operations.get(procedure).unwrap().bytes_in
+        operations.all()[procedure].bytes_in
     }
 }
 

@@ -141,12 +141,6 @@ impl Engine {
         }
     }
 
-    /// What the model does.
-    #[must_use]
-    pub fn description(&self) -> &ModelDescription {
-        &self.description
-    }
-
     /// True if a datagram is to be lost.
     pub fn loses(&mut self) -> bool {
         self.random.chance(self.description.loss)

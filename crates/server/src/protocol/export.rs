@@ -3,6 +3,7 @@
 use std::hash::Hasher;
 use std::sync::{Arc, Mutex};
 
+use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher24;
 use wire::nfs3::{nfs_fh3, nfsstat3};
 
@@ -15,7 +16,8 @@ use crate::{Caller, Handle};
 pub const MAX_EXPORTS: usize = 64;
 
 /// Whose ids are believed (exports(5)).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Squash {
     /// All callers' (`no_root_squash`).
     #[default]
@@ -71,18 +73,6 @@ impl Export {
         }
     }
 
-    /// The store.
-    #[must_use]
-    pub fn store(&self) -> &Arc<dyn Store> {
-        &self.store
-    }
-
-    /// The path that clients mount.
-    #[must_use]
-    pub fn path(&self) -> &[u8] {
-        &self.path
-    }
-
     /// How the caller is seen here.
     pub(super) fn seen_as(&self, caller: &Caller) -> Caller {
         let mut seen = *caller;
@@ -124,8 +114,8 @@ pub(super) struct Named<'s> {
 }
 
 impl Service {
-    /// Serves `exports` (at most [`MAX_EXPORTS`]; further ones are not served, and
-    /// [`Service::exports`] shows which are), with handles sealed by `key`.
+    /// Serves `exports` (at most [`MAX_EXPORTS`]; further ones are not served), with handles sealed
+    /// by `key`.
     #[must_use]
     pub fn new(mut exports: Vec<Export>, key: HandleKey) -> Self {
         exports.truncate(MAX_EXPORTS);
@@ -134,12 +124,6 @@ impl Service {
             key,
             mounted: Mutex::new(Vec::new()),
         }
-    }
-
-    /// What is served.
-    #[must_use]
-    pub fn exports(&self) -> &[Export] {
-        &self.exports
     }
 
     /// True if changes of names and attributes wait for a device.

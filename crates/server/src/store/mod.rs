@@ -151,7 +151,7 @@ pub struct LinkWcc {
 /// What results say about a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreDescription {
-    /// Its kind, as in [`STORES`].
+    /// Its kind: null, memory or directory.
     pub kind: &'static str,
     /// (name, value) of all that was set or found.
     pub settings: Vec<(&'static str, String)>,
@@ -318,38 +318,5 @@ pub fn usual_pathconf(attributes: fattr3) -> PATHCONF3resok {
         chown_restricted: true,
         case_insensitive: false,
         case_preserving: true,
-    }
-}
-
-/// A kind of store.
-#[derive(Clone, Copy, Debug)]
-pub struct StoreKind {
-    /// Name on the command line and in results.
-    pub name: &'static str,
-    /// What it is for.
-    pub purpose: &'static str,
-}
-
-/// All stores; a test compares the list with the folder.
-pub const STORES: &[StoreKind] = &[null::KIND, memory::KIND, directory::KIND];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_list_is_the_folder() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store");
-        let parts = ["mod", "payload", "permission"];
-        let mut present: Vec<String> = std::fs::read_dir(folder)
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .map(|path| path.file_stem().unwrap().to_string_lossy().into_owned())
-            .filter(|name| !parts.contains(&name.as_str()))
-            .collect();
-        present.sort();
-        let mut listed: Vec<&str> = STORES.iter().map(|kind| kind.name).collect();
-        listed.sort_unstable();
-        assert_eq!(present, listed);
     }
 }

@@ -173,7 +173,8 @@ impl<O: Output> Calls<O> {
         }
         match &summary.compound {
             Some(compound) => {
-                open.operations_done = u16::try_from(compound.operations.len()).unwrap_or(u16::MAX);
+                open.operations_done =
+                    u16::try_from(compound.operations.count()).unwrap_or(u16::MAX);
                 open.bytes_read = u32::try_from(compound.data_bytes).unwrap_or(u32::MAX);
                 if open.is_truncated() {
                     self.complete_operations(open, &compound.operations);
@@ -197,7 +198,7 @@ impl<O: Output> Calls<O> {
             NONE => 0,
             id => self.names.operations(OperationsId(id)).len(),
         };
-        if done.len() as usize <= called || is_callback(open.program) {
+        if done.count() as usize <= called || is_callback(open.program) {
             return;
         }
         open.operation = names_compound(done.iter()).unwrap_or(open.operation);

@@ -16,7 +16,8 @@
 use serde_json::{Value, json};
 use wire::programs::program_name;
 
-use super::{Extent, Interest, Lens, LensOptions, Section};
+use super::log_histogram::{bucket, lower};
+use super::{Extent, Interest, Lens, Section, add_up};
 use crate::call::{Call, marks};
 use crate::names::{Names, operation_name};
 
@@ -31,14 +32,6 @@ const FIRST_WIDTH_NS: i64 = 1_000_000;
 /// Buckets of an octave, as a power of two.
 const PARTS: u32 = 6;
 
-/// Makes the lens.
-///
-/// # Errors
-/// None: the type is that of all lenses.
-pub fn make(_: &LensOptions) -> Result<Box<dyn Lens>, crate::TraceError> {
-    Ok(Box::new(Blocks::default()))
-}
-
 /// What one operation did in one slice.
 #[derive(Clone, Debug, Default)]
 struct Cell {
@@ -52,16 +45,10 @@ struct Cell {
     counts: Vec<u32>,
 }
 
-fn bucket(value: u64) -> usize {
-    let octave = (63 - (value | 1).leading_zeros()).saturating_sub(PARTS);
-    ((octave as usize) << PARTS) + (value >> octave) as usize
-}
-
 /// Smallest value of a bucket, and how many values it holds.
 fn bounds(bucket: usize) -> (f64, f64) {
-    let octave = (bucket >> PARTS).saturating_sub(1);
-    let width = (octave as f64).exp2();
-    ((bucket - (octave << PARTS)) as f64 * width, width)
+    let low = lower(bucket, PARTS);
+    (low as f64, (lower(bucket + 1, PARTS) - low) as f64)
 }
 
 impl Cell {
@@ -69,7 +56,7 @@ impl Cell {
         self.answered += 1;
         self.sum_ns += i128::from(latency_ns);
         match u64::try_from(latency_ns) {
-            Ok(value) => self.count(bucket(value), 1),
+            Ok(value) => self.count(bucket(value, PARTS), 1),
             Err(_) => self.negative += 1,
         }
     }
@@ -92,10 +79,7 @@ impl Cell {
     }
 
     fn merge(&mut self, later: &Self) {
-        self.calls += later.calls;
-        self.answered += later.answered;
-        self.negative += later.negative;
-        self.sum_ns += later.sum_ns;
+        add_up!(self, later; calls, answered, negative, sum_ns);
         for (place, count) in later.counts.iter().enumerate().filter(|(_, n)| **n > 0) {
             self.count(later.first + place, *count);
         }
@@ -131,7 +115,7 @@ struct Operation {
 
 /// The lens.
 #[derive(Debug)]
-struct Blocks {
+pub(super) struct Blocks {
     origin_ns: Option<i64>,
     width_ns: i64,
     operations: Vec<Operation>,
@@ -186,17 +170,14 @@ impl Lens for Blocks {
             .map(|o| o.slices.len())
             .max()
             .unwrap_or(0);
-        Section {
-            json: json!({
-                "origin_ns": self.origin_ns,
-                "slices": self.shown(used, 1),
-                "blocks": self.shown(used, SLICES_OF_BLOCK),
-                "early_calls": self.early,
-                "callbacks_left_out": self.callbacks,
-                "relative_error": (-f64::from(PARTS)).exp2(),
-            }),
-            blobs: Vec::new(),
-        }
+        Section::from(json!({
+            "origin_ns": self.origin_ns,
+            "slices": self.shown(used, 1),
+            "blocks": self.shown(used, SLICES_OF_BLOCK),
+            "early_calls": self.early,
+            "callbacks_left_out": self.callbacks,
+            "relative_error": (-f64::from(PARTS)).exp2(),
+        }))
     }
 }
 
@@ -411,7 +392,7 @@ mod tests {
     #[test]
     fn a_bucket_s_bounds_hold_its_values() {
         for value in [0, 1, 63, 64, 65, 127, 128, 1000, 1 << 40, 1 << 62] {
-            let (low, width) = bounds(bucket(value));
+            let (low, width) = bounds(bucket(value, PARTS));
             let value = value as f64;
             assert!(
                 low <= value && value < (low + width).max(low * 1.000_001),

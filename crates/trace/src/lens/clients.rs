@@ -21,7 +21,7 @@ use super::connection_slots::ConnectionSlots;
 use super::ledger::{Row, group, top};
 use super::pool::{Gathered, Pool};
 use super::statuses::Statuses;
-use super::{Extent, Interest, Lens, LensOptions, Section};
+use super::{Extent, Interest, Lens, Section};
 use crate::block::{Endpoint, Host, Transport};
 use crate::call::Call;
 use crate::names::Names;
@@ -42,14 +42,6 @@ pub const MAX_BLOCKS: usize = 40_000;
 const PARTS: usize = 64;
 /// Entries of the short ways to rows.
 const SLOTS: usize = 64;
-
-/// Makes the lens.
-///
-/// # Errors
-/// None: the type is that of all lenses.
-pub fn make(_options: &LensOptions) -> Result<Box<dyn Lens>, crate::TraceError> {
-    Ok(Box::new(Clients::default()))
-}
 
 type Hosts = (Host, Host);
 
@@ -249,36 +241,33 @@ impl Lens for Clients {
 
     fn finish(&mut self, _names: &Names, _extent: &Extent) -> Section {
         let error = Pool::<PARTS>::RELATIVE_ERROR;
-        Section {
-            json: json!({
-                "clients": self.lines_json(|line| line.hosts.map(|hosts| hosts.0), |host| {
-                    [("client", text(host))]
-                }),
-                "servers": self.lines_json(|line| line.hosts.map(|hosts| hosts.1), |host| {
-                    [("server", text(host))]
-                }),
-                "pairs": self.lines_json(|line| line.hosts, |hosts| {
-                    [
-                        ("client", text(hosts.map(|hosts| hosts.0))),
-                        ("server", text(hosts.map(|hosts| hosts.1))),
-                    ]
-                }),
-                "by_connection": self.lines_json(|line| line.ends, |ends| {
-                    [
-                        ("client", text(ends.map(|(_, client, ..)| client))),
-                        ("server", text(ends.map(|(_, _, server, _)| server))),
-                        ("transport", text(ends.map(|(.., transport)| match transport {
-                            Transport::Tcp => "tcp",
-                            Transport::Udp => "udp",
-                        }))),
-                    ]
-                }),
-                "users": self.users_json(),
-                "connections_complete": !self.uncounted,
-                "quantile_relative_error": error,
+        Section::from(json!({
+            "clients": self.lines_json(|line| line.hosts.map(|hosts| hosts.0), |host| {
+                [("client", text(host))]
             }),
-            blobs: Vec::new(),
-        }
+            "servers": self.lines_json(|line| line.hosts.map(|hosts| hosts.1), |host| {
+                [("server", text(host))]
+            }),
+            "pairs": self.lines_json(|line| line.hosts, |hosts| {
+                [
+                    ("client", text(hosts.map(|hosts| hosts.0))),
+                    ("server", text(hosts.map(|hosts| hosts.1))),
+                ]
+            }),
+            "by_connection": self.lines_json(|line| line.ends, |ends| {
+                [
+                    ("client", text(ends.map(|(_, client, ..)| client))),
+                    ("server", text(ends.map(|(_, _, server, _)| server))),
+                    ("transport", text(ends.map(|(.., transport)| match transport {
+                        Transport::Tcp => "tcp",
+                        Transport::Udp => "udp",
+                    }))),
+                ]
+            }),
+            "users": self.users_json(),
+            "connections_complete": !self.uncounted,
+            "quantile_relative_error": error,
+        }))
     }
 }
 

@@ -197,10 +197,7 @@ impl Lens for Files {
         object.insert("classes".to_owned(), self.classes_json(&used, &classes));
         let error = Pool::<PARTS>::RELATIVE_ERROR;
         object.insert("quantile_relative_error".to_owned(), json!(error));
-        Section {
-            json: Value::Object(object),
-            blobs: Vec::new(),
-        }
+        Value::Object(object).into()
     }
 }
 

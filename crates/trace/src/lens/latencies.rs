@@ -11,6 +11,7 @@
 use measure::histogram::HIGHEST_NS;
 use serde_json::{Value, json};
 
+use super::add_up;
 use super::log_histogram::{bucket, lower};
 
 /// Quantiles of the tables, in thousandths: the contract's `p50`, `p90`, `p99`, `p999`.
@@ -97,11 +98,7 @@ impl Latencies {
 
     /// Adds all of `other`; without the same digits there are no quantiles of the sum.
     pub fn add(&mut self, other: &Self) {
-        self.count += other.count;
-        self.negative += other.negative;
-        self.zeros += other.zeros;
-        self.above += other.above;
-        self.sum_ns += other.sum_ns;
+        add_up!(self, other; count, negative, zeros, above, sum_ns);
         self.min_ns = self.min_ns.min(other.min_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
         if self.bits != other.bits {
@@ -124,11 +121,6 @@ impl Latencies {
     /// Those below zero.
     pub fn negative(&self) -> u64 {
         self.negative
-    }
-
-    /// Sum of all, nanoseconds.
-    pub fn sum_ns(&self) -> i128 {
-        self.sum_ns
     }
 
     /// Arithmetic mean of all, to the nearest nanosecond.

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::add_up;
 use super::kinds::Kind;
 use super::latencies::{QUANTILES, mean_ns};
 use super::pool::{Chain, Gathered, Pool};
@@ -106,16 +107,10 @@ impl Row {
         for (mine, theirs) in self.calls.iter_mut().zip(other.calls) {
             *mine += theirs;
         }
-        self.answered += other.answered;
-        self.retransmissions += other.retransmissions;
-        self.duplicate_replies += other.duplicate_replies;
-        self.errors += other.errors;
-        self.bytes_read += other.bytes_read;
-        self.bytes_written += other.bytes_written;
-        self.latencies += other.latencies;
-        self.negative += other.negative;
-        self.unheld += other.unheld;
-        self.sum_ns += other.sum_ns;
+        add_up!(
+            self, other; answered, retransmissions, duplicate_replies, errors, bytes_read,
+            bytes_written, latencies, negative, unheld, sum_ns,
+        );
         self.min_ns = self.min_ns.min(other.min_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
         self.first_ns = self.first_ns.min(other.first_ns);

@@ -154,12 +154,6 @@ impl<const BITS: u32> LogHistogram<BITS> {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64)
     }
 
-    /// Share of the values within `[from, to]`, by whole buckets.
-    pub fn within(&self, from: u64, to: u64) -> u64 {
-        let (first, last) = (Self::bucket(from), Self::bucket(to));
-        self.counts.iter().skip(first).take(last - first + 1).sum()
-    }
-
     /// The value that `quantile` (0 to 1) of the values do not exceed, by the nearest rank and to
     /// the middle of its bucket; `None` if empty.
     pub fn quantile(&self, quantile: f64) -> Option<i64> {

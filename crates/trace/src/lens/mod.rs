@@ -64,6 +64,21 @@ pub struct Section {
     pub blobs: Vec<Blob>,
 }
 
+impl From<Value> for Section {
+    fn from(json: Value) -> Self {
+        let blobs = Vec::new();
+        Section { json, blobs }
+    }
+}
+
+/// Adds these fields of one record to those of another.
+macro_rules! add_up {
+    ($to:expr, $from:expr; $($field:ident),+ $(,)?) => {
+        $($to.$field += $from.$field;)+
+    };
+}
+pub(crate) use add_up;
+
 /// What the whole capture was, for [`Lens::finish`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
@@ -104,16 +119,20 @@ pub type Registered = (
     fn(&LensOptions) -> Result<Box<dyn Lens>, crate::TraceError>,
 );
 
+fn plain<L: Lens + Default + 'static>(_: &LensOptions) -> Result<Box<dyn Lens>, crate::TraceError> {
+    Ok(Box::new(L::default()))
+}
+
 /// All lenses, in the order of the report. The first one always runs, and is the only one that
 /// sees calls as their briefs: [`operations::Operations::brief`].
 pub const LENSES: &[Registered] = &[
-    ("operations", operations::make),
-    ("clients", clients::make),
+    ("operations", plain::<operations::Operations>),
+    ("clients", plain::<clients::Clients>),
     ("files", files::make),
     ("points", points::make),
-    ("rpcstat", rpcstat::make),
-    ("stalls", stalls::make),
-    ("access", access::make),
-    ("network", network::make),
-    ("blocks", blocks::make),
+    ("rpcstat", plain::<rpcstat::RpcStat>),
+    ("stalls", plain::<stalls::Stalls>),
+    ("access", plain::<access::Access>),
+    ("network", plain::<network::Network>),
+    ("blocks", plain::<blocks::Blocks>),
 ];

@@ -17,10 +17,11 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
 use wire::programs::{NFS, is_callback};
 
 use super::latencies::Latencies;
-use super::{Extent, Interest, Lens, LensOptions, Section};
+use super::{Extent, Interest, Lens, Section, add_up};
 use crate::call::{Brief, OperationsId, Outcome};
 use crate::limits::MAX_OPERATION_LISTS;
 use crate::names::Names;
@@ -43,11 +44,6 @@ const OTHER: u32 = u32::MAX;
 const READ: u32 = 25;
 const WRITE: u32 = 38;
 const READ_PLUS: u32 = 68;
-
-/// Makes the lens.
-pub fn make(_options: &LensOptions) -> Result<Box<dyn Lens>, crate::TraceError> {
-    Ok(Box::new(Operations::default()))
-}
 
 /// What became of calls; of inner operations: what became of the COMPOUNDs that carried them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -192,13 +188,10 @@ impl Lens for Operations {
             }));
         }
         rows.sort_by_key(|(protocol, row)| (protocol.program, protocol.version, row.operation));
-        Section {
-            json: rows
-                .iter()
-                .map(|(protocol, row)| json::row_json(protocol, row))
-                .collect(),
-            blobs: Vec::new(),
-        }
+        let rows = rows
+            .iter()
+            .map(|(protocol, row)| json::row_json(protocol, row));
+        Section::from(rows.collect::<Value>())
     }
 }
 
@@ -378,12 +371,9 @@ impl Operations {
                     .sum();
                 let not_executed = skipped + list.counts.refused;
                 let counts = &mut self.row(at, inside(*operation)).counts;
-                counts.calls += list.counts.calls;
+                add_up!(counts, list.counts; calls, unreadable, retransmissions, duplicate_replies);
                 counts.not_executed += not_executed;
-                counts.unreadable += list.counts.unreadable;
                 counts.answered += list.counts.answered - not_executed;
-                counts.retransmissions += list.counts.retransmissions;
-                counts.duplicate_replies += list.counts.duplicate_replies;
             }
         }
         if self.protocols[at].compounds {

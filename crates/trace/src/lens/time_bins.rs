@@ -35,7 +35,6 @@ pub struct TimeBins<T> {
     last: usize,
     last_place: usize,
     last_from_ns: i64,
-    doublings: u32,
 }
 
 impl<T: Merge> TimeBins<T> {
@@ -50,7 +49,6 @@ impl<T: Merge> TimeBins<T> {
             last: 0,
             last_place: 0,
             last_from_ns: i64::MAX,
-            doublings: 0,
         }
     }
 
@@ -128,7 +126,6 @@ impl<T: Merge> TimeBins<T> {
         }
         (self.places, self.held) = (places, held);
         self.width_ns = self.width_ns.saturating_mul(2);
-        self.doublings += 1;
     }
 
     /// Calls `visit` with each bin that `[from_ns, to_ns)` overlaps and the length of the overlap.
@@ -177,11 +174,6 @@ impl<T: Merge> TimeBins<T> {
     /// Width of each bin.
     pub fn width_ns(&self) -> i64 {
         self.width_ns
-    }
-
-    /// Times the width was doubled.
-    pub fn doublings(&self) -> u32 {
-        self.doublings
     }
 
     /// How many bins there are.

@@ -3,12 +3,12 @@
 #![allow(missing_docs, non_camel_case_types)]
 
 use super::types::{
-    Tail, cookieverf3, createverf3, diropargs3, ftype3, nfs_fh3, nfspath3, nfstime3, sattr3,
-    specdata3, stable_how,
+    cookieverf3, createverf3, diropargs3, ftype3, nfs_fh3, nfspath3, nfstime3, sattr3, specdata3,
+    stable_how,
 };
 use crate::error::Result;
 use crate::limits::MAX_DATA_BYTES;
-use crate::xdr::{Decode, Encode, Reader, padding, put_length};
+use crate::xdr::{Decode, Encode, Reader, put_length};
 use crate::xdr_macros::{xdr_opaque, xdr_struct};
 
 /// ACCESS bits (RFC 1813 section 3.3.4).
@@ -23,31 +23,16 @@ pub mod access {
 
 xdr_struct! {
     /// GETATTR (3.3.1).
-    #[derive(Copy)]
     GETATTR3args<'a> { object: nfs_fh3<'a> }
-}
-xdr_struct! {
     /// SETATTR (3.3.2); `guard` is the ctime that the object must have.
     SETATTR3args<'a> { object: nfs_fh3<'a>, new_attributes: sattr3, guard: Option<nfstime3> }
-}
-xdr_struct! {
     /// LOOKUP (3.3.3).
-    #[derive(Copy)]
     LOOKUP3args<'a> { what: diropargs3<'a> }
-}
-xdr_struct! {
     /// ACCESS (3.3.4).
-    #[derive(Copy)]
     ACCESS3args<'a> { object: nfs_fh3<'a>, access: u32 }
-}
-xdr_struct! {
     /// READLINK (3.3.5).
-    #[derive(Copy)]
     READLINK3args<'a> { symlink: nfs_fh3<'a> }
-}
-xdr_struct! {
     /// READ (3.3.6).
-    #[derive(Copy)]
     READ3args<'a> { file: nfs_fh3<'a>, offset: u64, count: u32 }
 }
 
@@ -57,7 +42,6 @@ xdr_opaque! {
 }
 xdr_struct! {
     /// WRITE (3.3.7).
-    #[derive(Copy)]
     WRITE3args<'a> {
         file: nfs_fh3<'a>,
         offset: u64,
@@ -66,24 +50,14 @@ xdr_struct! {
         data: payload3<'a>,
     }
 }
-impl<'a> WRITE3args<'a> {
-    /// Appends all but the payload, which the caller sends behind it.
-    pub fn encode_head(&self, out: &mut Vec<u8>) -> Result<Tail<'a>> {
+impl WRITE3args<'_> {
+    /// Appends all but the payload and its padding, which the caller sends behind it.
+    pub fn encode_head(&self, out: &mut Vec<u8>) -> Result<()> {
         self.file.encode(out)?;
         self.offset.encode(out)?;
         self.count.encode(out)?;
         self.stable.encode(out)?;
-        self.data.encode_head(out)
-    }
-}
-impl<'a> payload3<'a> {
-    /// Appends the length word only.
-    pub fn encode_head(&self, out: &mut Vec<u8>) -> Result<Tail<'a>> {
-        put_length(out, self.0.len(), MAX_DATA_BYTES, "payload3")?;
-        Ok(Tail {
-            data: self.0,
-            padding: padding(self.0.len()),
-        })
+        put_length(out, self.data.0.len(), MAX_DATA_BYTES, "payload3")
     }
 }
 
@@ -127,22 +101,12 @@ impl<'a> Decode<'a> for createhow3 {
 }
 xdr_struct! {
     /// CREATE (3.3.8).
-    #[derive(Copy)]
     CREATE3args<'a> { where_: diropargs3<'a>, how: createhow3 }
-}
-xdr_struct! {
     /// MKDIR (3.3.9).
-    #[derive(Copy)]
     MKDIR3args<'a> { where_: diropargs3<'a>, attributes: sattr3 }
-}
-xdr_struct! {
     /// `symlinkdata3`.
-    #[derive(Copy)]
     symlinkdata3<'a> { symlink_attributes: sattr3, symlink_data: nfspath3<'a> }
-}
-xdr_struct! {
     /// SYMLINK (3.3.10).
-    #[derive(Copy)]
     SYMLINK3args<'a> { where_: diropargs3<'a>, symlink: symlinkdata3<'a> }
 }
 
@@ -212,37 +176,18 @@ impl<'a> Decode<'a> for mknoddata3 {
 }
 xdr_struct! {
     /// MKNOD (3.3.11).
-    #[derive(Copy)]
     MKNOD3args<'a> { where_: diropargs3<'a>, what: mknoddata3 }
-}
-xdr_struct! {
     /// REMOVE (3.3.12).
-    #[derive(Copy)]
     REMOVE3args<'a> { object: diropargs3<'a> }
-}
-xdr_struct! {
     /// RMDIR (3.3.13).
-    #[derive(Copy)]
     RMDIR3args<'a> { object: diropargs3<'a> }
-}
-xdr_struct! {
     /// RENAME (3.3.14).
-    #[derive(Copy)]
     RENAME3args<'a> { from: diropargs3<'a>, to: diropargs3<'a> }
-}
-xdr_struct! {
     /// LINK (3.3.15).
-    #[derive(Copy)]
     LINK3args<'a> { file: nfs_fh3<'a>, link: diropargs3<'a> }
-}
-xdr_struct! {
     /// READDIR (3.3.16).
-    #[derive(Copy)]
     READDIR3args<'a> { dir: nfs_fh3<'a>, cookie: u64, cookieverf: cookieverf3, count: u32 }
-}
-xdr_struct! {
     /// READDIRPLUS (3.3.17).
-    #[derive(Copy)]
     READDIRPLUS3args<'a> {
         dir: nfs_fh3<'a>,
         cookie: u64,
@@ -250,24 +195,12 @@ xdr_struct! {
         dircount: u32,
         maxcount: u32,
     }
-}
-xdr_struct! {
     /// FSSTAT (3.3.18).
-    #[derive(Copy)]
     FSSTAT3args<'a> { fsroot: nfs_fh3<'a> }
-}
-xdr_struct! {
     /// FSINFO (3.3.19).
-    #[derive(Copy)]
     FSINFO3args<'a> { fsroot: nfs_fh3<'a> }
-}
-xdr_struct! {
     /// PATHCONF (3.3.20).
-    #[derive(Copy)]
     PATHCONF3args<'a> { object: nfs_fh3<'a> }
-}
-xdr_struct! {
     /// COMMIT (3.3.21).
-    #[derive(Copy)]
     COMMIT3args<'a> { file: nfs_fh3<'a>, offset: u64, count: u32 }
 }

@@ -6,7 +6,7 @@
 // Fields are the RFC's, named as there; its text documents them.
 #![allow(missing_docs, non_camel_case_types)]
 
-use super::types::{Res, cookieverf3, filename3, nfs_fh3, nfsstat3, post_op_attr, post_op_fh3};
+use super::types::{Res, cookieverf3, filename3, nfsstat3, post_op_attr, post_op_fh3};
 use crate::error::Result;
 use crate::xdr::{Encode, Linked};
 use crate::xdr_macros::xdr_struct;
@@ -18,21 +18,15 @@ pub type READDIRPLUS3res<'a> = Res<READDIRPLUS3resok<'a>, post_op_attr>;
 
 xdr_struct! {
     /// An entry of READDIR.
-    #[derive(Copy)]
     entry3<'a> { fileid: u64, name: filename3<'a>, cookie: u64 }
-}
-xdr_struct! {
     /// READDIR.
-    READDIR3resok<'a> {
+    list READDIR3resok<'a> {
         dir_attributes: post_op_attr,
         cookieverf: cookieverf3,
         entries: Linked<entry3<'a>>,
         eof: bool,
     }
-}
-xdr_struct! {
     /// An entry of READDIRPLUS.
-    #[derive(Copy)]
     entryplus3<'a> {
         fileid: u64,
         name: filename3<'a>,
@@ -40,10 +34,8 @@ xdr_struct! {
         name_attributes: post_op_attr,
         name_handle: post_op_fh3<'a>,
     }
-}
-xdr_struct! {
     /// READDIRPLUS.
-    READDIRPLUS3resok<'a> {
+    list READDIRPLUS3resok<'a> {
         dir_attributes: post_op_attr,
         cookieverf: cookieverf3,
         entries: Linked<entryplus3<'a>>,
@@ -116,12 +108,5 @@ impl<'o> DirectoryWriter<'o> {
         false.encode(self.out)?;
         eof.encode(self.out)?;
         Ok(self.entries)
-    }
-}
-
-impl<'a> entryplus3<'a> {
-    /// The entry's handle, if the server gave one.
-    pub fn handle(&self) -> Option<nfs_fh3<'a>> {
-        self.name_handle
     }
 }

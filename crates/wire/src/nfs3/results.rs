@@ -4,11 +4,9 @@
 
 use super::arguments::payload3;
 use super::types::{
-    Res, Tail, fattr3, nfs_fh3, nfspath3, nfsstat3, nfstime3, post_op_attr, post_op_fh3,
-    stable_how, wcc_data, writeverf3,
+    Res, fattr3, nfs_fh3, nfspath3, nfstime3, post_op_attr, post_op_fh3, stable_how, wcc_data,
+    writeverf3,
 };
-use crate::error::Result;
-use crate::xdr::Encode;
 use crate::xdr_macros::xdr_struct;
 
 /// GETATTR (3.3.1).
@@ -53,58 +51,26 @@ pub type COMMIT3res = Res<COMMIT3resok, wcc_data>;
 xdr_struct! {
     /// GETATTR.
     GETATTR3resok { obj_attributes: fattr3 }
-}
-xdr_struct! {
     /// LOOKUP.
-    #[derive(Copy)]
     LOOKUP3resok<'a> {
         object: nfs_fh3<'a>,
         obj_attributes: post_op_attr,
         dir_attributes: post_op_attr,
     }
-}
-xdr_struct! {
     /// ACCESS.
     ACCESS3resok { obj_attributes: post_op_attr, access: u32 }
-}
-xdr_struct! {
     /// READLINK.
-    #[derive(Copy)]
     READLINK3resok<'a> { symlink_attributes: post_op_attr, data: nfspath3<'a> }
-}
-xdr_struct! {
     /// READ.
-    #[derive(Copy)]
     READ3resok<'a> { file_attributes: post_op_attr, count: u32, eof: bool, data: payload3<'a> }
-}
-impl<'a> READ3resok<'a> {
-    /// Appends status NFS3_OK and all but the payload, which the caller sends behind it.
-    pub fn encode_head(&self, out: &mut Vec<u8>) -> Result<Tail<'a>> {
-        nfsstat3::NFS3_OK.encode(out)?;
-        self.file_attributes.encode(out)?;
-        self.count.encode(out)?;
-        self.eof.encode(out)?;
-        self.data.encode_head(out)
-    }
-}
-xdr_struct! {
     /// WRITE.
     WRITE3resok { file_wcc: wcc_data, count: u32, committed: stable_how, verf: writeverf3 }
-}
-xdr_struct! {
     /// CREATE, MKDIR, SYMLINK, MKNOD.
-    #[derive(Copy)]
     CREATE3resok<'a> { obj: post_op_fh3<'a>, obj_attributes: post_op_attr, dir_wcc: wcc_data }
-}
-xdr_struct! {
     /// RENAME, success or failure.
     RENAME3wcc { fromdir_wcc: wcc_data, todir_wcc: wcc_data }
-}
-xdr_struct! {
     /// LINK, success or failure.
     LINK3wcc { file_attributes: post_op_attr, linkdir_wcc: wcc_data }
-}
-xdr_struct! {
     /// FSSTAT.
     FSSTAT3resok {
         obj_attributes: post_op_attr,
@@ -139,8 +105,6 @@ xdr_struct! {
         time_delta: nfstime3,
         properties: u32,
     }
-}
-xdr_struct! {
     /// PATHCONF.
     PATHCONF3resok {
         obj_attributes: post_op_attr,
@@ -151,8 +115,6 @@ xdr_struct! {
         case_insensitive: bool,
         case_preserving: bool,
     }
-}
-xdr_struct! {
     /// COMMIT.
     COMMIT3resok { file_wcc: wcc_data, verf: writeverf3 }
 }

@@ -18,12 +18,8 @@ pub type writeverf3 = [u8; 8];
 xdr_opaque! {
     /// `nfs_fh3`: a file handle, 64 bytes at most.
     nfs_fh3<NFS3_FHSIZE>
-}
-xdr_opaque! {
     /// `filename3`.
     filename3<MAX_NAME_BYTES>
-}
-xdr_opaque! {
     /// `nfspath3`: the text of a symbolic link.
     nfspath3<MAX_PATH_BYTES>
 }
@@ -61,8 +57,6 @@ xdr_enum! {
     ftype3 {
         NF3REG = 1, NF3DIR = 2, NF3BLK = 3, NF3CHR = 4, NF3LNK = 5, NF3SOCK = 6, NF3FIFO = 7,
     }
-}
-xdr_enum! {
     /// `stable_how`: how a WRITE is (to be) committed.
     stable_how { UNSTABLE = 0, DATA_SYNC = 1, FILE_SYNC = 2 }
 }
@@ -82,8 +76,6 @@ xdr_struct! {
     /// `nfstime3`.
     #[derive(PartialOrd, Ord, Hash)]
     fixed nfstime3 { seconds: u32, nseconds: u32 }
-}
-xdr_struct! {
     /// `fattr3`: 84 bytes.
     fixed fattr3 {
         type_: ftype3,
@@ -132,8 +124,6 @@ pub type post_op_fh3<'a> = Option<nfs_fh3<'a>>;
 xdr_struct! {
     /// `wcc_attr`.
     fixed wcc_attr { size: u64, mtime: nfstime3, ctime: nfstime3 }
-}
-xdr_struct! {
     /// `wcc_data`: weak cache consistency.
     wcc_data { before: Option<wcc_attr>, after: post_op_attr }
 }
@@ -196,7 +186,6 @@ impl sattr3 {
 
 xdr_struct! {
     /// `diropargs3`: a name in a directory.
-    #[derive(Copy)]
     diropargs3<'a> { dir: nfs_fh3<'a>, name: filename3<'a> }
 }
 
@@ -237,26 +226,5 @@ impl<'a, T: Decode<'a>, F: Decode<'a>> Decode<'a> for Res<T, F> {
             nfsstat3::NFS3_OK => T::decode(reader, field).map(Res::Ok),
             status => F::decode(reader, field).map(|resfail| Res::Fail(status, resfail)),
         }
-    }
-}
-
-/// A payload that stands at the end of a message: to be sent behind the encoded head, followed by
-/// `padding` zero bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tail<'a> {
-    /// The payload.
-    pub data: &'a [u8],
-    /// Zero bytes behind it (0 to 3).
-    pub padding: usize,
-}
-impl Tail<'_> {
-    /// Bytes that the tail adds to the message.
-    pub fn len(&self) -> usize {
-        self.data.len() + self.padding
-    }
-
-    /// True if nothing is to be sent behind the head.
-    pub fn is_empty(&self) -> bool {
-        self.data.is_empty()
     }
 }

@@ -5,13 +5,14 @@ use super::attributes::fattr;
 use super::fields::{
     bitmap, delegation, handle, skip_opaque, skip_state_owner, state_id, write_response,
 };
-use super::opcode::ILLEGAL;
+use super::opcode::{
+    CB_GETATTR, CB_ILLEGAL, CB_LAYOUTRECALL, CB_NOTIFY, CB_NOTIFY_DEVICEID, CB_NOTIFY_LOCK,
+    CB_OFFLOAD, CB_PUSH_DELEG, CB_RECALL, CB_RECALL_ANY, CB_RECALL_SLOT, CB_RECALLABLE_OBJ_AVAIL,
+    CB_SEQUENCE, CB_WANTS_CANCELLED,
+};
 use crate::error::Result;
 use crate::summary::{Arguments, Attributes, Results};
 use crate::xdr::Reader;
-
-/// `OP_CB_SEQUENCE`.
-pub(super) const CB_SEQUENCE: u32 = 11;
 
 /// Reads the arguments of callback operation `opcode`.
 pub(super) fn arguments<'a>(
@@ -20,38 +21,32 @@ pub(super) fn arguments<'a>(
     arguments: &mut Arguments<'a>,
 ) -> Result<()> {
     match opcode {
-        // CB_GETATTR.
-        3 => {
+        CB_GETATTR => {
             arguments.file_handle = Some(handle(reader, "CB_GETATTR4args.fh")?);
             bitmap(reader, "CB_GETATTR4args.attr_request").map(|_| ())
         }
-        // CB_RECALL.
-        4 => {
+        CB_RECALL => {
             arguments.state = state_id(reader, "CB_RECALL4args.stateid")?;
             reader.bool("CB_RECALL4args.truncate")?;
             arguments.file_handle = Some(handle(reader, "CB_RECALL4args.fh")?);
             Ok(())
         }
-        5 => layout_recall(reader, arguments),
-        // CB_NOTIFY.
-        6 => {
+        CB_LAYOUTRECALL => layout_recall(reader, arguments),
+        CB_NOTIFY => {
             arguments.state = state_id(reader, "CB_NOTIFY4args.cna_stateid")?;
             arguments.file_handle = Some(handle(reader, "CB_NOTIFY4args.cna_fh")?);
             skip_notifications(reader, "CB_NOTIFY4args.cna_changes")
         }
-        // CB_PUSH_DELEG.
-        7 => {
+        CB_PUSH_DELEG => {
             arguments.file_handle = Some(handle(reader, "CB_PUSH_DELEG4args.cpda_fh")?);
             delegation(reader, "CB_PUSH_DELEG4args.cpda_delegation").map(|_| ())
         }
-        // CB_RECALL_ANY, CB_RECALLABLE_OBJ_AVAIL.
-        8 | 9 => {
+        CB_RECALL_ANY | CB_RECALLABLE_OBJ_AVAIL => {
             reader.skip(4, "CB_RECALL_ANY4args.craa_objects_to_keep")?;
             bitmap(reader, "CB_RECALL_ANY4args.craa_type_mask").map(|_| ())
         }
-        // CB_RECALL_SLOT.
-        10 => reader.skip(4, "CB_RECALL_SLOT4args.rsa_target_highest_slotid"),
-        // CB_SEQUENCE: the lists behind its fixed part.
+        CB_RECALL_SLOT => reader.skip(4, "CB_RECALL_SLOT4args.rsa_target_highest_slotid"),
+        // The lists behind its fixed part.
         CB_SEQUENCE => {
             let field = "CB_SEQUENCE4args.csa_referring_call_lists";
             reader
@@ -63,22 +58,18 @@ pub(super) fn arguments<'a>(
                 })
                 .map(|_| ())
         }
-        // CB_WANTS_CANCELLED.
-        12 => reader.skip(8, "CB_WANTS_CANCELLED4args"),
-        // CB_NOTIFY_LOCK.
-        13 => {
+        CB_WANTS_CANCELLED => reader.skip(8, "CB_WANTS_CANCELLED4args"),
+        CB_NOTIFY_LOCK => {
             arguments.file_handle = Some(handle(reader, "CB_NOTIFY_LOCK4args.cnla_fh")?);
             skip_state_owner(reader, "CB_NOTIFY_LOCK4args.cnla_lock_owner")
         }
-        // CB_NOTIFY_DEVICEID.
-        14 => skip_notifications(reader, "CB_NOTIFY_DEVICEID4args.cnda_changes"),
-        // CB_OFFLOAD.
-        15 => {
+        CB_NOTIFY_DEVICEID => skip_notifications(reader, "CB_NOTIFY_DEVICEID4args.cnda_changes"),
+        CB_OFFLOAD => {
             arguments.file_handle = Some(handle(reader, "CB_OFFLOAD4args.coa_fh")?);
             arguments.state = state_id(reader, "CB_OFFLOAD4args.coa_stateid")?;
             offload_info(reader, arguments)
         }
-        ILLEGAL => Ok(()),
+        CB_ILLEGAL => Ok(()),
         opcode => Err(reader.bad_value(opcode, "nfs_cb_argop4.argop")),
     }
 }
@@ -133,8 +124,7 @@ pub(super) fn results<'a>(
     results: &mut Results<'a>,
 ) -> Result<()> {
     match opcode {
-        // CB_GETATTR.
-        3 if status == 0 => {
+        CB_GETATTR if status == 0 => {
             let attributes = results.attributes.insert(Attributes::default());
             fattr(
                 reader,
@@ -143,7 +133,7 @@ pub(super) fn results<'a>(
                 "CB_GETATTR4resok.obj_attributes",
             )
         }
-        3..=15 | ILLEGAL => Ok(()),
+        CB_GETATTR..=CB_OFFLOAD | CB_ILLEGAL => Ok(()),
         opcode => Err(reader.bad_value(opcode, "nfs_cb_resop4.resop")),
     }
 }

@@ -5,11 +5,11 @@
 //! current and the saved file handle are followed as far as the call itself says them (PUTFH,
 //! SAVEFH, RESTOREFH); behind LOOKUP, OPEN or CREATE the handle is the server's to say.
 
-use super::callback::CB_SEQUENCE;
 use super::naming::{callback_significance, significance};
 use super::opcode::{
-    CLONE, COPY, CREATE, ILLEGAL, LINK, LOOKUP, LOOKUPP, OPEN, OPENATTR, OperationList, PUTFH,
-    PUTPUBFH, PUTROOTFH, RENAME, RESTOREFH, SAVEFH, SECINFO, SECINFO_NO_NAME, SEQUENCE,
+    CB_SEQUENCE, CLONE, COPY, CREATE, ILLEGAL, LINK, LOOKUP, LOOKUPP, OPEN, OPENATTR,
+    OperationList, PUTFH, PUTPUBFH, PUTROOTFH, RENAME, RESTOREFH, SAVEFH, SECINFO, SECINFO_NO_NAME,
+    SEQUENCE,
 };
 use super::{
     PROCEDURE_COMPOUND, Side, call_4_0, call_4_1, call_4_2, callback, reply_4_0, reply_4_1,

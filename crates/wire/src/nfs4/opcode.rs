@@ -1,18 +1,11 @@
 //! Operation numbers of NFSv4 (RFC 7531, 5662, 7863, 8276) and the list that a summary keeps.
 
 use crate::limits::MAX_LISTED_OPERATIONS;
+use crate::numbers::numbered;
 
-macro_rules! opcodes {
-    ($($name:ident = $code:expr),* $(,)?) => {
-        $(#[doc = concat!("`OP_", stringify!($name), "`.")] pub const $name: u32 = $code;)*
-
-        /// The operation's name without `OP_`; `None` if it is unknown.
-        pub const fn operation_name(opcode: u32) -> Option<&'static str> {
-            match opcode { $($code => Some(stringify!($name)),)* _ => None }
-        }
-    };
-}
-opcodes! {
+numbered! {
+    /// The operation's name without `OP_`; `None` if it is unknown.
+    operation_name:
     ACCESS = 3, CLOSE = 4, COMMIT = 5, CREATE = 6, DELEGPURGE = 7, DELEGRETURN = 8, GETATTR = 9,
     GETFH = 10, LINK = 11, LOCK = 12, LOCKT = 13, LOCKU = 14, LOOKUP = 15, LOOKUPP = 16,
     NVERIFY = 17, OPEN = 18, OPENATTR = 19, OPEN_CONFIRM = 20, OPEN_DOWNGRADE = 21, PUTFH = 22,
@@ -29,25 +22,13 @@ opcodes! {
     LISTXATTRS = 74, REMOVEXATTR = 75, ILLEGAL = 10044,
 }
 
-/// The callback operation's name without `OP_`; `None` if it is unknown.
-pub const fn callback_operation_name(opcode: u32) -> Option<&'static str> {
-    Some(match opcode {
-        3 => "CB_GETATTR",
-        4 => "CB_RECALL",
-        5 => "CB_LAYOUTRECALL",
-        6 => "CB_NOTIFY",
-        7 => "CB_PUSH_DELEG",
-        8 => "CB_RECALL_ANY",
-        9 => "CB_RECALLABLE_OBJ_AVAIL",
-        10 => "CB_RECALL_SLOT",
-        11 => "CB_SEQUENCE",
-        12 => "CB_WANTS_CANCELLED",
-        13 => "CB_NOTIFY_LOCK",
-        14 => "CB_NOTIFY_DEVICEID",
-        15 => "CB_OFFLOAD",
-        10044 => "CB_ILLEGAL",
-        _ => return None,
-    })
+numbered! {
+    /// The callback operation's name without `OP_`; `None` if it is unknown.
+    callback_operation_name:
+    CB_GETATTR = 3, CB_RECALL = 4, CB_LAYOUTRECALL = 5, CB_NOTIFY = 6, CB_PUSH_DELEG = 7,
+    CB_RECALL_ANY = 8, CB_RECALLABLE_OBJ_AVAIL = 9, CB_RECALL_SLOT = 10, CB_SEQUENCE = 11,
+    CB_WANTS_CANCELLED = 12, CB_NOTIFY_LOCK = 13, CB_NOTIFY_DEVICEID = 14, CB_OFFLOAD = 15,
+    CB_ILLEGAL = 10044,
 }
 
 /// Stands for an opcode that does not fit a byte: `OP_ILLEGAL` (10044) and unknown ones.
@@ -80,33 +61,15 @@ impl OperationList {
 
     /// Number of operations decoded, listed or not.
     #[inline(always)]
-    pub const fn len(&self) -> u32 {
+    pub const fn count(&self) -> u32 {
         self.decoded
-    }
-
-    /// True if no operation was decoded.
-    #[inline(always)]
-    pub const fn is_empty(&self) -> bool {
-        self.decoded == 0
-    }
-
-    /// True if there were more operations than are listed.
-    pub const fn is_cut(&self) -> bool {
-        self.decoded as usize > MAX_LISTED_OPERATIONS
     }
 
     /// The opcodes listed; those above 254 (`OP_ILLEGAL`) are given as [`ILLEGAL`].
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        let listed = self
-            .codes
-            .get(..self.decoded as usize)
-            .unwrap_or(&self.codes);
-        listed.iter().map(|code| {
-            if *code == OTHER {
-                ILLEGAL
-            } else {
-                u32::from(*code)
-            }
+        self.codes().iter().map(|code| match *code {
+            OTHER => ILLEGAL,
+            code => u32::from(code),
         })
     }
 

@@ -1,16 +1,10 @@
 //! `nfsstat4` by name (RFC 7531, 5662, 7863, 8276). Versions 2 and 3 share most numbers.
 
-macro_rules! statuses {
-    ($($name:ident = $code:expr),* $(,)?) => {
-        $(#[doc = concat!("`", stringify!($name), "`.")] pub const $name: u32 = $code;)*
+use crate::numbers::numbered;
 
-        /// The status' name in RFC spelling; `None` if it is unknown.
-        pub const fn status_name(status: u32) -> Option<&'static str> {
-            match status { $($code => Some(stringify!($name)),)* _ => None }
-        }
-    };
-}
-statuses! {
+numbered! {
+    /// The status' name in RFC spelling; `None` if it is unknown.
+    status_name:
     NFS4_OK = 0, NFS4ERR_PERM = 1, NFS4ERR_NOENT = 2, NFS4ERR_IO = 5, NFS4ERR_NXIO = 6,
     NFS4ERR_ACCESS = 13, NFS4ERR_EXIST = 17, NFS4ERR_XDEV = 18, NFS4ERR_NOTDIR = 20,
     NFS4ERR_ISDIR = 21, NFS4ERR_INVAL = 22, NFS4ERR_FBIG = 27, NFS4ERR_NOSPC = 28,

@@ -80,17 +80,6 @@ impl<'a> Credential<'a> {
         }
     }
 
-    /// The flavour's number.
-    pub fn flavor(&self) -> u32 {
-        match self {
-            Credential::None => AUTH_NONE,
-            Credential::Sys(_) => AUTH_SYS,
-            Credential::Gss(_) => RPCSEC_GSS,
-            Credential::Tls => AUTH_TLS,
-            Credential::Other(auth) => auth.flavor,
-        }
-    }
-
     /// User and group id, where the credential states them.
     pub fn ids(&self) -> Option<(u32, u32)> {
         match self {

@@ -21,12 +21,6 @@ pub enum GssService {
 
 /// `RPCSEC_GSS_DATA`: a call of the protocol above.
 pub const RPCSEC_GSS_DATA: u32 = 0;
-/// `RPCSEC_GSS_INIT`: context creation.
-pub const RPCSEC_GSS_INIT: u32 = 1;
-/// `RPCSEC_GSS_CONTINUE_INIT`: further tokens of a context creation.
-pub const RPCSEC_GSS_CONTINUE_INIT: u32 = 2;
-/// `RPCSEC_GSS_DESTROY`: end of a context.
-pub const RPCSEC_GSS_DESTROY: u32 = 3;
 
 /// `rpc_gss_cred_vers_1_t` (RFC 2203 section 5.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

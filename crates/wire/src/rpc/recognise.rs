@@ -89,15 +89,6 @@ pub fn looks_like_record(stream: &[u8]) -> Option<(RecordMark, Found<'_>)> {
     }
 }
 
-/// Offset of the first plausible record in `stream`, with what begins there. Records start at any
-/// byte of a stream (TCP keeps no alignment).
-pub fn find_record(stream: &[u8]) -> Option<(usize, RecordMark, Found<'_>)> {
-    (0..stream.len()).find_map(|offset| {
-        let (mark, found) = looks_like_record(stream.get(offset..)?)?;
-        Some((offset, mark, found))
-    })
-}
-
 /// True if `stream` begins with a TLS record header (RFC 8446 section 5.1): what follows a granted
 /// TLS probe. Content type 20 to 23, version 3.1 to 3.4, at most 2^14 + 256 bytes.
 pub fn looks_like_tls_record(stream: &[u8]) -> bool {

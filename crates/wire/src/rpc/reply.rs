@@ -1,8 +1,7 @@
 //! `reply_body` (RFC 5531 section 9): accepted or denied, and why.
 
 use super::REPLY;
-use super::auth::{AUTH_NONE, OpaqueAuth};
-use super::gss::{GssCredential, Payload};
+use super::auth::OpaqueAuth;
 use crate::error::{Error, ErrorKind, Result};
 use crate::xdr::{Encode, Reader};
 
@@ -167,20 +166,6 @@ impl<'a> Reply<'a> {
         });
         self.body_offset = reader.offset();
         Ok(())
-    }
-
-    /// The results, taken out of the protection that the call's credential asked for.
-    #[inline]
-    pub fn results(&self, call_credential: Option<&GssCredential<'_>>) -> Payload<'a> {
-        Payload::unwrap_body(call_credential, self.body.unwrap_or_default())
-    }
-
-    /// True if this answers a TLS probe with consent (RFC 9289 section 4.1): TLS starts next.
-    pub fn grants_tls(&self) -> bool {
-        self.status == Some(ReplyStatus::Success)
-            && self
-                .verifier
-                .is_some_and(|v| v.flavor == AUTH_NONE && v.body == b"STARTTLS")
     }
 }
 

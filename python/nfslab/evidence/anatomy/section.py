@@ -54,14 +54,19 @@ def section(title: str, found: Found[AnatomyFacts]) -> Section | None:
         return None
     pairs = compared(found, found.analysis) if found.analysis is not None else []
     order = ranked(points, pairs)
-    said = _sentences(pairs) or [alone(point) for point in points[:SENTENCES_MOST]]
+    metric = found.analysis.primary if found.analysis is not None else None
+    said = _sentences(pairs, metric or "the metric") or [
+        alone(point) for point in points[:SENTENCES_MOST]
+    ]
     tables = [_points_table(points, order)]
     if pairs:
         tables.append(_differences_table(pairs))
     tables += [_inner_table(points, part) for part in order if _has_inner(points, part)]
     notes = list(dict.fromkeys(f"{run.label}: {note}" for run in found.runs
                                for note in run.facts.notes))  # fmt: skip
-    wants = sorted({name for run in found.runs for name in run.facts.wants})
+    wants = sorted(
+        {name for run in found.runs for name in run.facts.wants if not run.run.summary(name)}
+    )
     if wants:
         listed = ", ".join(f'"{name}"' for name in wants)
         notes.append(f"More would be explained with collectors = [{listed}, ...].")
@@ -76,8 +81,8 @@ def section(title: str, found: Found[AnatomyFacts]) -> Section | None:
     )
 
 
-def _sentences(pairs: Sequence[Compared]) -> list[str]:
-    """What is shown, the largest difference first; the rest in one."""
+def _sentences(pairs: Sequence[Compared], metric: str) -> list[str]:
+    """What is shown of that metric, the largest difference first; the rest in one."""
     shown = sorted(
         (pair for pair in pairs if pair.shown), key=lambda p: -abs(p.whole.difference_ns)
     )
@@ -89,7 +94,9 @@ def _sentences(pairs: Sequence[Compared]) -> list[str]:
             f"{_ms(pair.base.mean_ns)}"
             for pair in rest[:SENTENCES_MOST]
         )
-        said.append(f"No difference of the mean {rest[0].new.operation} is shown: {listed}.")
+        said.append(
+            f"No difference of {metric} is shown; the mean {rest[0].new.operation}: {listed}."
+        )
     return said
 
 
@@ -159,7 +166,7 @@ def _figure(points: Sequence[PointAnatomy], order: Sequence[str]) -> Figure:
         views.append(View(lambda part=part: _inside(points, part), [meaning_of(part).label]))  # type: ignore[misc]
     return Figure(
         "anatomy-parts",
-        f"Mean time of a {operation}, by what it was spent in",
+        f"Mean time: {operation}, by what it was spent in",
         "Means over the runs of a point; the parts sum to the bar.",
         views,
         choices=["Inside"] if inner else [],
@@ -182,7 +189,7 @@ def _stacked(points: Sequence[PointAnatomy], order: Sequence[str], operation: st
         rest = [max(point.mean_ns - sum(drawn), 0.0)] if len(large) < len(order) else []
         hint = f"{_ms(point.mean_ns)}, {point.runs} runs"
         wholes.append(Whole(point.label, [ns / NS for ns in [*drawn, *rest]], hint=hint))
-    return Stacked(Axis(f"mean time of a {operation}", "s", low=0.0), parts, wholes, shares=False)
+    return Stacked(Axis(f"mean time, {operation}", "s", low=0.0), parts, wholes, shares=False)
 
 
 def _inside(points: Sequence[PointAnatomy], part: str) -> Stacked:

@@ -43,16 +43,11 @@ use self::object::{Object, attributes};
 use super::permission::{EXECUTE, READ, WRITE, access_bits, access_from};
 use super::{
     Changed, Chunk, DirectorySink, Found, LinkWcc, ListFrom, NAME_BYTES_MAX, NO_WCC, Payload,
-    ReadDone, RenameWcc, Seen, Special, Store, StoreDescription, StoreKind, WriteDone,
-    usual_pathconf, wcc_before,
+    ReadDone, RenameWcc, Seen, Special, Store, StoreDescription, WriteDone, usual_pathconf,
+    wcc_before,
 };
 use crate::{Caller, Handle};
 
-/// This store in the list.
-pub const KIND: StoreKind = StoreKind {
-    name: "directory",
-    purpose: "a folder of this machine",
-};
 /// Locks that objects share by inode number.
 pub const LOCKS: usize = 128;
 /// A new directory's mode if the client gave none.
@@ -191,7 +186,7 @@ fn special(special: Special) -> (FileType, u64) {
 impl Store for DirectoryStore {
     fn description(&self) -> StoreDescription {
         StoreDescription {
-            kind: KIND.name,
+            kind: "directory",
             settings: vec![
                 ("kernel_handles", self.by_kernel_handle.to_string()),
                 ("acts_as_caller", self.acts_as_caller.to_string()),

@@ -29,15 +29,10 @@ use super::permission::{
 };
 use super::{
     Changed, DirectorySink, Entry, Found, LinkWcc, ListFrom, NO_WCC, Payload, ReadDone, RenameWcc,
-    Seen, Special, Store, StoreDescription, StoreKind, WriteDone, wcc_before,
+    Seen, Special, Store, StoreDescription, WriteDone, wcc_before,
 };
 use crate::{Caller, Handle};
 
-/// This store in the list.
-pub const KIND: StoreKind = StoreKind {
-    name: "memory",
-    purpose: "a file system in memory, gone with the server",
-};
 /// Most names of one object (ext4: 65000).
 pub const LINKS_MAX: u32 = 65_000;
 
@@ -91,12 +86,6 @@ impl MemoryStore {
                 limit_bytes,
             }),
         }
-    }
-
-    /// Bytes counted against the limit.
-    #[must_use]
-    pub fn used_bytes(&self) -> u64 {
-        locked(&self.state).used_bytes
     }
 }
 
@@ -206,7 +195,7 @@ fn set(time: &mut nfstime3, how: set_time, now: nfstime3) {
 impl Store for MemoryStore {
     fn description(&self) -> StoreDescription {
         StoreDescription {
-            kind: KIND.name,
+            kind: "memory",
             settings: vec![("limit_bytes", self.limit_bytes.to_string())],
         }
     }

@@ -30,7 +30,7 @@ use self::commits::{Commits, Uncommitted};
 use self::pattern::{CLASS_NAMES, CLASSES, Pattern, Request};
 use self::sizes::Sizes;
 use super::kinds::{Kind, is_nfs};
-use super::{Extent, Interest, Lens, LensOptions, Section};
+use super::{Extent, Interest, Lens, Section};
 use crate::call::{Call, FileId, OperationsId, Outcome, marks};
 use crate::limits::{MAX_FILES, MAX_OPERATION_LISTS};
 use crate::names::Names;
@@ -39,13 +39,6 @@ use crate::names::Names;
 const MAX_DATA_FILES: usize = 16_384;
 /// Files shown: those with most calls.
 const SHOWN: usize = 50;
-/// `CB_RECALL` (RFC 8881 section 20.2).
-const CB_RECALL: u32 = 4;
-
-/// Makes the lens, for [`super::LENSES`].
-pub fn make(_: &LensOptions) -> Result<Box<dyn Lens>, crate::TraceError> {
-    Ok(Box::new(Access::default()))
-}
 
 /// READs or WRITEs of one file.
 #[derive(Clone, Debug, Default)]
@@ -84,7 +77,7 @@ struct Opens {
 
 /// The lens.
 #[derive(Debug, Default)]
-struct Access {
+pub(super) struct Access {
     files: Vec<FileRecord>,
     data_files: Vec<DataFile>,
     calls: u64,
@@ -121,7 +114,7 @@ impl Lens for Access {
     #[inline]
     fn call(&mut self, call: &Call, names: &Names) {
         if call.has(marks::CALLBACK) {
-            self.opens.recalled += u64::from(call.operation == CB_RECALL);
+            self.opens.recalled += u64::from(call.operation == opcode::CB_RECALL);
             return;
         }
         if !is_nfs(call) {
@@ -148,10 +141,7 @@ impl Lens for Access {
     }
 
     fn finish(&mut self, names: &Names, _: &Extent) -> Section {
-        Section {
-            json: self.json(names),
-            blobs: Vec::new(),
-        }
+        self.json(names).into()
     }
 }
 

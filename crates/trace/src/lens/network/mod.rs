@@ -30,7 +30,7 @@ use self::path::{Path, RoundTrip, least};
 use super::connection_slots::ConnectionSlots;
 use super::kinds::{KIND_NAMES, KINDS, Kind, is_nfs};
 use super::log_histogram::LogHistogram;
-use super::{Extent, Interest, Lens, LensOptions, Section};
+use super::{Extent, Interest, Lens, Section, add_up};
 use crate::block::{Endpoint, Transport};
 use crate::call::Call;
 use crate::event::{Event, TransportEvent, TransportKind};
@@ -46,11 +46,6 @@ const SHOWN: usize = 20;
 pub(super) const NEAR_PART: i64 = 10;
 /// ... and both sides are on this machine if both round trips are below this.
 pub(super) const LOOPBACK_NS: i64 = 60_000;
-
-/// Makes the lens, for [`super::LENSES`].
-pub fn make(_: &LensOptions) -> Result<Box<dyn Lens>, crate::TraceError> {
-    Ok(Box::new(Network::default()))
-}
 
 /// Durations with quantiles within 1/64 of their value.
 type Durations = LogHistogram<5>;
@@ -75,13 +70,10 @@ struct Flow {
 
 impl Flow {
     fn add(&mut self, other: &Flow) {
-        self.segments += other.segments;
-        self.bytes += other.bytes;
-        self.again_segments += other.again_segments;
-        self.again_bytes += other.again_bytes;
-        self.out_of_order += other.out_of_order;
-        self.zero_windows += other.zero_windows;
-        self.lost_bytes += other.lost_bytes;
+        add_up!(
+            self, other; segments, bytes, again_segments, again_bytes, out_of_order, zero_windows,
+            lost_bytes,
+        );
     }
 
     fn json(&self) -> Value {
@@ -118,7 +110,7 @@ struct NotSplit {
 
 /// The lens.
 #[derive(Debug, Default)]
-struct Network {
+pub(super) struct Network {
     connections: ConnectionSlots<Connection>,
     rows: [Row; ROWS],
     not_split: NotSplit,
@@ -152,10 +144,7 @@ impl Lens for Network {
     }
 
     fn finish(&mut self, _: &Names, _: &Extent) -> Section {
-        Section {
-            json: self.json(),
-            blobs: Vec::new(),
-        }
+        self.json().into()
     }
 }
 

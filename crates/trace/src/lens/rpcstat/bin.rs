@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::lens::Blob;
 use crate::lens::kinds::{KIND_NAMES, KINDS};
 use crate::lens::time_bins::{Merge, TimeBins};
+use crate::lens::{Blob, add_up};
 
 /// One bin of time.
 #[derive(Clone, Debug, Default)]
@@ -69,20 +69,14 @@ fn smaller(one: Option<u64>, other: Option<u64>) -> Option<u64> {
 
 impl Merge for Bin {
     fn merge(&mut self, later: &Self) {
-        self.sent_calls += later.sent_calls;
-        self.sent_bytes += later.sent_bytes;
-        self.answered_calls += later.answered_calls;
-        self.answered_bytes += later.answered_bytes;
-        self.read_bytes += later.read_bytes;
-        self.written_bytes += later.written_bytes;
-        self.retransmissions += later.retransmissions;
-        self.duplicate_replies += later.duplicate_replies;
-        self.unanswered_calls += later.unanswered_calls;
+        add_up!(
+            self, later; sent_calls, sent_bytes, answered_calls, answered_bytes, read_bytes,
+            written_bytes, retransmissions, duplicate_replies, unanswered_calls, queue_area,
+            slots_area, lost_bytes,
+        );
         for (kind, more) in self.kinds.iter_mut().zip(later.kinds) {
             *kind += more;
         }
-        self.queue_area += later.queue_area;
-        self.slots_area += later.slots_area;
         if later.queue_seen {
             self.queue(later.queue_min, later.slots_max);
             self.queue_max = self.queue_max.max(later.queue_max);
@@ -91,21 +85,17 @@ impl Merge for Bin {
         for (side, more) in self.tcp.iter_mut().zip(&later.tcp) {
             side.merge(more);
         }
-        self.lost_bytes += later.lost_bytes;
     }
 }
 
 impl Direction {
     fn merge(&mut self, later: &Self) {
-        self.segments += later.segments;
-        self.retransmitted_segments += later.retransmitted_segments;
-        self.retransmitted_bytes += later.retransmitted_bytes;
-        self.timeouts += later.timeouts;
-        self.out_of_order += later.out_of_order;
+        add_up!(
+            self, later; segments, retransmitted_segments, retransmitted_bytes, timeouts,
+            out_of_order, in_flight_sum, zero_windows,
+        );
         self.in_flight_max = self.in_flight_max.max(later.in_flight_max);
-        self.in_flight_sum += later.in_flight_sum;
         self.window_min = smaller(self.window_min, later.window_min);
-        self.zero_windows += later.zero_windows;
     }
 }
 

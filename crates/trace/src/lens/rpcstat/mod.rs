@@ -32,7 +32,7 @@ use self::queue::{Queue, Stay};
 use super::connection_slots::ConnectionSlots;
 use super::kinds::{KIND_NAMES, KINDS, Kind};
 use super::time_bins::TimeBins;
-use super::{Extent, Interest, Lens, LensOptions, Section};
+use super::{Extent, Interest, Lens, Section};
 use crate::call::{Call, marks};
 use crate::event::{Event, TransportEvent, TransportKind};
 use crate::names::Names;
@@ -43,11 +43,6 @@ const FIRST_BIN_NS: i64 = 1_000_000;
 /// of Linux (`TCP_RTO_MIN`, include/net/tcp.h); others wait longer.
 const TIMEOUT_NS: i64 = 200_000_000;
 
-/// Makes the lens, for [`super::LENSES`].
-pub fn make(_: &LensOptions) -> Result<Box<dyn Lens>, crate::TraceError> {
-    Ok(Box::new(RpcStat::default()))
-}
-
 #[derive(Clone, Copy, Debug, Default)]
 struct Connection {
     last_reply_ns: Option<i64>,
@@ -56,7 +51,7 @@ struct Connection {
 
 /// The lens.
 #[derive(Debug)]
-struct RpcStat {
+pub(super) struct RpcStat {
     bins: TimeBins<Bin>,
     queue: Queue,
     connections: ConnectionSlots<Connection>,

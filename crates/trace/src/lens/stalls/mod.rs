@@ -62,7 +62,7 @@ use self::unanswered::Unanswered;
 use super::connection_slots::ConnectionSlots;
 use super::kinds::is_nfs;
 use super::network::path::Path;
-use super::{Extent, Interest, Lens, LensOptions, Section};
+use super::{Extent, Interest, Lens, Section};
 use crate::block::{Endpoint, Host, Transport};
 use crate::call::{Call, Outcome};
 use crate::event::{Again, Event};
@@ -99,11 +99,6 @@ const PROBE_BYTES: u32 = 1;
 
 /// `NFS3ERR_JUKEBOX` (RFC 1813 section 2.6), `NFS4ERR_DELAY` (RFC 8881 section 15.1.1.3).
 const ASK_LATER: u32 = 10_008;
-
-/// Makes the lens, for [`super::LENSES`].
-pub fn make(_: &LensOptions) -> Result<Box<dyn Lens>, crate::TraceError> {
-    Ok(Box::new(Stalls::default()))
-}
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Known {
@@ -174,7 +169,7 @@ struct Server {
 
 /// The lens.
 #[derive(Debug)]
-struct Stalls {
+pub(super) struct Stalls {
     connections: ConnectionSlots<Connection>,
     places: HashMap<(Host, Endpoint), u32>,
     by_endpoint: HashMap<Endpoint, u32>,
@@ -272,10 +267,7 @@ impl Lens for Stalls {
         {
             tracker.finish(end_ns, |_, _| true);
         }
-        Section {
-            json: section::json(self, extent),
-            blobs: Vec::new(),
-        }
+        section::json(self, extent).into()
     }
 }
 
