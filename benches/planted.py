@@ -14,10 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
+from nfslab.findings.calls import Call
 
 Settings = dict[str, Any]
 Ends = tuple[float, float]
 Make = Callable[[float], Settings]
+Each = Callable[[float], dict[str, float]]
+Byte = Callable[[float], float]
 SMALL: Final = "small"
 LARGE: Final = "large"
 
@@ -30,6 +33,20 @@ class Level:
     causes: tuple[str, ...]
     """Planted; empty: nothing."""
     settings: Settings
+    each_ns: Mapping[str, float] = field(default_factory=dict)
+    """Kind of call ("": every kind) -> what was planted in one; empty: no such figure."""
+    byte_ns: float = 0.0
+    """Likewise for each byte of a call and its reply."""
+
+    def truth_ns(self, calls: Mapping[str, Call]) -> float | None:
+        """By how much an operation with these calls is longer, by arithmetic; None: unknown."""
+        if not self.each_ns and not self.byte_ns:
+            return None
+        return sum(
+            one.per_operation
+            * (self.each_ns.get(kind, self.each_ns.get("", 0.0)) + self.byte_ns * one.bytes_mean)
+            for kind, one in calls.items()
+        )
 
     @property
     def kind(self) -> str:
@@ -124,12 +141,29 @@ class Draw:
     def __call__(self, low: float, high: float) -> float:
         return float(np.exp(self.rng.uniform(np.log(low), np.log(high))))
 
-    def sizes(self, cause: str, small: Ends, large: Ends, make: Make) -> list[Level]:
-        """The cause alone, at two sizes."""
-        return [
-            Level(f"{cause}, {size}", (cause,), make(self(*ends)))
-            for size, ends in ((SMALL, small), (LARGE, large))
-        ]
+    def sizes(
+        self,
+        cause: str,
+        small: Ends,
+        large: Ends,
+        make: Make,
+        each: Each | None = None,
+        byte: Byte | None = None,
+    ) -> list[Level]:
+        """The cause alone, at two sizes; `each` and `byte` as `Level` has them."""
+        made = []
+        for size, ends in ((SMALL, small), (LARGE, large)):
+            drawn = self(*ends)
+            made.append(
+                Level(
+                    f"{cause}, {size}",
+                    (cause,),
+                    make(drawn),
+                    each(drawn) if each else {},
+                    byte(drawn) if byte else 0.0,
+                )
+            )
+        return made
 
 
 def pair(first: str, second: str, settings: Settings) -> Level:
@@ -150,7 +184,7 @@ def experiments(rng: np.random.Generator) -> list[Planted]:
 
 def _service(draw: Draw) -> list[Planted]:
     """What the server does with a call."""
-    mixed = nfs() | files(phases="seeks", seeks=1_000_000, drop_cache=False)
+    mixed = nfs() | files(phases="seeks", seeks=1_000_000, drop_cache=False, file_size="64k")
     disk = "seek={},rate=1G"
     commits = nfs(
         service_time=["200us"], ac=True, store="directory", directory="/dev/shm", delay="0us"
@@ -165,7 +199,7 @@ def _service(draw: Draw) -> list[Planted]:
         Planted("server_cpu", mixed | t(delay="0us"), [
             again("server_cpu"),
             *draw.sizes("server_cpu", (1, 2), (4, 8),
-                        lambda d: t(service_time=[ms(0.5 + d)])),
+                        lambda d: t(service_time=[ms(0.5 + d)]), lambda d: {"": d * 1e6}),
             pair("server_cpu", "wire_latency",
                  t(service_time=[ms(0.5 + draw(1.5, 3))], delay=ms(draw(1.5, 3)))),
         ]),
@@ -179,7 +213,8 @@ def _service(draw: Draw) -> list[Planted]:
         Planted("commit_slow", commits | t(delay="0us"), [
             again("commit_slow"),
             *draw.sizes("commit_slow", (15, 25), (40, 80),
-                        lambda d: t(service_time=["200us", f"COMMIT={ms(d)}"])),
+                        lambda d: t(service_time=["200us", f"COMMIT={ms(d)}"]),
+                        lambda d: {"COMMIT": (d - 0.2) * 1e6}),
             pair("commit_slow", "wire_latency",
                  t(service_time=["200us", f"COMMIT={ms(draw(20, 30))}"], delay=ms(draw(3, 6)))),
         ]),
@@ -202,19 +237,21 @@ def _service(draw: Draw) -> list[Planted]:
 
 def _wire(draw: Draw) -> list[Planted]:
     """What lies between."""
-    mixed = nfs() | files(phases="seeks", seeks=1_000_000, drop_cache=False)
+    mixed = nfs() | files(phases="seeks", seeks=1_000_000, drop_cache=False, file_size="64k")
     lost = nfs(proto="udp", timeo=1, loss=0.0) | files(time_limit="2s")
     return [
         Planted("wire_latency", mixed | t(delay="0us", disk="seek=200us,rate=1G"), [
             again("wire_latency"),
-            *draw.sizes("wire_latency", (1.5, 3), (4, 8), lambda d: t(delay=ms(d))),
+            *draw.sizes("wire_latency", (1.5, 3), (4, 8), lambda d: t(delay=ms(d)),
+                        lambda d: {"": d * 1e6}),
             pair("wire_latency", "server_disk",
                  t(delay=ms(draw(1, 2)), disk=f"seek={ms(draw(15, 30))},rate=1G")),
         ]),
         Planted("bandwidth", mixed | t(bandwidth="100M/s"), [
             again("bandwidth"),
             *draw.sizes("bandwidth", (15, 30), (40, 80),
-                        lambda d: t(bandwidth=f"{8.4e3 / d:.0f}k/s")),
+                        lambda d: t(bandwidth=f"{8.4e3 / d:.0f}k/s"),
+                        byte=lambda d: 1e9 / (round(8.4e3 / d) * 1024) - 1e9 / (100 << 20)),
         ]),
         Planted("loss", lost | t(delay="0us"), [
             again("loss"),
@@ -283,7 +320,7 @@ def _database(draw: Draw) -> list[Planted]:
             *draw.sizes("row_locks", (2, 2.9), (1, 1.9),
                         lambda n: {"workload.scale": int(n)}),
         ], watched),
-        Planted("full_page_writes", server | pgbench | t(bandwidth=f"{draw(4, 8):.1f}M/s")
+        Planted("full_page_writes", server | pgbench | t(bandwidth=f"{draw(4, 8) * 1000:.0f}k/s")
                 | {pages: "off", "workload.settings.max_wal_size": "4GB"}, [
             again("full_page_writes"),
             Level("full_page_writes", ("full_page_writes",), {pages: "on"}),
