@@ -35,6 +35,7 @@ SERVICE: Final = ("service",)
 SERVER_QUEUE: Final = ("server queue",)
 WIRE: Final = ("way there", "way back", "outside")
 CLIENT_QUEUE: Final = ("client queue",)
+QUEUES: Final = (SERVER_QUEUE, CLIENT_QUEUE)
 BEFORE: Final = {
     SERVICE: (*SERVER_QUEUE, *CLIENT_QUEUE), SERVER_QUEUE: CLIENT_QUEUE, WIRE: CLIENT_QUEUE,
 }  # fmt: skip
@@ -84,6 +85,11 @@ class Call:
     def ns(self) -> float:
         """Mean time of a call."""
         return sum(self.parts_ns.values())
+
+    @property
+    def busy_ns(self) -> float:
+        """The same without its queues."""
+        return sum(ns for name, ns in self.parts_ns.items() if (name,) not in QUEUES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +177,8 @@ class Calls:
         for name in {*self.base, *self.new}:
             base, new = self.base.get(name), self.new.get(name)
             n0, n1 = (one.per_operation if one else 0.0 for one in (base, new))
-            t0, t1 = (one.ns if one else 0.0 for one in (base, new))
+            # More calls queue longer: what waits is of their number, if that grew, or of neither.
+            t0, t1 = (one.busy_ns if one else 0.0 for one in (base, new))
             whole += n1 * t1 - n0 * t0
             # A kind that the base did not have is more calls, whatever they take.
             number += (n1 - n0) * (t0 if base else t1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from nfslab.findings.beside import ReasonCause
-from nfslab.findings.calls import WITH_REST, paths_of
+from nfslab.findings.calls import CLIENT_QUEUE, WITH_REST, Calls, paths_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,6 +41,9 @@ class SerialWrites(ReasonCause):
         base, new = (_at_once(side) for side in pair.sides)
         if not base or not new or min(base) < SEVERAL or max(new) > ONE:
             return None
+        calls = Calls.of(pair)
+        if calls is not None and calls.grew(CLIENT_QUEUE):
+            return None  # More are there to be sent: it is the client's window.
         return (
             f"{sum(new) / len(new):.2g} WRITEs under way at once, {sum(base) / len(base):.2g} "
             "at the base"
