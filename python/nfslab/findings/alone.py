@@ -80,7 +80,9 @@ def _share(cause: Named, point: Alone, paths: Sequence[str], because: str) -> Fi
         f"{own_ns / at.mean_ns:.0%}, is in {' and '.join(said_of)}"
     )
     left_ns = at.mean_ns - own_ns
-    faster = f", at most {at.mean_ns / left_ns:.3g} times as many in a closed load (Amdahl)"
+    faster = ""
+    if left_ns > 0:
+        faster = f", at most {at.mean_ns / left_ns:.3g} times as many in a closed load (Amdahl)"
     return Finding(
         cause=cause.cause,
         sentence=f"{said}: {because}." if because else f"{said}.",
@@ -88,7 +90,7 @@ def _share(cause: Named, point: Alone, paths: Sequence[str], because: str) -> Fi
         interval_ns=(low, high),
         confidence="low" if few else "medium" if bias_ns > CLEAR * own_ns else "high",
         without_it=f"{one_of(at.operation)} would take {quantity(left_ns, 'ns')}, not less"
-        + (faster if left_ns > 0 else ""),
+        + faster,
         evidence=(*(f"{label} (#anatomy)" for label in said_of), *([because] * bool(because))),
         confirm=cause.confirm,
         paths=mine,

@@ -35,6 +35,7 @@ SERVICE: Final = ("service",)
 SERVER_QUEUE: Final = ("server queue",)
 WIRE: Final = ("way there", "way back", "outside")
 CLIENT_QUEUE: Final = ("client queue",)
+QUEUES: Final = (SERVER_QUEUE, CLIENT_QUEUE)
 BEFORE: Final = {
     SERVICE: (*SERVER_QUEUE, *CLIENT_QUEUE), SERVER_QUEUE: CLIENT_QUEUE, WIRE: CLIENT_QUEUE,
 }  # fmt: skip
@@ -49,7 +50,7 @@ GROWN: Final = 0.25
 SLOWER: Final = 0.1
 """Of the time of a call of the same kind."""
 UNCHANGED: Final = 0.05
-"""Of it: near saturation a queue grows by far more than what it leads to got slower."""
+"""Of what a queue leads to: near saturation it grows by far more than that."""
 MOSTLY: Final = 0.6
 """Of a sum: it is due to this."""
 SMALLER: Final = 2 / 3
@@ -85,6 +86,11 @@ class Call:
         """Mean time of a call."""
         return sum(self.parts_ns.values())
 
+    @property
+    def busy_ns(self) -> float:
+        """The same without its queues."""
+        return sum(ns for name, ns in self.parts_ns.items() if (name,) not in QUEUES)
+
 
 @dataclass(frozen=True, slots=True)
 class Calls:
@@ -116,18 +122,30 @@ class Calls:
         if one is None or not one.shown or one.difference_ns <= 0:
             return False
         least_ns = max(LEAST_SHARE * self.pair.whole.difference_ns, GROWN * one.base_ns)
-        return one.difference_ns >= least_ns and self._slower(stages, SLOWER)
+        return one.difference_ns >= least_ns and self._slower(stages)
 
-    def _slower(self, stages: Sequence[str], by: float) -> bool:
+    def _slower(self, stages: Sequence[str]) -> bool:
         """Is a call of a kind slower there, too? Calls that no longer overlap are not."""
+        base_ns, new_ns = self._of_same_calls(stages)
+        # Neither has them: they are of no single call (what is outside the server).
+        return new_ns > (1 + SLOWER) * base_ns or new_ns == base_ns == 0.0
+
+    def _of_same_calls(self, stages: Sequence[str]) -> tuple[float, float]:
+        """These stages of the kinds of calls that both points have, in their numbers at the new
+        one: at the base, and at the new one; ns."""
         both = [name for name in self.new if name in self.base]
-        base, new = (
+        base_ns, new_ns = (
             sum(self.new[name].per_operation * side[name].parts_ns.get(one, 0.0)
                 for name in both for one in stages)
             for side in (self.base, self.new)
         )  # fmt: skip
-        # Neither has them: they are of no single call (what is outside the server).
-        return new > (1 + by) * base or new == base == 0.0
+        return base_ns, new_ns
+
+    def _longer_by(self, stage: Sequence[str], all_: Sequence[Sequence[str]]) -> float:
+        """How much longer calls take for that stage, of what they took for all of these."""
+        base_ns, new_ns = self._of_same_calls(stage)
+        whole_ns, _ = self._of_same_calls([name for one in all_ for name in one])
+        return (new_ns - base_ns) / whole_ns if whole_ns else 0.0
 
     def slower_stages(self) -> Sequence[tuple[str, ...]]:
         """Where calls got slower, the most first; what waits for that is left out."""
@@ -138,8 +156,10 @@ class Calls:
             return sorted(grown, key=self._grown_ns, reverse=True)
         for queue, leads_to in LEADS_TO.items():
             if self.grew(queue):
-                slower = [one for one in leads_to if self._slower(one, UNCHANGED)]
-                return [one for one in slower if self._shown(one)][:1] if slower else [queue]
+                longer = {one: self._longer_by(one, leads_to) for one in leads_to}
+                shown = [one for one in leads_to if longer[one] > UNCHANGED and self._shown(one)]
+                doubt = max(longer.values()) > SLOWER
+                return shown[:1] if shown else [] if doubt else [queue]
         return []
 
     def served_mostly(self) -> bool:
@@ -171,7 +191,8 @@ class Calls:
         for name in {*self.base, *self.new}:
             base, new = self.base.get(name), self.new.get(name)
             n0, n1 = (one.per_operation if one else 0.0 for one in (base, new))
-            t0, t1 = (one.ns if one else 0.0 for one in (base, new))
+            # More calls queue longer: what waits is of their number, if that grew, or of neither.
+            t0, t1 = (one.busy_ns if one else 0.0 for one in (base, new))
             whole += n1 * t1 - n0 * t0
             # A kind that the base did not have is more calls, whatever they take.
             number += (n1 - n0) * (t0 if base else t1)

@@ -88,8 +88,8 @@ def _outcome(
     """One point in the one form; of several what is shown in that form, and how many are not."""
 
     def sides(row: ComparisonResult) -> str:
-        base, new = (points[at].estimates[primary].median for at in (row.base_point, row.point))
-        return f"{quantity(base, unit)} → {quantity(new, unit)}"
+        known = (points[at].estimates.get(primary) for at in (row.base_point, row.point))
+        return " → ".join(quantity(one.median, unit) if one else "no run" for one in known)
 
     if len(rows) == 1:
         return f"{sides(rows[0])}: {headline(rows[0].result)}"
