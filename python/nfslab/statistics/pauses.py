@@ -10,6 +10,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from nfslab.statistics.shared_time import SharedTime
+
     Integers = NDArray[np.int64]
 
 LEAST_NS: Final = 50_000_000
@@ -31,13 +33,14 @@ class Pauses:
         """All together."""
         return int((self.ends - self.begins).sum())
 
-    def within(self, begins: ArrayLike, ends: ArrayLike) -> int:
-        """How much of all these intervals lies within pauses, ns."""
+    def within(self, begins: ArrayLike, ends: ArrayLike, clock: SharedTime | None = None) -> float:
+        """How much of all these intervals lies within pauses, in ns; of shared time, if given."""
         from_ns, to_ns = np.asarray(begins, np.int64), np.asarray(ends, np.int64)
-        total = 0
+        total = 0.0
         for low, high in zip(self.begins.tolist(), self.ends.tolist(), strict=True):
-            inside = np.minimum(to_ns, high) - np.maximum(from_ns, low)
-            total += int(np.maximum(inside, 0).sum())
+            first, last = np.maximum(from_ns, low), np.minimum(to_ns, high)
+            inside = last - first if clock is None else clock.between(first, last)
+            total += float(inside[last > first].sum())
         return total
 
 

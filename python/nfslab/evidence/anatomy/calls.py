@@ -1,7 +1,7 @@
 """NFS calls within an operation: how many of each kind, and what waiting for storage was made of.
 
-What waits for storage and has calls under way waits for them: they divide it by their own time, by
-where each call's time went. The rest is the kernel's, and the mount's.
+What waits for storage and has calls under way waits for them: they divide it by where their time
+went, each instant shared among those under way. The rest is the kernel's, and the mount's.
 """
 
 from __future__ import annotations
@@ -92,11 +92,7 @@ def within_storage(
     waiting_ns = sum(part.ns for part in parts if part.name in WAITING)
     if together is None or not together.under_way_ns or not waiting_ns:
         return list(parts)
-    sums: dict[str, float] = {}
-    for row in calls.rows:
-        if row.operation == ALL:
-            for name, ns in call_shares(row.summary.mean_ns):
-                sums[name] = sums.get(name, 0.0) + ns * row.summary.calls
+    sums = dict(call_shares(calls.shared_ns)) if calls.shared_ns else {}
     sums[SENT_AGAIN] = float(together.resent_wait_ns)
     shares = _shares(sums, together.paused_waiting_ns, together.paused_service_ns)
     # Each thread waits at most while some call is under way.
@@ -107,7 +103,7 @@ def within_storage(
 
 
 def _shares(
-    sums: dict[str, float], paused_waiting_ns: int, paused_service_ns: int
+    sums: dict[str, float], paused_waiting_ns: float, paused_service_ns: float
 ) -> list[tuple[str, float]]:
     """Of the calls' time, with the server's pauses taken out of what they interrupted."""
     whole = dict(sums)

@@ -22,6 +22,7 @@ once, are taken apart; all others are counted by the reason (`left_out`).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -31,6 +32,7 @@ from nfslab.evidence.clocks import on_clock_of
 from nfslab.evidence.nfs_server.together import (
     SIZES,
     TogetherFacts,
+    shared_time,
     sizes,
     together,
     wire_ns_per_byte,
@@ -97,6 +99,8 @@ class BreakdownFacts(Facts):
     """What they did together; None: nothing was taken apart of a run's tables."""
     wire_ns_per_byte: float | None = None
     """By how much the ways there and back are longer for a byte more; None: sizes hardly differ."""
+    shared_ns: tuple[float, ...] = ()
+    """Of each of `PARTS`: all calls' time, each instant shared among those under way."""
     clock_error_ns: int = 0
     """How far the server's instants may be off against the client's: in the ways there and back."""
 
@@ -157,6 +161,7 @@ def take_apart(client: pa.Table, server: pa.Table) -> BreakdownFacts:
         "not answered": int((timed & ~answered).sum()),
         "sent more than once": int((timed & answered & ~once).sum()),
     }
+    clock = shared_time(client.filter(timed & answered))
     client = client.filter(timed & answered & once)
     targets = sorted({*_distinct(client["target"]), *_distinct(server["target"])})
     joined = join_unique(_keys(client, targets), _keys(server, targets))
@@ -174,13 +179,15 @@ def take_apart(client: pa.Table, server: pa.Table) -> BreakdownFacts:
     if not mine.num_rows:
         return BreakdownFacts(left_out=left_out, negative={})
     tables = {CLIENT_TABLE: mine, SERVER_TABLE: theirs}
-    parts = parts_of([integers(tables[table][name]) for table, name in INSTANTS])
+    at = [integers(tables[table][name]) for table, name in INSTANTS]
+    parts = parts_of(at)
     below = (parts < 0).sum(axis=1).tolist()
     size_bytes = sizes(mine)
     on_the_way = parts[[PARTS.index(part) for part in WIRE]].sum(axis=0).astype(np.float64)
     return BreakdownFacts(
         rows=tuple(_rows(parts, size_bytes, mine, targets)),
         wire_ns_per_byte=wire_ns_per_byte(on_the_way, size_bytes),
+        shared_ns=tuple(float(clock.between(*ends).sum()) for ends in pairwise(at)),
         calls=mine.num_rows,
         left_out=left_out,
         negative={part: n for part, n in zip(PARTS, below, strict=True) if n},

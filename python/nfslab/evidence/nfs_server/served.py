@@ -35,11 +35,11 @@ class ServedCalls:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """All calls that were received in that time; pauses as `TogetherFacts` has them."""
+    """All calls that were received in that time, and what of theirs lies in pauses."""
 
     calls: Sequence[ServedCalls]
-    paused_waiting_ns: int
-    paused_service_ns: int
+    paused_waiting_ns: float
+    paused_service_ns: float
 
 
 def served(run: SealedRun, begin_ns: int, end_ns: int) -> Served | None:

@@ -13,6 +13,7 @@ from nfslab.evidence.base import Facts
 from nfslab.results.coded_texts import coded_texts, integers
 from nfslab.statistics.change_points import change_points
 from nfslab.statistics.pauses import covered, pauses
+from nfslab.statistics.shared_time import SharedTime
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +38,8 @@ class TogetherFacts(Facts):
     resent: int
     """Answered calls that were sent more than once."""
     resent_wait_ns: int
-    """Of those, from the first to the last sending."""
+    """Of those, from the first to the last sending; as the times below it, each instant is shared
+    among the calls under way (`statistics.shared_time`)."""
     pauses: int
     """How often the server ended nothing, with calls before it, far longer than usual."""
     paused_ns: int
@@ -58,7 +60,8 @@ def together(client: pa.Table, server: pa.Table) -> TogetherFacts:
     answered = outcomes == (names.index("answered") if "answered" in names else -1)
     client = client.filter(answered)
     again = integers(client["sends"]) > 1
-    waits = integers(client["sent_last_ns"]) - integers(client["sent_first_ns"])
+    clock = shared_time(client)
+    waits = clock.between(*(integers(client[f"sent_{which}_ns"]) for which in ("first", "last")))
     begun = integers(client["enqueued_ns"])
     received, started, finished = (
         integers(server[name]) for name in ("received_ns", "started_ns", "finished_ns")
@@ -74,14 +77,19 @@ def together(client: pa.Table, server: pa.Table) -> TogetherFacts:
     return TogetherFacts(
         under_way_ns=covered(begun, ended),
         resent=int(again.sum()),
-        resent_wait_ns=int(waits[again].sum()),
+        resent_wait_ns=round(waits[again].sum()),
         pauses=int(found.begins.size),
         paused_ns=found.total_ns,
-        paused_waiting_ns=found.within(received, started),
-        paused_service_ns=found.within(started, finished),
+        paused_waiting_ns=round(found.within(received, started, clock)),
+        paused_service_ns=round(found.within(started, finished, clock)),
         writes_at_once=_at_once(client),
         stable_levels_ns=_levels(started[keeps], finished[keeps]),
     )
+
+
+def shared_time(client: pa.Table) -> SharedTime:
+    """Of these rows of the client's table."""
+    return SharedTime.of(integers(client["enqueued_ns"]), integers(client["completed_ns"]))
 
 
 def _at_once(client: pa.Table) -> float | None:
