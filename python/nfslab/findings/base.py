@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from nfslab.report.model import Analysis
 
 Confidence = Literal["high", "medium", "low"]
+SURER: Final = ("low", "medium", "high")
 LEAST_SHARE: Final = 0.1
 """Of the whole's difference: a smaller effect is no finding."""
 EXACTER: Final = 0.6
@@ -57,8 +58,10 @@ class Finding:
 
     def before(self, other: Finding) -> bool:
         """Does it say more of what the other one says? It knows why parts are longer that the other
-        is of (or of parts of them); or its own lie within the other's. Their effects are alike."""
-        if not self.paths or not other.paths:
+        is of (or of parts of them); or its own lie within the other's. Their effects are alike, and
+        it is as sure."""
+        less_sure = SURER.index(self.confidence) < SURER.index(other.confidence)
+        if less_sure or not self.paths or not other.paths:
             return False
         if bool(self.because) != bool(other.because):
             alike = min(self.effect_ns, other.effect_ns) >= EXACTER * max(
