@@ -110,6 +110,12 @@ def waits_in_fuse(pid: int) -> bool:
     return Path(f"/proc/{pid}/wchan").read_bytes() == b"request_wait_answer"
 
 
+def stands_still(pid: int) -> bool:
+    """Do all its threads? One takes the signal, and until it has a processor the others go on."""
+    stats = [(task / "stat").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
+    return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
+
+
 def until(done: Callable[[], bool]) -> None:
     limit = time.monotonic() + HANG_S
     while not done():
@@ -140,6 +146,7 @@ def dead_mount(folder: Path) -> Iterator[Dead]:
         try:
             (place / "file").write_text("text")
             server.process.send_signal(signal.SIGSTOP)
+            until(lambda: stands_still(server.process.pid))
             yield dead
         finally:
             dead.end()
