@@ -28,6 +28,7 @@ from nfslab.targets.path import PathTarget
 
 from tests.cli.serving import Served, serving
 from tests.machine import needs
+from tests.stopping import stop
 
 pytestmark = needs.fuse
 
@@ -110,12 +111,6 @@ def waits_in_fuse(pid: int) -> bool:
     return Path(f"/proc/{pid}/wchan").read_bytes() == b"request_wait_answer"
 
 
-def stands_still(pid: int) -> bool:
-    """Do all its threads? One takes the signal, and until it has a processor the others go on."""
-    stats = [(task / "stat").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
-    return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
-
-
 def until(done: Callable[[], bool]) -> None:
     limit = time.monotonic() + HANG_S
     while not done():
@@ -145,8 +140,7 @@ def dead_mount(folder: Path) -> Iterator[Dead]:
         dead = Dead(place, state, json.loads(made.stdout)["pid"], server)
         try:
             (place / "file").write_text("text")
-            server.process.send_signal(signal.SIGSTOP)
-            until(lambda: stands_still(server.process.pid))
+            stop(server.process.pid)
             yield dead
         finally:
             dead.end()
@@ -186,7 +180,7 @@ def test_force_by_a_link_that_leads_there(dead: Dead, tmp_path: Path) -> None:
 
 def test_force_ends_it_where_its_process_stands_still_too(dead: Dead) -> None:
     reader = dead.reader()
-    os.kill(dead.pid, signal.SIGSTOP)
+    stop(dead.pid)
     done = dead.run("umount", dead.place, "--force")
     assert done.code == 0, done.err
     assert not is_mounted(dead.place)

@@ -17,6 +17,7 @@ from nfslab.machine.resources import Resources
 from nfslab.servers import embedded_process as embedded_server
 
 from tests.cli.serving import null
+from tests.stopping import stop
 
 
 def test_recordings_one_after_the_other(resources: Resources, tmp_path: Path) -> None:
@@ -67,7 +68,7 @@ def test_an_answer_that_came_late_is_not_the_next_ones(
     resources: Resources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = embedded_server.start(["--memory"], tmp_path, resources, host=LocalHost(), link=Link())
-    os.kill(server.process.pid, signal.SIGSTOP)
+    stop(server.process.pid)
     monkeypatch.setattr(embedded_server, "BEGIN_LIMIT_S", 0.05)
     with pytest.raises(RunFailed) as told:
         server.record(tmp_path / "calls.parquet")
