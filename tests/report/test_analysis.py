@@ -411,3 +411,10 @@ def test_what_collectors_summed_up_is_not_pooled_over_unlike_points(tmp_path: Pa
             "maximum": max(of_point),
         }
     assert len({one["median"] for one in syncs.values()}) == len(syncs)
+
+
+@pytest.mark.parametrize("point", [0, 1], ids=["the base", "the other"])
+def test_a_point_whose_runs_all_failed_is_said_in_the_headline(tmp_path: Path, point: int) -> None:
+    failed = tuple((block, point) for block in range(3))
+    recipe = Recipe(clients=(4,), repetitions=3, failed=failed, samples=False, evidence=False)
+    assert "no run" in analyse(write_pgbench(tmp_path, recipe).path).verdict
