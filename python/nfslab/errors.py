@@ -34,6 +34,10 @@ class NfslabError(Exception):
     def __str__(self) -> str:
         return "\n".join(self.lines())
 
+    def in_a_line(self, between: str = "; ") -> str:
+        """What happened and why, where there is no room for what to do."""
+        return between.join(part for part in (self.what, self.why) if part)
+
     def lines(self) -> list[str]:
         """The message as printed: what, then why, then what to do."""
         lines = [self.what]

@@ -35,8 +35,8 @@ def test_without_a_terminal_it_is_plain_lines(
     monkeypatch: pytest.MonkeyPatch, snapshot: Callable[[str, str], None]
 ) -> None:
     made = [
-        Probe("tools", "[here]", True, "v1", "x"),
-        Probe("tools", "gone", False, "not installed", "captures", "apt install gone"),
+        Probe("[here]", True, "v1", "x", group="tools"),
+        Probe("gone", False, "not installed", "captures", "apt install gone", group="tools"),
     ]
     monkeypatch.setattr(doctor, "probes", lambda: made)
     monkeypatch.setattr(doctor, "plugin_probes", list)
@@ -44,8 +44,8 @@ def test_without_a_terminal_it_is_plain_lines(
 
 
 def test_what_is_essential_is_said_to_be() -> None:
-    core = Probe("core", "Rust core", False, "gone", essential=True)
-    rest = Probe("tools", "other", False, "gone")
+    core = Probe("Rust core", False, "gone", essential=True, group="core")
+    rest = Probe("other", False, "gone", group="tools")
     assert core.name in doctor._summary([core, rest])
     assert rest.name not in doctor._summary([core, rest])
 

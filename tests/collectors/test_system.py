@@ -14,12 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 from nfslab.evidence.collector import Evidence
-from nfslab.evidence.system.collector import (
-    CPU_KINDS,
-    Recording,
-    SystemCollector,
-    SystemCollectorParameters,
-)
+from nfslab.evidence.system.collector import SystemCollector, SystemCollectorParameters
+from nfslab.evidence.system.recording import Recording
+from nfslab.machine.cpu_times import KINDS
 from nfslab.workloads.base import RunContext
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 
@@ -124,7 +121,7 @@ def test_a_value_that_was_not_known_gives_no_rate() -> None:
 
 
 def test_cpu_shares_are_of_all_cpus_and_sum_to_one() -> None:
-    counters = {f"cpu.{kind}_ns": [0, 0] for kind in CPU_KINDS}
+    counters = {f"cpu.{kind}_ns": [0, 0] for kind in KINDS}
     counters |= {"cpu.user_ns": [5, 5 + S], "cpu.idle_ns": [0, 2 * S], "cpu.steal_ns": [0, S]}
     counters["cpu.guest_ns"] = [0, S]  # part of user already
     counters["cpu.context_switches_count"] = [1000, 1500]
@@ -132,7 +129,7 @@ def test_cpu_shares_are_of_all_cpus_and_sum_to_one() -> None:
     made = recording(counters, [START, START + S])
     row = made.tables()["system_cpu"].to_pylist()[0]
     assert (row["user"], row["idle"], row["steal"], row["iowait"]) == (0.25, 0.5, 0.25, 0.0)
-    assert sum(row[kind] for kind in CPU_KINDS) == 1.0
+    assert sum(row[kind] for kind in KINDS) == 1.0
     assert (row["context_switches_per_s"], row["running"]) == (500.0, 4)
     assert "blocked" not in row, "this kernel does not say"
     assert made.summary()["cpu"]["steal"] == 0.25
@@ -216,7 +213,7 @@ def session(root: Path) -> Iterator[Session]:
 
 def proc_stat_ticks() -> dict[str, int]:
     fields = Path("/proc/stat").read_text().splitlines()[0].split()[1:9]
-    return dict(zip(CPU_KINDS, map(int, fields), strict=True))
+    return dict(zip(KINDS, map(int, fields), strict=True))
 
 
 def test_cpu_time_agrees_with_proc_stat_read_by_hand(session: Session) -> None:
@@ -229,14 +226,14 @@ def test_cpu_time_agrees_with_proc_stat_read_by_hand(session: Session) -> None:
     inside_ns = time.monotonic_ns() - began_ns
     evidence = session.stop()
     after, after_ns = proc_stat_ticks(), time.monotonic_ns()
-    spent = {kind: after[kind] - before[kind] for kind in CPU_KINDS}
+    spent = {kind: after[kind] - before[kind] for kind in KINDS}
     total = sum(spent.values())
     cpu = evidence.summary["cpu"]
     assert sum(cpu.values()) == pytest.approx(1.0)
     # Both are read within a tick or two of each other, and what went by between the two readings
     # at either end may have been of any kind.
     room = 0.06 + (after_ns - before_ns - inside_ns) / inside_ns
-    for kind in CPU_KINDS:
+    for kind in KINDS:
         assert cpu[kind] == pytest.approx(spent[kind] / total, abs=room), kind
     burned = burn_s / ((after_ns - before_ns) / S) / (os.cpu_count() or 1)
     assert cpu["user"] + cpu["system"] > 0.5 * burned

@@ -48,7 +48,7 @@ def test_a_missing_program_names_its_package(state: Path, monkeypatch: pytest.Mo
 
 
 def test_a_probe_that_fails_says_so(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(group: str) -> None:
+    def broken() -> None:
         raise RuntimeError("no such thing")
 
     monkeypatch.setitem(probing.GROUPS, "core", broken)  # type: ignore[arg-type]

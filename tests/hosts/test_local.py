@@ -246,12 +246,11 @@ def test_a_program_is_in_its_group_from_its_first_instruction(
     resources: Resources, scratch: Path
 ) -> None:
     group = memory_cgroup(64 << 20, resources)
-    completed = HOST.run(
+    completed = HOST.limited(group).run(
         ["sh", "-c", "id -u; cat /proc/self/cgroup"],
         resources=resources,
         timeout_s=PATIENCE_S,
         user=unprivileged_user(),
-        cgroup=group,
     )
     uid, *lines = completed.stdout.splitlines()
     assert int(uid) == unprivileged_user()
@@ -266,7 +265,7 @@ def test_a_group_that_cannot_be_joined_stops_the_program(
         path = tmp_path / "nowhere"
 
     with pytest.raises(RunFailed, match="exit code"):
-        HOST.run(["true"], resources=resources, timeout_s=PATIENCE_S, cgroup=Nowhere())  # type: ignore[arg-type]
+        HOST.limited(Nowhere()).run(["true"], resources=resources, timeout_s=PATIENCE_S)  # type: ignore[arg-type]
 
 
 def test_a_process_outlives_its_waiters(resources: Resources) -> None:

@@ -38,15 +38,14 @@ def test_who_takes_more_is_killed_and_it_is_seen(resources: Resources) -> None:
     group = memory_cgroup(LIMIT_BYTES, resources)
     argv = [sys.executable, "-S", "-c", TOUCH]
     host = LocalHost()
-    small = host.run(
-        [*argv, str(LIMIT_BYTES // 4)], resources=resources, timeout_s=60, cgroup=group
-    )
+    inside = host.limited(group)
+    small = inside.run([*argv, str(LIMIT_BYTES // 4)], resources=resources, timeout_s=60)
     assert int(small.stdout) == LIMIT_BYTES // 4
     assert group.events()["oom_kill"] == 0
     peak = group.peak_bytes()
     assert peak is None or LIMIT_BYTES // 4 <= peak <= LIMIT_BYTES
     with pytest.raises(RunFailed, match="SIGKILL"):
-        host.run([*argv, str(LIMIT_BYTES * 2)], resources=resources, timeout_s=60, cgroup=group)
+        inside.run([*argv, str(LIMIT_BYTES * 2)], resources=resources, timeout_s=60)
     assert group.events()["oom_kill"] >= 1
     free = host.run([*argv, str(LIMIT_BYTES * 2)], resources=resources, timeout_s=60)
     assert int(free.stdout) == LIMIT_BYTES * 2, "outside of the group there is no limit"
@@ -62,7 +61,7 @@ def test_page_cache_counts_and_nobody_is_killed_for_it(resources: Resources, scr
     drop_page_cache([scratch])
     group = memory_cgroup(LIMIT_BYTES, resources)
     argv = [sys.executable, "-S", "-c", READ, str(file)]
-    LocalHost().run(argv, resources=resources, timeout_s=60, cgroup=group)
+    LocalHost().limited(group).run(argv, resources=resources, timeout_s=60)
     assert group.events()["oom_kill"] == 0
     used = group.peak_bytes()
     assert used is not None
@@ -72,7 +71,7 @@ def test_page_cache_counts_and_nobody_is_killed_for_it(resources: Resources, scr
 @needs.memory_limit
 def test_closing_the_run_ends_what_is_inside(resources: Resources) -> None:
     group = memory_cgroup(LIMIT_BYTES, resources)
-    process = LocalHost().spawn(["sleep", "1000"], resources=resources, cgroup=group)
+    process = LocalHost().limited(group).spawn(["sleep", "1000"], resources=resources)
     told = resources.close()
     assert process.poll() is not None
     assert not group.path.exists()

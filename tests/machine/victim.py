@@ -83,7 +83,7 @@ def make_everything(resources: Resources, folder: Path) -> None:
         (point / "data").write_text("y")
     if os.geteuid() == 0 and memory_cgroup_available().ok:
         cgroup = memory_cgroup(64 << 20, resources)
-        host.spawn(["sh", "-c", HIDING], resources=resources, cgroup=cgroup)
+        host.limited(cgroup).spawn(["sh", "-c", HIDING], resources=resources)
     host.spawn(["sh", "-c", FAMILY], resources=resources)
     if OTHER_USER is not None:
         host.spawn(["sleep", "1000"], resources=resources, user=OTHER_USER)

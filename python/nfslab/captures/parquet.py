@@ -17,7 +17,13 @@ CPU at a size of about 25 bytes a call, with nothing that a common reader lacks:
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from nfslab import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,9 +55,6 @@ def write_calls(batches: ArrowStream, path: Path, *, sources: Sequence[str] = ()
     The file is complete when this returns, but not yet on stable storage. Raises OSError and
     what pyarrow raises for a stream that breaks off.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     reader = pa.RecordBatchReader.from_stream(batches)
     schema = reader.schema.with_metadata(_metadata(sources))
     rows = 0
@@ -65,10 +68,6 @@ def write_calls(batches: ArrowStream, path: Path, *, sources: Sequence[str] = ()
 
 def _metadata(sources: Sequence[str]) -> dict[str, str]:
     """What the file says of itself."""
-    import json
-
-    from nfslab import __version__
-
     return {
         "nfslab.version": __version__,
         "nfslab.calls.schema_version": str(SCHEMA_VERSION),
@@ -78,8 +77,6 @@ def _metadata(sources: Sequence[str]) -> dict[str, str]:
 
 def _options(schema: Any) -> dict[str, Any]:
     """Options of the writer: see the top of this module."""
-    import pyarrow as pa
-
     texts = [field.name for field in schema if pa.types.is_dictionary(field.type)]
     deltas = [name for name in DELTAS if name in schema.names]
     packed = {*texts, *deltas}

@@ -12,6 +12,7 @@ import click
 
 from nfslab.errors import Terminated, UsageError
 from nfslab.experiment.repetitions import read_repetitions
+from nfslab.results.durable import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -61,8 +62,6 @@ def check_output(option: str, path: Path, *, folder: bool = False) -> None:
 
 def print_json(content: Any) -> None:
     """For programs, a key a line."""
-    from nfslab.results.durable import to_json
-
     click.echo(to_json(content, indent=1))
 
 

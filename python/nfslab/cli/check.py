@@ -9,7 +9,10 @@ from typing import Any
 import click
 
 from nfslab.cli.arguments import print_json
+from nfslab.display.numbers import counted
 from nfslab.display.progress import Progress
+from nfslab.display.terminal import printable
+from nfslab.errors import ResultsError
 
 
 @click.command(
@@ -45,7 +48,6 @@ def command(results: Path, as_json: bool) -> None:
 
 def _checked(path: Path, progress: Progress) -> dict[str, Any]:
     """Runs of one experiment, and which file of which run is damaged, and how."""
-    from nfslab.errors import ResultsError
     from nfslab.results.catalogue import RUNS, read_run, scan_runs
     from nfslab.results.checksums import CHECKSUMS, damage
     from nfslab.results.store import ExperimentFolder
@@ -79,9 +81,6 @@ def _checked(path: Path, progress: Progress) -> dict[str, Any]:
 
 
 def _print(found: list[dict[str, Any]]) -> None:
-    from nfslab.display.numbers import counted
-    from nfslab.display.terminal import printable
-
     for one in found:
         for run_id, files in one["damaged"].items():
             for name, why in files.items():

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from nfslab.cli.arguments import print_json
+from nfslab.display.numbers import p_value, quantity
+from nfslab.display.terminal import printable, table
+from nfslab.errors import UsageError
 
 if TYPE_CHECKING:
     from nfslab.results.comparison import SelectionComparison
@@ -58,7 +62,6 @@ def command(
     as_json: bool,
 ) -> None:
     """Compare the results NEW with the results BASE."""
-    from nfslab.errors import UsageError
     from nfslab.results.comparison import compare_selections
     from nfslab.results.selection import parse_two
     from nfslab.results.thresholds import MAX_CONDITIONS, exit_code, judge, parse_condition
@@ -83,8 +86,6 @@ def command(
 
 
 def _print_json(comparison: SelectionComparison, judgements: list[Judgement], code: int) -> None:
-    import dataclasses
-
     content: dict[str, Any] = comparison.as_dict()
     content["conditions"] = [dataclasses.asdict(judgement) for judgement in judgements]
     content["exit_code"] = code
@@ -92,8 +93,6 @@ def _print_json(comparison: SelectionComparison, judgements: list[Judgement], co
 
 
 def _print(comparison: SelectionComparison, judgements: list[Judgement]) -> None:
-    from nfslab.display.terminal import printable
-
     if comparison.durability_line:
         click.echo(f"{printable(comparison.durability_line)}\n")
     how = (
@@ -114,8 +113,6 @@ def _print(comparison: SelectionComparison, judgements: list[Judgement]) -> None
 
 
 def _print_metric(comparison: SelectionComparison, metric: str) -> None:
-    from nfslab.display.numbers import p_value, quantity
-    from nfslab.display.terminal import table
     from nfslab.statistics.effect_text import change, change_interval, words
 
     unit = comparison.units[metric]
@@ -145,8 +142,6 @@ def _print_metric(comparison: SelectionComparison, metric: str) -> None:
 
 
 def _print_differences(comparison: SelectionComparison) -> None:
-    from nfslab.display.terminal import table
-
     for title, none, found in (
         (
             "what else differs",

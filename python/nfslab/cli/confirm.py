@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from nfslab.errors import ResultsError, UsageError
+from nfslab.plugins import meant
 
 if TYPE_CHECKING:
     from nfslab.evidence.anatomy.differences import Compared
@@ -53,9 +58,6 @@ def command(
     as_json: bool, **asked: Any,
 ) -> None:  # fmt: skip
     """Test a finding by pulling its lever: confirmed, refuted, or not decided."""
-    import json
-    from dataclasses import asdict
-
     from nfslab.cli.new import write_new
     from nfslab.experiment.progress import View
     from nfslab.experiment.session import Options, run_experiment
@@ -94,10 +96,8 @@ def command(
 
 def _choose(analysis: Analysis, cause: str | None) -> tuple[Compared, Finding, Lever | Slope]:
     """The first finding (of that cause) that has a lever; ResultsError says why there is none."""
-    from nfslab.errors import ResultsError, UsageError
     from nfslab.findings.explanation import first_testable, named
     from nfslab.findings.registry import FINDINGS
-    from nfslab.plugins import meant
 
     if cause is not None and cause not in FINDINGS:
         fix = f"{meant(cause, FINDINGS)}known: {', '.join(FINDINGS)}"

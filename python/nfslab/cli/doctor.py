@@ -57,11 +57,11 @@ def plugin_probes() -> Iterator[Probe]:
                 plugin = load(name)
                 usable = plugin.available()
             except Exception as error:
-                yield Probe(group, name, False, f"could not be asked: {error}")
+                yield Probe(name, False, f"could not be asked: {error}", group=group)
                 continue
             how = f": {usable.how}" if usable.how else ""
             said = f"usable{how}" if usable.ok else usable.reason
-            yield Probe(group, name, usable.ok, said, plugin.summary, usable.fix)
+            yield Probe(name, usable.ok, said, plugin.summary, usable.fix, group=group)
 
 
 def _groups(found: list[Probe]) -> dict[str, list[Probe]]:

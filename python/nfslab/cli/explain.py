@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import click
+
+from nfslab.display.terminal import section_lines
+from nfslab.errors import ResultsError, UsageError
 
 
 @click.command(
@@ -24,7 +28,6 @@ What more evidence would explain, it names: run again with those collectors.
 @click.option("--markdown", is_flag=True, help="A block for a ticket.")
 def command(results: Path, *, as_json: bool, markdown: bool) -> None:
     """Take the mean time of an operation apart: by point, and what makes one point slower."""
-    from nfslab.errors import ResultsError, UsageError
     from nfslab.findings.explanation import content, explained
     from nfslab.report.analysis import analyse
 
@@ -32,8 +35,6 @@ def command(results: Path, *, as_json: bool, markdown: bool) -> None:
         raise UsageError("--json and --markdown are two forms", fix="give one of them")
     analysis = analyse(results)
     if as_json:
-        import json
-
         click.echo(json.dumps(content(analysis), indent=1, allow_nan=False))
         return
     section = explained(analysis)
@@ -48,7 +49,5 @@ def command(results: Path, *, as_json: bool, markdown: bool) -> None:
 
         click.echo(section_text(section))
         return
-    from nfslab.display.terminal import section_lines
-
     kept = dataclasses.replace(section, tables=[one for one in section.tables if one.open])
     click.echo("\n".join(section_lines(kept)))

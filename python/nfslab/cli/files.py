@@ -21,7 +21,9 @@ import click
 from nfslab.cli.arguments import parsed, polite_kill
 from nfslab.display.numbers import quantity
 from nfslab.display.progress import Progress
+from nfslab.display.terminal import table
 from nfslab.errors import RunFailed, UsageError, of_core
+from nfslab.plugins import nearest
 from nfslab.quantities import format_size, parse_size_bytes, read_duration_s
 
 if TYPE_CHECKING:
@@ -139,8 +141,6 @@ def _config(directory: Path, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _phases(text: str) -> list[str]:
-    from nfslab.plugins import nearest
-
     names = [name.strip().replace("-", "_") for name in text.split(",") if name.strip()]
     for name in names:
         if name not in PHASES:
@@ -197,8 +197,6 @@ def _print(result: dict[str, Any], as_json: bool) -> None:
 
 
 def _lines(result: dict[str, Any]) -> Iterator[str]:
-    from nfslab.display.terminal import table
-
     config = result["config"]
     files = f"{config['files']} file" + ("s" if config["files"] != 1 else "")
     threads = f"{config['threads']} thread" + ("s" if config["threads"] != 1 else "")

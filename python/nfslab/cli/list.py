@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nfslab.cli.arguments import print_json
+from nfslab.display.numbers import counted, interval, p_value, quantity, ratio
+from nfslab.display.terminal import date, printable, table
+from nfslab.errors import ResultsError
+from nfslab.quantities import format_duration
 
 if TYPE_CHECKING:
     from nfslab.results.history import HistoryChange
@@ -46,9 +50,7 @@ def command(results: Path, with_runs: bool, shipped: bool, as_json: bool) -> Non
 
 def _list_shipped(as_json: bool) -> None:
     """What can be run by its name."""
-    from nfslab.display.terminal import table
     from nfslab.experiment.dry_run import shipped_experiments
-    from nfslab.quantities import format_duration
 
     entries = shipped_experiments()
     if as_json:
@@ -75,7 +77,6 @@ def _list_shipped(as_json: bool) -> None:
 
 def _list_results(results: Path, with_runs: bool, as_json: bool) -> None:
     """What was run."""
-    from nfslab.errors import ResultsError
     from nfslab.results.history import history_changes
     from nfslab.results.outcomes import Outcomes, experiments_in
     from nfslab.results.store import RECORD, ExperimentFolder
@@ -160,9 +161,6 @@ def _runs(outcomes: Outcomes) -> list[dict[str, Any]]:
 
 
 def _print(entries: list[dict[str, Any]], with_runs: bool) -> None:
-    from nfslab.display.numbers import counted
-    from nfslab.display.terminal import date, printable, table
-
     header = ["experiment", "points", "runs", "failed", "begun", "primary metric (medians)"]
     rows = [
         [
@@ -194,9 +192,6 @@ def _print(entries: list[dict[str, Any]], with_runs: bool) -> None:
 
 def _changed(change: HistoryChange) -> str:
     """One change over time: when, by how much, what else changed."""
-    from nfslab.display.numbers import counted, p_value, ratio
-    from nfslab.display.terminal import date, printable
-
     before, after = change.experiments
     most = f" at {change.label}, which changed most" if change.points > 1 else ""
     what = "; ".join(
@@ -215,8 +210,6 @@ def _changed(change: HistoryChange) -> str:
 
 
 def _primary(entry: dict[str, Any]) -> str:
-    from nfslab.display.numbers import interval, quantity
-
     if entry["lowest_median"] is None:
         return "-"
     if entry["lowest_median"] == entry["highest_median"]:
@@ -226,10 +219,6 @@ def _primary(entry: dict[str, Any]) -> str:
 
 
 def _print_runs(entry: dict[str, Any]) -> None:
-    from nfslab.display.numbers import quantity
-    from nfslab.display.terminal import date, table
-    from nfslab.quantities import format_duration
-
     header = ["run", "point", "status", "begun", "took", entry["primary"] or "", "remarks"]
     rows = []
     for run in entry["runs"]:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
+
+from nfslab.display.terminal import table
+from nfslab.errors import UsageError
+from nfslab.plugins import meant
 
 STDOUT = Path("-")
 
@@ -30,10 +35,6 @@ def command(kind: str | None, out: Path | None) -> None:
     The file compares two storages of this machine and runs as it stands; its comments say
     what to change.
     """
-    import shlex
-
-    from nfslab.errors import UsageError
-    from nfslab.plugins import meant
     from nfslab.shipped import template_files
 
     files = template_files()
@@ -54,8 +55,6 @@ def command(kind: str | None, out: Path | None) -> None:
 
 def write_new(path: Path, text: str, option: str) -> None:
     """A file that is not there yet; UsageError names `option`, which named it."""
-    from nfslab.errors import UsageError
-
     fix = f"give another name with {option}"
     try:
         with path.open("x", encoding="utf-8") as file:
@@ -68,7 +67,6 @@ def write_new(path: Path, text: str, option: str) -> None:
 
 def _kinds(files: dict[str, Path]) -> str:
     """A line each."""
-    from nfslab.display.terminal import table
     from nfslab.workloads.registry import workload_class
 
     rows = [[kind, workload_class(kind).summary] for kind in files]

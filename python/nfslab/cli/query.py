@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nfslab.cli.arguments import print_json
+from nfslab.display.numbers import number
+from nfslab.display.terminal import table
 from nfslab.errors import UsageError
+from nfslab.results.durable import to_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -91,16 +94,11 @@ def _print_csv(answer: pa.Table) -> None:
 
 def _print_json(answer: pa.Table) -> None:
     """A list of rows, one a line."""
-    from nfslab.results.durable import to_json
-
     rows = (to_json(_plain(row)).decode() for b in answer.to_batches() for row in b.to_pylist())
     click.echo("[" + ",\n ".join(rows) + "]")
 
 
 def _print_table(answer: pa.Table) -> None:
-    from nfslab.display.numbers import number
-    from nfslab.display.terminal import table
-
     def shown(value: Any) -> str:
         if value is None:
             return "NULL"
@@ -124,8 +122,6 @@ def _cell(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, list | dict):
-        from nfslab.results.durable import to_json
-
         return to_json(_plain(value)).decode()
     return str(value)
 

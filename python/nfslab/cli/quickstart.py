@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -34,8 +35,6 @@ def command(results: Path, repetitions: Any, anyway: bool, no_open: bool) -> Non
     Data and log local, over NFS or in memory, one and eight clients, four repetitions in
     random order: four to five minutes.
     """
-    import shlex
-
     from nfslab.experiment.progress import View
     from nfslab.experiment.session import Options, run_experiment
     from nfslab.experiment.summary import summarise, summary_lines

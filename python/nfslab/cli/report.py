@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from nfslab.errors import UsageError, system_errors
+from nfslab.results.durable import write_durably
 
 
 @click.command(
@@ -76,7 +77,5 @@ def _baseline(text: str | None) -> dict[str, str] | None:
 
 def _write(path: Path, text: str) -> None:
     """The file, whole or not at all."""
-    from nfslab.results.durable import write_durably
-
     with system_errors(f"cannot write {path}", "give another file with --html FILE"):
         write_durably(path, text.encode())

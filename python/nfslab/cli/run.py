@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nfslab.cli.arguments import anyway_option, print_json, repetitions_option, results_option
+from nfslab.errors import UsageError
 
 if TYPE_CHECKING:
     from nfslab.experiment.session import Options
@@ -60,7 +62,6 @@ def command(file: str, dry_run: bool, as_json: bool, **asked: Any) -> None:
 
     FILE is a TOML file, or the name of an experiment that comes with nfslab.
     """
-    from nfslab.errors import UsageError
     from nfslab.experiment.session import Options
     from nfslab.shipped import find_experiment_file
 
@@ -74,7 +75,6 @@ def command(file: str, dry_run: bool, as_json: bool, **asked: Any) -> None:
 
 def _show_plan(options: Options, *, as_json: bool) -> int:
     """Print what would happen; the exit code."""
-    from nfslab.errors import UsageError
     from nfslab.experiment.dry_run import dry_run, dry_run_lines
     from nfslab.experiment.session import read_options
 
@@ -88,8 +88,6 @@ def _show_plan(options: Options, *, as_json: bool) -> int:
 
 def _carry_out(options: Options, *, as_json: bool) -> int:
     """Run, sum up; the exit code."""
-    import shlex
-
     from nfslab.experiment.progress import View
     from nfslab.experiment.session import run_experiment
     from nfslab.experiment.summary import summarise, summary_lines

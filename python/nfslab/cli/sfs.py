@@ -25,10 +25,12 @@ import click
 
 from nfslab.cli.arguments import check_output, parsed, polite_kill
 from nfslab.display.progress import Progress
+from nfslab.display.terminal import section_lines
 from nfslab.errors import Interrupted, RunFailed, UsageError, system_errors
 from nfslab.offered.ladder import loads
 from nfslab.offered.search import goal
 from nfslab.quantities import parse_size_bytes, read_duration_s, read_share
+from nfslab.results.durable import to_json, write_durably
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -278,8 +280,6 @@ def _show(progress: Progress, title: str, state: dict[str, Any]) -> bool:
 def _keep(result: dict[str, Any], path: Path | None) -> None:
     if path is None:
         return
-    from nfslab.results.durable import to_json, write_durably
-
     write_durably(path, to_json(result))
 
 
@@ -300,7 +300,6 @@ def _print(result: dict[str, Any], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(result))
         return
-    from nfslab.display.terminal import section_lines
     from nfslab.offered.page import prepared, section
 
     if "curve" in result:

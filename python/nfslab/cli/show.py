@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from nfslab.cli.arguments import bold, print_json
+from nfslab.display.numbers import ABSENT, counted, interval, quantity
+from nfslab.display.terminal import date, printable, section_lines, table
+from nfslab.errors import UsageError
+from nfslab.plugins import nearest
+from nfslab.quantities import format_duration
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,11 +72,6 @@ def _experiment_content(selection: Selection) -> dict[str, Any]:
 
 
 def _print_experiment(selection: Selection) -> None:
-    import shlex
-
-    from nfslab.display.numbers import counted
-    from nfslab.display.terminal import date, printable
-
     outcomes = selection.outcomes
     record, catalogue = outcomes.record, outcomes.catalogue
     click.echo(f"{record.title or record.name}  ({selection.label})")
@@ -101,8 +102,6 @@ def _print_experiment(selection: Selection) -> None:
 
 def _print_points(selection: Selection) -> None:
     """One row a point: how many runs, and the primary metric."""
-    from nfslab.display.numbers import ABSENT, interval, quantity
-    from nfslab.display.terminal import table
     from nfslab.results.selection import point_label
 
     outcomes = selection.outcomes
@@ -142,7 +141,6 @@ def _print_points(selection: Selection) -> None:
 
 def _print_point_sections(selection: Selection) -> None:
     """What evidence of the workload's kind says of these points."""
-    from nfslab.display.terminal import section_lines
     from nfslab.evidence.found import point_sections
     from nfslab.evidence.registry import evidence_kinds
     from nfslab.report.analysis import analyse, workload_kind
@@ -158,8 +156,6 @@ def _print_point_sections(selection: Selection) -> None:
 
 
 def _print_failures(selection: Selection) -> None:
-    from nfslab.display.terminal import printable
-
     outcomes = selection.outcomes
     ids = {outcomes.points[index].point_id for index in selection.points}
     newest = {line.run_id for line in outcomes.newest}
@@ -171,9 +167,6 @@ def _print_failures(selection: Selection) -> None:
 
 def _run(outcomes: Outcomes, run_id: str) -> tuple[RunRecord, Path]:
     """The run of that name, or the only one whose name begins so."""
-    from nfslab.errors import UsageError
-    from nfslab.plugins import nearest
-
     known = [line.run_id for line in outcomes.catalogue.lines]
     known += list(outcomes.catalogue.damaged)
     found = [name for name in known if name == run_id] or [
@@ -190,9 +183,6 @@ def _run(outcomes: Outcomes, run_id: str) -> tuple[RunRecord, Path]:
 
 
 def _print_run(record: RunRecord, folder: Path) -> None:
-    from nfslab.display.numbers import quantity
-    from nfslab.display.terminal import date, printable, table
-    from nfslab.quantities import format_duration
     from nfslab.results.selection import scalar_paths
 
     factors = ", ".join(f"{name}={level}" for name, level in record.factors.items())
@@ -233,7 +223,6 @@ def _print_run(record: RunRecord, folder: Path) -> None:
 
 def _print_evidence(record: RunRecord, folder: Path) -> None:
     """What was seen beside the run, kind by kind."""
-    from nfslab.display.terminal import section_lines
     from nfslab.evidence.base import SealedRun
     from nfslab.evidence.found import run_sections
 
@@ -242,8 +231,6 @@ def _print_evidence(record: RunRecord, folder: Path) -> None:
 
 
 def _print_places(record: RunRecord) -> None:
-    from nfslab.display.terminal import table
-
     if not record.places:
         return
     rows = [
@@ -269,8 +256,6 @@ def _print_places(record: RunRecord) -> None:
 
 def _print_logs(folder: Path) -> None:
     """The last lines of what the servers and programs of a failed run said."""
-    from nfslab.display.terminal import printable
-
     logs = sorted((folder / "logs").glob("*.log"))[:MAX_LOGS]
     for log in logs:
         click.echo(f"\n--- last lines of {log}")

@@ -27,8 +27,10 @@ import click
 from nfslab.cli.arguments import bold, check_output, parsed, polite_kill
 from nfslab.display.numbers import counted, quantity
 from nfslab.display.progress import Progress
+from nfslab.display.terminal import section_lines
 from nfslab.errors import RunFailed, UsageError, system_errors
 from nfslab.quantities import read_duration_s
+from nfslab.results.durable import to_json, write_durably
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -314,15 +316,12 @@ def _show(
     # First what needs no room on a disk: it is not lost when there is none.
     if asked["as_json"]:
         from nfslab.evidence.syscalls.content import ACCESSES_MOST, content
-        from nfslab.results.durable import to_json
 
         made = content(facts)
         made["accesses"] = as_content(accesses_of(whole, by_file=by_file), ACCESSES_MOST)
         made |= {"exit_code": summary["exit_code"], "watched_s": seen.wall_s}
         click.echo(to_json(made))
     else:
-        from nfslab.display.terminal import section_lines
-
         section = replace(watch_section(facts, lambda: whole), title="")
         click.echo("\n".join(section_lines(section, bold)))
     if asked["parquet"] is not None:
@@ -337,8 +336,6 @@ def _show(
 def _write_tables(folder: Path, tables: dict[str, Any]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
-
-    from nfslab.results.durable import write_durably
 
     with system_errors(f"cannot write {folder}", LOST, RunFailed):
         folder.mkdir(exist_ok=True)

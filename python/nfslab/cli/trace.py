@@ -20,8 +20,10 @@ import click
 
 from nfslab.cli.arguments import bold, check_output, parsed, polite_kill
 from nfslab.display.progress import Progress
+from nfslab.display.terminal import printable, section_lines
 from nfslab.errors import RunFailed, UsageError, system_errors
 from nfslab.quantities import format_size, parse_duration_s
+from nfslab.results.durable import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -294,7 +296,6 @@ def _print(
     if options["as_json"]:
         _print_json(found, comparison)
         return
-    from nfslab.display.terminal import printable, section_lines
     from nfslab.evidence.capture.section import capture_section, comparison_section, summary
 
     sections = []
@@ -328,8 +329,6 @@ def _shortened(section: Section, top: int) -> Section:
 
 
 def _print_json(found: Sequence[CaptureAnalysis], comparison: CaptureComparison | None) -> None:
-    from nfslab.results.durable import to_json
-
     content: TraceContent | dict[str, Any] = found[0].content
     if comparison is not None:
         captures = [{"inputs": capture.names, **capture.content} for capture in found]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -9,6 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from nfslab.cli.arguments import anyway_option, parsed, print_json, results_option
+from nfslab.display.numbers import quantity
+from nfslab.display.terminal import table
+from nfslab.plugins import meant
 from nfslab.quantities import read_duration_s
 
 if TYPE_CHECKING:
@@ -24,8 +28,6 @@ USUAL_S: Final = 90.0
 
 
 def _works(text: str) -> list[str]:
-    from nfslab.plugins import meant
-
     found = [word.strip() for word in text.split(",")]
     for word in found:
         if word not in NAMES:
@@ -86,7 +88,6 @@ def command(
     works: list[str] | None, save: Path | None, as_json: bool, **asked: Any,
 ) -> None:  # fmt: skip
     """Compare storages: folders, or exports HOST:/EXPORT. The first is what others stand beside."""
-    import shlex
     import tempfile
 
     from nfslab.cli.new import write_new
@@ -162,8 +163,6 @@ def outcome(analysis: Analysis) -> list[dict[str, Any]]:
 
 def lines_of(analysis: Analysis) -> list[str]:
     """Unequal durability first; a row and a line for each kind of work; what next."""
-    from nfslab.display.numbers import quantity
-    from nfslab.display.terminal import table
     from nfslab.workloads.storage import WORKS
 
     storages = _levels(analysis, "storage")

@@ -6,7 +6,7 @@ already there counts as done, and its runs make the estimate of time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from nfslab.display.numbers import percent
@@ -81,16 +81,11 @@ class DryRun:
             },
             "refused": self.refused,
             "cannot_run": [
-                {"part": o.part, "reason": o.reason, "fix": o.fix, "points": count}
-                for o, count in self.preflight.obstacles()
+                asdict(obstacle) | {"points": count}
+                for obstacle, count in self.preflight.obstacles()
             ],
             "collectors": {
-                name: {
-                    "ok": answer.ok,
-                    "reason": answer.reason,
-                    "fix": answer.fix,
-                    "how": answer.how,
-                }
+                name: {part: getattr(answer, part) for part in ("ok", "reason", "fix", "how")}
                 for name, answer in self.preflight.collectors.items()
             },
             "warnings": [

@@ -38,6 +38,7 @@ from nfslab.experiment.validity import (
     worst_violations,
 )
 from nfslab.experiment.watching import Watching
+from nfslab.hosts.registry import host_class
 from nfslab.quantities import format_size
 from nfslab.results.records import CatalogueLine, CheckRecord, PhaseRecord
 
@@ -204,7 +205,6 @@ class RunExecution:
     def _bring_up_hosts(self, resources: Resources) -> None:
         """The servers' host is this machine; the client's is what `client.host` says."""
         from nfslab.hosts.local import LocalHost
-        from nfslab.hosts.registry import host_class
 
         self._hosts["server"] = LocalHost()
         kind = self.setup.client.host

@@ -16,6 +16,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from nfslab import __version__
 from nfslab.errors import ResultsError, UsageError
 from nfslab.results.records import ExperimentRecord, PointRecord
 from nfslab.results.store import RECORD, ExperimentFolder
@@ -138,7 +139,6 @@ def make_record(
     skipped: list[dict[str, Any]],
 ) -> ExperimentRecord:
     """The record of an experiment that begins now."""
-    from nfslab import __version__
     from nfslab.experiment.provenance import source_commit
 
     section = experiment.section

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from nfslab.experiment.identity import block_order, run_id
+from nfslab.results.catalogue import newest_attempts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -67,14 +68,9 @@ def missing_runs(
     `taken` are names of run folders that cannot be read: they count as no run, but their
     names are not free.
     """
-    newest: dict[tuple[str, int], CatalogueLine] = {}
-    for line in sealed:
-        key = (line.point_id, line.block)
-        if key not in newest or newest[key].attempt < line.attempt:
-            newest[key] = line
+    newest = {(line.point_id, line.block): line for line in newest_attempts(sealed)}
     missing = []
-    for planned_run in planned:
-        run = planned_run
+    for run in planned:
         before = newest.get((run.point.point_id, run.block))
         if before is not None:
             if before.status == "ok" or keep_failed:

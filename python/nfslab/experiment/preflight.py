@@ -139,7 +139,7 @@ def _answer(question: Callable[[], Availability]) -> Availability:
     try:
         return question()
     except NfslabError as error:
-        return Availability(False, "; ".join(p for p in (error.what, error.why) if p), error.fix)
+        return Availability(False, error.in_a_line(), error.fix)
     except OSError as error:
         return Availability(False, str(error))
 

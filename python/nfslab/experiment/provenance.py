@@ -216,7 +216,7 @@ def _software(reader: Reader, programs: Iterable[str | Sequence[str]]) -> dict[s
         if program is None:
             reader.note(argv[0], "the program is not there")
             continue
-        printed, why = _version((program, *argv[1:]), os.stat(program).st_mtime_ns)
+        printed, why = program_version((program, *argv[1:]))
         if why:
             reader.note(" ".join(argv), why)
         else:
@@ -227,6 +227,11 @@ def _software(reader: Reader, programs: Iterable[str | Sequence[str]]) -> dict[s
         "libc": " ".join(platform.libc_ver()),
         "libraries": _libraries(),
     }
+
+
+def program_version(argv: tuple[str, ...]) -> tuple[str, str]:
+    """(first line that a program printed, ""), or ("", why not); asked once as it is."""
+    return _version(argv, os.stat(argv[0]).st_mtime_ns)
 
 
 @functools.lru_cache(maxsize=256)

@@ -18,7 +18,7 @@ from nfslab.experiment.explain import shown, validate
 from nfslab.experiment.identity import experiment_identity, point_ids
 from nfslab.experiment.matrix import enumerate_points, read_axes, read_rules
 from nfslab.experiment.overrides import apply_overrides
-from nfslab.experiment.parameters import Catalogue
+from nfslab.experiment.parameters import Catalogue, put
 from nfslab.experiment.points import PointReader, axis_records
 from nfslab.experiment.problems import Problem, Problems
 from nfslab.experiment.reference import check_reference
@@ -303,8 +303,6 @@ def _resolved(
     source: Source, section: ExperimentSection, axes: list[Axis], first: Point
 ) -> dict[str, Any]:
     """The whole file with defaults; where an axis sets a parameter stands its name."""
-    from nfslab.experiment.parameters import put
-
     resolved: dict[str, Any] = {
         "experiment": section.model_dump(mode="json"),
         **first.setup.resolved(),

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shlex
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -317,8 +318,6 @@ def _explained(
     error: Exception, session: Session, missing: Sequence[PlannedRun], options: Options
 ) -> NfslabError:
     """The error with what was kept and how to go on."""
-    import shlex
-
     left = len(missing) - session.made
     kept = (
         f"{len(session.planned) - left} of {len(session.planned)} runs are kept in "

@@ -28,6 +28,7 @@ import time
 from typing import TYPE_CHECKING
 
 from nfslab.errors import Interrupted, NfslabError, RunFailed
+from nfslab.quantities import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -200,8 +201,6 @@ class Stop:
 
 def run_over(limit_s: float) -> RunFailed:
     """The error of a run that took longer than `limits.run_s`."""
-    from nfslab.quantities import format_duration
-
     return RunFailed(
         f"the run took longer than its limit of {format_duration(limit_s)}",
         why="limits.run_s is over",

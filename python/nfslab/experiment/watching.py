@@ -7,10 +7,10 @@ the run. One that breaks down never takes the others, or the measurement, with i
 from __future__ import annotations
 
 import contextlib
-import traceback
 from typing import TYPE_CHECKING
 
 from nfslab.errors import Interrupted, NfslabError, RunFailed
+from nfslab.experiment.failure import keep_traceback
 from nfslab.results.records import EvidenceRecord
 
 if TYPE_CHECKING:
@@ -84,9 +84,7 @@ class Watching:
             try:
                 seen = collector.stop()
             except Exception as error:
-                with contextlib.suppress(OSError):
-                    text = "".join(traceback.format_exception(error))
-                    (logs / f"collector-{name}.log").write_text(text, encoding="utf-8")
+                keep_traceback(error, logs, f"collector-{name}")
                 self._note(name, "failed", f"did not hand over what it saw: {_words(error)}")
                 continue
             nothing = "" if any(t.num_rows for t in seen.tables.values()) else seen.incomplete
@@ -138,5 +136,5 @@ class Watching:
 def _words(error: Exception) -> str:
     """An error in one line."""
     if isinstance(error, NfslabError):
-        return "; ".join(part for part in (error.what, error.why) if part)
+        return error.in_a_line()
     return f"{type(error).__name__}: {error}"

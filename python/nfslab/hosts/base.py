@@ -144,7 +144,6 @@ class Host(ABC):
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         user: int | None = None,
-        cgroup: Cgroup | None = None,
         stdin: bytes | Literal["pipe"] | None = None,
         stop_signal: int = signal.SIGTERM,
         watcher: LaunchWatcher | None = None,
@@ -170,7 +169,6 @@ class Host(ABC):
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         user: int | None = None,
-        cgroup: Cgroup | None = None,
         stdin: bytes | None = None,
         log: Path | None = None,
         cancelled: Callable[[], float] | None = None,
@@ -188,10 +186,10 @@ class Host(ABC):
         return HostRecord(name=self.name, kind=self.kind, clock=self.clock(), facts=self.facts())
 
 
-def tail(completed: Completed, lines: int = TAIL_LINES) -> str:
+def tail(completed: Completed) -> str:
     """The last lines that a program said, for an error."""
     said = (completed.stdout.rstrip() + "\n" + completed.stderr.rstrip()).strip().splitlines()
-    return "\n       ".join(said[-lines:]) or "it said nothing"
+    return "\n       ".join(said[-TAIL_LINES:]) or "it said nothing"
 
 
 def failure(completed: Completed) -> RunFailed:

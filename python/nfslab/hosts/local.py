@@ -80,7 +80,7 @@ class LocalHost(Host):
         yield
 
     def limited(self, cgroup: Cgroup) -> Self:
-        """The same host; programs that are given no group of their own join this one."""
+        """The same host, whose programs all join this control group."""
         import copy
 
         host = copy.copy(self)
@@ -111,7 +111,6 @@ class LocalHost(Host):
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         user: int | None = None,
-        cgroup: Cgroup | None = None,
         stdin: bytes | Literal["pipe"] | None = None,
         stop_signal: int = signal.SIGTERM,
         watcher: LaunchWatcher | None = None,
@@ -133,7 +132,9 @@ class LocalHost(Host):
                     f"cannot write {error.filename}: {error.strerror}",
                     fix="make room there and let this user write",
                 ) from error
-            launch = self._launch(argv, env, cwd, user, cgroup, stdin, stop_signal)
+            launch = Launch(
+                list(argv), env, cwd, user, self._cgroup, stdin, stop_signal, self._network
+            )
             process = self._start(launch, resources, out, err)
         if watcher is not None and watched:
             watcher.spawned(process)
@@ -149,7 +150,6 @@ class LocalHost(Host):
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         user: int | None = None,
-        cgroup: Cgroup | None = None,
         stdin: bytes | None = None,
         log: Path | None = None,
         cancelled: Callable[[], float] | None = None,
@@ -163,7 +163,9 @@ class LocalHost(Host):
                     stack.enter_context(watcher.beside())
             out = stack.enter_context(tempfile.TemporaryFile())
             err = stack.enter_context(tempfile.TemporaryFile())
-            command = self._launch(argv, env, cwd, user, cgroup, stdin, signal.SIGTERM)
+            command = Launch(
+                list(argv), env, cwd, user, self._cgroup, stdin, signal.SIGTERM, self._network
+            )
             process = self._start(command, resources, out, err)
             try:
                 deadline = process.started_monotonic_ns / 1e9 + timeout_s
@@ -192,19 +194,6 @@ class LocalHost(Host):
         if check and completed.returncode != 0:
             raise failure(completed)
         return completed
-
-    def _launch(
-        self,
-        argv: Sequence[str],
-        env: Mapping[str, str] | None,
-        cwd: Path | None,
-        user: int | None,
-        cgroup: Cgroup | None,
-        stdin: bytes | Literal["pipe"] | None,
-        stop_signal: int,
-    ) -> Launch:
-        group = self._cgroup if cgroup is None else cgroup
-        return Launch(list(argv), env, cwd, user, group, stdin, stop_signal, self._network)
 
     def _start(
         self, command: Launch, resources: Resources, out: IO[bytes] | int, err: IO[bytes] | int

@@ -24,6 +24,7 @@ import os
 import shutil
 import socket
 import subprocess
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -150,8 +151,6 @@ class NamespaceHost(LocalHost):
 
 
 def _thread() -> int:
-    import threading
-
     return threading.get_native_id()
 
 

@@ -18,12 +18,21 @@ class Availability:
     """It could be done, but there is nothing here to do it on: no fault of the machine's."""
 
 
-def measuring_core() -> Availability:
-    """Is the Rust core there, and fit for publishing figures?"""
+def core() -> Availability:
+    """Is the Rust core there?"""
     try:
-        from nfslab._core import build_info
+        from nfslab import _core  # noqa: F401
     except ImportError as error:
         return Availability(False, f"the Rust core is missing: {error}", "run ./nfslab")
+    return Availability(True)
+
+
+def measuring_core() -> Availability:
+    """Is the Rust core there, and fit for publishing figures?"""
+    if not (answer := core()).ok:
+        return answer
+    from nfslab._core import build_info
+
     if build_info().get("profile") != "release":
         return Availability(
             False, "the Rust core is a debug build: its figures mean nothing", "run ./nfslab"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nfslab.errors import Interrupted, RunFailed, of_core
 from nfslab.offered.points import load_point
 from nfslab.offered.search import Search
+from nfslab.statistics.load_curve import load_curve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,7 +115,5 @@ def _run(load: Load, calls: Path | None, show: Show) -> dict[str, Any]:
 
 def whole(result: dict[str, Any]) -> dict[str, Any]:
     """The result with the curve of its points."""
-    from nfslab.statistics.load_curve import load_curve
-
     result["curve"] = load_curve([load_point(point) for point in result["points"]]).as_dict()
     return result

@@ -44,6 +44,16 @@ if TYPE_CHECKING:
 
     from nfslab.results.records import AxisRecord, CatalogueLine, ExperimentRecord, RunRecord
 
+OF_RECORD = (
+    "name", "title", "description", "identity", "seed", "order", "repetitions", "created_unix_ns",
+    "command", "nfslab_version", "nfslab_commit",
+)  # fmt: skip
+"""What an analysis has of its experiment's record, under the same names."""
+OF_LINE = (
+    "run_id", "block", "position", "attempt", "status", "reason", "started_unix_ns", "duration_ns",
+    "metrics", "flags", "durability", "setup",
+)  # fmt: skip
+"""What a run has of its line of the catalogue."""
 LOG_SPAN = 10.0
 """A numeric axis whose largest level is this many times its smallest is drawn on a log scale."""
 
@@ -79,19 +89,9 @@ def analyse(path: Path, *, baseline: Mapping[str, Any] | None = None) -> Analysi
     points = _points(outcomes, levels, records)
     metrics = _metrics(outcomes)
     return Analysis(
+        **{name: getattr(record, name) for name in OF_RECORD},
         path=str(folder.path),
-        name=record.name,
-        title=record.title,
-        description=record.description,
-        identity=record.identity,
         folder=folder.path.name,
-        seed=record.seed,
-        order=record.order,
-        repetitions=record.repetitions,
-        created_unix_ns=record.created_unix_ns,
-        command=record.command,
-        nfslab_version=record.nfslab_version,
-        nfslab_commit=record.nfslab_commit,
         workload=workload_kind(outcomes),
         durability_line=_durability_line(outcomes, comparisons, levels),
         verdict=verdict_of(outcomes, points, comparisons, axis, level),
@@ -265,21 +265,10 @@ def _runs(outcomes: Outcomes, records: Mapping[str, RunRecord]) -> list[RunResul
     counted = {line.run_id for line in outcomes.counted}
     return [
         RunResult(
-            run_id=line.run_id,
+            **{name: getattr(line, name) for name in OF_LINE},
             point=outcomes.index_of.get(line.point_id),
-            block=line.block,
-            position=line.position,
-            attempt=line.attempt,
-            status=line.status,
             counted=line.run_id in counted,
-            reason=line.reason,
             failure_phase=records[line.run_id].failure_phase,
-            started_unix_ns=line.started_unix_ns,
-            duration_ns=line.duration_ns,
-            metrics=line.metrics,
-            flags=line.flags,
-            durability=line.durability,
-            setup=line.setup,
         )
         for line in outcomes.catalogue.lines
     ]

@@ -20,6 +20,7 @@ file for each setup, not one for each run.
 
 from __future__ import annotations
 
+import json
 import os
 import zlib
 from dataclasses import dataclass, field
@@ -105,7 +106,7 @@ def read_catalogue(folder: Path, depth: Depth = "sizes") -> Catalogue:
                 found[run_id] = line_from_folder(run)
                 missing += 1
             except ResultsError as error:
-                damaged[run_id] = _in_short(error)
+                damaged[run_id] = error.in_a_line(": ")
     return Catalogue(_in_order(found.values()), damaged, partial, missing, useless)
 
 
@@ -129,7 +130,7 @@ def read_every_run(folder: Path) -> tuple[Catalogue, dict[str, RunRecord]]:
             lines.append(catalogue_line(record, _provenance_if_any(run)))
             records[run_id] = record
         except ResultsError as error:
-            damaged[run_id] = _in_short(error)
+            damaged[run_id] = error.in_a_line(": ")
     return Catalogue(_in_order(lines), damaged, partial), records
 
 
@@ -188,8 +189,6 @@ def read_run(run: Path) -> RunRecord:
 
 def read_provenance(run: Path) -> dict[str, Any]:
     """`provenance.json` of one run: plain, its layout belongs to `experiment.provenance`."""
-    import json
-
     path = run / "provenance.json"
     try:
         content = json.loads(path.read_bytes())
@@ -239,10 +238,6 @@ def _provenance_if_any(run: Path) -> dict[str, Any]:
 def _in_order(lines: Iterable[CatalogueLine]) -> list[CatalogueLine]:
     """As carried out. Not by wall clock alone: it may have been set back between runs."""
     return sorted(lines, key=lambda line: (line.position, line.attempt, line.started_unix_ns))
-
-
-def _in_short(error: ResultsError) -> str:
-    return ": ".join(part for part in (error.what, error.why) if part)
 
 
 def _cached_lines(path: Path) -> tuple[list[CatalogueLine], int]:

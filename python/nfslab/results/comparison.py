@@ -126,7 +126,7 @@ def compare_selections(
     Raises `UsageError` for unknown metrics, for sides that share runs, and when no points
     can be paired.
     """
-    same = _same_folder(base.outcomes, new.outcomes)
+    same = len({side.outcomes.folder.path.resolve() for side in (base, new)}) == 1
     if same and set(base.points) & set(new.points):
         raise UsageError(
             "both sides hold the same runs",
@@ -191,8 +191,11 @@ def match_points(base: Selection, new: Selection) -> tuple[list[PairedPoint], li
             why=f"paired by {', '.join(axes)}" if axes else "they have no axis in common",
             fix="compare selections of single points, or experiments with equal levels",
         )
-    left = [_label(base, i) for key, i in base_keys.items() if key not in new_keys]
-    right = [_label(new, i) for key, i in new_keys.items() if key not in base_keys]
+    sides = ((base, base_keys, new_keys), (new, new_keys, base_keys))
+    left, right = (
+        [point_label(side.outcomes.points[i]) for key, i in mine.items() if key not in theirs]
+        for side, mine, theirs in sides
+    )
     return pairs, left, right
 
 
@@ -249,14 +252,6 @@ def _level_key(selection: Selection, index: int, name: str) -> Any:
     level = point.factors.get(name) if axis is None else understood(axis, point)
     number = level_number(level)
     return str(level) if number is None else number
-
-
-def _label(selection: Selection, index: int) -> str:
-    return point_label(selection.outcomes.points[index])
-
-
-def _same_folder(one: Outcomes, other: Outcomes) -> bool:
-    return one.folder.path.resolve() == other.folder.path.resolve()
 
 
 def _metrics(base: Outcomes, new: Outcomes, asked: Sequence[str] | None) -> list[str]:

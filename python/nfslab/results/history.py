@@ -7,7 +7,7 @@ measured it. Figures are the medians of the primary metric at each point that al
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from nfslab.results.comparison import Difference, differences
@@ -51,9 +51,7 @@ class HistoryChange:
             "ratio": self.ratio,
             "point": self.label,
             "points": self.points,
-            "differences": [
-                {"what": one.what, "base": one.base, "new": one.new} for one in self.differences
-            ],
+            "differences": [asdict(one) for one in self.differences],
         }
 
 

@@ -20,15 +20,15 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
+import duckdb
+import pyarrow as pa
+
 from nfslab.errors import ResultsError, UsageError
 from nfslab.results.catalogue import RUNS
 from nfslab.results.checksums import damage
 from nfslab.results.columns import point_columns, run_columns
 
 if TYPE_CHECKING:
-    import duckdb
-    import pyarrow as pa
-
     from nfslab.results.outcomes import Outcomes
 
 MAX_TABLES = 1000
@@ -42,8 +42,6 @@ class ResultsDatabase:
     """One experiment as a database to be asked; use it as a context manager."""
 
     def __init__(self, outcomes: Outcomes) -> None:
-        import duckdb
-
         self._outcomes = outcomes
         self._folder = os.open(outcomes.folder.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._root = f"/proc/self/fd/{self._folder}"
@@ -90,8 +88,6 @@ class ResultsDatabase:
 
     def ask(self, sql: str) -> pa.Table:
         """The answer to one query. `UsageError` carries DuckDB's words when it is wrong."""
-        import duckdb
-
         try:
             statements = self._duckdb.extract_statements(sql)
         except duckdb.Error as error:
@@ -128,8 +124,6 @@ class ResultsDatabase:
 
     def _explained(self, query: str) -> str:
         """What an EXPLAIN explains: EXPLAIN ANALYZE carries it out."""
-        import duckdb
-
         match = _EXPLAIN.fullmatch(query)
         try:
             inner = self._duckdb.extract_statements(match["rest"]) if match else []
@@ -191,8 +185,6 @@ class ResultsDatabase:
 
     def _make(self, view: str) -> None:
         """Make one view, once."""
-        import pyarrow as pa
-
         if view in self._made:
             return
         self._made.add(view)
@@ -224,8 +216,6 @@ class ResultsDatabase:
 
 def _typed(content: dict[str, list[Any]]) -> dict[str, Any]:
     """Arrow columns; one without any value is text or, for `flags`, a list of texts."""
-    import pyarrow as pa
-
     columns: dict[str, Any] = {}
     for name, values in content.items():
         if name == "flags":

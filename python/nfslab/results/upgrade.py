@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from nfslab import __version__
 from nfslab.errors import ResultsError, system_errors
 from nfslab.results.records import SCHEMA_VERSION, ClockRecord, HostRecord
 
@@ -169,8 +170,6 @@ def table_host(table_metadata: Mapping[bytes, bytes] | None) -> HostRecord:
 
 def _newer(where: str, version: int, content: Mapping[str, Any]) -> ResultsError:
     """The error for results from the future, naming the nfslab to use when it is known."""
-    from nfslab import __version__
-
     writer = content.get("nfslab_version")
     use = f"nfslab {writer} or newer" if isinstance(writer, str) else "a newer nfslab"
     return ResultsError(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.errors import UsageError
+from nfslab.plugins import nearest
 from nfslab.quantities import Size, parse_size_bytes, read_duration_s, read_share
 
 if TYPE_CHECKING:
@@ -94,8 +95,6 @@ DISK: Final = {one.key: one for one in DISK_KEYS}
 
 def disk(text: str) -> dict[str, Any]:
     """The model's disk of a text such as seek=8ms,rate=20M,order=elevator."""
-    from nfslab.plugins import nearest
-
     found: dict[str, Any] = {}
     for part in text.split(","):
         key, equals, value = (word.strip() for word in part.partition("="))
@@ -112,8 +111,6 @@ def disk(text: str) -> dict[str, Any]:
 
 def service_time(text: str) -> tuple[str | None, int]:
     """(procedure or None for all, nanoseconds) of a text such as 200us or WRITE=1ms."""
-    from nfslab.plugins import nearest
-
     name, equals, value = text.rpartition("=")
     if not equals:
         return None, duration_ns(value)

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nfslab.machine.mounts import SYS, backing_file, block_devices_of, leaves_of, mounts
+from nfslab.machine.mounts import SYS, backing_file, block_devices_of, leaves_of, mount_of, mounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,7 +54,5 @@ def _number(name: str) -> str:
 
 def device_of(path: str | Path) -> str:
     """Device of what lies at a path, as mountinfo has it."""
-    from nfslab.machine.mounts import mount_of
-
     mount = mount_of(path)
     return f"{mount.major}:{mount.minor}"

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from nfslab.databases.postgres.deployment import ENVIRONMENT
 from nfslab.databases.postgres.settings import as_arguments
 from nfslab.machine.availability import Availability
+from nfslab.plugins import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,8 +74,6 @@ def _accepted(
     reason = " | ".join(said[-3:]) or f"postgres left with exit code {done.returncode}"
     fix = "correct it in [workload.settings]"
     if match := UNKNOWN.search(done.stderr):
-        from nfslab.plugins import nearest
-
         guess = nearest(match[1], known_settings(installation))
         fix = f"did you mean {guess}?" if guess else fix
     return Availability(False, f"PostgreSQL {installation.version} says: {reason}", fix)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from nfslab.display.figures import Band
 from nfslab.display.numbers import quantity
 
 if TYPE_CHECKING:
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
 
     from nfslab._core import GapRow
     from nfslab.captures.analysis import CaptureAnalysis
+    from nfslab.display.figures import Band
 
     class Gap(GapRow):
         """A gap with its key; times from the first packet."""
@@ -75,6 +75,8 @@ def gaps(analysis: CaptureAnalysis) -> list[Gap]:
 
 def bands(found: Iterable[Gap]) -> list[Band]:
     """What the figures shade."""
+    from nfslab.display.figures import Band  # a text needs no figures: 20 ms of a short trace
+
     return [
         Band(gap["from_s"], gap["to_s"], f"{gap['key']} {gap['kind_name']}")
         for gap in found

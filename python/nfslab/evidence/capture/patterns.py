@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nfslab.display import numbers
-from nfslab.display.cells import count, latency, share, size, text
+from nfslab.display.cells import count, latency, number, share, size, text
 from nfslab.display.sections import Cell, Column, Table
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def stability(section: AccessContent) -> Table | None:
         ("WRITEs of bytes written before and not committed yet", count(rewritten["calls"])),
         ("COMMITs", count(commits["calls"])),
         ("COMMITs with nothing written before", count(commits["nothing_written_before"])),
-        ("WRITEs a COMMIT, median", _plain(per_commit.get("p50"))),
+        ("WRITEs a COMMIT, median", number(per_commit.get("p50"))),
         ("bytes a COMMIT, median", size(bytes_each.get("p50"))),
         ("last WRITE to COMMIT, median", latency(waits.get("p50"))),
         ("last WRITE to COMMIT, p99", latency(waits.get("p99"))),
@@ -129,7 +129,3 @@ def stability(section: AccessContent) -> Table | None:
     rows = [[text(name), cell] for name, cell in facts]
     columns = [Column("", False), Column("")]
     return Table("Stability of writes, freshness of attributes", columns, rows, open=False)
-
-
-def _plain(value: float | None) -> Cell:
-    return Cell(numbers.ABSENT, "") if value is None else Cell(numbers.number(value), value)

@@ -17,14 +17,15 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
+
 from nfslab.captures.analysis import CaptureAnalysis
 from nfslab.captures.spelling import operation
 from nfslab.results.evidence_tables import has_evidence, read_evidence
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pyarrow as pa
 
     from nfslab._core import OperationRow
 
@@ -53,9 +54,6 @@ def tables(capture: CaptureAnalysis, zero_ns: int) -> dict[str, pa.Table]:
 
 
 def _rpc(capture: CaptureAnalysis, zero_ns: int) -> pa.Table | None:
-    import numpy as np
-    import pyarrow as pa
-
     section = capture.content.get("rpcstat")
     if not section or not section["bins"]:
         return None
@@ -70,8 +68,6 @@ def _rpc(capture: CaptureAnalysis, zero_ns: int) -> pa.Table | None:
 
 
 def _operations(capture: CaptureAnalysis, zero_ns: int) -> pa.Table | None:
-    import pyarrow as pa
-
     section = capture.content.get("blocks")
     if not section or section["origin_ns"] is None:
         return None
@@ -103,8 +99,6 @@ def _ms(value_ns: float | None) -> float | None:
 
 
 def _stalls(capture: CaptureAnalysis, zero_ns: int) -> pa.Table | None:
-    import pyarrow as pa
-
     section = capture.content.get("stalls")
     rows = [
         {
@@ -126,8 +120,6 @@ def _stalls(capture: CaptureAnalysis, zero_ns: int) -> pa.Table | None:
 def analysis_table(capture: CaptureAnalysis, zero_ns: int) -> pa.Table:
     """One row for the JSON, one for each long column; all at the time of the last packet (of the
     analysis, where there was none)."""
-    import pyarrow as pa
-
     last_ns = capture.content["last_ns"]
     end_ns = (time.time_ns() if last_ns is None else last_ns) - zero_ns
     parts = [(CONTENT, "json", json.dumps(capture.content, separators=(",", ":")).encode())]

@@ -28,7 +28,7 @@ from pydantic import Field
 from nfslab.errors import RunFailed
 from nfslab.evidence.collector import Collector, CollectorParameters, Evidence, Side
 from nfslab.evidence.drain_thread import DrainThread
-from nfslab.machine.availability import Availability
+from nfslab.machine.availability import Availability, core
 from nfslab.quantities import Duration
 from nfslab.results.bounded_rows import BoundedRows
 
@@ -76,11 +76,7 @@ class RpcCollector(Collector):
     @classmethod
     def available(cls) -> Availability:
         """Is the core there?"""
-        try:
-            from nfslab._core import RpcRecorder  # noqa: F401
-        except ImportError as error:
-            return Availability(False, f"the Rust core is missing: {error}", "run ./nfslab")
-        return Availability(True)
+        return core()
 
     def applies(self, context: RunContext) -> Availability:
         """Has a target of this run a client of ours?"""
