@@ -13,6 +13,7 @@ import hypothesis
 import pytest
 from nfslab.machine.resources import Resources
 
+from tests.report.browser import end_browser
 from tests.syncs import nobody_waits
 from tests.targets.nfs_share import MakeNfs
 
@@ -34,6 +35,11 @@ def pytest_configure() -> None:
     if worker := os.environ.get("PYTEST_XDIST_WORKER"):
         state = Path(os.environ.get("NFSLAB_STATE", tempfile.gettempdir())) / worker
         os.environ["NFSLAB_STATE"] = str(state)
+
+
+def pytest_unconfigure() -> None:
+    """The browser that tests shared ends with them."""
+    end_browser()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

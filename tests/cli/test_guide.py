@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CAPTURE = ROOT / "tests" / "captures" / "v3_udp_stalls_retrans.pcap.gz"
 Capture = pytest.CaptureFixture[str]
 SMALL = {
-    "try": ["--only", "files,large", "--repetitions", "1"],
+    "try": ["--only", "large", "--repetitions", "1"],
     "explain": ["--json"],
     "trace": [],
     "sfs": ["--files", "60", "--time", "0.3s", "--warm-up", "0.1s", "--precision", "50%"],

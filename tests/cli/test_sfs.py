@@ -179,8 +179,8 @@ def test_a_read_only_export_is_said(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_search_says_what_it_found(capsys: pytest.CaptureFixture[str]) -> None:
-    # 5 ms for each call on one worker: 200 a second, and no load of 1000 can be good.
-    arguments = ["--threads", "1", "--service-time", "5ms"]
+    # 2 ms for each call on one worker: 500 a second, and no load of 1000 can be good.
+    arguments = ["--threads", "1", "--service-time", "2ms"]
     with serving("--memory", *arguments) as served:
         found = ["--find", "mean<50ms", "--precision", "50%", *SMALL, "--json"]
         result = told(nfslab(capsys, "sfs", *source(served.port), *found))
@@ -188,7 +188,7 @@ def test_a_search_says_what_it_found(capsys: pytest.CaptureFixture[str]) -> None
     assert search["goal"] == "mean < 50 ms"
     assert search["points"] == len(result["points"]) <= 12
     assert result["points"][0]["offered_ops_per_s"] == 1000
-    assert search["found_ops_per_s"] is None or search["found_ops_per_s"] < 250
+    assert search["found_ops_per_s"] is None or search["found_ops_per_s"] < 625
 
 
 def test_an_interrupted_ladder_keeps_its_points(tmp_path: Path) -> None:

@@ -73,13 +73,15 @@ def wait_for_a_run(process: subprocess.Popen[str], tmp_path: Path) -> None:
 def test_some_kills_and_exactly_the_planned_runs(
     experiment_file: Callable[..., Path], tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
+    long = bool(pytestconfig.getoption("--long"))
+    kills, blocks = (KILLS, 10) if long else (KILLS // 2, 6)
     path = experiment_file(
         ('data = "one"', 'data = "one"\nlog = "two"\nchild = true\nmeasure_s = 0.1'),
-        ("repetitions = 3", "repetitions = 10"),
+        ("repetitions = 3", f"repetitions = {blocks}"),
     )
     instants = random.Random(SEED)
     sealed_before = cut_off = 0
-    for kill in range(KILLS if pytestconfig.getoption("--long") else KILLS // 2):
+    for kill in range(kills):
         process = launch(path, tmp_path)
         if kill >= FROM_START:
             wait_for_a_run(process, tmp_path)
@@ -102,7 +104,7 @@ def test_some_kills_and_exactly_the_planned_runs(
 
     experiment = read_experiment(path)
     folder = only_folder(path)
-    planned = planned_runs(experiment.points, 10, "blocks", seed=7)
+    planned = planned_runs(experiment.points, blocks, "blocks", seed=7)
     found = records(folder)
     assert sorted(r.run_id for r in found) == sorted(run.run_id for run in planned)
     assert {r.status for r in found} == {"ok"}

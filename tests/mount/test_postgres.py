@@ -1,7 +1,8 @@
 """PostgreSQL on the mount, over the directory store: load, the TPC-B invariant, a kill, recovery.
 
-`NFSLAB_PGBENCH_S` is the length of the load (10 s unless given). `NFSLAB_KILLS_S` is that of the
-load under which the server is killed and started again every `NFSLAB_KILL_EVERY_S` (12 and 4 s).
+`NFSLAB_PGBENCH_S` is the length of the load (4 s unless given; 10 with --long). `NFSLAB_KILLS_S` is
+that of the load under which the server is killed and started again every `NFSLAB_KILL_EVERY_S` (6
+and 2 s; 12 and 4).
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ from tests.machine import needs
 
 USER = 65534
 """PostgreSQL refuses to run as root."""
-LOAD_S = int(os.environ.get("NFSLAB_PGBENCH_S", "10"))
-KILLS_S = int(os.environ.get("NFSLAB_KILLS_S", "12"))
-KILL_EVERY_S = int(os.environ.get("NFSLAB_KILL_EVERY_S", "4"))
+LENGTHS_S = {
+    "NFSLAB_PGBENCH_S": (4, 10), "NFSLAB_KILLS_S": (6, 12), "NFSLAB_KILL_EVERY_S": (2, 4),
+}  # fmt: skip
+"""By the variable that states another one: usual, and with --long."""
 PATIENCE_S = 120
 BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 
@@ -45,6 +47,13 @@ def missing() -> str:
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "usable")
 
 
+@pytest.fixture
+def lengths_s(pytestconfig: pytest.Config) -> list[int]:
+    """Of the load, of the load with kills, and between two kills."""
+    long = bool(pytestconfig.getoption("--long"))
+    return [int(os.environ.get(name, known[long])) for name, known in LENGTHS_S.items()]
+
+
 class Postgres:
     """A cluster in a folder of the mount, asked over a socket beside it."""
 
@@ -52,12 +61,14 @@ class Postgres:
         self.data, self.sockets = data, sockets
         self.process: subprocess.Popen[bytes] | None = None
 
-    def run(self, program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, program: str, *arguments: object, takes_s: int = 0
+    ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             self.argv(program, *arguments),
             capture_output=True,
             text=True,
-            timeout=PATIENCE_S + LOAD_S,
+            timeout=PATIENCE_S + takes_s,
             check=False,
             cwd="/",
         )
@@ -195,12 +206,15 @@ def killed(request: pytest.FixtureRequest) -> Iterator[tuple[Served, Postgres]]:
     ],
     indirect=True,
 )
-def test_load_kill_and_recovery(postgres: Postgres) -> None:
+def test_load_kill_and_recovery(postgres: Postgres, lengths_s: list[int]) -> None:
+    load_s, _, _ = lengths_s
     postgres.run("initdb", "-D", postgres.data, "-U", "postgres", "-A", "trust")
     postgres.start()
     where = ["-h", postgres.sockets, "-U", "postgres"]
     postgres.run("pgbench", *where, "-i", "-q", "-s", 2, "postgres")
-    load = postgres.run("pgbench", *where, "-n", "-c", 4, "-T", LOAD_S, "postgres").stdout
+    load = postgres.run(
+        "pgbench", *where, "-n", "-c", 4, "-T", load_s, "postgres", takes_s=load_s
+    ).stdout
     assert "number of failed transactions: 0" in load
     check_invariant(postgres)
     count = int(postgres.ask("select count(*) from pgbench_history"))
@@ -216,8 +230,11 @@ def test_load_kill_and_recovery(postgres: Postgres) -> None:
     postgres.end(signal.SIGINT)
 
 
-@pytest.mark.timeout(4 * KILLS_S + 8 * PATIENCE_S)
-def test_a_server_killed_again_and_again_loses_nothing(killed: tuple[Served, Postgres]) -> None:
+@pytest.mark.timeout(4 * int(os.environ.get("NFSLAB_KILLS_S", "12")) + 8 * PATIENCE_S)
+def test_a_server_killed_again_and_again_loses_nothing(
+    killed: tuple[Served, Postgres], lengths_s: list[int]
+) -> None:
+    _, kills_s, kill_every_s = lengths_s
     served, postgres = killed
     postgres.run("initdb", "-D", postgres.data, "-U", "postgres", "-A", "trust")
     postgres.start()
@@ -225,11 +242,11 @@ def test_a_server_killed_again_and_again_loses_nothing(killed: tuple[Served, Pos
     postgres.run("pgbench", *where, "-i", "-q", "-s", 2, "postgres")
     done = 0
     # Where a start takes long, one load is over before all of the kills were.
-    while served.kills < max(1, KILLS_S // KILL_EVERY_S - 1):
-        load = postgres.spawn("pgbench", *where, "-n", "-c", 4, "-T", KILLS_S, "postgres")
+    while served.kills < max(1, kills_s // kill_every_s - 1):
+        load = postgres.spawn("pgbench", *where, "-n", "-c", 4, "-T", kills_s, "postgres")
         while True:
             try:
-                said, _ = load.communicate(timeout=KILL_EVERY_S)
+                said, _ = load.communicate(timeout=kill_every_s)
                 break
             except subprocess.TimeoutExpired:
                 served.kill_and_start()

@@ -24,21 +24,38 @@ OWN = ("file:", "data:", "blob:")
 PATIENCE_S = 120.0
 
 
+_kept = contextlib.ExitStack()
+_running: list[Any] = []
+
+
 @contextlib.contextmanager
 def browser() -> Iterator[Any]:
-    """A running Chromium; skips the test where there is none."""
+    """A running Chromium; skips the test where there is none.
+
+    It runs on for the tests after this one, since its start takes longer than most pages: each
+    page has a context of its own (`opened`). `end_browser` ends it.
+    """
     if CHROMIUM is None:
         pytest.skip("no chromium in PATH (Debian: apt-get install chromium)")
     api = pytest.importorskip("playwright.sync_api", reason="no playwright (pip, group checks)")
-    arguments = ["--disable-gpu"] + ["--no-sandbox"] * (os.geteuid() == 0)
-    with api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=arguments, timeout=PATIENCE_S * 1000
+    if _running and not _running[0].is_connected():
+        end_browser()
+    if not _running:
+        playwright = _kept.enter_context(api.sync_playwright())
+        arguments = ["--disable-gpu"] + ["--no-sandbox"] * (os.geteuid() == 0)
+        _running.append(
+            playwright.chromium.launch(
+                executable_path=CHROMIUM, args=arguments, timeout=PATIENCE_S * 1000
+            )
         )
-        try:
-            yield chromium
-        finally:
-            chromium.close()
+        _kept.callback(_running[0].close)
+    yield _running[0]
+
+
+def end_browser() -> None:
+    """At the end of all tests; harmless where none was started."""
+    _running.clear()
+    _kept.close()
 
 
 @contextlib.contextmanager

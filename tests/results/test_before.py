@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 from nfslab.evidence.postgres.kind import LEAST_MEAN_MS
-from nfslab.report.analysis import render_json
+from nfslab.report.analysis import analyse, render_json
 from nfslab.report.html.document import render_html
 from nfslab.report.markdown import render_markdown
 from nfslab.results.outcomes import Outcomes
@@ -123,7 +123,8 @@ def lost(then: Any, now: Any, where: str = "") -> list[str]:
 def test_figures_are_those_of_then(name: str, tmp_path: Path) -> None:
     folder = unpacked(name, tmp_path)
     then = json.loads(lzma.decompress((BEFORE / f"{name}.json.xz").read_bytes()))
-    now = json.loads(render_json(folder))
+    analysis = analyse(folder)
+    now = json.loads(render_json(analysis))
     report = withhold(then["report"])
     now["evidence"] = pooled(now["evidence"])
     for numbers in report["evidence"].values():
@@ -131,8 +132,8 @@ def test_figures_are_those_of_then(name: str, tmp_path: Path) -> None:
             del sums["median"]
     report["evidence"] = {name: sums for name, sums in report["evidence"].items() if sums}
     assert lost(report, now)[:20] == []
-    assert folder.name in render_html(folder)
-    assert render_markdown(folder)
+    assert folder.name in render_html(analysis)
+    assert render_markdown(analysis)
     with ResultsDatabase(Outcomes.open(folder)) as database:
         for view, rows in then["rows"].items():
             counted = database.ask(f'select count(*) as n from "{view}"')

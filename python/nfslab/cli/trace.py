@@ -20,7 +20,6 @@ import click
 
 from nfslab.cli.arguments import bold, check_output, parsed, polite_kill
 from nfslab.display.progress import Progress
-from nfslab.display.terminal import printable, section_lines
 from nfslab.errors import RunFailed, UsageError, system_errors
 from nfslab.quantities import format_size, parse_duration_s
 from nfslab.results.durable import to_json
@@ -296,6 +295,7 @@ def _print(
     if options["as_json"]:
         _print_json(found, comparison)
         return
+    from nfslab.display.terminal import printable, section_lines
     from nfslab.evidence.capture.section import capture_section, comparison_section, summary
 
     sections = []
