@@ -11,7 +11,7 @@ import pytest
 from nfslab.findings.calls import Call
 from nfslab.findings.registry import FINDINGS, findings_of
 
-from tests.findings import test_causes, test_reasons
+from tests.findings import test_causes, test_lost_time, test_reasons
 from tests.findings.pairs import US, calls_pair, within_chance
 
 NOISE = 0.05
@@ -91,10 +91,10 @@ def test_every_cause_is_planted_and_has_its_file() -> None:
     not_causes = {
         "__init__", "alone", "answer", "base", "beside", "calls", "service", "wire", "registry",
         "explanation",
-        "confirm", "levers", "slopes",
+        "confirm", "levers", "slopes", "lost_time",
     }  # fmt: skip
     planted = {one.cause for one in PLANTED.values()} | set(test_causes.PLANTED)
-    planted |= set(test_reasons.PLANTED)
+    planted |= set(test_reasons.PLANTED) | test_lost_time.PLANTED
     assert planted == set(FINDINGS) == files - not_causes
 
 
@@ -152,3 +152,16 @@ def test_a_way_to_a_busy_server_is_not_sure() -> None:
             if name in ("WRITE", "READ") else call for name, call in busy.items()}  # fmt: skip
     (found, *_) = findings_of(calls_pair(busy, both, noise=0.02, blocks=6, rng=rng))
     assert (found.cause, found.confidence) == ("bandwidth", "medium")
+
+
+def test_a_longer_way_does_not_hide_a_queue_that_leads_elsewhere() -> None:
+    """The wire is no reason for a queue before the server's workers; more calls are."""
+    slow = slower(ALL, way_back=400, server_queue=300)
+    rng = np.random.default_rng(31)
+    both = findings_of(calls_pair(USUAL, slow, noise=NOISE, blocks=BLOCKS, rng=rng))
+    assert [one.cause for one in both] == ["wire_latency", "server_threads"]
+    often = {
+        name: replace(call, per_operation=call.per_operation * 1.3) for name, call in slow.items()
+    }
+    found = findings_of(calls_pair(USUAL, often, noise=NOISE, blocks=BLOCKS, rng=rng))
+    assert "server_threads" not in {one.cause for one in found}
