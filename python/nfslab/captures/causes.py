@@ -127,8 +127,13 @@ def in_server(analysis: CaptureAnalysis) -> bool:
 
 def fronts_cut(analysis: CaptureAnalysis) -> bool:
     """Did the snapshot length cut fronts of messages away, so that replies may be unseen?"""
-    kinds = {entry["kind"] for entry in analysis.content["anomalies"] if entry["count"]}
-    return "record_mark_cut" in kinds or "record_unreadable" in kinds
+    counts = anomaly_counts(analysis)
+    return bool(counts.get("record_mark_cut") or counts.get("record_unreadable"))
+
+
+def anomaly_counts(analysis: CaptureAnalysis) -> dict[str, int]:
+    """Kind -> how often it occurred."""
+    return {entry["kind"]: entry["count"] for entry in analysis.content["anomalies"]}
 
 
 def without_reply(analysis: CaptureAnalysis) -> int:
@@ -165,10 +170,9 @@ def has_loss(analysis: CaptureAnalysis) -> bool:
 
 def replies_only(analysis: CaptureAnalysis) -> bool:
     """Are there replies of RPC from NFS's port, and no call?"""
-    content = analysis.content
-    counts = {entry["kind"]: entry["count"] for entry in content["anomalies"]}
-    ports = {entry["port"] for entry in content.get("other_ports", [])}
-    return not analysis.calls and bool(counts.get("reply_without_call")) and NFS_PORT in ports
+    ports = {entry["port"] for entry in analysis.content.get("other_ports", [])}
+    replies = anomaly_counts(analysis).get("reply_without_call")
+    return not analysis.calls and bool(replies) and NFS_PORT in ports
 
 
 NFS_PORT = 2049

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nfslab.captures.causes import NFS_PORT, replies_only
+from nfslab.captures.causes import NFS_PORT, anomaly_counts, replies_only
 from nfslab.captures.spelling import protocol
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def has_nfs(capture: CaptureAnalysis) -> bool:
 def instead(capture: CaptureAnalysis) -> tuple[str, str]:
     """What was found in a capture without NFS, and what to do."""
     content = capture.content
-    counts = {entry["kind"]: entry["count"] for entry in content["anomalies"]}
+    counts = anomaly_counts(capture)
     if not content["packets"] and content["window_ns"]:
         return (
             "no packet lies in the part that was asked for",

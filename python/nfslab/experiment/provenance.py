@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -270,15 +271,9 @@ def _ourselves(reader: Reader) -> dict[str, Any]:
     return {
         "version": nfslab.__version__,
         "commit": commit,
-        "core": reader.section("core", _core_build),
+        "core": reader.section("core", lambda: dict(import_module("nfslab._core").build_info())),
         "executable": sys.executable,
     }
-
-
-def _core_build() -> dict[str, str]:
-    from nfslab import _core
-
-    return dict(_core.build_info())
 
 
 @functools.lru_cache(maxsize=1)

@@ -127,7 +127,7 @@ class NamespaceHost(LocalHost):
     def entered(self) -> Iterator[None]:
         """This thread, and those that it starts, are in the namespace."""
         with (
-            open(f"/proc/self/task/{_thread()}/ns/net", "rb") as before,
+            open(f"/proc/self/task/{threading.get_native_id()}/ns/net", "rb") as before,
             (self._network or Path("/")).open("rb") as there,
         ):
             _set_network(there.fileno())
@@ -148,10 +148,6 @@ class NamespaceHost(LocalHost):
                     why=str(error),
                     fix="let the firewall of this machine accept what its veth devices bring",
                 ) from error
-
-
-def _thread() -> int:
-    return threading.get_native_id()
 
 
 def _set_network(descriptor: int) -> None:

@@ -51,7 +51,7 @@ class LoadWindow:
             cpus_busy = (busy - self.busy_ticks) / CLOCK_TICKS_PER_S * 1e9 / window_ns
         return {
             "window_ns": window_ns,
-            "load_average": _averages(reader.text("/proc/loadavg")),
+            "load_average": [float(w) for w in (reader.text("/proc/loadavg") or "").split()[:3]],
             "pressure": {
                 name: _pressure(reader.text(f"/proc/pressure/{name}"))
                 for name in ("cpu", "memory", "io")
@@ -78,10 +78,6 @@ def _busy_ticks() -> int | None:
     """Ticks that all CPUs together were not idle."""
     times = read_cpu_times()
     return None if times is None else times.busy_ticks
-
-
-def _averages(text: str | None) -> list[float]:
-    return [float(word) for word in (text or "").split()[:3]]
 
 
 def _pressure(text: str | None) -> dict[str, dict[str, float]] | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import statistics
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nfslab.display.numbers import counted as count
 from nfslab.display.numbers import quantity
@@ -300,9 +300,7 @@ def _odd_values(outcomes: Outcomes) -> list[Warning]:
             if not (summary.not_finite or summary.negative or summary.outliers):
                 continue
             runs = _runs_at(outcomes, index)
-            not_finite += [
-                runs[i] for i in summary.not_finite if name in _metrics_of(outcomes, runs[i])
-            ]
+            not_finite += [runs[i] for i in summary.not_finite if runs[i] not in without]
             negative += [runs[i] for i in summary.negative]
             standing_out += [runs[i] for i in summary.outliers]
         if not_finite:
@@ -372,7 +370,3 @@ def _runs_at(outcomes: Outcomes, index: int) -> list[str]:
     """Ids of the counted runs of a point, in the order in which they are summarised."""
     point_id = outcomes.points[index].point_id
     return [line.run_id for line in outcomes.counted if line.point_id == point_id]
-
-
-def _metrics_of(outcomes: Outcomes, run_id: str) -> Mapping[str, Any]:
-    return next(line.metrics for line in outcomes.counted if line.run_id == run_id)

@@ -64,7 +64,8 @@ def verdict_of(
         levels.sort(key=lambda item: -_shown_effect(item[1]))
     for name, group in levels[:MAX_SENTENCES]:
         said = _outcome(group, points, primary, unit)
-        sentences.append(f"{_subject(axis, name)} {said}.")
+        subject = f"{axis.name}={name}" if axis.numeric else name
+        sentences.append(f"{subject} {said}.")
     if len(by_level) > MAX_SENTENCES:
         sentences.append(f"{len(by_level) - MAX_SENTENCES} more levels are in the table.")
     return " ".join(sentences[:2]) + "".join(f"\n{more}" for more in sentences[2:])
@@ -73,10 +74,6 @@ def verdict_of(
 def _shown_effect(rows: Sequence[ComparisonResult]) -> float:
     """The largest that is shown at any of these points; 0: none is."""
     return max((abs(row.result.estimate or 0.0) for row in rows if row.result.shown), default=0.0)
-
-
-def _subject(axis: AxisRecord, level: str) -> str:
-    return f"{axis.name}={level}" if axis.numeric else level
 
 
 def _outcome(
