@@ -36,8 +36,8 @@ def command(results: Path, *, as_json: bool, markdown: bool) -> None:
 
         click.echo(json.dumps(content(analysis), indent=1, allow_nan=False))
         return
-    section = explained(analysis)
-    if section is None:
+    sections = explained(analysis)
+    if not sections:
         raise ResultsError(
             f"{results}: no run tells what an operation's time was spent in",
             why="its workload is none whose operation is known, or no run is ok",
@@ -46,9 +46,12 @@ def command(results: Path, *, as_json: bool, markdown: bool) -> None:
     if markdown:
         from nfslab.display.markdown import section_text
 
-        click.echo(section_text(section))
+        click.echo("\n\n".join(map(section_text, sections)))
         return
     from nfslab.display.terminal import section_lines
 
-    kept = dataclasses.replace(section, tables=[one for one in section.tables if one.open])
-    click.echo("\n".join(section_lines(kept)))
+    kept = [
+        dataclasses.replace(section, tables=[one for one in section.tables if one.open])
+        for section in sections
+    ]
+    click.echo("\n\n".join("\n".join(section_lines(section)) for section in kept))
