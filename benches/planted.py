@@ -223,9 +223,11 @@ def _service(draw: Draw) -> list[Planted]:
             *draw.sizes("nvram_full", (1, 1.3), (2, 4), lambda d: t(
                 nvram="1M", disk=f"rate={2400 / d:.0f}k")),
         ]),
-        Planted("server_threads", nfs(service_time=[ms(draw(3, 5))]) | files(threads=6), [
+        Planted("server_threads", nfs(service_time=[ms(draw(3, 5))], delay="0us")
+                | files(threads=6), [
             again("server_threads"),
             *draw.sizes("server_threads", (2, 2.9), (1, 1.9), lambda n: t(threads=int(n))),
+            pair("server_threads", "wire_latency", t(threads=2, delay=ms(draw(4, 8)))),
         ]),
         Planted("server_stall", pauses | t(stall=[], delay="0us"), [
             again("server_stall"),
@@ -249,6 +251,8 @@ def _wire(draw: Draw) -> list[Planted]:
         ]),
         Planted("bandwidth", mixed | t(bandwidth="100M/s"), [
             again("bandwidth"),
+            pair("bandwidth", "server_cpu", t(
+                bandwidth=f"{8.4e3 / draw(8, 12):.0f}k/s", service_time=[ms(draw(3, 6))])),
             *draw.sizes("bandwidth", (15, 30), (40, 80),
                         lambda d: t(bandwidth=f"{8.4e3 / d:.0f}k/s"),
                         byte=lambda d: 1e9 / (round(8.4e3 / d) * 1024) - 1e9 / (100 << 20)),
@@ -269,13 +273,18 @@ def _client(draw: Draw) -> list[Planted]:
     reads = nfs(service_time=[ms(draw(0.3, 0.9))], ac=True) | files(
         phases="random_read", file_size="16M", drop_cache=False, check_every=0
     )
+    checked = nfs(ac=True, rsize="1M") | files(
+        phases="random_read", block=1 << 20, file_size="16M", drop_cache=False, check_every=0
+    )
     serial = nfs(service_time=[ms(draw(0.8, 2))], ac=True, sync=False, wsize="64k") | files(
         phases="block_write", block=65536, file_size="32M", final_sync=True
     )
     return [
-        Planted("slots", nfs(service_time=[ms(draw(3, 5))], mount_options=["max_requests=64"])
-                | files(threads=6), [
+        Planted("slots", nfs(service_time=[ms(draw(3, 5))], mount_options=["max_requests=64"],
+                             delay="0us") | files(threads=6), [
             again("slots"),
+            pair("slots", "wire_latency",
+                 t(mount_options=["max_requests=2"], delay=ms(draw(4, 8)))),
             *draw.sizes("slots", (2, 2.9), (1, 1.9),
                         lambda n: t(mount_options=[f"max_requests={int(n)}"])),
         ]),
@@ -294,6 +303,15 @@ def _client(draw: Draw) -> list[Planted]:
             again("cold_data"),
             Level("cold_data", ("cold_data",), {"workload.drop_cache": True}),
         ]),
+        Planted("client_cpu", checked, [
+            again("client_cpu"),
+            Level("client_cpu", ("client_cpu",), {"workload.check_every": 1}),
+        ]),
+        Planted("client_memory", reads | {"workload.file_size": "256M", "limits.memory": "2G"}, [
+            again("client_memory"),
+            *draw.sizes("client_memory", (110, 140), (70, 90),
+                        lambda m: {"limits.memory": f"{m:.0f}M"}),
+        ]),
         Planted("serial_writes", serial, [
             again("serial_writes"),
             Level("serial_writes", ("serial_writes",), t(sync=True)),
@@ -309,10 +327,26 @@ def _database(draw: Draw) -> list[Planted]:
     server = nfs(service_time=["300us"], ac=True)
     watched = {"postgres": {}, "fsync": {}, "rpc": {"calls": True}, "nfs_server": {}, "system": {}}
     pages = "workload.settings.full_page_writes"
+    buffers = "workload.settings.shared_buffers"
+
+    def delayed(call: str, each: float) -> Settings:
+        return {f"workload.planted_delay.{call}": ms(each)}
+
     return [
-        Planted("log_sync", server | pgbench, [
+        Planted("log_sync", server | pgbench | delayed("log_sync", 0), [
             again("log_sync"),
-            *draw.sizes("log_sync", (3, 6), (10, 20), lambda d: t(service_time=[ms(d)])),
+            *draw.sizes("log_sync", (3, 6), (10, 20), lambda d: delayed("log_sync", d)),
+        ], watched),
+        # The log's server is slow, and says so: the cause lies within the log's sync.
+        Planted("server_of_log", server | pgbench, [
+            again("server_cpu"),
+            *draw.sizes("server_cpu", (3, 6), (10, 20), lambda d: t(service_time=[ms(d)])),
+        ], watched),
+        Planted("data_reads", server | pgbench | delayed("data_read", 0)
+                | {"workload.builtin": "select-only", buffers: "1GB"}, [
+            again("data_reads"),
+            *draw.sizes("data_reads", (0.3, 0.6), (1, 3),
+                        lambda d: delayed("data_read", d) | {buffers: "4MB"}),
         ], watched),
         Planted("row_locks", server | pgbench | {"workload.clients": 8}
                 | t(service_time=["2ms"]), [

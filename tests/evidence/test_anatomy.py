@@ -254,6 +254,18 @@ def test_a_sync_that_was_blocked_shorter_than_its_call_has_a_shorter_rest() -> N
     assert turn["rest"] == pytest.approx(300)
 
 
+def test_a_wait_for_another_flush_is_of_the_syncs_that_were_seen() -> None:
+    """Syncs of 1000 ns a transaction: of four clients three at most wait for each."""
+    seen = syscalls(TRANSACTIONS * 1000, [0.0, 0.1, 0.4, 0.5])
+    times = {
+        one.name: one.ns for one in within_log_sync(part("log_turn", 5000.0), seen, None).parts
+    }
+    assert times == {
+        "sending": pytest.approx(300), "committing": pytest.approx(1200),
+        "rest": pytest.approx(1500), NOT_EXPLAINED: pytest.approx(2000),
+    }  # fmt: skip
+
+
 PHASE = {
     "t_ns": 0, "phase": "random_write", "wall_ns": 4_000_000, "threads": 2, "operations": 100,
     "user_ns": 500_000, "system_ns": 1_500_000, "final_sync_ns": 1_000_000,

@@ -71,6 +71,7 @@ def calls_pair(
     blocks: int,
     rng: np.random.Generator,
     others: Mapping[str, float] = {},
+    records: Mapping[str, Mapping[str, Any]] = {},
 ) -> Compared:
     """An operation on files that does these NFS calls, one after the other, besides 50 us of its
     program. `others`: ns of further parts within its storage, of the new point."""
@@ -92,7 +93,8 @@ def calls_pair(
         {
             "base": [drawn(base, {}) for _ in range(blocks)],
             "new": [drawn(new, others) for _ in range(blocks)],
-        }
+        },
+        records=records,
     )
 
 
@@ -107,8 +109,10 @@ def compared_sides(
     runs: list[RunFacts[AnatomyFacts]] = []
     for label, each in sides.items():
         for block, facts in enumerate(each):
-            kept: dict[str, Any] = {"evidence": [], "checks": [], "metrics": {}, "places": {},
-                                    "memory_limit": {}, "durability": None}  # fmt: skip
+            kept: dict[str, Any] = {
+                "evidence": [], "checks": [], "metrics": {}, "places": {}, "load": None,
+                "parameters": {}, "memory_limit": {}, "durability": None,
+            }  # fmt: skip
             record = RunRecord.model_construct(
                 run_id=label, **(kept | dict(records.get(label, {})))
             )

@@ -11,7 +11,7 @@ import pytest
 from nfslab.findings.calls import Call
 from nfslab.findings.registry import FINDINGS, findings_of
 
-from tests.findings import test_causes, test_reasons
+from tests.findings import test_causes, test_lost_time, test_reasons
 from tests.findings.pairs import US, calls_pair, within_chance
 
 NOISE = 0.05
@@ -91,10 +91,10 @@ def test_every_cause_is_planted_and_has_its_file() -> None:
     not_causes = {
         "__init__", "alone", "answer", "base", "beside", "calls", "service", "wire", "registry",
         "explanation",
-        "confirm", "levers", "slopes",
+        "confirm", "levers", "slopes", "lost_time",
     }  # fmt: skip
     planted = {one.cause for one in PLANTED.values()} | set(test_causes.PLANTED)
-    planted |= set(test_reasons.PLANTED)
+    planted |= set(test_reasons.PLANTED) | test_lost_time.PLANTED
     assert planted == set(FINDINGS) == files - not_causes
 
 

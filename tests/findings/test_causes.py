@@ -66,6 +66,16 @@ def test_a_faster_point_has_no_finding() -> None:
     assert findings_of(pair(USUAL, less, noise=0.02, blocks=6, rng=rng)) == []
 
 
+def test_a_cause_has_no_more_than_the_whole_difference() -> None:
+    """Its part grew by 0.7 ms, and another became 0.3 ms shorter, because of it or not."""
+    new = USUAL | {"log_sync": USUAL["log_sync"] + 700 * US, "client": USUAL["client"] - 300 * US}
+    first, *_ = findings_of(pair(USUAL, new, noise=0.02, blocks=6, rng=np.random.default_rng(13)))
+    assert first.cause == "log_sync"
+    assert first.effect_ns == pytest.approx(400 * US, rel=0.15)
+    assert first.interval_ns[0] <= 400 * US < 700 * US <= first.interval_ns[1]
+    assert any("shorter" in one for one in first.evidence)
+
+
 def test_what_was_sampled_is_less_sure_and_wider() -> None:
     new = USUAL | {"row_locks": USUAL["row_locks"] + LONGER_NS}
     sides = [

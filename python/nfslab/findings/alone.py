@@ -9,6 +9,7 @@ one stage are told apart by kinds of calls, or not named.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -55,6 +56,12 @@ class Alone:
         """The finding that these parts are a tenth of the operation or more."""
         return _share(cause, self, paths, because)
 
+    def lost(
+        self, cause: Named, own_ns: Sequence[float], what: str, because: str
+    ) -> Finding | None:
+        """Likewise of time that is no part, run by run."""
+        return _share_of(cause, self, own_ns, what, because)
+
     def workers_busy(self) -> float | None:
         """Mean utilisation of the server's workers, by the utilisation law; None: their number, or
         the calls, are not known."""
@@ -68,43 +75,60 @@ def _share(cause: Named, point: Alone, paths: Sequence[str], because: str) -> Fi
     mine = tuple(path for path in paths if path in at.parts_ns)
     own_ns = sum(at.parts_ns[path] for path in mine)
     said_of = [label_of(path) for path in mine if at.parts_ns[path] >= LEAST_NAMED * own_ns]
-    if not mine or own_ns < LEAST_SHARE * at.mean_ns:
+    if not mine:
         return None
     bias_ns = sum(at.bias_ns.get(path, 0.0) for path in mine)
-    low, high = _ends(point, mine, own_ns)
+    tables = [run.facts.by_path() for run in point.runs]
+    sums = [sum(table[path].ns for path in mine if path in table) for table in tables]
+    found = _share_of(cause, point, sums, " and ".join(said_of), because, bias_ns)
+    if found is None:
+        return None
+    evidence = (*(f"{label} (#anatomy)" for label in said_of), *found.evidence)
+    return dataclasses.replace(found, evidence=evidence, paths=mine)
+
+
+def _share_of(
+    cause: Named,
+    point: Alone,
+    own_ns: Sequence[float],
+    what: str,
+    because: str,
+    bias_ns: float = 0.0,
+) -> Finding | None:
+    """The finding that so much of the operation, run by run, is in `what`; None: below a tenth.
+
+    `bias_ns`: how far samples may have it off.
+    """
+    at, mean_ns = point.at, sum(own_ns) / len(own_ns)
+    if mean_ns < LEAST_SHARE * at.mean_ns:
+        return None
+    few = len(own_ns) < LEAST_RUNS
+    low, high = 0.0, at.mean_ns
+    if not few:
+        ends = t_interval(np.array([own_ns]), CONFIDENCE)
+        low, high = (float(one[0]) for one in ends)
     low, high = max(low - bias_ns, 0.0), min(high + bias_ns, at.mean_ns)
-    few = len(point.runs) < LEAST_RUNS
     said = (
         f"{at.label}: {one_of(at.operation)} takes {quantity(at.mean_ns, 'ns')}; "
-        f"{quantity(own_ns, 'ns')} ({interval(low, high, 'ns')}) of it, "
-        f"{own_ns / at.mean_ns:.0%}, is in {' and '.join(said_of)}"
+        f"{quantity(mean_ns, 'ns')} ({interval(low, high, 'ns')}) of it, "
+        f"{mean_ns / at.mean_ns:.0%}, is in {what}"
     )
-    left_ns = at.mean_ns - own_ns
+    left_ns = at.mean_ns - mean_ns
     faster = ""
     if left_ns > 0:
         faster = f", at most {at.mean_ns / left_ns:.3g} times as many in a closed load (Amdahl)"
     return Finding(
         cause=cause.cause,
         sentence=f"{said}: {because}." if because else f"{said}.",
-        effect_ns=own_ns,
+        effect_ns=mean_ns,
         interval_ns=(low, high),
-        confidence="low" if few else "medium" if bias_ns > CLEAR * own_ns else "high",
+        confidence="low" if few else "medium" if bias_ns > CLEAR * mean_ns else "high",
         without_it=f"{one_of(at.operation)} would take {quantity(left_ns, 'ns')}, not less"
         + faster,
-        evidence=(*(f"{label} (#anatomy)" for label in said_of), *([because] * bool(because))),
+        evidence=(because,) if because else (),
         confirm=cause.confirm,
-        paths=mine,
         because=because,
     )
-
-
-def _ends(point: Alone, paths: Sequence[str], own_ns: float) -> tuple[float, float]:
-    if len(point.runs) < LEAST_RUNS:
-        return 0.0, point.at.mean_ns
-    tables = [run.facts.by_path() for run in point.runs]
-    sums = [sum(table[path].ns for path in paths if path in table) for table in tables]
-    low, high = t_interval(np.array([sums]), CONFIDENCE)
-    return float(low[0]), float(high[0])
 
 
 def _utilisation(run: RunFacts[AnatomyFacts]) -> float | None:

@@ -2,8 +2,9 @@
 
 A finding is judged of two points that were taken apart (`evidence.anatomy.differences`). It is made
 only where the difference of its parts is shown; how sure it is follows from how they were seen.
-Effects are parts of the difference of the mean operation: they never sum to more than it, except
-where other parts became shorter meanwhile.
+Effects are parts of the difference of the mean operation. Where a cause's parts grew by more than
+the whole did, others became shorter meanwhile, because of it or not: its effect is the whole's
+difference then, and its interval reaches from there to what its parts grew by.
 """
 
 from __future__ import annotations
@@ -162,27 +163,41 @@ def effect(cause: Named, pair: Compared, parts: Sequence[str]) -> Finding | None
     """The finding whose effect is the difference of these parts, where it is shown and a tenth of
     the whole's at least."""
     own = together(pair, parts)
-    if own is None or own.interval_ns is None or not own.shown or own.difference_ns <= 0:
+    if own is None:
         return None
-    whole = pair.whole.difference_ns
-    if not pair.shown or own.difference_ns < LEAST_SHARE * whole:
-        return None
-    low, high = own.interval_ns
     paths = tuple(path for path in parts if path in pair.new.parts_ns)
     doubt_ns = max(sum(at.bias_ns.get(path, 0.0) for path in paths) for at in (pair.base, pair.new))
+    return effect_of(cause, pair, own, paths, doubt_ns)
+
+
+def effect_of(
+    cause: Named, pair: Compared, own: Difference, paths: tuple[str, ...], doubt_ns: float
+) -> Finding | None:
+    """The same of a difference that is known; `doubt_ns`: how far samples may have it off."""
+    if own.interval_ns is None or not own.shown or own.difference_ns <= 0:
+        return None
+    whole = pair.whole
+    if not pair.shown or own.difference_ns < LEAST_SHARE * whole.difference_ns:
+        return None
+    (low, high), effect_ns = own.interval_ns, own.difference_ns
+    evidence = [f"{label_of(path)} (#anatomy)" for path in paths]
+    if effect_ns > whole.difference_ns > 0 and whole.interval_ns is not None:
+        shorter = quantity(effect_ns - whole.difference_ns, "ns")
+        evidence.append(f"the other parts together became {shorter} shorter")
+        low, effect_ns = min(low, whole.interval_ns[0]), whole.difference_ns
     said = (
-        f"{pair.result.label}: {one_of(pair.new.operation)} takes {quantity(whole, 'ns')} longer "
-        f"than at {pair.result.base_label}; {quantity(own.difference_ns, 'ns')} "
-        f"({interval(low, high, 'ns')}) of it is in {cause.what}"
+        f"{pair.result.label}: {one_of(pair.new.operation)} takes "
+        f"{quantity(whole.difference_ns, 'ns')} longer than at {pair.result.base_label}; "
+        f"{quantity(effect_ns, 'ns')} ({interval(low, high, 'ns')}) of it is in {cause.what}"
     )
     return Finding(
         cause=cause.cause,
         sentence=f"{said}.",
-        effect_ns=own.difference_ns,
-        interval_ns=own.interval_ns,
-        confidence="medium" if doubt_ns > CLEAR * own.difference_ns else "high",
+        effect_ns=effect_ns,
+        interval_ns=(low, high),
+        confidence="medium" if doubt_ns > CLEAR * effect_ns else "high",
         without_it=without(pair, own),
-        evidence=tuple(f"{label_of(path)} (#anatomy)" for path in paths),
+        evidence=tuple(evidence),
         confirm=cause.confirm,
         paths=paths,
     )
@@ -204,7 +219,8 @@ def without(pair: Compared, own: Difference) -> str:
 
 def ranked(found: Sequence[Finding]) -> list[Finding]:
     """The largest effect first; before it what says more of the same parts."""
-    made = sorted(found, key=lambda one: -one.effect_ns)
+    # Of two that have all of the difference that whose parts grew more.
+    made = sorted(found, key=lambda one: (-one.effect_ns, -one.interval_ns[1]))
     for one in list(made):
         outer = next((other for other in made if one.before(other)), None)
         if outer is not None and made.index(outer) < made.index(one):

@@ -30,9 +30,8 @@ class NoisyNeighbour(ReasonCause):
     confirm: ClassVar[str] = "run again on a machine that does nothing else"
 
     def paths(self, pair: Compared) -> tuple[str, ...]:
-        """Outermost parts of these names."""
-        found = paths_of(pair, WAITING)
-        return tuple(one for one in found if not any(one.startswith(f"{o}/") for o in found))
+        """In which something waits for a processor."""
+        return waiting_parts(pair)
 
     def because(self, pair: Compared) -> str | None:
         """By the check of competing load."""
@@ -40,6 +39,12 @@ class NoisyNeighbour(ReasonCause):
         if others is None or not others.grew or others.new - others.base < LEAST_MORE:
             return None
         return f"others had {others.new:.0%} of the processors' time instead of {others.base:.0%}"
+
+
+def waiting_parts(pair: Compared) -> tuple[str, ...]:
+    """Outermost parts in which something of this machine waits that is not storage."""
+    found = paths_of(pair, WAITING)
+    return tuple(one for one in found if not any(one.startswith(f"{o}/") for o in found))
 
 
 def _others(run: SealedRun) -> float | None:

@@ -19,7 +19,7 @@ from nfslab.statistics.comparison import compare_many
 from nfslab.statistics.observations import Observations
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from nfslab.evidence.anatomy.parts import AnatomyFacts
     from nfslab.evidence.base import Found, RunFacts
@@ -253,3 +253,20 @@ def together(pair: Compared, paths: Sequence[str]) -> Difference | None:
         [tuple(paths)], pair.base, pair.new, pair.sides, pair.result.result.alpha
     )
     return found
+
+
+def of_figures(
+    pair: Compared, name: str, figure: Callable[[RunFacts[AnatomyFacts]], float]
+) -> Difference:
+    """The same of a time of each run that is no part of the anatomy, ns of an operation."""
+    values = [[figure(run) for run in side] for side in pair.sides]
+    observed = [
+        Observations.of(known, blocks=[run.block for run in side])
+        for known, side in zip(values, pair.sides, strict=True)
+    ]
+    alpha = pair.result.result.alpha
+    (one,) = compare_many(*observed, n_groups=1, better="lower", alpha=alpha, ratios=False)
+    base_ns, new_ns = (sum(known) / len(known) for known in values)
+    ends = one.interval_unadjusted
+    wide = None if ends is None else (ends.low, ends.high)
+    return Difference(name, base_ns, new_ns, wide, one.shown)

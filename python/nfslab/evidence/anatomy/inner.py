@@ -37,15 +37,16 @@ def within_log_sync(
     """The part with what is known of its inside."""
     if syscalls is None:
         return part
-    longer = _call_to_blocked(part, syscalls)
+    longer, known = _call_to_blocked(part, syscalls), _of_known_syncs(part, syscalls)
     for row in syscalls.waits.steps or ():
         if row.file_class in LOGS:
-            steps = divided(part, _of_blocked(STEPS, row.summary.share, longer))
+            steps = divided(part, _fitting(_of_blocked(STEPS, row.summary.share, longer), known))
             inner = [_within_call(one, calls, row.target) for one in steps.parts]
             return steps.model_copy(update={"parts": tuple(inner)})
     for blocks in syscalls.waits.blocks or ():
         if blocks.file_class in LOGS:
-            return divided(part, _of_blocked(REQUESTS, blocks.summary.share, longer))
+            shares = _of_blocked(REQUESTS, blocks.summary.share, longer)
+            return divided(part, _fitting(shares, known))
     return part
 
 
@@ -59,6 +60,21 @@ def _call_to_blocked(part: PartFacts, syscalls: SyscallFacts) -> float:
     if part.name != "log_sync" or part.source != "exact" or not known or not part.ns:
         return 1.0
     return max(known[0] / part.ns, 1.0)
+
+
+def _of_known_syncs(part: PartFacts, syscalls: SyscallFacts) -> float:
+    """How much of a wait for another's flush may be of the syncs that were seen, 0 to 1."""
+    share = next(iter(syscalls.shares), None)
+    if part.name != "log_turn" or share is None or not share.transactions or not part.ns:
+        return 1.0
+    if not share.by_backends:
+        return 1.0
+    all_ns = share.backend_sync_ns * share.syncs / share.by_backends
+    return min((share.clients - 1) * all_ns / share.transactions / part.ns, 1.0)
+
+
+def _fitting(shares: Sequence[tuple[str, float]], known: float) -> list[tuple[str, float]]:
+    return [(name, share * known) for name, share in shares]
 
 
 def _of_blocked(

@@ -107,7 +107,7 @@ def check_dead_time(
 ) -> Check:
     """Is there a stretch without a completed operation? `meanwhile`: what evidence shows of one.
 
-    `values` holds `dead_ns` (the sum) and `stretches` (begin and end of each, ns).
+    `values` holds `dead_ns` (the sum), `span_ns`, and `stretches` (begin and end of each, ns).
     """
     found = dead_stretches(completed_ns, span_ns)
     if found is None:
@@ -124,6 +124,7 @@ def check_of(
     dead_ns = sum(one.end_ns - one.begin_ns for one in found)
     values: dict[str, Any] = {
         "dead_ns": dead_ns,
+        "span_ns": round(span_ns),
         "stretches": [[one.begin_ns, one.end_ns] for one in found],
     }
     if not found:
