@@ -152,3 +152,16 @@ def test_a_way_to_a_busy_server_is_not_sure() -> None:
             if name in ("WRITE", "READ") else call for name, call in busy.items()}  # fmt: skip
     (found, *_) = findings_of(calls_pair(busy, both, noise=0.02, blocks=6, rng=rng))
     assert (found.cause, found.confidence) == ("bandwidth", "medium")
+
+
+def test_a_longer_way_does_not_hide_a_queue_that_leads_elsewhere() -> None:
+    """The wire is no reason for a queue before the server's workers; more calls are."""
+    slow = slower(ALL, way_back=400, server_queue=300)
+    rng = np.random.default_rng(31)
+    both = findings_of(calls_pair(USUAL, slow, noise=NOISE, blocks=BLOCKS, rng=rng))
+    assert [one.cause for one in both] == ["wire_latency", "server_threads"]
+    often = {
+        name: replace(call, per_operation=call.per_operation * 1.3) for name, call in slow.items()
+    }
+    found = findings_of(calls_pair(USUAL, often, noise=NOISE, blocks=BLOCKS, rng=rng))
+    assert "server_threads" not in {one.cause for one in found}

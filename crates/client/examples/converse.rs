@@ -10,12 +10,13 @@ use std::error::Error;
 use std::io::Write as _;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 
 use client::nfs3::{
     Commit, Create, Export, FileHandle, GetAttr, Lookup, Procedure, Read, ReadDirPlus, Remove,
 };
 use client::record::Outcome;
-use client::{Client, File, MountOptions, SharedBytes};
+use client::{Client, File, MountOptions};
 use wire::nfs3::{
     COMMIT3args, CREATE3args, GETATTR3args, LOOKUP3args, READ3args, READDIRPLUS3args, REMOVE3args,
     Res, createhow3, diropargs3, filename3, sattr3,
@@ -46,8 +47,11 @@ fn round(mounted: &Export, name: &[u8]) -> Ended<()> {
         Res::Fail(status, _) => return Err(format!("CREATE: {status:?}").into()),
     };
     let file = File::new(Arc::clone(client), handle, None, &mounted.options, None);
-    file.write(0, &SharedBytes::new(vec![7; DATA_BYTES]))?;
-    file.sync()?;
+    file.write_behind(0, &[7; DATA_BYTES], u64::MAX)?;
+    file.push();
+    let (told, synced) = channel();
+    file.sync_then(move |result| told.send(result).unwrap_or(()));
+    synced.recv()??;
     let commit = COMMIT3args {
         file: handle.as_fh(),
         offset: 0,

@@ -2,16 +2,19 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // Also in what tests share.
 
 mod peer;
+mod waits;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use client::attributes::AttributeCache;
 use client::nfs3::FileHandle;
-use client::{Client, Engine, File, MountOptions, SharedBytes};
+use client::{CallError, Client, Engine, File, MountOptions};
 use measure::MonotonicClock;
+use parking_lot::Mutex;
 use peer::memory::{FILE, MemoryServer};
 use proptest::prelude::*;
+use waits::Waits;
 use wire::nfs3::{nfsstat3, procedure};
 
 struct Setting {
@@ -49,10 +52,6 @@ fn pattern(length: usize, seed: u8) -> Vec<u8> {
         .collect()
 }
 
-fn shared(bytes: &[u8]) -> SharedBytes {
-    SharedBytes::new(bytes.to_vec())
-}
-
 #[test]
 fn reads_are_split_and_short_answers_continued() {
     let Setting { server, file, .. } = open("rsize=4k");
@@ -87,13 +86,13 @@ fn what_replies_say_of_attributes_is_kept() {
     } = open("");
     server.with(|state| state.view = pattern(100, 3));
     let size = |attributes: &Mutex<AttributeCache>| {
-        let cache = attributes.lock().unwrap();
+        let cache = attributes.lock();
         cache.last_seen(file.handle()).map(|found| found.size)
     };
     assert_eq!(size(&attributes), None);
     file.read(0, 10).unwrap();
     assert_eq!(size(&attributes), Some(100));
-    file.write(100, &shared(b"more")).unwrap();
+    file.write(100, b"more").unwrap();
     file.sync().unwrap();
     assert_eq!(size(&attributes), Some(104));
 }
@@ -107,7 +106,7 @@ fn a_server_that_gives_nothing_is_an_error_and_no_loop() {
     });
     assert_eq!(file.read(0, 10).unwrap_err().errno(), rustix::io::Errno::IO);
     server.with(|state| state.write_limit = Some(0));
-    file.write(0, &shared(b"x")).unwrap();
+    file.write(0, b"x").unwrap();
     assert_eq!(file.sync().unwrap_err().errno(), rustix::io::Errno::IO);
 }
 
@@ -116,7 +115,7 @@ fn writes_are_split_and_short_ones_continued_then_committed_once() {
     let Setting { server, file, .. } = open("wsize=8k");
     let bytes = pattern(20_000, 1);
     server.with(|state| state.write_limit = Some(5_000));
-    file.write(0, &shared(&bytes)).unwrap();
+    file.write(0, &bytes).unwrap();
     assert!(
         server.with(|state| state.stable.is_empty()),
         "nothing is stable before"
@@ -136,10 +135,11 @@ fn writes_are_split_and_short_ones_continued_then_committed_once() {
 }
 
 #[test]
-fn sync_writes_are_stable_when_they_return() {
+fn sync_writes_are_stable_without_a_commit() {
     let Setting { server, file, .. } = open("sync,wsize=4k");
     let bytes = pattern(10_000, 1);
-    file.write(3, &shared(&bytes)).unwrap();
+    file.write(3, &bytes).unwrap();
+    file.sync().unwrap();
     assert_eq!(server.with(|state| state.stable[3..].to_vec()), bytes);
     assert_eq!(server.calls(procedure::COMMIT).len(), 0);
 }
@@ -149,7 +149,7 @@ fn what_a_restart_lost_is_sent_again() {
     let Setting { server, file, .. } = open("wsize=4k");
     let bytes = pattern(10_000, 7);
     server.with(|state| state.restart_before_commits = 3);
-    file.write(0, &shared(&bytes)).unwrap();
+    file.write(0, &bytes).unwrap();
     file.sync().unwrap();
     assert_eq!(server.with(|state| state.stable.clone()), bytes);
     assert_eq!(server.calls(procedure::COMMIT).len(), 4);
@@ -164,7 +164,7 @@ fn a_read_sees_what_a_restarted_server_has_lost() {
         file,
         ..
     } = open("");
-    file.write(10, &shared(b"written")).unwrap();
+    file.write(10, b"written").unwrap();
     while file.dirty_bytes().0 > 0 {
         client.figures().unwrap();
     }
@@ -172,7 +172,7 @@ fn a_read_sees_what_a_restarted_server_has_lost() {
     let found = file.read(0, 100).unwrap();
     assert_eq!(found.bytes, b"\0\0\0\0\0\0\0\0\0\0written");
     assert!(found.end_of_file);
-    file.close().unwrap();
+    file.sync().unwrap();
     assert_eq!(server.with(|state| state.stable.len()), 17);
 }
 
@@ -186,8 +186,8 @@ fn overlapping_writes_arrive_in_order() {
     } = open("nconnect=4");
     server.with(|state| state.holds_writes = true);
     std::thread::scope(|scope| {
-        file.write(0, &shared(&pattern(100, 1))).unwrap();
-        let second = scope.spawn(|| file.write(50, &shared(&pattern(100, 2))));
+        file.write(0, &pattern(100, 1)).unwrap();
+        let second = scope.spawn(|| file.write(50, &pattern(100, 2)));
         // The first is held by the server; the second may not be on its way.
         while server.calls(procedure::WRITE).is_empty() && file.dirty_bytes().0 < 100 {
             client.figures().unwrap();
@@ -210,22 +210,22 @@ fn an_error_sticks_until_it_is_reported_once() {
         ..
     } = open("");
     server.with(|state| state.write_failures.push_back(nfsstat3::NFS3ERR_NOSPC));
-    file.write(0, &shared(b"lost")).unwrap();
+    file.write(0, b"lost").unwrap();
     while file.dirty_bytes().0 > 0 {
         client.figures().unwrap();
     }
-    let later = file.write(100, &shared(b"refused")).unwrap_err();
+    let later = file.write(100, b"refused").unwrap_err();
     assert_eq!(later.errno(), rustix::io::Errno::NOSPC);
     let reported = file.sync().unwrap_err();
     assert_eq!(reported.errno(), rustix::io::Errno::NOSPC);
-    file.write(0, &shared(b"kept")).unwrap();
+    file.write(0, b"kept").unwrap();
     file.sync().unwrap();
     assert_eq!(server.with(|state| state.stable.clone()), b"kept");
     server.with(|state| state.commit_failures.push_back(nfsstat3::NFS3ERR_IO));
-    file.write(0, &shared(b"gone")).unwrap();
+    file.write(0, b"gone").unwrap();
     assert_eq!(file.sync().unwrap_err().errno(), rustix::io::Errno::IO);
     assert_eq!(file.dirty_bytes(), (0, 0));
-    file.close().unwrap();
+    file.sync().unwrap();
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn later_is_waited_out() {
             .write_failures
             .extend([nfsstat3::NFS3ERR_JUKEBOX; 100]);
     });
-    file.write(0, &shared(b"patience")).unwrap();
+    file.write(0, b"patience").unwrap();
     file.sync().unwrap();
     assert_eq!(server.with(|state| state.stable.clone()), b"patience");
     assert_eq!(server.calls(procedure::WRITE).len(), 101);
@@ -245,33 +245,20 @@ fn later_is_waited_out() {
 #[test]
 fn nothing_is_written_behind_the_largest_offset() {
     let Setting { server, file, .. } = open("");
-    let too_large = Err(client::CallError::Nfs(nfsstat3::NFS3ERR_FBIG));
+    let too_large = Err(CallError::Nfs(nfsstat3::NFS3ERR_FBIG));
     for offset in [i64::MAX as u64 - 3, u64::MAX - 3] {
-        assert_eq!(file.write(offset, &shared(b"data")), too_large);
+        assert_eq!(file.write(offset, b"data"), too_large);
         assert_eq!(
             file.write_behind(offset, b"data", 1 << 20).map(drop),
             too_large
         );
     }
     // It was refused, not met by an earlier write: nothing sticks, nothing was sent.
-    file.write(0, &shared(b"data")).unwrap();
+    file.write(0, b"data").unwrap();
     file.sync().unwrap();
     assert_eq!(server.calls(procedure::WRITE).len(), 1);
     let read = file.read(u64::MAX - 3, 100).unwrap();
     assert!(read.bytes.is_empty() && read.end_of_file);
-}
-
-#[test]
-fn waiting_in_the_reactor_is_refused() {
-    let Setting { file, client, .. } = open("");
-    let file = Arc::new(file);
-    let inside = Arc::clone(&file);
-    let refused = client.with_engine(move |_| {
-        let written = inside.write(0, &SharedBytes::new(*b"x"));
-        (written, inside.read(0, 1).map(drop), inside.sync())
-    });
-    let error = client::CallError::WouldDeadlock;
-    assert_eq!(refused, Ok((Err(error), Err(error), Err(error))));
 }
 
 #[test]
@@ -342,7 +329,7 @@ proptest! {
                     let (start, length) = (usize::from(offset), usize::from(length));
                     let bytes = pattern(length, seed);
                     if matches!(act, Act::Write(..)) {
-                        file.write(u64::from(offset), &shared(&bytes)).unwrap();
+                        file.write(u64::from(offset), &bytes).unwrap();
                     } else {
                         file.write_behind(u64::from(offset), &bytes, 20_000).unwrap();
                     }
@@ -372,6 +359,6 @@ proptest! {
         file.sync().unwrap();
         prop_assert_eq!(&server.with(|state| state.stable.clone()), &model);
         prop_assert_eq!(file.dirty_bytes(), (0, 0));
-        file.close().unwrap();
+        file.sync().unwrap();
     }
 }

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use measure::{Clock, HistogramError, LatencyHistogram, Series};
+use measure::{Clock, HistogramError, LatencyHistogram, Series, add_up};
 
 /// Progress of one worker, on cache lines of its own: written at each operation, read at leisure.
 #[derive(Debug, Default)]
@@ -46,10 +46,8 @@ pub struct Oddities {
 
 impl Oddities {
     /// Adds another worker's.
-    pub const fn add(&mut self, other: &Self) {
-        self.content_mismatches += other.content_mismatches;
-        self.short_reads += other.short_reads;
-        self.short_writes += other.short_writes;
+    pub fn add(&mut self, other: &Self) {
+        add_up!(self, other; content_mismatches, short_reads, short_writes);
     }
 }
 

@@ -6,11 +6,11 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use measure::Clock;
 use measure::thread::leave_signals_to_others;
+use parking_lot::{Condvar, Mutex};
 
 use crate::error::FilesError;
 use crate::meter::{Counter, Meter, Start, Stop};
@@ -29,20 +29,17 @@ struct Gate {
 
 impl Gate {
     fn open(&self, start_ns: Option<u64>) {
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Some(start_ns);
+        *self.state.lock() = Some(start_ns);
         self.changed.notify_all();
     }
 
     fn wait(&self) -> Option<u64> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         loop {
             if let Some(start_ns) = *state {
                 return start_ns;
             }
-            state = self
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut state);
         }
     }
 }

@@ -6,7 +6,7 @@
 //! equal but for what lies over the window's edges, which is kept too: so the law holds exactly,
 //! in whole nanoseconds, or something was lost.
 
-use measure::{HistogramError, LatencyHistogram, Series};
+use measure::{HistogramError, LatencyHistogram, Series, add_up};
 use serde::{Deserialize, Serialize};
 
 use crate::exchange::Moved;
@@ -69,6 +69,17 @@ pub(crate) struct OperationFigures {
     pub responses: Option<Box<LatencyHistogram>>,
 }
 
+impl OperationFigures {
+    fn add(&mut self, other: Self) -> Result<(), HistogramError> {
+        add_up!(self, other; calls, ended, expected, measured, not_drawn);
+        match (&mut self.responses, other.responses) {
+            (Some(sum), Some(other)) => sum.add(&other)?,
+            (none, other) => *none = none.take().or(other),
+        }
+        Ok(())
+    }
+}
+
 /// The number in the system, and Little's sums.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Population {
@@ -129,10 +140,7 @@ impl Population {
     }
 
     pub fn add(&mut self, other: &Self) {
-        self.area_ns += other.area_ns;
-        self.responses_ns += other.responses_ns;
-        self.before_ns += other.before_ns;
-        self.after_ns += other.after_ns;
+        add_up!(self, other; area_ns, responses_ns, before_ns, after_ns);
     }
 
     /// 0, or Little's law does not hold.
@@ -141,83 +149,133 @@ impl Population {
     }
 }
 
-/// Everything that one thread measures.
-#[derive(Debug)]
-pub(crate) struct Meter {
-    pub times: Times,
+/// Counts of the whole point, where nothing else is said.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Counts {
+    /// Arrivals within the window.
+    pub arrivals: u64,
+    /// Of these, not sent; and those though fewer than the most were under way.
+    pub not_sent: u64,
+    pub not_sent_free: u64,
+    /// Under way, or waiting for a slot, when the window ended; and since when the oldest was due.
+    pub left: u64,
+    pub oldest_left_ns: u64,
+    /// Never answered, or never handed over, when the point ended.
+    pub unanswered: u64,
+    pub unsent: u64,
+    /// Moved and looked at by what was answered within the window.
+    pub read_bytes: u64,
+    pub written_bytes: u64,
+    pub verified_bytes: u64,
+    /// WRITEs behind the end, answered within the window.
+    pub appended: u64,
+    pub verifier_changes: u64,
+}
+
+impl Counts {
+    fn add(&mut self, other: &Self) {
+        add_up!(self, other; arrivals, not_sent, not_sent_free, left);
+        self.oldest_left_ns = self.oldest_left_ns.max(other.oldest_left_ns);
+        add_up!(
+            self, other; unanswered, unsent, read_bytes, written_bytes, verified_bytes, appended,
+            verifier_changes,
+        );
+    }
+}
+
+/// What adds up over threads and processes.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Measured {
     pub operations: Vec<OperationFigures>,
     pub population: Population,
     /// Planned (or slot free) to handed over, within the window.
     pub late: LatencyHistogram,
     /// Most by which a reply lay there before it was taken, for each one taken in the window.
     pub pick_up: LatencyHistogram,
-    pub faults: Faults,
+    pub planned: Series,
     pub answered: Series,
     /// Responses as bytes: their sum in each interval.
     pub responses: Series,
-    pub planned: Series,
-    /// Arrivals within the window.
-    pub arrivals: u64,
-    pub not_sent: u64,
-    /// Not sent though fewer than the most were under way.
-    pub not_sent_free: u64,
-    pub read_bytes: u64,
-    pub written_bytes: u64,
-    /// WRITEs behind the end, answered within the window.
-    pub appended: u64,
-    pub verified_bytes: u64,
-    /// Never answered, or never handed over, when the point ended.
-    pub unanswered: u64,
-    pub unsent: u64,
-    /// Under way, or waiting for a slot, when the window ended; and the oldest planned instant.
-    pub left_at_window_end: u64,
-    pub oldest_at_window_end_ns: Option<u64>,
+    pub counts: Counts,
 }
 
-impl Meter {
-    pub fn new(times: Times, interval_ns: u64) -> Result<Self, HistogramError> {
-        let series = || Series::new(times.start_ns, interval_ns);
-        Ok(Meter {
-            times,
+impl Measured {
+    pub fn new(start_ns: u64, interval_ns: u64) -> Result<Self, HistogramError> {
+        let series = || Series::new(start_ns, interval_ns);
+        Ok(Measured {
             operations: vec![OperationFigures::default(); OPERATIONS],
             population: Population::default(),
             late: LatencyHistogram::new()?,
             pick_up: LatencyHistogram::new()?,
-            faults: Faults::default(),
+            planned: series(),
             answered: series(),
             responses: series(),
-            planned: series(),
-            arrivals: 0,
-            not_sent: 0,
-            not_sent_free: 0,
-            read_bytes: 0,
-            written_bytes: 0,
-            appended: 0,
-            verified_bytes: 0,
-            unanswered: 0,
-            unsent: 0,
-            left_at_window_end: 0,
-            oldest_at_window_end_ns: None,
+            counts: Counts::default(),
+        })
+    }
+
+    pub fn add(&mut self, other: Self) -> Result<(), HistogramError> {
+        for (sum, one) in self.operations.iter_mut().zip(other.operations) {
+            sum.add(one)?;
+        }
+        self.population.add(&other.population);
+        self.late.add(&other.late)?;
+        self.pick_up.add(&other.pick_up)?;
+        self.planned.add(other.planned);
+        self.answered.add(other.answered);
+        self.responses.add(other.responses);
+        self.counts.add(&other.counts);
+        Ok(())
+    }
+}
+
+/// Everything that one thread measures.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    pub times: Times,
+    pub sums: Measured,
+    pub faults: Faults,
+}
+
+impl Meter {
+    pub fn new(times: Times, interval_ns: u64) -> Result<Self, HistogramError> {
+        Ok(Meter {
+            times,
+            sums: Measured::new(times.start_ns, interval_ns)?,
+            faults: Faults::default(),
         })
     }
 
     pub fn figures(&mut self, operation: Operation) -> Option<&mut OperationFigures> {
-        self.operations.get_mut(operation.index())
+        self.sums.operations.get_mut(operation.index())
     }
 
     /// An arrival, whether it will be sent or not.
     #[inline]
     pub fn arrive(&mut self, planned_ns: u64) {
-        self.planned.record(planned_ns, 0);
-        self.arrivals += u64::from(self.times.in_window(planned_ns));
+        self.sums.planned.record(planned_ns, 0);
+        self.sums.counts.arrivals += u64::from(self.times.in_window(planned_ns));
+    }
+
+    /// One that is to be sent comes into the system.
+    #[inline]
+    pub fn enter(&mut self, planned_ns: u64, now_ns: u64) {
+        self.sums.population.arrive(&self.times, planned_ns, now_ns);
+    }
+
+    /// It ends, or is given up.
+    #[inline]
+    pub fn leave(&mut self, planned_ns: u64, ended_ns: u64) {
+        let population = &mut self.sums.population;
+        population.leave(&self.times, planned_ns, ended_ns);
     }
 
     /// An arrival that found no place to wait.
     #[cold]
     pub fn refuse(&mut self, planned_ns: u64, slots_free: bool) {
         if self.times.in_window(planned_ns) {
-            self.not_sent += 1;
-            self.not_sent_free += u64::from(slots_free);
+            self.sums.counts.not_sent += 1;
+            self.sums.counts.not_sent_free += u64::from(slots_free);
         }
     }
 
@@ -226,7 +284,7 @@ impl Meter {
     #[inline]
     pub fn handed(&mut self, at_ns: u64, due_ns: u64) {
         if self.times.in_window(at_ns) || self.times.in_window(due_ns) {
-            self.late.record(at_ns.saturating_sub(due_ns).max(1)); // the histogram begins at 1
+            self.sums.late.record(at_ns.saturating_sub(due_ns).max(1)); // the histogram begins at 1
         }
     }
 
@@ -234,7 +292,7 @@ impl Meter {
     #[inline]
     pub fn taken(&mut self, at_ns: u64, replies: u64, delay_ns: u64) {
         if self.times.in_window(at_ns) {
-            self.pick_up.record_n(delay_ns.max(1), replies);
+            self.sums.pick_up.record_n(delay_ns.max(1), replies);
         }
     }
 
@@ -249,9 +307,9 @@ impl Meter {
         let measured = self.times.in_window(ended_ns);
         let response_ns = ended_ns.saturating_sub(call.planned_ns);
         let bytes = u64::from(moved.read) + u64::from(moved.written);
-        self.answered.record(ended_ns, bytes);
-        self.responses.record(ended_ns, response_ns);
-        let Some(figures) = self.operations.get_mut(call.operation.index()) else {
+        self.sums.answered.record(ended_ns, bytes);
+        self.sums.responses.record(ended_ns, response_ns);
+        let Some(figures) = self.sums.operations.get_mut(call.operation.index()) else {
             return Ok(());
         };
         figures.expected += 1;
@@ -264,10 +322,10 @@ impl Meter {
             none => none.insert(Box::new(LatencyHistogram::new()?)),
         };
         histogram.record(response_ns);
-        self.read_bytes += u64::from(moved.read);
-        self.written_bytes += u64::from(moved.written);
-        self.verified_bytes += u64::from(moved.verified);
-        self.appended += u64::from(call.appends);
+        self.sums.counts.read_bytes += u64::from(moved.read);
+        self.sums.counts.written_bytes += u64::from(moved.written);
+        self.sums.counts.verified_bytes += u64::from(moved.verified);
+        self.sums.counts.appended += u64::from(call.appends);
         Ok(())
     }
 }

@@ -48,6 +48,8 @@ impl Sums {
         let rate = answered as f64 / (window_ns as f64 / 1e9);
         let touched = self.touched_of(checked);
         let (append_share, append_note) = self.appending(checked);
+        let measured = self.measured;
+        let counts = measured.counts;
         let mut report = Report {
             schema: SCHEMA,
             valid: false,
@@ -63,36 +65,42 @@ impl Sums {
             window_end_ns: self.times.window_end_ns,
             offered_ops_per_s: checked.offered_here_ops_per_s(),
             achieved_ops_per_s: rate,
-            arrivals: self.counts.arrivals,
+            arrivals: counts.arrivals,
             answered,
-            not_sent: self.counts.not_sent,
-            not_sent_with_free_slots: self.counts.not_sent_free,
+            not_sent: counts.not_sent,
+            not_sent_with_free_slots: counts.not_sent_free,
             not_drawn,
-            left_at_window_end: self.counts.left,
-            oldest_left_ns: self.counts.oldest_left_ns,
-            unanswered: self.counts.unanswered,
-            unsent: self.counts.unsent,
+            left_at_window_end: counts.left,
+            oldest_left_ns: counts.oldest_left_ns,
+            unanswered: counts.unanswered,
+            unsent: counts.unsent,
             response: HistogramSummary::of(&all)?,
-            late: HistogramSummary::of(&self.late)?,
-            pick_up: HistogramSummary::of(&self.pick_up)?,
+            late: HistogramSummary::of(&measured.late)?,
+            pick_up: HistogramSummary::of(&measured.pick_up)?,
             operations,
-            outstanding_mean: self.population.area_ns as f64 / window_ns as f64,
-            little: little(&self.population, rate * all.mean_ns().unwrap_or(0.0) / 1e9),
+            outstanding_mean: measured.population.area_ns as f64 / window_ns as f64,
+            little: little(
+                &measured.population,
+                rate * all.mean_ns().unwrap_or(0.0) / 1e9,
+            ),
             touched,
-            read_bytes: self.counts.read_bytes,
-            written_bytes: self.counts.written_bytes,
+            read_bytes: counts.read_bytes,
+            written_bytes: counts.written_bytes,
             append_share,
-            verified_bytes: self.counts.verified_bytes,
-            verifier_changes: self.counts.verifier_changes,
+            verified_bytes: counts.verified_bytes,
+            verifier_changes: counts.verifier_changes,
             first_unexpected: self.faults.first().map(str::to_owned),
             unexpected: self.faults.kinds,
             network: self.network,
             threads: self.threads,
             processes: Vec::new(),
-            series: columns(&self.times, [self.planned, self.answered, self.responses]),
+            series: columns(
+                &self.times,
+                [measured.planned, measured.answered, measured.responses],
+            ),
             histograms: Vec::new(),
         };
-        histograms.extend([("all", all), ("late", self.late)]);
+        histograms.extend([("all", all), ("late", measured.late)]);
         report.histograms = histograms;
         Ok(report)
     }
@@ -105,7 +113,7 @@ impl Sums {
         let mut histograms = Vec::new();
         let empty = LatencyHistogram::new()?;
         for operation in Operation::ALL {
-            let Some(figures) = self.operations.get(operation.index()) else {
+            let Some(figures) = self.measured.operations.get(operation.index()) else {
                 continue;
             };
             let share = shares.get(operation.index()).copied().unwrap_or(0.0);
@@ -131,12 +139,12 @@ impl Sums {
 
     /// The share of appending WRITEs, and what to know where it is not the one asked for.
     fn appending(&self, checked: &Checked) -> (Option<f64>, Option<String>) {
-        let writes = self.operations.get(Operation::Write.index());
+        let writes = self.measured.operations.get(Operation::Write.index());
         let writes = writes.map_or(0, |figures| figures.measured);
         if writes == 0 {
             return (None, None);
         }
-        let share = self.counts.appended as f64 / writes as f64;
+        let share = self.measured.counts.appended as f64 / writes as f64;
         let asked = checked.plan.append_share;
         // Each is drawn by itself: four standard deviations are more than chance.
         let by_chance = 4.0 * (asked * (1.0 - asked) / writes as f64).sqrt();

@@ -1,6 +1,6 @@
 //! What a point gave. Field names are the contract; docs/load.md tells them one by one.
 
-use measure::{HistogramSummary, LatencyHistogram};
+use measure::{HistogramSummary, LatencyHistogram, add_up};
 use serde::{Deserialize, Serialize};
 
 use crate::fault::FaultCount;
@@ -205,7 +205,7 @@ impl MountReport {
     }
 
     pub(crate) fn add_thread(&mut self, done: &Done) {
-        for figures in &done.meter.operations {
+        for figures in &done.meter.sums.operations {
             self.calls += figures.calls;
             self.ended += figures.ended;
             self.answered += figures.measured;
@@ -215,9 +215,7 @@ impl MountReport {
 
     /// Adds what another process did there; the files are those that the first one tells.
     pub(crate) fn add(&mut self, other: &Self) {
-        self.calls += other.calls;
-        self.ended += other.ended;
-        self.answered += other.answered;
+        add_up!(self, other; calls, ended, answered);
         self.silent |= other.silent;
     }
 }
@@ -261,18 +259,10 @@ impl Network {
     }
 
     pub(crate) fn add(&mut self, other: &Self) {
-        self.sends += other.sends;
-        self.retransmissions += other.retransmissions;
-        self.major_timeouts += other.major_timeouts;
-        self.bytes_out += other.bytes_out;
-        self.bytes_in += other.bytes_in;
-        self.send_calls += other.send_calls;
-        self.receive_calls += other.receive_calls;
-        self.connects += other.connects;
-        self.disconnects += other.disconnects;
-        self.late_replies += other.late_replies;
-        self.unknown_replies += other.unknown_replies;
-        self.malformed_replies += other.malformed_replies;
-        self.framing_errors += other.framing_errors;
+        add_up!(
+            self, other; sends, retransmissions, major_timeouts, bytes_out, bytes_in, send_calls,
+            receive_calls, connects, disconnects, late_replies, unknown_replies, malformed_replies,
+            framing_errors,
+        );
     }
 }

@@ -2,13 +2,13 @@
 
 use std::num::NonZeroU64;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use client::Engine;
 use client::record::{RecordReader, RpcRecord};
 use measure::clock::realtime_ns;
 use measure::{Clock, Random};
+use parking_lot::Mutex;
 
 use crate::checked::Checked;
 use crate::error::LoadError;
@@ -34,22 +34,16 @@ pub struct Records(Mutex<Vec<RecordReader>>);
 impl Records {
     /// Moves what is there to `out`; returns how many were lost so far because nobody took them.
     pub fn drain(&self, out: &mut Vec<RpcRecord>) -> u64 {
-        let readers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let readers = self.0.lock();
         readers.iter().map(|reader| reader.drain(out)).sum()
     }
 
     fn add(&self, reader: RecordReader) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(reader);
+        self.0.lock().push(reader);
     }
 
     fn clear(&self) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clear();
+        self.0.lock().clear();
     }
 }
 

@@ -53,7 +53,6 @@ pub(crate) struct Done {
     pub waited_ns: Option<u64>,
     pub touched: (u64, u64),
     pub counters: Counters,
-    pub verifier_changes: u64,
     pub system_error: Option<String>,
 }
 
@@ -90,15 +89,14 @@ pub(crate) struct State {
     /// When the server answered last, or was asked something when it had nothing to answer.
     answered_ns: u64,
     verifier: Option<[u8; 8]>,
-    verifier_changes: u64,
     spin_ns: u64,
     /// The same, where the window ended.
     spun_ns: u64,
     begun: Option<Edge>,
     ended: Option<Edge>,
     looks: Looks,
-    /// What the board was told: answers, unexpected ones, under way.
-    told: (u64, u64, u64),
+    /// What the board was told: unexpected answers, calls under way.
+    told: (u64, u64),
     broken: Option<HistogramError>,
 }
 
@@ -167,8 +165,9 @@ impl<C: Clock> Worker<'_, C> {
             .chain(under_way);
         let mine = planned.filter(|planned| *planned < times.window_end_ns);
         let (count, oldest) = mine.fold((0, u64::MAX), |(n, old), at| (n + 1, old.min(at)));
-        self.meter.left_at_window_end = count;
-        self.meter.oldest_at_window_end_ns = (count > 0).then_some(oldest);
+        let counts = &mut self.meter.sums.counts;
+        counts.left = count;
+        counts.oldest_left_ns = times.window_end_ns.saturating_sub(oldest);
     }
 
     /// Planned instants of what is under way.
@@ -196,8 +195,7 @@ impl<C: Clock> Worker<'_, C> {
                 self.meter.refuse(planned_ns, free);
                 continue;
             }
-            let times = self.meter.times;
-            self.meter.population.arrive(&times, planned_ns, now_ns);
+            self.meter.enter(planned_ns, now_ns);
             self.state.waiting.push_back((planned_ns, process));
         }
     }
@@ -250,7 +248,7 @@ impl<C: Clock> Worker<'_, C> {
         if let Some(figures) = self.meter.figures(operation) {
             figures.not_drawn += u64::from(in_window);
         }
-        self.meter.population.leave(&times, planned_ns, now_ns);
+        self.meter.leave(planned_ns, now_ns);
         self.source
             .ended(process, now_ns, 0, &mut self.schedule_random);
     }
@@ -288,8 +286,7 @@ impl<C: Clock> Worker<'_, C> {
                 let kind = (call.operation, Fault::of(&error));
                 self.meter.faults.add(kind, now_ns, || error.to_string());
                 self.targets.release(&call, false);
-                let times = self.meter.times;
-                self.meter.population.leave(&times, call.planned_ns, now_ns);
+                self.meter.leave(call.planned_ns, now_ns);
                 self.source
                     .ended(call.process, now_ns, 0, &mut self.schedule_random);
             }
@@ -387,13 +384,13 @@ impl<C: Clock> Worker<'_, C> {
         })?;
         if taken > 0 {
             let (faults, under_way) = (meter.faults.total(), u64::from(state.outstanding));
-            let grown = under_way.wrapping_sub(state.told.2);
+            let grown = under_way.wrapping_sub(state.told.1);
             self.board.answered.fetch_add(taken, Ordering::Relaxed);
             self.board
                 .unexpected
-                .fetch_add(faults - state.told.1, Ordering::Relaxed);
+                .fetch_add(faults - state.told.0, Ordering::Relaxed);
             self.board.outstanding.fetch_add(grown, Ordering::Relaxed); // modulo 2^64
-            state.told = (state.told.0 + taken, faults, under_way);
+            state.told = (faults, under_way);
         }
         Ok(taken)
     }
@@ -421,11 +418,12 @@ impl<C: Clock> Worker<'_, C> {
     fn finish(mut self, ending: Ending, system_error: Option<String>) -> Done {
         let times = self.meter.times;
         let left: Vec<u64> = self.under_way().collect();
-        self.meter.unanswered = left.len() as u64;
-        self.meter.unsent = self.state.waiting.len() as u64;
+        let counts = &mut self.meter.sums.counts;
+        counts.unanswered = left.len() as u64;
+        counts.unsent = self.state.waiting.len() as u64;
         let unsent = self.state.waiting.iter().map(|(planned, _)| *planned);
         for planned_ns in unsent.chain(left) {
-            self.meter.population.remain(&times, planned_ns);
+            self.meter.sums.population.remain(&times, planned_ns);
         }
         self.engine.record_counters_only(); // the records go to their reader
         let counters = *self.engine.counters();
@@ -442,7 +440,6 @@ impl<C: Clock> Worker<'_, C> {
             waited_ns: ended.waited_since_ns(&begun),
             touched: self.targets.touched(),
             counters,
-            verifier_changes: self.state.verifier_changes,
             system_error: system_error.or(broken),
             meter: self.meter,
         }
@@ -467,8 +464,7 @@ fn end_call(
     targets.release(&call, checked.is_ok());
     state.free.push(slot);
     state.outstanding = state.outstanding.saturating_sub(1);
-    let times = meter.times;
-    meter.population.leave(&times, call.planned_ns, ended_ns);
+    meter.leave(call.planned_ns, ended_ns);
     if let Some(figures) = meter.figures(call.operation) {
         figures.ended += 1;
     }
@@ -477,7 +473,8 @@ fn end_call(
             state.answered_ns = ended_ns;
             if let Some(verifier) = moved.verifier {
                 let before = state.verifier.replace(verifier);
-                state.verifier_changes += u64::from(before.is_some_and(|old| old != verifier));
+                let changed = before.is_some_and(|old| old != verifier);
+                meter.sums.counts.verifier_changes += u64::from(changed);
             }
             if let Err(error) = meter.expected(&call, ended_ns, &moved) {
                 state.broken = Some(error);

@@ -122,11 +122,7 @@ impl ThreadUsage {
 
     /// Adds the use of another thread.
     pub const fn add(&mut self, other: &Self) {
-        self.cpu_ns += other.cpu_ns;
-        self.user_ns += other.user_ns;
-        self.system_ns += other.system_ns;
-        self.voluntary_switches += other.voluntary_switches;
-        self.involuntary_switches += other.involuntary_switches;
+        add_up!(self, other; cpu_ns, user_ns, system_ns, voluntary_switches, involuntary_switches);
     }
 }
 

@@ -77,19 +77,11 @@ impl LatencyHistogram {
     /// Records one latency. Allocates nothing; some nanoseconds.
     #[inline]
     pub fn record(&mut self, latency_ns: u64) {
-        if latency_ns < LOWEST_NS {
-            self.below += 1;
-        } else if latency_ns > HIGHEST_NS || self.buckets.record(latency_ns).is_err() {
-            self.above += 1;
-        } else {
-            self.min_ns = self.min_ns.min(latency_ns);
-            self.max_ns = self.max_ns.max(latency_ns);
-            self.sum_ns += u128::from(latency_ns);
-            self.sum_squares += u128::from(latency_ns) * u128::from(latency_ns);
-        }
+        self.record_n(latency_ns, 1);
     }
 
     /// Records `count` latencies that are alike.
+    #[inline]
     pub fn record_n(&mut self, latency_ns: u64, count: u64) {
         if latency_ns < LOWEST_NS {
             self.below += count;

@@ -14,6 +14,14 @@
 //! Limits: a histogram holds 1 ns to 1 h ([`HIGHEST_NS`]); a series at most
 //! [`series::MAX_BUCKETS`] buckets, then neighbours are merged and the series says so.
 
+/// Adds these fields of one record to those of another.
+#[macro_export]
+macro_rules! add_up {
+    ($to:expr, $from:expr; $($field:ident),+ $(,)?) => {
+        $($to.$field += $from.$field;)+
+    };
+}
+
 pub mod clock;
 pub mod hdr_v2;
 pub mod histogram;

@@ -4,12 +4,11 @@
 //! are kept for [`GROUPS_NS`], since a read of /proc costs more than a call: a process that changes
 //! its groups is believed to have the old ones so long.
 
-use std::sync::{Mutex, PoisonError};
-
 use client::Caller;
 use fuser::Request;
 use hashbrown::HashMap;
 use measure::{Clock, MonotonicClock};
+use parking_lot::Mutex;
 
 /// Processes kept; then all are looked up again.
 const MAX_KEPT: usize = 1 << 12;
@@ -33,7 +32,7 @@ impl Callers {
         let process = if uid == 0 { 0 } else { request.pid() };
         let now_ns = MonotonicClock.now_ns();
         let key = (uid, gid, process);
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         if let Some(found) = kept.get(&key).filter(|kept| now_ns < kept.until_ns) {
             return found.caller.clone();
         }

@@ -9,12 +9,13 @@
 //! fileid. A number that comes again has a new generation. Names are kept for one purpose: to know
 //! at a removal whether the name is that of an open file.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use client::nfs3::FileHandle;
 use client::{Caller, File};
 use hashbrown::HashMap;
+use parking_lot::{Mutex, MutexGuard};
 use wire::nfs3::{fattr3, ftype3, nfstime3};
 
 use crate::new_directories::NewDirectory;
@@ -44,7 +45,7 @@ pub(crate) struct Inode {
 }
 
 /// What of an object changes while it is known.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct State {
     /// Open files.
     pub opens: u32,
@@ -77,25 +78,6 @@ pub(crate) struct State {
 }
 
 impl State {
-    fn new(mtime: nfstime3) -> Self {
-        State {
-            opens: 0,
-            pages_version: None,
-            told_version: None,
-            wrote: false,
-            sizes_asked: 0,
-            written_end: 0,
-            settled_ns: None,
-            silly: None,
-            files: Vec::new(),
-            writing: None,
-            mtime,
-            untold: None,
-            new_directory: None,
-            names: Vec::new(),
-        }
-    }
-
     /// Whether data written here are not on stable storage.
     pub fn is_dirty(&self) -> bool {
         self.files.iter().any(|(_, file, _)| file.is_dirty())
@@ -112,12 +94,15 @@ impl Inode {
             fileid: attributes.fileid,
             lookups: AtomicU64::new(0),
             changes: AtomicU64::new(0),
-            state: Mutex::new(State::new(attributes.mtime)),
+            state: Mutex::new(State {
+                mtime: attributes.mtime,
+                ..State::default()
+            }),
         }
     }
 
     pub fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Data paths of all its open files.
@@ -168,7 +153,7 @@ impl Inode {
 }
 
 /// All objects that the kernel knows.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Inodes {
     by_number: HashMap<u64, Arc<Inode>>,
     by_handle: HashMap<FileHandle, u64>,
@@ -179,13 +164,7 @@ pub(crate) struct Inodes {
 
 impl Inodes {
     pub fn new(root: FileHandle, attributes: &fattr3) -> Self {
-        let mut inodes = Inodes {
-            by_number: HashMap::new(),
-            by_handle: HashMap::new(),
-            by_name: HashMap::new(),
-            generations: 0,
-            own_numbers: 0,
-        };
+        let mut inodes = Inodes::default();
         let inode = Inode::new(ROOT, 0, root, attributes);
         inode.lookups.store(1, Ordering::Relaxed);
         inodes.by_number.insert(ROOT, Arc::new(inode));

@@ -34,15 +34,16 @@ mod waiting;
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use client::nfs3::{Export, GetAttr, MountService, PathConf};
 use client::options::MountOptions;
 use client::{CallError, Caller, Client, ConnectError};
+use parking_lot::{Condvar, Mutex};
 use wire::nfs3::{GETATTR3args, PATHCONF3args, Res, fattr3};
 
 pub use error::MountError;
@@ -75,12 +76,8 @@ struct Life {
 }
 
 impl Life {
-    fn lock(&self) -> MutexGuard<'_, bool> {
-        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn end(&self) {
-        *self.lock() = true;
+        *self.ended.lock() = true;
         self.changed.notify_all();
     }
 }
@@ -239,23 +236,15 @@ impl Mount {
     /// Waits until it is unmounted, by whomever; false if that did not happen in time.
     pub fn wait(&self, timeout: Option<Duration>) -> bool {
         let until = timeout.map(|timeout| Instant::now() + timeout);
-        let mut ended = self.life.lock();
+        let mut ended = self.life.ended.lock();
         while !*ended {
-            ended = match until {
-                None => self
-                    .life
-                    .changed
-                    .wait(ended)
-                    .unwrap_or_else(PoisonError::into_inner),
-                Some(until) => {
-                    let left = until.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        return false;
-                    }
-                    let waited = self.life.changed.wait_timeout(ended, left);
-                    waited.unwrap_or_else(PoisonError::into_inner).0
-                }
+            let Some(until) = until else {
+                self.life.changed.wait(&mut ended);
+                continue;
             };
+            if self.life.changed.wait_until(&mut ended, until).timed_out() {
+                return *ended;
+            }
         }
         true
     }
@@ -307,17 +296,17 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), MountErr
 /// Sends and commits what has been waiting for long.
 fn tend(life: &Life, shared: &Shared) {
     let mut round = 0;
-    let mut ended = life.lock();
+    let mut ended = life.ended.lock();
     while !*ended {
-        let waited = life.changed.wait_timeout(ended, PUSH_INTERVAL);
-        drop(waited.unwrap_or_else(PoisonError::into_inner).0);
+        life.changed.wait_for(&mut ended, PUSH_INTERVAL);
+        drop(ended);
         round += 1;
         if round % COMMIT_INTERVALS == 0 {
             shared.commit_old_data();
         } else {
             shared.push_old_data();
         }
-        ended = life.lock();
+        ended = life.ended.lock();
     }
 }
 

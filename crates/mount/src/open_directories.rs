@@ -4,10 +4,11 @@
 //! be long. What was not handed out is kept for the next question.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use client::Caller;
 use client::nfs3::FileHandle;
+use parking_lot::{Mutex, MutexGuard};
 use wire::nfs3::{cookieverf3, fattr3};
 
 use crate::inodes::Inode;
@@ -67,6 +68,6 @@ impl OpenDirectory {
     }
 
     pub fn page(&self) -> MutexGuard<'_, Page> {
-        self.page.lock().unwrap_or_else(PoisonError::into_inner)
+        self.page.lock()
     }
 }

@@ -1,8 +1,9 @@
 //! Open files and directories by the number that the kernel knows them by.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use client::{Caller, File};
+use parking_lot::Mutex;
 
 use crate::inodes::Inode;
 
@@ -38,13 +39,9 @@ impl<T> Default for Numbered<T> {
 }
 
 impl<T> Numbered<T> {
-    fn lock(&self) -> MutexGuard<'_, Places<T>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A number for it; `None` if there are too many.
     pub fn insert(&self, thing: T) -> Option<u64> {
-        let mut all = self.lock();
+        let mut all = self.0.lock();
         let number = match all.unused.pop() {
             Some(number) => number,
             None if all.places.len() >= MAX_OPEN => return None,
@@ -59,12 +56,12 @@ impl<T> Numbered<T> {
 
     pub fn get(&self, number: u64) -> Option<Arc<T>> {
         let index = usize::try_from(number).ok()?;
-        self.lock().places.get(index)?.clone()
+        self.0.lock().places.get(index)?.clone()
     }
 
     pub fn remove(&self, number: u64) -> Option<Arc<T>> {
         let index = usize::try_from(number).ok()?;
-        let mut all = self.lock();
+        let mut all = self.0.lock();
         let thing = all.places.get_mut(index)?.take()?;
         all.unused.push(index);
         Some(thing)
@@ -72,11 +69,11 @@ impl<T> Numbered<T> {
 
     /// All of them.
     pub fn all(&self) -> Vec<Arc<T>> {
-        self.lock().places.iter().flatten().cloned().collect()
+        self.0.lock().places.iter().flatten().cloned().collect()
     }
 
     pub fn len(&self) -> usize {
-        let all = self.lock();
+        let all = self.0.lock();
         all.places.len() - all.unused.len()
     }
 }

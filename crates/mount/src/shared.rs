@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, UNIX_EPOCH};
 
 use client::attributes::{Asked, AttributeCache};
@@ -10,6 +10,7 @@ use client::nfs3::{FileHandle, Procedure};
 use client::{CallError, Caller, Client, MountOptions, Reply};
 use fuser::{FileAttr, FileType, INodeNo, Notifier, Request};
 use measure::{Clock, MonotonicClock};
+use parking_lot::{Mutex, MutexGuard};
 use wire::Encode;
 use wire::nfs3::{fattr3, ftype3, nfsstat3, nfstime3, specdata3, wcc_data};
 
@@ -102,13 +103,11 @@ impl Shared {
     }
 
     pub fn inodes(&self) -> MutexGuard<'_, Inodes> {
-        self.inodes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inodes.lock()
     }
 
     pub fn cache(&self) -> MutexGuard<'_, AttributeCache> {
-        self.attributes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.attributes.lock()
     }
 
     /// The kernel's inode; ESTALE for one that it should have forgotten.

@@ -25,11 +25,12 @@
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use fuser::{Errno, Request};
 use hashbrown::HashMap;
+use parking_lot::{Condvar, Mutex};
 
 /// How often is looked for programs that were killed.
 const LOOK: Duration = Duration::from_millis(100);
@@ -76,14 +77,10 @@ impl Waiting {
         let _ = self.device.set(device.into());
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The reply of a request, which may have to wait.
     pub fn hold<R>(self: &Arc<Self>, request: &Request, reply: R) -> Held<R> {
         let unique = u64::from(request.unique());
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         if let Some(errno) = table.ended {
             drop(table);
             self.answer(unique, errno);
@@ -104,7 +101,7 @@ impl Waiting {
 
     /// Its answer comes; false if it was given another.
     fn leaves(&self, unique: u64) -> bool {
-        self.lock().requests.remove(&unique).is_some()
+        self.table.lock().requests.remove(&unique).is_some()
     }
 
     /// An error instead of the answer. Linux refuses an answer that comes behind it (ENOENT).
@@ -122,7 +119,7 @@ impl Waiting {
 
     /// Ends all that waits, and all that comes, with an error.
     pub fn end(&self, errno: Errno) {
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         table.ended = Some(errno);
         let all = std::mem::take(&mut table.requests);
         drop(table);
@@ -133,24 +130,22 @@ impl Waiting {
 
     /// The mount is gone.
     pub fn over(&self) {
-        self.lock().over = true;
+        self.table.lock().over = true;
         self.changed.notify_all();
     }
 
     /// Ends what killed programs wait for, until the mount is gone.
     pub fn look_for_killed(&self) {
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         while !table.over {
             if table.requests.is_empty() {
                 table.rests = true;
-                let waited = self.changed.wait(table);
-                table = waited.unwrap_or_else(PoisonError::into_inner);
+                self.changed.wait(&mut table);
                 continue;
             }
             table.looks += 1;
             let now = table.looks;
-            let waited = self.changed.wait_timeout(table, LOOK);
-            table = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.changed.wait_for(&mut table, LOOK);
             let old = table.requests.iter().filter(|(_, asked)| asked.look < now);
             let old: Vec<(u64, u32)> = old.map(|(unique, asked)| (*unique, asked.thread)).collect();
             if old.is_empty() {
@@ -158,7 +153,7 @@ impl Waiting {
             }
             drop(table);
             self.end_killed(&old);
-            table = self.lock();
+            table = self.table.lock();
         }
     }
 
@@ -206,7 +201,11 @@ pub(crate) struct Held<R> {
 impl<R> Held<R> {
     /// Whether anybody waits for it: what changes something begins only then.
     pub fn is_awaited(&self) -> bool {
-        self.waiting.lock().requests.contains_key(&self.unique)
+        self.waiting
+            .table
+            .lock()
+            .requests
+            .contains_key(&self.unique)
     }
 
     /// The reply itself, to be answered now; `None` if nobody waits for it any more.

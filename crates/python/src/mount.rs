@@ -5,11 +5,12 @@
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use client::{CallError, ConnectError};
 use mount::{MountError, Source, Unmount};
+use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use wire::rpc::ReplyStatus;
@@ -93,7 +94,7 @@ impl Mount {
                 if way == Unmount::Normal {
                     inner.tell_server();
                 }
-                *self.locked() = None;
+                *self.mounted.lock() = None;
             }
             Ok(())
         });
@@ -123,13 +124,9 @@ impl Mount {
 }
 
 impl Mount {
-    fn locked(&self) -> MutexGuard<'_, Option<Arc<mount::Mount>>> {
-        self.mounted.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The mount itself: whoever waits for it must not keep the others out.
     fn current(&self) -> Option<Arc<mount::Mount>> {
-        self.locked().clone()
+        self.mounted.lock().clone()
     }
 }
 

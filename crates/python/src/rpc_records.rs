@@ -4,7 +4,7 @@
 //! moved out at each question; what was lost because nobody asked is counted. All instants are
 //! CLOCK_MONOTONIC, the clock of `time.monotonic_ns()`.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use client::record::ring::DEFAULT_RING_RECORDS;
@@ -13,6 +13,7 @@ use client::record::{
     operation_name,
 };
 use client::{CallError, Client};
+use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict, PyList};
 
@@ -56,12 +57,8 @@ impl RpcRecorder {
     }
 
     fn reader(&self) -> Option<RecordReader> {
-        let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        let reader = self.reader.lock();
         reader.clone()
-    }
-
-    fn losses(&self) -> MutexGuard<'_, Lost> {
-        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -84,7 +81,7 @@ impl RpcRecorder {
                 .transpose()
         });
         let reader = begun.map_err(|error| closed(py, error))?;
-        *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = reader;
+        *self.reader.lock() = reader;
         Ok(())
     }
 
@@ -103,7 +100,7 @@ impl RpcRecorder {
         let mut records = Vec::new();
         if let Some(reader) = self.reader() {
             let lost = py.detach(|| reader.drain(&mut records));
-            self.losses().calls = lost;
+            self.lost.lock().calls = lost;
         }
         call_columns(py, &records)
     }
@@ -112,7 +109,7 @@ impl RpcRecorder {
     fn samples<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let taken = py.detach(|| self.client.samples());
         let (samples, lost) = taken.map_err(|error| closed(py, error))?;
-        self.losses().samples = lost;
+        self.lost.lock().samples = lost;
         sample_columns(py, &samples)
     }
 
@@ -132,7 +129,7 @@ impl RpcRecorder {
 
     /// Calls and samples that found no room because nobody took them, so far.
     fn lost<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let lost = self.losses();
+        let lost = self.lost.lock();
         named!(lost; calls, samples).into_py_dict(py)
     }
 }

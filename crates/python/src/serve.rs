@@ -5,9 +5,10 @@
 
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use server::net::{Counts, RunningServer, ServerError};
@@ -74,7 +75,7 @@ impl Server {
 
     /// (program, version, network id, universal address) of what the portmapper knows.
     fn registered(&self) -> Vec<(u32, u32, &'static str, String)> {
-        let state = self.locked();
+        let state = self.state.lock();
         state
             .registration
             .as_ref()
@@ -94,7 +95,8 @@ impl Server {
 
     /// CPU time of the loop thread; None after the end.
     fn loop_cpu_ns(&self) -> Option<u64> {
-        self.locked()
+        self.state
+            .lock()
             .running
             .as_ref()
             .and_then(RunningServer::loop_cpu_ns)
@@ -131,7 +133,7 @@ impl Server {
     fn stop(&self, py: Python<'_>) -> PyResult<()> {
         let ended = py.detach(|| {
             let (running, registration) = {
-                let mut state = self.locked();
+                let mut state = self.state.lock();
                 (state.running.take(), state.registration.take())
             };
             drop(registration);
@@ -139,7 +141,7 @@ impl Server {
                 return Ok(());
             };
             let ended = running.finish();
-            self.locked().last = ended.1;
+            self.state.lock().last = ended.1;
             self.ended.notify_all();
             ended.0
         });
@@ -162,13 +164,8 @@ impl Server {
 }
 
 impl Server {
-    fn locked(&self) -> MutexGuard<'_, State> {
-        // What is inside is whole after any panic: it is only ever taken or replaced.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn counts(&self) -> Counts {
-        let mut state = self.locked();
+        let mut state = self.state.lock();
         if let Some(running) = &state.running {
             state.last = running.counts();
         }
@@ -177,15 +174,15 @@ impl Server {
 
     /// Whether it has ended, after `step` at the latest.
     fn over(&self, step: Duration) -> bool {
-        let state = self.locked();
+        let mut state = self.state.lock();
         let runs = |state: &mut State| {
             state
                 .running
                 .as_ref()
                 .is_some_and(RunningServer::is_running)
         };
-        let waited = self.ended.wait_timeout_while(state, step, runs);
-        !runs(&mut waited.unwrap_or_else(PoisonError::into_inner).0)
+        self.ended.wait_while_for(&mut state, runs, step);
+        !runs(&mut state)
     }
 }
 

@@ -5,8 +5,8 @@
 //! `counts` totals, `figures` what is missing. Times of text are what was printed.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{IntoPyDict, PyDict};
@@ -22,12 +22,6 @@ use crate::syscall_tables;
 #[pyclass(module = "nfslab._core", frozen)]
 pub struct StraceReader(Mutex<syscalls::strace::StraceReader>);
 
-impl StraceReader {
-    fn inner(&self) -> MutexGuard<'_, syscalls::strace::StraceReader> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 #[pymethods]
 impl StraceReader {
     #[new]
@@ -40,31 +34,31 @@ impl StraceReader {
 
     /// More of the text, cut anywhere.
     fn feed(&self, py: Python<'_>, data: PyBackedBytes) -> PyResult<()> {
-        let fed = py.detach(|| self.inner().feed(&data));
+        let fed = py.detach(|| self.0.lock().feed(&data));
         fed.map_err(|error| not_a_trace(py, &error))
     }
 
     /// The text has ended.
     fn end(&self, py: Python<'_>) -> PyResult<()> {
-        let ended = py.detach(|| self.inner().end());
+        let ended = py.detach(|| self.0.lock().end());
         ended.map_err(|error| not_a_trace(py, &error))
     }
 
     /// What came since the last time.
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let taken = py.detach(|| self.inner().take());
+        let taken = py.detach(|| self.0.lock().take());
         syscall_tables::taken(py, &taken)
     }
 
     /// Totals so far.
     fn counts(&self, py: Python<'_>) -> PyResult<Columns> {
-        let rows = py.detach(|| self.inner().tally().counts().to_vec());
+        let rows = py.detach(|| self.0.lock().tally().counts().to_vec());
         syscall_tables::counts(py, &rows)
     }
 
     /// What was read, and what is missing.
     fn figures<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let figures = py.detach(|| self.inner().figures());
+        let figures = py.detach(|| self.0.lock().figures());
         let read = named!(
             figures; lines, calls, file_calls, not_understood, unfinished, interrupted,
             without_start, without_time, without_duration, without_place, without_path,
@@ -77,13 +71,13 @@ impl StraceReader {
     /// What the instants are: "epoch", "time of day", "relative" or "none".
     #[getter]
     fn clock(&self, py: Python<'_>) -> &'static str {
-        py.detach(|| self.inner().clock().name())
+        py.detach(|| self.0.lock().clock().name())
     }
 
     /// The first line that was not understood, cut short.
     #[getter]
     fn first_not_understood(&self, py: Python<'_>) -> Option<String> {
-        py.detach(|| self.inner().first_not_understood().map(str::to_owned))
+        py.detach(|| self.0.lock().first_not_understood().map(str::to_owned))
     }
 }
 

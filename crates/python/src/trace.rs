@@ -9,10 +9,10 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, Schema, SchemaRef};
+use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict};
 use serde::Deserialize;
@@ -86,7 +86,7 @@ impl Trace {
 
     /// How far it is.
     fn progress<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         if let Some(analysis) = &state.analysis {
             state.last = analysis.progress();
         }
@@ -103,23 +103,23 @@ impl Trace {
 
     /// The rows of the calls, once; None when no columns were asked for.
     fn batches(&self) -> Option<CallRows> {
-        let rows = locked(&self.rows).take()?;
+        let rows = self.rows.lock().take()?;
         Some(CallRows(Mutex::new(Some(rows))))
     }
 
     /// Asks the threads to end soon.
     fn stop(&self) {
-        if let Some(analysis) = &locked(&self.state).analysis {
+        if let Some(analysis) = &self.state.lock().analysis {
             analysis.stop();
         }
         // Nobody will take them any more: a thread that waits to hand some over ends.
-        locked(&self.rows).take();
+        self.rows.lock().take();
     }
 
     /// Waits for the end and hands everything over, once.
     fn finish<'py>(&self, py: Python<'py>) -> PyResult<(String, Bound<'py, PyDict>)> {
         let taken = {
-            let mut state = locked(&self.state);
+            let mut state = self.state.lock();
             let taken = state.analysis.take();
             if let Some(analysis) = &taken {
                 state.last = analysis.progress();
@@ -134,7 +134,7 @@ impl Trace {
             ));
         };
         let found = py.detach(|| analysis.finish());
-        locked(&self.state).last.finished = true;
+        self.state.lock().last.finished = true;
         handed_over(py, found.map_err(|error| to_python(py, &error))?)
     }
 }
@@ -154,7 +154,7 @@ impl CallRows {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         // The protocol lets a producer that cannot cast give its own schema.
         drop(requested_schema);
-        let Some(rows) = locked(&self.0).take() else {
+        let Some(rows) = self.0.lock().take() else {
             return Err(misuse(
                 py,
                 "its rows were handed over before",
@@ -199,11 +199,6 @@ impl RecordBatchReader for Rows {
     fn schema(&self) -> SchemaRef {
         SchemaRef::clone(&self.schema)
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is inside is whole after any panic: it is only ever taken or replaced.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn input(given: Given) -> Result<Input, TraceError> {

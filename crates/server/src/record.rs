@@ -17,7 +17,8 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
 
 use crate::protocol::Outcome;
 
@@ -82,7 +83,7 @@ pub struct Recorder {
 
 impl Recorder {
     fn ring(&self) -> MutexGuard<'_, Ring> {
-        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ring.lock()
     }
 
     /// Switches it on with room for so many records; what was left of an earlier session goes.
@@ -99,12 +100,12 @@ impl Recorder {
     /// Replies are given to the kernel, and their records added, while it is held. No end of a
     /// session comes between.
     pub(crate) fn sending(&self) -> RwLockReadGuard<'_, ()> {
-        self.sending.read().unwrap_or_else(PoisonError::into_inner)
+        self.sending.read()
     }
 
     /// Switches it off. What was recorded can still be taken; calls in work are left out.
     pub fn end(&self) {
-        let _nothing_is_sent = self.sending.write().unwrap_or_else(PoisonError::into_inner);
+        let _nothing_is_sent = self.sending.write();
         let mut ring = self.ring();
         ring.session = None;
         self.session.store(0, Ordering::Relaxed);

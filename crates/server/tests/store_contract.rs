@@ -235,7 +235,7 @@ fn hard_links_keep_the_object() {
         tree.write(&file, 0, b"data");
         let (status, wcc) = tree.store.link(caller, &file, &root, b"g");
         assert_eq!(status, nfsstat3::NFS3_OK);
-        assert_eq!(wcc.file.unwrap().nlink, 2);
+        assert_eq!(wcc.file_attributes.unwrap().nlink, 2);
         let (status, _) = tree.store.link(caller, &file, &root, b"g");
         assert_eq!(status, nfsstat3::NFS3ERR_EXIST);
         tree.store.remove(caller, &root, b"f").unwrap();

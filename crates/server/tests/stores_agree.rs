@@ -136,7 +136,7 @@ fn run(tree: &Tree, handles: &mut Vec<Handle>, number: u64, step: &Step) -> Answ
         Step::Link(f, d, n) => {
             let (status, wcc) = store.link(user, &at(*f), &at(*d), NAMES[*n]);
             if status == nfsstat3::NFS3_OK {
-                Ok(wcc.file)
+                Ok(wcc.file_attributes)
             } else {
                 Err(status)
             }

@@ -66,7 +66,7 @@ pub enum TraceError {
     Pattern {
         /// The class.
         class: String,
-        /// globset's reason.
+        /// What is wrong with it.
         why: String,
     },
     /// The caller went away or asked to stop.

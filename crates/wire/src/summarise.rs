@@ -7,10 +7,11 @@
 //! given as a [`Body`] with a hole: the operations behind the payload are then decoded as well.
 
 use crate::error::Result;
+use crate::nfs4::{Side, compound};
 use crate::programs::{MOUNT, NFS, NFSACL, NLM, NSM, PORTMAP, is_callback};
 use crate::summary::{CallSummary, End, Ignore, ReplySummary, Visitor};
 use crate::xdr::Reader;
-use crate::{companions, nfs2, nfs3, nfs4};
+use crate::{companions, nfs2, nfs3};
 
 /// A body's bytes, and whether they are all.
 #[derive(Clone, Copy, Debug)]
@@ -88,26 +89,16 @@ pub fn summarise_call_with<'a>(
     let arguments = &mut summary.arguments;
     let decoded = match (program, version) {
         (NFS, 3) => nfs3::summary::call(procedure, &mut reader, arguments),
-        (NFS, 4) => nfs4::compound::call(
-            procedure,
-            nfs4::Side::Fore,
-            &mut reader,
-            &mut summary,
-            visitor,
-        ),
+        (NFS, 4) => compound::call(procedure, Side::Fore, &mut reader, &mut summary, visitor),
         (NFS, 2) => nfs2::call(procedure, &mut reader, arguments),
         (MOUNT, 1..=3) => companions::mount_call(procedure, &mut reader, arguments),
         (NLM, 1..=4) => companions::nlm_call(version, procedure, &mut reader, arguments),
         (NSM, 1) => companions::nsm_call(procedure, &mut reader, arguments),
         (NFSACL, 2 | 3) => companions::nfsacl_call(version, procedure, &mut reader, arguments),
         (PORTMAP, 2..=4) => companions::portmap_call(version, procedure, &mut reader, arguments),
-        _ if is_callback(program) => nfs4::compound::call(
-            procedure,
-            nfs4::Side::Back,
-            &mut reader,
-            &mut summary,
-            visitor,
-        ),
+        _ if is_callback(program) => {
+            compound::call(procedure, Side::Back, &mut reader, &mut summary, visitor)
+        }
         _ => None,
     };
     if let Some(result) = decoded {
@@ -127,26 +118,16 @@ pub fn summarise_reply_with<'a>(
     let results = &mut summary.results;
     let decoded = match (program, version) {
         (NFS, 3) => nfs3::summary::reply(procedure, &mut reader, results, visitor),
-        (NFS, 4) => nfs4::compound::reply(
-            procedure,
-            nfs4::Side::Fore,
-            &mut reader,
-            &mut summary,
-            visitor,
-        ),
+        (NFS, 4) => compound::reply(procedure, Side::Fore, &mut reader, &mut summary, visitor),
         (NFS, 2) => nfs2::reply(procedure, &mut reader, results, visitor),
         (MOUNT, 1..=3) => companions::mount_reply(version, procedure, &mut reader, results),
         (NLM, 1..=4) => companions::nlm_reply(version, procedure, &mut reader, results),
         (NSM, 1) => companions::nsm_reply(procedure, &mut reader, results),
         (NFSACL, 2 | 3) => companions::nfsacl_reply(&mut reader, results),
         (PORTMAP, 2..=4) => companions::portmap_reply(version, procedure, &mut reader, results),
-        _ if is_callback(program) => nfs4::compound::reply(
-            procedure,
-            nfs4::Side::Back,
-            &mut reader,
-            &mut summary,
-            visitor,
-        ),
+        _ if is_callback(program) => {
+            compound::reply(procedure, Side::Back, &mut reader, &mut summary, visitor)
+        }
         _ => None,
     };
     if let Some(result) = decoded {

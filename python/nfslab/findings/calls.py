@@ -152,15 +152,15 @@ class Calls:
         if self.more_calls() >= MOSTLY:
             return []
         grown = [stages for stages in (SERVICE, WIRE) if self.grew(stages)]
-        if grown:
-            return sorted(grown, key=self._grown_ns, reverse=True)
         for queue, leads_to in LEADS_TO.items():
-            if self.grew(queue):
-                longer = {one: self._longer_by(one, leads_to) for one in leads_to}
-                shown = [one for one in leads_to if longer[one] > UNCHANGED and self._shown(one)]
-                doubt = max(longer.values()) > SLOWER
-                return shown[:1] if shown else [] if doubt else [queue]
-        return []
+            led = self._more_often() or any(one in grown for one in leads_to)
+            if led or not self.grew(queue):
+                continue
+            longer = {one: self._longer_by(one, leads_to) for one in leads_to}
+            shown = [one for one in leads_to if longer[one] > UNCHANGED and self._shown(one)]
+            doubt = max(longer.values()) > SLOWER
+            grown += shown[:1] if shown else [] if doubt else [queue]
+        return sorted(grown, key=self._grown_ns, reverse=True)
 
     def served_mostly(self) -> bool:
         """Are calls at the server for most of their time? What the kernel there holds meanwhile
@@ -240,6 +240,12 @@ class Calls:
             cause, f"{operation} calls", f"targets.{targets[0]}.call_delay", slopes, doubt,
             [own.ns], self.pair, f"{operation}:{{us}}us",
         )  # fmt: skip
+
+    def _more_often(self) -> bool:
+        """Are there more calls of an operation? Those queue longer by themselves."""
+        base, new = (sum(one.per_operation for one in side.values())
+                     for side in (self.base, self.new))  # fmt: skip
+        return new > (1 + SLOWER) * base > 0
 
     def _grown_ns(self, stages: Sequence[str]) -> float:
         one = self.difference(stages)

@@ -15,9 +15,10 @@ use super::timers::CallTimer;
 const KEPT_BUFFER_BYTES: usize = 16 << 10;
 
 /// Where a call is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
     /// No call.
+    #[default]
     Free,
     /// Not yet given to a connection.
     Pending,
@@ -35,7 +36,7 @@ pub(super) struct Entry {
 }
 
 /// One call.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Call {
     pub state: State,
     pub generation: u32,
@@ -61,28 +62,6 @@ pub(super) struct Call {
 }
 
 impl Call {
-    fn free() -> Self {
-        Call {
-            state: State::Free,
-            generation: 0,
-            token: 0,
-            xid: 0,
-            target: [0; 3],
-            timer_class: None,
-            connection: 0,
-            message: Vec::new(),
-            payload: None,
-            padding: 0,
-            timer: CallTimer::default(),
-            sends: 0,
-            times: Times::default(),
-            queue_at_enqueue: 0,
-            outstanding_at_send: 0,
-            sequence: 0,
-            queued: false,
-        }
-    }
-
     /// Bytes of one send over a stream (mark included).
     #[inline]
     pub fn bytes(&self) -> usize {
@@ -92,7 +71,7 @@ impl Call {
 }
 
 /// All calls.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Calls {
     slots: Vec<Call>,
     unused: Vec<u32>,
@@ -111,15 +90,9 @@ impl Calls {
     /// Room for `limit` calls; transaction ids go up from `first_xid`.
     pub fn new(limit: usize, first_xid: u32) -> Self {
         Calls {
-            slots: Vec::new(),
-            unused: Vec::new(),
-            by_xid: HashMap::new(),
             limit,
             next_xid: first_xid,
-            issued: 0,
-            pending: VecDeque::new(),
-            held: 0,
-            outstanding: 0,
+            ..Calls::default()
         }
     }
 
@@ -136,7 +109,7 @@ impl Calls {
             Some(slot) => slot,
             None if self.slots.len() < self.limit => {
                 let slot = u32::try_from(self.slots.len()).ok()?;
-                self.slots.push(Call::free());
+                self.slots.push(Call::default());
                 slot
             }
             None => return None,

@@ -21,7 +21,7 @@ const MAX_BUFFER_BYTES: usize = MAX_REPLY_BYTES as usize + (256 << 10);
 const MIN_ROOM_BYTES: usize = 16 << 10;
 
 /// Receive buffer of a stream.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Incoming {
     buffer: Vec<u8>,
     start: usize,
@@ -42,15 +42,6 @@ pub(super) enum Received {
 }
 
 impl Incoming {
-    pub fn new() -> Self {
-        Incoming {
-            buffer: Vec::new(),
-            start: 0,
-            end: 0,
-            fragments: None,
-        }
-    }
-
     /// Forgets a broken stream's bytes.
     pub fn clear(&mut self) {
         (self.start, self.end) = (0, 0);
@@ -163,7 +154,7 @@ mod tests {
     fn records(stream: &[u8], pieces: &[usize]) -> wire::Result<Vec<Vec<u8>>> {
         let (mut writer, reader) = UnixStream::pair().unwrap();
         reader.set_nonblocking(true).unwrap();
-        let mut incoming = Incoming::new();
+        let mut incoming = Incoming::default();
         let mut found = Vec::new();
         let mut rest = stream;
         let mut pieces = pieces.iter().cycle();

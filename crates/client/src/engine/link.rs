@@ -82,7 +82,7 @@ impl Link {
             front_written: 0,
             blocked: false,
             watches_writing: false,
-            incoming: Incoming::new(),
+            incoming: Incoming::default(),
             datagram: match transport {
                 Transport::Tcp => Vec::new(),
                 Transport::Udp => vec![0; MAX_DATAGRAM_BYTES],

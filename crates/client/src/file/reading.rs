@@ -1,14 +1,14 @@
 //! Reading: parts of `rsize`, all at once; short answers continued.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use measure::{Clock, MonotonicClock};
+use parking_lot::Mutex;
 use wire::nfs3::{READ3args, READ3res, Res, fattr3};
 
 use super::pieces::Overlay;
 use super::{File, Inner};
 use crate::error::CallError;
-use crate::handle::Promise;
 use crate::nfs3::Read;
 
 /// Most bytes of one read; more is answered short, as read(2) may.
@@ -48,22 +48,9 @@ struct Part {
 }
 
 impl File {
-    /// Reads up to `length` bytes (at most [`MAX_READ_BYTES`]) and waits. Sees what this `File`
-    /// wrote before, even what a restarted server has lost and will get again.
-    ///
-    /// # Errors
-    /// The first error of any part.
-    pub fn read(&self, offset: u64, length: usize) -> Result<ReadData, CallError> {
-        if self.inner.client.would_deadlock() {
-            return Err(CallError::WouldDeadlock);
-        }
-        let (promise, awaited) = Promise::pair();
-        self.read_then(offset, length, move |result| promise.give(result));
-        awaited.wait()
-    }
-
-    /// Reads without waiting; `done` is run once, in the reactor's thread (here if nothing is to be
-    /// read).
+    /// Reads up to `length` bytes (at most [`MAX_READ_BYTES`]). Sees what this `File` wrote before,
+    /// even what a restarted server has lost and will get again. `done` is run once, with the bytes
+    /// or the first error of any part: in the reactor's thread (here if nothing is to be read).
     pub fn read_then(
         &self,
         offset: u64,
@@ -97,7 +84,7 @@ impl File {
             done: Some(Box::new(done)),
             offset,
             wanted: usize::try_from(end - offset).unwrap_or(usize::MAX),
-            overlay: self.inner.lock().overlay(offset, end),
+            overlay: self.inner.dirty.lock().overlay(offset, end),
         }));
         Inner::pump(&self.inner);
         for index in 0..count {
@@ -110,7 +97,7 @@ impl Inner {
     /// Asks for what is left of a part.
     fn ask(inner: &Arc<Inner>, job: &Arc<Mutex<Job>>, index: usize) {
         let (offset, count) = {
-            let job = job.lock().unwrap_or_else(PoisonError::into_inner);
+            let job = job.lock();
             let Some(part) = job.parts.get(index) else {
                 return;
             };
@@ -139,7 +126,7 @@ impl Inner {
                     });
                 }
                 let goes_on = {
-                    let mut job = job.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut job = job.lock();
                     job.take(index, count, result)
                 };
                 if goes_on {
@@ -211,7 +198,7 @@ impl Part {
 
 /// Hands out the bytes up to the first end of file, when the last part has its answer.
 fn finish(job: &Mutex<Job>) {
-    let mut job = job.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut job = job.lock();
     if job.left > 0 {
         return;
     }

@@ -13,11 +13,10 @@ use wire::nfs3::{COMMIT3args, COMMIT3res, Res, nfsstat3, stable_how};
 use super::dirty::Dirty;
 use super::{File, Inner, MAX_IN_FLIGHT_BYTES};
 use crate::error::CallError;
-use crate::handle::Promise;
 use crate::nfs3::Commit;
 
 /// COMMITs in a row that find another verifier (the server restarts faster than it takes data)
-/// before [`File::sync`] gives up with an error.
+/// before [`File::sync_then`] gives up with an error.
 pub const MAX_COMMIT_ROUNDS: usize = 64;
 
 /// What somebody waits for.
@@ -48,28 +47,9 @@ impl std::fmt::Debug for Waiter {
 }
 
 impl File {
-    /// fsync(2): all that was written before is on the server's stable storage.
-    ///
-    /// # Errors
-    /// The first error since the last `sync`; it is reported once. Data that met an error are gone.
-    pub fn sync(&self) -> Result<(), CallError> {
-        self.wait_for(Goal::Stable)
-    }
-
-    /// As [`File::sync`], but an error goes on sticking.
-    pub(super) fn settle(&self) -> Result<(), CallError> {
-        self.wait_for(Goal::StableUnreported)
-    }
-
-    /// close(2): as [`File::sync`] (close-to-open consistency, nfs(5)).
-    ///
-    /// # Errors
-    /// As [`File::sync`].
-    pub fn close(self) -> Result<(), CallError> {
-        self.sync()
-    }
-
-    /// [`File::sync`] without waiting; `done` is run once, in the reactor's thread or in this one.
+    /// fsync(2), and close(2) (close-to-open consistency, nfs(5)): until all that was written
+    /// before is on the server's stable storage. `done` is run once, in the reactor's thread or in
+    /// this one, with the first error since the last time: data that met an error are gone.
     pub fn sync_then(&self, done: impl FnOnce(Result<(), CallError>) + Send + 'static) {
         Inner::when(&self.inner, Goal::Stable, Box::new(done));
     }
@@ -88,29 +68,19 @@ impl File {
 
     /// Whether all that was written is on stable storage, and no error is to be reported.
     pub fn is_settled(&self) -> bool {
-        let dirty = self.inner.lock();
+        let dirty = self.inner.dirty.lock();
         dirty.is_clean() && dirty.error().is_none()
     }
 
     /// Whether something that was written is not on stable storage.
     pub fn is_dirty(&self) -> bool {
-        !self.inner.lock().is_clean()
+        !self.inner.dirty.lock().is_clean()
     }
 
     /// Whether the server has answered all that was written.
     pub fn is_answered(&self) -> bool {
-        let dirty = self.inner.lock();
+        let dirty = self.inner.dirty.lock();
         dirty.gathered_bytes() == 0 && !dirty.any_unanswered(dirty.next_number())
-    }
-
-    fn wait_for(&self, goal: Goal) -> Result<(), CallError> {
-        if self.inner.client.would_deadlock() {
-            return Err(CallError::WouldDeadlock);
-        }
-        let (promise, awaited) = Promise::pair();
-        let done: Done = Box::new(move |result| promise.give(result));
-        Inner::when(&self.inner, goal, done);
-        awaited.wait()
     }
 }
 
@@ -123,7 +93,7 @@ enum Step {
 
 impl Inner {
     fn when(inner: &Arc<Inner>, goal: Goal, done: Done) {
-        let mut dirty = inner.lock();
+        let mut dirty = inner.dirty.lock();
         let alone = goal != Goal::Answered && dirty.only_gathered();
         dirty.end_gathering();
         let before = dirty.next_number();
@@ -143,7 +113,7 @@ impl Inner {
     /// Does what can be done now for those who wait.
     pub(super) fn advance(inner: &Arc<Inner>) {
         Inner::pump(inner);
-        let mut dirty = inner.lock();
+        let mut dirty = inner.dirty.lock();
         let ended = dirty.take_ended();
         let step = dirty.step();
         match step {
@@ -178,13 +148,12 @@ impl Inner {
                     again.learn_wcc(sent_ns, Some(wcc_of_commit(answer)));
                 }
                 again.take_commit(result);
-                again.changed.notify_all();
                 Inner::advance(&again);
             });
     }
 
     fn take_commit(&self, result: Result<COMMIT3res, CallError>) {
-        let mut dirty = self.lock();
+        let mut dirty = self.dirty.lock();
         dirty.committing = false;
         let error = match result {
             Ok(Res::Ok(committed)) => {
@@ -220,7 +189,7 @@ impl Inner {
         let again = Arc::clone(inner);
         let waits = move || {
             let waited = again.client.wait_out_jukebox();
-            let mut dirty = again.lock();
+            let mut dirty = again.dirty.lock();
             dirty.waits_out_jukebox = false;
             dirty.now();
             if let Err(error) = waited {
@@ -231,7 +200,7 @@ impl Inner {
         };
         let name = "nfs-jukebox".to_owned();
         if std::thread::Builder::new().name(name).spawn(waits).is_err() {
-            let mut dirty = inner.lock();
+            let mut dirty = inner.dirty.lock();
             dirty.waits_out_jukebox = false;
             dirty.fail(CallError::Full);
             drop(dirty);

@@ -9,64 +9,9 @@ use wire::nfs3::{
 
 use super::pieces::Piece;
 use super::{File, Inner, MAX_IN_FLIGHT_BYTES, MAX_UNCOMMITTED_BYTES};
-use crate::engine::SharedBytes;
 use crate::error::CallError;
 
 impl File {
-    /// Writes bytes. With `sync` it returns when they are on stable storage, else when they are on
-    /// their way.
-    ///
-    /// # Errors
-    /// NFS3ERR_FBIG behind the largest offset, an error of this write (with `sync`), or one of an
-    /// earlier write that was not reported yet.
-    pub fn write(&self, offset: u64, data: &SharedBytes) -> Result<(), CallError> {
-        if self.inner.client.would_deadlock() {
-            return Err(CallError::WouldDeadlock); // it may have to wait
-        }
-        check_end(offset, data.len())?;
-        let step = self.inner.write_size_bytes as usize;
-        let mut done = 0;
-        while done < data.len() {
-            let part = data.slice(done, step);
-            let at = offset.saturating_add(done as u64);
-            done += part.len();
-            self.write_part(at, part)?;
-        }
-        if self.inner.sync {
-            return self.sync();
-        }
-        Ok(())
-    }
-
-    fn write_part(&self, offset: u64, data: SharedBytes) -> Result<(), CallError> {
-        let inner = &self.inner;
-        let length = data.len() as u64;
-        let mut dirty = inner.lock();
-        loop {
-            if let Some(error) = dirty.error() {
-                return Err(error);
-            }
-            let crowded = dirty.in_flight_bytes() + length > MAX_IN_FLIGHT_BYTES;
-            if crowded && dirty.any_in_flight() {
-                dirty = inner.wait(dirty);
-            } else if dirty.kept_bytes() + length > MAX_UNCOMMITTED_BYTES && dirty.kept_bytes() > 0
-            {
-                drop(dirty);
-                self.settle()?;
-                dirty = inner.lock();
-            } else {
-                break;
-            }
-        }
-        dirty.end_gathering();
-        let piece = dirty.piece(offset, data);
-        dirty.supersede(piece.offset, piece.end());
-        dirty.keep_unsent(piece);
-        drop(dirty);
-        Inner::pump(inner);
-        Ok(())
-    }
-
     /// Takes bytes to be written some time, without waiting: gathered with their neighbours to
     /// WRITEs of `wsize`, sent when that is full or when somebody asks for it. True if so much is
     /// kept that the caller should wait ([`File::settle_then`]) before it writes more.
@@ -79,7 +24,7 @@ impl File {
     pub fn write_behind(&self, offset: u64, bytes: &[u8], most: u64) -> Result<bool, CallError> {
         check_end(offset, bytes.len())?;
         let inner = &self.inner;
-        let mut dirty = inner.lock();
+        let mut dirty = inner.dirty.lock();
         if let Some(error) = dirty.error() {
             return Err(error);
         }
@@ -99,14 +44,14 @@ impl File {
         }
         if commits {
             let again = Arc::clone(inner);
-            self.settle_then(move |_| again.lock().committing_soon = false);
+            self.settle_then(move |_| again.dirty.lock().committing_soon = false);
         }
         Ok(kept > most)
     }
 
     /// Sends what was gathered.
     pub fn push(&self) {
-        if self.inner.lock().end_gathering() {
+        if self.inner.dirty.lock().end_gathering() {
             Inner::pump(&self.inner);
         }
     }
@@ -121,7 +66,7 @@ impl Inner {
             stable_how::UNSTABLE
         };
         loop {
-            let next = inner.lock().next_to_send(MAX_IN_FLIGHT_BYTES);
+            let next = inner.dirty.lock().next_to_send(MAX_IN_FLIGHT_BYTES);
             match next {
                 Some(piece) => Inner::send(inner, piece.offset, piece, stable),
                 None => return,
@@ -164,8 +109,8 @@ impl Inner {
 
     /// Takes the answer to a WRITE; returns what of it the server did not take.
     fn take(&self, key: u64, piece: Piece, result: Result<WRITE3res, CallError>) -> Option<Piece> {
-        let mut dirty = self.lock();
-        let rest = match result.and_then(|answer| taken(&piece, answer)) {
+        let mut dirty = self.dirty.lock();
+        match result.and_then(|answer| taken(&piece, answer)) {
             Ok(Taken::Later) => {
                 dirty.end(key);
                 dirty.keep_for_later(piece);
@@ -198,10 +143,7 @@ impl Inner {
                 dirty.fail(error);
                 None
             }
-        };
-        drop(dirty);
-        self.changed.notify_all();
-        rest
+        }
     }
 }
 

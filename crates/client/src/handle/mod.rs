@@ -20,11 +20,12 @@ mod sync;
 mod turns;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use measure::MonotonicClock;
+use parking_lot::Mutex;
 use wire::nfs3::{WRITE3args, nfsstat3};
 use wire::{Decode, Encode};
 
@@ -33,7 +34,7 @@ use crate::error::{CallError, ConnectError};
 use crate::nfs3::{Procedure, Write, WriteHead};
 use crate::record::{Counters, Operations, RecordReader, Sample};
 
-pub(crate) use self::promise::Promise;
+use self::promise::Promise;
 use self::shared::{Shared, Submission};
 
 /// Calls that wait to be taken by the reactor.
@@ -112,7 +113,7 @@ impl Client {
         }))
     }
 
-    pub(crate) fn would_deadlock(&self) -> bool {
+    fn would_deadlock(&self) -> bool {
         self.shared.is_held_here()
     }
 
@@ -302,7 +303,7 @@ impl Client {
         if self.would_deadlock() {
             return;
         }
-        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut thread = self.thread.lock();
         // At its end the reactor's thread is at no engine, and may drop the last handle.
         let other = thread
             .take()

@@ -6,15 +6,15 @@ use super::sync::{Condvar, Mutex};
 use crate::error::CallError;
 
 /// A value that another thread will give, exactly once; giving up gives [`CallError::Closed`].
-pub(crate) struct Promise<T>(Option<Arc<Awaited<T>>>);
+pub(super) struct Promise<T>(Option<Arc<Awaited<T>>>);
 
-pub(crate) struct Awaited<T> {
+pub(super) struct Awaited<T> {
     value: Mutex<Option<Result<T, CallError>>>,
     given: Condvar,
 }
 
 impl<T> Promise<T> {
-    pub(crate) fn pair() -> (Self, Arc<Awaited<T>>) {
+    pub(super) fn pair() -> (Self, Arc<Awaited<T>>) {
         let awaited = Arc::new(Awaited {
             value: Mutex::new(None),
             given: Condvar::new(),
@@ -22,7 +22,7 @@ impl<T> Promise<T> {
         (Promise(Some(Arc::clone(&awaited))), awaited)
     }
 
-    pub(crate) fn give(mut self, value: Result<T, CallError>) {
+    pub(super) fn give(mut self, value: Result<T, CallError>) {
         self.put(value);
     }
 
@@ -41,7 +41,7 @@ impl<T> Drop for Promise<T> {
 }
 
 impl<T> Awaited<T> {
-    pub(crate) fn wait(&self) -> Result<T, CallError> {
+    pub(super) fn wait(&self) -> Result<T, CallError> {
         let mut value = self.value.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             if let Some(value) = value.take() {

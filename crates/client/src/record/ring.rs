@@ -5,7 +5,9 @@
 //! dropped; the newest are dropped, so that what was kept has no holes before the first loss.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::RpcRecord;
 
@@ -64,7 +66,7 @@ impl RecordRing {
         if self.batch.is_empty() {
             return;
         }
-        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = self.shared.lock();
         let room = shared.limit.saturating_sub(shared.records.len());
         let kept = room.min(self.batch.len());
         shared.records.extend(self.batch.iter().take(kept));
@@ -83,7 +85,7 @@ impl Drop for RecordRing {
 impl RecordReader {
     /// Moves what is there to the end of `out`; returns how many records were lost so far.
     pub fn drain(&self, out: &mut Vec<RpcRecord>) -> u64 {
-        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = self.shared.lock();
         out.extend(shared.records.drain(..));
         shared.lost
     }

@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use measure::clock::{Clock, MonotonicClock};
+use parking_lot::{Condvar, Mutex};
 
 use wire::rpc::ReplyStatus;
 
@@ -140,11 +141,7 @@ impl Pool {
 
     /// Queues a call of a connection that moves so many bytes (the loop bounds how many wait).
     pub fn submit(&self, work: Work, flow: &mut Flow, bytes: usize) {
-        let mut queue = self
-            .shared
-            .queue
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut queue = self.shared.queue.lock();
         queue.work.push(flow, bytes, work);
         drop(queue);
         self.shared.there_is_work.notify_one();
@@ -152,18 +149,14 @@ impl Pool {
 
     /// Takes what is finished.
     pub fn take(&self, into: &mut Vec<Finished>) {
-        let mut finished = self
-            .shared
-            .finished
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut finished = self.shared.finished.lock();
         into.append(&mut finished);
     }
 }
 
 fn run(shared: &Shared) {
     loop {
-        let mut queue = shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = shared.queue.lock();
         let work = loop {
             if let Some(work) = queue.work.pop() {
                 break work;
@@ -171,10 +164,7 @@ fn run(shared: &Shared) {
             if queue.closed {
                 return;
             }
-            queue = shared
-                .there_is_work
-                .wait(queue)
-                .unwrap_or_else(PoisonError::into_inner);
+            shared.there_is_work.wait(&mut queue);
         };
         drop(queue);
         // A defect in a store must not leave its caller without an answer for ever.
@@ -184,10 +174,7 @@ fn run(shared: &Shared) {
             Ok(None) => continue,
             Err(_) => failed(&work),
         };
-        let mut finished = shared
-            .finished
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut finished = shared.finished.lock();
         let first = finished.is_empty();
         finished.push(done);
         drop(finished);
@@ -207,11 +194,7 @@ impl Pool {
     }
 
     fn join(&mut self) {
-        let mut queue = self
-            .shared
-            .queue
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut queue = self.shared.queue.lock();
         queue.closed = true;
         drop(queue);
         self.shared.there_is_work.notify_all();

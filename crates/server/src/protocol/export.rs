@@ -1,8 +1,9 @@
 //! Exports: a path that clients mount, the store behind it, and how callers are seen there.
 
 use std::hash::Hasher;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher24;
 use wire::nfs3::{nfs_fh3, nfsstat3};

@@ -4,7 +4,6 @@
 //! and keeps at most [`MAX_MOUNTS`] entries, the oldest going first.
 
 use std::net::SocketAddr;
-use std::sync::PoisonError;
 
 use wire::mount::{
     dirpath, exportnode, exports, fhandle3, fhstatus, mountbody, mountlist, mountres3,
@@ -121,7 +120,7 @@ impl Service {
 
     fn remember(&self, address: SocketAddr, path: &[u8]) {
         let entry = (address.ip().to_string().into_bytes(), path.to_vec());
-        let mut mounted = self.mounted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut mounted = self.mounted.lock();
         if mounted.contains(&entry) {
             return;
         }
@@ -133,12 +132,12 @@ impl Service {
 
     fn forget(&self, address: SocketAddr, path: Option<&[u8]>) {
         let host = address.ip().to_string().into_bytes();
-        let mut mounted = self.mounted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut mounted = self.mounted.lock();
         mounted.retain(|(h, p)| *h != host || path.is_some_and(|path| path != &**p));
     }
 
     fn dump(&self, out: &mut Vec<u8>) -> Result<(), Refused> {
-        let mounted = self.mounted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mounted = self.mounted.lock();
         let list = mounted.iter().map(|(host, path)| mountbody {
             ml_hostname: name(host),
             ml_directory: dirpath(path),

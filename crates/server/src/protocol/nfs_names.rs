@@ -200,10 +200,6 @@ impl Service {
             (&to.handle, args.to.name.0),
         );
         // Success and failure have the same body.
-        let wcc = RENAME3wcc {
-            fromdir_wcc: wcc.from,
-            todir_wcc: wcc.to,
-        };
         fail(out, status, &wcc)
     }
 
@@ -228,10 +224,6 @@ impl Service {
         let store = &dir.export.store;
         let name = args.link.name.0;
         let (status, wcc) = store.link(&dir.caller, &file.handle, &dir.handle, name);
-        let wcc = LINK3wcc {
-            file_attributes: wcc.file,
-            linkdir_wcc: wcc.directory,
-        };
         fail(out, status, &wcc)
     }
 }

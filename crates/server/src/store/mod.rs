@@ -14,9 +14,9 @@ pub mod payload;
 pub mod permission;
 
 use wire::nfs3::{
-    FSINFO3resok, FSSTAT3resok, PATHCONF3resok, cookieverf3, createhow3, fattr3, nfsstat3,
-    nfstime3, post_op_attr, properties, sattr3, specdata3, stable_how, wcc_attr, wcc_data,
-    writeverf3,
+    FSINFO3resok, FSSTAT3resok, LINK3wcc, PATHCONF3resok, RENAME3wcc, cookieverf3, createhow3,
+    fattr3, nfsstat3, nfstime3, post_op_attr, properties, sattr3, specdata3, stable_how, wcc_attr,
+    wcc_data, writeverf3,
 };
 
 use crate::{Caller, Handle};
@@ -130,24 +130,6 @@ pub struct ListFrom {
     pub with_objects: bool,
 }
 
-/// A rename's directories before and after.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RenameWcc {
-    /// The directory that the name left.
-    pub from: wcc_data,
-    /// The directory that the name went to.
-    pub to: wcc_data,
-}
-
-/// A link's file and directory after the call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LinkWcc {
-    /// The file.
-    pub file: post_op_attr,
-    /// The directory of the new name.
-    pub directory: wcc_data,
-}
-
 /// What results say about a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreDescription {
@@ -246,7 +228,7 @@ pub trait Store: Send + Sync {
         caller: &Caller,
         from: (&Handle, &[u8]),
         to: (&Handle, &[u8]),
-    ) -> (nfsstat3, RenameWcc);
+    ) -> (nfsstat3, RENAME3wcc);
     /// LINK.
     fn link(
         &self,
@@ -254,7 +236,7 @@ pub trait Store: Send + Sync {
         file: &Handle,
         dir: &Handle,
         name: &[u8],
-    ) -> (nfsstat3, LinkWcc);
+    ) -> (nfsstat3, LINK3wcc);
     /// READDIR and READDIRPLUS; true if the end was reached.
     fn list(
         &self,

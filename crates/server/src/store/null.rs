@@ -8,13 +8,13 @@ use std::hash::Hasher;
 
 use siphasher::sip::SipHasher24;
 use wire::nfs3::{
-    FSSTAT3resok, createhow3, fattr3, ftype3, nfsstat3, nfstime3, sattr3, stable_how, wcc_data,
-    writeverf3,
+    FSSTAT3resok, LINK3wcc, RENAME3wcc, createhow3, fattr3, ftype3, nfsstat3, nfstime3, sattr3,
+    stable_how, wcc_data, writeverf3,
 };
 
 use super::{
-    Changed, DirectorySink, Entry, Found, LinkWcc, ListFrom, Payload, ReadDone, RenameWcc, Seen,
-    Special, Store, StoreDescription, WriteDone, wcc_before,
+    Changed, DirectorySink, Entry, Found, ListFrom, Payload, ReadDone, Seen, Special, Store,
+    StoreDescription, WriteDone, wcc_before,
 };
 use crate::{Caller, Handle};
 
@@ -162,17 +162,17 @@ impl Store for NullStore {
         _: &Caller,
         from: (&Handle, &[u8]),
         to: (&Handle, &[u8]),
-    ) -> (nfsstat3, RenameWcc) {
-        let wcc = RenameWcc {
-            from: self.wcc(from.0),
-            to: self.wcc(to.0),
+    ) -> (nfsstat3, RENAME3wcc) {
+        let wcc = RENAME3wcc {
+            fromdir_wcc: self.wcc(from.0),
+            todir_wcc: self.wcc(to.0),
         };
         (nfsstat3::NFS3_OK, wcc)
     }
-    fn link(&self, _: &Caller, file: &Handle, dir: &Handle, _: &[u8]) -> (nfsstat3, LinkWcc) {
-        let wcc = LinkWcc {
-            file: Some(self.attributes(file)),
-            directory: self.wcc(dir),
+    fn link(&self, _: &Caller, file: &Handle, dir: &Handle, _: &[u8]) -> (nfsstat3, LINK3wcc) {
+        let wcc = LINK3wcc {
+            file_attributes: Some(self.attributes(file)),
+            linkdir_wcc: self.wcc(dir),
         };
         (nfsstat3::NFS3_OK, wcc)
     }

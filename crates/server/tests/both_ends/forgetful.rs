@@ -7,13 +7,13 @@ use std::sync::{Mutex, MutexGuard};
 
 use server::store::memory::MemoryStore;
 use server::store::{
-    Changed, DirectorySink, Found, LinkWcc, ListFrom, Payload, ReadDone, RenameWcc, Seen, Special,
-    Store, StoreDescription, WriteDone,
+    Changed, DirectorySink, Found, ListFrom, Payload, ReadDone, Seen, Special, Store,
+    StoreDescription, WriteDone,
 };
 use server::{Caller, Handle};
 use wire::nfs3::{
-    FSSTAT3resok, createhow3, fattr3, nfsstat3, nfstime3, post_op_attr, sattr3, stable_how,
-    writeverf3,
+    FSSTAT3resok, LINK3wcc, RENAME3wcc, createhow3, fattr3, nfsstat3, nfstime3, post_op_attr,
+    sattr3, stable_how, writeverf3,
 };
 
 /// The bytes that a write replaced, and the size before it.
@@ -127,8 +127,8 @@ impl Store for Forgetful {
         mknod(c: &Caller, d: &Handle, n: &[u8], new: &sattr3, kind: Special) -> Changed<Found>;
         remove(c: &Caller, dir: &Handle, name: &[u8]) -> Changed<()>;
         rmdir(c: &Caller, dir: &Handle, name: &[u8]) -> Changed<()>;
-        rename(c: &Caller, from: Place<'_>, to: Place<'_>) -> (nfsstat3, RenameWcc);
-        link(c: &Caller, file: &Handle, dir: &Handle, name: &[u8]) -> (nfsstat3, LinkWcc);
+        rename(c: &Caller, from: Place<'_>, to: Place<'_>) -> (nfsstat3, RENAME3wcc);
+        link(c: &Caller, file: &Handle, dir: &Handle, name: &[u8]) -> (nfsstat3, LINK3wcc);
         list(c: &Caller, dir: &Handle, from: ListFrom, to: &mut dyn DirectorySink) -> Listed;
         fsstat(o: &Handle) -> Result<FSSTAT3resok, nfsstat3>;
     }

@@ -7,11 +7,11 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use client::SharedBytes;
 use client::nfs3::Export;
 
 use crate::pair::{create, open};
 use crate::procedures::{Server, everything};
+use crate::waits::Waits;
 
 const PLUGINS: &str = "/usr/lib/x86_64-linux-gnu/ganesha";
 
@@ -146,7 +146,7 @@ fn data_on_ganesha_is_what_was_written_also_across_its_restart() {
     let file = open(&mounted, create(&mounted, b"big"));
     let bytes: Vec<u8> = (0..6_000_001_u32).map(|i| (i * 31 % 253) as u8).collect();
     let (front, back) = bytes.split_at(2_500_000);
-    file.write(0, &SharedBytes::new(front.to_vec())).unwrap();
+    file.write(0, front).unwrap();
     // Killed with UNSTABLE data in it, and started again where it was.
     ganesha.server.kill().unwrap();
     ganesha.server.wait().unwrap();
@@ -155,8 +155,7 @@ fn data_on_ganesha_is_what_was_written_also_across_its_restart() {
     let program = format!("exec ganesha.nfsd -F -f '{conf}' -L '{log}' -p '{pid}'");
     let again = in_namespaces("-m", &at("run"), &program).unwrap();
     ganesha.server = again;
-    file.write(front.len() as u64, &SharedBytes::new(back.to_vec()))
-        .unwrap();
+    file.write(front.len() as u64, back).unwrap();
     file.sync().unwrap();
     assert!(std::fs::read(ganesha.export().join("big")).unwrap() == bytes);
     assert!(file.read(0, bytes.len() + 10).unwrap().bytes == bytes);

@@ -4,12 +4,13 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use client::File;
 use client::nfs3::{Create, Export as Mounted, Lookup, Remove};
-use client::{File, SharedBytes};
 use wire::nfs3::{CREATE3args, LOOKUP3args, REMOVE3args, Res, createhow3, nfsstat3};
 
 use crate::pair::{NEW, ask, at, create, mount, open};
 use crate::process::{Process, program};
+use crate::waits::Waits;
 
 const KILLS: usize = 6;
 const BLOCK: usize = 8192;
@@ -79,7 +80,7 @@ fn a_hard_mount_survives_sigkill_of_the_server() {
 fn write_on(file: &File, progress: &Progress) -> u64 {
     let mut number = 0;
     while !progress.ends.load(Ordering::SeqCst) {
-        let bytes = SharedBytes::new(block(number));
+        let bytes = block(number);
         file.write(number * BLOCK as u64, &bytes).unwrap();
         number += 1;
         if number % 16 == 0 {

@@ -10,6 +10,8 @@
 mod process;
 #[path = "../trees/mod.rs"]
 mod trees;
+#[path = "../../../client/tests/waits/mod.rs"]
+mod waits;
 
 mod forgetful;
 mod ganesha;

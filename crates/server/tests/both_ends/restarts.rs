@@ -4,11 +4,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use client::{File, SharedBytes};
+use client::File;
 use server::net::ServerOptions;
 
 use crate::forgetful::Forgetful;
 use crate::pair::{create, mount, open, service, start};
+use crate::waits::Waits;
 
 const BLOCK: usize = 16 << 10;
 const RESTARTS: u64 = 12;
@@ -28,7 +29,7 @@ fn write_until(ends: &AtomicBool, written: &AtomicU64, file: &File) -> u64 {
     while !ends.load(Ordering::SeqCst) {
         number += 1;
         let at = number % BLOCKS * BLOCK as u64;
-        file.write(at, &SharedBytes::new(block(number))).unwrap();
+        file.write(at, &block(number)).unwrap();
         if number % 40 == 0 {
             file.sync().unwrap();
         }

@@ -70,6 +70,7 @@ pub fn store(map: BorrowedFd<'_>, process: BorrowedFd<'_>, value: &[u8]) -> io::
 /// Loads a program that does nothing: may programs for tracepoints be loaded?
 pub fn load_nothing() -> io::Result<OwnedFd> {
     #[repr(C)]
+    #[derive(Default)]
     struct Load {
         kind: u32,
         instructions: u32,
@@ -88,11 +89,7 @@ pub fn load_nothing() -> io::Result<OwnedFd> {
         instructions: code.len() as u32,
         code: code.as_ptr() as u64,
         license: c"Dual MIT/GPL".as_ptr() as u64,
-        log_level: 0,
-        log_size: 0,
-        log: 0,
-        version: 0,
-        flags: 0,
+        ..Load::default()
     };
     // SAFETY: it is as union bpf_attr has it for this command; code and license live until the call
     // returns.
@@ -112,6 +109,7 @@ pub fn attach(tracepoint: u64, program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
 pub fn open_tracepoint(tracepoint: u64) -> io::Result<OwnedFd> {
     /// struct perf_event_attr up to PERF_ATTR_SIZE_VER0.
     #[repr(C)]
+    #[derive(Default)]
     struct Attributes {
         kind: u32,
         size: u32,
@@ -128,13 +126,8 @@ pub fn open_tracepoint(tracepoint: u64) -> io::Result<OwnedFd> {
         kind: PERF_TYPE_TRACEPOINT,
         size: size_of::<Attributes>() as u32,
         config: tracepoint,
-        period: 0,
-        sample_type: 0,
-        read_format: 0,
         disabled: 1,
-        wakeup: 0,
-        breakpoint: 0,
-        address: 0,
+        ..Attributes::default()
     };
     let (every_process, first_processor, no_group) = (-1, 0, -1);
     // SAFETY: the attributes are those of linux/perf_event.h, their size is in them. The processor

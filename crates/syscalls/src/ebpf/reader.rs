@@ -7,11 +7,12 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use aya::maps::{MapData, RingBuf};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 
 use crate::record::{AccessRecord, BlockRecord, Call, CountRecord, FileRecord, NO_FILE};
@@ -99,7 +100,7 @@ impl Reader {
 
     /// What is there now, the ring emptied before.
     pub fn shelf(&self) -> MutexGuard<'_, Shelf> {
-        let mut shelf = self.lock();
+        let mut shelf = self.shared.shelf.lock();
         if shelf.ended {
             return shelf;
         }
@@ -108,28 +109,20 @@ impl Reader {
         drop(shelf);
         self.ring_the_bell();
         let waiting = |shelf: &mut Shelf| shelf.answered < question && !shelf.ended;
-        let waited = self
-            .shared
-            .answered
-            .wait_timeout_while(self.lock(), QUESTION_LIMIT, waiting);
-        waited.unwrap_or_else(PoisonError::into_inner).0
+        let mut shelf = self.shared.shelf.lock();
+        let answered = &self.shared.answered;
+        answered.wait_while_for(&mut shelf, waiting, QUESTION_LIMIT);
+        shelf
     }
 
     /// Empties the ring a last time and ends the thread; what was read stays.
     pub fn stop(&mut self) {
-        self.lock().ended = true;
+        self.shared.shelf.lock().ended = true;
         self.ring_the_bell();
         if let Some(thread) = self.thread.take() {
             // It holds no lock that a panic could leave behind; there is nothing to be done.
             let _ = thread.join();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Shelf> {
-        self.shared
-            .shelf
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn ring_the_bell(&self) {
@@ -157,12 +150,12 @@ impl Work {
         let mut events = Vec::with_capacity(2);
         loop {
             let (question, last) = {
-                let shelf = lock(&self.shared);
+                let shelf = self.shared.shelf.lock();
                 (shelf.asked, shelf.ended)
             };
             self.drain();
             {
-                let mut shelf = lock(&self.shared);
+                let mut shelf = self.shared.shelf.lock();
                 shelf.answered = question;
                 shelf.cpu_ns = own_cpu_ns();
                 self.shared.answered.notify_all();
@@ -186,7 +179,7 @@ impl Work {
     fn drain(&mut self) {
         let shared = Arc::clone(&self.shared);
         loop {
-            let mut shelf = lock(&shared);
+            let mut shelf = shared.shelf.lock();
             for _ in 0..1024 {
                 let Some(item) = self.ring.next() else {
                     return;
@@ -205,10 +198,6 @@ impl Work {
             }
         }
     }
-}
-
-fn lock(shared: &Shared) -> MutexGuard<'_, Shelf> {
-    shared.shelf.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn own_cpu_ns() -> u64 {

@@ -13,15 +13,15 @@
 use std::fs;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::time::Duration;
 
 use aya::maps::{Array, HashMap, MapData};
 use aya::{Ebpf, EbpfLoader};
 use object::{Object, ObjectKind, ObjectSymbol};
+use parking_lot::Mutex;
 
 use super::layout::{Figure, WAITER_BYTES, WaitKey, WaitTotal};
-use super::watch::{OBJECT, attach_btf, failed, locked, map, of_map, refused, storage};
+use super::watch::{OBJECT, attach_btf, failed, map, of_map, refused, storage};
 use super::{WaitRow, grants, scope};
 use crate::error::WatchError;
 
@@ -63,7 +63,7 @@ impl Waits {
 
     /// How long its programs ran, and how often; 0 when the kernel does not keep it.
     pub fn run(&self) -> (Duration, u64) {
-        let attached = locked(&self.attached);
+        let attached = self.attached.lock();
         let programs = attached.iter().flat_map(Ebpf::programs);
         let infos = programs.filter_map(|(_, program)| program.info().ok());
         infos.fold((Duration::ZERO, 0), |(time, runs), info| {
@@ -73,7 +73,7 @@ impl Waits {
 
     /// Ends it; totals stay as they are.
     pub fn stop(&self) {
-        drop(locked(&self.attached).take());
+        drop(self.attached.lock().take());
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use aya::maps::{Array, HashMap, Map, MapData, RingBuf};
 use aya::programs::{BtfTracePoint, Program, TracePoint};
 use aya::{Btf, Ebpf, EbpfLoader};
+use parking_lot::Mutex;
 
 use crate::error::{WatchError, chain, system_error};
 use crate::record::{Call, CountRecord, NO_FILE};
@@ -63,19 +63,26 @@ impl Watch {
 
     /// What was seen since the last time.
     pub fn take(&self) -> Taken {
-        self.reader().shelf().take()
+        self.reader.lock().shelf().take()
     }
 
     /// Totals per file and call.
     pub fn counts(&self) -> Vec<CountRecord> {
-        match locked(&self.ended).as_ref() {
+        match self.ended.lock().as_ref() {
             Some(ended) => ended.counts.clone(),
             None => self.counts_now(),
         }
     }
 
     fn counts_now(&self) -> Vec<CountRecord> {
-        let mut rows: Vec<CountRecord> = self.reader().shelf().counts.values().cloned().collect();
+        let mut rows: Vec<CountRecord> = self
+            .reader
+            .lock()
+            .shelf()
+            .counts
+            .values()
+            .cloned()
+            .collect();
         let kept = self.counts.iter().filter_map(Result::ok);
         rows.extend(kept.filter_map(|(key, counts)| count_record(&key, &counts)));
         rows.sort_by_key(|row| (row.file_id, row.call));
@@ -84,7 +91,7 @@ impl Watch {
 
     /// What it cost and what was lost.
     pub fn figures(&self) -> Figures {
-        match locked(&self.ended).as_ref() {
+        match self.ended.lock().as_ref() {
             Some(ended) => ended.figures,
             None => self.figures_now(),
         }
@@ -92,7 +99,7 @@ impl Watch {
 
     fn figures_now(&self) -> Figures {
         let of = |figure: Figure| self.figures.get(&(figure as u32), 0).unwrap_or(0);
-        let reader = self.reader();
+        let reader = self.reader.lock();
         let shelf = reader.shelf();
         let lost_names = of(Figure::LostNames);
         let (run_ns, runs) = self.run();
@@ -119,27 +126,27 @@ impl Watch {
     /// go on counting meanwhile: so what they kept is read before. A thread detaches them;
     /// [`Watch::wait_detached`] waits for it.
     pub fn stop(&self) {
-        let mut ended = locked(&self.ended);
+        let mut ended = self.ended.lock();
         if ended.is_some() {
             return;
         }
-        self.reader().stop();
+        self.reader.lock().stop();
         *ended = Some(Ended {
             counts: self.counts_now(),
             figures: self.figures_now(),
         });
         drop(ended);
-        let Some(attached) = locked(&self.attached).take() else {
+        let Some(attached) = self.attached.lock().take() else {
             return;
         };
         let thread = std::thread::Builder::new().name("nfslab-detach".to_owned());
         // Where no thread can be had, what it was given is dropped, which detaches it here.
-        *locked(&self.detaching) = thread.spawn(move || attached.detach()).ok();
+        *self.detaching.lock() = thread.spawn(move || attached.detach()).ok();
     }
 
     /// Returns when nothing is attached any more after a `stop`.
     pub fn wait_detached(&self) {
-        if let Some(thread) = locked(&self.detaching).take() {
+        if let Some(thread) = self.detaching.lock().take() {
             // It has nothing to tell.
             let _ = thread.join();
         }
@@ -147,7 +154,7 @@ impl Watch {
 
     /// How long our programs ran, ns, and how often; 0 when the kernel does not keep it.
     fn run(&self) -> (u64, u64) {
-        let attached = locked(&self.attached);
+        let attached = self.attached.lock();
         let Some(attached) = attached.as_ref() else {
             return (0, 0);
         };
@@ -160,14 +167,6 @@ impl Watch {
             (ns + run, runs + info.run_count())
         })
     }
-
-    fn reader(&self) -> MutexGuard<'_, Reader> {
-        locked(&self.reader)
-    }
-}
-
-pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Watch {

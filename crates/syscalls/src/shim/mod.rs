@@ -31,8 +31,8 @@ use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -40,6 +40,7 @@ use crate::record::CountRecord;
 use crate::tally::{Lost, Options, Taken, Tally};
 use gather::{Gatherer, STUCK, Stopped};
 use layout::{Figure, Shared};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 #[cfg(shim)]
 const LIBRARY: Option<&[u8]> = Some(include_bytes!(concat!(env!("OUT_DIR"), "/shim.so")));
@@ -116,14 +117,13 @@ struct Inside {
 
 impl Inside {
     fn gatherer(&self) -> MutexGuard<'_, Gatherer> {
-        self.gatherer.lock().unwrap_or_else(PoisonError::into_inner)
+        self.gatherer.lock()
     }
 
     fn poll(&self) {
-        let mut stop = self.stop.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stop = self.stop.lock();
         while !*stop {
-            let waited = self.stopping.wait_timeout(stop, POLL);
-            stop = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.stopping.wait_for(&mut stop, POLL);
             self.gatherer().drain(&self.shared);
             self.thread_cpu_ns.store(thread_cpu_ns(), Ordering::Relaxed);
         }
@@ -269,19 +269,11 @@ impl ShimRecords {
 
     /// Ends it: programs that still run record no more. What came can still be taken.
     pub fn stop(&self) {
-        let thread = self
-            .thread
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let thread = self.thread.lock().take();
         let Some(thread) = thread else {
             return;
         };
-        *self
-            .inside
-            .stop
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = true;
+        *self.inside.stop.lock() = true;
         self.inside.stopping.notify_all();
         // A thread that panicked has nothing more to say; what it gathered is still there.
         let _ = thread.join();

@@ -13,11 +13,12 @@
 //! at most 1.6 %, and far less in the mean. NFSv4 COMPOUNDs count under the operation that names
 //! them. Callbacks are left out. Operations beyond [`MAX_OPERATIONS`] are counted together.
 
+use measure::add_up;
 use serde_json::{Value, json};
 use wire::programs::program_name;
 
 use super::log_histogram::{bucket, lower};
-use super::{Extent, Interest, Lens, Section, add_up};
+use super::{Extent, Lens, Section};
 use crate::call::{Call, marks};
 use crate::names::{Names, operation_name};
 
@@ -139,13 +140,6 @@ impl Default for Blocks {
 }
 
 impl Lens for Blocks {
-    fn interest(&self) -> Interest {
-        Interest {
-            calls: true,
-            ..Interest::default()
-        }
-    }
-
     fn call(&mut self, call: &Call, _: &Names) {
         if call.has(marks::CALLBACK) {
             self.callbacks += 1;

@@ -21,7 +21,7 @@ use super::connection_slots::ConnectionSlots;
 use super::ledger::{Row, group, top};
 use super::pool::{Gathered, Pool};
 use super::statuses::Statuses;
-use super::{Extent, Interest, Lens, Section};
+use super::{Extent, Lens, Section};
 use crate::block::{Endpoint, Host, Transport};
 use crate::call::Call;
 use crate::names::Names;
@@ -217,13 +217,6 @@ impl Clients {
 }
 
 impl Lens for Clients {
-    fn interest(&self) -> Interest {
-        Interest {
-            calls: true,
-            ..Interest::default()
-        }
-    }
-
     #[inline]
     fn call(&mut self, call: &Call, _names: &Names) {
         let group = group(call);

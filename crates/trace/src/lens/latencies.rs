@@ -11,8 +11,8 @@
 use measure::histogram::HIGHEST_NS;
 use serde_json::{Value, json};
 
-use super::add_up;
 use super::log_histogram::{bucket, lower};
+use measure::add_up;
 
 /// Quantiles of the tables, in thousandths: the contract's `p50`, `p90`, `p99`, `p999`.
 pub const QUANTILES: [(&str, u64); 4] = [("p50", 500), ("p90", 900), ("p99", 990), ("p999", 999)];

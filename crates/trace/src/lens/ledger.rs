@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::add_up;
 use super::kinds::Kind;
 use super::latencies::{QUANTILES, mean_ns};
 use super::pool::{Chain, Gathered, Pool};
 use crate::call::{Call, Outcome};
+use measure::add_up;
 
 /// Groups of operations that rows tell apart.
 pub const GROUPS: [&str; 5] = ["READ", "WRITE", "COMMIT", "attributes", "other"];

@@ -71,14 +71,6 @@ impl From<Value> for Section {
     }
 }
 
-/// Adds these fields of one record to those of another.
-macro_rules! add_up {
-    ($to:expr, $from:expr; $($field:ident),+ $(,)?) => {
-        $($to.$field += $from.$field;)+
-    };
-}
-pub(crate) use add_up;
-
 /// What the whole capture was, for [`Lens::finish`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
@@ -96,8 +88,13 @@ pub struct Extent {
 
 /// One analysis.
 pub trait Lens: Send {
-    /// What it wants to see.
-    fn interest(&self) -> Interest;
+    /// What it wants to see: calls, if it says nothing else.
+    fn interest(&self) -> Interest {
+        Interest {
+            calls: true,
+            ..Interest::default()
+        }
+    }
     /// Something happened. Times may step back a little where TCP segments were reordered.
     fn event(&mut self, _event: &Event<'_>, _names: &Names) {}
     /// A call is settled.

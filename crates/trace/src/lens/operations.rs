@@ -17,11 +17,12 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use measure::add_up;
 use serde_json::Value;
 use wire::programs::{NFS, is_callback};
 
 use super::latencies::Latencies;
-use super::{Extent, Interest, Lens, Section, add_up};
+use super::{Extent, Interest, Lens, Section};
 use crate::call::{Brief, OperationsId, Outcome};
 use crate::limits::MAX_OPERATION_LISTS;
 use crate::names::Names;

@@ -101,7 +101,7 @@ impl Waiting {
 }
 
 /// Datagrams that wait for fragments.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Fragments {
     limit_bytes: usize,
     charged_bytes: usize,
@@ -119,14 +119,7 @@ impl Fragments {
     pub(super) fn new(limit_bytes: usize) -> Self {
         Fragments {
             limit_bytes,
-            charged_bytes: 0,
-            datagrams: HashMap::new(),
-            queue: VecDeque::new(),
-            generation: 0,
-            ready: VecDeque::new(),
-            spare: Vec::new(),
-            firsts: 0,
-            others_seen: false,
+            ..Fragments::default()
         }
     }
 

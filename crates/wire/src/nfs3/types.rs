@@ -74,7 +74,7 @@ impl specdata3 {
 }
 xdr_struct! {
     /// `nfstime3`.
-    #[derive(PartialOrd, Ord, Hash)]
+    #[derive(Default, PartialOrd, Ord, Hash)]
     fixed nfstime3 { seconds: u32, nseconds: u32 }
     /// `fattr3`: 84 bytes.
     fixed fattr3 {

@@ -8,8 +8,8 @@
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 use hashbrown::HashMap;
 use lru::LruCache;
@@ -153,7 +153,7 @@ impl DirectoryStore {
                 _ => nfsstat3::NFS3ERR_INVAL,
             });
         }
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.lock();
         if let Some(file) = open.get(handle, wanted) {
             return Ok(file);
         }
@@ -177,7 +177,7 @@ impl DirectoryStore {
     /// Keeps a descriptor for the calls to come.
     pub(super) fn keep_open(&self, handle: Handle, file: File, way: [bool; 2]) -> Arc<File> {
         let file = Arc::new(file);
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.lock();
         open.put(handle, Arc::clone(&file), way);
         file
     }

@@ -13,7 +13,7 @@
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use measure::clock::{Clock, MonotonicClock};
 use rustix::fs::{FileType, Mode, RawDir, ResolveFlags, Stat, fstat, openat2};
@@ -84,7 +84,7 @@ fn below<'p>(top: &[u8], path: &'p [u8]) -> Option<&'p [u8]> {
 impl DirectoryStore {
     /// Finds the object of a handle to which no known name leads.
     pub(super) fn find(&self, handle: &Handle) -> Result<Object, nfsstat3> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.lock();
         if known.is_gone((handle.object, handle.generation)) {
             return Err(STALE);
         }
@@ -92,7 +92,7 @@ impl DirectoryStore {
         if let Some(object) = self.by_kernel_path(handle)? {
             return Ok(object);
         }
-        let mut searches = self.searches.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut searches = self.searches.lock();
         if let Some(object) = self.by_known_names(handle, &mut Vec::new()) {
             return Ok(object);
         }
@@ -210,7 +210,7 @@ impl DirectoryStore {
             let Ok(object) = open_below(&at, name) else {
                 return;
             };
-            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.known.lock();
             known.add(object.stat.st_ino, dir, name);
             drop(known);
             (at, dir) = (object.fd, object.stat.st_ino);
@@ -261,7 +261,7 @@ impl DirectoryStore {
             if search.looked_at > MAX_SEARCHED {
                 return;
             }
-            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.known.lock();
             known.add(entry.ino(), dir.stat.st_ino, name);
             drop(known);
             let whole = || match path {

@@ -11,7 +11,7 @@
 //! keeps that number from another; else the kernel's handle says it, or the time of birth.
 
 use std::os::fd::AsFd;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
@@ -85,14 +85,14 @@ impl DirectoryStore {
         let mut held = None;
         // One lock at a time: names may come and go meanwhile, they are claims.
         for number in 0.. {
-            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.known.lock();
             if number >= known.count(handle.object) {
                 return None;
             }
             let leads = known.path(handle.object, number, self.root_inode, path);
             drop(known);
             if number == 0 {
-                let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut open = self.open.lock();
                 held = open.hold(handle);
             }
             if leads
@@ -100,7 +100,7 @@ impl DirectoryStore {
                 && self.is_meant(handle, &object, held.is_some())
             {
                 if held.is_none() && object.is_directory() {
-                    let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut open = self.open.lock();
                     open.keep_folder(*handle, Arc::clone(&object.fd));
                 }
                 return Some(object);
@@ -188,7 +188,7 @@ impl DirectoryStore {
             Handle::new(inode, birth_ns(&object.fd).max(1))
         };
         if let Some((dir, name)) = place {
-            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.known.lock();
             known.add(inode, dir.stat.st_ino, name);
             known.is_there((inode, handle.generation));
         }

@@ -26,13 +26,14 @@ mod object;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{FileType, Mode, OFlags, fstat, fstatfs, fstatvfs, makedev};
 use wire::nfs3::{
-    FSSTAT3resok, PATHCONF3resok, createhow3, fattr3, nfsstat3, nfstime3, post_op_attr, sattr3,
-    stable_how, wcc_data, writeverf3,
+    FSSTAT3resok, LINK3wcc, PATHCONF3resok, RENAME3wcc, createhow3, fattr3, nfsstat3, nfstime3,
+    post_op_attr, sattr3, stable_how, wcc_data, writeverf3,
 };
 
 use self::data::{OpenFiles, Use};
@@ -42,9 +43,8 @@ use self::known::Known;
 use self::object::{Object, attributes};
 use super::permission::{EXECUTE, READ, WRITE, access_bits, access_from};
 use super::{
-    Changed, Chunk, DirectorySink, Found, LinkWcc, ListFrom, NAME_BYTES_MAX, NO_WCC, Payload,
-    ReadDone, RenameWcc, Seen, Special, Store, StoreDescription, WriteDone, usual_pathconf,
-    wcc_before,
+    Changed, Chunk, DirectorySink, Found, ListFrom, NAME_BYTES_MAX, NO_WCC, Payload, ReadDone,
+    Seen, Special, Store, StoreDescription, WriteDone, usual_pathconf, wcc_before,
 };
 use crate::{Caller, Handle};
 
@@ -126,7 +126,7 @@ impl DirectoryStore {
 
     fn lock(&self, inode: u64) -> Option<MutexGuard<'_, ()>> {
         let lock = self.locks.get((inode % LOCKS as u64) as usize)?;
-        Some(lock.lock().unwrap_or_else(PoisonError::into_inner))
+        Some(lock.lock())
     }
 
     fn verifier(&self) -> writeverf3 {
@@ -375,10 +375,10 @@ impl Store for DirectoryStore {
         caller: &Caller,
         (from, from_name): (&Handle, &[u8]),
         (to, to_name): (&Handle, &[u8]),
-    ) -> (nfsstat3, RenameWcc) {
-        let nothing = RenameWcc {
-            from: NO_WCC,
-            to: NO_WCC,
+    ) -> (nfsstat3, RENAME3wcc) {
+        let nothing = RENAME3wcc {
+            fromdir_wcc: NO_WCC,
+            todir_wcc: NO_WCC,
         };
         // Two locks in the order of their places, one if they are the same.
         let (one, other) = (from.object % LOCKS as u64, to.object % LOCKS as u64);
@@ -398,9 +398,9 @@ impl Store for DirectoryStore {
             before: before.as_ref().map(wcc_before),
             after: object.now(),
         };
-        let both = RenameWcc {
-            from: wcc(&before[0], &from),
-            to: wcc(&before[1], &to),
+        let both = RENAME3wcc {
+            fromdir_wcc: wcc(&before[0], &from),
+            todir_wcc: wcc(&before[1], &to),
         };
         (done.err().unwrap_or(nfsstat3::NFS3_OK), both)
     }
@@ -410,21 +410,19 @@ impl Store for DirectoryStore {
         file: &Handle,
         dir: &Handle,
         name: &[u8],
-    ) -> (nfsstat3, LinkWcc) {
+    ) -> (nfsstat3, LINK3wcc) {
+        let wcc = |file_attributes, linkdir_wcc| LINK3wcc {
+            file_attributes,
+            linkdir_wcc,
+        };
         let file = match self.locate(file) {
             Ok(file) => file,
-            Err(status) => {
-                let (file, directory) = (None, NO_WCC);
-                return (status, LinkWcc { file, directory });
-            }
+            Err(status) => return (status, wcc(None, NO_WCC)),
         };
-        let (status, directory) =
-            match self.change(dir, |dir| self.link_in(caller, &file, dir, name)) {
-                Ok(((), wcc)) => (nfsstat3::NFS3_OK, wcc),
-                Err((status, wcc)) => (status, wcc),
-            };
-        let file = file.now();
-        (status, LinkWcc { file, directory })
+        match self.change(dir, |dir| self.link_in(caller, &file, dir, name)) {
+            Ok(((), directory)) => (nfsstat3::NFS3_OK, wcc(file.now(), directory)),
+            Err((status, directory)) => (status, wcc(file.now(), directory)),
+        }
     }
     fn list(
         &self,

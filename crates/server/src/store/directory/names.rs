@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::sync::PoisonError;
 
 use rustix::fs::{
     AtFlags, CWD, Gid, Mode, OFlags, ResolveFlags, Timespec, Timestamps, Uid, chownat, fstat,
@@ -368,7 +367,7 @@ impl DirectoryStore {
         let is_last = fstat(&victim.fd).is_ok_and(|now| now.st_nlink == 0);
         let mut gone = None;
         if is_last && let Ok(found) = self.found(victim, None) {
-            let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut open = self.open.lock();
             open.close(&found.handle);
             let Handle {
                 object, generation, ..
@@ -376,7 +375,7 @@ impl DirectoryStore {
             // The kernel knows of its own handles.
             gone = (!self.by_kernel_handle).then_some((object, generation));
         }
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         known.remove(victim.stat.st_ino, dir.stat.st_ino, name);
         if let Some(gone) = gone {
             known.bury(gone);
@@ -410,7 +409,7 @@ impl DirectoryStore {
             if let Some(replaced) = &replaced {
                 self.forget(to, to_name, replaced);
             }
-            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.known.lock();
             known.remove(moved.stat.st_ino, from.stat.st_ino, from_name);
             known.add(moved.stat.st_ino, to.stat.st_ino, to_name);
         }
@@ -436,7 +435,7 @@ impl DirectoryStore {
         let flags = AtFlags::SYMLINK_FOLLOW;
         rustix::fs::linkat(CWD, proc_path(&file.fd), &dir.fd, name, flags).map_err(status_of)?;
         self.act_as_server()?;
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         known.add(file.stat.st_ino, dir.stat.st_ino, name);
         drop(known);
         self.settle(dir)

@@ -15,11 +15,10 @@ mod data;
 mod inode;
 mod namespace;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use parking_lot::Mutex;
 use wire::nfs3::{
-    FSSTAT3resok, createhow3, fattr3, nfsstat3, nfstime3, post_op_attr, sattr3, set_time,
-    stable_how, wcc_data, writeverf3,
+    FSSTAT3resok, LINK3wcc, RENAME3wcc, createhow3, fattr3, nfsstat3, nfstime3, post_op_attr,
+    sattr3, set_time, stable_how, wcc_data, writeverf3,
 };
 
 use self::inode::{Entries, Inode, Kind, Table};
@@ -28,8 +27,8 @@ use super::permission::{
     mode_after_write, mode_as_set,
 };
 use super::{
-    Changed, DirectorySink, Entry, Found, LinkWcc, ListFrom, NO_WCC, Payload, ReadDone, RenameWcc,
-    Seen, Special, Store, StoreDescription, WriteDone, wcc_before,
+    Changed, DirectorySink, Entry, Found, ListFrom, NO_WCC, Payload, ReadDone, Seen, Special,
+    Store, StoreDescription, WriteDone, wcc_before,
 };
 use crate::{Caller, Handle};
 
@@ -62,11 +61,6 @@ struct State {
     table: Table,
     used_bytes: u64,
     limit_bytes: u64,
-}
-
-/// The lock's content; a panic of another thread leaves it usable.
-fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl MemoryStore {
@@ -200,10 +194,10 @@ impl Store for MemoryStore {
         }
     }
     fn root(&self) -> Handle {
-        locked(&self.state).table.handle(ROOT)
+        self.state.lock().table.handle(ROOT)
     }
     fn getattr(&self, object: &Handle) -> Result<fattr3, nfsstat3> {
-        let state = locked(&self.state);
+        let state = self.state.lock();
         let number = state.table.number(object)?;
         Ok(state.table.get(number)?.attributes(number))
     }
@@ -214,7 +208,7 @@ impl Store for MemoryStore {
         new: &sattr3,
         guard: Option<nfstime3>,
     ) -> Changed<()> {
-        locked(&self.state).change(object, |state, number, before| {
+        self.state.lock().change(object, |state, number, before| {
             if guard.is_some_and(|ctime| ctime != before.ctime) {
                 return Err(nfsstat3::NFS3ERR_NOT_SYNC);
             }
@@ -222,7 +216,7 @@ impl Store for MemoryStore {
         })
     }
     fn lookup(&self, caller: &Caller, dir: &Handle, name: &[u8]) -> Seen<Found> {
-        locked(&self.state).see(dir, |state, number, seen| {
+        self.state.lock().see(dir, |state, number, seen| {
             let entries = state.table.entries(number)?;
             if granted(seen, caller) & EXECUTE == 0 {
                 return Err(nfsstat3::NFS3ERR_ACCES);
@@ -236,10 +230,12 @@ impl Store for MemoryStore {
         })
     }
     fn access(&self, caller: &Caller, object: &Handle, asked: u32) -> Seen<u32> {
-        locked(&self.state).see(object, |_, _, seen| Ok(access_bits(seen, caller, asked)))
+        self.state
+            .lock()
+            .see(object, |_, _, seen| Ok(access_bits(seen, caller, asked)))
     }
     fn readlink(&self, _: &Caller, link: &Handle, text: &mut Vec<u8>) -> Seen<()> {
-        locked(&self.state).see(link, |state, number, _| {
+        self.state.lock().see(link, |state, number, _| {
             match &state.table.get(number)?.kind {
                 Kind::Link(target) => text.extend_from_slice(target),
                 _ => return Err(nfsstat3::NFS3ERR_INVAL),
@@ -255,7 +251,7 @@ impl Store for MemoryStore {
         count: u32,
         payload: &mut Payload,
     ) -> Seen<ReadDone> {
-        locked(&self.state).see(file, |state, number, _| {
+        self.state.lock().see(file, |state, number, _| {
             state.read(caller, number, (offset, count), payload)
         })
     }
@@ -267,7 +263,7 @@ impl Store for MemoryStore {
         data: &[u8],
         _stable: stable_how,
     ) -> Changed<WriteDone> {
-        locked(&self.state).change(file, |state, number, _| {
+        self.state.lock().change(file, |state, number, _| {
             state.write(caller, number, offset, data)?;
             Ok(WriteDone {
                 count: u32::try_from(data.len()).unwrap_or(u32::MAX),
@@ -283,12 +279,12 @@ impl Store for MemoryStore {
         name: &[u8],
         how: &createhow3,
     ) -> Changed<Found> {
-        locked(&self.state).change(dir, |state, number, seen| {
+        self.state.lock().change(dir, |state, number, seen| {
             state.create(caller, (number, seen), name, how)
         })
     }
     fn mkdir(&self, caller: &Caller, dir: &Handle, name: &[u8], new: &sattr3) -> Changed<Found> {
-        locked(&self.state).change(dir, |state, number, seen| {
+        self.state.lock().change(dir, |state, number, seen| {
             let kind = Kind::Directory(Entries::new(number));
             state.make(caller, (number, seen), name, kind, new)
         })
@@ -301,7 +297,7 @@ impl Store for MemoryStore {
         new: &sattr3,
         text: &[u8],
     ) -> Changed<Found> {
-        locked(&self.state).change(dir, |state, number, seen| {
+        self.state.lock().change(dir, |state, number, seen| {
             let mut new = *new;
             new.mode = Some(0o777);
             state.make(caller, (number, seen), name, Kind::Link(text.into()), &new)
@@ -315,18 +311,18 @@ impl Store for MemoryStore {
         new: &sattr3,
         special: Special,
     ) -> Changed<Found> {
-        locked(&self.state).change(dir, |state, number, seen| {
+        self.state.lock().change(dir, |state, number, seen| {
             let kind = namespace::special_kind(caller, special)?;
             state.make(caller, (number, seen), name, kind, new)
         })
     }
     fn remove(&self, caller: &Caller, dir: &Handle, name: &[u8]) -> Changed<()> {
-        locked(&self.state).change(dir, |state, number, seen| {
+        self.state.lock().change(dir, |state, number, seen| {
             state.unlink(caller, (number, seen), name, false)
         })
     }
     fn rmdir(&self, caller: &Caller, dir: &Handle, name: &[u8]) -> Changed<()> {
-        locked(&self.state).change(dir, |state, number, seen| {
+        self.state.lock().change(dir, |state, number, seen| {
             state.unlink(caller, (number, seen), name, true)
         })
     }
@@ -335,8 +331,8 @@ impl Store for MemoryStore {
         caller: &Caller,
         from: (&Handle, &[u8]),
         to: (&Handle, &[u8]),
-    ) -> (nfsstat3, RenameWcc) {
-        locked(&self.state).rename_with_wcc(caller, from, to)
+    ) -> (nfsstat3, RENAME3wcc) {
+        self.state.lock().rename_with_wcc(caller, from, to)
     }
     fn link(
         &self,
@@ -344,8 +340,8 @@ impl Store for MemoryStore {
         file: &Handle,
         dir: &Handle,
         name: &[u8],
-    ) -> (nfsstat3, LinkWcc) {
-        locked(&self.state).link_with_wcc(caller, file, dir, name)
+    ) -> (nfsstat3, LINK3wcc) {
+        self.state.lock().link_with_wcc(caller, file, dir, name)
     }
     fn list(
         &self,
@@ -354,7 +350,7 @@ impl Store for MemoryStore {
         from: ListFrom,
         sink: &mut dyn DirectorySink,
     ) -> Result<bool, (nfsstat3, post_op_attr)> {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         let verifier = self.verifier;
         let listed = state.see(dir, |state, number, seen| {
             let entries = state.table.entries(number)?;
@@ -392,7 +388,7 @@ impl Store for MemoryStore {
         listed.map(|(end, _)| end)
     }
     fn fsstat(&self, object: &Handle) -> Result<FSSTAT3resok, nfsstat3> {
-        let state = locked(&self.state);
+        let state = self.state.lock();
         let number = state.table.number(object)?;
         let free = state.limit_bytes.saturating_sub(state.used_bytes);
         let free_files = free / inode::INODE_COST_BYTES;
@@ -408,6 +404,6 @@ impl Store for MemoryStore {
         })
     }
     fn commit(&self, _: &Caller, file: &Handle, _: u64, _: u32) -> Changed<writeverf3> {
-        locked(&self.state).change(file, |_, _, _| Ok(self.verifier))
+        self.state.lock().change(file, |_, _, _| Ok(self.verifier))
     }
 }

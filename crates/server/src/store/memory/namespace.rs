@@ -1,12 +1,14 @@
 //! Names of the memory store: making, removing, renaming and linking objects (under its lock).
 
-use wire::nfs3::{createhow3, fattr3, ftype3, nfsstat3, sattr3, specdata3, wcc_data};
+use wire::nfs3::{
+    LINK3wcc, RENAME3wcc, createhow3, fattr3, ftype3, nfsstat3, sattr3, specdata3, wcc_data,
+};
 
 use super::content::Content;
 use super::inode::{INODE_COST_BYTES, Inode, Kind, name_cost};
 use super::{LINKS_MAX, State, now};
 use crate::store::permission::{EXECUTE, WRITE, granted, may_unlink, mode_as_set};
-use crate::store::{Found, LinkWcc, NO_WCC, RenameWcc, Special, wcc_before};
+use crate::store::{Found, NO_WCC, Special, wcc_before};
 use crate::{Caller, Handle};
 
 /// A directory: number and attributes.
@@ -218,16 +220,16 @@ impl State {
         caller: &Caller,
         (from, from_name): (&Handle, &[u8]),
         (to, to_name): (&Handle, &[u8]),
-    ) -> (nfsstat3, RenameWcc) {
+    ) -> (nfsstat3, RENAME3wcc) {
         let numbers = [self.table.number(from), self.table.number(to)];
         let before = numbers.map(|n| n.ok().and_then(|n| self.table.attributes(n)));
         let done = (|| {
             let [from, to] = [numbers[0]?, numbers[1]?];
             self.rename(caller, (from, from_name), (to, to_name))
         })();
-        let wcc = RenameWcc {
-            from: self.wcc(numbers[0].ok(), before[0]),
-            to: self.wcc(numbers[1].ok(), before[1]),
+        let wcc = RENAME3wcc {
+            fromdir_wcc: self.wcc(numbers[0].ok(), before[0]),
+            todir_wcc: self.wcc(numbers[1].ok(), before[1]),
         };
         (done.err().unwrap_or(nfsstat3::NFS3_OK), wcc)
     }
@@ -326,7 +328,7 @@ impl State {
         file: &Handle,
         dir: &Handle,
         name: &[u8],
-    ) -> (nfsstat3, LinkWcc) {
+    ) -> (nfsstat3, LINK3wcc) {
         let number = self.table.number(file);
         let linked = self.change(dir, |state, dir, seen| {
             let number = number?;
@@ -349,16 +351,15 @@ impl State {
             state.touch(dir);
             Ok(())
         });
-        let file = number.ok().and_then(|number| self.table.attributes(number));
-        match linked {
-            Ok(((), directory)) => (nfsstat3::NFS3_OK, LinkWcc { file, directory }),
-            Err((status, directory)) => (
-                status,
-                LinkWcc {
-                    file,
-                    directory: if number.is_ok() { directory } else { NO_WCC },
-                },
-            ),
-        }
+        let (status, linkdir_wcc) = match linked {
+            Ok(((), directory)) => (nfsstat3::NFS3_OK, directory),
+            Err((status, directory)) if number.is_ok() => (status, directory),
+            Err((status, _)) => (status, NO_WCC),
+        };
+        let wcc = LINK3wcc {
+            file_attributes: number.ok().and_then(|number| self.table.attributes(number)),
+            linkdir_wcc,
+        };
+        (status, wcc)
     }
 }

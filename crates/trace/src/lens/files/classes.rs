@@ -1,6 +1,7 @@
 //! Classes of files: which glob pattern a path matches first.
 
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use fast_glob::{glob_match, validate};
+use memchr::memmem::Finder;
 
 use crate::error::TraceError;
 
@@ -15,9 +16,15 @@ const UNKNOWN: &str = "path not known";
 #[derive(Debug)]
 pub struct Classes {
     names: Vec<String>,
-    patterns: GlobSet,
-    /// Class of each pattern.
-    classes: Vec<u16>,
+    patterns: Vec<Pattern>,
+}
+
+#[derive(Debug)]
+struct Pattern {
+    glob: String,
+    class: u16,
+    /// What every path that matches has in it: most paths are refused by it, in far less time.
+    part: Finder<'static>,
 }
 
 impl Classes {
@@ -29,31 +36,31 @@ impl Classes {
             why,
         };
         let mut names: Vec<String> = Vec::new();
-        let mut classes = Vec::new();
-        let mut patterns = GlobSetBuilder::new();
+        let mut patterns = Vec::new();
         for (name, pattern) in given {
-            if classes.len() >= MAX_PATTERNS {
+            if patterns.len() >= MAX_PATTERNS {
                 let why = format!("there are more than {MAX_PATTERNS} patterns");
                 return Err(refused(name, why));
             }
-            let glob = GlobBuilder::new(pattern).literal_separator(true).build();
-            patterns.add(glob.map_err(|error| refused(name, error.to_string()))?);
+            // The library negates a pattern that begins so; here it is part of a name.
+            let pattern = match pattern.starts_with('!') {
+                true => format!("\\{pattern}"),
+                false => pattern.clone(),
+            };
+            validate(&pattern).map_err(|error| refused(name, error.to_string()))?;
             let known = names.iter().position(|known| known == name);
             let place = known.unwrap_or_else(|| {
                 names.push(name.clone());
                 names.len() - 1
             });
-            classes.push(place as u16);
+            patterns.push(Pattern {
+                part: Finder::new(longest_part(&pattern)).into_owned(),
+                glob: pattern,
+                class: place as u16,
+            });
         }
         names.extend([OTHER.to_owned(), UNKNOWN.to_owned()]);
-        let patterns = patterns
-            .build()
-            .map_err(|error| refused("all", error.to_string()))?;
-        Ok(Classes {
-            names,
-            patterns,
-            classes,
-        })
+        Ok(Classes { names, patterns })
     }
 
     /// Classes, those without a pattern included.
@@ -72,8 +79,10 @@ impl Classes {
 
     /// The class of the first pattern that a path matches.
     pub fn matching(&self, path: &str) -> Option<u16> {
-        let first = self.patterns.matches(path).into_iter().min();
-        first.and_then(|pattern| self.classes.get(pattern).copied())
+        let matches = |pattern: &&Pattern| {
+            pattern.part.find(path.as_bytes()).is_some() && glob_match(&pattern.glob, path)
+        };
+        self.patterns.iter().find(matches).map(|one| one.class)
     }
 
     /// A class's name.
@@ -82,4 +91,17 @@ impl Classes {
             .get(usize::from(class))
             .map_or("", String::as_str)
     }
+}
+
+/// The longest part of a name that a pattern has in front of its first list of characters or of
+/// alternatives, or behind its last one; empty where characters are escaped.
+fn longest_part(pattern: &str) -> &str {
+    if pattern.contains('\\') {
+        return "";
+    }
+    let front = pattern.split(['[', '{']).next();
+    let behind = pattern.rsplit([']', '}']).next();
+    let parts = front.into_iter().chain(behind);
+    let parts = parts.flat_map(|text| text.split(['*', '?', '/', '[', ']', '{', '}']));
+    parts.max_by_key(|part| part.len()).unwrap_or_default()
 }

@@ -154,6 +154,26 @@ fn classes_by_first_match_by_tail_and_without_path() {
 }
 
 #[test]
+fn patterns_with_lists_alternatives_escapes_and_an_exclamation_mark() {
+    // What glob(7) and gitignore(5) say of each.
+    for (pattern, matching, other) in [
+        ("**/{base,global}/[0-9]*", "/d/global/12", "/d/globa/12"),
+        ("/{a,bc}d", "/bcd", "/bd"),
+        ("{a}[b]c", "abc", "abd"),
+        ("**/[!a]b[cd]e", "/x/zbde", "/x/abde"),
+        ("**/x[]-]y", "/x]y", "/x[y"),
+        ("**/a\\*b", "/x/a*b", "/x/acb"),
+        ("a?c", "abc", "a/c"),
+        ("*.log", "a.log", "d/a.log"),
+        ("!x", "!x", "y"),
+    ] {
+        let classes = Classes::new(&[("it".to_owned(), pattern.to_owned())]).unwrap();
+        assert_eq!(classes.matching(matching), Some(0), "{pattern} {matching}");
+        assert_eq!(classes.matching(other), None, "{pattern} {other}");
+    }
+}
+
+#[test]
 fn the_busiest_files_are_shown_and_the_rest_added_up() {
     let mut export = Export::new();
     let mut lens = lens(&[]);

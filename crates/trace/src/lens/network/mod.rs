@@ -24,13 +24,14 @@ pub(super) mod path;
 #[cfg(test)]
 mod tests;
 
+use measure::add_up;
 use serde_json::{Value, json};
 
 use self::path::{Path, RoundTrip, least};
 use super::connection_slots::ConnectionSlots;
 use super::kinds::{KIND_NAMES, KINDS, Kind, is_nfs};
 use super::log_histogram::LogHistogram;
-use super::{Extent, Interest, Lens, Section, add_up};
+use super::{Extent, Interest, Lens, Section};
 use crate::block::{Endpoint, Transport};
 use crate::call::Call;
 use crate::event::{Event, TransportEvent, TransportKind};

@@ -34,7 +34,7 @@ use self::pick::Sample;
 use self::word::{ABOVE, BELOW, HIGH_NS, LATENCY_CODES, LOW_NS, UNANSWERED};
 use crate::call::Call;
 use crate::error::TraceError;
-use crate::lens::{Blob, Extent, Interest, Lens, LensOptions, Section};
+use crate::lens::{Blob, Extent, Lens, LensOptions, Section};
 use crate::names::Names;
 
 /// Calls kept one by one; beyond, they are counted in cells.
@@ -208,13 +208,6 @@ impl Points {
 }
 
 impl Lens for Points {
-    fn interest(&self) -> Interest {
-        Interest {
-            calls: true,
-            ..Interest::default()
-        }
-    }
-
     #[inline]
     fn call(&mut self, call: &Call, _names: &Names) {
         if self.seen == 0 {

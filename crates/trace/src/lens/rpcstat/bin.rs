@@ -1,10 +1,11 @@
 //! What `rpcstat` counts in each bin, and the columns made of it.
 
+use measure::add_up;
 use serde_json::{Value, json};
 
+use crate::lens::Blob;
 use crate::lens::kinds::{KIND_NAMES, KINDS};
 use crate::lens::time_bins::{Merge, TimeBins};
-use crate::lens::{Blob, add_up};
 
 /// One bin of time.
 #[derive(Clone, Debug, Default)]
