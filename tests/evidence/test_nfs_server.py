@@ -116,7 +116,7 @@ def test_markdown_and_the_terminal_say_it_too(
     assert "Left out: 1 sent more than once" in text
     said = nfslab(capsys, "show", folder.path, run.name)
     assert said.code == 0
-    assert "The largest part of the calls' time is service" in said.out
+    assert "A call spends most in service" in said.out
     assert re.search(r"GETATTR +1 +4 ms .* waiting \(75 %\)", said.out)
 
 
@@ -172,5 +172,5 @@ def test_two_targets_have_a_sentence_each(folder: ExperimentFolder) -> None:
     found = find(NfsServerEvidence(), analyse(folder.path)).runs
     one = next(one for one in found if one.run.run_id == run.name)
     of_data, of_log = sentences(one.facts)
-    assert of_data.startswith("The largest part of the calls' time of data is service: 60 %")
-    assert of_log.startswith("The largest part of the calls' time of log is waiting: 75 %")
+    assert of_data.startswith("A call of data spends most in service: 60 %")
+    assert of_log.startswith("A call of log spends most in waiting: 75 %")

@@ -65,3 +65,44 @@ def test_a_slow_server_is_found_in_the_logs_sync(
     assert parts["log_sync/sending/service"]["new_ns"] == pytest.approx(SLOW_NS, rel=0.1)
     top = [one["difference_ns"] for path, one in parts.items() if "/" not in path]
     assert sum(top) == pytest.approx(compared["whole"]["difference_ns"])
+
+
+MEAN_NS = 4e6
+ALONE = (
+    FILE.partition("[[axes]]")[0]
+    .replace("repetitions = 5", "repetitions = 1")
+    .replace('duration = "2s"', "transactions = 2500")
+    .replace('server = "embedded"', 'server = "embedded"\nspread = "exponential"\n'
+             'service_time = ["WRITE=4ms"]')
+)  # fmt: skip
+
+
+@pytest.mark.long
+@needs.fuse
+def test_of_one_client_the_slowest_transactions_wait_in_the_logs_sync(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """WRITEs of exponential length T: the slowest 1 % takes T (ln 100 + 1) = 5.6 T on average."""
+    file = tmp_path / "planted.toml"
+    file.write_text(ALONE)
+    assert nfslab(capsys, "run", file, "--results", tmp_path / "results").code == 0
+    (folder,) = (tmp_path / "results").iterdir()
+    (point,) = json.loads(nfslab(capsys, "explain", folder, "--json").out)["points"]
+    slow = {one["of"]: one for one in point["slowest"]}
+    transaction, call = slow["transaction"], slow["NFS call"]
+    assert transaction["operations"] == 2500
+    assert transaction["slow"] == pytest.approx(25, abs=1)
+    parts = {one["name"]: one for one in transaction["parts"]}
+    assert sum(one["slow_ns"] for one in parts.values()) == pytest.approx(
+        transaction["slow_mean_ns"]
+    )
+    # All else gets longer by what else the machine does, if at all.
+    longer = {name: one["slow_ns"] - one["ns"] for name, one in parts.items()}
+    assert longer["log_sync"] >= 0.7 * sum(longer.values())
+    assert parts["log_sync"]["slow_ns"] >= 4.6 * MEAN_NS
+    of_calls = {one["name"]: one["slow_ns"] - one["ns"] for one in call["parts"]}
+    assert max(of_calls, key=lambda name: of_calls[name]) == "service"
+    statements = {one["statement"]: one for one in point["statements"]}
+    top = max(statements, key=lambda name: statements[name]["ns"])
+    assert top == "END", "the commit writes the log"
+    assert sum(one["ns"] for one in statements.values()) == pytest.approx(point["mean_ns"])

@@ -37,8 +37,8 @@ def command(results: Path, *, as_json: bool, markdown: bool) -> None:
     if as_json:
         click.echo(json.dumps(content(analysis), indent=1, allow_nan=False))
         return
-    section = explained(analysis)
-    if section is None:
+    sections = explained(analysis)
+    if not sections:
         raise ResultsError(
             f"{results}: no run tells what an operation's time was spent in",
             why="its workload is none whose operation is known, or no run is ok",
@@ -47,7 +47,10 @@ def command(results: Path, *, as_json: bool, markdown: bool) -> None:
     if markdown:
         from nfslab.display.markdown import section_text
 
-        click.echo(section_text(section))
+        click.echo("\n\n".join(map(section_text, sections)))
         return
-    kept = dataclasses.replace(section, tables=[one for one in section.tables if one.open])
-    click.echo("\n".join(section_lines(kept)))
+    kept = [
+        dataclasses.replace(section, tables=[one for one in section.tables if one.open])
+        for section in sections
+    ]
+    click.echo("\n\n".join("\n".join(section_lines(section)) for section in kept))

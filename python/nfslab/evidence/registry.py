@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 EVIDENCE: dict[str, str] = {
     "anatomy": "nfslab.evidence.anatomy.kind:AnatomyEvidence",
+    "statements": "nfslab.evidence.statements.kind:StatementsEvidence",
     "offered_load": "nfslab.evidence.offered_load.kind:OfferedLoadEvidence",
     "scalability": "nfslab.evidence.scalability.kind:ScalabilityEvidence",
     "nfs_server": "nfslab.evidence.nfs_server.kind:NfsServerEvidence",

@@ -13,6 +13,9 @@ from nfslab.evidence.anatomy.kind import AnatomyEvidence
 from nfslab.evidence.anatomy.parts import NOT_EXPLAINED
 from nfslab.evidence.anatomy.section import ANCHOR as ANATOMY
 from nfslab.evidence.found import find, section_of
+from nfslab.evidence.slowest import at_point
+from nfslab.evidence.statements import kind as statements
+from nfslab.evidence.statements.kind import StatementsEvidence
 from nfslab.findings.alone import Alone
 from nfslab.findings.answer import answer, contradictions
 from nfslab.findings.confirm import Slope, read_test
@@ -34,6 +37,9 @@ if TYPE_CHECKING:
 
 WHY_MOST: Final = 3
 """Lines that a run ends with."""
+AGAIN: Final = (
+    "More would be explained by running again: newer runs keep the time of each statement."
+)
 
 
 def pairs_of(analysis: Analysis) -> list[Compared]:
@@ -124,10 +130,17 @@ def outcome(analysis: Analysis) -> str:
     return found.sentence if found is not None else ""
 
 
-def explained(analysis: Analysis) -> Section | None:
-    """The anatomy with its findings below the sentences; None: nothing was taken apart."""
+def explained(analysis: Analysis) -> list[Section]:
+    """The anatomy with its findings below the sentences, then the other cut through the same time,
+    by statement; empty: nothing was taken apart."""
     made = section_of(AnatomyEvidence(), find(AnatomyEvidence(), analysis))
-    return None if made is None else with_findings(made, analysis)
+    if made is None:
+        return []
+    whole = with_findings(made, analysis)
+    cut = section_of(StatementsEvidence(), find(StatementsEvidence(), analysis))
+    if cut is None and analysis.workload == "pgbench":
+        whole = dataclasses.replace(whole, notes=[*whole.notes, AGAIN])
+    return [whole] if cut is None else [whole, cut]
 
 
 def with_findings(section: Section, analysis: Analysis) -> Section:
@@ -188,11 +201,29 @@ def points_of(analysis: Analysis) -> list[Alone]:
 def content(analysis: Analysis) -> dict[str, Any]:
     """As JSON: every comparison with its parts and findings, and every point alone."""
     tested = confirmation(analysis)
-    return {
+    found = {
         "confirmation": tested and dataclasses.asdict(tested),
         "comparisons": [_comparison(pair, analysis) for pair in pairs_of(analysis)],
         "points": [_point(point, analysis) for point in points_of(analysis)],
     }
+    _add_statements(found, analysis)
+    return found
+
+
+def _add_statements(content: dict[str, Any], analysis: Analysis) -> None:
+    """Beside the parts: each statement's time, where the points' runs have it."""
+    found = find(StatementsEvidence(), analysis)
+    factors = [point.factors for point in analysis.points]
+    pairs = statements.pairs_of(found)
+    for one in content["comparisons"]:
+        for pair in pairs:
+            points = factors[pair.result.base_point], factors[pair.result.point]
+            if points == (one["base"], one["new"]):
+                one["statements"] = statements.between_points(found, pair)
+    for at in point_anatomies(statements.of_wholes(found)):
+        for one in content["points"]:
+            if one["factors"] == factors[at.point]:
+                one["statements"] = statements.at_point(found, at)
 
 
 def _comparison(pair: Compared, analysis: Analysis) -> dict[str, Any]:
@@ -243,6 +274,9 @@ def _point(point: Alone, analysis: Analysis) -> dict[str, Any]:
         "parts": [
             {"part": path, "ns": ns, "error_ns": at.error_ns.get(path)}
             for path, ns in at.parts_ns.items()
+        ],
+        "slowest": [
+            one.as_dict() for one in at_point(at.label, (run.facts.slowest for run in point.runs))
         ],
         **_found(findings_alone(point), at.mean_ns, point.runs),
     }

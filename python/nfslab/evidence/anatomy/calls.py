@@ -19,6 +19,7 @@ from nfslab.evidence.anatomy.parts import (
 from nfslab.evidence.nfs_server.breakdown import ALL
 from nfslab.evidence.nfs_server.served import served
 from nfslab.evidence.over_time import NS
+from nfslab.evidence.slowest import SlowestFacts, SlowPart
 from nfslab.results.evidence_tables import sample_rows
 
 if TYPE_CHECKING:
@@ -80,8 +81,21 @@ def with_calls(made: AnatomyFacts, calls: BreakdownFacts | None) -> AnatomyFacts
             "wire_ns_per_byte": calls.wire_ns_per_byte,
             "writes_at_once": calls.together and calls.together.writes_at_once,
             "stable_levels_ns": calls.together.stable_levels_ns if calls.together else (),
+            "slowest": (*made.slowest, *map(_named, calls.slowest_calls)),
         }
     )
+
+
+def _named(calls: SlowestFacts) -> SlowestFacts:
+    """With the parts' names of an anatomy."""
+    if not calls.parts:
+        return calls
+    ns, slow_ns = (
+        dict(call_shares([getattr(part, kind) for part in calls.parts]))
+        for kind in ("ns", "slow_ns")
+    )
+    parts = [SlowPart(name=name, ns=ns[name], slow_ns=slow_ns[name]) for name in ns]
+    return calls.model_copy(update={"parts": tuple(parts)})
 
 
 def within_storage(
@@ -146,6 +160,7 @@ def of_offered_calls(run: SealedRun) -> AnatomyFacts | None:
         operations=answered,
         mean_ns=mean_ns,
         parts=tuple(with_rest(parts, mean_ns)),
+        slowest=() if seen.slowest is None else (seen.slowest,),
         calls_recorded=True,
         calls=tuple(
             CallFacts(

@@ -14,6 +14,7 @@ from nfslab.evidence.anatomy.calls import of_offered_calls, with_calls
 from nfslab.evidence.anatomy.files import of_files
 from nfslab.evidence.anatomy.inner import within_log_sync
 from nfslab.evidence.anatomy.parts import AnatomyFacts
+from nfslab.evidence.anatomy.slow_transactions import slow_transactions
 from nfslab.evidence.base import EvidenceKind, Facts
 from nfslab.evidence.cache import facts_of
 from nfslab.evidence.nfs_server.breakdown import read_breakdown
@@ -35,7 +36,7 @@ class AnatomyEvidence(EvidenceKind[AnatomyFacts]):
     kind: ClassVar[str] = "anatomy"
     title: ClassVar[str] = "Where the time goes"
     Facts: ClassVar[type[Facts]] = AnatomyFacts
-    version: ClassVar[int] = 9
+    version: ClassVar[int] = 10
 
     def present(self, run: SealedRun) -> bool:
         """Of every workload whose operation is known."""
@@ -78,7 +79,8 @@ def _transaction(run: SealedRun) -> AnatomyFacts | None:
         within_log_sync(part, syscalls, calls) if part.name in ("log_sync", "log_turn") else part
         for part in made.parts
     ]
-    return with_calls(made.model_copy(update={"parts": tuple(parts)}), calls)
+    update = {"parts": tuple(parts), "slowest": slow_transactions(run) if syscalls else ()}
+    return with_calls(made.model_copy(update=update), calls)
 
 
 def _files(run: SealedRun) -> AnatomyFacts | None:

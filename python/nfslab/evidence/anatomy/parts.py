@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from nfslab.evidence.base import Facts
+from nfslab.evidence.slowest import SlowestFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -77,6 +78,8 @@ class AnatomyFacts(Facts):
     """WRITEs under way, mean over the time in which one is."""
     stable_levels_ns: tuple[int, ...] = ()
     """Median service of successive WRITEs and COMMITs between changes of its level."""
+    slowest: tuple[SlowestFacts, ...] = ()
+    """The slowest 1 % of single operations, and of the NFS calls, where each can be followed."""
     wire_ns_per_byte: float | None = None
     """By how much a call's ways there and back are longer for each byte."""
 
@@ -128,6 +131,8 @@ MEANINGS: Final[dict[str, Meaning]] = {
     "sent again": Meaning("sent again", "until the client sent the call once more"),
     "server pause": Meaning("server pause", "the server ended nothing, far longer than usual"),
     "outside": Meaning("client and wire", "not at the server: the client, and the ways"),
+    "all_else": Meaning("all else", "whatever is not in the other parts"),
+    "late": Meaning("late start", "later than planned"),
     "final_sync": Meaning("final sync", "syncing and closing at a phase's end, by operation"),
     "program": Meaning("program", "the program's own CPU time", "c8"),
     "kernel": Meaning("kernel", "CPU time in the kernel: file system, copying", "c1"),

@@ -16,9 +16,12 @@ from nfslab.evidence.anatomy.differences import (
     point_anatomies,
 )
 from nfslab.evidence.anatomy.parts import label_of, meaning_of
+from nfslab.evidence.anatomy.slow_transactions import SEVERAL
+from nfslab.evidence.found import by_point
+from nfslab.evidence.slowest import PointSlowest, at_point, left_out, slowest_table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from nfslab.evidence.anatomy.parts import AnatomyFacts
     from nfslab.evidence.base import Found
@@ -60,13 +63,21 @@ def section(title: str, found: Found[AnatomyFacts]) -> Section | None:
     ]
     tables = [_points_table(points, order)]
     if pairs:
-        tables.append(_differences_table(pairs))
+        tables.append(differences_table(pairs, "part", label_of))
+    slow = slowest_of(found)
+    if slow:
+        tables.append(slowest_table(slow, label_of))
+        most = max(slow, key=lambda one: one.slow_ns - one.mean_ns)
+        said.append(most.sentence(label_of))
     tables += [_inner_table(points, part) for part in order if _has_inner(points, part)]
     notes = list(dict.fromkeys(f"{run.label}: {note}" for run in found.runs
                                for note in run.facts.notes))  # fmt: skip
     wants = sorted(
         {name for run in found.runs for name in run.facts.wants if not run.run.summary(name)}
     )
+    notes += left_out((run.label, run.facts.slowest) for run in found.runs)
+    if _several_watched(found):
+        notes.append(SEVERAL)
     if wants:
         listed = ", ".join(f'"{name}"' for name in wants)
         notes.append(f"More would be explained with collectors = [{listed}, ...].")
@@ -78,6 +89,27 @@ def section(title: str, found: Found[AnatomyFacts]) -> Section | None:
         tables=tables,
         figures=[_figure(points, order)],
         notes=notes,
+    )
+
+
+def slowest_of(found: Found[AnatomyFacts]) -> list[PointSlowest]:
+    """By point: the slowest operations, and the slowest NFS calls."""
+    runs = by_point(found)
+    return [
+        one
+        for _, label, mine in runs
+        for one in at_point(label, (run.facts.slowest for run in mine))
+    ]
+
+
+def _several_watched(found: Found[AnatomyFacts]) -> bool:
+    """Were syncs timed of transactions that cannot be told apart?"""
+    return any(
+        run.facts.operation == "transaction"
+        and "fsync" not in run.facts.wants
+        and run.run.record.load is not None
+        and (run.run.record.load.clients or 0) > 1
+        for run in found.runs
     )
 
 
@@ -130,7 +162,7 @@ def sentence(pair: Compared) -> str:
     change = "longer" if pair.whole.difference_ns > 0 else "shorter"
     said += f" on average, {_ms(abs(pair.whole.difference_ns))} {change} than {base}"
     parts = [
-        f"{_ms(abs(one.difference_ns))}{_ends(one)} in {meaning_of(one.path).label}"
+        f"{_ms(abs(one.difference_ns))}{ends(one)} in {meaning_of(one.path).label}"
         for one in told(pair)
     ]
     if not parts:
@@ -149,7 +181,8 @@ def _ms(ns: float) -> str:
     return quantity(ns, "ns")
 
 
-def _ends(one: Difference) -> str:
+def ends(one: Difference) -> str:
+    """The interval behind a difference that is told as a length, whatever its sign."""
     if one.interval_ns is None:
         return ""
     low, high = one.interval_ns
@@ -254,9 +287,10 @@ def _inner_paths(points: Sequence[PointAnatomy], part: str) -> list[str]:
     return list(dict.fromkeys(paths))
 
 
-def _differences_table(pairs: Sequence[Compared]) -> Table:
+def differences_table(pairs: Sequence[Compared], what: str, label: Callable[[str], str]) -> Table:
+    """Whole and parts of each comparison. `label`: of a part's path."""
     columns = [
-        Column("point", False), Column("against", False), Column("part", False), Column("base"),
+        Column("point", False), Column("against", False), Column(what, False), Column("base"),
         Column("new"), Column("difference"), Column("95 % interval"), Column("shown", False),
     ]  # fmt: skip
     rows: list[list[Cell]] = []
@@ -267,17 +301,17 @@ def _differences_table(pairs: Sequence[Compared]) -> Table:
             if one.shown or abs(one.difference_ns) >= LEAST_LISTED * pair.new.mean_ns
         ]
         for one in [pair.whole, *large]:
-            label = meaning_of(one.path).label if one.path else f"whole {pair.new.operation}"
-            ends = interval(*one.interval_ns, "ns") if one.interval_ns else ""
+            name = label(one.path) if one.path else f"whole {pair.new.operation}"
+            between = interval(*one.interval_ns, "ns") if one.interval_ns else ""
             numbers: list[Any] = [one.base_ns, one.new_ns, one.difference_ns]
             rows.append(
                 [
                     cells.text(pair.result.label),
                     cells.text(pair.result.base_label),
-                    cells.text(label),
+                    cells.text(name),
                     *(cells.quantity(value, "ns") for value in numbers),
-                    cells.text(ends),
+                    cells.text(between),
                     cells.text("yes" if one.shown else "no"),
                 ]
             )
-    return Table("What differs, part by part", columns, rows, ALONE, open=False)
+    return Table(f"What differs, {what} by {what}", columns, rows, ALONE, open=False)

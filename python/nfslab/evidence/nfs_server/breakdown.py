@@ -37,6 +37,7 @@ from nfslab.evidence.nfs_server.together import (
     together,
     wire_ns_per_byte,
 )
+from nfslab.evidence.slowest import SlowestFacts, slowest
 from nfslab.results.coded_texts import coded_texts, integers
 from nfslab.results.evidence_tables import read_evidence
 from nfslab.results.upgrade import table_host
@@ -60,6 +61,7 @@ PARTS: Final = ("client queue", "way there", "waiting", "service", "sending", "w
 WIRE: Final = ("way there", "sending", "way back")
 """Parts that lie between client and server (a modelled delay or wire, too)."""
 ALL: Final = "all calls"
+CALL: Final = "NFS call"
 COMMON: Final = ("target", "xid", "program", "procedure")
 
 
@@ -101,8 +103,15 @@ class BreakdownFacts(Facts):
     """By how much the ways there and back are longer for a byte more; None: sizes hardly differ."""
     shared_ns: tuple[float, ...] = ()
     """Of each of `PARTS`: all calls' time, each instant shared among those under way."""
+    slowest: SlowestFacts | None = None
+    """The slowest 1 % of the answered calls, of all kinds and targets."""
     clock_error_ns: int = 0
     """How far the server's instants may be off against the client's: in the ways there and back."""
+
+    @property
+    def slowest_calls(self) -> tuple[SlowestFacts, ...]:
+        """None or one."""
+        return () if self.slowest is None else (self.slowest,)
 
     @property
     def notes(self) -> list[str]:
@@ -162,6 +171,8 @@ def take_apart(client: pa.Table, server: pa.Table) -> BreakdownFacts:
         "sent more than once": int((timed & answered & ~once).sum()),
     }
     clock = shared_time(client.filter(timed & answered))
+    wholes = integers(client["completed_ns"]) - integers(client["enqueued_ns"])
+    wholes = wholes[timed & answered]
     client = client.filter(timed & answered & once)
     targets = sorted({*_distinct(client["target"]), *_distinct(server["target"])})
     joined = join_unique(_keys(client, targets), _keys(server, targets))
@@ -188,6 +199,7 @@ def take_apart(client: pa.Table, server: pa.Table) -> BreakdownFacts:
         rows=tuple(_rows(parts, size_bytes, mine, targets)),
         wire_ns_per_byte=wire_ns_per_byte(on_the_way, size_bytes),
         shared_ns=tuple(float(clock.between(*ends).sum()) for ends in pairwise(at)),
+        slowest=slowest(CALL, PARTS, parts, wholes),
         calls=mine.num_rows,
         left_out=left_out,
         negative={part: n for part, n in zip(PARTS, below, strict=True) if n},

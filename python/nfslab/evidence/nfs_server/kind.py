@@ -31,6 +31,7 @@ from nfslab.evidence.nfs_server.breakdown import (
     OperationBreakdown,
     read_breakdown,
 )
+from nfslab.evidence.slowest import at_point, left_out, slowest_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -43,7 +44,8 @@ EXPLAINED: Final = (
     "server has read its last byte (both kernels, the wire, a server busy elsewhere). Waiting: "
     "until the server begins with it. Service: until it is done. Sending: until the server gives "
     "its kernel the reply's last byte (a modelled delay or wire lies here). Way back: until the "
-    "client has noticed the reply. The parts of each call sum to its time."
+    "client has noticed the reply. The parts of each call sum to its time; calls that wait side by "
+    "side count with all of theirs. All calls of the timed part count, those that fill files, too."
 )
 COLOURS: Final = ("c8", "c1", "c5", "c3", "c4", "c6")
 """By part: the client is grey, the ways are blue, the server's parts have colours of their own."""
@@ -76,7 +78,7 @@ class NfsServerEvidence(EvidenceKind[BreakdownFacts]):
         for table, host in ((CLIENT_TABLE, "client"), (SERVER_TABLE, "server"))
     )
     Facts: ClassVar[type[Facts]] = BreakdownFacts
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
     json_key: ClassVar[str] = "latency_breakdown"
 
     def facts(self, run: SealedRun) -> BreakdownFacts | None:
@@ -93,6 +95,7 @@ class NfsServerEvidence(EvidenceKind[BreakdownFacts]):
                 "calls": run.facts.calls,
                 "left_out": run.facts.left_out,
                 "negative": run.facts.negative,
+                "slowest": run.facts.slowest and run.facts.slowest.model_dump(),
                 "operations": [_content(row) for row in run.facts.rows],
             }
             for run in found.runs
@@ -108,15 +111,17 @@ class NfsServerEvidence(EvidenceKind[BreakdownFacts]):
         ]
         shown = replace(found, runs=[run for run in found.runs if run.facts.rows])
         parts, said = parts_of(shown, _part)
+        said += left_out((run.label, run.facts.slowest_calls) for run in shown.runs)
         whole = Section(self.title, "call-parts-section", EXPLAINED, notes=said, problems=problems)
+        slow = _slowest_table(shown)
         if len(shown.runs) == 1:
             one = parts[0]
-            return replace(whole, sentences=one.sentences, tables=one.tables, figures=one.figures,
-                           notes=one.notes)  # fmt: skip
+            return replace(whole, sentences=one.sentences, tables=[*one.tables, *slow],
+                           figures=one.figures, notes=[*said, *one.notes])  # fmt: skip
         rows = _by_point(shown)
         if rows:
             table = replace(_points_table(rows), note=_left_out(shown))
-            whole = replace(whole, tables=[table], figures=[_points_figure(rows)])
+            whole = replace(whole, tables=[table, *slow], figures=[_points_figure(rows)])
         return replace(whole, parts=parts)
 
 
@@ -163,6 +168,15 @@ def _by_point(found: Found[BreakdownFacts]) -> list[PointRow]:
                 )
             )
     return made
+
+
+def _slowest_table(found: Found[BreakdownFacts]) -> list[Table]:
+    rows = [
+        row
+        for _, label, runs in by_point(found)
+        for row in at_point(label, (run.facts.slowest_calls for run in runs))
+    ]
+    return [slowest_table(rows, str)] if rows else []
 
 
 def _left_out(found: Found[BreakdownFacts]) -> str:
@@ -256,7 +270,7 @@ def _slowest(row: OperationBreakdown) -> str:
 
 
 def sentences(facts: BreakdownFacts) -> list[str]:
-    """What is largest, for each target: of all its time, and in its slowest calls."""
+    """In what a call spends most, for each target: on average, and of its slowest calls."""
     found = []
     if facts.left_out:
         said = f"{count(facts.calls).text} of {count(facts.total).text} calls could be taken apart"
@@ -268,7 +282,7 @@ def sentences(facts: BreakdownFacts) -> list[str]:
         place, share = row.largest
         of = f" of {row.target}" if facts.several else ""
         said = (
-            f"The largest part of the calls' time{of} is {PARTS[place]}: {percent(share)}, "
+            f"A call{of} spends most in {PARTS[place]}: {percent(share)}, "
             f"{quantity(row.summary.mean_ns[place], 'ns')} of "
             f"{quantity(row.summary.whole_mean_ns, 'ns')} on average"
         )

@@ -9,15 +9,20 @@ import numpy as np
 
 from nfslab.evidence.nfs_server.breakdown import SERVER_TABLE
 from nfslab.evidence.nfs_server.together import SIZES, sizes
+from nfslab.evidence.slowest import slowest
 from nfslab.results.coded_texts import coded_texts, integers
 from nfslab.results.evidence_tables import has_evidence, read_evidence
+from nfslab.statistics.latency_parts import parts_of
 from nfslab.statistics.pauses import pauses
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nfslab.evidence.base import SealedRun
+    from nfslab.evidence.slowest import SlowestFacts
 
+AT_SERVER: Final = "call at the server"
+STEPS: Final = ("server queue", "service", "way back")
 INSTANTS: Final = ("received_ns", "started_ns", "finished_ns", "sent_ns")
 
 
@@ -40,6 +45,8 @@ class Served:
     calls: Sequence[ServedCalls]
     paused_waiting_ns: float
     paused_service_ns: float
+    slowest: SlowestFacts | None
+    """By their time at the server."""
 
 
 def served(run: SealedRun, begin_ns: int, end_ns: int) -> Served | None:
@@ -62,6 +69,7 @@ def served(run: SealedRun, begin_ns: int, end_ns: int) -> Served | None:
         )
     }  # fmt: skip
     bytes_mean = means.pop("bytes")
+    steps = parts_of((received, started, finished, sent))
     found = pauses(received, finished)
     return Served(
         calls=[
@@ -74,4 +82,5 @@ def served(run: SealedRun, begin_ns: int, end_ns: int) -> Served | None:
         ],
         paused_waiting_ns=found.within(received, started),
         paused_service_ns=found.within(started, finished),
+        slowest=slowest(AT_SERVER, STEPS, steps, sent - received),
     )  # fmt: skip

@@ -25,6 +25,9 @@ from nfslab.results.coded_texts import integers
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
 LOGS: Final = ("PostgreSQL WAL", "InnoDB redo log", "SQLite WAL", "SQLite rollback journal")
 """Classes that are a database's log."""
 BACKGROUND: Final = (
@@ -97,9 +100,8 @@ def log_shares(
     if not syncs.num_rows:
         return []
     classes, of_class = classes_of(syncs, names_of(tables.files)[0])
-    pids, latencies = integers(syncs["pid"]), integers(syncs["latency_ns"])
-    background = [pid for pid, title in processes.items() if is_background(title)]
-    by_backend = ~np.isin(pids, np.array(background, dtype=np.int64))
+    latencies = integers(syncs["latency_ns"])
+    by_backend = _by_backends(syncs, processes)
     seen = _waits(waits or [])
     found = []
     for log in LOGS:
@@ -111,6 +113,29 @@ def log_shares(
                 latency_mean_ns, seen if log == LOGS[0] else {},
             )  # fmt: skip
             found.append(share)
+    return found
+
+
+def log_syncs_of_backends(
+    tables: SyscallTables, processes: Mapping[int, str]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Begin and end of every sync of a database's log by a process that serves clients, in ns from
+    the start of the timed part. `processes`: pid -> title."""
+    syncs, _ = timed(tables.syncs)
+    if not syncs.num_rows:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    classes, of_class = classes_of(syncs, names_of(tables.files)[0])
+    logs = [number for number, name in enumerate(classes) if name in LOGS]
+    syncs = syncs.filter(np.isin(of_class, logs) & _by_backends(syncs, processes))
+    begun = integers(syncs["t_ns"])
+    return begun, begun + integers(syncs["latency_ns"])
+
+
+def _by_backends(syncs: pa.Table, processes: Mapping[int, str]) -> NDArray[np.bool_]:
+    background = [pid for pid, title in processes.items() if is_background(title)]
+    found: NDArray[np.bool_] = ~np.isin(
+        integers(syncs["pid"]), np.array(background, dtype=np.int64)
+    )
     return found
 
 

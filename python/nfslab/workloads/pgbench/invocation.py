@@ -3,7 +3,8 @@
 Every option is an argument of its own and no shell is involved. `--no-vacuum`, because
 the cluster was vacuumed when it was loaded and nothing may happen that is not measured;
 `--progress` with an interval that never comes, because it makes pgbench keep detailed
-statistics, which the transaction log is checked against; a weight behind every script,
+statistics, which the transaction log is checked against; `--report-per-command` for the time of
+each statement (two readings of the clock a command); a weight behind every script,
 because pgbench would take what follows an `@` in a path for one.
 """
 
@@ -56,6 +57,8 @@ def pgbench_arguments(
         argv += ["--time", str(int(p.duration))]
     else:
         argv += ["--transactions", str(p.transactions)]
+    if not warm_up:
+        argv.append("--report-per-command")
     if log_prefix is not None:
         argv += ["--log", "--log-prefix", str(log_prefix)]
         if p.sampling_rate < 1:

@@ -15,20 +15,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.errors import RunFailed
 from nfslab.results.records import CheckRecord, Metric
 from nfslab.workloads.pgbench.invocation import milliseconds_argument
+from nfslab.workloads.pgbench.statements import statements_table
 from nfslab.workloads.pgbench.transaction_log import FAILED, OK, SKIPPED
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     import numpy.typing as npt
     import pyarrow as pa
 
     from nfslab.workloads.pgbench.execution import PgbenchRun
     from nfslab.workloads.pgbench.parameters import PgbenchParameters
+    from nfslab.workloads.pgbench.printed import PrintedReport
     from nfslab.workloads.pgbench.transaction_log import TransactionLog
 
 QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
@@ -201,6 +206,14 @@ def _latencies(latency_us: npt.NDArray[np.int64], found: list[Any]) -> dict[str,
 
 def _milliseconds(value: float) -> Metric:
     return Metric(value=value, unit="ms", better="lower")
+
+
+def statements(printed: PrintedReport, names: Sequence[str]) -> pa.Table | None:
+    """What each command took (`statements`); None: pgbench does not tell it of all scripts."""
+    counts = [script.processed for script in printed.scripts] or [printed.processed]
+    if not len(printed.statements) == len(counts) == len(names):
+        return None
+    return statements_table(printed.statements, [Path(name).name for name in names], counts)
 
 
 def histogram_table(log: TransactionLog) -> pa.Table:

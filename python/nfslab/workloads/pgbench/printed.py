@@ -4,7 +4,7 @@ Purpose: the number that a person knows (tps as pgbench states it), and an accou
 run that is independent of the transaction log, against which the log is checked. All
 lines of pgbench 13 to 18 are known; `--progress` with an interval that never comes makes
 pgbench keep detailed statistics, so that "latency average" is the mean of the measured
-latencies and not clients / tps.
+latencies and not clients / tps. What each command takes is read by `statements`.
 
 pgbench has to run with LC_ALL=C: otherwise the decimal point follows the locale.
 """
@@ -13,9 +13,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from nfslab.errors import RunFailed
+from nfslab.workloads.pgbench.statements import HEADING, CommandReport, read_statements
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,9 @@ class PrintedReport:
     initial_connect_ms: float | None = None
     connect_mean_ms: float | None = None
     scripts: list[ScriptReport] = field(default_factory=list)
+    """Of several; of one there is none."""
+    statements: list[list[CommandReport]] = field(default_factory=list)
+    """The commands of each script, also of one."""
 
     @property
     def measured_s(self) -> float:
@@ -80,8 +87,10 @@ def read_printed_report(text: str) -> PrintedReport:
     """Read pgbench's standard output; RunFailed when the report is not whole."""
     found: dict[str, re.Match[str]] = {}
     tps: dict[str, float] = {}
-    for line in text.splitlines():
-        if SCRIPT.match(line):
+    # Not splitlines: commands may hold what it takes for the end of a line.
+    lines = text.split("\n")
+    for line in lines:
+        if SCRIPT.match(line) or HEADING.match(line):
             break
         for name, pattern in LINES.items():
             if match := pattern.match(line):
@@ -120,7 +129,8 @@ def read_printed_report(text: str) -> PrintedReport:
         lag_max_ms=number("lag", 2),
         initial_connect_ms=number("initial_connect_ms"),
         connect_mean_ms=number("connect_mean_ms"),
-        scripts=_scripts(text),
+        scripts=_scripts(lines),
+        statements=read_statements(lines),
     )
 
 
@@ -135,7 +145,7 @@ def _rate(tps: dict[str, float]) -> tuple[bool, float]:
     return True, next(iter(tps.values()))
 
 
-def _scripts(text: str) -> list[ScriptReport]:
+def _scripts(lines: Sequence[str]) -> list[ScriptReport]:
     """Counts per script, printed when there are several.
 
     Up to version 16, " - N transactions (" are those carried through; later ones count
@@ -143,7 +153,7 @@ def _scripts(text: str) -> list[ScriptReport]:
     """
     reports: list[ScriptReport] = []
     name: str | None = None
-    for line in text.splitlines():
+    for line in lines:
         if match := SCRIPT.match(line):
             name = match[2]
         elif name is not None and (match := SCRIPT_COUNT.match(line)):

@@ -227,11 +227,15 @@ class PgbenchWorkload(Workload):
         self._count(run.printed, names)
         self._remark(context, run)
         self._forget_room()
+        statements = outcome.statements(run.printed, names)
+        if statements is None:
+            context.notes.append("pgbench did not tell the time of each statement")
         return Outcome(
             metrics=metrics,
             samples={
                 "transactions": log.table(timed.start_log_ns),
                 "latency_histogram": outcome.histogram_table(log),
+                **({} if statements is None else {"statements": statements}),
             },
             operations="transactions",
             sampled_share=p.sampling_rate,
