@@ -282,6 +282,28 @@ def test_ticks_of_counts_are_whole_and_ticks_follow_a_zoom(chromium: Any, galler
     assert len(part) >= 4
 
 
+TEXTS = """window.nfslab.figure('long').panes[0].chart.getZr().storage.getDisplayList(true)
+    .map((one) => one.style.text).filter(Boolean)"""
+
+
+def test_long_labels_of_rows_are_broken_and_not_cut(chromium: Any, tmp_path: Path) -> None:
+    labels = [f"placement=data and log apart, clients={n}" for n in (10, 20)]
+    labels.append("averyveryverylongword" * 2)
+    wholes = [Whole(label, [1e-3]) for label in labels]
+    drawing = Stacked(Axis("mean", "s"), [Part("server")], wholes, shares=False)
+    section = Section("Long", "top", figures=[Figure.of("long", "Long", "", drawing)])
+    write([section], tmp_path / "page.html", "made")
+    with opened(chromium, tmp_path / "page.html", viewport={"width": 400, "height": 900}) as page:
+        settled(page)
+        drawn = page.evaluate(TEXTS)
+        height = pane(page, "long")["rects"][0]["height"]
+    assert not [text for text in drawn if text.endswith(("...", "…"))]
+    words = " ".join(drawn)
+    assert "clients=10" in words
+    assert "clients=20" in words
+    assert height > 3 * 30, "each row has room for its lines"
+
+
 def test_keys_zoom_pan_and_reset(chromium: Any, gallery: Path) -> None:
     with opened(chromium, gallery) as page:
         page.locator("#points .plot").focus()

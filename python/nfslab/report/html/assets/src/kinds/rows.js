@@ -8,14 +8,32 @@ import { colour, seriesLook } from '../theme.js';
 
 const WORD_PX = 6.6;
 const BAR_SHARE = 0.7; // of a row
+const LINE_PX = 14;
 const TONES = { good: 'good', bad: 'bad', changed: 'c1', faint: 'muted' };
 
 const sum = (values) => values.reduce((a, b) => a + (b || 0), 0);
 
-/** A panel with a row for each label, the first at the top; `beside`: texts at the right. */
-function rowsPanel(chart, [axis, values], labels, { top, height, beside = [] }) {
+const labelRoom = (width) => Math.min(330, Math.max(110, width * 0.3));
+
+/** Lines that a text takes in so many px, broken between its words. */
+function linesOf(text, room) {
+  let [lines, at] = [1, 0];
+  for (const word of text.split(' ')) {
+    const long = (word.length + 1) * WORD_PX;
+    if (at && at + long > room) [lines, at] = [lines + 1, 0];
+    lines += Math.max(0, Math.ceil(long / room) - 1);
+    at += long;
+  }
+  return lines;
+}
+
+/**
+ * A panel with a row for each label, the first at the top; `beside`: texts at the right; `wrap`:
+ * labels are broken into lines, not cut.
+ */
+function rowsPanel(chart, [axis, values], labels, { top, height, beside = [], wrap = false }) {
   const { width } = chart;
-  const left = Math.min(330, Math.max(110, width * 0.3));
+  const left = labelRoom(width);
   const longest = Math.max(0, ...beside.map((text) => text.length)) * WORD_PX;
   const right = width > 640 && longest ? Math.min(longest + 20, width * 0.35) : 20;
   const category = (levels, room, paint, position) => [
@@ -25,7 +43,11 @@ function rowsPanel(chart, [axis, values], labels, { top, height, beside = [] }) 
       inverse: true,
       axisLine: { show: false },
       room: room - 14,
-      axisLabel: { color: colour(paint), fontSize: 12 },
+      axisLabel: {
+        color: colour(paint),
+        fontSize: 12,
+        ...(wrap ? { overflow: 'break', lineHeight: LINE_PX } : {}),
+      },
     },
   ];
   const rect = { left, top, width: width - left - right, height };
@@ -154,7 +176,10 @@ export function stacked(drawing, width, switched) {
   const looks = parts.map((part, k) => seriesLook(k, part.colour).colour);
   const legendRows = Math.ceil(sum(parts.map((part) => part.label.length * 6.5 + 40)) / width);
   const labels = wholes.map((whole) => whole.label);
-  const shape = { top: 8 + 24 * legendRows, height: Math.max(60, wholes.length * 30) };
+  const lines = Math.max(1, ...labels.map((label) => linesOf(label, labelRoom(width) - 14)));
+  const each = Math.max(30, lines * LINE_PX + 8);
+  const height = Math.max(60, wholes.length * each);
+  const shape = { top: 8 + 24 * legendRows, height, wrap: true };
   rowsPanel(chart, [{ ...axis, low: 0 }, [totals]], labels, shape);
   const share = (value, i) => percent(value / (totals[i] || 1));
   parts.forEach((part, k) => {
