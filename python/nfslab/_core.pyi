@@ -25,6 +25,7 @@ __all__ = [
     "SyscallWatch",
     "SystemSampler",
     "Trace",
+    "WaitSampler",
     "WaitWatch",
     "build_info",
     "classify_paths",
@@ -408,6 +409,44 @@ class WaitWatch:
         no total: more threads and numbers than there is room for)."""
     def stop(self) -> None:
         """End it; totals stay as they are."""
+
+@final
+class WaitSampler:
+    """Looks many times a second at what the children of a process say that they wait for,
+    in the memory that they share with it, from a thread of its own. One look an interval, at an
+    instant drawn evenly from it; the interval grows so that the thread takes 0.7 % of a processor at
+    most. Needs the right to read that memory (ptrace(2), PTRACE_MODE_ATTACH)."""
+
+    def __new__(
+        cls,
+        root: int,
+        symbol: str,
+        *,
+        interval_ns: int = 4_000_000,
+        stretch_ns: int = 100_000_000,
+        seed: int = 0,
+    ) -> WaitSampler:
+        """`symbol`: the exported name of each child's pointer to its number, "my_wait_event_info" of
+        PostgreSQL 14 and newer. `stretch_ns`: counts are kept for stretches of time of this length.
+
+        CoreError, `kind`: "permission", "gone" (no such process), "absent" (no such name, or no
+        shared memory), "config", "thread".
+        """
+    def begin(self) -> None:
+        """The timed part begins now: with a stretch of its own; figures count from here."""
+    def live(self) -> dict[int, int]:
+        """Place -> number of the processes that are looked at now. A place is of one process, also
+        where its number is used again."""
+    def stop(self) -> dict[str, Any]:
+        """End it. Once; CoreError.
+
+        "stretches": Columns from_ns, until_ns, looks. "rows": Columns stretch, process (places),
+        state (the number), seen (in how many looks; what could not be confirmed is left out).
+        "pids": number of each process by its place. "scheduled": "real-time", "short slices",
+        "usual". "figures", since the timed part began: looks, missed (intervals without one), failed,
+        late (by more than 0.1 ms), lateness_ns (all together), lateness_max_ns, confirmed and dropped
+        (times a process was seen), left_out (processes), cpu_ns, wall_ns, interval_ns (at the end).
+        """
 
 @final
 class SystemSampler:

@@ -17,14 +17,15 @@ from nfslab._core import syscalls_grants
 from nfslab.databases.postgres.installation import find_installation
 from nfslab.errors import Unavailable
 from nfslab.evidence.collector import Evidence
-from nfslab.evidence.postgres import collector as module
+from nfslab.evidence.postgres import memory_waits as memory
+from nfslab.evidence.postgres import sql_waits as module
 from nfslab.evidence.postgres.collector import (
     PostgresCollector,
     PostgresCollectorParameters,
     _differences,
     _nested,
 )
-from nfslab.evidence.postgres.exact_waits import io_events
+from nfslab.evidence.postgres.wait_numbers import io_events
 from nfslab.workloads.base import Outcome
 from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.workload import PgbenchWorkload
@@ -116,7 +117,7 @@ def test_a_planted_lock_wait_is_seen(watch: Watched) -> None:
         collector.start(watch.run.context)
         watcher = collector._watch
         assert watcher is not None
-        while len(watcher._ticks) < 5:
+        while watcher._sql.looks < 5:
             time.sleep(0.01)
         holder.rollback()
         waiting.join()
@@ -250,6 +251,85 @@ def test_every_pause_is_timed_by_what_it_waited_for(watch: Watched) -> None:
 
 
 @with_postgres()
+def test_what_is_seen_in_memory_is_what_was_planted(watch: Watched) -> None:
+    """pg_sleep and a row's lock: at least as long as was asked for, at most as long as the calls
+    took by this side's clock."""
+    update = "UPDATE pgbench_branches SET bbalance = bbalance WHERE bid = 1"
+    collector = PostgresCollector(PostgresCollectorParameters(interval=0.05, waits="memory"))
+    collector.start(watch.run.context)
+    watcher = collector._watch
+    assert watcher is not None
+    assert watcher._memory is not None, watcher._not_memory
+    with watch.connect() as holder, watch.connect() as waiter:
+        pids = {holder.info.backend_pid, waiter.info.backend_pid}
+        deadline = time.monotonic() + PATIENCE_S
+        while not pids <= set(watcher._memory._sampler.live().values()):
+            assert time.monotonic() < deadline, "they are not looked at"
+            time.sleep(0.01)
+        from_ns = time.monotonic_ns()
+        waiter.execute("SELECT pg_sleep(1)")
+        slept_ns = time.monotonic_ns() - from_ns
+        holder.execute(update)
+        waiting = threading.Thread(target=waiter.execute, args=(update,))
+        waits_ns = time.monotonic_ns()
+        waiting.start()
+        holder.execute("SELECT pg_sleep(1.5)")
+        holder.rollback()
+        waiting.join()
+        waited_ns = time.monotonic_ns() - waits_ns
+        waiter.rollback()
+        # So long that all was confirmed while they lived.
+        from_ns = time.monotonic_ns()
+        waiter.execute("SELECT pg_sleep(0.5)")
+        last_ns = time.monotonic_ns() - from_ns
+    evidence = collector.stop()
+    rows = evidence.tables["postgres_waits"].to_pylist()
+    figures = evidence.summary["memory"]
+    of: Counter[tuple[str, str, str]] = Counter()
+    for row in rows:
+        spent_ns = row["backends"] * row["over_ns"]
+        of[row["backend_type"], row["wait_event_type"], row["wait_event"]] += round(spent_ns)
+    # An end of a wait is seen within an interval, two ends each; looks that were late or left out.
+    doubt_ns = 8 * figures["interval_ns"] + 0.1e9
+    doubt_ns += (figures["missed"] + figures["late"] + figures["dropped"]) * figures["interval_ns"]
+    locked_ns = of["client backend", "Lock", "transactionid"]
+    # How long it took to begin to wait, and to be told, this side's clock has, too.
+    assert 1.5e9 - (waited_ns - 1.5e9) - doubt_ns <= locked_ns <= waited_ns + doubt_ns
+    slept = sum(n for key, n in of.items() if key[:2] == ("client backend", "Timeout"))
+    assert 3e9 - doubt_ns <= slept <= slept_ns + waited_ns + last_ns + doubt_ns
+    assert of["checkpointer", "Activity", ""] > 0
+
+
+@with_postgres(transactions=2000)
+def test_names_in_memory_are_those_that_the_server_shows(watch: Watched) -> None:
+    """Nothing is named in memory that pg_stat_activity has no such name for, of IO and of locks."""
+    _, evidence = collect(watch, waits="memory")
+    assert evidence.summary["memory"]["looks"] == evidence.summary["samples"] > 0
+    rows = evidence.tables["postgres_waits"].to_pylist()
+    clients = {
+        row["wait_event"]
+        for row in rows
+        if row["backend_type"] == "client backend" and row["wait_event_type"] == "Client"
+    }
+    assert clients == {"ClientRead"}
+    assert {row["state"] for row in rows} == {"", "active"}
+    cost = evidence.summary["cost"]
+    assert evidence.cpu_s == pytest.approx(cost["collector_cpu_s"] + cost["backend_cpu_s"])
+
+
+@pytest.mark.parametrize("watch", [{}], indirect=True)
+def test_where_memory_may_not_be_read_sql_is_asked_and_the_summary_says_why(
+    watch: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "SYMBOL", "no_such_name")
+    _, evidence = collect(watch, waits="memory")
+    assert "exports no such name" in evidence.summary["not_memory"]
+    assert "memory" not in evidence.summary
+    assert evidence.tables["postgres_waits"].num_rows > 0
+    assert evidence.summary["complete"] is True
+
+
+@with_postgres()
 def test_numbers_of_io_events_are_those_of_the_headers(watch: Watched) -> None:
     """wait_event.h or wait_event_types.h of the same installation, where it has its headers."""
     programs = find_installation(watch.work.parameters.postgres).bindir
@@ -304,7 +384,7 @@ def test_a_reset_of_the_counters_is_flagged(watch: Watched) -> None:
 def test_too_many_rows_end_the_sampling_and_say_so(
     watch: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "WAIT_ROWS_MAX", 12)
+    monkeypatch.setattr(module, "ROWS_MAX", 12)
     _, evidence = collect(watch, interval=0.01)
     assert evidence.tables["postgres_waits"].num_rows <= 12
     assert evidence.summary["complete"] is False

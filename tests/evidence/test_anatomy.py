@@ -127,6 +127,35 @@ def test_samples_become_times_by_littles_law(tmp_path: Path) -> None:
     assert found.wants == ("fsync",)
 
 
+def test_means_of_stretches_have_the_error_of_what_was_drawn(tmp_path: Path) -> None:
+    """Looks drawn at a share that grows from 0.1 to 0.3: the error is that of so many looks, and
+    not that of the growth; a stretch that began before the timed part is in no mean."""
+    looks, stretches = 25, 100
+    shares = np.linspace(0.1, 0.3, stretches)
+    rng = np.random.default_rng(3)
+    seen = rng.binomial(looks, shares) / looks
+    run = planted(tmp_path, COUNTS, 1.8)
+    step_ns = 10**8
+    table = {
+        "t_ns": [step_ns // 2, *(np.arange(1, stretches + 1) * step_ns).tolist()],
+        "over_ns": [step_ns] * (stretches + 1),
+        "backend_type": ["client backend"] * (stretches + 1),
+        "wait_event_type": ["IO"] * (stretches + 1),
+        "wait_event": ["WALSync"] * (stretches + 1),
+        "state": ["active"] * (stretches + 1),
+        "backends": [1000.0, *seen.tolist()],
+    }
+    sealed_run(tmp_path, tables={transactions.WAITS_TABLE: table})
+    found = transactions.anatomy(run, None)
+    assert found is not None
+    (sync,) = [one for one in found.parts if one.name == "log_sync"]
+    a_backend_ns = SECONDS / TRANSACTIONS * 1e9
+    assert sync.ns == pytest.approx(seen.mean() * a_backend_ns)
+    drawn = float(np.sqrt(np.mean(shares * (1 - shares)) / (looks * stretches)))
+    # An estimate from 99 differences: its own spread is 9 %.
+    assert sync.error_ns == pytest.approx(1.96 * drawn * a_backend_ns, rel=0.35)
+
+
 def test_samples_beyond_the_latency_shrink_to_it(tmp_path: Path) -> None:
     found = transactions.anatomy(planted(tmp_path, COUNTS, 1.0), None)
     assert found is not None

@@ -21,6 +21,7 @@ mod syscall_text;
 mod syscall_watch;
 mod toml;
 mod trace;
+mod wait_sampler;
 mod wait_watch;
 
 use pyo3::prelude::*;
@@ -56,6 +57,8 @@ mod _core {
     use super::toml::toml_lines;
     #[pymodule_export]
     use super::trace::{CallRows, Trace};
+    #[pymodule_export]
+    use super::wait_sampler::WaitSampler;
     #[pymodule_export]
     use super::wait_watch::WaitWatch;
 

@@ -12,12 +12,17 @@
 //! strace ── call after call ──> tally ───────────┘
 //! ```
 //!
+//! What processes wait for by their own account is timed by eBPF ([`ebpf::Waits`]), or looked at
+//! many times a second in their memory ([`samples`]).
+//!
 //! All instants are CLOCK_MONOTONIC in nanoseconds, but those of strace's text: they are what it
 //! printed.
 
 pub mod ebpf;
 pub mod error;
+mod exported;
 pub mod record;
+pub mod samples;
 pub mod shim;
 pub mod strace;
 pub mod tally;

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from nfslab.evidence.over_time import read_rows
-from nfslab.evidence.postgres.kind import WAITS_TABLE
+from nfslab.evidence.postgres.sql_waits import WAITS_TABLE
 from nfslab.findings.beside import FILE_PARTS, ReasonCause, beside
 from nfslab.results.coded_texts import integers
 
@@ -50,6 +50,6 @@ def _workers(run: SealedRun) -> float | None:
         return None
     looks = len(set(integers(rows["t_ns"]).tolist()))
     kinds = rows["backend_type"].to_pylist()
-    numbers = integers(rows["backends"]).tolist()
-    workers = sum(int(n) for kind, n in zip(kinds, numbers, strict=True) if kind == WORKER)
+    numbers = rows["backends"].to_numpy().tolist()
+    workers = sum(float(n) for kind, n in zip(kinds, numbers, strict=True) if kind == WORKER)
     return workers / looks

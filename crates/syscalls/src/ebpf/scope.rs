@@ -13,6 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::error::WatchError;
+use crate::samples::parent;
 
 use super::kernel;
 
@@ -98,24 +99,9 @@ fn processes() -> impl Iterator<Item = (u32, u32)> {
         })
 }
 
-/// The parent in the text of /proc/PID/stat: the second field after the name, which may hold
-/// anything.
-fn parent(stat: &[u8]) -> Option<u32> {
-    let after = stat.iter().rposition(|byte| *byte == b')')? + 1;
-    let text = std::str::from_utf8(stat.get(after..)?).ok()?;
-    text.split_ascii_whitespace().nth(1)?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_name_may_hold_parentheses_and_spaces() {
-        assert_eq!(parent(b"71 (a) S 9 (b) R 12 71 71 0 -1"), Some(12));
-        assert_eq!(parent(b"71 (postgres) S 4 71"), Some(4));
-        assert_eq!(parent(b"71 (postgres"), None);
-    }
 
     #[test]
     fn this_process_descends_from_its_parent() {

@@ -10,20 +10,19 @@
 //! that has not ended is in no total. Threads are told apart by number; one that is used again
 //! adds to the same rows. What Linux itself executes in between (interrupts) counts as the process.
 
-use std::fs;
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use aya::maps::{Array, HashMap, MapData};
 use aya::{Ebpf, EbpfLoader};
-use object::{Object, ObjectKind, ObjectSymbol};
 use parking_lot::Mutex;
 
 use super::layout::{Figure, WAITER_BYTES, WaitKey, WaitTotal};
 use super::watch::{OBJECT, attach_btf, failed, map, of_map, refused, storage};
 use super::{WaitRow, grants, scope};
 use crate::error::WatchError;
+use crate::exported::{NotFound, address_of};
 
 /// Watches until it is stopped or dropped.
 pub struct Waits {
@@ -80,7 +79,10 @@ impl Waits {
 fn start(root: u32, symbol: &str) -> Result<Waits, WatchError> {
     grants::may_load()?;
     grants::has_types(Path::new("/"))?;
-    let address = address_in(root, symbol)?;
+    let address = address_of(root, symbol).map_err(|error| match error {
+        NotFound::Unread(_) => WatchError::Gone { pid: root },
+        NotFound::Absent(why) => refused(&format!("find {symbol} in process {root}"), why),
+    })?;
     let btf = aya::Btf::from_sys_fs().map_err(|error| failed("read its types", &error))?;
     let mut ebpf = EbpfLoader::new()
         .allow_unsupported_maps()
@@ -102,60 +104,4 @@ fn start(root: u32, symbol: &str) -> Result<Waits, WatchError> {
         totals,
         figures,
     })
-}
-
-/// Where a process has what its program exports by this name. Its children have it there, too.
-fn address_in(pid: u32, symbol: &str) -> Result<u64, WatchError> {
-    let folder = PathBuf::from(format!("/proc/{pid}"));
-    let image = match fs::read(folder.join("exe")) {
-        Ok(image) => image,
-        Err(_) => return Err(WatchError::Gone { pid }),
-    };
-    let step = format!("find {symbol} in process {pid}");
-    let file = object::File::parse(&*image).map_err(|error| refused(&step, error.to_string()))?;
-    let found = file.dynamic_symbols().find(|one| {
-        one.is_definition() && one.name_bytes().is_ok_and(|name| name == symbol.as_bytes())
-    });
-    let Some(found) = found else {
-        return Err(refused(
-            &step,
-            "its program exports no such name".to_owned(),
-        ));
-    };
-    if file.kind() == ObjectKind::Executable {
-        return Ok(found.address());
-    }
-    let maps = fs::read_to_string(folder.join("maps")).unwrap_or_default();
-    let exe = fs::read_link(folder.join("exe")).unwrap_or_default();
-    let begin = first_mapping(&maps, &exe.to_string_lossy());
-    let begin = begin.ok_or_else(|| refused(&step, "it is not among its mappings".to_owned()))?;
-    Ok(begin + found.address())
-}
-
-/// Where a file's first byte is mapped (proc(5)).
-fn first_mapping(maps: &str, path: &str) -> Option<u64> {
-    let line = maps.lines().find(|line| {
-        let mut fields = line.split_ascii_whitespace();
-        fields.nth(2) == Some("00000000") && line.ends_with(&format!(" {path}"))
-    })?;
-    u64::from_str_radix(line.split('-').next()?, 16).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_mapping_is_that_of_the_whole_path_at_its_first_byte() {
-        let maps = "\
-5500000000-5500001000 r--p 00000000 fe:00 1   /opt/pg/bin/postgres.old
-5600001000-5600002000 r-xp 00001000 fe:00 2   /opt/pg/bin/postgres
-5600000000-5600001000 r--p 00000000 fe:00 2   /opt/pg/bin/postgres
-";
-        assert_eq!(
-            first_mapping(maps, "/opt/pg/bin/postgres"),
-            Some(0x56_0000_0000)
-        );
-        assert_eq!(first_mapping(maps, "postgres"), None);
-    }
 }

@@ -26,7 +26,7 @@ from nfslab.evidence.anatomy.backend_times import disagreements, exact_parts
 from nfslab.evidence.anatomy.parts import AnatomyFacts, PartFacts, with_rest
 from nfslab.evidence.anatomy.wait_parts import part_of_wait
 from nfslab.evidence.over_time import NS, read_rows
-from nfslab.evidence.postgres.kind import WAITS_TABLE
+from nfslab.evidence.postgres.sql_waits import WAITS_TABLE
 from nfslab.results.coded_texts import coded_texts
 
 if TYPE_CHECKING:
@@ -45,7 +45,9 @@ ORDER: Final = (
     "row_locks", "database_locks", "running", "other_waits",
 )  # fmt: skip
 LEAST_SAMPLES: Final = 10
-"""Looks at the backends below which nothing is said."""
+"""Looks at the backends (over SQL) below which nothing is said."""
+LEAST_STRETCHES: Final = 4
+"""The same of stretches of time, which have many looks in memory each."""
 Z95: Final = 1.96
 
 
@@ -97,13 +99,15 @@ def anatomy(run: SealedRun, syscalls: SyscallFacts | None) -> AnatomyFacts | Non
 def _sampled(run: SealedRun, seconds: float) -> dict[str, tuple[float, float]] | None:
     """Part -> (mean number of backends, half of its 95 % interval), over the timed part."""
     columns = ["t_ns", "backend_type", "wait_event_type", "wait_event", "backends"]
-    rows = read_rows(run, WAITS_TABLE, columns)
+    rows = read_rows(run, WAITS_TABLE, columns, ["over_ns"])
     if rows is None:
         return None
     t_ns = rows["t_ns"].to_numpy()
-    rows = rows.filter(pa.array((t_ns >= 0) & (t_ns <= seconds * NS)))
+    over_ns = rows["over_ns"].to_numpy() if "over_ns" in rows.column_names else np.zeros(t_ns.size)
+    in_memory = bool(over_ns.any())
+    rows = rows.filter(pa.array((t_ns - over_ns >= 0) & (t_ns <= seconds * NS)))
     ticks, place = np.unique(rows["t_ns"].to_numpy(), return_inverse=True)
-    if ticks.size < LEAST_SAMPLES:
+    if ticks.size < (LEAST_STRETCHES if in_memory else LEAST_SAMPLES):
         return None
     kinds, of_kind = coded_texts(rows["backend_type"])
     types, of_type = coded_texts(rows["wait_event_type"])
@@ -118,10 +122,22 @@ def _sampled(run: SealedRun, seconds: float) -> dict[str, tuple[float, float]] |
             mine = client & (of_type == which) & (of_event == event)
             here = counts.setdefault(name, np.zeros(ticks.size))
             np.add.at(here, place[mine], backends[mine])
+    spread = _between_neighbours if in_memory else _spread
     return {
-        name: (float(each.mean()), Z95 * float(each.std(ddof=1)) / ticks.size**0.5)
+        name: (float(each.mean()), Z95 * spread(each) / ticks.size**0.5)
         for name, each in counts.items()
     }
+
+
+def _spread(values: Floats) -> float:
+    return float(values.std(ddof=1))
+
+
+def _between_neighbours(values: Floats) -> float:
+    """Standard deviation of what was drawn, of means of successive stretches of equal length: from
+    the differences of neighbours (von Neumann's estimator), so that a load that changes slowly adds
+    little. What it does add makes it larger, since looks of two stretches are independent."""
+    return float(np.sqrt(np.mean(np.diff(values) ** 2) / 2))
 
 
 def _with_exact_syncs(parts: dict[str, PartFacts], syscalls: SyscallFacts | None) -> Iterator[str]:

@@ -3,23 +3,21 @@
 Three kinds of evidence, from a connection of its own (application_name nfslab, another
 database than the load's, so that watching is not counted as load):
 
-* waits: ten times a second, what every server process is doing or waiting for
-  (pg_stat_activity). A sample that sees 3 client backends in `IO:WALSync` is one more
-  vote for the log's fsync as the bottleneck.
+* waits: ten times a second over SQL, what every server process is doing or waiting for
+  (`sql_waits`); if asked for and granted, up to 250 times a second in memory (`memory_waits`).
 * counters: pg_stat_wal, pg_stat_database (of the load's database), pg_stat_bgwriter,
   pg_stat_checkpointer (17), pg_stat_io (16): once a second, and right before and after
   the timed part; the summary holds the differences over the timed part. Columns are
   taken as the server has them, so a new version's new columns are there as well.
 
-* processors: ten times a second, how long each of the load's backends was on a processor and
-  how long it waited for one (/proc/PID/schedstat, exact), where the server is of this kernel.
+* processors: ten times a second at most, how long each of the load's backends was on a processor
+  and how long it waited for one (/proc/PID/schedstat, exact), where the server is of this kernel.
 * exact times, if asked for and eBPF is granted: every pause of every process by its wait event
   (`exact_waits`); the samples stay, and both are compared.
 
-Decisions: a thread beside the runner does it. Its cost is measured, Python's part by the
-thread's CPU clock and the server's part by the CPU time of its backend, and is a fraction
-of a per cent of one CPU at 10 Hz; the load itself runs in other processes. A counter is
-stored when it changed (readers carry the last value forward).
+Decisions: a thread beside the runner does it. Its cost is measured: Python's part and that of the
+thread that reads memory by the threads' CPU clocks, the server's part by the CPU time of its
+backend. A counter is stored when it changed (readers carry the last value forward).
 
 Limits: backends hand their counts over when they end, or at most once a second while they
 work (13 and 14: by way of a process that lags half a second); at the end the collector
@@ -34,14 +32,22 @@ import threading
 import time
 from array import array
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
 from nfslab.errors import RunFailed, Unavailable
 from nfslab.evidence.collector import Collector, CollectorParameters, Evidence, Side
 from nfslab.evidence.postgres.exact_waits import TIMES_TABLE, ExactWaits
+from nfslab.evidence.postgres.memory_waits import MemoryWaits
 from nfslab.evidence.postgres.processors import Processors
+from nfslab.evidence.postgres.sql_waits import (
+    WAITS_TABLE,
+    SqlWaits,
+    TooMuchError,
+    mean_waits,
+    waits_table,
+)
 from nfslab.machine.availability import Availability
 from nfslab.machine.cpu_times import process_cpu_ns
 from nfslab.quantities import Duration
@@ -55,25 +61,18 @@ if TYPE_CHECKING:
     from nfslab.context import TimedPart
     from nfslab.workloads.base import RunContext
 
-WAIT_ROWS_MAX: Final = 4_000_000
 COUNTER_ROWS_MAX: Final = 4_000_000
 """Rows kept in memory; beyond, sampling stops and the summary says so."""
-TOP_WAITS: Final = 40
 GONE_LIMIT_S: Final = 5.0
 GONE_POLL_S: Final = 0.02
 OLD_STATISTICS_LAG_S: Final = 1.1
 """Before 15 a statistics process writes its file at most every half a second."""
 THREAD_END_LIMIT_S: Final = 10.0
 PROCESSORS_NS: Final = 100_000_000
+PROCESSORS_REST: Final = 500
+"""Processors are read so seldom that it takes this part of the time."""
 STATEMENT_LIMIT_MS: Final = 10_000
 
-ACTIVITY: Final = """
-SELECT backend_type, coalesce(wait_event_type, ''), coalesce(wait_event, ''),
-       coalesce(state, ''), count(*)
-FROM pg_stat_get_activity(NULL) WHERE pid <> pg_backend_pid() AND backend_type IS NOT NULL
-GROUP BY 1, 2, 3, 4
-"""
-"""Of the function behind pg_stat_activity: the view's joins cost as much again."""
 BACKENDS: Final = "SELECT pid FROM pg_stat_get_activity(NULL) WHERE application_name = %s"
 VIEWS: Final[dict[str, str]] = {
     "pg_stat_wal": "SELECT * FROM pg_stat_wal",
@@ -94,7 +93,10 @@ class PostgresCollectorParameters(CollectorParameters):
     """What `[collectors.postgres]` may hold."""
 
     interval: Duration = Field(default=0.1, ge=0.01, le=60)
-    """Between two looks at what the processes wait for."""
+    """Between two looks over SQL at what the processes wait for; what is seen in memory is averaged
+    over it."""
+    waits: Literal["memory", "sql"] = "sql"
+    """Where it is looked at; over SQL, too, where memory is not granted."""
     counters_interval: Duration = Field(default=1.0, ge=0.1, le=3600)
     """Between two readings of the counters."""
     exact: bool = False
@@ -105,7 +107,7 @@ class PostgresCollector(Collector):
     """Wait events and counters of the PostgreSQL under load."""
 
     kind: ClassVar[str] = "postgres"
-    summary: ClassVar[str] = "PostgreSQL's wait events and counters, sampled over SQL"
+    summary: ClassVar[str] = "PostgreSQL's wait events and counters, sampled"
     Parameters: ClassVar[type[CollectorParameters]] = PostgresCollectorParameters
     side: ClassVar[Side] = "server"
 
@@ -138,7 +140,7 @@ class PostgresCollector(Collector):
         if service is None:
             raise RunFailed("there is no PostgreSQL to watch", fix="use the workload pgbench")
         try:
-            watch = _Watch(context.timed, service, self.parameters)
+            watch = _Watch(context.timed, service, self.parameters, context.seed)
         except psycopg.Error as error:
             raise RunFailed(
                 "PostgreSQL cannot be watched",
@@ -154,7 +156,7 @@ class _Watch:
     """One run's watching: a connection, a thread, what was seen."""
 
     def __init__(
-        self, timed: TimedPart, service: Any, parameters: PostgresCollectorParameters
+        self, timed: TimedPart, service: Any, parameters: PostgresCollectorParameters, seed: int
     ) -> None:
         import psycopg
 
@@ -168,9 +170,9 @@ class _Watch:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="nfslab-postgres", daemon=True)
         self._problem = ""
-        self._waits: dict[tuple[str, str, str, str], int] = {}
-        self._wait_time, self._wait_key = array("q"), array("q")
-        self._wait_count, self._ticks = array("q"), array("q")
+        self._sql = SqlWaits(self._connection)
+        self._memory: MemoryWaits | None = None
+        self._not_memory = ""
         self._names: dict[str, int] = {}
         self._counter_time, self._counter_name = array("q"), array("q")
         self._counter_value = array("d")
@@ -192,6 +194,8 @@ class _Watch:
             self._first = self._counted(self._read_counters)
             if parameters.exact:
                 self._watch_exactly()
+            if parameters.waits == "memory":
+                self._look_at_memory(seed)
         except BaseException:
             self._connection.close()
             raise
@@ -205,6 +209,15 @@ class _Watch:
         except (CoreError, Unavailable) as error:
             self._not_exact = _one_line(error)
 
+    def _look_at_memory(self, seed: int) -> None:
+        """Where it is granted; why not, otherwise."""
+        from nfslab._core import CoreError
+
+        try:
+            self._memory = MemoryWaits(self._connection, self._service, self._p.interval, seed)
+        except (CoreError, Unavailable) as error:
+            self._not_memory = _one_line(error)
+
     def begin(self) -> None:
         """Sample in a thread from now on."""
         self._thread.start()
@@ -216,6 +229,8 @@ class _Watch:
         with contextlib.suppress(psycopg.Error):
             self._first = self._counted(self._read_counters)
         self._processors.begin()
+        if self._memory is not None:
+            self._memory.begin()
         if self._exact is not None:
             self._counted(self._exact.begin)
 
@@ -231,6 +246,9 @@ class _Watch:
         if self._thread.is_alive():
             self._connection.cancel()
             self._thread.join(THREAD_END_LIMIT_S)
+        waits, looked = self._sql.end(), None
+        if self._memory is not None:
+            waits, looked = self._counted(self._memory.end)
         last: Counters | None = None
         backend_s: float | None = None
         settled = False
@@ -245,8 +263,19 @@ class _Watch:
         finally:
             self._connection.close()
         wall_s = (time.monotonic_ns() - self._began_ns) / 1e9
+        # Its figures are of the timed part; before it looks cost the same.
+        looks_s = wall_s * looked["cpu_ns"] / looked["wall_ns"] if looked is not None else 0.0
+        self._cpu_s += looks_s
         cpu_s = self._cpu_s + (backend_s or 0.0)
-        tables, summary = self._tables(), self._summary(last, settled, wall_s, backend_s)
+        end_ns = time.monotonic_ns() if self._timed.end_ns is None else self._timed.end_ns
+        summary = self._summary(last, settled, wall_s, backend_s)
+        summary["waits"] = mean_waits(waits, self._zero_ns(), end_ns)
+        if looked is not None:
+            summary |= {"samples": looked["looks"], "missed_ticks": looked["missed"]}
+            summary["memory"] = looked
+        elif self._not_memory:
+            summary["not_memory"] = self._not_memory
+        tables = {WAITS_TABLE: waits_table(waits, self._zero_ns())} | self._tables()
         if exact is not None:
             tables[TIMES_TABLE], summary["exact"] = exact
         elif self._not_exact:
@@ -269,10 +298,13 @@ class _Watch:
         counters_due_ns = due_ns
         try:
             while not self._over.is_set():
-                self._counted(self._look)
+                self._counted(self._sql.look if self._memory is None else self._memory.tell)
                 if time.monotonic_ns() >= processors_due_ns:
+                    before_s = self._cpu_s
                     self._counted(self._read_processors)
-                    processors_due_ns = time.monotonic_ns() + PROCESSORS_NS
+                    took_ns = round((self._cpu_s - before_s) * 1e9)
+                    rest_ns = max(PROCESSORS_NS, PROCESSORS_REST * took_ns)
+                    processors_due_ns = time.monotonic_ns() + rest_ns
                 if time.monotonic_ns() >= counters_due_ns:
                     self._counted(self._read_counters)
                     counters_due_ns += counters_ns
@@ -285,26 +317,14 @@ class _Watch:
                 self._over.wait(max(0.0, (due_ns - now_ns) / 1e9))
         except psycopg.Error as error:
             self._problem = _one_line(error)
-        except _TooMuchError as error:
+        except TooMuchError as error:
             self._problem = str(error)
-
-    def _look(self) -> None:
-        """One look at what every process does."""
-        t_ns = time.monotonic_ns()
-        rows = self._connection.execute(ACTIVITY, prepare=True).fetchall()
-        if len(self._wait_time) + len(rows) > WAIT_ROWS_MAX:
-            raise _TooMuchError(f"sampling stopped: more than {WAIT_ROWS_MAX} rows")
-        self._ticks.append(t_ns)
-        for *key, count in rows:
-            number = self._waits.setdefault(
-                cast("tuple[str, str, str, str]", tuple(key)), len(self._waits)
-            )
-            self._wait_time.append(t_ns)
-            self._wait_key.append(number)
-            self._wait_count.append(count)
 
     def _read_processors(self) -> None:
         """How long the load's backends were on processors so far."""
+        if self._memory is not None:
+            self._processors.read(self._memory.load_pids())
+            return
         rows = self._connection.execute(BACKENDS, (self._service.client_name,), prepare=True)
         self._processors.read(pid for (pid,) in rows)
 
@@ -317,7 +337,7 @@ class _Watch:
                 values |= self._read_view(view)
             changed = [(n, v) for n, v in values.items() if self._last.get(n) != v]
             if len(self._counter_time) + len(changed) > COUNTER_ROWS_MAX:
-                raise _TooMuchError(f"sampling stopped: more than {COUNTER_ROWS_MAX} rows")
+                raise TooMuchError(f"sampling stopped: more than {COUNTER_ROWS_MAX} rows")
             for name, value in changed:
                 if value < self._last.get(name, value):
                     self._resets.add(name)
@@ -396,20 +416,13 @@ class _Watch:
         def numbers(values: array[int]) -> Any:
             return np.frombuffer(values, np.int64) if len(values) else np.zeros(0, np.int64)
 
-        keys = list(self._waits) or [("", "", "", "")]
-        which = numbers(self._wait_key).astype(np.int32)
-        waits: dict[str, Any] = {"t_ns": numbers(self._wait_time) - self._zero_ns()}
-        for position, name in enumerate(("backend_type", "wait_event_type", "wait_event", "state")):
-            words = pa.array([key[position] for key in keys], pa.string())
-            waits[name] = words.take(pa.array(which))
-        waits["backends"] = numbers(self._wait_count).astype(np.int32)
         names = pa.array(list(self._names), pa.string())
         counters = {
             "t_ns": numbers(self._counter_time) - self._zero_ns(),
             "name": names.take(pa.array(numbers(self._counter_name).astype(np.int32))),
             "value": pa.array(list(self._counter_value), pa.float64()),
         }
-        return {"postgres_waits": pa.table(waits), "postgres_counters": pa.table(counters)}
+        return {"postgres_counters": pa.table(counters)}
 
     def _summary(
         self, last: Counters | None, settled: bool, wall_s: float, backend_s: float | None
@@ -417,10 +430,9 @@ class _Watch:
         summary: dict[str, Any] = {
             "version": self._service.version,
             "interval_s": self._p.interval,
-            "samples": len(self._ticks),
+            "samples": self._sql.looks,
             "missed_ticks": self._missed_ticks,
             "settings": self._settings,
-            "waits": self._mean_waits(),
             "deltas": {} if last is None else _nested(_differences(self._first, last)),
             "complete": settled and last is not None and not self._problem,
             "processors": self._processors.summary(),
@@ -436,39 +448,6 @@ class _Watch:
         elif not settled:
             summary["incomplete"] = "the load's connections were still there at the end"
         return summary
-
-    def _mean_waits(self) -> list[dict[str, Any]]:
-        """Mean number of processes in each state over the timed part, the most first."""
-        import numpy as np
-
-        begin_ns = self._zero_ns()
-        end_ns = time.monotonic_ns() if self._timed.end_ns is None else self._timed.end_ns
-        ticks = sum(begin_ns <= t_ns <= end_ns for t_ns in self._ticks)
-        if ticks == 0:
-            return []
-        times = np.frombuffer(self._wait_time, np.int64)
-        inside = (times >= begin_ns) & (times <= end_ns)
-        totals = np.bincount(
-            np.frombuffer(self._wait_key, np.int64)[inside],
-            weights=np.frombuffer(self._wait_count, np.int64)[inside],
-            minlength=len(self._waits),
-        )
-        rows = [
-            {
-                "backend_type": key[0],
-                "wait_event_type": key[1],
-                "wait_event": key[2],
-                "state": key[3],
-                "mean_backends": float(total) / ticks,
-            }
-            for key, total in zip(self._waits, totals, strict=True)
-            if total
-        ]
-        return sorted(rows, key=lambda row: -cast("float", row["mean_backends"]))[:TOP_WAITS]
-
-
-class _TooMuchError(Exception):
-    """A bound was reached: what was seen so far is kept, and the summary says so."""
 
 
 def _differences(first: Counters, last: Counters) -> Counters:

@@ -23,6 +23,7 @@ from nfslab.evidence.base import ColumnSpec, EvidenceKind, Facts, TableSpec
 from nfslab.evidence.found import by_point
 from nfslab.evidence.over_time import NS, middle, read_rows, thinned
 from nfslab.evidence.postgres.exact_waits import TIMES_TABLE
+from nfslab.evidence.postgres.sql_waits import WAITS_TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-WAITS_TABLE: Final = "postgres_waits"
 WAITS_MOST: Final = 8
 """Waits with a band (a row of a point) of their own; the rest is one band."""
 RUNNING: Final = "running (no wait)"
@@ -48,7 +48,10 @@ CUT_OFF: Final = (
     "the mean time of a flush is withheld: it is below 10 us, of which the server cuts off whole "
     "microseconds"
 )
-NOTE: Final = "Active backends at each sample, by what they waited for; idle ones are left out."
+NOTE: Final = (
+    "Active backends, by what they waited for; idle ones are left out, where samples are of memory "
+    "all that wait for their client."
+)
 
 
 class WaitFacts(Facts):
@@ -97,11 +100,12 @@ class PostgresEvidence(EvidenceKind[PostgresFacts]):
             WAITS_TABLE,
             (
                 ColumnSpec("t_ns", "int64", "ns"),
+                ColumnSpec("over_ns", "int64", "ns", optional=True),
                 *(
                     ColumnSpec(name, "string")
                     for name in ("backend_type", "wait_event_type", "wait_event", "state")
                 ),
-                ColumnSpec("backends", "int32", "1"),
+                ColumnSpec("backends", "double", "1"),
             ),
         ),
         TableSpec(
@@ -267,7 +271,7 @@ def read_waits(run: SealedRun) -> tuple[Floats, dict[str, Floats]]:
 
 def wait_name(event_type: str | None, event: str | None, state: str | None) -> str | None:
     """How a sampled backend is counted: by its wait, as running, or (None) as idle."""
-    if event_type == "Activity" or state == "idle":
+    if event_type == "Activity" or state == "idle" or (event_type == "Client" and not state):
         return None
     if not event_type:
         return RUNNING if state == "active" else None
