@@ -49,8 +49,8 @@ CUT_OFF: Final = (
     "microseconds"
 )
 NOTE: Final = (
-    "Active backends, by what they waited for; idle ones are left out, where samples are of memory "
-    "all that wait for their client."
+    "Active backends, by what they waited for; idle ones are left out (of samples of memory: all "
+    "that wait for their client)."
 )
 
 
