@@ -116,3 +116,15 @@ def test_what_cannot_be_tested_says_why(results: Path, capsys: Capture) -> None:
     assert (wrong.code, "log_sync" in wrong.err) == (2, True)
     assert nfslab(capsys, "confirm", results, "row_locks", "--no-run").code == 1
     assert list(Path.cwd().glob("*.toml")) == []
+
+
+def test_a_modelled_time_is_confirmed_within_what_timers_do() -> None:
+    """A constant has no spread, so the prediction is a point; more than it is no refutation."""
+    point = Prediction("server_threads", 1e6, (1e6, 1e6))
+    rng = np.random.default_rng(5)
+    base = {"storage": 3e6, "program": 2e5}
+    decided = [
+        point.decide(pair(base, base | {"storage": 3e6 - shorter}, noise=0.002, blocks=5, rng=rng))
+        for shorter in (1.03e6, 1.6e6, 0.0)
+    ]
+    assert decided == ["confirmed", "not decided", "refuted"]

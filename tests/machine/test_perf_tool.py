@@ -116,7 +116,7 @@ def test_call_graphs_of_branches_are_tried() -> None:
     answer = perf_tool.takes(asked)
     assert not answer.ok, "no clock has branch records"
     assert "lbr" in answer.reason
-    assert perf_tool.takes(Wanted(grant.scope, "cpu-clock", 99, "dwarf", 1 << 20)).ok
+    assert perf_tool.takes(Wanted(grant.scope, "cpu-clock", 99, "dwarf", 1 << 26)).ok
 
 
 def test_the_command_says_all_that_was_asked_for(tmp_path: Path) -> None:

@@ -7,8 +7,10 @@ from the anatomy and stands in the file before anything runs. Two kinds:
 * A delay of several sizes is added to each call of a kind: the operation is longer by it as often
   as such calls lie one after the other, which is the part's time over that of one call (`Slope`).
 
-Confirmed: the change is shown, and its interval meets the predicted one. Refuted: they do not meet;
-then the anatomy is wrong, or the cause is. Else it is not decided.
+Confirmed: the change is shown, and its interval meets the predicted one, which a modelled time may
+make a point: timers put it off by `TIMING`. Refuted: they do not meet; then the anatomy is wrong,
+or the cause is. Where the cause taken away gives more than predicted it is not decided: its part is
+in it, and what followed from it elsewhere, or another cause. Else it is not decided, too.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ MARK: Final = "# prediction: "
 LEFT_OUT: Final = re.compile(r"\[\[?(axes|exclude|reference)\b")
 """Sections of the first experiment's file that the new one has not."""
 TIMING: Final = 0.05
-"""Of a predicted slope: so far may timers, and what lies around a call, put it off."""
+"""Of a predicted slope or time: so far may timers, and what lies around a call, put it off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +84,11 @@ class Prediction:
         ends = pair.whole.interval_ns
         if ends is None:
             return "not decided"
-        shorter = (-ends[1], -ends[0])
-        if not _meet(shorter, self.interval_ns):
+        shorter, doubt_ns = (-ends[1], -ends[0]), TIMING * abs(self.shorter_ns)
+        if shorter[1] < self.interval_ns[0] - doubt_ns:
             return "refuted"
-        return "confirmed" if pair.whole.shown and shorter[0] > 0 else "not decided"
+        more = shorter[0] > self.interval_ns[1] + doubt_ns
+        return "confirmed" if pair.whole.shown and shorter[0] > 0 and not more else "not decided"
 
 
 @dataclass(frozen=True, slots=True)
