@@ -5,8 +5,7 @@
 mod programs;
 
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Stdio};
+use std::io::{BufRead, Write};
 
 use syscalls::ebpf::{STATE_QUEUED, STATE_RUNNING, Waits, grants};
 
@@ -33,14 +32,7 @@ fn times_are_those_of_the_program_that_waited() {
     let Some((_folder, root)) = programs::folder_with("waiter") else {
         return;
     };
-    let mut program = Command::new(root.join("waiter"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // It is itself, and no longer what it was forked from, when it has spoken.
-    let mut output = BufReader::new(program.stdout.take().unwrap());
-    output.read_line(&mut String::new()).unwrap();
+    let (mut program, output) = programs::spoken(&root.join("waiter"));
     let watch = Waits::start(program.id(), "what_it_waits_for").unwrap();
     let mut input = program.stdin.take().unwrap();
     input.write_all(b"go\n").unwrap();

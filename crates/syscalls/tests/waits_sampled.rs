@@ -5,8 +5,7 @@
 mod programs;
 
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Stdio};
+use std::io::{BufRead, Write};
 
 use syscalls::samples::{Options, Recording, Sampler};
 
@@ -18,13 +17,7 @@ const INTERVAL_NS: u64 = 1_000_000;
 /// What the program told of its times, and what was seen; None without a compiler.
 fn watched(line: &str) -> Option<(HashMap<String, u64>, Recording)> {
     let (_folder, root) = programs::folder_with("waiter")?;
-    let mut program = Command::new(root.join("waiter"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut output = BufReader::new(program.stdout.take().unwrap());
-    output.read_line(&mut String::new()).unwrap();
+    let (mut program, output) = programs::spoken(&root.join("waiter"));
     let sampler = Sampler::start(&options(program.id())).unwrap();
     sampler.begin();
     let mut input = program.stdin.take().unwrap();

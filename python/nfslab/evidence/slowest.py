@@ -49,7 +49,24 @@ class SlowPart(Facts):
     """Mean of the slowest."""
 
 
-class SlowestFacts(Facts):
+class _Wholes:
+    """What parts sum to."""
+
+    __slots__ = ()
+    parts: Sequence[SlowPart]
+
+    @property
+    def mean_ns(self) -> float:
+        """Of all operations."""
+        return sum(part.ns for part in self.parts)
+
+    @property
+    def slow_ns(self) -> float:
+        """Of the slowest."""
+        return sum(part.slow_ns for part in self.parts)
+
+
+class SlowestFacts(_Wholes, Facts):
     """A run's slowest 1 % of one kind of operation."""
 
     of: str
@@ -63,16 +80,6 @@ class SlowestFacts(Facts):
     """Of those taken apart; empty: too few of the slowest were."""
     apart: int
     """Of the slowest, taken apart."""
-
-    @property
-    def mean_ns(self) -> float:
-        """Of all."""
-        return sum(part.ns for part in self.parts)
-
-    @property
-    def slow_ns(self) -> float:
-        """Of the slowest."""
-        return sum(part.slow_ns for part in self.parts)
 
 
 def slowest(
@@ -101,7 +108,7 @@ def slowest(
 
 
 @dataclass(frozen=True, slots=True)
-class PointSlowest:
+class PointSlowest(_Wholes):
     """Over the runs of a point that tell."""
 
     label: str
@@ -112,16 +119,6 @@ class PointSlowest:
     slow: int
     threshold_ns: float
     parts: Sequence[SlowPart]
-
-    @property
-    def mean_ns(self) -> float:
-        """Of all operations."""
-        return sum(part.ns for part in self.parts)
-
-    @property
-    def slow_ns(self) -> float:
-        """Of the slowest."""
-        return sum(part.slow_ns for part in self.parts)
 
     def as_dict(self) -> dict[str, Any]:
         """For programs."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.evidence.anatomy.differences import compared, point_anatomies
 from nfslab.evidence.anatomy.kind import AnatomyEvidence
-from nfslab.evidence.anatomy.parts import NOT_EXPLAINED
+from nfslab.evidence.anatomy.parts import NOT_EXPLAINED, TRANSACTION
 from nfslab.evidence.anatomy.section import ANCHOR as ANATOMY
 from nfslab.evidence.found import find, section_of
 from nfslab.evidence.slowest import at_point
@@ -133,12 +133,13 @@ def outcome(analysis: Analysis) -> str:
 def explained(analysis: Analysis) -> list[Section]:
     """The anatomy with its findings below the sentences, then the other cut through the same time,
     by statement; empty: nothing was taken apart."""
-    made = section_of(AnatomyEvidence(), find(AnatomyEvidence(), analysis))
+    found = find(AnatomyEvidence(), analysis)
+    made = section_of(AnatomyEvidence(), found)
     if made is None:
         return []
     whole = with_findings(made, analysis)
     cut = section_of(StatementsEvidence(), find(StatementsEvidence(), analysis))
-    if cut is None and analysis.workload == "pgbench":
+    if cut is None and any(run.facts.operation == TRANSACTION for run in found.runs):
         whole = dataclasses.replace(whole, notes=[*whole.notes, AGAIN])
     return [whole] if cut is None else [whole, cut]
 
@@ -201,29 +202,31 @@ def points_of(analysis: Analysis) -> list[Alone]:
 def content(analysis: Analysis) -> dict[str, Any]:
     """As JSON: every comparison with its parts and findings, and every point alone."""
     tested = confirmation(analysis)
-    found = {
-        "confirmation": tested and dataclasses.asdict(tested),
-        "comparisons": [_comparison(pair, analysis) for pair in pairs_of(analysis)],
-        "points": [_point(point, analysis) for point in points_of(analysis)],
+    cut = find(StatementsEvidence(), analysis)
+    between = {
+        (pair.result.base_point, pair.result.point): statements.between_points(cut, pair)
+        for pair in statements.pairs_of(cut)
     }
-    _add_statements(found, analysis)
-    return found
+    each = {
+        at.point: statements.at_point(cut, at) for at in point_anatomies(statements.of_wholes(cut))
+    }
+    return {
+        "confirmation": tested and dataclasses.asdict(tested),
+        "comparisons": [
+            _comparison(pair, analysis)
+            | _cut(between.get((pair.result.base_point, pair.result.point)))
+            for pair in pairs_of(analysis)
+        ],
+        "points": [
+            _point(point, analysis) | _cut(each.get(point.at.point))
+            for point in points_of(analysis)
+        ],
+    }
 
 
-def _add_statements(content: dict[str, Any], analysis: Analysis) -> None:
-    """Beside the parts: each statement's time, where the points' runs have it."""
-    found = find(StatementsEvidence(), analysis)
-    factors = [point.factors for point in analysis.points]
-    pairs = statements.pairs_of(found)
-    for one in content["comparisons"]:
-        for pair in pairs:
-            points = factors[pair.result.base_point], factors[pair.result.point]
-            if points == (one["base"], one["new"]):
-                one["statements"] = statements.between_points(found, pair)
-    for at in point_anatomies(statements.of_wholes(found)):
-        for one in content["points"]:
-            if one["factors"] == factors[at.point]:
-                one["statements"] = statements.at_point(found, at)
+def _cut(by_statement: list[dict[str, Any]] | None) -> dict[str, Any]:
+    """The other cut through the same time, where the runs have it."""
+    return {} if by_statement is None else {"statements": by_statement}
 
 
 def _comparison(pair: Compared, analysis: Analysis) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 //! The programs of the tests, built when one needs them.
 #![allow(dead_code, clippy::unwrap_used)]
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 /// Is it installed? Says so if not.
 pub fn has(program: &str) -> bool {
@@ -31,4 +32,17 @@ pub fn folder_with(program: &str) -> Option<(tempfile::TempDir, PathBuf)> {
         .status();
     assert!(built.unwrap().success());
     Some((folder, root))
+}
+
+/// The program, started, and what it says behind its first line: once it has spoken it is itself,
+/// and no longer what it was forked from.
+pub fn spoken(program: &Path) -> (Child, BufReader<ChildStdout>) {
+    let mut child = Command::new(program)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    output.read_line(&mut String::new()).unwrap();
+    (child, output)
 }

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Source = Literal["sampled", "exact", "joined"]
 NOT_EXPLAINED: Final = "not_explained"
+TRANSACTION: Final = "transaction"
+"""The operation of a database."""
 SAMPLING_BIAS: Final = 0.4
 """Of a sampled part: how far samples of wait events were off exact times of the log's syncs, at
 most, in 21 runs on two processors (0.60 to 1.12 of them). Who samples needs a processor, too."""

@@ -15,7 +15,7 @@ from nfslab.evidence.anatomy.differences import (
     compared,
     point_anatomies,
 )
-from nfslab.evidence.anatomy.parts import label_of, meaning_of
+from nfslab.evidence.anatomy.parts import TRANSACTION, label_of, meaning_of
 from nfslab.evidence.anatomy.slow_transactions import SEVERAL
 from nfslab.evidence.found import by_point
 from nfslab.evidence.slowest import PointSlowest, at_point, left_out, slowest_table
@@ -105,7 +105,7 @@ def slowest_of(found: Found[AnatomyFacts]) -> list[PointSlowest]:
 def _several_watched(found: Found[AnatomyFacts]) -> bool:
     """Were syncs timed of transactions that cannot be told apart?"""
     return any(
-        run.facts.operation == "transaction"
+        run.facts.operation == TRANSACTION
         and "fsync" not in run.facts.wants
         and run.run.record.load is not None
         and (run.run.record.load.clients or 0) > 1

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from nfslab.evidence.anatomy.backend_times import disagreements, exact_parts
-from nfslab.evidence.anatomy.parts import AnatomyFacts, PartFacts, with_rest
+from nfslab.evidence.anatomy.parts import TRANSACTION, AnatomyFacts, PartFacts, with_rest
 from nfslab.evidence.anatomy.wait_parts import part_of_wait
 from nfslab.evidence.over_time import NS, read_rows
 from nfslab.evidence.postgres.sql_waits import WAITS_TABLE
@@ -87,7 +87,7 @@ def anatomy(run: SealedRun, syscalls: SyscallFacts | None) -> AnatomyFacts | Non
         shown = with_rest(shown, mean_ns)
     wants = () if syscalls is not None else ("fsync",)
     return AnatomyFacts(
-        operation="transaction",
+        operation=TRANSACTION,
         operations=number,
         mean_ns=mean_ns,
         parts=tuple(shown),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import groupby
 from time import monotonic_ns
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,6 +51,7 @@ class SqlWaits:
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection
         self._rows: list[WaitRow] = []
+        self._keys: dict[tuple[str, str, str, str], tuple[str, str, str, str]] = {}
         self.looks = 0
 
     def look(self) -> None:
@@ -60,7 +61,10 @@ class SqlWaits:
         if len(self._rows) + len(rows) > ROWS_MAX:
             raise TooMuchError(f"sampling stopped: more than {ROWS_MAX} rows")
         self.looks += 1
-        self._rows += [WaitRow(t_ns, t_ns, (a, b, c, d), n) for a, b, c, d, n in rows]
+        for *texts, number in rows:
+            key = cast("tuple[str, str, str, str]", tuple(texts))
+            # Few states, many rows: each state's texts are kept once.
+            self._rows.append(WaitRow(t_ns, t_ns, self._keys.setdefault(key, key), number))
 
     def end(self) -> list[WaitRow]:
         """All that was seen, in the order of time."""

@@ -16,7 +16,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from nfslab.evidence.anatomy.parts import NOT_EXPLAINED, AnatomyFacts, PartFacts, with_rest
+from nfslab.evidence.anatomy.parts import (
+    NOT_EXPLAINED,
+    TRANSACTION,
+    AnatomyFacts,
+    PartFacts,
+    with_rest,
+)
 from nfslab.evidence.base import Facts
 from nfslab.results.evidence_tables import evidence_path, read_evidence
 
@@ -134,7 +140,7 @@ def _whole(
     if sum(part.ns for part in parts) > mean_ns + ROUNDING_NS * (len(parts) + 1):
         return None
     return AnatomyFacts(
-        operation="transaction",
+        operation=TRANSACTION,
         operations=transactions,
         mean_ns=mean_ns,
         parts=tuple(
