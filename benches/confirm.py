@@ -44,15 +44,17 @@ random_operations = 1000000
 time_limit = "1s"
 final_sync = false
 """
-SEEKS: Final = """
+CACHED: Final = """
 kind = "files"
 data = "nfs"
-phases = "seeks"
-file_size = "16M"
-seeks = 1000000
+phases = "random_read"
+file_size = "256k"
+random_operations = 1000000
 time_limit = "1s"
 drop_cache = false
+check_every = 0
 """
+"""The data stay in the page cache: what is left to ask the server is attributes."""
 PGBENCH: Final = """
 kind = "pgbench"
 data = "disk"
@@ -72,6 +74,8 @@ class Case:
     workload: str
     parameters: dict[str, tuple[Any, Any]]
     """What differs: at the base, and planted."""
+    store: str = 'store = "memory"'
+    """Of the server. In memory every WRITE is stable at once, and nothing is committed."""
 
     def text(self, blocks: int, seed: int) -> str:
         """Its file."""
@@ -83,7 +87,8 @@ class Case:
             f"collectors = {json.dumps(['rpc', 'nfs_server', *more])}\n"
             "[limits]\ndrop_page_cache = false\n[collectors.rpc]\ncalls = true\n"
             '[targets.disk]\nkind = "local"\npath = "/var/tmp"\n'
-            '[targets.nfs]\nkind = "nfs"\nserver = "embedded"\nstore = "memory"\n'
+            '[targets.nfs]\nkind = "nfs"\nserver = "embedded"\n'
+            f"{self.store}\n"
             f"[workload]{self.workload}"
             f'[[axes]]\nname = "plant"\nparameters = {json.dumps(names)}\n'
             f'values = {json.dumps(rows)}\nlabels = ["base", "planted"]\n'
@@ -108,10 +113,11 @@ def cases(rng: np.random.Generator) -> list[Case]:
              {"service_time": (usual, usual), "delay": ("0s", us(1, 5)), "timeo": (600, 500)}),
         Case("threads", ("server_threads",), several,
              {"service_time": (["2ms"], ["2ms"]), "threads": (16, 1)}),
-        Case("attributes", ("attribute_cache",), SEEKS,
+        Case("attributes", ("attribute_cache",), CACHED,
              {"service_time": (known, known), "ac": (True, False)}),
         Case("commit", ("commit_slow",), FILES + "sync_every = 8\n",
-             {"service_time": (["200us"], ["200us", f"COMMIT={us(10, 40)}"])}),
+             {"service_time": (["200us"], ["200us", f"COMMIT={us(10, 40)}"])},
+             'store = "directory"\ndirectory = "/dev/shm"'),
     ]  # fmt: skip
 
 

@@ -113,6 +113,29 @@ fn calls_that_were_read_before_or_answered_behind_are_left_out() {
     assert_eq!(recorder.lost(), 0);
 }
 
+/// An epoll_wait(2) that waits for them would send none before a whole millisecond has gone.
+#[test]
+fn a_modelled_time_is_not_rounded_up_to_milliseconds() {
+    let service = Arc::new(memory_service(ExportOptions::default()));
+    let root = root_handle(&service);
+    let model = ModelDescription {
+        service_ns: 300_000,
+        ..ModelDescription::default()
+    };
+    let (server, recorder) = recorded(service, Some(model));
+    let mut stream = connect(&server);
+    recorder.begin(ROOM);
+    for xid in 1..=TURNS {
+        ask(&mut stream, &getattr(xid, &root));
+    }
+    let found = records(server, &recorder);
+    let late = found.iter().map(|one| one.sent_ns - one.finished_ns);
+    assert!(
+        late.min().unwrap() < MS / 2,
+        "each waits for a thread that sleeps for longer"
+    );
+}
+
 #[test]
 fn while_it_is_off_nothing_is_kept() {
     let service = Arc::new(memory_service(ExportOptions::default()));

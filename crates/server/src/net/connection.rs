@@ -7,13 +7,13 @@ use std::os::fd::AsRawFd;
 
 use measure::clock::{Clock, MonotonicClock};
 use rustix::event::epoll::EventFlags;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use wire::record::RecordDecoder;
 
-use super::MAX_REQUEST_BYTES;
 use super::fair_queue::Flow;
 use super::memory::{GUARANTEED_BYTES, MAX_CONNECTION_BYTES};
 use super::outgoing::Outgoing;
+use super::{AT_ONCE, MAX_REQUEST_BYTES};
 use crate::record::{CallRecord, Reading, Recorder, Session};
 
 /// Replies that may be made ahead for a client that has not shown yet that it takes them, bytes.
@@ -251,12 +251,8 @@ impl Connection {
 
     /// True if the other end has said that it sends no more, be it read here or not, or is gone.
     pub fn has_hung_up(&self) -> bool {
-        const NOW: Timespec = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
         let mut look = [PollFd::new(&self.stream, PollFlags::RDHUP)];
-        self.ending || poll(&mut look, Some(&NOW)).is_ok_and(|changed| changed > 0)
+        self.ending || poll(&mut look, Some(&AT_ONCE)).is_ok_and(|changed| changed > 0)
     }
 
     /// True if it has ended and nothing is left to be sent.

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
 
 use crate::model::{ModelDescription, ModelError};
 use crate::protocol::Service;
@@ -53,6 +53,11 @@ pub const MAX_DATAGRAMS_BYTES: usize = 16 << 20;
 pub const MAX_DATAGRAM_BYTES: usize = 65_507;
 /// What is read from a socket at a time, bytes.
 pub const READ_BUFFER_BYTES: usize = 256 << 10;
+/// How long a look waits that waits for nothing.
+const AT_ONCE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 0,
+};
 
 /// How to serve.
 #[derive(Debug, Default)]

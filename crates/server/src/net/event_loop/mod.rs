@@ -1,6 +1,7 @@
 //! The loop: waits, and hands on what comes: [`streams`], [`datagrams`], finished work, the model.
 //! Whose call it is that comes again from elsewhere: [`came_back`].
-//! [`places`] says who may connect and who has to go, [`pressure`] who may hold how much.
+//! [`places`] says who may connect and who has to go, [`pressure`] who may hold how much; [`waiting`]
+//! until when.
 
 mod came_back;
 mod datagrams;
@@ -9,6 +10,7 @@ mod pressure;
 mod streams;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use hashbrown::HashMap;
 use measure::clock::{Clock, MonotonicClock};
-use rustix::event::{Timespec, epoll};
+use rustix::event::epoll;
 use wire::rpc::Call;
 
 use self::streams::TurnOfEach;
@@ -167,22 +169,6 @@ impl Loop {
         Ok(())
     }
 
-    /// Waits for something to happen.
-    fn wait(
-        &mut self,
-        events: &mut Vec<epoll::Event>,
-        timeout: Option<&Timespec>,
-    ) -> io::Result<()> {
-        events.clear();
-        let room = rustix::buffer::spare_capacity(events);
-        match epoll::wait(&self.epoll, room, timeout) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        self.now_ns = MonotonicClock.now_ns();
-        Ok(())
-    }
-
     /// Gives everyone who has something a turn.
     fn turn(&mut self, events: &[epoll::Event]) {
         // Who has had its turn in this one waits for the next.
@@ -240,20 +226,6 @@ impl Loop {
             session,
             received_ns: now_ns,
         });
-    }
-
-    fn timeout(&self) -> Option<Timespec> {
-        if !self.ready.is_empty() || self.line_can_go_on() {
-            return Some(Timespec::default());
-        }
-        let model_ns = self.model.as_ref().and_then(Engine::next_ns);
-        let instants = [model_ns, self.memory_ns()];
-        let next_ns = instants.into_iter().flatten().min()?;
-        let left = next_ns.saturating_sub(MonotonicClock.now_ns());
-        Some(Timespec {
-            tv_sec: i64::try_from(left / 1_000_000_000).unwrap_or(i64::MAX),
-            tv_nsec: (left % 1_000_000_000) as _,
-        })
     }
 
     /// Whether a call is put in work, rather than answered where it was read. `alone`: no other
