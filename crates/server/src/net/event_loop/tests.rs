@@ -104,7 +104,7 @@ impl Turns {
     }
 
     fn turn(&mut self) {
-        let at_once = Timespec::default();
+        let at_once = rustix::event::Timespec::default();
         self.inner.wait(&mut self.events, Some(&at_once)).unwrap();
         self.inner.now_ns = NOW_NS;
         self.inner.turn(&self.events);
