@@ -1,7 +1,7 @@
 //! The loop: waits, and hands on what comes: [`streams`], [`datagrams`], finished work, the model.
 //! Whose call it is that comes again from elsewhere: [`came_back`].
-//! [`places`] says who may connect and who has to go, [`pressure`] who may hold how much; [`waiting`]
-//! until when.
+//! [`places`] says who may connect and who has to go, [`pressure`] who may hold how much,
+//! [`waiting`] until when.
 
 mod came_back;
 mod datagrams;
