@@ -8,12 +8,15 @@ second also tells of emulated machines that somebody else made.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
+
+from nfslab.statistics.verdicts import EMULATED
 
 MARK = "nfslab.emulated"
 """A word of the kernel's command line. With a dot in it the kernel takes it for a module's."""
 PROCESSOR = "QEMU TCG CPU"
 """TCG: QEMU's Tiny Code Generator. The name that its `-cpu max`, `qemu64` and so on bear."""
-SENTENCE = "emulated: no performance data"
+SENTENCE: Final = EMULATED
 
 
 def is_emulated(root: Path = Path("/proc")) -> bool:

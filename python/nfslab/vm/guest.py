@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import selectors
 import socket
 import time
@@ -32,10 +33,17 @@ if TYPE_CHECKING:
 READ_BYTES = 1 << 16
 LOOK_S = 0.25
 CONSOLE_LINES = 25
+HEADLINE = re.compile(r"Kernel panic|BUG:|Oops|Out of memory|nfslab-guest:")
+HEADLINES = 3
+"""Lines that name what happened: pages of registers may follow them."""
+LOG_LINES = 3
+"""Of QEMU and each virtiofsd."""
 CONSOLE_BYTES = 1 << 16
 FIRST_SIGN_S = 5.0
 """A kernel's first line takes half a second with KVM."""
 POWER_OFF_S = 30.0
+ENDING_S = 3.0
+"""QEMU gives the guest's memory back before it is gone."""
 LINE_BYTES_MAX = 1 << 12
 
 
@@ -175,10 +183,10 @@ class Guest:
                 return True
             return False
         for tag, process in self.shares.items():
-            if process.poll() is not None and self.machine.poll() is None:
+            # A guest that ends takes its virtiofsd along, which may be gone some time before it.
+            if process.poll() is not None and not self.machine.ended_within(ENDING_S):
                 raise self._lost(
-                    f"virtiofsd ({tag}) ended with code {process.poll()} below the virtual machine",
-                    f"{tag}.log",
+                    f"virtiofsd ({tag}) ended with code {process.poll()} below the virtual machine"
                 )
         limit_s = self.limits.silence_s if self.ready else self.limits.boot_s
         if self.machine.poll() is None and now - self._heard_s > limit_s:
@@ -186,14 +194,19 @@ class Guest:
             raise self._lost(f"the virtual machine {state} for {limit_s:g} s")
         return False
 
-    def _lost(self, what: str, log: str = "qemu.log") -> RunFailed:
-        said = [*tail(self.place / log, 5), *tail(self.place / "console.log", CONSOLE_LINES)]
-        why = "\n       ".join(["its console ends:", *said]) if said else "its console says nothing"
-        return RunFailed(what, why=why, fix=_advice(said))
+    def _lost(self, what: str) -> RunFailed:
+        """With what QEMU and virtiofsd said, and the end of the console."""
+        logs = [self.place / "qemu.log", *(self.place / f"{tag}.log" for tag in self.shares)]
+        said = [f"{path.stem}: {line}" for path in logs for line in tail(path, LOG_LINES)]
+        console = tail(self.place / "console.log", CONSOLE_LINES)
+        names = [line for line in tail(self.place / "console.log") if HEADLINE.search(line)]
+        said += [line for line in names[-HEADLINES:] if line not in console]
+        said += ["its console ends:", *console] if console else ["its console says nothing"]
+        return RunFailed(what, why="\n       ".join(said), fix=_advice([*names, *console]))
 
 
-def tail(path: Path, lines: int) -> list[str]:
-    """The last lines of a file, without what a terminal would obey."""
+def tail(path: Path, lines: int = 0) -> list[str]:
+    """The last lines of a file (0: of its last 64 KiB), without what a terminal would obey."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - CONSOLE_BYTES))

@@ -30,6 +30,11 @@ must mount -t overlay -o lowerdir=/lower,upperdir=/over/upper,workdir=/over/work
 # What belongs to a running system, not to a disk: the guest has its own.
 for one in proc sys dev; do must mount --move "/$one" "/new/$one"; done
 must mount -t tmpfs -o mode=0755 tmpfs /new/run
+# The kernel makes devices, not these names (udev does elsewhere).
+ln -s /proc/self/fd /new/dev/fd
+ln -s /proc/self/fd/0 /new/dev/stdin
+ln -s /proc/self/fd/1 /new/dev/stdout
+ln -s /proc/self/fd/2 /new/dev/stderr
 mkdir -p /new/dev/pts /new/dev/shm /new/run/lock
 mount -t devpts -o gid=5,mode=0620,ptmxmode=0666 devpts /new/dev/pts
 mount -t tmpfs -o mode=1777 tmpfs /new/dev/shm

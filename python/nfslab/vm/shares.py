@@ -51,7 +51,7 @@ def serve(share: Share, place: Path, resources: Resources) -> Process:
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(place / f"{share.tag}.sock"))
         listening.listen(1)
-        options = [f"source={share.folder}", "sandbox=chroot"]
+        options = [f"source={share.folder}", "sandbox=chroot", "log_level=warn"]
         # Nothing changes the root below the guest's feet: it may believe what it has seen.
         options += ["cache=auto", "xattr"] if share.writable else ["cache=always"]
         argv = [find_virtiofsd(), f"--fd={listening.fileno()}", "-f"]
