@@ -202,8 +202,8 @@ def _checked(request: Request) -> Path:
     if os.geteuid() != 0:
         raise Unavailable(
             "only root can run a command in a virtual machine",
-            why="the guest reads the root of this machine through virtiofsd, which has to be root "
-            "to give each file its owner, and to make that view read-only",
+            why="the guest opens the files below its overlay with O_NOATIME, which open(2) grants "
+            "to a file's owner and to root alone; virtiofsd passes it on",
             fix="run it as root: sudo nfslab vm run ...",
         )
     qemu.find_qemu()
