@@ -121,7 +121,7 @@ def compared_sides(
             run = SealedRun(folders.get(label, Path(f"{label}-{block}")), record)
             runs.append(RunFacts(run, PLACES[label], block, label, facts))
     found: Found[Any] = Found("made", runs, list(PLACES))
-    alone = SimpleNamespace(alpha=0.05, shown=shown)
+    alone = SimpleNamespace(alpha=0.05, shown=shown, verdict="")
     result = SimpleNamespace(base_point=0, point=1, base_label="base", label="new", result=alone)
     analysis: Any = SimpleNamespace(primary="tps", comparisons={"tps": [result]})
     (made,) = compared(found, analysis)

@@ -16,6 +16,7 @@ import numpy as np
 
 from nfslab.statistics.comparison import compare_many
 from nfslab.statistics.observations import Observations
+from nfslab.statistics.verdicts import EMULATED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -143,13 +144,18 @@ def _mean(point: int, label: str, runs: Sequence[RunFacts[AnatomyFacts]]) -> Poi
 
 
 def compared(found: Found[AnatomyFacts], analysis: Analysis) -> list[Compared]:
-    """Every comparison of the primary metric whose two points were taken apart."""
+    """Every comparison of the primary metric whose two points were taken apart.
+
+    An emulated processor's times are compared with nothing, nor are their parts.
+    """
     points = {one.point: one for one in point_anatomies(found)}
     runs: dict[int, list[RunFacts[AnatomyFacts]]] = {}
     for run in found.runs:
         runs.setdefault(run.point, []).append(run)
     made = []
     for result in analysis.comparisons.get(analysis.primary or "", []):
+        if result.result.verdict == EMULATED:
+            continue
         base, new = points.get(result.base_point), points.get(result.point)
         if base is not None and new is not None and base.operation == new.operation:
             sides = runs[result.base_point], runs[result.point]
