@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 HASH_DIGITS = 16
+UNBORN = ".new-"
+"""Beginning of a folder's name until it is whole."""
 DEPMOD_LIMIT_S = 300.0
 
 
@@ -60,6 +62,7 @@ def find(asked: str, modules: Path | None, say: Callable[[str], None]) -> Kernel
     `say` is told of a download in one line.
     """
     packages.architecture()
+    asked = asked.removeprefix("linux-image-")
     if asked == packages.STOCK or (packages.VERSION.fullmatch(asked) and not Path(asked).exists()):
         kernel = _of_version(asked, say)
     else:
@@ -201,7 +204,10 @@ def _new_folder(place: Path) -> Iterator[Path | None]:
             if place.is_dir():
                 yield None
                 return
-            with tempfile.TemporaryDirectory(prefix=".new-", dir=place.parent) as made:
+            for dead in place.parent.glob(f"{UNBORN}*"):
+                # We have the lock, so whoever made it was killed.
+                shutil.rmtree(dead, ignore_errors=True)
+            with tempfile.TemporaryDirectory(prefix=UNBORN, dir=place.parent) as made:
                 new = Path(made) / "new"
                 new.mkdir()
                 yield new

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -35,6 +36,8 @@ COVERED = (Path("/proc"), Path("/sys"), Path("/dev"), Path("/run"))
 """Folders of this machine that a guest has of its own."""
 NOT_FOR_A_GUEST = ("DBUS_", "SSH_", "DISPLAY", "WAYLAND_", "XDG_RUNTIME_DIR", "XAUTHORITY", "TMUX")
 """Beginnings of variables that point at a session of this machine."""
+VARIABLE = re.compile(rf"(?!({TOKEN_VARIABLE}|E?UID|PPID|(SHELL|BASH)OPTS)$)[A-Za-z_][A-Za-z0-9_]*")
+"""Names that a shell can export; some shells refuse their own."""
 GUEST_STATE = "/run/nfslab/state"
 SOCKET_PATH_MAX = 80
 """Of the folder that sockets lie in: unix(7) allows 108 bytes in all."""
@@ -144,7 +147,7 @@ def _command(command: Sequence[str], work: Path, environment: Mapping[str, str])
     kept = {
         name: value
         for name, value in environment.items()
-        if not name.startswith(NOT_FOR_A_GUEST) and name.isidentifier() and name != TOKEN_VARIABLE
+        if not name.startswith(NOT_FOR_A_GUEST) and VARIABLE.fullmatch(name)
     }
     kept.setdefault("PATH", os.defpath)
     kept |= {"NFSLAB_STATE": GUEST_STATE, "PWD": str(work)}

@@ -53,7 +53,7 @@ def serve(share: Share, place: Path, resources: Resources) -> Process:
         listening.listen(1)
         options = [f"source={share.folder}", "sandbox=chroot", "log_level=warn"]
         # Nothing changes the root below the guest's feet: it may believe what it has seen.
-        options += ["cache=auto", "xattr"] if share.writable else ["cache=always"]
+        options += ["cache=auto"] if share.writable else ["cache=always"]
         argv = [find_virtiofsd(), f"--fd={listening.fileno()}", "-f"]
         argv += [word for option in options for word in ("-o", option)]
         if not share.writable:
