@@ -3,7 +3,7 @@
 Means are what sums: a point's part is the mean over its counted runs, so that parts sum to the
 whole here as in each run, and the differences of the parts sum to that of the whole. The interval
 of a difference is Student's on the differences within blocks (`statistics.comparison`), each part
-alone at 95 %, and wider by what samples may be off (`SAMPLING_BIAS`). Whether a difference is
+alone at 95 %, and wider by what samples may be off (`PartFacts.doubt_ns`). Whether a difference is
 *shown* is judged with Holm's correction over the parts of the same level of that comparison.
 """
 
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from nfslab.evidence.anatomy.parts import SAMPLING_BIAS
 from nfslab.statistics.comparison import compare_many
 from nfslab.statistics.observations import Observations
 from nfslab.statistics.verdicts import EMULATED
@@ -50,7 +49,7 @@ class PointAnatomy:
     error_ns: Mapping[str, float]
     """Of what was sampled: half of a 95 % interval of the mean over the runs."""
     bias_ns: Mapping[str, float]
-    """Of what was sampled: how far all samples may be off one way (`SAMPLING_BIAS`)."""
+    """Of what was sampled: how far all samples may be off one way."""
 
     def of(self, paths: Sequence[str]) -> float:
         """These parts together; without a path the whole."""
@@ -130,8 +129,8 @@ def _mean(point: int, label: str, runs: Sequence[RunFacts[AnatomyFacts]]) -> Poi
     biased: dict[str, float] = {}
     for table in tables:
         for path, part in table.items():
-            if part.source == "sampled":
-                biased[path] = biased.get(path, 0.0) + SAMPLING_BIAS * part.ns / n
+            if part.doubt_ns > 0:
+                biased[path] = biased.get(path, 0.0) + part.doubt_ns / n
     return PointAnatomy(
         bias_ns=biased,
         point=point,
