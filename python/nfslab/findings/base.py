@@ -215,8 +215,12 @@ BEHIND: Final = ("log_turn", "row_locks", "database_locks")
 
 
 def _behind(pair: Compared, paths: Sequence[str]) -> tuple[float, float]:
-    """By how much waits for locks are longer that these parts are no part of, and at most; ns."""
+    """By how much waits for locks are longer that these parts are no part of, and at most; ns.
+
+    Who waits for a lock himself makes nobody hold it for longer."""
     own = {path.partition("/")[0] for path in paths}
+    if own <= {*BEHIND}:
+        return 0.0, 0.0
     mine = [
         one
         for one in pair.parts

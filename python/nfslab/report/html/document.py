@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib import resources
@@ -61,8 +62,10 @@ def render_html(source: Path | Analysis) -> str:
     series = read_series(analysis)
     figures = PageFigures(analysis.name)
     found = [with_findings(one, analysis) for one in sections_of(analysis)]
-    own = [figures.place(figure) for figure in _figures(analysis, names, series)]
-    first = [one for one in found if one.anchor == ANATOMY]
+    # The page's first figure is where the time goes: beside the answer, not below its sentences.
+    lead = [figure for one in found if one.anchor == ANATOMY for figure in one.figures]
+    own = [figures.place(figure) for figure in (*lead, *_figures(analysis, names, series))]
+    first = [replace(one, figures=()) for one in found if one.anchor == ANATOMY]
     later = [one for one in found if one.anchor != ANATOMY]
     made: dict[str, Any] = {
         "figures": own,
