@@ -50,6 +50,7 @@ class Completed:
     """Exit code, or minus the signal that ended it."""
     stdout: str
     stderr: str
+    wall_s: float
     user_s: float
     system_s: float
 

@@ -182,6 +182,7 @@ class LocalHost(Host):
                 returncode=process.wait(0),
                 stdout=_text(out),
                 stderr=_text(err),
+                wall_s=wall_s,
                 user_s=user_s,
                 system_s=system_s,
             )

@@ -27,7 +27,7 @@ from nfslab.machine.availability import Availability
 from nfslab.machine.mounts import Mount, mounts
 
 if TYPE_CHECKING:
-    from nfslab.machine.resources import Resources
+    from nfslab.machine.resources import Entry, Resources
 
 Version = Literal[1, 2]
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -43,6 +43,7 @@ class Cgroup:
     version: Version
     limit_bytes: int
     """The limit in effect: what was asked for, rounded down to pages by the kernel."""
+    entry: Entry
     swap: str = ""
     """How swap is kept from being a way out, in words."""
 
@@ -59,6 +60,10 @@ class Cgroup:
         kills = _pairs(self.path / "memory.oom_control").get("oom_kill")
         events = {"max": hits, "oom_kill": kills}
         return {name: count for name, count in events.items() if count is not None}
+
+    def remove(self) -> None:
+        """End what still runs in it and remove it. Harmless when it is gone."""
+        self.entry.undo()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +100,7 @@ def memory_cgroup(limit_bytes: int, resources: Resources) -> Cgroup:
     except BaseException:
         entry.undo()
         raise
-    return Cgroup(path, found.version, effective, swap)
+    return Cgroup(path, found.version, effective, entry, swap)
 
 
 def memory_cgroup_available() -> Availability:
