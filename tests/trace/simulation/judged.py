@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from nfslab.captures.analysis import Asked, CaptureAnalysis, is_inner, read_captures
-from nfslab.captures.causes import has_loss, in_server, period, replies_only, unanswered
+from nfslab.captures.causes import has_loss
+from nfslab.captures.causes import said as causes_said
 from nfslab.evidence.capture.gaps import gaps
 from nfslab.evidence.capture.section import summary
 from nfslab.evidence.capture.verdict import SENT_AGAIN, sentences
@@ -20,11 +20,6 @@ from tests.trace.generator import files
 
 from .made import Scenario
 from .planted import ALL, POINTS, scenario
-
-OF_GAPS = (
-    "network_loss", "server_restarted", "connection_reset", "server_host_frozen",
-    "server_process_slow", "client_full", "server_full", "told_to_wait", "client_idle",
-)  # fmt: skip
 
 
 def read(scenario: Scenario, folder: Path) -> CaptureAnalysis:
@@ -48,33 +43,13 @@ def contradicts(analysis: CaptureAnalysis) -> bool:
 def said(analysis: CaptureAnalysis) -> frozenset[str]:
     """All that is said of causes, as names."""
     rows = [row for row in analysis.content["operations"] if not is_inner(row)]
-    found = set(_causes(analysis))
+    found = set(causes_said(analysis))
     if any(row["retransmissions"] for row in rows):
         found.add("sent_again")
     if has_loss(analysis):
         found.add("capture_lossy")
     found |= {gap["kind"] for gap in gaps(analysis)} & {"capture_loss", "client_waited"}
     return frozenset(found)
-
-
-def _causes(analysis: CaptureAnalysis) -> list[str]:
-    found: list[str] = []
-    if stalls := analysis.content.get("stalls"):
-        causes: Any = stalls.get("causes", {})
-        found += [cause for cause in OF_GAPS if cause in causes and causes[cause]["count"]]
-        if "server_stalled" in stalls["totals"] and stalls["totals"]["server_stalled"]["count"]:
-            found.append("server_stalled")
-        if any(gap["kind"] == "connection_waited" for gap in stalls["gaps"]):
-            found.append("connection_waited")
-        if stalls.get("evidence", {}).get("received_twice"):
-            found.append("needless_retransmission")
-        if period(stalls):
-            found.append("period")
-    access = analysis.content.get("access")
-    if access and any(one["name"] == "attribute_cache_off" for one in access["observations"]):
-        found.append("attribute_cache_off")
-    told = {"time_in_server": in_server, "unanswered": unanswered, "replies_only": replies_only}
-    return found + [name for name, is_told in told.items() if is_told(analysis)]
 
 
 @dataclass
