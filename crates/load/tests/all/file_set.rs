@@ -15,7 +15,7 @@ fn path(layout: &Layout, file: u64) -> String {
 
 /// Every file against the pattern, read from the store and not over NFS.
 fn assert_whole(world: &World, layout: &Layout) {
-    let content = Content::new();
+    let content = Content::default();
     for file in 0..layout.files {
         let bytes = world.content(&path(layout, file)).unwrap();
         assert_eq!(bytes.len() as u64, layout.size_bytes(file), "file {file}");
@@ -183,13 +183,13 @@ fn another_seed_and_foreign_files_are_not_taken_for_ours() {
     let root = world.store.root();
     let dir = world
         .store
-        .mkdir(&admin(), &root, b"thesis", &new)
+        .mkdir(&admin(), (&root, b"thesis"), &new)
         .unwrap()
         .0
         .handle;
     world
         .store
-        .create(&admin(), &dir, b"chapter1", &how)
+        .create(&admin(), (&dir, b"chapter1"), &how)
         .unwrap();
     set(&mut plan, "file_set.directory", json!("thesis"));
     let error = load::prepare(checked(&plan), &mut ()).unwrap_err();
@@ -198,7 +198,7 @@ fn another_seed_and_foreign_files_are_not_taken_for_ours() {
     let dir = world.lookup("nfslab-load").unwrap();
     let marker = world
         .store
-        .lookup(&admin(), &dir, MARKER.as_bytes())
+        .lookup(&admin(), (&dir, MARKER.as_bytes()))
         .unwrap()
         .0
         .handle;
@@ -232,7 +232,7 @@ fn an_interrupted_preparation_goes_on_where_it_was() {
     let dir = world.lookup("nfslab-load").unwrap();
     world
         .store
-        .remove(&admin(), &dir, MARKER.as_bytes())
+        .remove(&admin(), (&dir, MARKER.as_bytes()))
         .unwrap();
     let again = world.prepare(&plan);
     assert_eq!(

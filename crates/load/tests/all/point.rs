@@ -89,7 +89,7 @@ fn what_was_written_and_appended_is_in_the_store() {
     // Else no byte could be told from the preparation's: whatever is there is overwritten first.
     let prepared = world.prepare(&plan);
     let layout = prepared.checked.layout.clone();
-    let content = Content::new();
+    let content = Content::default();
     let report = world.run(&plan);
     assert_valid(&report);
     let mut grown = 0;

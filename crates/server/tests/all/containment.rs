@@ -35,7 +35,7 @@ fn handles_of_what_lies_outside() {
         for kernel_handles in [true, false] {
             let other = serve(out, kernel_handles);
             for name in &names {
-                let found = other.lookup(&it.me, &other.root(), name.as_bytes());
+                let found = other.lookup(&it.me, (&other.root(), name.as_bytes()));
                 let forged = found.unwrap().0.handle;
                 it.is_out_of_reach(&forged, name);
             }
@@ -223,11 +223,11 @@ fn paths_of_any_length() {
         let mut dir = it.store.root();
         for _ in 0..30 {
             let new = wire::nfs3::sattr3::UNCHANGED;
-            let made = it.store.mkdir(&it.me, &dir, name.as_bytes(), &new);
+            let made = it.store.mkdir(&it.me, (&dir, name.as_bytes()), &new);
             dir = made.unwrap().0.handle;
         }
         let how = wire::nfs3::createhow3::GUARDED(wire::nfs3::sattr3::UNCHANGED);
-        let made = it.store.create(&it.me, &dir, b"file", &how).unwrap();
+        let made = it.store.create(&it.me, (&dir, b"file"), &how).unwrap();
         let file = made.0.handle;
         for _ in 0..2 {
             assert_eq!(it.write(&file, b"deep"), OK);
@@ -293,7 +293,7 @@ fn handles_of_a_file_system_that_was_just_mounted() {
     fs::create_dir(&outside).unwrap();
     let store = serve(&export, true);
     let lookup = |dir: &Handle, name: &str| {
-        let found = store.lookup(&me, dir, name.as_bytes());
+        let found = store.lookup(&me, (dir, name.as_bytes()));
         found.unwrap().0.handle
     };
     let dir = lookup(&lookup(&store.root(), "a"), "b");

@@ -42,10 +42,10 @@ fn ask(
     let how = createhow3::UNCHECKED(sattr3::UNCHANGED);
     match turn % 8 {
         0 => ("GETATTR", status(store.getattr(file).map_err(|s| (s, ())))),
-        1 => ("LOOKUP", status(store.lookup(me, dir, b"file"))),
+        1 => ("LOOKUP", status(store.lookup(me, (dir, b"file")))),
         2 => ("ACCESS", status(store.access(me, file, 0x3f))),
         3 => ("WRITE", it.write(file, INSIDE)),
-        4 => ("CREATE", status(store.create(me, dir, b"new", &how))),
+        4 => ("CREATE", status(store.create(me, (dir, b"new"), &how))),
         // Again and again: it is there already, once it was made.
         5 => match it.link(file, dir, "linked") {
             nfsstat3::NFS3ERR_EXIST => ("LINK", OK),

@@ -23,7 +23,7 @@ fn open(path: &Path, kernel_handles: bool) -> DirectoryStore {
 
 fn lookup(store: &DirectoryStore, dir: &Handle, name: &[u8]) -> Result<Handle, nfsstat3> {
     store
-        .lookup(&ADMIN, dir, name)
+        .lookup(&ADMIN, (dir, name))
         .map(|(found, _)| found.handle)
         .map_err(|(status, _)| status)
 }
@@ -100,7 +100,7 @@ fn links_are_never_followed() {
                 size: Some(0),
                 ..sattr3::UNCHANGED
             });
-            assert!(store.create(&ADMIN, &root, name, &how).is_err());
+            assert!(store.create(&ADMIN, (&root, name), &how).is_err());
             let new = sattr3 {
                 size: Some(0),
                 ..sattr3::UNCHANGED
@@ -131,7 +131,7 @@ fn directories_moved_out_are_stale_with_all_their_names() {
                 assert_eq!(lookup(&store, gone, name), Err(nfsstat3::NFS3ERR_STALE));
             }
             let how = createhow3::UNCHECKED(sattr3::UNCHANGED);
-            assert!(store.create(&ADMIN, gone, b"new", &how).is_err());
+            assert!(store.create(&ADMIN, (gone, b"new"), &how).is_err());
         }
         // Moved back, they are what they were.
         std::fs::rename(base.path().join("outside/dir"), export.join("dir")).unwrap();

@@ -62,7 +62,7 @@ fn handles_that_clients_made() {
         assert_eq!(origin, KeyOrigin::Made);
         for kernel_handles in [true, false] {
             let outside = serve(&it.outside, kernel_handles);
-            let found = outside.lookup(&it.me, &outside.root(), b"secret");
+            let found = outside.lookup(&it.me, (&outside.root(), b"secret"));
             let secret = found.unwrap().0.handle;
             for squash in [Squash::None, Squash::Root, Squash::All] {
                 let options = ExportOptions {

@@ -35,7 +35,7 @@ fn data_fills_it_and_removal_frees_it() {
         ..sattr3::UNCHANGED
     };
     tree.store.setattr(user, &file, &grow, None).unwrap();
-    tree.store.remove(user, &root, b"f").unwrap();
+    tree.store.remove(user, (&root, b"f")).unwrap();
     assert_eq!(tree.store.fsstat(&root).unwrap().fbytes, before);
 }
 
@@ -48,7 +48,7 @@ fn names_are_bounded_too() {
     let mut made = 0;
     while tree
         .store
-        .create(user, &root, format!("{made:0200}").as_bytes(), &how)
+        .create(user, (&root, format!("{made:0200}").as_bytes()), &how)
         .is_ok()
     {
         made += 1;
@@ -57,7 +57,7 @@ fn names_are_bounded_too() {
     assert!(made > 100);
     for i in 0..made {
         tree.store
-            .remove(user, &root, format!("{i:0200}").as_bytes())
+            .remove(user, (&root, format!("{i:0200}").as_bytes()))
             .unwrap();
     }
     assert_eq!(tree.store.fsstat(&root).unwrap().fbytes, before);

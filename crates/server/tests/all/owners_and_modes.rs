@@ -61,7 +61,7 @@ fn a_write_takes_set_ids_away_unless_it_is_roots() {
             let seen = tree.store.getattr(&file).unwrap().mode;
             assert_eq!(seen & 0o7777, wanted, "{mode:o}");
             let top = tree.store.root();
-            tree.store.remove(&tree.root_user, &top, b"f").unwrap();
+            tree.store.remove(&tree.root_user, (&top, b"f")).unwrap();
         }
     }
 }
@@ -88,10 +88,10 @@ fn a_change_of_size_takes_set_ids_away_unless_it_is_roots() {
                 ..NEW
             });
             let top = tree.store.root();
-            let found = tree.store.create(who, &top, b"f", &how).unwrap().0;
+            let found = tree.store.create(who, (&top, b"f"), &how).unwrap().0;
             assert_eq!(found.attributes.mode & 0o7777, wanted);
             assert_eq!(mode(&tree, &file), wanted, "{before:o} by {}", who.uid);
-            tree.store.remove(&root, &top, b"f").unwrap();
+            tree.store.remove(&root, (&top, b"f")).unwrap();
         }
     }
 }
@@ -125,7 +125,9 @@ fn a_change_of_owner_or_group_takes_set_ids_away_of_all_but_directories() {
             tree.store.setattr(&root, &file, &own, None).unwrap();
             let seen = mode_after(&tree, &file, before, who, &new);
             assert_eq!(seen, wanted, "{before:o} {new:?} by {}", who.uid);
-            tree.store.remove(&root, &tree.store.root(), b"f").unwrap();
+            tree.store
+                .remove(&root, (&tree.store.root(), b"f"))
+                .unwrap();
         }
         let dir = tree.dir(b"d");
         let seen = mode_after(&tree, &dir, 0o6755, &root, &give(Some(5), Some(6)));
@@ -162,7 +164,7 @@ fn a_group_bit_of_a_group_that_is_not_the_owners_does_not_hold() {
         tree.chmod(&dir, 0o2777);
         let how = createhow3::GUARDED(wanted);
         for (name, who, wanted) in [(b"a", &user, 0o4755), (b"b", &member, 0o6755)] {
-            let made = tree.store.create(who, &dir, name, &how).unwrap().0;
+            let made = tree.store.create(who, (&dir, name), &how).unwrap().0;
             assert_eq!(made.attributes.gid, 4242);
             assert_eq!(made.attributes.mode & 0o7777, wanted);
         }
@@ -224,10 +226,14 @@ fn a_name_that_is_there_needs_no_right_to_make_names() {
         tree.chmod(&file, 0o666);
         let how = |size| createhow3::UNCHECKED(sattr3 { size, ..NEW });
         for size in [None, Some(0)] {
-            let found = tree.store.create(&user, &dir, b"f", &how(size)).unwrap().0;
+            let found = tree
+                .store
+                .create(&user, (&dir, b"f"), &how(size))
+                .unwrap()
+                .0;
             assert_eq!(found.handle, file);
         }
-        let refused = tree.store.create(&user, &dir, b"g", &how(None));
+        let refused = tree.store.create(&user, (&dir, b"g"), &how(None));
         assert_eq!(refused.unwrap_err().0, nfsstat3::NFS3ERR_ACCES);
     }
 }
@@ -239,7 +245,12 @@ fn a_directory_moves_to_another_one_only_by_who_may_write_to_it() {
         let (from, to) = (tree.dir(b"from"), tree.dir(b"to"));
         tree.chmod(&from, 0o777);
         tree.chmod(&to, 0o777);
-        let made = tree.store.mkdir(&root, &from, b"d", &NEW).unwrap().0.handle;
+        let made = tree
+            .store
+            .mkdir(&root, (&from, b"d"), &NEW)
+            .unwrap()
+            .0
+            .handle;
         tree.chmod(&made, 0o755);
         let rename =
             |name: &[u8], to: &Handle| tree.store.rename(&user, (&from, name), (to, b"e")).0;
@@ -248,7 +259,10 @@ fn a_directory_moves_to_another_one_only_by_who_may_write_to_it() {
         assert_eq!(rename(b"d", &from), nfsstat3::NFS3_OK);
         tree.chmod(&made, 0o757);
         assert_eq!(rename(b"e", &to), nfsstat3::NFS3_OK);
-        assert_eq!(tree.store.lookup(&root, &made, b"..").unwrap().0.handle, to);
+        assert_eq!(
+            tree.store.lookup(&root, (&made, b"..")).unwrap().0.handle,
+            to
+        );
         assert_eq!(tree.store.getattr(&top).unwrap().nlink, 4);
     }
 }
@@ -373,7 +387,12 @@ fn writes_what_it_made_whatever_the_mode(tree: &Tree) {
             ..NEW
         });
         let name = format!("{mode:o}").into_bytes();
-        let file = tree.store.create(user, &top, &name, &how).unwrap().0.handle;
+        let file = tree
+            .store
+            .create(user, (&top, &name), &how)
+            .unwrap()
+            .0
+            .handle;
         let store = &tree.store;
         let stable = stable_how::FILE_SYNC;
         store.write(user, &file, 0, b"data", stable).unwrap();
@@ -383,8 +402,8 @@ fn writes_what_it_made_whatever_the_mode(tree: &Tree) {
         assert_eq!(payload.to_vec(), b"data", "{mode:o}");
     }
     let exclusive = createhow3::EXCLUSIVE(*b"verifier");
-    let made = tree.store.create(user, &top, b"x", &exclusive).unwrap().0;
-    let again = tree.store.create(user, &top, b"x", &exclusive).unwrap().0;
+    let made = tree.store.create(user, (&top, b"x"), &exclusive).unwrap().0;
+    let again = tree.store.create(user, (&top, b"x"), &exclusive).unwrap().0;
     assert_eq!(made.handle, again.handle);
     let stable = stable_how::UNSTABLE;
     let written = tree.store.write(user, &made.handle, 0, b"x", stable);
@@ -398,17 +417,17 @@ fn asks_for_the_right_to_make_names_only_if_it_makes_one(tree: &Tree) {
     let file = tree.file_in(&dir, b"f");
     tree.chmod(&dir, 0o555);
     let how = createhow3::UNCHECKED(NEW);
-    let found = tree.store.create(user, &dir, b"f", &how).unwrap().0;
+    let found = tree.store.create(user, (&dir, b"f"), &how).unwrap().0;
     assert_eq!(found.handle, file);
-    let refused = tree.store.create(user, &dir, b"g", &how).unwrap_err().0;
+    let refused = tree.store.create(user, (&dir, b"g"), &how).unwrap_err().0;
     assert_eq!(refused, nfsstat3::NFS3ERR_ACCES);
     tree.chmod(&dir, 0o755);
     // Closed and opened again: both ways.
     tree.chmod(&file, 0);
     tree.chmod(&file, 0o600);
     tree.write(&file, 0, b"x");
-    tree.store.remove(user, &dir, b"f").unwrap();
-    tree.store.rmdir(user, &top, b"d").unwrap();
+    tree.store.remove(user, (&dir, b"f")).unwrap();
+    tree.store.rmdir(user, (&top, b"d")).unwrap();
 }
 
 /// A file that was not made here and is closed to its owner: no input/output error.
@@ -420,7 +439,12 @@ fn says_what_a_mode_refuses(tree: &Tree) {
     std::fs::set_permissions(&path, mode).unwrap();
     let user = Caller::with_ids(ADDRESS, tree.root_user.uid, tree.root_user.gid);
     let top = tree.store.root();
-    let file = tree.store.lookup(&user, &top, b"closed").unwrap().0.handle;
+    let file = tree
+        .store
+        .lookup(&user, (&top, b"closed"))
+        .unwrap()
+        .0
+        .handle;
     let stable = stable_how::UNSTABLE;
     let refused = tree.store.write(&user, &file, 0, b"x", stable);
     assert_eq!(refused.unwrap_err().0, nfsstat3::NFS3ERR_ACCES);
@@ -460,12 +484,12 @@ fn a_new_file_has_the_mode_and_owner_that_were_asked_for() {
             ];
             for (who, new, wanted, owner) in cases {
                 for how in [createhow3::UNCHECKED(*new), createhow3::GUARDED(*new)] {
-                    let made = tree.store.create(who, &top, b"new", &how).unwrap().0;
+                    let made = tree.store.create(who, (&top, b"new"), &how).unwrap().0;
                     let kind = tree.store.description().kind;
                     let seen = (made.attributes.mode, made.attributes.uid);
                     assert_eq!(seen, (wanted, owner), "{asked:?} by {} on {kind}", who.uid);
                     assert_eq!(mode(&tree, &made.handle), wanted);
-                    tree.store.remove(&root, &top, b"new").unwrap();
+                    tree.store.remove(&root, (&top, b"new")).unwrap();
                 }
             }
         }
@@ -494,14 +518,18 @@ fn a_directory_made_in_a_set_group_id_directory_is_one_too() {
             (b"e", &user.with_groups(&[4242]), Some(0o2750), 0o2750),
         ] {
             let new = sattr3 { mode: asked, ..NEW };
-            let made = tree.store.mkdir(who, &shared, name, &new).unwrap().0;
+            let made = tree.store.mkdir(who, (&shared, name), &new).unwrap().0;
             let kind = tree.store.description().kind;
             let seen = (made.attributes.mode, made.attributes.gid);
             assert_eq!(seen, (wanted, 4242), "{asked:?} by {} on {kind}", who.uid);
             assert_eq!(mode(&tree, &made.handle), wanted);
             // A file in it has the group and no bit.
             let how = createhow3::GUARDED(NEW);
-            let file = tree.store.create(who, &made.handle, b"f", &how).unwrap().0;
+            let file = tree
+                .store
+                .create(who, (&made.handle, b"f"), &how)
+                .unwrap()
+                .0;
             assert_eq!((file.attributes.mode, file.attributes.gid), (0o644, 4242));
         }
         // Elsewhere none is given.
@@ -509,7 +537,9 @@ fn a_directory_made_in_a_set_group_id_directory_is_one_too() {
             mode: Some(0o755),
             ..NEW
         };
-        let plain = tree.store.mkdir(&root, &tree.store.root(), b"plain", &new);
+        let plain = tree
+            .store
+            .mkdir(&root, (&tree.store.root(), b"plain"), &new);
         assert_eq!(plain.unwrap().0.attributes.mode, 0o755);
     }
 }
@@ -524,7 +554,7 @@ fn gives_a_new_directory_the_groups_bit(tree: &Tree) {
             ..NEW
         };
         let (user, top) = (&tree.root_user, tree.store.root());
-        let made = tree.store.mkdir(user, &top, name, &new).unwrap().0;
+        let made = tree.store.mkdir(user, (&top, name), &new).unwrap().0;
         assert_eq!(made.attributes.mode, wanted);
     }
 }

@@ -157,7 +157,7 @@ fn setattr_obeys_its_guard_and_sets_times() {
 fn create_guarded_unchecked_exclusive() {
     for tree in stores() {
         let (root, caller) = (tree.store.root(), &tree.root_user);
-        let create = |name: &[u8], how| tree.store.create(caller, &root, name, &how);
+        let create = |name: &[u8], how| tree.store.create(caller, (&root, name), &how);
         let guarded = createhow3::GUARDED(sattr3::UNCHANGED);
         let (made, wcc) = create(b"a", guarded).unwrap();
         assert_ne!(wcc.before.unwrap().mtime, wcc.after.unwrap().mtime);
@@ -194,7 +194,7 @@ fn removed_objects_are_stale_and_stay_so() {
     for tree in stores() {
         let (root, caller) = (tree.store.root(), &tree.root_user);
         let file = tree.file(b"f");
-        tree.store.remove(caller, &root, b"f").unwrap();
+        tree.store.remove(caller, (&root, b"f")).unwrap();
         assert_eq!(tree.store.getattr(&file), Err(GONE));
         for round in 0..20 {
             // The number may be used again; the old handle must not find the new object.
@@ -210,13 +210,12 @@ fn removed_objects_are_stale_and_stay_so() {
         assert_eq!(write.unwrap_err().0, GONE);
         assert_eq!(tree.store.commit(caller, &file, 0, 0).unwrap_err().0, GONE);
         let dir = tree.dir(b"d");
-        tree.store.rmdir(caller, &root, b"d").unwrap();
-        let lookup = tree.store.lookup(caller, &dir, b"x");
+        tree.store.rmdir(caller, (&root, b"d")).unwrap();
+        let lookup = tree.store.lookup(caller, (&dir, b"x"));
         assert_eq!(lookup.unwrap_err().0, GONE);
         let create = tree.store.create(
             caller,
-            &dir,
-            b"x",
+            (&dir, b"x"),
             &createhow3::UNCHECKED(sattr3::UNCHANGED),
         );
         assert!([GONE, nfsstat3::NFS3ERR_NOENT].contains(&create.unwrap_err().0));
@@ -229,17 +228,17 @@ fn hard_links_keep_the_object() {
         let (root, caller) = (tree.store.root(), &tree.root_user);
         let file = tree.file(b"f");
         tree.write(&file, 0, b"data");
-        let (status, wcc) = tree.store.link(caller, &file, &root, b"g");
+        let (status, wcc) = tree.store.link(caller, &file, (&root, b"g"));
         assert_eq!(status, nfsstat3::NFS3_OK);
         assert_eq!(wcc.file_attributes.unwrap().nlink, 2);
-        let (status, _) = tree.store.link(caller, &file, &root, b"g");
+        let (status, _) = tree.store.link(caller, &file, (&root, b"g"));
         assert_eq!(status, nfsstat3::NFS3ERR_EXIST);
-        tree.store.remove(caller, &root, b"f").unwrap();
+        tree.store.remove(caller, (&root, b"f")).unwrap();
         assert_eq!(read_all(&*tree.store, caller, &file), b"data");
         assert_eq!(tree.store.getattr(&file).unwrap().nlink, 1);
-        let (found, _) = tree.store.lookup(caller, &root, b"g").unwrap();
+        let (found, _) = tree.store.lookup(caller, (&root, b"g")).unwrap();
         assert_eq!(found.handle, file);
-        tree.store.remove(caller, &root, b"g").unwrap();
+        tree.store.remove(caller, (&root, b"g")).unwrap();
         assert_eq!(tree.store.getattr(&file), Err(GONE));
     }
 }
@@ -256,9 +255,12 @@ fn rename_as_posix_has_it() {
         assert_eq!(rename((&a, b"none"), (&b, b"x")), nfsstat3::NFS3ERR_NOENT);
         assert_eq!(rename((&a, b"f"), (&b, b"g")), nfsstat3::NFS3_OK);
         assert_eq!(tree.store.getattr(&other), Err(GONE));
-        assert_eq!(tree.store.lookup(caller, &b, b"g").unwrap().0.handle, file);
+        assert_eq!(
+            tree.store.lookup(caller, (&b, b"g")).unwrap().0.handle,
+            file
+        );
         assert_eq!(rename((&root, b"a"), (&b, b"a")), nfsstat3::NFS3_OK);
-        assert_eq!(tree.store.lookup(caller, &a, b"..").unwrap().0.handle, b);
+        assert_eq!(tree.store.lookup(caller, (&a, b"..")).unwrap().0.handle, b);
         // b holds a: b cannot go below itself, nor be replaced by an empty directory.
         assert_eq!(rename((&root, b"b"), (&a, b"b")), nfsstat3::NFS3ERR_INVAL);
         tree.dir(b"c");
@@ -271,7 +273,7 @@ fn rename_as_posix_has_it() {
         assert_eq!(rename((&root, b"c"), (&b, b"a")), nfsstat3::NFS3_OK);
         assert_eq!(tree.store.getattr(&a), Err(GONE));
         assert_eq!(tree.store.getattr(&b).unwrap().nlink, 3);
-        tree.store.link(caller, &file, &root, b"same");
+        tree.store.link(caller, &file, (&root, b"same"));
         assert_eq!(rename((&root, b"same"), (&b, b"g")), nfsstat3::NFS3_OK);
         assert_eq!(tree.store.getattr(&file).unwrap().nlink, 2);
     }
@@ -286,30 +288,30 @@ fn errors_of_names() {
         tree.file_in(&dir, b"inside");
         let status = |result: Result<_, (nfsstat3, _)>| result.map(|((), _)| ()).unwrap_err().0;
         assert_eq!(
-            status(tree.store.remove(caller, &root, b"d")),
+            status(tree.store.remove(caller, (&root, b"d"))),
             nfsstat3::NFS3ERR_ISDIR
         );
         assert_eq!(
-            status(tree.store.rmdir(caller, &root, b"f")),
+            status(tree.store.rmdir(caller, (&root, b"f"))),
             nfsstat3::NFS3ERR_NOTDIR
         );
         assert_eq!(
-            status(tree.store.rmdir(caller, &root, b"d")),
+            status(tree.store.rmdir(caller, (&root, b"d"))),
             nfsstat3::NFS3ERR_NOTEMPTY
         );
         assert_eq!(
-            status(tree.store.rmdir(caller, &root, b"no")),
+            status(tree.store.rmdir(caller, (&root, b"no"))),
             nfsstat3::NFS3ERR_NOENT
         );
-        let lookup = tree.store.lookup(caller, &file, b"x");
+        let lookup = tree.store.lookup(caller, (&file, b"x"));
         assert_eq!(lookup.unwrap_err().0, nfsstat3::NFS3ERR_NOTDIR);
-        let lookup = tree.store.lookup(caller, &root, b"x");
+        let lookup = tree.store.lookup(caller, (&root, b"x"));
         assert_eq!(lookup.unwrap_err().0, nfsstat3::NFS3ERR_NOENT);
         let mut payload = Payload::new();
         let read = tree.store.read(caller, &dir, 0, 10, &mut payload);
         assert_eq!(read.unwrap_err().0, nfsstat3::NFS3ERR_ISDIR);
         // The root has no directory above.
-        let (found, _) = tree.store.lookup(caller, &root, b"..").unwrap();
+        let (found, _) = tree.store.lookup(caller, (&root, b"..")).unwrap();
         assert_eq!(found.handle, root);
     }
 }
@@ -321,7 +323,7 @@ fn symbolic_links_are_text_and_nothing_else() {
         let text = b"/etc/passwd";
         let (link, _) = tree
             .store
-            .symlink(caller, &root, b"l", &sattr3::UNCHANGED, text)
+            .symlink(caller, (&root, b"l"), &sattr3::UNCHANGED, text)
             .unwrap();
         assert_eq!(link.attributes.type_, wire::nfs3::ftype3::NF3LNK);
         let mut read = Vec::new();
@@ -329,12 +331,12 @@ fn symbolic_links_are_text_and_nothing_else() {
             .readlink(caller, &link.handle, &mut read)
             .unwrap();
         assert_eq!(read, text);
-        let (found, _) = tree.store.lookup(caller, &root, b"l").unwrap();
+        let (found, _) = tree.store.lookup(caller, (&root, b"l")).unwrap();
         assert_eq!(found.handle, link.handle);
         let mut payload = Payload::new();
         let read = tree.store.read(caller, &link.handle, 0, 10, &mut payload);
         assert!(read.is_err() && payload.is_empty());
-        let through = tree.store.lookup(caller, &link.handle, b"x");
+        let through = tree.store.lookup(caller, (&link.handle, b"x"));
         assert_eq!(through.unwrap_err().0, nfsstat3::NFS3ERR_NOTDIR);
         let wrong = tree.store.readlink(caller, &root, &mut Vec::new());
         assert_eq!(wrong.unwrap_err().0, nfsstat3::NFS3ERR_INVAL);
@@ -364,7 +366,7 @@ fn cookies_stay_valid_while_names_come_and_go() {
             }
             let _ = tree
                 .store
-                .remove(caller, &root, format!("goes{round}").as_bytes());
+                .remove(caller, (&root, format!("goes{round}").as_bytes()));
             tree.file(format!("comes{round}").as_bytes());
             round += 1;
             assert!(round < 200, "the listing does not end");
@@ -398,7 +400,7 @@ fn permissions_of_other_users() {
         let dir = tree.dir(b"closed");
         tree.chmod(&dir, 0o755);
         let how = createhow3::UNCHECKED(sattr3::UNCHANGED);
-        let create = tree.store.create(&user, &dir, b"x", &how);
+        let create = tree.store.create(&user, (&dir, b"x"), &how);
         assert_eq!(create.unwrap_err().0, nfsstat3::NFS3ERR_ACCES);
         let chmod = sattr3 {
             mode: Some(0o777),
@@ -407,7 +409,7 @@ fn permissions_of_other_users() {
         let set = tree.store.setattr(&user, &file, &chmod, None);
         assert_eq!(set.unwrap_err().0, nfsstat3::NFS3ERR_PERM);
         tree.chmod(&root, 0o777);
-        let (own, _) = tree.store.create(&user, &root, b"own", &how).unwrap();
+        let (own, _) = tree.store.create(&user, (&root, b"own"), &how).unwrap();
         assert_eq!(own.attributes.uid, user.uid);
         assert_eq!(own.attributes.gid, user.gid);
         // The owner goes on reading and writing a file whose mode says no.
@@ -437,14 +439,14 @@ fn permissions_of_other_users() {
             ..sattr3::UNCHANGED
         };
         tree.store.setattr(admin, &shared, &group, None).unwrap();
-        assert!(tree.store.create(&user, &shared, b"x", &how).is_err());
+        assert!(tree.store.create(&user, (&shared, b"x"), &how).is_err());
         let member = user.with_groups(&[1, 4242]);
-        tree.store.create(&member, &shared, b"x", &how).unwrap();
+        tree.store.create(&member, (&shared, b"x"), &how).unwrap();
         // Sticky directories: only one's own may go.
         let sticky = tree.dir(b"sticky");
         tree.chmod(&sticky, 0o1777);
         tree.file_in(&sticky, b"roots");
-        let gone = tree.store.remove(&user, &sticky, b"roots");
+        let gone = tree.store.remove(&user, (&sticky, b"roots"));
         let refused = [nfsstat3::NFS3ERR_ACCES, nfsstat3::NFS3ERR_PERM];
         assert!(refused.contains(&gone.unwrap_err().0));
     }
@@ -469,11 +471,11 @@ fn ids_that_no_user_has_are_refused() {
             let store = &tree.store;
             let refused = std::thread::scope(|scope| {
                 // A thread that has not acted as anyone yet.
-                let fresh = scope.spawn(|| store.create(&caller, &root, b"x", &how).is_err());
+                let fresh = scope.spawn(|| store.create(&caller, (&root, b"x"), &how).is_err());
                 fresh.join().unwrap()
             });
             assert!(refused);
-            assert!(store.lookup(&tree.root_user, &root, b"x").is_err());
+            assert!(store.lookup(&tree.root_user, (&root, b"x")).is_err());
         }
     }
 }

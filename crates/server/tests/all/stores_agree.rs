@@ -88,32 +88,32 @@ fn run(tree: &Tree, handles: &mut Vec<Handle>, number: u64, step: &Step) -> Answ
                 1 => createhow3::GUARDED(new),
                 _ => createhow3::EXCLUSIVE(number.to_be_bytes()),
             };
-            let created = store.create(user, &at(*d), NAMES[*n], &how);
+            let created = store.create(user, (&at(*d), NAMES[*n]), &how);
             created.map_err(|e| e.0).map(|(found, _)| {
                 made = Some(found.handle);
                 Some(found.attributes)
             })
         }
         Step::Mkdir(d, n) => {
-            let created = store.mkdir(user, &at(*d), NAMES[*n], &new);
+            let created = store.mkdir(user, (&at(*d), NAMES[*n]), &new);
             created.map_err(|e| e.0).map(|(found, _)| {
                 made = Some(found.handle);
                 Some(found.attributes)
             })
         }
         Step::Symlink(d, n) => {
-            let created = store.symlink(user, &at(*d), NAMES[*n], &new, b"somewhere");
+            let created = store.symlink(user, (&at(*d), NAMES[*n]), &new, b"somewhere");
             created.map_err(|e| e.0).map(|(found, _)| {
                 made = Some(found.handle);
                 Some(found.attributes)
             })
         }
         Step::Remove(d, n) => {
-            let gone = store.remove(user, &at(*d), NAMES[*n]);
+            let gone = store.remove(user, (&at(*d), NAMES[*n]));
             gone.map(|_| None).map_err(|e| e.0)
         }
         Step::Rmdir(d, n) => {
-            let gone = store.rmdir(user, &at(*d), NAMES[*n]);
+            let gone = store.rmdir(user, (&at(*d), NAMES[*n]));
             gone.map(|_| None).map_err(|e| e.0)
         }
         Step::Rename(d, n, e, m) => {
@@ -126,7 +126,7 @@ fn run(tree: &Tree, handles: &mut Vec<Handle>, number: u64, step: &Step) -> Answ
             }
         }
         Step::Link(f, d, n) => {
-            let (status, wcc) = store.link(user, &at(*f), &at(*d), NAMES[*n]);
+            let (status, wcc) = store.link(user, &at(*f), (&at(*d), NAMES[*n]));
             if status == nfsstat3::NFS3_OK {
                 Ok(wcc.file_attributes)
             } else {
@@ -156,7 +156,7 @@ fn run(tree: &Tree, handles: &mut Vec<Handle>, number: u64, step: &Step) -> Answ
             })
         }
         Step::Lookup(d, n) => {
-            let found = store.lookup(user, &at(*d), NAMES[*n]);
+            let found = store.lookup(user, (&at(*d), NAMES[*n]));
             found
                 .map(|(found, _)| Some(found.attributes))
                 .map_err(|e| e.0)
