@@ -299,11 +299,11 @@ def _client(draw: Draw) -> list[Planted]:
             again("attribute_cache"),
             Level("attribute_cache", ("attribute_cache",), t(ac=False)),
         ]),
-        Planted("cold_data", reads, [
+        Planted("cold_data", reads | {"workload.file_size": "64M"}, [
             again("cold_data"),
             Level("cold_data", ("cold_data",), {"workload.drop_cache": True}),
         ]),
-        Planted("client_cpu", checked, [
+        Planted("client_cpu", checked | {"workload.time_limit": "3s"}, [
             again("client_cpu"),
             Level("client_cpu", ("client_cpu",), {"workload.check_every": 1}),
         ]),

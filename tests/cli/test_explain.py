@@ -68,5 +68,5 @@ def test_results_without_operations_are_refused(tmp_path: Path, capsys: Capture)
     assert nfslab(capsys, "explain", folder, "--json", "--markdown").code == 2
     assert nfslab(capsys, "explain", tmp_path / "nowhere").code in (1, 2)
     assert json.loads(nfslab(capsys, "explain", folder, "--json").out) == {
-        "confirmation": None, "comparisons": [], "points": [],
+        "emulated": "", "confirmation": None, "comparisons": [], "points": [],
     }  # fmt: skip

@@ -6,7 +6,7 @@ import inspect
 import json
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.workload import PgbenchWorkload
 from pydantic import ValidationError
 
+from tests.collectors.planted_mountstats import Planted as Mountstats
 from tests.collectors.planted_nfs_server import Answering
 from tests.collectors.planted_rpc import Live
 from tests.workloads.run_context import Run, run_of, scratch_folder
@@ -69,6 +70,16 @@ def make(kind: str, watching: bool = False) -> Collector:
     return cls(cls.Parameters(**WATCHING.get(kind, {}) if watching else {}))
 
 
+def plant_mount(
+    kind: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[], None]:
+    """For mountstats the run's place is on NFS; what is returned counts a call on it."""
+    if kind != "mountstats":
+        return lambda: None
+    mount = Mountstats(tmp_path / "mountstats", run.context.places["data"], monkeypatch)
+    return lambda: mount.say(11, READ=[1] * 9)
+
+
 @every_collector
 def test_the_class_says_what_it_is(kind: str) -> None:
     cls = collector_class(kind)
@@ -90,14 +101,19 @@ def test_the_class_says_what_it_is(kind: str) -> None:
 
 @every_collector
 def test_it_watches_a_run_and_says_what_that_cost(
-    kind: str, loaded: tuple[PgbenchWorkload, Run]
+    kind: str,
+    loaded: tuple[PgbenchWorkload, Run],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     work, run = loaded
+    count_a_call = plant_mount(kind, run, tmp_path, monkeypatch)
     collector = make(kind, watching=True)
     assert collector.applies(run.context).ok
     threads = threading.active_count()
     collector.start(run.context)
     outcome = work.measure(run.context)
+    count_a_call()
     evidence = collector.stop()
     assert outcome.metrics["transactions"].value == 60
     assert threading.active_count() == threads, "its thread has ended"
@@ -139,9 +155,13 @@ def test_stopping_without_a_start_is_harmless(kind: str) -> None:
 
 @every_collector
 def test_it_can_be_stopped_after_what_it_watched_is_gone(
-    kind: str, loaded: tuple[PgbenchWorkload, Run]
+    kind: str,
+    loaded: tuple[PgbenchWorkload, Run],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     work, run = loaded
+    plant_mount(kind, run, tmp_path, monkeypatch)
     collector = make(kind, watching=True)
     collector.start(run.context)
     work.finish(run.context)

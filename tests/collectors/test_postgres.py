@@ -103,7 +103,7 @@ def with_postgres(**options: Any) -> Any:
 def test_a_planted_lock_wait_is_seen(watch: Watched) -> None:
     """One session holds a row's lock, another waits for it: Lock:transactionid."""
     update = "UPDATE pgbench_branches SET bbalance = bbalance WHERE bid = 1"
-    collector = PostgresCollector(PostgresCollectorParameters(interval=0.02))
+    collector = PostgresCollector(PostgresCollectorParameters(interval=0.02, waits="sql"))
     with watch.connect() as holder, watch.connect() as waiter:
         holder.execute(update)
         waiting = threading.Thread(target=waiter.execute, args=(update,))
@@ -186,7 +186,7 @@ def test_the_warm_up_is_not_counted(watch: Watched) -> None:
 def test_the_cost_is_said_and_every_look_is_counted_or_said_to_be_missed(watch: Watched) -> None:
     """What it costs a second, benches/collector_cost.py measures."""
     used_s = time.process_time()
-    _, evidence = collect(watch)
+    _, evidence = collect(watch, waits="sql")
     used_s = time.process_time() - used_s
     cost = evidence.summary["cost"]
     assert evidence.cpu_s == pytest.approx(cost["collector_cpu_s"] + cost["backend_cpu_s"])
@@ -303,7 +303,7 @@ def test_what_is_seen_in_memory_is_what_was_planted(watch: Watched) -> None:
 @with_postgres(transactions=2000)
 def test_names_in_memory_are_those_that_the_server_shows(watch: Watched) -> None:
     """Nothing is named in memory that pg_stat_activity has no such name for, of IO and of locks."""
-    _, evidence = collect(watch, waits="memory")
+    _, evidence = collect(watch)
     assert evidence.summary["memory"]["looks"] == evidence.summary["samples"] > 0
     rows = evidence.tables["postgres_waits"].to_pylist()
     clients = {
@@ -322,7 +322,7 @@ def test_where_memory_may_not_be_read_sql_is_asked_and_the_summary_says_why(
     watch: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory, "SYMBOL", "no_such_name")
-    _, evidence = collect(watch, waits="memory")
+    _, evidence = collect(watch)
     assert "exports no such name" in evidence.summary["not_memory"]
     assert "memory" not in evidence.summary
     assert evidence.tables["postgres_waits"].num_rows > 0
@@ -354,7 +354,7 @@ def test_numbers_of_io_events_are_those_of_the_headers(watch: Watched) -> None:
 @with_postgres(transactions=2000)
 def test_names_by_number_are_those_that_the_server_shows(watch: Watched) -> None:
     """pg_stat_activity names events itself; a sync that it showed five times has had a pause."""
-    _, evidence = collect(watch, interval=0.01, exact=True)
+    _, evidence = collect(watch, interval=0.01, waits="sql", exact=True)
     shown: Counter[str] = Counter()
     for row in evidence.tables["postgres_waits"].to_pylist():
         if (row["backend_type"], row["wait_event_type"]) == ("client backend", "IO"):
@@ -385,7 +385,7 @@ def test_too_many_rows_end_the_sampling_and_say_so(
     watch: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "ROWS_MAX", 12)
-    _, evidence = collect(watch, interval=0.01)
+    _, evidence = collect(watch, interval=0.01, waits="sql")
     assert evidence.tables["postgres_waits"].num_rows <= 12
     assert evidence.summary["complete"] is False
     assert "more than 12 rows" in evidence.summary["incomplete"]

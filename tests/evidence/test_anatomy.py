@@ -127,6 +127,36 @@ def test_samples_become_times_by_littles_law(tmp_path: Path) -> None:
     assert found.wants == ("fsync",)
 
 
+@pytest.mark.parametrize(
+    ("summary", "clients", "doubt"),
+    [({"memory": {}}, 1, 0.1), ({}, CLIENTS, 0.4), ({}, 1, 4.0)],
+    ids=["memory", "sql", "sql of one client"],
+)
+def test_a_sampled_part_says_how_far_it_may_be_off(
+    tmp_path: Path, summary: dict[str, Any], clients: int, doubt: float
+) -> None:
+    """By how far samples were off exact times: 0.90 to 1.03, 0.60 to 1.12, 0.18 to 0.80 of them."""
+    run = planted(tmp_path, COUNTS, 1.8)
+    run.summary("postgres").update(summary)
+    run.record.load = LoadShape(kind="closed", clients=clients)
+    found = transactions.anatomy(run, None)
+    assert found is not None
+    sampled = [one for one in found.parts if one.source == "sampled"]
+    assert sampled
+    assert [one.doubt_ns for one in sampled] == pytest.approx([doubt * one.ns for one in sampled])
+    assert not any(one.doubt_ns for one in found.parts if one.source == "exact")
+
+
+def test_what_was_refused_is_noted(tmp_path: Path) -> None:
+    run = planted(tmp_path, COUNTS, 1.8)
+    run.summary("postgres").update(not_memory="not this user", not_exact="no eBPF")
+    found = transactions.anatomy(run, None)
+    assert found is not None
+    assert [("not this user" in note, "no eBPF" in note) for note in found.notes] == [
+        (True, False), (False, True)
+    ]  # fmt: skip
+
+
 def test_means_of_stretches_have_the_error_of_what_was_drawn(tmp_path: Path) -> None:
     """Looks drawn at a share that grows from 0.1 to 0.3: the error is that of so many looks, and
     not that of the growth; a stretch that began before the timed part is in no mean."""

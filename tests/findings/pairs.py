@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from nfslab.evidence.anatomy.differences import Compared, compared
 from nfslab.evidence.anatomy.parts import AnatomyFacts, CallFacts, PartFacts
+from nfslab.evidence.anatomy.transactions import SQL_DOUBT
 from nfslab.evidence.base import Found, RunFacts, SealedRun
 from nfslab.findings.calls import Call
 from nfslab.results.records import RunRecord
@@ -34,7 +35,8 @@ def anatomy(parts_ns: Mapping[str, float], sampled: frozenset[str]) -> AnatomyFa
         ]
         ns = parts_ns.get(name, sum(one.ns for one in inner))
         source = "sampled" if name in sampled else "exact"
-        made.append(PartFacts(name=name, ns=ns, source=source, parts=tuple(inner)))  # type: ignore[arg-type]
+        doubt = SQL_DOUBT * ns if name in sampled else 0.0
+        made.append(PartFacts(name=name, ns=ns, doubt_ns=doubt, source=source, parts=tuple(inner)))  # type: ignore[arg-type]
     whole = sum(one.ns for one in made)
     return AnatomyFacts(operation="transaction", operations=1e4, mean_ns=whole, parts=tuple(made))
 
@@ -119,7 +121,7 @@ def compared_sides(
             run = SealedRun(folders.get(label, Path(f"{label}-{block}")), record)
             runs.append(RunFacts(run, PLACES[label], block, label, facts))
     found: Found[Any] = Found("made", runs, list(PLACES))
-    alone = SimpleNamespace(alpha=0.05, shown=shown)
+    alone = SimpleNamespace(alpha=0.05, shown=shown, verdict="")
     result = SimpleNamespace(base_point=0, point=1, base_label="base", label="new", result=alone)
     analysis: Any = SimpleNamespace(primary="tps", comparisons={"tps": [result]})
     (made,) = compared(found, analysis)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from nfslab.findings.base import sure_of
 from nfslab.findings.registry import findings_of
 
 from tests.findings.pairs import US, pair, within_chance
@@ -87,6 +88,27 @@ def test_what_was_sampled_is_less_sure_and_wider() -> None:
     widths = [one.interval_ns[1] - one.interval_ns[0] for one in sides]
     assert [one.confidence for one in sides] == ["high", "medium"]
     assert widths[1] >= widths[0] + 2 * 0.4 * 600 * US
+
+
+@pytest.mark.parametrize("cause", ["log_sync", "data_reads"])
+def test_who_makes_others_wait_longer_may_have_their_waits_too(cause: str) -> None:
+    """A row is locked until its transaction ends: the whole 1.0 ms may be of the planted 0.6 ms."""
+    path, whole_ns = PLANTED[cause], LONGER_NS + 400 * US
+    longer = {path: USUAL[path] + LONGER_NS, "row_locks": USUAL["row_locks"] + 400 * US}
+    found = findings_of(
+        pair(USUAL, USUAL | longer, noise=0.01, blocks=6, rng=np.random.default_rng(17))
+    )
+    by_cause = {one.cause: one for one in found}
+    first, locks = by_cause[cause], by_cause["row_locks"]
+    assert first is found[0]
+    assert first.effect_ns == pytest.approx(LONGER_NS, rel=0.1)
+    assert first.interval_ns[1] == pytest.approx(whole_ns, rel=0.1)
+    assert any("locks" in one for one in first.evidence)
+    assert locks.interval_ns[1] == pytest.approx(400 * US, rel=0.2), "they hold up nobody else"
+
+
+def test_an_effect_that_samples_may_have_off_by_all_of_it_is_not_sure() -> None:
+    assert [sure_of(10, doubt) for doubt in (0.5, 5, 15)] == ["high", "medium", "low"]
 
 
 def test_differences_of_parts_sum_to_that_of_the_whole() -> None:

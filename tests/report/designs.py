@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from nfslab.results.records import (
     AxisRecord,
+    CheckRecord,
     DurabilityRecord,
     ExperimentRecord,
     Metric,
@@ -36,6 +37,7 @@ def write_design(
     created_unix_ns: int = EPOCH_NS,
     commit: str = "",
     kernel: str = "6.1.0",
+    checks: Sequence[CheckRecord] = (),
 ) -> Path:
     """All combinations of `axes`; every run is `truth(**levels)` with 3 % of noise."""
     random = np.random.default_rng(seed)
@@ -85,6 +87,7 @@ def write_design(
                     Metric(value=value, unit=unit, better="higher", primary=True),
                     metric,
                     kernel,
+                    checks,
                 )
                 position += 1
     return folder.path
@@ -99,6 +102,7 @@ def _run(
     value: Metric,
     metric: str,
     kernel: str,
+    checks: Sequence[CheckRecord],
 ) -> None:
     run = folder.begin_run(f"b{block:03}-{point.point_id}-a1")
     run.seal(
@@ -117,6 +121,7 @@ def _run(
             started_unix_ns=EPOCH_NS + position * 10**9,
             duration_ns=10**9,
             metrics={metric: value},
+            checks=list(checks),
             durability=DurabilityRecord(level="stable"),
         ),
         {"kernel": {"release": kernel}},

@@ -93,8 +93,9 @@ def _print_json(comparison: SelectionComparison, judgements: list[Judgement], co
 
 
 def _print(comparison: SelectionComparison, judgements: list[Judgement]) -> None:
-    if comparison.durability_line:
-        click.echo(f"{printable(comparison.durability_line)}\n")
+    for line in (comparison.emulated_line, comparison.durability_line):
+        if line:
+            click.echo(f"{printable(line)}\n")
     how = (
         "one experiment, paired by block"
         if comparison.paired_by_block

@@ -38,6 +38,8 @@ def command(results: Path, *, as_json: bool, markdown: bool) -> None:
         click.echo(json.dumps(content(analysis), indent=1, allow_nan=False))
         return
     sections = explained(analysis)
+    if analysis.emulated:
+        click.echo(f"{analysis.emulated}\n")
     if not sections:
         raise ResultsError(
             f"{results}: no run tells what an operation's time was spent in",

@@ -23,6 +23,7 @@ from nfslab.display.numbers import quantity
 from nfslab.display.progress import Progress
 from nfslab.display.terminal import table
 from nfslab.errors import RunFailed, UsageError, of_core
+from nfslab.machine.emulation import SENTENCE, is_emulated
 from nfslab.plugins import nearest
 from nfslab.quantities import format_size, parse_size_bytes, read_duration_s
 
@@ -164,6 +165,8 @@ def _run(config: dict[str, Any], as_json: bool) -> dict[str, Any]:
             _print(json.loads(error.partial), as_json)
         raise of_core(error, {"config"}) from error
     result: dict[str, Any] = json.loads(text)
+    if is_emulated():
+        result["flags"].append(SENTENCE)
     return result
 
 

@@ -111,6 +111,8 @@ def _list_results(results: Path, with_runs: bool, as_json: bool) -> None:
 
 def _entry(outcomes: Outcomes) -> dict[str, Any]:
     """One experiment in short."""
+    from nfslab.results.emulation import sentence
+
     record, catalogue = outcomes.record, outcomes.catalogue
     primary = outcomes.primary
     medians = [m for m in outcomes.medians(primary) if m is not None] if primary else []
@@ -122,6 +124,7 @@ def _entry(outcomes: Outcomes) -> dict[str, Any]:
         "points": len(record.points),
         "planned": len(record.points) * record.repetitions,
         "ok": len(outcomes.counted),
+        "emulated": sentence(outcomes),
         "failed": len(outcomes.newest) - len(outcomes.counted),
         "attempts": len(catalogue.lines),
         "damaged": len(catalogue.damaged),
@@ -180,6 +183,8 @@ def _print(entries: list[dict[str, Any]], with_runs: bool) -> None:
         if "problem" in entry:
             click.echo(f"\n{printable(entry['problem'])}", err=True)
             continue
+        if entry["emulated"]:
+            click.echo(f"{entry['folder']}: {entry['emulated']}")
         for run_id, why in list(entry["damaged_runs"].items())[:DAMAGED_SHOWN]:
             click.echo(printable(f"{entry['folder']}: damaged: {run_id}: {why}"))
         for what in ("damaged", "partial"):

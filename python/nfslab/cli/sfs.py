@@ -27,6 +27,7 @@ from nfslab.cli.arguments import check_output, parsed, polite_kill
 from nfslab.display.progress import Progress
 from nfslab.display.terminal import section_lines
 from nfslab.errors import Interrupted, RunFailed, UsageError, system_errors
+from nfslab.machine.emulation import SENTENCE, is_emulated
 from nfslab.offered.ladder import loads
 from nfslab.offered.search import goal
 from nfslab.quantities import parse_size_bytes, read_duration_s, read_share
@@ -120,6 +121,7 @@ def command(targets: tuple[str, ...], as_json: bool, **asked: Any) -> None:
     """
     _check(targets, asked)
     result: dict[str, Any] = {"schema": SCHEMA, "targets": list(targets), "points": []}
+    result["emulated"] = SENTENCE if is_emulated() else ""
     try:
         with polite_kill(), _mounted(targets, asked["options"]) as mounts:
             _measure(_points(mounts, targets, asked), asked, result)
@@ -302,6 +304,8 @@ def _print(result: dict[str, Any], as_json: bool) -> None:
         return
     from nfslab.offered.page import prepared, section
 
+    if result["emulated"]:
+        click.echo(f"{result['emulated']}\n")
     if "curve" in result:
         click.echo("\n".join(section_lines(section(result, in_short=True))))
     else:

@@ -72,9 +72,13 @@ def _experiment_content(selection: Selection) -> dict[str, Any]:
 
 
 def _print_experiment(selection: Selection) -> None:
+    from nfslab.results.emulation import sentence
+
     outcomes = selection.outcomes
     record, catalogue = outcomes.record, outcomes.catalogue
     click.echo(f"{record.title or record.name}  ({selection.label})")
+    if emulated := sentence(outcomes):
+        click.echo(emulated)
     if record.description:
         click.echo(printable(record.description))
     done = f"{len(outcomes.counted)} of {len(record.points) * record.repetitions} planned runs ok"

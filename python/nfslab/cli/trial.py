@@ -118,6 +118,7 @@ def command(
     page = write_html(analysis, session.folder.path / "report.html")
     if as_json:
         told = {"works": outcome(analysis), "durability": analysis.durability_line}
+        told |= {"emulated": analysis.emulated}
         told |= {"next_step": analysis.next_step, "report": str(page)}
         print_json(summary.as_dict() | told)
     else:
@@ -175,7 +176,12 @@ def lines_of(analysis: Analysis) -> list[str]:
         told = [row for row in found["storages"] if "said" in row]
         said += [f"{work}: {row['storage']} {row['said']}" for row in told]
         counted.append(f"{work}: {found['counts']}")
-    lines = [analysis.durability_line, ""] if analysis.durability_line else []
+    lines = [
+        word
+        for line in (analysis.emulated, analysis.durability_line)
+        if line
+        for word in (line, "")
+    ]
     lines += [table(["work", *storages], rows, right=range(1, len(storages) + 1)), ""]
     lines += [*said, ""] if said else []
     return [*lines, *counted, *([analysis.next_step] if analysis.next_step else [])]

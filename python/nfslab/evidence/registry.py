@@ -25,6 +25,7 @@ EVIDENCE: dict[str, str] = {
     "syscalls": "nfslab.evidence.syscalls.kind:SyscallsEvidence",
     "postgres": "nfslab.evidence.postgres.kind:PostgresEvidence",
     "rpc": "nfslab.evidence.rpc.kind:RpcEvidence",
+    "mountstats": "nfslab.evidence.mountstats.kind:MountstatsEvidence",
     "capture": "nfslab.evidence.capture.kind:CaptureEvidence",
     "system": "nfslab.evidence.system.kind:SystemEvidence",
 }
@@ -32,6 +33,7 @@ EVIDENCE: dict[str, str] = {
 COLLECTORS: dict[str, str] = {
     "capture": "nfslab.evidence.capture.collector:CaptureCollector",
     "fsync": "nfslab.evidence.syscalls.collector:FsyncCollector",
+    "mountstats": "nfslab.evidence.mountstats.collector:MountstatsCollector",
     "nfs_server": "nfslab.evidence.nfs_server.collector:NfsServerCollector",
     "profile": "nfslab.evidence.profile.collector:ProfileCollector",
     "postgres": "nfslab.evidence.postgres.collector:PostgresCollector",

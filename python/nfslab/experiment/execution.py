@@ -34,11 +34,13 @@ from nfslab.experiment.stop import run_over
 from nfslab.experiment.validity import (
     Clocks,
     another_experiment,
+    emulated,
     memory_check,
     worst_violations,
 )
 from nfslab.experiment.watching import Watching
 from nfslab.hosts.registry import host_class
+from nfslab.machine.emulation import is_emulated
 from nfslab.quantities import format_size
 from nfslab.results.records import CatalogueLine, CheckRecord, PhaseRecord
 
@@ -387,4 +389,6 @@ class RunExecution:
             sealing.check(self.clocks, partial.logs)
             if self.carrying.turn.beside() or self._was_beside:
                 self.found.checks.append(another_experiment())
+        if is_emulated():
+            self.found.checks.append(emulated())
         return sealing.store(partial)

@@ -272,6 +272,24 @@ def _syscall_ways() -> Iterator[Probe]:
     yield strace
 
 
+def _virtual_machine() -> Iterator[Probe]:
+    from nfslab.machine.emulation import SENTENCE, is_emulated
+    from nfslab.vm.qemu import PROGRAM
+    from nfslab.vm.shares import find_virtiofsd
+
+    purpose = "vm run: a command under another kernel"
+    yield _program(PROGRAM, "qemu-system-x86", purpose)
+    try:
+        yield Probe("virtiofsd", True, find_virtiofsd(), purpose)
+    except NfslabError as error:
+        yield Probe("virtiofsd", False, "not installed", purpose, error.fix)
+    yield _program("busybox", "busybox-static", purpose, version=())
+    yield _program("depmod", "kmod", purpose, version=())
+    if is_emulated():
+        fix = "measure on a machine with a processor of its own"
+        yield Probe("this processor", False, SENTENCE, "figures that mean something", fix)
+
+
 GROUPS: dict[str, Callable[[], Iterator[Probe]]] = {
     "core": _core,
     "PostgreSQL": _postgres,
@@ -282,4 +300,5 @@ GROUPS: dict[str, Callable[[], Iterator[Probe]]] = {
     "NFS": _nfs,
     "FUSE": _fuse,
     "tracing": _tracing,
+    "virtual machine": _virtual_machine,
 }

@@ -22,7 +22,9 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from nfslab.quantities import format_size
+from nfslab.results import emulation
 from nfslab.results.records import CheckRecord, LoadShape
+from nfslab.statistics.verdicts import EMULATED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -106,6 +108,11 @@ def another_experiment() -> CheckRecord:
         verdict="warning",
         message="another experiment ran on this machine at the same time",
     )
+
+
+def emulated() -> CheckRecord:
+    """The stamp of a run that an emulated processor made (`nfslab.machine.emulation`)."""
+    return CheckRecord(name=emulation.CHECK, verdict="warning", message=EMULATED)
 
 
 def _bounds(table: pa.Table | None, outcome: Outcome, threads: int) -> list[CheckRecord]:

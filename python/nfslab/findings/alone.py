@@ -17,7 +17,7 @@ import numpy as np
 
 from nfslab.display.numbers import interval, quantity
 from nfslab.evidence.anatomy.parts import label_of
-from nfslab.findings.base import CLEAR, LEAST_SHARE, Finding, one_of
+from nfslab.findings.base import LEAST_SHARE, Finding, one_of, sure_of
 from nfslab.findings.calls import Call, calls_at
 from nfslab.statistics.intervals import t_interval
 
@@ -122,7 +122,7 @@ def _share_of(
         sentence=f"{said}: {because}." if because else f"{said}.",
         effect_ns=mean_ns,
         interval_ns=(low, high),
-        confidence="low" if few else "medium" if bias_ns > CLEAR * mean_ns else "high",
+        confidence="low" if few else sure_of(mean_ns, bias_ns),
         without_it=f"{one_of(at.operation)} would take {quantity(left_ns, 'ns')}, not less"
         + faster,
         evidence=(because,) if because else (),

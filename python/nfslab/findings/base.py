@@ -4,7 +4,9 @@ A finding is judged of two points that were taken apart (`evidence.anatomy.diffe
 only where the difference of its parts is shown; how sure it is follows from how they were seen.
 Effects are parts of the difference of the mean operation. Where a cause's parts grew by more than
 the whole did, others became shorter meanwhile, because of it or not: its effect is the whole's
-difference then, and its interval reaches from there to what its parts grew by.
+difference then, and its interval reaches from there to what its parts grew by. Who holds a lock
+for longer makes others wait for longer: where waits for locks grew, too, the interval reaches to
+what the effect would be with them.
 """
 
 from __future__ import annotations
@@ -185,6 +187,11 @@ def effect_of(
         shorter = quantity(effect_ns - whole.difference_ns, "ns")
         evidence.append(f"the other parts together became {shorter} shorter")
         low, effect_ns = min(low, whole.interval_ns[0]), whole.difference_ns
+    behind_ns, behind_high_ns = _behind(pair, paths)
+    if behind_ns >= LEAST_SHARE * whole.difference_ns and whole.interval_ns is not None:
+        longer = quantity(behind_ns, "ns")
+        evidence.append(f"waits for locks are {longer} longer, which may follow from it")
+        high = max(high, min(high + behind_high_ns, whole.interval_ns[1]))
     said = (
         f"{pair.result.label}: {one_of(pair.new.operation)} takes "
         f"{quantity(whole.difference_ns, 'ns')} longer than at {pair.result.base_label}; "
@@ -195,12 +202,35 @@ def effect_of(
         sentence=f"{said}.",
         effect_ns=effect_ns,
         interval_ns=(low, high),
-        confidence="medium" if doubt_ns > CLEAR * effect_ns else "high",
+        confidence=sure_of(effect_ns, doubt_ns),
         without_it=without(pair, own),
         evidence=tuple(evidence),
         confirm=cause.confirm,
         paths=paths,
     )
+
+
+BEHIND: Final = ("log_turn", "row_locks", "database_locks")
+"""Parts in which a transaction waits for another one that holds a lock."""
+
+
+def _behind(pair: Compared, paths: Sequence[str]) -> tuple[float, float]:
+    """By how much waits for locks are longer that these parts are no part of, and at most; ns."""
+    own = {path.partition("/")[0] for path in paths}
+    mine = [
+        one
+        for one in pair.parts
+        if one.path in BEHIND and one.path not in own and one.difference_ns > 0
+    ]
+    highs = [one.difference_ns if one.interval_ns is None else one.interval_ns[1] for one in mine]
+    return sum(one.difference_ns for one in mine), sum(highs)
+
+
+def sure_of(effect_ns: float, doubt_ns: float) -> Confidence:
+    """How sure an effect is that samples may have off by so much: not at all by all of it."""
+    if doubt_ns > effect_ns:
+        return "low"
+    return "medium" if doubt_ns > CLEAR * effect_ns else "high"
 
 
 def one_of(operation: str) -> str:

@@ -43,8 +43,8 @@ BEFORE: Final = {
 LEADS_TO: Final = {SERVER_QUEUE: (SERVICE,), CLIENT_QUEUE: (SERVICE, WIRE, SERVER_QUEUE)}
 """Queue -> what it waits for; a queue alone is a cause only where none of that is slower."""
 ALL_STAGES: Final = (*CLIENT_QUEUE, *WIRE, *SERVER_QUEUE, *SERVICE)
-WITH_REST: Final = (*ALL_STAGES, "rest")
-"""With what the kernel and the mount do around each call."""
+WITH_REST: Final = (*ALL_STAGES, "rest", "kernel")
+"""With what the kernel and the mount do around each call, waiting or on a processor."""
 GROWN: Final = 0.25
 """Of what it was: less is no cause of a queue."""
 SLOWER: Final = 0.1

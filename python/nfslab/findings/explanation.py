@@ -21,6 +21,7 @@ from nfslab.findings.answer import answer, contradictions
 from nfslab.findings.confirm import Slope, read_test
 from nfslab.findings.registry import findings_alone, findings_of, lever_of
 from nfslab.findings.slopes import delay_ns, measured_slope
+from nfslab.results.emulation import is_stamped
 from nfslab.results.outcomes import locate
 from nfslab.results.store import FILE
 
@@ -104,7 +105,12 @@ class Confirmation:
 
 
 def confirmation(analysis: Analysis) -> Confirmation | None:
-    """Of an experiment that tests a finding, as far as it has run; None: it tests none."""
+    """Of an experiment that tests a finding, as far as it has run.
+
+    None: it tests none, or its runs are emulated and decide nothing.
+    """
+    if emulated_points(analysis):
+        return None
     try:
         text = (locate(Path(analysis.path)) / FILE).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -191,12 +197,22 @@ def _wants(runs: Sequence[RunFacts[AnatomyFacts]]) -> list[str]:
 
 
 def points_of(analysis: Analysis) -> list[Alone]:
-    """All points that were taken apart, each alone. ResultsError."""
+    """All points that were taken apart, each alone, without emulated ones. ResultsError."""
     found = find(AnatomyEvidence(), analysis)
+    emulated = emulated_points(analysis)
     runs: dict[int, list[RunFacts[AnatomyFacts]]] = {}
     for run in found.runs:
         runs.setdefault(run.point, []).append(run)
-    return [Alone(at, runs[at.point]) for at in point_anatomies(found)]
+    return [Alone(at, runs[at.point]) for at in point_anatomies(found) if at.point not in emulated]
+
+
+def emulated_points(analysis: Analysis) -> set[int]:
+    """Points with a counted run of an emulated processor: no cause is named by its times."""
+    return {
+        run.point
+        for run in analysis.runs
+        if run.counted and run.point is not None and is_stamped(run.flags)
+    }
 
 
 def content(analysis: Analysis) -> dict[str, Any]:
@@ -211,6 +227,7 @@ def content(analysis: Analysis) -> dict[str, Any]:
         at.point: statements.at_point(cut, at) for at in point_anatomies(statements.of_wholes(cut))
     }
     return {
+        "emulated": analysis.emulated,
         "confirmation": tested and dataclasses.asdict(tested),
         "comparisons": [
             _comparison(pair, analysis)

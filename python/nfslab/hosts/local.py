@@ -22,7 +22,7 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar, Literal, Self
 from nfslab.errors import RunFailed
 from nfslab.hosts.base import Completed, Host, Link, failure, tail
 from nfslab.machine.launch import Launch
-from nfslab.machine.started import Process
+from nfslab.machine.starting import start
 from nfslab.results.records import ClockRecord
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from nfslab.machine.cgroup import Cgroup
     from nfslab.machine.resources import Resources
+    from nfslab.machine.started import Process
     from nfslab.machine.watched_launch import LaunchWatcher
 
 OUTPUT_LIMIT_BYTES = 64 << 20
@@ -135,7 +136,7 @@ class LocalHost(Host):
             launch = Launch(
                 list(argv), env, cwd, user, self._cgroup, stdin, stop_signal, self._network
             )
-            process = self._start(launch, resources, out, err)
+            process = start(launch, resources, out, err)
         if watcher is not None and watched:
             watcher.spawned(process)
         return process
@@ -166,7 +167,7 @@ class LocalHost(Host):
             command = Launch(
                 list(argv), env, cwd, user, self._cgroup, stdin, signal.SIGTERM, self._network
             )
-            process = self._start(command, resources, out, err)
+            process = start(command, resources, out, err)
             try:
                 deadline = process.started_monotonic_ns / 1e9 + timeout_s
                 late = _wait_watching(process, deadline, cancelled)
@@ -194,49 +195,6 @@ class LocalHost(Host):
         if check and completed.returncode != 0:
             raise failure(completed)
         return completed
-
-    def _start(
-        self, command: Launch, resources: Resources, out: IO[bytes] | int, err: IO[bytes] | int
-    ) -> Process:
-        """Journal, start, bind."""
-        argv, environment = command.prepared(resources.token)
-        # Before the journal entry: nothing is made when the program cannot be found.
-        wrapped = command.wrapped(argv)
-        with contextlib.ExitStack() as stack:
-            source: IO[bytes] | int = subprocess.DEVNULL
-            if command.stdin == "pipe":
-                source = subprocess.PIPE
-            elif command.stdin is not None:
-                given = stack.enter_context(tempfile.TemporaryFile())
-                given.write(command.stdin)
-                given.seek(0)
-                source = given
-            entry = resources.process(None, argv, stop_signal=command.stop_signal)
-            started_ns = time.monotonic_ns()
-            try:
-                popen = subprocess.Popen(
-                    wrapped,
-                    stdin=source,
-                    stdout=out,
-                    stderr=err,
-                    env=environment,
-                    cwd=command.cwd or ("/" if command.user is not None else None),
-                    start_new_session=True,
-                )
-            except OSError as error:
-                entry.release()
-                raise RunFailed(
-                    f"cannot start {argv[0]}",
-                    why=f"{error.strerror} ({error.filename})",
-                    fix="see that it can be executed, and that the folder it starts in is there",
-                ) from error
-            process = Process(popen, argv, entry, command.stop_signal, started_ns)
-            try:
-                entry.bind(pid=popen.pid)
-            except BaseException:
-                process.stop(9)
-                raise
-            return process
 
 
 def _wait_watching(

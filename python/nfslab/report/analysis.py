@@ -28,7 +28,7 @@ from nfslab.report.model import (
 from nfslab.report.next_step import next_step
 from nfslab.report.reference import reference_of
 from nfslab.report.verdict import verdict_of
-from nfslab.results import durability
+from nfslab.results import durability, emulation
 from nfslab.results.baseline import alpha_of, baseline_pairs, choose_baseline, compare_pairs
 from nfslab.results.catalogue import read_every_run
 from nfslab.results.comparison import sense_of
@@ -93,6 +93,7 @@ def analyse(path: Path, *, baseline: Mapping[str, Any] | None = None) -> Analysi
         path=str(folder.path),
         folder=folder.path.name,
         workload=workload_kind(outcomes),
+        emulated=emulation.sentence(outcomes),
         durability_line=_durability_line(outcomes, comparisons, levels),
         verdict=verdict_of(outcomes, points, comparisons, axis, level),
         precision=precision_sentence(precision_of(outcomes)),

@@ -42,8 +42,9 @@ def render_markdown(source: Path | Analysis) -> str:
 
 def _head(analysis: Analysis) -> str:
     lines = []
-    if analysis.durability_line:
-        lines += [f"**{escape(analysis.durability_line)}**", ""]
+    for line in (analysis.emulated, analysis.durability_line):
+        if line:
+            lines += [f"**{escape(line)}**", ""]
     title = analysis.title or analysis.name
     lines += [
         f"### {escape(title)} ({code(analysis.folder)})",

@@ -235,6 +235,8 @@ class Analysis:
     nfslab_version: str
     nfslab_commit: str
     workload: str
+    emulated: str
+    """Before all else: "emulated: no performance data"; empty where no counted run is."""
     durability_line: str
     """First line of the report when compared points do not have equal durability."""
     verdict: str

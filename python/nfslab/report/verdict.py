@@ -27,12 +27,17 @@ MAX_POINTS = 3
 
 
 def conclusion(analysis: Analysis) -> list[str]:
-    """What the terminal says at a run's end: unequal durability first, the verdict, why, what
-    next."""
+    """What the terminal says at a run's end: emulation and unequal durability first, the verdict,
+    why, what next."""
     from nfslab.findings.explanation import why
 
     found = why(analysis)
-    lines = [analysis.durability_line, *analysis.verdict.splitlines(), found.outcome]
+    lines = [
+        analysis.emulated,
+        analysis.durability_line,
+        *analysis.verdict.splitlines(),
+        found.outcome,
+    ]
     lines += [*found.sentences, analysis.precision, found.confirm, analysis.next_step]
     return [line for line in lines if line]
 

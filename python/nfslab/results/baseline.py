@@ -14,6 +14,7 @@ import numpy as np
 
 from nfslab.errors import UsageError
 from nfslab.plugins import nearest
+from nfslab.results.emulation import emulated_points, without_emulated
 from nfslab.results.selection import same_level
 from nfslab.statistics.comparison import ALPHA, compare_many
 from nfslab.statistics.observations import Observations
@@ -95,24 +96,30 @@ def baseline_pairs(points: Sequence[Leveled], axis: str, level: Any) -> list[tup
 def compare_pairs(
     outcomes: Outcomes, pairs: Sequence[tuple[int, int]], metrics: Sequence[str]
 ) -> dict[str, list[Comparison]]:
-    """Metric -> its comparisons in the order of `pairs` (indices of points); {} without pairs."""
+    """Metric -> its comparisons in the order of `pairs` (indices of points); {} without pairs.
+
+    Points with emulated runs are compared with nothing (`nfslab.results.emulation`).
+    """
     if not pairs:
         return {}
     order = np.argsort(outcomes.point_index, kind="stable")
     ends = np.cumsum(np.bincount(outcomes.point_index, minlength=len(outcomes.points)))
     runs_at = np.split(order, ends[:-1])
     sides = [[runs_at[pair[side]] for pair in pairs] for side in (0, 1)]
+    emulated = emulated_points(outcomes)
+    of_emulated = [not emulated.isdisjoint(pair) for pair in pairs]
     found = {}
     for name in metrics:
         values = outcomes.values(name)
         base, new = (_observe(values, outcomes.block, runs) for runs in sides)
-        found[name] = compare_many(
+        compared = compare_many(
             base,
             new,
             n_groups=len(pairs),
             better=outcomes.metrics[name].better,
             alpha=alpha_of(outcomes.record),
         )
+        found[name] = without_emulated(compared, of_emulated)
     return found
 
 

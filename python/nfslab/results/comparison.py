@@ -25,6 +25,7 @@ import numpy as np
 from nfslab.errors import UsageError
 from nfslab.results import durability
 from nfslab.results.baseline import alpha_of
+from nfslab.results.emulation import emulated_points, sentence, without_emulated
 from nfslab.results.selection import (
     fixed_parameters,
     level_number,
@@ -84,6 +85,8 @@ class SelectionComparison:
     base_label: str
     new_label: str
     paired_by_block: bool
+    emulated_line: str
+    """To be printed before all else; empty when no point was emulated on either side."""
     durability_line: str
     """To be printed first; empty when both sides are equally durable."""
     points: list[PairedPoint]
@@ -136,6 +139,8 @@ def compare_selections(
     names = _metrics(base.outcomes, new.outcomes, metrics)
     alpha = min(alpha_of(side.outcomes.record) for side in (base, new))
     pairs, base_only, new_only = match_points(base, new)
+    emulated = [emulated_points(side.outcomes) for side in (base, new)]
+    of_emulated = [pair.base in emulated[0] or pair.new in emulated[1] for pair in pairs]
     results = {}
     for name in names:
         better = base.outcomes.metric(name).better
@@ -143,7 +148,8 @@ def compare_selections(
             _observations(base.outcomes, name, [pair.base for pair in pairs], blocks=same),
             _observations(new.outcomes, name, [pair.new for pair in pairs], blocks=same),
         )
-        results[name] = compare_many(*observed, n_groups=len(pairs), better=better, alpha=alpha)
+        compared = compare_many(*observed, n_groups=len(pairs), better=better, alpha=alpha)
+        results[name] = without_emulated(compared, of_emulated)
     apart, more = differences(base, new)
     notes = [f"{more} more differences are not listed"] if more else []
     if not same:
@@ -161,6 +167,7 @@ def compare_selections(
         base_label=base.label,
         new_label=new.label,
         paired_by_block=same,
+        emulated_line=_emulated_line(base, new) if any(of_emulated) else "",
         durability_line=_durability_line(base, new, pairs),
         points=pairs,
         metrics=names,
@@ -297,6 +304,12 @@ def group_of_runs(outcomes: Outcomes, points: Sequence[int]) -> NDArray[np.int64
     group = np.full(len(outcomes.points), -1, dtype=np.int64)
     group[np.asarray(points, dtype=np.int64)] = np.arange(len(points))
     return group[outcomes.point_index]
+
+
+def _emulated_line(base: Selection, new: Selection) -> str:
+    """Which side, and how much of it."""
+    sides = (("base", sentence(base.outcomes)), ("new", sentence(new.outcomes)))
+    return "; ".join(f"{name} is {said}" for name, said in sides if said)
 
 
 def _durability_line(base: Selection, new: Selection, pairs: Sequence[PairedPoint]) -> str:

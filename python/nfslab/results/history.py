@@ -2,6 +2,7 @@
 
 Experiments belong together by their identity: the same file, whatever machine, kernel or nfslab
 measured it. Figures are the medians of the primary metric at each point that all of them have.
+Experiments with emulated runs are left out: theirs are no figures.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from nfslab.results.comparison import Difference, differences
+from nfslab.results.emulation import emulated_runs
 from nfslab.results.selection import Selection, point_label
 from nfslab.statistics.regimes import EXPERIMENTS_LEAST, EXPERIMENTS_MOST, regimes
 
@@ -59,7 +61,7 @@ def history_changes(experiments: Sequence[Outcomes]) -> list[HistoryChange]:
     """Changes in each series of equal experiments, by time; the newest `EXPERIMENTS_MOST` of it."""
     series: dict[tuple[str, str], list[Outcomes]] = {}
     for outcomes in sorted(experiments, key=lambda one: one.record.created_unix_ns):
-        if outcomes.primary is not None:
+        if outcomes.primary is not None and not emulated_runs(outcomes):
             series.setdefault((outcomes.record.identity, outcomes.primary), []).append(outcomes)
     return [
         change

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from nfslab.display.numbers import counted, percent
 from nfslab.results.baseline import baseline_pairs, choose_baseline, compare_pairs
+from nfslab.results.emulation import emulated_points
 from nfslab.results.selection import point_label
 from nfslab.statistics.sequential import blocks_needed, half_width
 
@@ -84,11 +85,19 @@ def precision_of(outcomes: Outcomes, stopping: Stopping | None = None) -> Precis
 
 
 def _compared(outcomes: Outcomes) -> Sequence[tuple[str, Comparison]]:
-    """(label, comparison) of the primary metric, of points that have any good run."""
+    """(label, comparison) of the primary metric, of points that have any good run.
+
+    Not of emulated ones: more of them would narrow nothing.
+    """
     axis, level, _ = choose_baseline(outcomes.record.axes)
     if axis is None or outcomes.primary is None:
         return []
-    pairs = baseline_pairs(outcomes.points, axis.name, level)
+    emulated = emulated_points(outcomes)
+    pairs = [
+        pair
+        for pair in baseline_pairs(outcomes.points, axis.name, level)
+        if emulated.isdisjoint(pair)
+    ]
     compared = compare_pairs(outcomes, pairs, [outcomes.primary]).get(outcomes.primary, [])
     return [
         (point_label(outcomes.points[new]), result)

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from nfslab.display.numbers import ABSENT, number, percent, ratio
-from nfslab.statistics.verdicts import NO_DIFFERENCE
+from nfslab.statistics.verdicts import EMULATED, NO_DIFFERENCE
 
 if TYPE_CHECKING:
     from nfslab.statistics.comparison import Comparison
@@ -55,6 +55,8 @@ def headline(result: Comparison) -> str:
     Such as: "0.68 times (0.41 to 1.11): no difference shown; these runs would have shown 0.35 or
     less" (with 80 % power, on the side of the estimate).
     """
+    if result.verdict == EMULATED:
+        return result.verdict
     said = f"{effect(result)}: {result.verdict}"
     smallest = result.smallest_detectable
     if result.verdict != NO_DIFFERENCE or smallest is None or not math.isfinite(smallest):

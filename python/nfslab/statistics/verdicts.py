@@ -25,8 +25,10 @@ MIN_RUNS_SEQUENTIAL = 4
 """Pairs from which an interval may end an experiment: after three, more than 5 % miss."""
 UNKNOWN = tuple(f"significance unknown (n={n})" for n in range(MIN_RUNS))
 """By the runs of the smaller side."""
+EMULATED = "emulated: no performance data"
+"""An emulated processor made the values: nothing is said of their change."""
 
-WORDS = (FASTER, SLOWER, HIGHER, LOWER, NO_DIFFERENCE, *UNKNOWN)
+WORDS = (FASTER, SLOWER, HIGHER, LOWER, NO_DIFFERENCE, EMULATED, *UNKNOWN)
 
 
 def direction_word(increased: bool, better: Better | None) -> str:

@@ -3,7 +3,7 @@
 Means are what sums: a point's part is the mean over its counted runs, so that parts sum to the
 whole here as in each run, and the differences of the parts sum to that of the whole. The interval
 of a difference is Student's on the differences within blocks (`statistics.comparison`), each part
-alone at 95 %, and wider by what samples may be off (`SAMPLING_BIAS`). Whether a difference is
+alone at 95 %, and wider by what samples may be off (`PartFacts.doubt_ns`). Whether a difference is
 *shown* is judged with Holm's correction over the parts of the same level of that comparison.
 """
 
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from nfslab.evidence.anatomy.parts import SAMPLING_BIAS
 from nfslab.statistics.comparison import compare_many
 from nfslab.statistics.observations import Observations
+from nfslab.statistics.verdicts import EMULATED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -49,7 +49,7 @@ class PointAnatomy:
     error_ns: Mapping[str, float]
     """Of what was sampled: half of a 95 % interval of the mean over the runs."""
     bias_ns: Mapping[str, float]
-    """Of what was sampled: how far all samples may be off one way (`SAMPLING_BIAS`)."""
+    """Of what was sampled: how far all samples may be off one way."""
 
     def of(self, paths: Sequence[str]) -> float:
         """These parts together; without a path the whole."""
@@ -129,8 +129,8 @@ def _mean(point: int, label: str, runs: Sequence[RunFacts[AnatomyFacts]]) -> Poi
     biased: dict[str, float] = {}
     for table in tables:
         for path, part in table.items():
-            if part.source == "sampled":
-                biased[path] = biased.get(path, 0.0) + SAMPLING_BIAS * part.ns / n
+            if part.doubt_ns > 0:
+                biased[path] = biased.get(path, 0.0) + part.doubt_ns / n
     return PointAnatomy(
         bias_ns=biased,
         point=point,
@@ -144,13 +144,18 @@ def _mean(point: int, label: str, runs: Sequence[RunFacts[AnatomyFacts]]) -> Poi
 
 
 def compared(found: Found[AnatomyFacts], analysis: Analysis) -> list[Compared]:
-    """Every comparison of the primary metric whose two points were taken apart."""
+    """Every comparison of the primary metric whose two points were taken apart.
+
+    An emulated processor's times are compared with nothing, nor are their parts.
+    """
     points = {one.point: one for one in point_anatomies(found)}
     runs: dict[int, list[RunFacts[AnatomyFacts]]] = {}
     for run in found.runs:
         runs.setdefault(run.point, []).append(run)
     made = []
     for result in analysis.comparisons.get(analysis.primary or "", []):
+        if result.result.verdict == EMULATED:
+            continue
         base, new = points.get(result.base_point), points.get(result.point)
         if base is not None and new is not None and base.operation == new.operation:
             sides = runs[result.base_point], runs[result.point]

@@ -21,9 +21,6 @@ Source = Literal["sampled", "exact", "joined"]
 NOT_EXPLAINED: Final = "not_explained"
 TRANSACTION: Final = "transaction"
 """The operation of a database."""
-SAMPLING_BIAS: Final = 0.4
-"""Of a sampled part: how far samples of wait events were off exact times of the log's syncs, at
-most, in 21 runs on two processors (0.60 to 1.12 of them). Who samples needs a processor, too."""
 
 
 class PartFacts(Facts):
@@ -34,6 +31,8 @@ class PartFacts(Facts):
     """Mean of an operation."""
     error_ns: float | None = None
     """Half of a 95 % interval, of what was sampled; None: not sampled."""
+    doubt_ns: float = 0.0
+    """How far all samples together may be off one way, whatever their number."""
     source: Source
     parts: tuple[PartFacts, ...] = ()
     """What it is made of; empty: not known."""
@@ -188,4 +187,5 @@ ROUNDING: Final = 1e-9
 def _scaled(part: PartFacts, scale: float) -> dict[str, object]:
     error = None if part.error_ns is None else part.error_ns * scale
     parts = tuple(one.model_copy(update=_scaled(one, scale)) for one in part.parts)
-    return {"ns": part.ns * scale, "error_ns": error, "parts": parts}
+    doubt = part.doubt_ns * scale
+    return {"ns": part.ns * scale, "error_ns": error, "doubt_ns": doubt, "parts": parts}

@@ -40,8 +40,9 @@ LEAST_SHARE: Final = 0.1
 """Of the whole's difference: less is not told in a sentence."""
 NOTE: Final = (
     "Means over the runs of a point; the parts sum to the whole. Waits that PostgreSQL was sampled "
-    "in may be off by two fifths of the part; parts within parts are shares of other records of "
-    "the same run."
+    "in may be off by a tenth of the part where its memory was read, by two fifths over SQL, and "
+    "by far more over SQL with one client; parts within parts are shares of other records of the "
+    "same run."
 )
 ALONE: Final = (
     "Differences within blocks, each with its own 95 % interval, wider where it was sampled; "

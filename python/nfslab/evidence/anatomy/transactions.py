@@ -49,6 +49,12 @@ LEAST_SAMPLES: Final = 10
 LEAST_STRETCHES: Final = 4
 """The same of stretches of time, which have many looks in memory each."""
 Z95: Final = 1.96
+MEMORY_DOUBT: Final = 0.1
+"""Of a part that was sampled in memory: how far samples were off exact times, at most."""
+SQL_DOUBT: Final = 0.4
+"""The same over SQL, of several clients: 0.60 to 1.12 of exact times."""
+SQL_DOUBT_ALONE: Final = 4.0
+"""The same of one client, whose waits are short: 0.18 to 0.80 of exact times."""
 
 
 def anatomy(run: SealedRun, syscalls: SyscallFacts | None) -> AnatomyFacts | None:
@@ -61,11 +67,13 @@ def anatomy(run: SealedRun, syscalls: SyscallFacts | None) -> AnatomyFacts | Non
     mean_ns = mean_ms * 1e6
     tracked = run.summary("postgres").get("settings", {}).get("track_activities", "on")
     seen = _sampled(run, seconds) if tracked != "off" else None
+    doubt = _doubt(run)
     parts = {
         name: PartFacts(
             name=name,
             ns=mean / number * seconds * NS,
             error_ns=error / number * seconds * NS,
+            doubt_ns=doubt * mean / number * seconds * NS,
             source="sampled",
         )
         for name, (mean, error) in (seen or {}).items()
@@ -78,6 +86,7 @@ def anatomy(run: SealedRun, syscalls: SyscallFacts | None) -> AnatomyFacts | Non
         notes = list(_with_exact_syncs(parts, syscalls))
         if "running" in parts:
             parts["running"] = _with_processors(run, parts["running"], number / seconds)
+    notes += _not_granted(run)
     shown = [parts[name] for name in ORDER if name in parts]
     total = sum(part.ns for part in shown)
     told = timed is not None or seen is not None
@@ -94,6 +103,23 @@ def anatomy(run: SealedRun, syscalls: SyscallFacts | None) -> AnatomyFacts | Non
         notes=tuple(notes),
         wants=wants if told else ("postgres",),
     )
+
+
+def _not_granted(run: SealedRun) -> Iterator[str]:
+    """What was asked for and could not be watched, and why."""
+    summary = run.summary("postgres")
+    if "not_memory" in summary:
+        yield f"Waits are sampled over SQL: {summary['not_memory']}."
+    if "not_exact" in summary:
+        yield f"Pauses are not timed: {summary['not_exact']}."
+
+
+def _doubt(run: SealedRun) -> float:
+    """Of a sampled part: how far it may be off one way."""
+    if "memory" in run.summary("postgres"):
+        return MEMORY_DOUBT
+    load = run.record.load
+    return SQL_DOUBT_ALONE if load is not None and load.clients == 1 else SQL_DOUBT
 
 
 def _sampled(run: SealedRun, seconds: float) -> dict[str, tuple[float, float]] | None:
@@ -158,8 +184,8 @@ def _with_exact_syncs(parts: dict[str, PartFacts], syscalls: SyscallFacts | None
     left = sampled.ns + others - exact_ns
     scale = max(left, 0.0) / others if others else 1.0
     for name, part in parts.items():
-        error = (part.error_ns or 0.0) * scale
-        parts[name] = part.model_copy(update={"ns": part.ns * scale, "error_ns": error})
+        update = {"ns": part.ns * scale, "error_ns": (part.error_ns or 0.0) * scale}
+        parts[name] = part.model_copy(update=update | {"doubt_ns": part.doubt_ns * scale})
     parts["log_sync"] = PartFacts(name="log_sync", ns=exact_ns, source="exact")
 
 

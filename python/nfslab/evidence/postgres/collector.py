@@ -3,8 +3,9 @@
 Three kinds of evidence, from a connection of its own (application_name nfslab, another
 database than the load's, so that watching is not counted as load):
 
-* waits: ten times a second over SQL, what every server process is doing or waiting for
-  (`sql_waits`); if asked for and granted, up to 250 times a second in memory (`memory_waits`).
+* waits: up to 250 times a second, what every server process waits for, read in its memory
+  (`memory_waits`); where that is not granted, or if asked for, ten times a second over SQL
+  (`sql_waits`).
 * counters: pg_stat_wal, pg_stat_database (of the load's database), pg_stat_bgwriter,
   pg_stat_checkpointer (17), pg_stat_io (16): once a second, and right before and after
   the timed part; the summary holds the differences over the timed part. Columns are
@@ -95,7 +96,7 @@ class PostgresCollectorParameters(CollectorParameters):
     interval: Duration = Field(default=0.1, ge=0.01, le=60)
     """Between two looks over SQL at what the processes wait for; what is seen in memory is averaged
     over it."""
-    waits: Literal["memory", "sql"] = "sql"
+    waits: Literal["memory", "sql"] = "memory"
     """Where it is looked at; over SQL, too, where memory is not granted."""
     counters_interval: Duration = Field(default=1.0, ge=0.1, le=3600)
     """Between two readings of the counters."""

@@ -1,0 +1,1 @@
+"""What the kernel's NFS client counts of its mounts, from /proc/self/mountstats."""

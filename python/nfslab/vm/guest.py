@@ -1,0 +1,253 @@
+"""A guest while it lives: its outputs passed on, its end understood.
+
+One thread waits for everything at once: the three ports, QEMU, the virtiofsds. The guest says on
+its control port that it is ready, every two seconds that it is alive, and how the command ended.
+Whatever else ends it (a panic, a kill, silence) is an error with the end of its console.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import selectors
+import socket
+import time
+from dataclasses import dataclass, field
+from typing import IO, TYPE_CHECKING, Self
+
+from nfslab.errors import RunFailed
+from nfslab.machine.launch import Launch
+from nfslab.machine.starting import start
+from nfslab.vm import qemu
+from nfslab.vm.shares import serve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from nfslab.machine.resources import Resources
+    from nfslab.machine.started import Process
+    from nfslab.vm.shares import Share
+
+READ_BYTES = 1 << 16
+LOOK_S = 0.25
+CONSOLE_LINES = 25
+HEADLINE = re.compile(r"Kernel panic|BUG:|Oops|Out of memory|nfslab-guest:")
+HEADLINES = 3
+"""Lines that name what happened: pages of registers may follow them."""
+LOG_LINES = 3
+"""Of QEMU and each virtiofsd."""
+CONSOLE_BYTES = 1 << 16
+FIRST_SIGN_S = 5.0
+"""A kernel's first line takes half a second with KVM."""
+POWER_OFF_S = 30.0
+ENDING_S = 3.0
+"""QEMU gives the guest's memory back before it is gone."""
+LINE_BYTES_MAX = 1 << 12
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds. A guest that is silent for longer is lost."""
+
+    boot_s: float = 120.0
+    silence_s: float = 60.0
+
+
+class NoSignOfLife(Exception):
+    """KVM did not bring the guest to its first line of console."""
+
+
+@dataclass(slots=True)
+class Guest:
+    """A guest that was started; a context manager that ends it."""
+
+    place: Path
+    """A folder of ours with what it is made of."""
+    machine: Process
+    shares: dict[str, Process]
+    ports: dict[str, socket.socket]
+    limits: Limits
+    ready: bool = False
+    exit_code: int | None = None
+    _started_s: float = field(default_factory=time.monotonic)
+    _heard_s: float = field(default_factory=time.monotonic)
+    _line: bytes = b""
+
+    @classmethod
+    def boot(
+        cls,
+        place: Path,
+        vmlinux: Path,
+        size: qemu.Size,
+        shares: list[Share],
+        resources: Resources,
+        *,
+        kvm: bool,
+        limits: Limits,
+    ) -> Self:
+        """Start virtiofsds and QEMU, and wait until QEMU is connected; RunFailed, Unavailable."""
+        argv = qemu.arguments(place, vmlinux, size, shares, kvm=kvm)
+        with contextlib.ExitStack() as undo:
+            serving = {}
+            for share in shares:
+                serving[share.tag] = serve(share, place, resources)
+                undo.callback(serving[share.tag].stop, 9)
+            listening = {name: _listen(place / f"{name}.sock") for name in qemu.PORTS}
+            for one in listening.values():
+                undo.callback(one.close)
+            with (place / "qemu.log").open("wb") as log:
+                machine = start(Launch(argv, None, place, None, None, None, 9), resources, log, log)
+            undo.callback(machine.stop, 9)
+            ports = {name: _accepted(one, machine) for name, one in listening.items()}
+            undo.pop_all()
+        for one in listening.values():
+            one.close()
+        if None in ports.values():
+            machine.stop(9)
+            for process in serving.values():
+                process.stop(9)
+            raise _not_started(place)
+        kept = {name: one for name, one in ports.items() if one is not None}
+        return cls(place, machine, serving, kept, limits)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        for process in (self.machine, *self.shares.values()):
+            process.stop(9)
+        for port in self.ports.values():
+            port.close()
+
+    def await_sign_of_life(self, limit_s: float = FIRST_SIGN_S) -> None:
+        """Until it said anything on its console; NoSignOfLife when it does not in time."""
+        deadline = time.monotonic() + limit_s
+        console = self.place / "console.log"
+        while not (console.exists() and console.stat().st_size):
+            if self.machine.ended_within(0.05) or time.monotonic() > deadline:
+                raise NoSignOfLife
+
+    def attend(self, outputs: Mapping[str, IO[bytes]], say: Callable[[str], None]) -> int:
+        """Pass its outputs on until its end; the command's exit code. RunFailed: it is lost."""
+        with selectors.DefaultSelector() as selector:
+            for name, port in self.ports.items():
+                port.setblocking(False)
+                selector.register(port, selectors.EVENT_READ, name)
+            while selector.get_map() or self.machine.poll() is None:
+                ready = selector.select(LOOK_S)
+                for key, _ in ready:
+                    self._take(key.data, selector, outputs)
+                if not ready and self._is_over(say):
+                    break
+        if self.exit_code is None:
+            raise self._lost("the virtual machine ended before its command did")
+        return self.exit_code
+
+    def _take(
+        self, name: str, selector: selectors.BaseSelector, outputs: Mapping[str, IO[bytes]]
+    ) -> None:
+        """What a port has; nothing more comes when QEMU has closed it."""
+        try:
+            piece = self.ports[name].recv(READ_BYTES)
+        except BlockingIOError:
+            return
+        except ConnectionError:
+            piece = b""
+        if not piece:
+            selector.unregister(self.ports[name])
+        elif name == "control":
+            self._heard_s = time.monotonic()
+            *lines, self._line = (self._line + piece).split(b"\n")
+            for line in lines:
+                self._obey(line)
+            self._line = self._line[-LINE_BYTES_MAX:]
+        else:
+            outputs[name].write(piece)
+            outputs[name].flush()
+
+    def _obey(self, line: bytes) -> None:
+        words = line.split()
+        if words[:1] == [b"ready"]:
+            self.ready = True
+        elif words[:1] == [b"exit"] and len(words) == 2 and words[1].isdigit():
+            self.exit_code = int(words[1])
+
+    def _is_over(self, say: Callable[[str], None]) -> bool:
+        """Nothing came for a while: has it ended, or is it lost? RunFailed when it is."""
+        now = time.monotonic()
+        if self.exit_code is not None:
+            if now - self._heard_s > POWER_OFF_S and self.machine.poll() is None:
+                say("the virtual machine did not power off in time and was ended")
+                return True
+            return False
+        for tag, process in self.shares.items():
+            # A guest that ends takes its virtiofsd along, which may be gone some time before it.
+            if process.poll() is not None and not self.machine.ended_within(ENDING_S):
+                raise self._lost(
+                    f"virtiofsd ({tag}) ended with code {process.poll()} below the virtual machine"
+                )
+        limit_s = self.limits.silence_s if self.ready else self.limits.boot_s
+        if self.machine.poll() is None and now - self._heard_s > limit_s:
+            state = "gave no sign of life" if self.ready else "did not finish booting"
+            raise self._lost(f"the virtual machine {state} for {limit_s:g} s")
+        return False
+
+    def _lost(self, what: str) -> RunFailed:
+        """With what QEMU and virtiofsd said, and the end of the console."""
+        logs = [self.place / "qemu.log", *(self.place / f"{tag}.log" for tag in self.shares)]
+        said = [f"{path.stem}: {line}" for path in logs for line in tail(path, LOG_LINES)]
+        console = tail(self.place / "console.log", CONSOLE_LINES)
+        names = [line for line in tail(self.place / "console.log") if HEADLINE.search(line)]
+        said += [line for line in names[-HEADLINES:] if line not in console]
+        said += ["its console ends:", *console] if console else ["its console says nothing"]
+        return RunFailed(what, why="\n       ".join(said), fix=_advice([*names, *console]))
+
+
+def tail(path: Path, lines: int = 0) -> list[str]:
+    """The last lines of a file (0: of its last 64 KiB), without what a terminal would obey."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - CONSOLE_BYTES))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return []
+    clean = ["".join(c for c in line if c.isprintable()) for line in text.splitlines()]
+    return [line for line in clean if line.strip()][-lines:]
+
+
+def _advice(said: list[str]) -> str:
+    text = "\n".join(said)
+    if "Out of memory" in text or "out of memory" in text:
+        return "give it more memory: --memory 4G"
+    if "Attempted to kill init" in text or "Kernel panic" in text:
+        return "try another kernel (--kernel), or more memory (--memory)"
+    return "run it again; with another --kernel, --memory or --cpus if it stays so"
+
+
+def _listen(path: Path) -> socket.socket:
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(str(path))
+    listening.listen(1)
+    return listening
+
+
+def _accepted(listening: socket.socket, machine: Process) -> socket.socket | None:
+    """QEMU's connection; None when it ended before."""
+    listening.settimeout(LOOK_S)
+    while True:
+        try:
+            return listening.accept()[0]
+        except TimeoutError:
+            if machine.poll() is not None:
+                return None
+
+
+def _not_started(place: Path) -> RunFailed:
+    logs = [line for path in sorted(place.glob("*.log")) for line in tail(path, 5)]
+    return RunFailed(
+        "the virtual machine could not be started",
+        why="\n       ".join(logs) or "QEMU ended without a word",
+        fix="ask for less --memory or fewer --cpus; `nfslab doctor` tells what this machine has",
+    )

@@ -1,0 +1,218 @@
+"""Run one command in a virtual machine: prepare, boot, attend, clean up."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import sys
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from nfslab.errors import RunFailed, Unavailable, UsageError
+from nfslab.machine.emulation import SENTENCE
+from nfslab.machine.journal import state_folder
+from nfslab.machine.processes import TOKEN_VARIABLE
+from nfslab.machine.resources import Resources
+from nfslab.vm import kernel as kernels
+from nfslab.vm import qemu
+from nfslab.vm.guest import Guest, Limits, NoSignOfLife
+from nfslab.vm.initramfs import Archive
+from nfslab.vm.modules import needed
+from nfslab.vm.packages import STOCK
+from nfslab.vm.shares import Share, find_virtiofsd
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from nfslab.vm.kernel import Kernel
+
+HERE = Path(__file__).parent
+COVERED = (Path("/proc"), Path("/sys"), Path("/dev"), Path("/run"))
+"""Folders of this machine that a guest has of its own."""
+NOT_FOR_A_GUEST = ("DBUS_", "SSH_", "DISPLAY", "WAYLAND_", "XDG_RUNTIME_DIR", "XAUTHORITY", "TMUX")
+"""Beginnings of variables that point at a session of this machine."""
+VARIABLE = re.compile(rf"(?!({TOKEN_VARIABLE}|E?UID|PPID|(SHELL|BASH)OPTS)$)[A-Za-z_][A-Za-z0-9_]*")
+"""Names that a shell can export; some shells refuse their own."""
+GUEST_STATE = "/run/nfslab/state"
+SOCKET_PATH_MAX = 80
+"""Of the folder that sockets lie in: unix(7) allows 108 bytes in all."""
+MEMORY_MIN_BYTES, MEMORY_MAX_BYTES = 256 << 20, 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked for."""
+
+    command: Sequence[str]
+    kernel: str = STOCK
+    """A version, or a path."""
+    modules: Path | None = None
+    size: qemu.Size = field(default_factory=lambda: qemu.Size(2 << 30, 2))
+    work: Path = field(default_factory=Path.cwd)
+    """Shared for writing; the command runs there."""
+    limits: Limits = field(default_factory=Limits)
+
+
+def run(request: Request, out: IO[bytes], err: IO[bytes], say: Callable[[str], None]) -> int:
+    """Run a command in a guest of its own; its exit code. UsageError, Unavailable, RunFailed.
+
+    `out` and `err` get the command's outputs as they come, `say` what nfslab does, by the line.
+    """
+    work = _checked(request)
+    kernel = kernels.find(request.kernel, request.modules, say)
+    archive = initramfs(kernel, request.command, work, dict(os.environ))
+    with Resources("nfslab vm run") as resources:
+        place = _place(resources)
+        (place / "initramfs").write_bytes(archive)
+        shares = [Share("root", Path("/"), False), Share("work", work, True)]
+        with ExitStack() as stack:
+            guest = stack.enter_context(_booted(request, kernel, place, shares, resources, say))
+            return guest.attend({"stdout": out, "stderr": err}, say)
+
+
+def _booted(
+    request: Request,
+    kernel: Kernel,
+    place: Path,
+    shares: list[Share],
+    resources: Resources,
+    say: Callable[[str], None],
+) -> Guest:
+    """With KVM where that works, else emulated."""
+    cache = kernels.cache_folder()
+
+    def boot(kvm: bool) -> Guest:
+        own = place / ("kvm" if kvm else "emulated")
+        own.mkdir()
+        return Guest.boot(
+            own, kernel.vmlinux, request.size, shares, resources, kvm=kvm, limits=request.limits
+        )
+
+    tried = qemu.kvm_may_work(cache)
+    if tried:
+        try:
+            guest = boot(True)
+            try:
+                guest.await_sign_of_life()
+            except BaseException:
+                guest.__exit__()
+                raise
+            qemu.remember_kvm(cache, works=True)
+            say(f"Linux {kernel.release} in a virtual machine (KVM)")
+            return guest
+        except (NoSignOfLife, RunFailed):
+            say("KVM boots no kernel here (remembered until this machine's next boot)")
+    guest = boot(False)
+    if tried:
+        # Not before: what keeps an emulated guest from starting is no fault of KVM's.
+        qemu.remember_kvm(cache, works=False)
+    say(f"Linux {kernel.release} in a virtual machine ({SENTENCE})")
+    return guest
+
+
+def initramfs(
+    kernel: Kernel, command: Sequence[str], work: Path, environment: Mapping[str, str]
+) -> bytes:
+    """The archive that the guest starts from; UsageError, Unavailable."""
+    modules = needed(kernel.modules)
+    archive = Archive()
+    for name in ("bin", "dev", "proc", "sys", "lower", "over", "new", "modules"):
+        archive.folder(name)
+    archive.character_device("dev/console", 5, 1)
+    archive.file("bin/busybox", _busybox(), 0o755)
+    archive.file("init", (HERE / "init.sh").read_bytes(), 0o755)
+    archive.file("session.sh", (HERE / "session.sh").read_bytes())
+    archive.file("command.sh", _command(command, work, environment), 0o600)
+    back = [str(one) for one in _covered([kernel.modules, Path(sys.prefix), Path(sys.base_prefix)])]
+    config = {
+        "MODULES": " ".join(module.name for module in modules),
+        "MODULES_FOLDER": str(kernel.modules.resolve()),
+        "WORK": str(work),
+        "BACK": shlex.join(back),
+    }
+    lines = [f"{name}={shlex.quote(value)}\n" for name, value in config.items()]
+    archive.file("config", os.fsencode("".join(lines)))
+    for module in modules:
+        archive.file(f"modules/{module.name}.ko", module.content)
+    return archive.content()
+
+
+def _command(command: Sequence[str], work: Path, environment: Mapping[str, str]) -> bytes:
+    """A script that becomes the command: everything in it is quoted."""
+    kept = {
+        name: value
+        for name, value in environment.items()
+        if not name.startswith(NOT_FOR_A_GUEST) and VARIABLE.fullmatch(name)
+    }
+    kept.setdefault("PATH", os.defpath)
+    kept |= {"NFSLAB_STATE": GUEST_STATE, "PWD": str(work)}
+    lines = [f"export {name}={shlex.quote(value)}\n" for name, value in kept.items()]
+    lines += [f"cd {shlex.quote(str(work))} || exit 126\n", f"exec {shlex.join(command)}\n"]
+    return os.fsencode("".join(lines))
+
+
+def _busybox() -> bytes:
+    """One program that is a shell and mount(8), and needs no library; Unavailable."""
+    found = shutil.which("busybox", path=os.environ.get("PATH", "") + ":/bin:/usr/bin")
+    if found is None:
+        raise _no_busybox("the program busybox is missing")
+    content = Path(found).read_bytes()
+    if b"/ld-linux-" in content or b"/ld-musl-" in content:
+        raise _no_busybox(f"{found} is not static: it needs libraries")
+    return content
+
+
+def _no_busybox(why: str) -> Unavailable:
+    return Unavailable(
+        "no virtual machine can be started", why=why, fix="apt install busybox-static"
+    )
+
+
+def _covered(folders: Sequence[Path]) -> list[Path]:
+    """Those that the guest would not see, and that have to be brought back."""
+    found = {one.resolve() for one in folders}
+    return sorted(one for one in found if any(one.is_relative_to(cover) for cover in COVERED))
+
+
+def _checked(request: Request) -> Path:
+    """The working folder, when a guest can be made at all; UsageError, Unavailable."""
+    if not request.command:
+        raise UsageError("no command is given", fix="for instance: nfslab vm run -- uname -r")
+    if any("\0" in word for word in request.command):
+        raise UsageError("a word of the command holds a zero byte", fix="leave it out")
+    work = request.work.resolve()
+    if work == Path("/") or any(work.is_relative_to(one) for one in COVERED[:3]):
+        raise UsageError(
+            f"the working folder {work} cannot be shared with a virtual machine",
+            why="the guest may write to it, and has a root, /proc, /sys and /dev of its own",
+            fix="start it in the folder that results are to be written to",
+        )
+    memory = request.size.memory_bytes
+    if not MEMORY_MIN_BYTES <= memory <= MEMORY_MAX_BYTES:
+        raise UsageError(
+            f"a virtual machine cannot have {memory} bytes of memory",
+            why="the kernel and the files it keeps need 256 MiB at least",
+            fix="give --memory 2G",
+        )
+    if os.geteuid() != 0:
+        raise Unavailable(
+            "only root can run a command in a virtual machine",
+            why="the guest opens the files below its overlay with O_NOATIME, which open(2) grants "
+            "to a file's owner and to root alone; virtiofsd passes it on",
+            fix="run it as root: sudo nfslab vm run ...",
+        )
+    qemu.find_qemu()
+    find_virtiofsd()
+    return work
+
+
+def _place(resources: Resources) -> Path:
+    """A folder for sockets, console and initramfs."""
+    folders = [Path(tempfile.gettempdir()), state_folder(), Path("/tmp")]
+    parent = next(one for one in folders if len(os.fsencode(one)) <= SOCKET_PATH_MAX)
+    return resources.make_directory(parent / resources.name).path
