@@ -63,6 +63,9 @@ pub(crate) struct Void {
     then: Box<dyn FnOnce() + Send>,
 }
 
+/// What a call brought.
+type Brought<'a, P> = Result<<P as Procedure>::Results<'a>, CallError>;
+
 /// What a call's continuation gets: its results, when it was sent, and whether more than once.
 type Continuation = Box<dyn FnOnce(&Arc<Shared>, Result<Reply<'_>, CallError>, u64, bool) + Send>;
 
@@ -135,7 +138,7 @@ impl Shared {
         self: &Arc<Self>,
         caller: &Caller,
         arguments: &P::Arguments<'_>,
-        then: impl FnOnce(&Arc<Self>, Result<P::Results<'_>, CallError>, u64) + Send + 'static,
+        then: impl FnOnce(&Arc<Self>, Brought<'_, P>, u64) + Send + 'static,
     ) {
         self.ask_told::<P>(caller, arguments, |shared, result, sent_ns, _| {
             then(shared, result, sent_ns);
@@ -148,7 +151,7 @@ impl Shared {
         self: &Arc<Self>,
         caller: &Caller,
         arguments: &P::Arguments<'_>,
-        then: impl FnOnce(&Arc<Self>, Result<P::Results<'_>, CallError>, u64, bool) + Send + 'static,
+        then: impl FnOnce(&Arc<Self>, Brought<'_, P>, u64, bool) + Send + 'static,
     ) {
         let mut bytes = Vec::new();
         match arguments.encode(&mut bytes) {

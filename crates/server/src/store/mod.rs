@@ -122,7 +122,7 @@ pub trait DirectorySink {
 /// A name in a directory.
 pub type Place<'a> = (&'a Handle, &'a [u8]);
 
-/// Whether a listing reached the directory's end, or why there is none and the directory's attributes.
+/// Whether a listing reached the directory's end; or why there is none, and its attributes.
 pub type Listed = Result<bool, (nfsstat3, post_op_attr)>;
 
 /// Where to read a directory from.
