@@ -175,7 +175,7 @@ fuzz_target!(|data: &[u8]| {
             Keep::Whole
         },
     };
-    let mut streams = Streams::new();
+    let mut streams = Streams::default();
     let mut next = [[u32::MAX - 1000; 2]; 4];
     let mut frame = 0;
     while !input.0.is_empty() {

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from nfslab.errors import RunFailed
 from nfslab.evidence.collector import Collector, CollectorParameters
 from nfslab.evidence.registry import COLLECTORS, collector_class
 from nfslab.machine.availability import Availability
@@ -142,9 +141,6 @@ def test_it_says_what_is_missing(kind: str, root: Path) -> None:
         collector = make(kind)
         answer = collector.applies(run.context)
         assert answer.ok or (answer.reason and answer.fix)
-        if not answer.ok:
-            with pytest.raises(RunFailed):
-                collector.start(run.context)
 
 
 @every_collector

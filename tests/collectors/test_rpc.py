@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from nfslab.errors import RunFailed
 from nfslab.evidence.rpc.collector import RpcCollector, RpcCollectorParameters
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 
@@ -60,6 +59,4 @@ def test_two_clients_are_told_apart(run: Run) -> None:
 def test_without_a_client_of_ours_it_says_so(run: Run) -> None:
     collector = RpcCollector(RpcCollectorParameters())
     assert not collector.applies(run.context).ok
-    with pytest.raises(RunFailed, match="cannot be watched"):
-        collector.start(run.context)
     assert collector.stop().summary == {"incomplete": "it was never started"}

@@ -260,7 +260,7 @@ def test_bins_and_heat_maps_count_everything() -> None:
     weights = random.integers(0, 10**12, 5000)
     assert bin_sums(t_ns, 10**8).sum() == 5000
     assert bin_sums(t_ns, 10**8, weights).sum() == weights.sum()
-    grid = Grid(10**8, 10**8, 16, 100)
+    grid = Grid(10**8, 10**8, 16)
     cells = heat(t_ns, latency, grid)
     assert (cells.total, cells.outside) == (5000, 0)
     x = (t_ns // 10**8).astype(int)

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 from nfslab.report.html.grid import NS, Grid
 from nfslab.report.html.samples import extent, read_samples
 
-GRID = Grid(rate_ns=NS // 10, cell_ns=NS // 10, decade_cells=16, evidence_bins=300)
+GRID = Grid(rate_ns=NS // 10, cell_ns=NS // 10, decade_cells=16)
 MIB = 1 << 20
 
 

@@ -57,7 +57,7 @@ def test_each_access_has_its_kind_and_place() -> None:
     ]
     found = accesses_of(tables(syncs, events=table(EVENTS, rows)))
     (log,) = found.groups
-    assert (log.name, log.calls, found.calls) == ("PostgreSQL WAL", 9, 9)
+    assert (log.name, log.calls) == ("PostgreSQL WAL", 9)
     assert told(log) == [
         ("write", "first", 0, PAGE),
         ("write", "sequential", PAGE, PAGE),
@@ -69,7 +69,6 @@ def test_each_access_has_its_kind_and_place() -> None:
         ("read", "forward", 9 * PAGE, 100),
         ("read", "sequential", 9 * PAGE + 100, 0),
     ]
-    assert (found.failed, found.without_offset) == (1, 1)
     assert log.bytes == 7 * PAGE + 100
 
 
@@ -92,7 +91,7 @@ def test_the_order_is_that_of_the_ends_and_what_was_untimed_is_judged() -> None:
     found = accesses_of(tables_from(whole))
     (log,) = found.groups
     assert [place for _, place, _, _ in told(log)] == ["sequential", "sequential"]
-    assert (log.t_ns.tolist(), found.untimed) == ([5, 15], 1)
+    assert log.t_ns.tolist() == [5, 15]
 
 
 def test_by_class_and_by_file_the_busiest_first() -> None:

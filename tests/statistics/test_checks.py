@@ -58,12 +58,6 @@ def test_more_work_in_flight_than_clients_is_impossible() -> None:
     assert edge.verdict == "ok"  # 2.5 % over: within the tolerance
 
 
-def test_think_time_counts_as_time_in_the_loop() -> None:
-    options = {"clients": 10, "rate_per_s": 100.0, "mean_latency_ns": 20e6}
-    assert check_littles_law(**options).verdict == "warning"
-    assert check_littles_law(**options, think_time_ns=80e6).verdict == "ok"
-
-
 def test_rate_limit_uses_the_schedule_lag() -> None:
     """50/s, 30 ms from the planned instant of which 20 ms are waiting: half a client busy."""
     options = {"clients": 1, "rate_per_s": 50.0, "mean_latency_ns": 30e6, "rate_limited": True}

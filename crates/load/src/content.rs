@@ -33,14 +33,8 @@ impl std::fmt::Debug for Content {
 }
 
 impl Default for Content {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Content {
     /// Makes the pool (some 5 ms).
-    pub fn new() -> Self {
+    fn default() -> Self {
         let mut pool = vec![0; POOL_BYTES + MAX_TRANSFER_BYTES as usize];
         let (round, behind) = pool.split_at_mut(POOL_BYTES);
         Random::new(0x6e66_736c, &[]).fill(round);
@@ -52,7 +46,9 @@ impl Content {
         let shared = SharedBytes::from_owner(owner);
         Content { pool, shared }
     }
+}
 
+impl Content {
     fn start(file: u64, offset: u64) -> usize {
         let begin = u128::from(file.wrapping_mul(0x9e37_79b9_7f4a_7c15)) * POOL_BYTES as u128;
         let at = (begin >> 64) as u64 + offset % POOL_BYTES as u64;
@@ -91,7 +87,7 @@ mod tests {
 
     #[test]
     fn any_part_is_a_part_of_the_whole() {
-        let content = Content::new();
+        let content = Content::default();
         let mut random = fastrand::Rng::with_seed(2);
         for _ in 0..300 {
             let file = random.u64(..);
@@ -109,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_wrong_byte_a_wrong_place_and_a_wrong_file_are_found() {
-        let content = Content::new();
+        let content = Content::default();
         let mut data = content.bytes(7, 8192, 4096).to_vec();
         assert_eq!(content.mismatch(7, 8192, &data), None);
         assert_eq!(

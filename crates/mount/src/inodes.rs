@@ -9,11 +9,13 @@
 //! fileid. A number that comes again has a new generation. Names are kept for one purpose: to know
 //! at a removal whether the name is that of an open file.
 
+use std::ffi::OsStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use client::nfs3::FileHandle;
 use client::{Caller, File};
+use fuser::INodeNo;
 use hashbrown::HashMap;
 use parking_lot::{Mutex, MutexGuard};
 use wire::nfs3::{fattr3, ftype3, nfstime3};
@@ -27,7 +29,9 @@ const OWN_NUMBERS: u64 = 1 << 63;
 /// Names kept of one object; with so many links, a removed name does not remove the file.
 const MAX_NAMES: usize = 16;
 
-/// A name in a directory.
+/// A name in a directory, as the kernel says it.
+pub(crate) type Name<'a> = (INodeNo, &'a OsStr);
+/// The same, to be kept.
 pub(crate) type Place = (u64, Box<[u8]>);
 
 /// An object that the kernel knows.

@@ -1,5 +1,6 @@
 //! What all operations of a mount share: the client, what is known, and how calls are made.
 
+use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
@@ -12,10 +13,10 @@ use fuser::{FileAttr, FileType, INodeNo, Notifier, Request};
 use measure::{Clock, MonotonicClock};
 use parking_lot::{Mutex, MutexGuard};
 use wire::Encode;
-use wire::nfs3::{fattr3, ftype3, nfsstat3, nfstime3, specdata3, wcc_data};
+use wire::nfs3::{Res, fattr3, ftype3, nfsstat3, nfstime3, specdata3, wcc_data};
 
 use crate::callers::Callers;
-use crate::inodes::{Inode, Inodes, Place};
+use crate::inodes::{Inode, Inodes, Name, Place};
 use crate::open_directories::OpenDirectory;
 use crate::open_files::{Numbered, OpenFile};
 use crate::waiting::Waiting;
@@ -62,8 +63,11 @@ pub(crate) struct Void {
     then: Box<dyn FnOnce() + Send>,
 }
 
+/// What a call brought.
+type Brought<'a, P> = Result<<P as Procedure>::Results<'a>, CallError>;
+
 /// What a call's continuation gets: its results, when it was sent, and whether more than once.
-type Continuation = Box<dyn FnOnce(Result<Reply<'_>, CallError>, u64, bool) + Send>;
+type Continuation = Box<dyn FnOnce(&Arc<Shared>, Result<Reply<'_>, CallError>, u64, bool) + Send>;
 
 impl Shared {
     #[allow(clippy::too_many_arguments)] // once
@@ -119,12 +123,13 @@ impl Shared {
         self.callers.of(request)
     }
 
-    /// A name as a place in a directory.
-    pub fn place(&self, parent: u64, name: &[u8]) -> Result<Place, fuser::Errno> {
+    /// The directory and the place in it that the kernel named.
+    pub fn at(&self, (parent, name): Name<'_>) -> Result<(Arc<Inode>, Place), fuser::Errno> {
+        let directory = self.inode(parent)?;
         if name.len() > self.name_max as usize {
             return Err(fuser::Errno::ENAMETOOLONG);
         }
-        Ok((parent, name.into()))
+        Ok((directory, (parent.0, name.as_bytes().into())))
     }
 
     /// Makes a call; `then` gets its results and the instant of its sending, in the reactor's
@@ -133,10 +138,10 @@ impl Shared {
         self: &Arc<Self>,
         caller: &Caller,
         arguments: &P::Arguments<'_>,
-        then: impl FnOnce(Result<P::Results<'_>, CallError>, u64) + Send + 'static,
+        then: impl FnOnce(&Arc<Self>, Brought<'_, P>, u64) + Send + 'static,
     ) {
-        self.ask_told::<P>(caller, arguments, |result, sent_ns, _| {
-            then(result, sent_ns);
+        self.ask_told::<P>(caller, arguments, |shared, result, sent_ns, _| {
+            then(shared, result, sent_ns);
         });
     }
 
@@ -146,14 +151,14 @@ impl Shared {
         self: &Arc<Self>,
         caller: &Caller,
         arguments: &P::Arguments<'_>,
-        then: impl FnOnce(Result<P::Results<'_>, CallError>, u64, bool) + Send + 'static,
+        then: impl FnOnce(&Arc<Self>, Brought<'_, P>, u64, bool) + Send + 'static,
     ) {
         let mut bytes = Vec::new();
         match arguments.encode(&mut bytes) {
-            Err(error) => then(Err(CallError::Malformed(error)), 0, false),
+            Err(error) => then(self, Err(CallError::Malformed(error)), 0, false),
             Ok(()) => {
-                let decoded: Continuation = Box::new(move |result, sent_ns, again| {
-                    then(client::nfs3::decode::<P>(result), sent_ns, again);
+                let decoded: Continuation = Box::new(move |shared, result, sent_ns, again| {
+                    then(shared, client::nfs3::decode::<P>(result), sent_ns, again);
                 });
                 self.send(P::TARGET, caller.clone(), (bytes, false), decoded);
             }
@@ -178,7 +183,7 @@ impl Shared {
             if later {
                 again.after_jukebox(move |shared| shared.send(target, who, (same, more), then));
             } else {
-                then(result, sent_ns, more);
+                then(&again, result, sent_ns, more);
             }
         });
         self.client
@@ -331,6 +336,15 @@ impl Shared {
             // ENOENT: the kernel has forgotten it. ENODEV: the mount is gone.
             let _ = notifier.inval_inode(INodeNo(void.ino), 0, 0);
             (void.then)();
+        }
+    }
+
+    /// What a call brought, or its errno, where what a refusal carries is of no use.
+    pub fn done<T, F>(&self, result: Result<Res<T, F>, CallError>) -> Result<T, fuser::Errno> {
+        match result {
+            Ok(Res::Ok(done)) => Ok(done),
+            Ok(Res::Fail(status, _)) => Err(self.errno(&CallError::Nfs(status))),
+            Err(error) => Err(self.errno(&error)),
         }
     }
 

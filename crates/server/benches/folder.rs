@@ -62,7 +62,7 @@ fn main() -> Outcome<()> {
             let settings = store.description().settings;
             let kernel = settings.contains(&("kernel_handles", "true".to_owned()));
             let find = |dir: &Handle, name: &str| -> Outcome<Handle> {
-                let found = store.lookup(&caller, dir, name.as_bytes());
+                let found = store.lookup(&caller, (dir, name.as_bytes()));
                 Ok(found.map_err(failed)?.0.handle)
             };
             let mut dir = store.root();

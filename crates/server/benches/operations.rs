@@ -71,7 +71,7 @@ fn main() -> Outcome<()> {
     let memory = MemoryStore::new(1 << 28, 1, &admin);
     let how = createhow3::UNCHECKED(sattr3::UNCHANGED);
     let failed = |status: nfsstat3| format!("the store says {status:?}");
-    let created = memory.create(&admin, &memory.root(), b"f", &how);
+    let created = memory.create(&admin, (&memory.root(), b"f"), &how);
     let file = created.map_err(|e| failed(e.0))?.0;
     let data = vec![7; 1 << 20];
     let unstable = stable_how::UNSTABLE;
@@ -79,7 +79,7 @@ fn main() -> Outcome<()> {
         .write(&admin, &file.handle, 0, &data, unstable)
         .map_err(|e| failed(e.0))?;
     let null = NullStore::new(1 << 30);
-    let found = null.lookup(&admin, &null.root(), b"f");
+    let found = null.lookup(&admin, (&null.root(), b"f"));
     let null_file = found.map_err(|e| failed(e.0))?.0;
     let stores: [(&str, Arc<dyn Store>, server::Handle); 2] = [
         ("memory", Arc::new(memory), file.handle),

@@ -145,7 +145,7 @@ fn brief(call: &Call) -> Brief {
 fn pass(name: &str, calls: &[Call], names: &Names) -> u64 {
     let begin = cpu_ns();
     if name == "columns" {
-        let mut batches = Batches::new();
+        let mut batches = Batches::default();
         for call in calls {
             drop(black_box(batches.push(black_box(call), names)));
         }

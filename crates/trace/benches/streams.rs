@@ -148,7 +148,7 @@ impl Capture {
     }
 
     fn run(&self, transport: bool) -> Count {
-        let mut streams = Streams::new();
+        let mut streams = Streams::default();
         let mut sink = Count {
             transport,
             ..Count::default()

@@ -77,9 +77,7 @@ fn mnt_reply<'a>(version: u32, reader: &mut Reader<'a>, results: &mut Results<'a
     }
     results.file_handle = Some(reader.opaque(NFS3_FHSIZE, "mountres3_ok.fhandle")?);
     let field = "mountres3_ok.auth_flavors";
-    reader
-        .each(field, |reader| reader.skip(4, field))
-        .map(|_| ())
+    reader.each(field, |reader| reader.skip(4, field))
 }
 
 /// A linked list; each element takes bytes, which bounds the loop.

@@ -223,12 +223,11 @@ impl<'a> Reader<'a> {
         &mut self,
         field: &'static str,
         mut element: impl FnMut(&mut Self) -> Result<()>,
-    ) -> Result<u32> {
-        let count = self.length(MAX_ARRAY_ELEMENTS, field)?;
-        for _ in 0..count {
+    ) -> Result<()> {
+        for _ in 0..self.length(MAX_ARRAY_ELEMENTS, field)? {
             element(self)?;
         }
-        Ok(count)
+        Ok(())
     }
 
     /// Ends the walk: bytes left over are an error.

@@ -38,7 +38,6 @@ class CallsWriter:
         self._temporary = path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{os.getpid()}")
         self._thread: threading.Thread | None = None
         self._error: Exception | None = None
-        self.rows = 0
 
     def begin(self) -> None:
         """Make the file (`RunFailed` when it cannot) and start taking rows."""
@@ -62,7 +61,7 @@ class CallsWriter:
         from nfslab.captures.parquet import write_calls
 
         try:
-            self.rows = write_calls(rows, self._temporary, sources=self._sources)
+            write_calls(rows, self._temporary, sources=self._sources)
         except Exception as error:
             self._error = error
             # Nobody takes the rows any more: the analysis would wait for ever.

@@ -39,9 +39,8 @@ if TYPE_CHECKING:
     from nfslab.display.sections import Section
     from nfslab.evidence.syscalls.watch import Seen, SyscallWatch
 
-READ_BYTES: Final = 1 << 20
 POLL_S: Final = 0.1
-NOT_FOUND, NOT_EXECUTABLE = 127, 126
+NOT_FOUND = 127
 LOST: Final = "make room or name another place next time; what was seen is above"
 
 EPILOG = """\b

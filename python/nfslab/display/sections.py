@@ -8,12 +8,19 @@ escapes it. Cells keep the value beside the text, for sorting and for JSON.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from nfslab.display.figures import Figure
+
+    R = TypeVar("R")
+    Shown = (
+        tuple["Column", Callable[[R], "Cell"]]
+        | tuple["Sequence[Column]", Callable[[R], "Sequence[Cell]"]]
+    )
+    """A column with what makes its cell of an item; or several columns with their cells."""
 
 Tone = Literal["", "faint", "good", "warning", "severe"]
 """What a cell or a note looks like where colours are; the words say the same."""
@@ -52,6 +59,23 @@ class Table:
     look: tuple[int, str] | None = None
     """(column, figure id): a page lets a reader zoom that figure to the row's `value` there,
     which is "from..to" in the unit of the figure's x axis."""
+
+    @classmethod
+    def of(cls, title: str, items: Iterable[R], columns: Sequence[Shown[R]], **more: Any) -> Table:
+        """A row an item; each heading stands with its cells: they cannot be mixed up."""
+        return cls(title, headings(columns), [row_of(columns, item) for item in items], **more)
+
+
+def headings(columns: Sequence[Shown[R]]) -> list[Column]:
+    """Those of a table whose columns are stated with their cells."""
+    heads = [[head] if isinstance(head, Column) else head for head, _ in columns]
+    return [one for some in heads for one in some]
+
+
+def row_of(columns: Sequence[Shown[R]], item: R) -> list[Cell]:
+    """The cells of an item below them."""
+    made = [make(item) for _, make in columns]
+    return [one for some in made for one in ([some] if isinstance(some, Cell) else some)]
 
 
 @dataclass(frozen=True, slots=True)

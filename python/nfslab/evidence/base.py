@@ -16,7 +16,7 @@ Outputs walk the registry; none knows a kind by name. A new kind is one folder, 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -106,8 +106,6 @@ class Found(Generic[F]):
     """By index of a point: what reports call it."""
     problems: Sequence[str] = ()
     """Runs whose evidence cannot be read, and why."""
-    fixed: dict[str, Any] = field(default_factory=dict)
-    """Parameters that are equal at all points."""
     analysis: Analysis | None = None
     """All that is known of the experiment, for kinds of a workload. None: one run is looked at."""
     only: Collection[int] | None = None

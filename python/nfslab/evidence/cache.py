@@ -34,7 +34,9 @@ FACTS: Final = "facts"
 
 
 def facts_of(kind: EvidenceKind[F], run: SealedRun) -> F | None:
-    """The facts of a sealed run; None: there is nothing to tell. ResultsError as it computes."""
+    """The facts of a sealed run; None: it has none, or nothing to tell. ResultsError."""
+    if not kind.present(run):
+        return None
     path = _path(kind, run)
     identity = _identity(kind, run)
     known, found = _read(path, identity, kind)

@@ -99,7 +99,7 @@ class Collector(ABC):
 
     @abstractmethod
     def start(self, context: RunContext) -> None:
-        """Begin to watch; returns at once."""
+        """Begin to watch, where `applies` says yes; returns at once. RunFailed."""
 
     def stop(self) -> Evidence:
         """End watching and hand over what was seen, t = 0 at the start of the timed part.

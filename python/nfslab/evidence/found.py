@@ -117,7 +117,7 @@ def figures_at_point(runs: Sequence[SealedRun]) -> dict[str, BaseModel | None]:
     made: dict[str, BaseModel | None] = {}
     for kind in evidence_kinds():
         if kind.point_key:
-            known = [facts_of(kind, run) for run in runs if kind.present(run)]
+            known = [facts_of(kind, run) for run in runs]
             made[kind.point_key] = kind.at_point([one for one in known if one is not None])
     return made
 
@@ -221,11 +221,11 @@ def _find(
             one = sealed.get(name)
             if one is None:
                 one = sealed[name] = SealedRun(run.folder, read_run(run.folder))
-            facts = facts_of(kind, one) if kind.present(one) else None
+            facts = facts_of(kind, one)
         except ResultsError as error:
             problems.append(problem(name, error))
             continue
         if facts is not None:
             made.append(RunFacts(one, run.point, run.block, run.label, facts))
     labels = [point.label for point in analysis.points]
-    return Found(analysis.name, made, labels, problems, dict(analysis.fixed), analysis)
+    return Found(analysis.name, made, labels, problems, analysis)

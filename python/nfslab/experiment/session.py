@@ -15,7 +15,7 @@ import secrets
 import shlex
 import time
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,7 +98,6 @@ class Session:
     planned: list[PlannedRun]
     made: int = 0
     """Runs made by this call."""
-    messages: list[str] = field(default_factory=list)
 
 
 def read_options(options: Options) -> Experiment:

@@ -17,10 +17,10 @@ run: they are printed with it. (What a workload's own `verify` finds does.)
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+from nfslab.machine.clock_pair import clock_pair
 from nfslab.quantities import format_size
 from nfslab.results import emulation
 from nfslab.results.records import CheckRecord, LoadShape
@@ -59,20 +59,11 @@ class Clocks:
 
     def read(self) -> tuple[int, int]:
         """Read both now, as close together as possible; remember and return them."""
-        # Of three readings the one with the least time around it: a thread that loses
-        # the CPU in between would look like a step of the clock.
-        best: tuple[int, int, int] | None = None
-        for _ in range(3):
-            before = time.monotonic_ns()
-            wall = time.time_ns()
-            after = time.monotonic_ns()
-            if best is None or after - before < best[0]:
-                best = (after - before, wall, (before + after) // 2)
-        assert best is not None
+        wall_ns, monotonic_ns, _ = clock_pair()
         if len(self.wall_ns) < self.MAX_PAIRS:
-            self.wall_ns.append(best[1])
-            self.monotonic_ns.append(best[2])
-        return best[1], best[2]
+            self.wall_ns.append(wall_ns)
+            self.monotonic_ns.append(monotonic_ns)
+        return wall_ns, monotonic_ns
 
 
 def validity_checks(

@@ -43,8 +43,7 @@ class FillingCache(ReasonCause):
 
 
 def _levels(run: SealedRun) -> tuple[LevelFacts, ...]:
-    kind = SyscallsEvidence()
-    facts = facts_of(kind, run) if kind.present(run) else None
+    facts = facts_of(SyscallsEvidence(), run)
     series = facts.series if facts is not None else ()
     return next((one.levels for one in series if one.file_class in LOGS), ())
 

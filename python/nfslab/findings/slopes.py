@@ -42,10 +42,10 @@ def of_log_syncs(cause: str, pair: Compared, analysis: Analysis) -> Slope | None
     we start."""
     if At.of(pair, analysis).value("workload.kind") != "pgbench":
         return None
-    runs, kind = pair.sides[1], SyscallsEvidence()
+    runs = pair.sides[1]
     slopes, ones = [], []
     for run in runs:
-        facts = facts_of(kind, run.run) if kind.present(run.run) else None
+        facts = facts_of(SyscallsEvidence(), run.run)
         share = next(iter(facts.shares), None) if facts is not None else None
         if share is None or not share.by_backends:
             return None

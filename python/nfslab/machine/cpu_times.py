@@ -23,8 +23,6 @@ BUSY: Final = ("user", "nice", "system", "irq", "softirq")
 class CpuTimes:
     """Time of all CPUs together since boot (or of a span), in clock ticks."""
 
-    at_ns: int
-    """CLOCK_MONOTONIC of the reading."""
     ticks: tuple[int, ...]
     """As `KINDS`."""
     cpus: int
@@ -50,16 +48,16 @@ def read_cpu_times() -> CpuTimes | None:
             text = file.read()
     except OSError:
         return None
-    return parse_cpu_times(text, time.monotonic_ns())
+    return parse_cpu_times(text)
 
 
-def parse_cpu_times(text: str, at_ns: int) -> CpuTimes | None:
+def parse_cpu_times(text: str) -> CpuTimes | None:
     """The content of /proc/stat; None when it has no line of all CPUs."""
     lines = [line.split() for line in text.splitlines() if line.startswith("cpu")]
     if not lines or lines[0][0] != "cpu" or len(lines[0]) <= len(KINDS):
         return None
     ticks = tuple(int(word) for word in lines[0][1 : 1 + len(KINDS)])
-    return CpuTimes(at_ns, ticks, len(lines) - 1)
+    return CpuTimes(ticks, len(lines) - 1)
 
 
 def process_cpu_ns(pid: int) -> int | None:

@@ -61,7 +61,6 @@ class Content:
     header: dict[str, Any]
     open: list[OpenEntry] = field(default_factory=list)
     """In the order in which they were made."""
-    unreadable_lines: int = 0
 
 
 def boot_id() -> str:
@@ -282,7 +281,7 @@ def remove_unborn(folder: Path) -> None:
 
 def parse(text: bytes) -> Content | None:
     """What a journal's bytes mean; None without a header of this version."""
-    records, unreadable = [], 0
+    records = []
     for line in text.split(b"\n"):
         if not line:
             continue
@@ -292,11 +291,9 @@ def parse(text: bytes) -> Content | None:
             record = None
         if isinstance(record, dict):
             records.append(record)
-        else:
-            unreadable += 1
     if not records or records[0].get("nfslab_journal") != VERSION:
         return None
-    content = Content(records[0], unreadable_lines=unreadable)
+    content = Content(records[0])
     entries: dict[int, OpenEntry] = {}
     for record in records[1:]:
         number, what = record.get("id"), record.get("what")
@@ -307,8 +304,6 @@ def parse(text: bytes) -> Content | None:
                 entries[number].what |= what
             case "release" if number in entries:
                 del entries[number]
-            case _:
-                content.unreadable_lines += 1
     content.open = list(entries.values())
     return content
 

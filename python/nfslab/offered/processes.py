@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from nfslab._core import Load
 
-PROCESSES_MAX: Final = 256
-"""As the core's parts."""
 START_S: Final = 0.1
 """From the last process's being ready to the common start: time for the word to arrive."""
 OVERTIME_S: Final = 60.0

@@ -28,6 +28,7 @@ Nothing here writes. Values come from `Outcomes`, estimates and comparisons from
 
 from __future__ import annotations
 
+import sys
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,10 +38,10 @@ from nfslab.plugins import nearest
 from nfslab.results.checksums import damage
 from nfslab.results.columns import point_columns, run_columns
 from nfslab.results.comparison import SelectionComparison, compare_selections
+from nfslab.results.evidence_tables import evidence_path, read_evidence
 from nfslab.results.outcomes import Outcomes, experiments_in
 from nfslab.results.selection import Selection, select
 from nfslab.results.store import checked_name
-from nfslab.results.upgrade import check_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -185,10 +186,8 @@ class Experiment:
             )
 
     def _table(self, run_id: str, kind: TableKind, name: str) -> pa.Table:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        path = self._run_folder(run_id) / kind / f"{checked_name(name, 'table name')}.parquet"
+        run = self._run_folder(run_id)
+        path = evidence_path(run, checked_name(name, "table name"), kind)
         if not path.is_file():
             known = self.tables(run_id)[kind]
             raise ResultsError(
@@ -196,16 +195,7 @@ class Experiment:
                 fix=f"it has: {', '.join(known) or 'none'}",
             )
         self._require_whole(run_id, f"{kind}/{path.name}")
-        try:
-            table = pq.read_table(path)
-        except (OSError, pa.ArrowException) as error:
-            raise ResultsError(
-                f"cannot read {path}",
-                why=str(error),
-                fix="restore it from a copy; the other runs are not affected",
-            ) from error
-        check_table(table.schema.metadata, path)
-        return table
+        return read_evidence(run, name, rows_max=sys.maxsize, folder=kind)
 
 
 def _require_pandas() -> None:

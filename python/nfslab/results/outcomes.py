@@ -47,7 +47,6 @@ MAX_SETUPS = 256
 class Setup:
     """One state of mounts, machine and versions, and which counted runs had it."""
 
-    digest: str
     lines: list[CatalogueLine]
     record: RunRecord
     """Of the first of these runs: it stands for all."""
@@ -167,14 +166,14 @@ class Outcomes:
         for line in self.counted:
             groups.setdefault(line.setup, []).append(line)
         found = []
-        for digest, lines in list(groups.items())[:MAX_SETUPS]:
+        for lines in list(groups.values())[:MAX_SETUPS]:
             try:
                 record = self.folder.run_record(lines[0].run_id)
                 provenance = read_provenance(self.folder.runs_path / lines[0].run_id)
             except ResultsError:
                 continue
             facts = setup_facts(record, provenance)
-            found.append(Setup(digest, lines, record, **facts))
+            found.append(Setup(lines, record, **facts))
         return found
 
     @property

@@ -42,8 +42,6 @@ class Joined:
     """Left rows whose key is there more than once, on either side."""
     unmatched: int
     """Left rows whose key is not there on the right."""
-    right_only: int
-    """Right rows whose key is not there on the left."""
 
 
 def join_unique(left: ArrayLike, right: ArrayLike) -> Joined:
@@ -60,13 +58,11 @@ def join_unique(left: ArrayLike, right: ArrayLike) -> Joined:
         once &= times[at] == 1
     rows = np.flatnonzero(once[own_place])
     unmatched = int((~found[own_place]).sum())
-    matched_right = int(times[at[found]].sum()) if keys.size else 0
     return Joined(
         left=rows,
         right=first[at[own_place[rows]]] if keys.size else rows,
         repeated=int(ours.size) - unmatched - int(rows.size),
         unmatched=unmatched,
-        right_only=int(theirs.size) - matched_right,
     )
 
 

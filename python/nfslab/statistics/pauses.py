@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from nfslab.statistics.interval_cover import cover
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
@@ -27,11 +29,6 @@ class Pauses:
 
     begins: Integers
     ends: Integers
-
-    @property
-    def total_ns(self) -> int:
-        """All together."""
-        return int((self.ends - self.begins).sum())
 
     def within(self, begins: ArrayLike, ends: ArrayLike, clock: SharedTime | None = None) -> float:
         """How much of all these intervals lies within pauses, in ns; of shared time, if given."""
@@ -68,9 +65,4 @@ def covered(begins: ArrayLike, ends: ArrayLike) -> int:
     from_ns, to_ns = np.asarray(begins, np.int64), np.asarray(ends, np.int64)
     if not from_ns.size:
         return 0
-    order = np.argsort(from_ns, kind="stable")
-    from_ns, last = from_ns[order], np.maximum.accumulate(to_ns[order])
-    starts = np.concatenate(([True], from_ns[1:] > last[:-1]))
-    first = np.flatnonzero(starts)
-    final = np.concatenate((first[1:] - 1, [from_ns.size - 1]))
-    return int((last[final] - from_ns[first]).sum())
+    return int(cover(from_ns, to_ns, [from_ns.min()], [to_ns.max()])[0])

@@ -220,11 +220,6 @@ class NfsTarget(Target):
         made = self._up.get(place.path)
         return None if made is None else made.server
 
-    def mount_of(self, place: Place) -> Mounting | None:
-        """The mount behind a place that is up."""
-        made = self._up.get(place.path)
-        return None if made is None else made.mount
-
     def _made(self, made: _Up, resources: Resources, hosts: Hosts, owner: int | None) -> Place:
         wanted, base, server, mount = self.parameters, made.folder.path, made.server, made.mount
         server.start(base, resources, host=hosts.servers, link=hosts.files.link)

@@ -97,10 +97,10 @@ def test_version_13_has_two_rates_and_the_one_without_connecting_counts() -> Non
 def test_version_15_with_everything() -> None:
     report = read_printed_report(VERSION_15)
     assert (report.processed, report.failed, report.skipped, report.late) == (596, 0, 4, 32)
-    assert (report.retried, report.retries) == (7, 9)
-    assert (report.latency_mean_ms, report.latency_stddev_ms) == (1.069, 0.484)
+    assert report.retries == 9
+    assert report.latency_mean_ms == 1.069
     assert report.latency_measured
-    assert (report.lag_mean_ms, report.lag_max_ms) == (0.239, 1.94)
+    assert report.lag_mean_ms == 0.239
     assert (report.initial_connect_ms, report.tps) == (7.346, 762.803842)
     assert [(s.name, s.processed) for s in report.scripts] == [
         ("<builtin: TPC-B (sort of)>", 426),

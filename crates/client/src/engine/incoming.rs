@@ -51,9 +51,7 @@ impl Incoming {
     /// Makes room and receives once.
     pub fn receive(&mut self, socket: impl AsFd) -> Result<Received, Errno> {
         self.make_room();
-        let Some(room) = self.buffer.get_mut(self.end..) else {
-            return Err(Errno::NOBUFS);
-        };
+        let room = self.buffer.get_mut(self.end..).ok_or(Errno::NOBUFS)?;
         let offered = room.len();
         match recv(socket, room, RecvFlags::empty()) {
             Ok((_, 0)) => Ok(Received::End),

@@ -115,9 +115,7 @@ impl Link {
 
     /// The socket became writable or failed: whether the connection stands.
     pub fn finish_open(&mut self) -> Result<(), Errno> {
-        let Some(socket) = &self.socket else {
-            return Err(Errno::NOTCONN);
-        };
+        let socket = self.socket.as_ref().ok_or(Errno::NOTCONN)?;
         match sockopt::socket_error(socket) {
             Ok(Ok(())) => {
                 self.state = LinkState::Up;
@@ -203,9 +201,7 @@ impl Link {
 
     #[inline]
     fn send_stream(&mut self, core: &mut Core, now_ns: u64) -> Result<(), Errno> {
-        let Some(socket) = &self.socket else {
-            return Err(Errno::NOTCONN);
-        };
+        let socket = self.socket.as_ref().ok_or(Errno::NOTCONN)?;
         let mut slices = [IoSlice::new(&[]); MAX_SLICES];
         let mut used = 0;
         let mut skip = self.front_written;
@@ -275,9 +271,7 @@ impl Link {
         now_ns: u64,
         sink: &mut impl FnMut(Completion<'_>),
     ) -> Result<(), Errno> {
-        let Some(socket) = &self.socket else {
-            return Err(Errno::NOTCONN);
-        };
+        let socket = self.socket.as_ref().ok_or(Errno::NOTCONN)?;
         let Some(entry) = self.queue.front().copied() else {
             return Ok(());
         };
@@ -343,9 +337,7 @@ impl Link {
     ) -> Result<(), Errno> {
         let midway = self.midway();
         for _ in 0..MAX_RECEIVES_IN_ROW {
-            let Some(socket) = &self.socket else {
-                return Err(Errno::NOTCONN);
-            };
+            let socket = self.socket.as_ref().ok_or(Errno::NOTCONN)?;
             core.recorder.counters.reads += 1;
             let (bytes, full) = match self.incoming.receive(socket)? {
                 Received::Bytes { bytes, full } => (bytes, full),
@@ -385,9 +377,7 @@ impl Link {
         now_ns: impl Fn() -> u64,
         sink: &mut impl FnMut(Completion<'_>),
     ) -> Result<(), Errno> {
-        let Some(socket) = &self.socket else {
-            return Err(Errno::NOTCONN);
-        };
+        let socket = self.socket.as_ref().ok_or(Errno::NOTCONN)?;
         for _ in 0..MAX_DATAGRAMS_IN_ROW {
             core.recorder.counters.reads += 1;
             let room = self.datagram.as_mut_slice();

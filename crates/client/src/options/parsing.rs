@@ -262,35 +262,11 @@ impl Given {
             directory_min: time(&self.directory_min, defaults.directory_min)?,
             directory_max: time(&self.directory_max, defaults.directory_max)?,
         };
-        for (min, max, pair, lowest, highest) in [
-            (
-                &self.file_min,
-                &self.file_max,
-                "acreg",
-                &mut times.file_min,
-                &mut times.file_max,
-            ),
-            (
-                &self.directory_min,
-                &self.directory_max,
-                "acdir",
-                &mut times.directory_min,
-                &mut times.directory_max,
-            ),
-        ] {
-            if *lowest <= *highest {
-                continue;
-            }
-            // One was given beyond the other's default: the default gives way. Both: an error.
-            match (min, max) {
-                (Some(_), None) => *highest = *lowest,
-                (None, Some(_)) => *lowest = *highest,
-                _ => {
-                    let shown = min.as_ref().map_or(pair, |(_, from)| from.as_str());
-                    return Err(bad(shown, format!("is above {pair}max")));
-                }
-            }
-        }
+        let (lowest, highest) = (&mut times.file_min, &mut times.file_max);
+        order([&self.file_min, &self.file_max], "acreg", lowest, highest)?;
+        let (lowest, highest) = (&mut times.directory_min, &mut times.directory_max);
+        let given = [&self.directory_min, &self.directory_max];
+        order(given, "acdir", lowest, highest)?;
         options.attribute_times = times;
         options.attribute_cache = value(&self.attribute_cache).unwrap_or(true);
         options.sync = value(&self.sync).unwrap_or(false);
@@ -316,6 +292,27 @@ impl Given {
         options.sync = true;
         Ok(())
     }
+}
+
+/// Puts the times of a pair of options in order. One was given beyond the other's default: the
+/// default gives way. Both: an error.
+fn order(
+    given: [&Source<u64>; 2],
+    pair: &str,
+    lowest: &mut Duration,
+    highest: &mut Duration,
+) -> Result<(), OptionError> {
+    if *lowest > *highest {
+        match given {
+            [Some(_), None] => *highest = *lowest,
+            [None, Some(_)] => *lowest = *highest,
+            [min, _] => {
+                let shown = min.as_ref().map_or(pair, |(_, from)| from.as_str());
+                return Err(bad(shown, format!("is above {pair}max")));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn value<T: Copy>(given: &Source<T>) -> Option<T> {

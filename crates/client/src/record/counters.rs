@@ -102,16 +102,8 @@ pub struct OperationCounters {
 }
 
 /// Figures of all operations; see [`operation_index`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Operations(Box<[OperationCounters; OPERATIONS]>);
-
-impl Default for Operations {
-    fn default() -> Self {
-        Operations(Box::new(std::array::from_fn(|_| {
-            OperationCounters::default()
-        })))
-    }
-}
 
 impl Operations {
     /// All figures, by [`operation_index`].

@@ -16,7 +16,7 @@ mod pipeline;
 mod watch;
 
 use client::nfs3::{FileHandle, MountedEngine};
-use client::{Caller, MountOptions};
+use client::{CallError, Caller, MountOptions};
 use measure::Clock;
 
 use crate::checked::Checked;
@@ -88,7 +88,7 @@ pub struct Prepared {
 /// # Errors
 /// [`LoadError`]; what was made stays, and is found by the next try.
 pub fn prepare(checked: Checked, observer: &mut dyn Observer) -> Result<Prepared, LoadError> {
-    let content = Content::new();
+    let content = Content::default();
     let mut mounts = Vec::new();
     let mut watch = Watch {
         observer,
@@ -217,6 +217,14 @@ impl Maker<'_, '_, '_> {
         }
     }
 
+    fn failed(&self, doing: impl Into<String>, source: CallError) -> LoadError {
+        LoadError::Call {
+            server: self.pipeline.server.to_owned(),
+            doing: doing.into(),
+            source,
+        }
+    }
+
     /// The set of a server whose every name is a file: one directory, sizes as it says.
     fn calibrate(&mut self, mount: &mut PreparedMount) -> Result<(), LoadError> {
         mount.directories.push(mount.root);
@@ -261,11 +269,8 @@ impl Maker<'_, '_, '_> {
             wanted.files = whole.max(layout.files);
             wanted.scratch = scratch.max(layout.scratch);
             let engine = &mut *self.pipeline.engine;
-            marker::write(engine, &root, &wanted).map_err(|source| LoadError::Call {
-                server: self.pipeline.server.to_owned(),
-                doing: format!("writing {MARKER}"),
-                source,
-            })?;
+            let written = marker::write(engine, &root, &wanted);
+            written.map_err(|source| self.failed(format!("writing {MARKER}"), source))?;
         }
         Ok(())
     }
@@ -279,25 +284,15 @@ impl Maker<'_, '_, '_> {
         };
         let engine = &mut *self.pipeline.engine;
         let made = names::directory_named(engine, &export, &name);
-        made.map_err(|source| LoadError::Call {
-            server: self.pipeline.server.to_owned(),
-            doing: format!("making the directory {name}"),
-            source,
-        })
+        made.map_err(|source| self.failed(format!("making the directory {name}"), source))
     }
 
     /// The marker that is there, if it fits.
     fn marker(&mut self, root: &FileHandle, wanted: &Marker) -> Result<Option<Marker>, LoadError> {
         const OTHER: &str = "Name another directory in file_set.directory, or remove this one. (A \
                              server whose every name is a file wants file_set.calibration.)";
-        let server = self.pipeline.server.to_owned();
         let read = marker::read(self.pipeline.engine, root);
-        let read = read.map_err(|source| LoadError::Call {
-            server: server.clone(),
-            doing: format!("reading {MARKER}"),
-            source,
-        })?;
-        match read {
+        match read.map_err(|source| self.failed(format!("reading {MARKER}"), source))? {
             Some(Err(why)) => Err(self.wrong(why, OTHER)),
             Some(Ok(there)) => match there.differs(wanted) {
                 Some(why) => Err(self.wrong(why, OTHER)),
@@ -309,11 +304,7 @@ impl Maker<'_, '_, '_> {
                     let why = format!("the directory holds {name}, which is of no file set");
                     Err(self.wrong(why, OTHER))
                 }
-                Err(source) => Err(LoadError::Call {
-                    server,
-                    doing: "listing the file set's directory".to_owned(),
-                    source,
-                }),
+                Err(source) => Err(self.failed("listing the file set's directory", source)),
             },
         }
     }

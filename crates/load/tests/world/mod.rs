@@ -162,7 +162,7 @@ impl World {
         for name in path.split('/') {
             at = self
                 .store
-                .lookup(&self.admin, &at, name.as_bytes())
+                .lookup(&self.admin, (&at, name.as_bytes()))
                 .ok()?
                 .0
                 .handle;

@@ -16,8 +16,7 @@ use fuser::{
     Errno, FileAttr, FileHandle, FileType, FopenFlags, Generation, INodeNo, ReplyOpen, Request,
 };
 use wire::nfs3::{
-    READDIR3args, READDIR3resok, READDIRPLUS3args, READDIRPLUS3resok, Res, cookieverf3, fattr3,
-    nfsstat3,
+    READDIR3args, READDIRPLUS3args, Res, cookieverf3, entry3, entryplus3, fattr3, nfsstat3,
 };
 use wire::rpc::ReplyStatus;
 
@@ -41,15 +40,13 @@ impl Shared {
     }
 
     pub fn readdir(self: &Arc<Self>, number: FileHandle, offset: u64, reply: ReplyDirectory) {
-        let Some(open) = self.directories.get(number.0) else {
-            return reply.error(Errno::EBADF);
-        };
+        let open = or_reply!(self.directories.get(number.0).ok_or(Errno::EBADF), reply);
         let of = Arc::clone(&open);
-        let then = move |shared: &Arc<Shared>, result: Result<(), Errno>| match result {
+        let then: WithPage = Box::new(move |shared, result| match result {
             Ok(()) => shared.reply_plain(&of, reply),
             Err(errno) => reply.error(errno),
-        };
-        self.with_page(&open, offset, Box::new(then));
+        });
+        self.with_page(&open, offset, then);
     }
 
     fn reply_plain(&self, open: &OpenDirectory, reply: ReplyDirectory) {
@@ -82,15 +79,13 @@ impl Shared {
         offset: u64,
         reply: ReplyDirectoryPlus,
     ) {
-        let Some(open) = self.directories.get(number.0) else {
-            return reply.error(Errno::EBADF);
-        };
+        let open = or_reply!(self.directories.get(number.0).ok_or(Errno::EBADF), reply);
         let of = Arc::clone(&open);
-        let then = move |shared: &Arc<Shared>, result: Result<(), Errno>| match result {
+        let then: WithPage = Box::new(move |shared, result| match result {
             Ok(()) => shared.reply_plus(&of, reply),
             Err(errno) => reply.error(errno),
-        };
-        self.with_page(&open, offset, Box::new(then));
+        });
+        self.with_page(&open, offset, then);
     }
 
     fn reply_plus(&self, open: &OpenDirectory, reply: ReplyDirectoryPlus) {
@@ -197,18 +192,20 @@ impl Shared {
             count: self.directory_bytes,
         };
         let changes = open.inode.changes.load(Ordering::Relaxed);
-        let (shared, of) = (Arc::clone(self), Arc::clone(open));
-        self.ask::<ReadDir>(&open.caller, &arguments, move |result, sent_ns| {
-            let result = match result {
-                Ok(Res::Ok(read)) => {
-                    let attributes = read.dir_attributes;
-                    let page = page_of(&read, cookie, sent_ns, changes);
-                    shared.take_page(&of, page, &attributes, sent_ns)
-                }
-                Ok(Res::Fail(status, _)) => Err(shared.errno(&CallError::Nfs(status))),
-                Err(error) => Err(shared.errno(&error)),
-            };
-            then(&shared, result);
+        let of = Arc::clone(open);
+        self.ask::<ReadDir>(&open.caller, &arguments, move |shared, result, sent_ns| {
+            let result = shared.done(result).and_then(|read| {
+                let page = Page {
+                    entries: read.entries.0.iter().map(Entry::from).collect(),
+                    verifier: read.cookieverf,
+                    position: Some(cookie),
+                    end: read.eof,
+                    sent_ns,
+                    changes,
+                };
+                shared.take_page(&of, page, &read.dir_attributes)
+            });
+            then(shared, result);
         });
     }
 
@@ -227,28 +224,26 @@ impl Shared {
             maxcount: self.directory_bytes,
         };
         let changes = open.inode.changes.load(Ordering::Relaxed);
-        let (shared, of) = (Arc::clone(self), Arc::clone(open));
-        self.ask::<ReadDirPlus>(&open.caller, &arguments, move |result, sent_ns| {
-            let result = match result {
-                Ok(Res::Fail(nfsstat3::NFS3ERR_NOTSUPP, _))
-                | Err(CallError::Rpc(ReplyStatus::ProcedureUnavailable)) => {
-                    shared.lacks_readdirplus.store(true, Ordering::Relaxed);
-                    return shared.fetch(&of, cookie, cookieverf, then);
-                }
-                Ok(Res::Ok(read)) => {
-                    let attributes = read.dir_attributes;
-                    let page = page_of_plus(&read, cookie, sent_ns, changes);
-                    for entry in &page.entries {
-                        if let (Some(handle), Some(new)) = (&entry.handle, &entry.attributes) {
-                            shared.learn(handle, new, sent_ns);
-                        }
-                    }
-                    shared.take_page(&of, page, &attributes, sent_ns)
-                }
-                Ok(Res::Fail(status, _)) => Err(shared.errno(&CallError::Nfs(status))),
-                Err(error) => Err(shared.errno(&error)),
-            };
-            then(&shared, result);
+        let of = Arc::clone(open);
+        self.ask::<ReadDirPlus>(&open.caller, &arguments, move |shared, result, sent_ns| {
+            if let Ok(Res::Fail(nfsstat3::NFS3ERR_NOTSUPP, _))
+            | Err(CallError::Rpc(ReplyStatus::ProcedureUnavailable)) = result
+            {
+                shared.lacks_readdirplus.store(true, Ordering::Relaxed);
+                return shared.fetch(&of, cookie, cookieverf, then);
+            }
+            let result = shared.done(result).and_then(|read| {
+                let page = Page {
+                    entries: read.entries.0.iter().map(Entry::from).collect(),
+                    verifier: read.cookieverf,
+                    position: Some(cookie),
+                    end: read.eof,
+                    sent_ns,
+                    changes,
+                };
+                shared.take_page(&of, page, &read.dir_attributes)
+            });
+            then(shared, result);
         });
     }
 
@@ -257,9 +252,13 @@ impl Shared {
         open: &OpenDirectory,
         page: Page,
         attributes: &Option<fattr3>,
-        sent_ns: u64,
     ) -> Result<(), Errno> {
-        self.learn_some(&open.inode.handle, attributes, sent_ns);
+        self.learn_some(&open.inode.handle, attributes, page.sent_ns);
+        for entry in &page.entries {
+            if let Some(handle) = &entry.handle {
+                self.learn_some(handle, &entry.attributes, page.sent_ns);
+            }
+        }
         if page.entries.is_empty() && !page.end {
             return Err(Errno::EIO); // no entry, and not the end: asking again would not help
         }
@@ -305,38 +304,26 @@ impl Page {
     }
 }
 
-fn page_of(read: &READDIR3resok<'_>, cookie: u64, sent_ns: u64, changes: u64) -> Page {
-    let entry = |entry: &wire::nfs3::entry3<'_>| Entry {
-        fileid: entry.fileid,
-        name: entry.name.0.into(),
-        cookie: entry.cookie,
-        attributes: None,
-        handle: None,
-    };
-    Page {
-        entries: read.entries.0.iter().map(entry).collect(),
-        verifier: read.cookieverf,
-        position: Some(cookie),
-        end: read.eof,
-        sent_ns,
-        changes,
+impl From<&entry3<'_>> for Entry {
+    fn from(entry: &entry3<'_>) -> Self {
+        Entry {
+            fileid: entry.fileid,
+            name: entry.name.0.into(),
+            cookie: entry.cookie,
+            attributes: None,
+            handle: None,
+        }
     }
 }
 
-fn page_of_plus(read: &READDIRPLUS3resok<'_>, cookie: u64, sent_ns: u64, changes: u64) -> Page {
-    let entry = |entry: &wire::nfs3::entryplus3<'_>| Entry {
-        fileid: entry.fileid,
-        name: entry.name.0.into(),
-        cookie: entry.cookie,
-        attributes: entry.name_attributes,
-        handle: entry.name_handle.and_then(|h| NfsHandle::try_from(h).ok()),
-    };
-    Page {
-        entries: read.entries.0.iter().map(entry).collect(),
-        verifier: read.cookieverf,
-        position: Some(cookie),
-        end: read.eof,
-        sent_ns,
-        changes,
+impl From<&entryplus3<'_>> for Entry {
+    fn from(entry: &entryplus3<'_>) -> Self {
+        Entry {
+            fileid: entry.fileid,
+            name: entry.name.0.into(),
+            cookie: entry.cookie,
+            attributes: entry.name_attributes,
+            handle: entry.name_handle.and_then(|h| NfsHandle::try_from(h).ok()),
+        }
     }
 }

@@ -14,7 +14,7 @@ use wire::nfs3::{
 };
 
 use super::or_reply;
-use crate::inodes::{Inode, Place};
+use crate::inodes::{Inode, Name, Place};
 use crate::new_directories::NewDirectory;
 use crate::shared::{Shared, device_numbers};
 use crate::waiting::ReplyEntry;
@@ -54,23 +54,23 @@ impl Shared {
         place: &Place,
         then: WithFound,
     ) {
-        let (shared, parent, who) = (Arc::clone(self), Arc::clone(directory), caller.clone());
+        let (parent, who) = (Arc::clone(directory), caller.clone());
         let what = named(directory, place);
         self.ask::<Lookup>(
             caller,
             &LOOKUP3args { what },
-            move |result, sent_ns| match result {
-                Ok(Res::Ok(found)) => {
-                    shared.learn_some(&parent.handle, &found.dir_attributes, sent_ns);
-                    let handle = FileHandle::try_from(found.object);
-                    shared.complete(&who, handle, found.obj_attributes, sent_ns, then);
+            move |shared, result, sent_ns| {
+                if let Ok(Res::Fail(_, attributes)) = &result {
+                    shared.learn_some(&parent.handle, attributes, sent_ns);
                 }
-                Ok(Res::Fail(status, attributes)) => {
-                    shared.learn_some(&parent.handle, &attributes, sent_ns);
-                    let errno = shared.errno(&CallError::Nfs(status));
-                    then(&shared, Err(errno));
+                match shared.done(result) {
+                    Ok(found) => {
+                        shared.learn_some(&parent.handle, &found.dir_attributes, sent_ns);
+                        let handle = FileHandle::try_from(found.object);
+                        shared.complete(&who, handle, found.obj_attributes, sent_ns, then);
+                    }
+                    Err(errno) => then(shared, Err(errno)),
                 }
-                Err(error) => then(&shared, Err(shared.errno(&error))),
             },
         );
     }
@@ -90,32 +90,16 @@ impl Shared {
         };
         if let Some(attributes) = attributes {
             self.learn(&handle, &attributes, sent_ns);
-            let found = Found {
-                handle,
-                attributes,
-                sent_ns,
-            };
-            return then(self, Ok(found));
+            return then(
+                self,
+                Ok(Found {
+                    handle,
+                    attributes,
+                    sent_ns,
+                }),
+            );
         }
-        let arguments = wire::nfs3::GETATTR3args {
-            object: handle.as_fh(),
-        };
-        let shared = Arc::clone(self);
-        self.ask::<client::nfs3::GetAttr>(caller, &arguments, move |result, sent_ns| {
-            let found = match result {
-                Ok(Res::Ok(found)) => {
-                    shared.learn(&handle, &found.obj_attributes, sent_ns);
-                    Ok(Found {
-                        handle,
-                        attributes: found.obj_attributes,
-                        sent_ns,
-                    })
-                }
-                Ok(Res::Fail(status, ())) => Err(shared.errno(&CallError::Nfs(status))),
-                Err(error) => Err(shared.errno(&error)),
-            };
-            then(&shared, found);
-        });
+        self.ask_attributes(caller, handle, move |shared, found| then(shared, found));
     }
 
     /// Counts the object as known to the kernel, and gives what the kernel is told of it.
@@ -161,16 +145,9 @@ impl Shared {
         self.believed(&inode.handle)
     }
 
-    pub fn lookup(
-        self: &Arc<Self>,
-        request: &Request,
-        parent: INodeNo,
-        name: &[u8],
-        reply: ReplyEntry,
-    ) {
-        let directory = or_reply!(self.inode(parent), reply);
-        let place = or_reply!(self.place(parent.0, name), reply);
-        if let Some(most) = self.is_lacking(&directory, name) {
+    pub fn lookup(self: &Arc<Self>, request: &Request, name: Name<'_>, reply: ReplyEntry) {
+        let (directory, place) = or_reply!(self.at(name), reply);
+        if let Some(most) = self.is_lacking(&directory, &place.1) {
             self.inodes().remove_name(&place);
             return self.reply_no_entry(&directory, most, reply);
         }
@@ -273,10 +250,10 @@ impl Shared {
     ) where
         P: for<'a> Procedure<Results<'a> = CREATE3res<'a>>,
     {
-        let (shared, parent, who) = (Arc::clone(self), Arc::clone(directory), caller.clone());
+        let (parent, who) = (Arc::clone(directory), caller.clone());
         let place = place.clone();
         directory.may_get(&place.1);
-        self.ask::<P>(caller, arguments, move |result, sent_ns| {
+        self.ask::<P>(caller, arguments, move |shared, result, sent_ns| {
             let (under, known) = (Arc::clone(&parent), place.clone());
             let then: WithFound = Box::new(move |shared, found| match found {
                 Ok(found) => {
@@ -299,13 +276,11 @@ impl Shared {
     pub fn mkdir(
         self: &Arc<Self>,
         request: &Request,
-        parent: INodeNo,
-        name: &[u8],
+        name: Name<'_>,
         mode: u32,
         reply: ReplyEntry,
     ) {
-        let directory = or_reply!(self.inode(parent), reply);
-        let place = or_reply!(self.place(parent.0, name), reply);
+        let (directory, place) = or_reply!(self.at(name), reply);
         let arguments = MKDIR3args {
             where_: named(&directory, &place),
             attributes: with_mode(mode),
@@ -317,13 +292,11 @@ impl Shared {
     pub fn symlink(
         self: &Arc<Self>,
         request: &Request,
-        parent: INodeNo,
-        name: &[u8],
+        name: Name<'_>,
         text: &[u8],
         reply: ReplyEntry,
     ) {
-        let directory = or_reply!(self.inode(parent), reply);
-        let place = or_reply!(self.place(parent.0, name), reply);
+        let (directory, place) = or_reply!(self.at(name), reply);
         let arguments = SYMLINK3args {
             where_: named(&directory, &place),
             symlink: symlinkdata3 {
@@ -339,14 +312,12 @@ impl Shared {
     pub fn mknod(
         self: &Arc<Self>,
         request: &Request,
-        parent: INodeNo,
-        name: &[u8],
+        name: Name<'_>,
         mode: u32,
         device: u32,
         reply: ReplyEntry,
     ) {
-        let directory = or_reply!(self.inode(parent), reply);
-        let place = or_reply!(self.place(parent.0, name), reply);
+        let (directory, place) = or_reply!(self.at(name), reply);
         let caller = self.caller(request);
         let attributes = with_mode(mode);
         let what = match mode & libc::S_IFMT {
@@ -375,22 +346,20 @@ impl Shared {
         self: &Arc<Self>,
         request: &Request,
         ino: INodeNo,
-        parent: INodeNo,
-        name: &[u8],
+        name: Name<'_>,
         reply: ReplyEntry,
     ) {
         let inode = or_reply!(self.inode(ino), reply);
-        let directory = or_reply!(self.inode(parent), reply);
-        let place = or_reply!(self.place(parent.0, name), reply);
+        let (directory, place) = or_reply!(self.at(name), reply);
         let caller = self.caller(request);
         let arguments = LINK3args {
             file: inode.handle.as_fh(),
             link: named(&directory, &place),
         };
-        let (shared, of, under) = (Arc::clone(self), Arc::clone(&inode), Arc::clone(&directory));
+        let (of, under) = (Arc::clone(&inode), Arc::clone(&directory));
         let (who, place) = (caller.clone(), place.clone());
         directory.may_get(&place.1);
-        self.ask::<Link>(&caller, &arguments, move |result, sent_ns| {
+        self.ask::<Link>(&caller, &arguments, move |shared, result, sent_ns| {
             under.changed();
             match result {
                 Ok(Res::Ok(linked)) => {

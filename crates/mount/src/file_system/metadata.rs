@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use client::nfs3::{Access, FsStat, GetAttr, ReadLink, SetAttr};
+use client::nfs3::{Access, FileHandle as NfsHandle, FsStat, GetAttr, ReadLink, SetAttr};
 use client::{CallError, Caller, File};
 use fuser::{AccessFlags, Errno, FileHandle, INodeNo, Request, TimeOrNow};
 use measure::{Clock, MonotonicClock};
@@ -13,6 +13,7 @@ use wire::nfs3::{
     ftype3, nfsstat3, nfstime3, sattr3, set_time,
 };
 
+use super::entries::Found;
 use super::or_reply;
 use crate::inodes::Inode;
 use crate::shared::Shared;
@@ -63,22 +64,14 @@ fn as_time(time: Option<TimeOrNow>) -> set_time {
 
 /// NFSv3's times go from 1970 to 2106; others become the nearest (as Linux: `s_time_min`).
 pub(super) fn nfs_time(time: SystemTime) -> nfstime3 {
-    match time.duration_since(UNIX_EPOCH) {
-        Ok(since) => u32::try_from(since.as_secs()).map_or(
-            nfstime3 {
-                seconds: u32::MAX,
-                nseconds: 0,
-            },
-            |seconds| nfstime3 {
-                seconds,
-                nseconds: since.subsec_nanos(),
-            },
-        ),
-        Err(_) => nfstime3 {
-            seconds: 0,
-            nseconds: 0,
+    let (seconds, nseconds) = match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => match u32::try_from(since.as_secs()) {
+            Ok(seconds) => (seconds, since.subsec_nanos()),
+            Err(_) => (u32::MAX, 0),
         },
-    }
+        Err(_) => (0, 0),
+    };
+    nfstime3 { seconds, nseconds }
 }
 
 impl Shared {
@@ -86,24 +79,25 @@ impl Shared {
     pub(super) fn ask_attributes(
         self: &Arc<Self>,
         caller: &Caller,
-        inode: &Arc<Inode>,
-        then: impl FnOnce(&Arc<Self>, Result<(fattr3, u64), CallError>) + Send + 'static,
+        handle: NfsHandle,
+        then: impl FnOnce(&Arc<Self>, Result<Found, Errno>) + Send + 'static,
     ) {
-        let (shared, about) = (Arc::clone(self), Arc::clone(inode));
-        let arguments = GETATTR3args {
-            object: inode.handle.as_fh(),
-        };
-        self.ask::<GetAttr>(caller, &arguments, move |result, sent_ns| {
-            let found = match result {
-                Ok(Res::Ok(found)) => {
-                    shared.learn(&about.handle, &found.obj_attributes, sent_ns);
-                    Ok((found.obj_attributes, sent_ns))
-                }
-                Ok(Res::Fail(status, ())) => Err(CallError::Nfs(status)),
-                Err(error) => Err(error),
-            };
-            then(&shared, found);
-        });
+        let object = handle.as_fh();
+        self.ask::<GetAttr>(
+            caller,
+            &GETATTR3args { object },
+            move |shared, result, sent_ns| {
+                let found = shared.done(result).map(|found| {
+                    shared.learn(&handle, &found.obj_attributes, sent_ns);
+                    Found {
+                        handle,
+                        attributes: found.obj_attributes,
+                        sent_ns,
+                    }
+                });
+                then(shared, found);
+            },
+        );
     }
 
     /// Goes on when the server has answered all that was written to a file before, so that its
@@ -246,31 +240,35 @@ impl Shared {
             new_attributes,
             guard: None,
         };
-        let (shared, about, who) = (Arc::clone(self), Arc::clone(inode), caller.clone());
-        self.ask::<SetAttr>(caller, &arguments, move |result, sent_ns| match result {
-            Ok(Res::Ok(wcc)) => {
-                shared.learn_wcc(&about.handle, &wcc, sent_ns);
-                if let Some(size) = size {
-                    about.truncated(size);
-                }
-                if shared.options.writeback {
-                    match mtime {
-                        set_time::SET_TO_CLIENT_TIME(mtime) => about.state().mtime = mtime,
-                        _ if size.is_some() => about.took(&who, None),
-                        _ => {}
+        let (about, who) = (Arc::clone(inode), caller.clone());
+        self.ask::<SetAttr>(
+            caller,
+            &arguments,
+            move |shared, result, sent_ns| match result {
+                Ok(Res::Ok(wcc)) => {
+                    shared.learn_wcc(&about.handle, &wcc, sent_ns);
+                    if let Some(size) = size {
+                        about.truncated(size);
+                    }
+                    if shared.options.writeback {
+                        match mtime {
+                            set_time::SET_TO_CLIENT_TIME(mtime) => about.state().mtime = mtime,
+                            _ if size.is_some() => about.took(&who, None),
+                            _ => {}
+                        }
+                    }
+                    match wcc.after {
+                        Some(after) => shared.reply_attributes(&about, &after, sent_ns, reply),
+                        None => shared.reply_new_attributes(&who, &about, reply),
                     }
                 }
-                match wcc.after {
-                    Some(after) => shared.reply_attributes(&about, &after, sent_ns, reply),
-                    None => shared.reply_new_attributes(&who, &about, reply),
+                Ok(Res::Fail(status, wcc)) => {
+                    shared.learn_wcc(&about.handle, &wcc, sent_ns);
+                    reply.error(shared.errno(&CallError::Nfs(status)));
                 }
-            }
-            Ok(Res::Fail(status, wcc)) => {
-                shared.learn_wcc(&about.handle, &wcc, sent_ns);
-                reply.error(shared.errno(&CallError::Nfs(status)));
-            }
-            Err(error) => reply.error(shared.errno(&error)),
-        });
+                Err(error) => reply.error(shared.errno(&error)),
+            },
+        );
     }
 
     /// `writeback`: when the kernel last took data for a file, told before it has a sync or a close
@@ -311,8 +309,8 @@ impl Shared {
             },
             guard: None,
         };
-        let (shared, about) = (Arc::clone(self), Arc::clone(inode));
-        self.ask::<SetAttr>(&caller, &arguments, move |result, sent_ns| {
+        let about = Arc::clone(inode);
+        self.ask::<SetAttr>(&caller, &arguments, move |shared, result, sent_ns| {
             let (wcc, told) = match result {
                 Ok(Res::Ok(wcc)) => (wcc, Ok(())),
                 Ok(Res::Fail(nfsstat3::NFS3ERR_PERM | nfsstat3::NFS3ERR_ACCES, wcc)) => {
@@ -331,56 +329,48 @@ impl Shared {
     /// Asks the server, then replies.
     fn reply_new_attributes(self: &Arc<Self>, caller: &Caller, of: &Arc<Inode>, reply: ReplyAttr) {
         let about = Arc::clone(of);
-        self.ask_attributes(caller, of, move |shared, found| match found {
-            Ok((found, sent_ns)) => shared.reply_attributes(&about, &found, sent_ns, reply),
-            Err(error) => reply.error(shared.errno(&error)),
+        self.ask_attributes(caller, of.handle, move |shared, found| match found {
+            Ok(found) => shared.reply_attributes(&about, &found.attributes, found.sent_ns, reply),
+            Err(errno) => reply.error(errno),
         });
     }
 
     pub fn readlink(self: &Arc<Self>, request: &Request, ino: INodeNo, reply: ReplyData) {
         let inode = or_reply!(self.inode(ino), reply);
-        let shared = Arc::clone(self);
-        let about = Arc::clone(&inode);
+        let handle = inode.handle;
         let arguments = READLINK3args {
-            symlink: inode.handle.as_fh(),
+            symlink: handle.as_fh(),
         };
         let caller = self.caller(request);
-        self.ask::<ReadLink>(&caller, &arguments, move |result, sent_ns| match result {
-            Ok(Res::Ok(link)) => {
-                shared.learn_some(&about.handle, &link.symlink_attributes, sent_ns);
-                reply.data(link.data.0);
-            }
-            Ok(Res::Fail(status, _)) => reply.error(shared.errno(&CallError::Nfs(status))),
-            Err(error) => reply.error(shared.errno(&error)),
+        self.ask::<ReadLink>(&caller, &arguments, move |shared, result, sent_ns| {
+            let link = or_reply!(shared.done(result), reply);
+            shared.learn_some(&handle, &link.symlink_attributes, sent_ns);
+            reply.data(link.data.0);
         });
     }
 
     pub fn statfs(self: &Arc<Self>, request: &Request, ino: INodeNo, reply: ReplyStatfs) {
         let inode = or_reply!(self.inode(ino), reply);
-        let shared = Arc::clone(self);
         let arguments = FSSTAT3args {
             fsroot: inode.handle.as_fh(),
         };
         let caller = self.caller(request);
-        self.ask::<FsStat>(&caller, &arguments, move |result, _| match result {
-            Ok(Res::Ok(space)) => {
-                let Some(reply) = reply.take() else {
-                    return;
-                };
-                let blocks = |bytes: u64| bytes / u64::from(BLOCK_BYTES);
-                reply.statfs(
-                    blocks(space.tbytes),
-                    blocks(space.fbytes),
-                    blocks(space.abytes),
-                    space.tfiles,
-                    space.ffiles,
-                    BLOCK_BYTES,
-                    shared.name_max,
-                    BLOCK_BYTES,
-                );
-            }
-            Ok(Res::Fail(status, _)) => reply.error(shared.errno(&CallError::Nfs(status))),
-            Err(error) => reply.error(shared.errno(&error)),
+        self.ask::<FsStat>(&caller, &arguments, move |shared, result, _| {
+            let space = or_reply!(shared.done(result), reply);
+            let Some(reply) = reply.take() else {
+                return;
+            };
+            let blocks = |bytes: u64| bytes / u64::from(BLOCK_BYTES);
+            reply.statfs(
+                blocks(space.tbytes),
+                blocks(space.fbytes),
+                blocks(space.abytes),
+                space.tfiles,
+                space.ffiles,
+                BLOCK_BYTES,
+                shared.name_max,
+                BLOCK_BYTES,
+            );
         });
     }
 
@@ -394,17 +384,17 @@ impl Shared {
     ) {
         let inode = or_reply!(self.inode(ino), reply);
         let wanted = wanted(mask, inode.kind);
-        let shared = Arc::clone(self);
         let arguments = ACCESS3args {
             object: inode.handle.as_fh(),
             access: wanted,
         };
         let caller = self.caller(request);
-        self.ask::<Access>(&caller, &arguments, move |result, _| match result {
-            Ok(Res::Ok(granted)) if granted.access & wanted == wanted => reply.ok(),
-            Ok(Res::Ok(_)) => reply.error(Errno::EACCES),
-            Ok(Res::Fail(status, _)) => reply.error(shared.errno(&CallError::Nfs(status))),
-            Err(error) => reply.error(shared.errno(&error)),
+        self.ask::<Access>(&caller, &arguments, move |shared, result, _| {
+            match shared.done(result) {
+                Ok(granted) if granted.access & wanted == wanted => reply.ok(),
+                Ok(_) => reply.error(Errno::EACCES),
+                Err(errno) => reply.error(errno),
+            }
         });
     }
 }

@@ -76,7 +76,7 @@ impl Filesystem for FileSystem {
 
     fn lookup(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let reply = self.0.waiting.hold(req, reply);
-        self.0.lookup(req, parent, name.as_bytes(), reply);
+        self.0.lookup(req, (parent, name), reply);
     }
 
     fn forget(&self, _req: &Request, ino: INodeNo, nlookup: u64) {
@@ -141,8 +141,7 @@ impl Filesystem for FileSystem {
         reply: ReplyEntry,
     ) {
         let reply = self.0.waiting.hold(req, reply);
-        self.0
-            .mknod(req, parent, name.as_bytes(), mode, rdev, reply);
+        self.0.mknod(req, (parent, name), mode, rdev, reply);
     }
 
     fn mkdir(
@@ -155,17 +154,17 @@ impl Filesystem for FileSystem {
         reply: ReplyEntry,
     ) {
         let reply = self.0.waiting.hold(req, reply);
-        self.0.mkdir(req, parent, name.as_bytes(), mode, reply);
+        self.0.mkdir(req, (parent, name), mode, reply);
     }
 
     fn unlink(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let reply = self.0.waiting.hold(req, reply);
-        self.0.unlink(req, parent, name.as_bytes(), reply);
+        self.0.unlink(req, (parent, name), reply);
     }
 
     fn rmdir(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let reply = self.0.waiting.hold(req, reply);
-        self.0.rmdir(req, parent, name.as_bytes(), reply);
+        self.0.rmdir(req, (parent, name), reply);
     }
 
     fn symlink(
@@ -178,8 +177,7 @@ impl Filesystem for FileSystem {
     ) {
         let reply = self.0.waiting.hold(req, reply);
         let text = target.as_os_str().as_bytes();
-        self.0
-            .symlink(req, parent, link_name.as_bytes(), text, reply);
+        self.0.symlink(req, (parent, link_name), text, reply);
     }
 
     fn rename(
@@ -197,8 +195,8 @@ impl Filesystem for FileSystem {
         if !flags.is_empty() {
             return reply.error(fuser::Errno::EINVAL);
         }
-        let (from, to) = ((parent, name.as_bytes()), (newparent, newname.as_bytes()));
-        self.0.rename(req, from, to, reply);
+        self.0
+            .rename(req, (parent, name), (newparent, newname), reply);
     }
 
     fn link(
@@ -210,7 +208,7 @@ impl Filesystem for FileSystem {
         reply: ReplyEntry,
     ) {
         let reply = self.0.waiting.hold(req, reply);
-        self.0.link(req, ino, newparent, newname.as_bytes(), reply);
+        self.0.link(req, ino, (newparent, newname), reply);
     }
 
     fn open(&self, req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
@@ -229,8 +227,7 @@ impl Filesystem for FileSystem {
         reply: ReplyCreate,
     ) {
         let reply = self.0.waiting.hold(req, reply);
-        self.0
-            .create(req, parent, name.as_bytes(), mode, flags, reply);
+        self.0.create(req, (parent, name), mode, flags, reply);
     }
 
     fn read(

@@ -20,7 +20,7 @@ use wire::nfs3::{
 use super::entries::{Found, WithFound, named, with_mode};
 use super::metadata::nfs_time;
 use super::or_reply;
-use crate::inodes::{Inode, Place};
+use crate::inodes::{Inode, Name, Place};
 use crate::open_files::OpenFile;
 use crate::shared::Shared;
 use crate::waiting::{ReplyCreate, ReplyOpen};
@@ -143,22 +143,26 @@ impl Shared {
             object: inode.handle.as_fh(),
             access: wanted.iter().fold(0, |all, group| all | group),
         };
-        let (shared, about, who) = (Arc::clone(self), Arc::clone(&inode), caller.clone());
-        self.ask::<Access>(&caller, &arguments, move |result, sent_ns| match result {
-            Ok(Res::Ok(granted)) if grants(granted.access, wanted) => {
-                if let Some(attributes) = &granted.obj_attributes {
-                    shared.learn(&about.handle, attributes, sent_ns);
-                    return shared.reply_open(&about, &who, flags, reply);
+        let (about, who) = (Arc::clone(&inode), caller.clone());
+        self.ask::<Access>(
+            &caller,
+            &arguments,
+            move |shared, result, sent_ns| match result {
+                Ok(Res::Ok(granted)) if grants(granted.access, wanted) => {
+                    if let Some(attributes) = &granted.obj_attributes {
+                        shared.learn(&about.handle, attributes, sent_ns);
+                        return shared.reply_open(&about, &who, flags, reply);
+                    }
+                    shared.open_with_attributes(&about, &who, flags, reply);
                 }
-                shared.open_with_attributes(&about, &who, flags, reply);
-            }
-            Ok(Res::Ok(_)) => reply.error(Errno::EACCES),
-            Ok(Res::Fail(nfsstat3::NFS3ERR_NOTSUPP, _)) => {
-                shared.open_with_attributes(&about, &who, flags, reply);
-            }
-            Ok(Res::Fail(status, _)) => reply.error(shared.errno(&CallError::Nfs(status))),
-            Err(error) => reply.error(shared.errno(&error)),
-        });
+                Ok(Res::Ok(_)) => reply.error(Errno::EACCES),
+                Ok(Res::Fail(nfsstat3::NFS3ERR_NOTSUPP, _)) => {
+                    shared.open_with_attributes(&about, &who, flags, reply);
+                }
+                Ok(Res::Fail(status, _)) => reply.error(shared.errno(&CallError::Nfs(status))),
+                Err(error) => reply.error(shared.errno(&error)),
+            },
+        );
     }
 
     fn open_with_attributes(
@@ -169,9 +173,9 @@ impl Shared {
         reply: ReplyOpen,
     ) {
         let (about, who) = (Arc::clone(inode), caller.clone());
-        self.ask_attributes(caller, inode, move |shared, found| match found {
+        self.ask_attributes(caller, inode.handle, move |shared, found| match found {
             Ok(_) => shared.reply_open(&about, &who, flags, reply),
-            Err(error) => reply.error(shared.errno(&error)),
+            Err(errno) => reply.error(errno),
         });
     }
 
@@ -206,14 +210,12 @@ impl Shared {
     pub fn create(
         self: &Arc<Self>,
         request: &Request,
-        parent: INodeNo,
-        name: &[u8],
+        name: Name<'_>,
         mode: u32,
         flags: i32,
         reply: ReplyCreate,
     ) {
-        let directory = or_reply!(self.inode(parent), reply);
-        let place = or_reply!(self.place(parent.0, name), reply);
+        let (directory, place) = or_reply!(self.at(name), reply);
         let caller = self.caller(request);
         let (under, who, known) = (Arc::clone(&directory), caller.clone(), place.clone());
         let then: WithFound = Box::new(move |shared, found| match found {
@@ -244,14 +246,14 @@ impl Shared {
         how: createhow3,
         then: WithFound,
     ) {
-        let (shared, parent, who) = (Arc::clone(self), Arc::clone(directory), caller.clone());
+        let (parent, who) = (Arc::clone(directory), caller.clone());
         let known = place.clone();
         let arguments = CREATE3args {
             where_: named(directory, &place),
             how,
         };
         directory.may_get(&place.1);
-        self.ask::<Create>(caller, &arguments, move |result, sent_ns| {
+        self.ask::<Create>(caller, &arguments, move |shared, result, sent_ns| {
             shared.made(&who, &parent, &known, result, sent_ns, then);
         });
     }
@@ -279,8 +281,7 @@ impl Shared {
         };
         directory.may_get(&place.1);
         let (parent, who, known) = (Arc::clone(directory), caller.clone(), place.clone());
-        let shared = Arc::clone(self);
-        self.ask_told::<Create>(caller, &arguments, move |result, sent_ns, again| {
+        self.ask_told::<Create>(caller, &arguments, move |shared, result, sent_ns, again| {
             let exists = matches!(result, Ok(Res::Fail(nfsstat3::NFS3ERR_EXIST, _)));
             if !(exists && again) {
                 return shared.made(&who, &parent, &known, result, sent_ns, then);

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use client::CallError;
 use client::nfs3::Read;
 use fuser::{Errno, FileHandle};
-use wire::nfs3::{READ3args, READ3res, Res, nfsstat3};
+use wire::nfs3::{READ3args, Res, nfsstat3};
 
+use super::or_reply;
 use crate::open_files::OpenFile;
 use crate::shared::Shared;
 use crate::waiting::ReplyData;
@@ -57,31 +58,24 @@ impl Shared {
             offset,
             count: size,
         };
-        let (shared, again, caller) = (Arc::clone(self), Arc::clone(&open), open.caller.clone());
-        self.ask::<Read>(
-            &caller,
-            &arguments,
-            move |result: Result<READ3res<'_>, CallError>, sent_ns| match result {
-                Ok(Res::Ok(found)) => {
-                    let handle = &again.inode.handle;
-                    shared.learn_some(handle, &found.file_attributes, sent_ns);
-                    let data = found.data.0;
-                    let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
-                    if length > size || found.count != length || (length == 0 && !found.eof) {
-                        reply.error(Errno::EIO); // breaks the protocol
-                    } else if length == size || found.eof {
-                        reply.data(data);
-                    } else {
-                        shared.read_on(&again, offset, size, data.to_vec(), reply);
-                    }
-                }
-                Ok(Res::Fail(status, attributes)) => {
-                    shared.learn_some(&again.inode.handle, &attributes, sent_ns);
-                    reply.error(shared.errno(&CallError::Nfs(status)));
-                }
-                Err(error) => reply.error(shared.errno(&error)),
-            },
-        );
+        let (again, caller) = (Arc::clone(&open), open.caller.clone());
+        self.ask::<Read>(&caller, &arguments, move |shared, result, sent_ns| {
+            let handle = &again.inode.handle;
+            if let Ok(Res::Fail(_, attributes)) = &result {
+                shared.learn_some(handle, attributes, sent_ns);
+            }
+            let found = or_reply!(shared.done(result), reply);
+            shared.learn_some(handle, &found.file_attributes, sent_ns);
+            let data = found.data.0;
+            let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
+            if length > size || found.count != length || (length == 0 && !found.eof) {
+                reply.error(Errno::EIO); // breaks the protocol
+            } else if length == size || found.eof {
+                reply.data(data);
+            } else {
+                shared.read_on(&again, offset, size, data.to_vec(), reply);
+            }
+        });
     }
 
     /// Goes on where a server answered with less than it was asked for.

@@ -9,14 +9,14 @@ use std::sync::atomic::Ordering;
 
 use client::nfs3::{FileHandle, Remove, Rename, RmDir};
 use client::{CallError, Caller};
-use fuser::{Errno, INodeNo, Request};
+use fuser::{Errno, Request};
 use wire::nfs3::{
     REMOVE3args, RENAME3args, RENAME3res, RMDIR3args, Res, diropargs3, filename3, wcc_data,
 };
 
 use super::entries::{WithFound, named};
 use super::or_reply;
-use crate::inodes::{Inode, Place};
+use crate::inodes::{Inode, Name, Place};
 use crate::shared::Shared;
 use crate::waiting::ReplyEmpty;
 
@@ -26,15 +26,8 @@ const MAX_SILLY_NAMES: u32 = 64;
 type WithErrno = Box<dyn FnOnce(&Arc<Shared>, Result<(), Errno>) + Send>;
 
 impl Shared {
-    pub fn unlink(
-        self: &Arc<Self>,
-        request: &Request,
-        parent: INodeNo,
-        name: &[u8],
-        reply: ReplyEmpty,
-    ) {
-        let directory = or_reply!(self.inode(parent), reply);
-        let place = or_reply!(self.place(parent.0, name), reply);
+    pub fn unlink(self: &Arc<Self>, request: &Request, name: Name<'_>, reply: ReplyEmpty) {
+        let (directory, place) = or_reply!(self.at(name), reply);
         let caller = self.caller(request);
         let target = self.inodes().named(&place);
         if let Some(target) = target {
@@ -45,10 +38,7 @@ impl Shared {
                 if already {
                     return reply.error(Errno::EBUSY);
                 }
-                let then: WithErrno = Box::new(move |_, result| match result {
-                    Ok(()) => reply.ok(),
-                    Err(errno) => reply.error(errno),
-                });
+                let then: WithErrno = Box::new(move |_, result| answer(result, reply));
                 return self.silly_rename(&caller, &directory, place, &target, 0, then);
             }
             drop(state);
@@ -57,9 +47,8 @@ impl Shared {
         let arguments = REMOVE3args {
             object: named(&directory, &place),
         };
-        let (shared, under) = (Arc::clone(self), Arc::clone(&directory));
-        let gone = place.clone();
-        self.ask::<Remove>(&caller, &arguments, move |result, sent_ns| {
+        let (under, gone) = (Arc::clone(&directory), place.clone());
+        self.ask::<Remove>(&caller, &arguments, move |shared, result, sent_ns| {
             let result = shared.take_removal(&under, result, sent_ns);
             if result.is_ok() {
                 shared.inodes().remove_name(&gone);
@@ -68,22 +57,14 @@ impl Shared {
         });
     }
 
-    pub fn rmdir(
-        self: &Arc<Self>,
-        request: &Request,
-        parent: INodeNo,
-        name: &[u8],
-        reply: ReplyEmpty,
-    ) {
-        let directory = or_reply!(self.inode(parent), reply);
-        let place = or_reply!(self.place(parent.0, name), reply);
+    pub fn rmdir(self: &Arc<Self>, request: &Request, name: Name<'_>, reply: ReplyEmpty) {
+        let (directory, place) = or_reply!(self.at(name), reply);
         let caller = self.caller(request);
         let arguments = RMDIR3args {
             object: named(&directory, &place),
         };
-        let (shared, under) = (Arc::clone(self), Arc::clone(&directory));
-        let gone = place.clone();
-        self.ask::<RmDir>(&caller, &arguments, move |result, sent_ns| {
+        let (under, gone) = (Arc::clone(&directory), place.clone());
+        self.ask::<RmDir>(&caller, &arguments, move |shared, result, sent_ns| {
             let result = shared.take_removal(&under, result, sent_ns);
             if result.is_ok() {
                 let inode = shared.inodes().remove_name(&gone);
@@ -102,30 +83,21 @@ impl Shared {
         sent_ns: u64,
     ) -> Result<(), Errno> {
         directory.changed();
-        match result {
-            Ok(Res::Ok(wcc)) => {
-                self.learn_wcc(&directory.handle, &wcc, sent_ns);
-                Ok(())
-            }
-            Ok(Res::Fail(status, wcc)) => {
-                self.learn_wcc(&directory.handle, &wcc, sent_ns);
-                Err(self.errno(&CallError::Nfs(status)))
-            }
-            Err(error) => Err(self.errno(&error)),
+        if let Ok(Res::Ok(wcc) | Res::Fail(_, wcc)) = &result {
+            self.learn_wcc(&directory.handle, wcc, sent_ns);
         }
+        self.done(result).map(|_| ())
     }
 
     pub fn rename(
         self: &Arc<Self>,
         request: &Request,
-        from: (INodeNo, &[u8]),
-        to: (INodeNo, &[u8]),
+        from: Name<'_>,
+        to: Name<'_>,
         reply: ReplyEmpty,
     ) {
-        let from_directory = or_reply!(self.inode(from.0), reply);
-        let to_directory = or_reply!(self.inode(to.0), reply);
-        let from_place = or_reply!(self.place(from.0.0, from.1), reply);
-        let to_place = or_reply!(self.place(to.0.0, to.1), reply);
+        let (from_directory, from_place) = or_reply!(self.at(from), reply);
+        let (to_directory, to_place) = or_reply!(self.at(to), reply);
         let caller = self.caller(request);
         let (moved, target) = {
             let inodes = self.inodes();
@@ -170,15 +142,14 @@ impl Shared {
             to: named(&to.0, &to.1),
         };
         to.0.may_get(&to.1.1);
-        let shared = Arc::clone(self);
         let (from_known, to_known) = (from.clone(), to.clone());
-        self.ask::<Rename>(caller, &arguments, move |result, sent_ns| {
+        self.ask::<Rename>(caller, &arguments, move |shared, result, sent_ns| {
             let (from, to) = (&from_known, &to_known);
             let result = shared.take_rename(&from.0, &to.0, result, sent_ns);
             if result.is_ok() {
                 shared.inodes().rename(&from.1, to.1.clone());
             }
-            then(&shared, result);
+            then(shared, result);
         });
     }
 
@@ -191,14 +162,11 @@ impl Shared {
     ) -> Result<(), Errno> {
         from.changed();
         to.changed();
-        let (result, wcc) = match result {
-            Ok(Res::Ok(wcc)) => (Ok(()), wcc),
-            Ok(Res::Fail(status, wcc)) => (Err(self.errno(&CallError::Nfs(status))), wcc),
-            Err(error) => return Err(self.errno(&error)),
-        };
-        self.learn_wcc(&from.handle, &wcc.fromdir_wcc, sent_ns);
-        self.learn_wcc(&to.handle, &wcc.todir_wcc, sent_ns);
-        result
+        if let Ok(Res::Ok(wcc) | Res::Fail(_, wcc)) = &result {
+            self.learn_wcc(&from.handle, &wcc.fromdir_wcc, sent_ns);
+            self.learn_wcc(&to.handle, &wcc.todir_wcc, sent_ns);
+        }
+        self.done(result).map(|_| ())
     }
 
     /// Gives an open file a name that nobody uses, until it is closed.
@@ -269,8 +237,8 @@ impl Shared {
                 name: filename3(name),
             },
         };
-        let (shared, parent) = (Arc::clone(self), *directory);
-        self.ask::<Remove>(caller, &arguments, move |result, sent_ns| {
+        let parent = *directory;
+        self.ask::<Remove>(caller, &arguments, move |shared, result, sent_ns| {
             // Nobody waits for it; a name that stays is what Linux's client leaves, too.
             if let Ok(Res::Ok(wcc) | Res::Fail(_, wcc)) = result {
                 shared.learn_wcc(&parent, &wcc, sent_ns);

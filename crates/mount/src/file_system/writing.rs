@@ -5,6 +5,7 @@ use std::sync::Arc;
 use client::CallError;
 use fuser::{Errno, FileHandle, OpenFlags};
 
+use super::or_reply;
 use crate::open_files::OpenFile;
 use crate::shared::Shared;
 use crate::waiting::{ReplyEmpty, ReplyWrite};
@@ -18,9 +19,7 @@ impl Shared {
         flags: OpenFlags,
         reply: ReplyWrite,
     ) {
-        let Some(open) = self.files.get(number.0) else {
-            return reply.error(Errno::EBADF);
-        };
+        let open = or_reply!(self.files.get(number.0).ok_or(Errno::EBADF), reply);
         let end = offset.saturating_add(data.len() as u64);
         if self.max_file_bytes != 0 && end > self.max_file_bytes {
             return reply.error(Errno::EFBIG);
@@ -57,9 +56,7 @@ impl Shared {
 
     /// fsync(2) and close(2); with `data_alone` fdatasync(2).
     pub fn sync(self: &Arc<Self>, number: FileHandle, data_alone: bool, reply: ReplyEmpty) {
-        let Some(open) = self.files.get(number.0) else {
-            return reply.error(Errno::EBADF);
-        };
+        let open = or_reply!(self.files.get(number.0).ok_or(Errno::EBADF), reply);
         if let Some(other) = open.unsettled_other() {
             let shared = Arc::clone(self);
             return other.settle_then(move |result| match result {

@@ -108,7 +108,7 @@ impl Service {
             check_name(component).map_err(mount_status)?;
             let (found, _) = export
                 .store
-                .lookup(&caller, &handle, component)
+                .lookup(&caller, (&handle, component))
                 .map_err(|(status, _)| mount_status(status))?;
             if found.attributes.type_ != ftype3::NF3DIR {
                 return Err(mountstat3::MNT3ERR_NOTDIR);

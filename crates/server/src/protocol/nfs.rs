@@ -2,16 +2,16 @@
 
 use wire::nfs3::{
     ACCESS3args, ACCESS3resok, COMMIT3args, COMMIT3resok, FSINFO3args, FSSTAT3args, GETATTR3args,
-    PATHCONF3args, READ3args, READLINK3args, SETATTR3args, WRITE3args, WRITE3resok, access, fattr3,
-    nfs_fh3, nfspath3, nfsstat3, post_op_attr, procedure,
+    PATHCONF3args, READ3args, READLINK3args, READLINK3resok, SETATTR3args, WRITE3args, WRITE3resok,
+    access, nfs_fh3, nfspath3, nfsstat3, post_op_attr, procedure, wcc_data,
 };
 use wire::rpc::ReplyStatus;
 use wire::xdr::Encode;
 
-use super::export::{Named, Service};
+use super::export::Service;
 use super::{Refused, arguments};
-use crate::Caller;
-use crate::store::{Changed, NO_WCC, Payload, READ_BYTES_MAX, WRITE_BYTES_MAX};
+use crate::store::{Changed, NO_WCC, Payload, READ_BYTES_MAX, Store, WRITE_BYTES_MAX};
+use crate::{Caller, Handle};
 
 /// A procedure's status, after its result was appended.
 pub(super) type Appended = Result<nfsstat3, Refused>;
@@ -30,12 +30,30 @@ pub(super) fn succeed(out: &mut Vec<u8>, result: &impl Encode) -> Appended {
     Ok(nfsstat3::NFS3_OK)
 }
 
+/// Appends a result, or why there is none with what is known of attributes.
+pub(super) fn answer<K: Encode>(
+    out: &mut Vec<u8>,
+    result: Result<impl Encode, (nfsstat3, K)>,
+) -> Appended {
+    match result {
+        Ok(result) => succeed(out, &result),
+        Err((status, known)) => fail(out, status, &known),
+    }
+}
+
 /// Appends the result of a change that has only `wcc_data`.
 pub(super) fn changed(out: &mut Vec<u8>, result: Changed<()>) -> Appended {
-    match result {
-        Ok(((), wcc)) => succeed(out, &wcc),
-        Err((status, wcc)) => fail(out, status, &wcc),
-    }
+    answer(out, result.map(|((), wcc)| wcc))
+}
+
+/// Of an object that was not looked at.
+pub(super) fn unseen(status: nfsstat3) -> (nfsstat3, post_op_attr) {
+    (status, None)
+}
+
+/// Of an object whose change was not begun.
+pub(super) fn unchanged(status: nfsstat3) -> (nfsstat3, wcc_data) {
+    (status, NO_WCC)
 }
 
 impl Service {
@@ -81,68 +99,51 @@ impl Service {
         let seen = self
             .named(caller, args.object)
             .and_then(|named| named.export.store.getattr(&named.handle));
-        match seen {
-            Ok(attributes) => succeed(out, &attributes),
-            Err(status) => fail(out, status, &()),
-        }
+        answer(out, seen.map_err(|status| (status, ())))
     }
 
     fn setattr(&self, caller: &Caller, body: &[u8], out: &mut Vec<u8>) -> Appended {
         let args: SETATTR3args<'_> = arguments(body)?;
-        match self.named_to_change(caller, args.object) {
-            Ok(named) => {
-                let (store, new) = (&named.export.store, &args.new_attributes);
-                changed(
-                    out,
-                    store.setattr(&named.caller, &named.handle, new, args.guard),
-                )
-            }
-            Err(status) => fail(out, status, &NO_WCC),
-        }
+        let named = self.named_to_change(caller, args.object);
+        let set = named.map_err(unchanged).and_then(|named| {
+            let (store, new) = (&named.export.store, &args.new_attributes);
+            store.setattr(&named.caller, &named.handle, new, args.guard)
+        });
+        changed(out, set)
     }
 
     fn access(&self, caller: &Caller, body: &[u8], out: &mut Vec<u8>) -> Appended {
         const CHANGES: u32 = access::MODIFY | access::EXTEND | access::DELETE;
         let args: ACCESS3args<'_> = arguments(body)?;
-        let named = match self.named(caller, args.object) {
-            Ok(named) => named,
-            Err(status) => return fail(out, status, &None::<fattr3>),
-        };
-        let denied = if named.export.options.read_only {
-            CHANGES
-        } else {
-            0
-        };
-        let store = &named.export.store;
-        match store.access(&named.caller, &named.handle, args.access) {
-            Ok((access, obj_attributes)) => succeed(
-                out,
-                &ACCESS3resok {
-                    obj_attributes,
-                    access: access & !denied,
-                },
-            ),
-            Err((status, seen)) => fail(out, status, &seen),
-        }
+        let named = self.named(caller, args.object).map_err(unseen);
+        let granted = named.and_then(|named| {
+            let store = &named.export.store;
+            let (mut access, obj_attributes) =
+                store.access(&named.caller, &named.handle, args.access)?;
+            if named.export.options.read_only {
+                access &= !CHANGES;
+            }
+            Ok(ACCESS3resok {
+                obj_attributes,
+                access,
+            })
+        });
+        answer(out, granted)
     }
 
     fn readlink(&self, caller: &Caller, body: &[u8], out: &mut Vec<u8>) -> Appended {
         let args: READLINK3args<'_> = arguments(body)?;
-        let named = match self.named(caller, args.symlink) {
-            Ok(named) => named,
-            Err(status) => return fail(out, status, &None::<fattr3>),
-        };
         let mut text = Vec::new();
-        let store = &named.export.store;
-        match store.readlink(&named.caller, &named.handle, &mut text) {
-            Ok(((), attributes)) => {
-                nfsstat3::NFS3_OK.encode(out)?;
-                attributes.encode(out)?;
-                nfspath3(&text).encode(out)?;
-                Ok(nfsstat3::NFS3_OK)
-            }
-            Err((status, seen)) => fail(out, status, &seen),
-        }
+        let named = self.named(caller, args.symlink).map_err(unseen);
+        let read = named.and_then(|named| {
+            let store = &named.export.store;
+            store.readlink(&named.caller, &named.handle, &mut text)
+        });
+        let link = read.map(|((), symlink_attributes)| READLINK3resok {
+            symlink_attributes,
+            data: nfspath3(&text),
+        });
+        answer(out, link)
     }
 
     fn read(
@@ -153,20 +154,13 @@ impl Service {
         payload: &mut Payload,
     ) -> Appended {
         let args: READ3args<'_> = arguments(body)?;
-        let named = match self.named(caller, args.file) {
-            Ok(named) => named,
-            Err(status) => return fail(out, status, &None::<fattr3>),
-        };
         let count = args.count.min(READ_BYTES_MAX);
-        let Named {
-            export,
-            handle,
-            caller,
-        } = &named;
-        match export
-            .store
-            .read(caller, handle, args.offset, count, payload)
-        {
+        let named = self.named(caller, args.file).map_err(unseen);
+        let read = named.and_then(|named| {
+            let store = &named.export.store;
+            store.read(&named.caller, &named.handle, args.offset, count, payload)
+        });
+        match read {
             Ok((done, attributes)) => {
                 nfsstat3::NFS3_OK.encode(out)?;
                 attributes.encode(out)?;
@@ -188,41 +182,34 @@ impl Service {
         let args: WRITE3args<'_> = arguments(body)?;
         // The count is what is to be written; data that is not there cannot be.
         let count = args.count.min(WRITE_BYTES_MAX) as usize;
-        let named = match self.named_to_change(caller, args.file) {
-            Ok(named) => named,
-            Err(status) => return fail(out, status, &NO_WCC),
-        };
-        if (args.count as usize) > args.data.0.len() {
-            return fail(out, nfsstat3::NFS3ERR_INVAL, &NO_WCC);
-        }
-        let data = args.data.0.get(..count).unwrap_or_default();
-        let store = &named.export.store;
-        let written = store.write(&named.caller, &named.handle, args.offset, data, args.stable);
-        match written {
-            Ok((done, file_wcc)) => succeed(
-                out,
-                &WRITE3resok {
-                    file_wcc,
-                    count: done.count,
-                    committed: done.committed,
-                    verf: done.verifier,
-                },
-            ),
-            Err((status, wcc)) => fail(out, status, &wcc),
-        }
+        let named = self.named_to_change(caller, args.file).map_err(unchanged);
+        let written = named.and_then(|named| {
+            if (args.count as usize) > args.data.0.len() {
+                return Err(unchanged(nfsstat3::NFS3ERR_INVAL));
+            }
+            let data = args.data.0.get(..count).unwrap_or_default();
+            let store = &named.export.store;
+            let (done, file_wcc) =
+                store.write(&named.caller, &named.handle, args.offset, data, args.stable)?;
+            Ok(WRITE3resok {
+                file_wcc,
+                count: done.count,
+                committed: done.committed,
+                verf: done.verifier,
+            })
+        });
+        answer(out, written)
     }
 
     fn commit(&self, caller: &Caller, body: &[u8], out: &mut Vec<u8>) -> Appended {
         let args: COMMIT3args<'_> = arguments(body)?;
-        let named = match self.named_to_change(caller, args.file) {
-            Ok(named) => named,
-            Err(status) => return fail(out, status, &NO_WCC),
-        };
-        let store = &named.export.store;
-        match store.commit(&named.caller, &named.handle, args.offset, args.count) {
-            Ok((verf, file_wcc)) => succeed(out, &COMMIT3resok { file_wcc, verf }),
-            Err((status, wcc)) => fail(out, status, &wcc),
-        }
+        let named = self.named_to_change(caller, args.file).map_err(unchanged);
+        let committed = named.and_then(|named| {
+            let store = &named.export.store;
+            store.commit(&named.caller, &named.handle, args.offset, args.count)
+        });
+        let result = committed.map(|(verf, file_wcc)| COMMIT3resok { file_wcc, verf });
+        answer(out, result)
     }
 
     fn about<T: Encode>(
@@ -230,33 +217,27 @@ impl Service {
         caller: &Caller,
         object: nfs_fh3<'_>,
         out: &mut Vec<u8>,
-        ask: impl FnOnce(&Named<'_>) -> Result<T, nfsstat3>,
+        ask: impl FnOnce(&dyn Store, &Handle) -> Result<T, nfsstat3>,
     ) -> Appended {
-        let none: post_op_attr = None;
-        match self.named(caller, object).and_then(|named| ask(&named)) {
-            Ok(result) => succeed(out, &result),
-            Err(status) => fail(out, status, &none),
-        }
+        let named = self.named(caller, object);
+        let result = named.and_then(|named| ask(&*named.export.store, &named.handle));
+        answer(out, result.map_err(unseen))
     }
 
     fn fsstat(&self, caller: &Caller, body: &[u8], out: &mut Vec<u8>) -> Appended {
         let args: FSSTAT3args<'_> = arguments(body)?;
-        self.about(caller, args.fsroot, out, |named| {
-            named.export.store.fsstat(&named.handle)
-        })
+        self.about(caller, args.fsroot, out, |store, root| store.fsstat(root))
     }
 
     fn fsinfo(&self, caller: &Caller, body: &[u8], out: &mut Vec<u8>) -> Appended {
         let args: FSINFO3args<'_> = arguments(body)?;
-        self.about(caller, args.fsroot, out, |named| {
-            named.export.store.fsinfo(&named.handle)
-        })
+        self.about(caller, args.fsroot, out, |store, root| store.fsinfo(root))
     }
 
     fn pathconf(&self, caller: &Caller, body: &[u8], out: &mut Vec<u8>) -> Appended {
         let args: PATHCONF3args<'_> = arguments(body)?;
-        self.about(caller, args.object, out, |named| {
-            named.export.store.pathconf(&named.handle)
+        self.about(caller, args.object, out, |store, object| {
+            store.pathconf(object)
         })
     }
 }

@@ -72,10 +72,8 @@ impl Service {
             verifier: args.cookieverf,
             with_objects: false,
         };
-        match self.named(caller, args.dir) {
-            Ok(named) => self.entries(&named, from, [args.count, u32::MAX], out),
-            Err(status) => fail(out, status, &None::<fattr3>),
-        }
+        let named = self.named(caller, args.dir);
+        self.entries(named, from, [args.count, u32::MAX], out)
     }
 
     pub(super) fn readdirplus(&self, caller: &Caller, body: &[u8], out: &mut Vec<u8>) -> Appended {
@@ -85,19 +83,21 @@ impl Service {
             verifier: args.cookieverf,
             with_objects: true,
         };
-        match self.named(caller, args.dir) {
-            Ok(named) => self.entries(&named, from, [args.maxcount, args.dircount], out),
-            Err(status) => fail(out, status, &None::<fattr3>),
-        }
+        let named = self.named(caller, args.dir);
+        self.entries(named, from, [args.maxcount, args.dircount], out)
     }
 
     fn entries(
         &self,
-        named: &Named<'_>,
+        named: Result<Named<'_>, nfsstat3>,
         from: ListFrom,
         [max_bytes, dircount]: [u32; 2],
         out: &mut Vec<u8>,
     ) -> Appended {
+        let named = match named {
+            Ok(named) => named,
+            Err(status) => return fail(out, status, &None::<fattr3>),
+        };
         let start = out.len();
         let store = &named.export.store;
         let mut sink = Writer {

@@ -2,15 +2,15 @@
 
 use wire::nfs3::{
     CREATE3args, CREATE3resok, LINK3args, LINK3wcc, LOOKUP3args, LOOKUP3resok, MKDIR3args,
-    MKNOD3args, REMOVE3args, RENAME3args, RENAME3wcc, RMDIR3args, SYMLINK3args, diropargs3, fattr3,
+    MKNOD3args, REMOVE3args, RENAME3args, RENAME3wcc, RMDIR3args, SYMLINK3args, diropargs3,
     mknoddata3, nfs_fh3, nfsstat3,
 };
 
 use super::arguments;
-use super::export::{Named, Service, check_name};
-use super::nfs::{Appended, changed, fail, succeed};
+use super::export::{Service, check_name};
+use super::nfs::{Appended, changed, fail, succeed, unchanged, unseen};
 use crate::Caller;
-use crate::store::{Changed, Found, LINK_BYTES_MAX, NO_WCC, Special};
+use crate::store::{Changed, Found, LINK_BYTES_MAX, NO_WCC, Place, Special, Store};
 
 /// Checks a name that is to be made: `.` and `..` are always there.
 fn check_new(name: &[u8]) -> Result<(), nfsstat3> {
@@ -35,95 +35,87 @@ impl Service {
     pub(super) fn lookup(&self, caller: &Caller, body: &[u8], out: &mut Vec<u8>) -> Appended {
         let args: LOOKUP3args<'_> = arguments(body)?;
         let name = args.what.name.0;
-        let named = match self.named(caller, args.what.dir) {
-            Ok(named) => named,
-            Err(status) => return fail(out, status, &None::<fattr3>),
-        };
-        let store = &named.export.store;
-        if let Err(status) = check_name(name) {
-            return fail(out, status, &store.getattr(&named.handle).ok());
-        }
-        match store.lookup(&named.caller, &named.handle, name) {
-            Ok((found, dir_attributes)) => {
-                let sealed = self.seal(named.export, &found.handle);
-                succeed(
-                    out,
-                    &LOOKUP3resok {
-                        object: nfs_fh3(sealed.as_bytes()),
-                        obj_attributes: Some(found.attributes),
-                        dir_attributes,
-                    },
-                )
-            }
+        let named = self.named(caller, args.what.dir).map_err(unseen);
+        let found = named.and_then(|named| {
+            let (store, dir) = (&named.export.store, &named.handle);
+            check_name(name).map_err(|status| (status, store.getattr(dir).ok()))?;
+            let (found, dir_attributes) = store.lookup(&named.caller, (dir, name))?;
+            let sealed = self.seal(named.export, &found.handle);
+            Ok((sealed, found.attributes, dir_attributes))
+        });
+        match found {
+            Ok((sealed, attributes, dir_attributes)) => succeed(
+                out,
+                &LOOKUP3resok {
+                    object: nfs_fh3(sealed.as_bytes()),
+                    obj_attributes: Some(attributes),
+                    dir_attributes,
+                },
+            ),
             Err((status, seen)) => fail(out, status, &seen),
         }
     }
 
-    /// The part that CREATE, MKDIR, SYMLINK and MKNOD share.
+    /// The part that CREATE, MKDIR, SYMLINK and MKNOD share: what `make` makes, in the named place.
     fn make(
         &self,
         caller: &Caller,
         place: &diropargs3<'_>,
         out: &mut Vec<u8>,
-        make: impl FnOnce(&Named<'_>, &[u8]) -> Changed<Found>,
+        make: impl FnOnce(&dyn Store, &Caller, Place<'_>) -> Changed<Found>,
     ) -> Appended {
-        let named = match self.named_to_change(caller, place.dir) {
-            Ok(named) => named,
-            Err(status) => return fail(out, status, &NO_WCC),
-        };
-        if let Err(status) = check_new(place.name.0) {
-            return fail(out, status, &NO_WCC);
-        }
-        match make(&named, place.name.0) {
-            Ok((found, dir_wcc)) => {
-                let sealed = self.seal(named.export, &found.handle);
-                succeed(
-                    out,
-                    &CREATE3resok {
-                        obj: Some(nfs_fh3(sealed.as_bytes())),
-                        obj_attributes: Some(found.attributes),
-                        dir_wcc,
-                    },
-                )
-            }
+        let named = self.named_to_change(caller, place.dir);
+        let made = named.map_err(unchanged).and_then(|named| {
+            check_new(place.name.0).map_err(unchanged)?;
+            let at = (&named.handle, place.name.0);
+            let (found, dir_wcc) = make(&*named.export.store, &named.caller, at)?;
+            let sealed = self.seal(named.export, &found.handle);
+            Ok((sealed, found.attributes, dir_wcc))
+        });
+        match made {
+            Ok((sealed, attributes, dir_wcc)) => succeed(
+                out,
+                &CREATE3resok {
+                    obj: Some(nfs_fh3(sealed.as_bytes())),
+                    obj_attributes: Some(attributes),
+                    dir_wcc,
+                },
+            ),
             Err((status, wcc)) => fail(out, status, &wcc),
         }
     }
 
     pub(super) fn create(&self, caller: &Caller, body: &[u8], out: &mut Vec<u8>) -> Appended {
         let args: CREATE3args<'_> = arguments(body)?;
-        self.make(caller, &args.where_, out, |at, name| {
-            let store = &at.export.store;
-            store.create(&at.caller, &at.handle, name, &args.how)
+        self.make(caller, &args.where_, out, |store, caller, at| {
+            store.create(caller, at, &args.how)
         })
     }
 
     pub(super) fn mkdir(&self, caller: &Caller, body: &[u8], out: &mut Vec<u8>) -> Appended {
         let args: MKDIR3args<'_> = arguments(body)?;
-        self.make(caller, &args.where_, out, |at, name| {
-            let store = &at.export.store;
-            store.mkdir(&at.caller, &at.handle, name, &args.attributes)
+        self.make(caller, &args.where_, out, |store, caller, at| {
+            store.mkdir(caller, at, &args.attributes)
         })
     }
 
     pub(super) fn symlink(&self, caller: &Caller, body: &[u8], out: &mut Vec<u8>) -> Appended {
         let args: SYMLINK3args<'_> = arguments(body)?;
         let text = args.symlink.symlink_data.0;
-        self.make(caller, &args.where_, out, |at, name| {
+        self.make(caller, &args.where_, out, |store, caller, at| {
             if text.len() > LINK_BYTES_MAX {
                 return Err((nfsstat3::NFS3ERR_NAMETOOLONG, NO_WCC));
             }
             if text.is_empty() || text.contains(&0) {
                 return Err((nfsstat3::NFS3ERR_INVAL, NO_WCC));
             }
-            let (store, new) = (&at.export.store, &args.symlink.symlink_attributes);
-            store.symlink(&at.caller, &at.handle, name, new, text)
+            store.symlink(caller, at, &args.symlink.symlink_attributes, text)
         })
     }
 
     pub(super) fn mknod(&self, caller: &Caller, body: &[u8], out: &mut Vec<u8>) -> Appended {
         let args: MKNOD3args<'_> = arguments(body)?;
-        self.make(caller, &args.where_, out, |at, name| {
+        self.make(caller, &args.where_, out, |store, caller, at| {
             let (new, special) = match &args.what {
                 mknoddata3::CHR(new, device) => (new, Special::CharacterDevice(*device)),
                 mknoddata3::BLK(new, device) => (new, Special::BlockDevice(*device)),
@@ -133,8 +125,7 @@ impl Service {
                     return Err((nfsstat3::NFS3ERR_BADTYPE, NO_WCC));
                 }
             };
-            let store = &at.export.store;
-            store.mknod(&at.caller, &at.handle, name, new, special)
+            store.mknod(caller, at, new, special)
         })
     }
 
@@ -143,29 +134,28 @@ impl Service {
         caller: &Caller,
         object: &diropargs3<'_>,
         out: &mut Vec<u8>,
-        unname: impl FnOnce(&Named<'_>, &[u8]) -> Changed<()>,
+        unname: impl FnOnce(&dyn Store, &Caller, Place<'_>) -> Changed<()>,
     ) -> Appended {
-        let named = match self.named_to_change(caller, object.dir) {
-            Ok(named) => named,
-            Err(status) => return fail(out, status, &NO_WCC),
-        };
-        match check_old(object.name.0) {
-            Ok(()) => changed(out, unname(&named, object.name.0)),
-            Err(status) => fail(out, status, &NO_WCC),
-        }
+        let named = self.named_to_change(caller, object.dir);
+        let gone = named.map_err(unchanged).and_then(|named| {
+            check_old(object.name.0).map_err(unchanged)?;
+            let at = (&named.handle, object.name.0);
+            unname(&*named.export.store, &named.caller, at)
+        });
+        changed(out, gone)
     }
 
     pub(super) fn remove(&self, caller: &Caller, body: &[u8], out: &mut Vec<u8>) -> Appended {
         let args: REMOVE3args<'_> = arguments(body)?;
-        self.unname(caller, &args.object, out, |at, name| {
-            at.export.store.remove(&at.caller, &at.handle, name)
+        self.unname(caller, &args.object, out, |store, caller, at| {
+            store.remove(caller, at)
         })
     }
 
     pub(super) fn rmdir(&self, caller: &Caller, body: &[u8], out: &mut Vec<u8>) -> Appended {
         let args: RMDIR3args<'_> = arguments(body)?;
-        self.unname(caller, &args.object, out, |at, name| {
-            at.export.store.rmdir(&at.caller, &at.handle, name)
+        self.unname(caller, &args.object, out, |store, caller, at| {
+            store.rmdir(caller, at)
         })
     }
 
@@ -223,7 +213,7 @@ impl Service {
         };
         let store = &dir.export.store;
         let name = args.link.name.0;
-        let (status, wcc) = store.link(&dir.caller, &file.handle, &dir.handle, name);
+        let (status, wcc) = store.link(&dir.caller, &file.handle, (&dir.handle, name));
         fail(out, status, &wcc)
     }
 }

@@ -119,6 +119,12 @@ pub trait DirectorySink {
     fn entry(&mut self, entry: &Entry<'_>) -> bool;
 }
 
+/// A name in a directory.
+pub type Place<'a> = (&'a Handle, &'a [u8]);
+
+/// Whether a listing reached the directory's end; or why there is none, and its attributes.
+pub type Listed = Result<bool, (nfsstat3, post_op_attr)>;
+
 /// Where to read a directory from.
 #[derive(Clone, Copy, Debug)]
 pub struct ListFrom {
@@ -167,7 +173,7 @@ pub trait Store: Send + Sync {
         guard: Option<nfstime3>,
     ) -> Changed<()>;
     /// LOOKUP; the attributes are the directory's.
-    fn lookup(&self, caller: &Caller, dir: &Handle, name: &[u8]) -> Seen<Found>;
+    fn lookup(&self, caller: &Caller, at: Place<'_>) -> Seen<Found>;
     /// ACCESS: the bits of `asked` that the caller has.
     fn access(&self, caller: &Caller, object: &Handle, asked: u32) -> Seen<u32>;
     /// READLINK: appends the link's text.
@@ -191,52 +197,27 @@ pub trait Store: Send + Sync {
         stable: stable_how,
     ) -> Changed<WriteDone>;
     /// CREATE.
-    fn create(
-        &self,
-        caller: &Caller,
-        dir: &Handle,
-        name: &[u8],
-        how: &createhow3,
-    ) -> Changed<Found>;
+    fn create(&self, caller: &Caller, at: Place<'_>, how: &createhow3) -> Changed<Found>;
     /// MKDIR.
-    fn mkdir(&self, caller: &Caller, dir: &Handle, name: &[u8], new: &sattr3) -> Changed<Found>;
+    fn mkdir(&self, caller: &Caller, at: Place<'_>, new: &sattr3) -> Changed<Found>;
     /// SYMLINK.
-    fn symlink(
-        &self,
-        caller: &Caller,
-        dir: &Handle,
-        name: &[u8],
-        new: &sattr3,
-        text: &[u8],
-    ) -> Changed<Found>;
+    fn symlink(&self, caller: &Caller, at: Place<'_>, new: &sattr3, text: &[u8]) -> Changed<Found>;
     /// MKNOD.
     fn mknod(
         &self,
         caller: &Caller,
-        dir: &Handle,
-        name: &[u8],
+        at: Place<'_>,
         new: &sattr3,
         special: Special,
     ) -> Changed<Found>;
     /// REMOVE.
-    fn remove(&self, caller: &Caller, dir: &Handle, name: &[u8]) -> Changed<()>;
+    fn remove(&self, caller: &Caller, at: Place<'_>) -> Changed<()>;
     /// RMDIR.
-    fn rmdir(&self, caller: &Caller, dir: &Handle, name: &[u8]) -> Changed<()>;
+    fn rmdir(&self, caller: &Caller, at: Place<'_>) -> Changed<()>;
     /// RENAME.
-    fn rename(
-        &self,
-        caller: &Caller,
-        from: (&Handle, &[u8]),
-        to: (&Handle, &[u8]),
-    ) -> (nfsstat3, RENAME3wcc);
+    fn rename(&self, caller: &Caller, from: Place<'_>, to: Place<'_>) -> (nfsstat3, RENAME3wcc);
     /// LINK.
-    fn link(
-        &self,
-        caller: &Caller,
-        file: &Handle,
-        dir: &Handle,
-        name: &[u8],
-    ) -> (nfsstat3, LINK3wcc);
+    fn link(&self, caller: &Caller, file: &Handle, at: Place<'_>) -> (nfsstat3, LINK3wcc);
     /// READDIR and READDIRPLUS; true if the end was reached.
     fn list(
         &self,
@@ -244,7 +225,7 @@ pub trait Store: Send + Sync {
         dir: &Handle,
         from: ListFrom,
         sink: &mut dyn DirectorySink,
-    ) -> Result<bool, (nfsstat3, post_op_attr)>;
+    ) -> Listed;
     /// FSSTAT.
     fn fsstat(&self, object: &Handle) -> Result<FSSTAT3resok, nfsstat3>;
     /// PATHCONF.

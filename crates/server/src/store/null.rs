@@ -13,8 +13,8 @@ use wire::nfs3::{
 };
 
 use super::{
-    Changed, DirectorySink, Entry, Found, ListFrom, Payload, ReadDone, Seen, Special, Store,
-    StoreDescription, WriteDone, wcc_before,
+    Changed, DirectorySink, Entry, Found, ListFrom, Listed, Payload, Place, ReadDone, Seen,
+    Special, Store, StoreDescription, WriteDone, wcc_before,
 };
 use crate::{Caller, Handle};
 
@@ -73,10 +73,6 @@ impl NullStore {
             attributes: self.attributes(&handle),
         }
     }
-
-    fn made(&self, dir: &Handle, name: &[u8]) -> Changed<Found> {
-        Ok((self.found(name), self.wcc(dir)))
-    }
 }
 
 impl Store for NullStore {
@@ -101,7 +97,7 @@ impl Store for NullStore {
     ) -> Changed<()> {
         Ok(((), self.wcc(object)))
     }
-    fn lookup(&self, _caller: &Caller, dir: &Handle, name: &[u8]) -> Seen<Found> {
+    fn lookup(&self, _: &Caller, (dir, name): Place<'_>) -> Seen<Found> {
         Ok((self.found(name), Some(self.attributes(dir))))
     }
     fn access(&self, _caller: &Caller, object: &Handle, asked: u32) -> Seen<u32> {
@@ -139,37 +135,32 @@ impl Store for NullStore {
         };
         Ok((done, self.wcc(file)))
     }
-    fn create(&self, _: &Caller, dir: &Handle, name: &[u8], _: &createhow3) -> Changed<Found> {
-        self.made(dir, name)
+    fn create(&self, _: &Caller, (dir, name): Place<'_>, _: &createhow3) -> Changed<Found> {
+        Ok((self.found(name), self.wcc(dir)))
     }
-    fn mkdir(&self, _: &Caller, dir: &Handle, _: &[u8], _: &sattr3) -> Changed<Found> {
+    fn mkdir(&self, _: &Caller, (dir, _): Place<'_>, _: &sattr3) -> Changed<Found> {
         Err((nfsstat3::NFS3ERR_NOTSUPP, self.wcc(dir)))
     }
-    fn symlink(&self, _: &Caller, dir: &Handle, _: &[u8], _: &sattr3, _: &[u8]) -> Changed<Found> {
+    fn symlink(&self, _: &Caller, (dir, _): Place<'_>, _: &sattr3, _: &[u8]) -> Changed<Found> {
         Err((nfsstat3::NFS3ERR_NOTSUPP, self.wcc(dir)))
     }
-    fn mknod(&self, _: &Caller, dir: &Handle, _: &[u8], _: &sattr3, _: Special) -> Changed<Found> {
+    fn mknod(&self, _: &Caller, (dir, _): Place<'_>, _: &sattr3, _: Special) -> Changed<Found> {
         Err((nfsstat3::NFS3ERR_NOTSUPP, self.wcc(dir)))
     }
-    fn remove(&self, _: &Caller, dir: &Handle, _: &[u8]) -> Changed<()> {
+    fn remove(&self, _: &Caller, (dir, _): Place<'_>) -> Changed<()> {
         Ok(((), self.wcc(dir)))
     }
-    fn rmdir(&self, _: &Caller, dir: &Handle, _: &[u8]) -> Changed<()> {
+    fn rmdir(&self, _: &Caller, (dir, _): Place<'_>) -> Changed<()> {
         Ok(((), self.wcc(dir)))
     }
-    fn rename(
-        &self,
-        _: &Caller,
-        from: (&Handle, &[u8]),
-        to: (&Handle, &[u8]),
-    ) -> (nfsstat3, RENAME3wcc) {
+    fn rename(&self, _: &Caller, from: Place<'_>, to: Place<'_>) -> (nfsstat3, RENAME3wcc) {
         let wcc = RENAME3wcc {
             fromdir_wcc: self.wcc(from.0),
             todir_wcc: self.wcc(to.0),
         };
         (nfsstat3::NFS3_OK, wcc)
     }
-    fn link(&self, _: &Caller, file: &Handle, dir: &Handle, _: &[u8]) -> (nfsstat3, LINK3wcc) {
+    fn link(&self, _: &Caller, file: &Handle, (dir, _): Place<'_>) -> (nfsstat3, LINK3wcc) {
         let wcc = LINK3wcc {
             file_attributes: Some(self.attributes(file)),
             linkdir_wcc: self.wcc(dir),
@@ -182,7 +173,7 @@ impl Store for NullStore {
         dir: &Handle,
         from: ListFrom,
         sink: &mut dyn DirectorySink,
-    ) -> Result<bool, (nfsstat3, Option<fattr3>)> {
+    ) -> Listed {
         sink.begin(Some(self.attributes(dir)), [0; 8]);
         let names: [&[u8]; 2] = [b".", b".."];
         for (name, cookie) in names.into_iter().zip(1u64..) {

@@ -7,13 +7,13 @@ use std::sync::{Mutex, MutexGuard};
 
 use server::store::memory::MemoryStore;
 use server::store::{
-    Changed, DirectorySink, Found, ListFrom, Payload, ReadDone, Seen, Special, Store,
-    StoreDescription, WriteDone,
+    Changed, DirectorySink, Found, ListFrom, Listed, Payload, Place, ReadDone, Seen, Special,
+    Store, StoreDescription, WriteDone,
 };
 use server::{Caller, Handle};
 use wire::nfs3::{
-    FSSTAT3resok, LINK3wcc, RENAME3wcc, createhow3, fattr3, nfsstat3, nfstime3, post_op_attr,
-    sattr3, stable_how, writeverf3,
+    FSSTAT3resok, LINK3wcc, RENAME3wcc, createhow3, fattr3, nfsstat3, nfstime3, sattr3, stable_how,
+    writeverf3,
 };
 
 /// The bytes that a write replaced, and the size before it.
@@ -82,7 +82,7 @@ impl Forgetful {
         let admin = Self::admin();
         let found = self
             .inner
-            .lookup(&admin, &self.inner.root(), name)
+            .lookup(&admin, (&self.inner.root(), name))
             .unwrap()
             .0;
         let mut bytes = Vec::new();
@@ -107,9 +107,6 @@ macro_rules! answered_behind {
     };
 }
 
-type Place<'a> = (&'a Handle, &'a [u8]);
-type Listed = Result<bool, (nfsstat3, post_op_attr)>;
-
 #[rustfmt::skip]
 impl Store for Forgetful {
     answered_behind! {
@@ -117,18 +114,18 @@ impl Store for Forgetful {
         root() -> Handle;
         getattr(o: &Handle) -> Result<fattr3, nfsstat3>;
         setattr(c: &Caller, o: &Handle, new: &sattr3, guard: Option<nfstime3>) -> Changed<()>;
-        lookup(c: &Caller, dir: &Handle, name: &[u8]) -> Seen<Found>;
+        lookup(c: &Caller, at: Place<'_>) -> Seen<Found>;
         access(c: &Caller, o: &Handle, asked: u32) -> Seen<u32>;
         readlink(c: &Caller, link: &Handle, text: &mut Vec<u8>) -> Seen<()>;
         read(c: &Caller, o: &Handle, at: u64, count: u32, to: &mut Payload) -> Seen<ReadDone>;
-        create(c: &Caller, dir: &Handle, name: &[u8], how: &createhow3) -> Changed<Found>;
-        mkdir(c: &Caller, dir: &Handle, name: &[u8], new: &sattr3) -> Changed<Found>;
-        symlink(c: &Caller, d: &Handle, n: &[u8], new: &sattr3, text: &[u8]) -> Changed<Found>;
-        mknod(c: &Caller, d: &Handle, n: &[u8], new: &sattr3, kind: Special) -> Changed<Found>;
-        remove(c: &Caller, dir: &Handle, name: &[u8]) -> Changed<()>;
-        rmdir(c: &Caller, dir: &Handle, name: &[u8]) -> Changed<()>;
+        create(c: &Caller, at: Place<'_>, how: &createhow3) -> Changed<Found>;
+        mkdir(c: &Caller, at: Place<'_>, new: &sattr3) -> Changed<Found>;
+        symlink(c: &Caller, at: Place<'_>, new: &sattr3, text: &[u8]) -> Changed<Found>;
+        mknod(c: &Caller, at: Place<'_>, new: &sattr3, kind: Special) -> Changed<Found>;
+        remove(c: &Caller, at: Place<'_>) -> Changed<()>;
+        rmdir(c: &Caller, at: Place<'_>) -> Changed<()>;
         rename(c: &Caller, from: Place<'_>, to: Place<'_>) -> (nfsstat3, RENAME3wcc);
-        link(c: &Caller, file: &Handle, dir: &Handle, name: &[u8]) -> (nfsstat3, LINK3wcc);
+        link(c: &Caller, file: &Handle, at: Place<'_>) -> (nfsstat3, LINK3wcc);
         list(c: &Caller, dir: &Handle, from: ListFrom, to: &mut dyn DirectorySink) -> Listed;
         fsstat(o: &Handle) -> Result<FSSTAT3resok, nfsstat3>;
     }

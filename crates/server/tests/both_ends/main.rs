@@ -10,7 +10,7 @@
 mod process;
 #[path = "../trees/mod.rs"]
 mod trees;
-#[path = "../../../client/tests/waits/mod.rs"]
+#[path = "../../../client/tests/all/waits/mod.rs"]
 mod waits;
 
 mod forgetful;

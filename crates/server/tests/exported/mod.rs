@@ -77,7 +77,7 @@ impl Exported {
     }
 
     pub fn lookup(&self, dir: &Handle, name: &str) -> Result<Handle, nfsstat3> {
-        let found = self.store.lookup(&self.me, dir, name.as_bytes());
+        let found = self.store.lookup(&self.me, (dir, name.as_bytes()));
         found
             .map(|(found, _)| found.handle)
             .map_err(|(status, _)| status)
@@ -95,7 +95,7 @@ impl Exported {
     }
 
     pub fn link(&self, file: &Handle, dir: &Handle, name: &str) -> nfsstat3 {
-        self.store.link(&self.me, file, dir, name.as_bytes()).0
+        self.store.link(&self.me, file, (dir, name.as_bytes())).0
     }
 
     /// What every procedure that takes a handle says of this one, each with its name.
@@ -120,8 +120,8 @@ impl Exported {
                 status(store.getattr(object).map_err(|s| (s, ()))),
             ),
             ("SETATTR", status(store.setattr(me, object, &cut, None))),
-            ("LOOKUP", status(store.lookup(me, object, b"secret"))),
-            ("LOOKUP ..", status(store.lookup(me, object, b".."))),
+            ("LOOKUP", status(store.lookup(me, (object, b"secret")))),
+            ("LOOKUP ..", status(store.lookup(me, (object, b"..")))),
             ("ACCESS", status(store.access(me, object, 0x3f))),
             (
                 "READLINK",
@@ -129,14 +129,14 @@ impl Exported {
             ),
             ("READ", status(store.read(me, object, 0, 100, &mut payload))),
             ("WRITE", self.write(object, b"overwritten")),
-            ("CREATE", status(store.create(me, object, name, &any))),
-            ("MKDIR", status(store.mkdir(me, object, name, &new))),
+            ("CREATE", status(store.create(me, (object, name), &any))),
+            ("MKDIR", status(store.mkdir(me, (object, name), &new))),
             (
                 "SYMLINK",
-                status(store.symlink(me, object, name, &new, b"x")),
+                status(store.symlink(me, (object, name), &new, b"x")),
             ),
-            ("REMOVE", status(store.remove(me, object, b"secret"))),
-            ("RMDIR", status(store.rmdir(me, object, b"secret"))),
+            ("REMOVE", status(store.remove(me, (object, b"secret")))),
+            ("RMDIR", status(store.rmdir(me, (object, b"secret")))),
             (
                 "RENAME from",
                 store.rename(me, (object, b"secret"), (&root, name)).0,

@@ -62,7 +62,7 @@ impl Tree {
             mode: Some(0o644),
             ..sattr3::UNCHANGED
         });
-        let made = self.store.create(&self.root_user, dir, name, &how);
+        let made = self.store.create(&self.root_user, (dir, name), &how);
         made.unwrap().0.handle
     }
     pub fn dir(&self, name: &[u8]) -> Handle {
@@ -72,7 +72,7 @@ impl Tree {
         };
         let made = self
             .store
-            .mkdir(&self.root_user, &self.store.root(), name, &new);
+            .mkdir(&self.root_user, (&self.store.root(), name), &new);
         made.unwrap().0.handle
     }
     pub fn write(&self, file: &Handle, offset: u64, data: &[u8]) {

@@ -22,7 +22,7 @@ pub const DESCRIPTORS_MAX: usize = 1 << 20;
 const NUMBER_MAX: i32 = (1 << 20) - 1;
 
 /// What open made.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Description {
     /// Of which file.
     pub file_id: u32,
@@ -52,16 +52,7 @@ impl Description {
     pub fn unknown(file_id: u32) -> Self {
         Description {
             file_id,
-            shown: (Box::default(), false, 0),
-            position: None,
-            append: false,
-            synchronous: None,
-            folder: false,
-            followed: false,
-            moves: 0,
-            under_way: 0,
-            doubts: 0,
-            holders: 0,
+            ..Description::default()
         }
     }
 }

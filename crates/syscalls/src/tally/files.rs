@@ -32,7 +32,7 @@ pub struct Inode {
 }
 
 /// Files and their names.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Files {
     files_max: usize,
     inodes: HashMap<Inode, u32>,
@@ -52,15 +52,7 @@ impl Files {
     pub fn new(files_max: usize) -> Self {
         Files {
             files_max,
-            inodes: HashMap::new(),
-            known: Vec::new(),
-            paths: HashMap::new(),
-            deleted: HashMap::new(),
-            waiting: Vec::new(),
-            path_bytes: 0,
-            lost_names: 0,
-            beyond: 0,
-            changes: 0,
+            ..Files::default()
         }
     }
 

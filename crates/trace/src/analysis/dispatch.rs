@@ -97,7 +97,7 @@ impl Dispatch {
     /// Batches of columns go there.
     pub(super) fn set_columns(&mut self, sender: SyncSender<RecordBatch>) {
         self.columns = Some(Columns {
-            batches: Batches::new(),
+            batches: Batches::default(),
             sender,
             ready: Vec::new(),
         });

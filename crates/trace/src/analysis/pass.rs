@@ -41,7 +41,7 @@ impl Pass {
     /// A lens is not known, or does not like its options.
     pub fn new(options: &Options, stop: Arc<AtomicBool>) -> Result<Self, TraceError> {
         Ok(Pass {
-            streams: Streams::new(),
+            streams: Streams::default(),
             calls: Calls::new(Dispatch::new(options, stop)?),
             window_ns: options.window_ns,
             packets: 0,

@@ -12,22 +12,12 @@ const LEAST_PLACES: usize = 64;
 const AHEAD: u64 = 6;
 
 /// The queue.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Ring<T> {
     /// A power of two of them, or none. Those outside of `base..end` hold what was there before.
     places: Vec<T>,
     base: u64,
     end: u64,
-}
-
-impl<T> Default for Ring<T> {
-    fn default() -> Self {
-        Ring {
-            places: Vec::new(),
-            base: 0,
-            end: 0,
-        }
-    }
 }
 
 impl<T: Copy + Default> Ring<T> {

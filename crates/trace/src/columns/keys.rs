@@ -58,8 +58,8 @@ pub(super) struct Keys {
     text: String,
 }
 
-impl Keys {
-    pub(super) fn new() -> Self {
+impl Default for Keys {
+    fn default() -> Self {
         Keys {
             dictionaries: Dictionaries::default(),
             clients: Memo::new(),
@@ -75,7 +75,9 @@ impl Keys {
             text: String::new(),
         }
     }
+}
 
+impl Keys {
     /// The dictionaries were taken: keys begin anew. (Files tell by the batch's number.)
     pub(super) fn next_batch(&mut self) {
         self.number += 1;

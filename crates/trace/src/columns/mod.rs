@@ -36,27 +36,13 @@ use schema::has;
 pub use schema::{SCHEMA_VERSION, schema};
 
 /// Makes batches of calls. The first batch may be empty, so that a reader learns the columns.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Batches {
     rows: Rows,
     keys: Keys,
 }
 
-impl Default for Batches {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Batches {
-    /// No row yet.
-    pub fn new() -> Self {
-        Batches {
-            rows: Rows::new(),
-            keys: Keys::new(),
-        }
-    }
-
     /// Adds a row; gives a batch when [`BATCH_ROWS`] are there.
     ///
     /// # Errors

@@ -62,8 +62,8 @@ macro_rules! rows {
             $($name: Column<$kind>,)*
         }
 
-        impl Rows {
-            pub(super) fn new() -> Self {
+        impl Default for Rows {
+            fn default() -> Self {
                 Rows {
                     length: 0,
                     present: [0; GATHERED],
@@ -71,7 +71,9 @@ macro_rules! rows {
                     $($name: Column::new(),)*
                 }
             }
+        }
 
+        impl Rows {
             /// Adds a row.
             #[inline(always)]
             pub(super) fn push(&mut self, row: &Row) {

@@ -48,7 +48,7 @@ fn read() -> Call {
 }
 
 fn batch_of(calls: &[Call], names: &Names) -> RecordBatch {
-    let mut batches = Batches::new();
+    let mut batches = Batches::default();
     for call in calls {
         assert!(batches.push(call, names).unwrap().is_none());
     }
@@ -196,7 +196,7 @@ fn compounds_have_their_operations() {
 #[test]
 fn batches_have_their_own_dictionaries_and_all_rows() {
     let mut names = Names::default();
-    let mut batches = Batches::new();
+    let mut batches = Batches::default();
     let total = 2 * BATCH_ROWS + 100;
     let mut made = Vec::new();
     for number in 0..total as u32 {
@@ -240,7 +240,7 @@ fn equal_texts_have_one_key_and_a_late_path_is_shown() {
         file: Some(file),
         ..read()
     };
-    let mut batches = Batches::new();
+    let mut batches = Batches::default();
     batches.push(&of(old), &names).unwrap();
     names.set_name(root, b"x", old);
     batches.push(&of(old), &names).unwrap();
@@ -255,7 +255,7 @@ fn equal_texts_have_one_key_and_a_late_path_is_shown() {
 
 #[test]
 fn without_calls_there_is_one_empty_batch() {
-    let mut batches = Batches::new();
+    let mut batches = Batches::default();
     let batch = batches.finish().unwrap().unwrap();
     assert_eq!(batch.num_rows(), 0);
     assert_eq!(batch.schema(), schema());

@@ -21,7 +21,7 @@ pub fn lower(place: usize, bits: u32) -> u64 {
     (place as u64 - (octave << bits)) << octave
 }
 
-/// Durations, in nanoseconds.
+/// Durations, in nanoseconds; nothing is allocated before the first value.
 #[derive(Clone, Debug, Default)]
 pub struct LogHistogram<const BITS: u32> {
     counts: Vec<u64>,
@@ -35,11 +35,6 @@ pub struct LogHistogram<const BITS: u32> {
 }
 
 impl<const BITS: u32> LogHistogram<BITS> {
-    /// Empty; nothing is allocated before the first value.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     #[inline(always)]
     fn bucket(value: u64) -> usize {
         bucket(value, BITS)
@@ -223,7 +218,7 @@ mod tests {
 
     #[test]
     fn quantiles_are_within_the_stated_error() {
-        let mut histogram = LogHistogram::<5>::new();
+        let mut histogram = LogHistogram::<5>::default();
         let values: Vec<i64> = (1..=10_000).map(|i| i * i * 37).collect();
         values.iter().for_each(|&value| histogram.record(value));
         for quantile in [0.01, 0.5, 0.9, 0.99, 0.999] {
@@ -240,7 +235,7 @@ mod tests {
 
     #[test]
     fn negative_values_take_their_place() {
-        let mut histogram = LogHistogram::<5>::new();
+        let mut histogram = LogHistogram::<5>::default();
         [-1000, -10, 5, 7]
             .iter()
             .for_each(|&value| histogram.record(value));
@@ -256,7 +251,7 @@ mod tests {
 
     #[test]
     fn counts_and_sums_above_a_bound_are_exact() {
-        let mut histogram = LogHistogram::<2>::new();
+        let mut histogram = LogHistogram::<2>::default();
         let values = [10, 60, 64, 70, 1000, 79];
         values
             .iter()

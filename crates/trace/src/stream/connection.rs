@@ -24,8 +24,9 @@ use crate::limits::NOT_RPC_BYTES;
 const NFS_PORT: u16 = 2049;
 
 /// What a connection carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Protocol {
+    #[default]
     Unknown,
     Rpc,
     NotRpc,
@@ -35,7 +36,7 @@ enum Protocol {
 }
 
 /// A TCP connection.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Connection {
     pub(super) number: u32,
     protocol: Protocol,
@@ -53,12 +54,7 @@ impl Connection {
     pub(super) fn new(number: u32) -> Self {
         Connection {
             number,
-            protocol: Protocol::Unknown,
-            paces: [Pace::Full; 2],
-            passed_over: 0,
-            last_ns: 0,
-            sides: [Direction::new(), Direction::new()],
-            waiting: None,
+            ..Connection::default()
         }
     }
 
@@ -152,7 +148,7 @@ impl Connection {
         }
         if let Some(sack) = segment.sack {
             if sack == Sack::Missing {
-                theirs.asked_again_ns = segment.time_ns;
+                theirs.asked_again_ns = Some(segment.time_ns);
             }
             let kind = TransportKind::Selective(sack);
             tell(&mut scene, segment.time_ns, from_client, kind);

@@ -47,7 +47,7 @@ struct OldRun {
 }
 
 /// One direction of a connection.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Direction {
     pub(super) framer: Framer,
     /// A sequence number is known.
@@ -70,34 +70,11 @@ pub(super) struct Direction {
     remembered: [(u32, u32); REMEMBERED],
     remembered_at: usize,
     /// When the other side last said that bytes are missing.
-    pub(super) asked_again_ns: i64,
+    pub(super) asked_again_ns: Option<i64>,
     pub(super) flight: Flight,
 }
 
 impl Direction {
-    pub(super) fn new() -> Self {
-        Direction {
-            framer: Framer::new(false),
-            started: false,
-            syn: None,
-            closed: false,
-            window: Window::default(),
-            lost: Lost::default(),
-            next: 0,
-            origin: 0,
-            highest: 0,
-            acknowledged: 0,
-            held: None,
-            hole_since_ns: 0,
-            given_up: (0, 0),
-            old_run: OldRun::default(),
-            remembered: [(0, 0); REMEMBERED],
-            remembered_at: 0,
-            asked_again_ns: i64::MIN,
-            flight: Flight::default(),
-        }
-    }
-
     /// Position of a sequence number, near the next byte expected.
     #[inline(always)]
     pub(super) fn position(&self, sequence: u32) -> u64 {
@@ -263,7 +240,8 @@ impl Direction {
                 && mark.wrapping_sub(at) & !WITHOUT_ID <= SOON
         };
         // Sooner than a timeout a sender sends again only what it was asked for.
-        let asked_ns = segment.time_ns.saturating_sub(self.asked_again_ns);
+        let asked_again_ns = self.asked_again_ns.unwrap_or(i64::MIN);
+        let asked_ns = segment.time_ns.saturating_sub(asked_again_ns);
         end <= self.next && asked_ns > DUPLICATE_WITHOUT_ID_NS && self.remembered.iter().any(soon)
     }
 

@@ -22,9 +22,10 @@ use crate::call::Stamp;
 const LAST_FRAGMENT: u32 = 1 << 31;
 
 /// How a side goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Pace {
     /// The full way has to look.
+    #[default]
     Full,
     /// With a record mark, if nothing changes.
     Record,

@@ -26,20 +26,22 @@ use crate::call::Stamp;
 use crate::event::TransportKind;
 
 /// What the next byte is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Step {
     /// Of a record mark.
     Mark,
     /// Of a fragment.
     Record,
     /// Not known: a record is searched.
+    #[default]
     Search,
 }
 
 /// What is missing of a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Missing {
     /// Nothing.
+    #[default]
     Nothing,
     /// Bytes that the snapshot length cut away.
     Cut,
@@ -48,9 +50,10 @@ pub(super) enum Missing {
 }
 
 /// Who sends calls in this direction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Role {
     /// No call was seen.
+    #[default]
     Unknown,
     /// The client: calls of forward programs.
     Client,
@@ -59,7 +62,7 @@ pub(super) enum Role {
 }
 
 /// The records of one direction.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Framer {
     pub(super) step: Step,
     pub(super) trust: Trust,
@@ -97,26 +100,7 @@ impl Framer {
     pub(super) fn new(from_start: bool) -> Self {
         Framer {
             step: if from_start { Step::Mark } else { Step::Search },
-            trust: Trust::Fresh,
-            role: Role::Unknown,
-            found_rpc: false,
-            found_tls: false,
-            found_mpa: false,
-            missing: Missing::Nothing,
-            recognised: false,
-            resynchronised: false,
-            last: false,
-            mark_bytes: 0,
-            mark: [0; MARK_BYTES],
-            left: 0,
-            passed: 0,
-            fragments: 0,
-            kept: Kept::default(),
-            first: Stamp::default(),
-            seen: Stamp::default(),
-            skipped: 0,
-            lost_step: false,
-            carry: None,
+            ..Framer::default()
         }
     }
 
@@ -388,7 +372,7 @@ impl Framer {
             shared.release_partial(CARRY_BYTES);
         }
         self.kept.release(shared);
-        *self = Framer::new(false);
+        *self = Framer::default();
     }
 
     #[cold]

@@ -54,7 +54,6 @@ use self::udp::Udp;
 use crate::block::{Endpoint, Segment, Transport};
 use crate::call::Stamp;
 use crate::event::TransportEvent;
-use crate::limits::MAX_CONNECTIONS;
 pub use crate::packet::Lost;
 
 /// An RPC message (record) found in a stream or datagram. Its inside may not have been kept.
@@ -171,29 +170,14 @@ pub const HEAD_BYTES: usize = 2048;
 pub const TAIL_BYTES: usize = 1024;
 
 /// All streams of a capture.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Streams {
     connections: Table<Connection>,
     udp: Udp,
     shared: Shared,
 }
 
-impl Default for Streams {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Streams {
-    /// No stream yet.
-    pub fn new() -> Self {
-        Streams {
-            connections: Table::new(MAX_CONNECTIONS),
-            udp: Udp::new(),
-            shared: Shared::default(),
-        }
-    }
-
     /// Takes the next segment of the capture, with the payload that was captured of it.
     #[inline]
     pub fn segment<S: Sink>(&mut self, segment: &Segment, payload: &[u8], sink: &mut S) {

@@ -13,9 +13,10 @@ const HEADER_BYTES: usize = 24;
 const LONGEST_REPLY_HEADER: usize = HEADER_BYTES + 400;
 
 /// How sure the place of the next record is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Trust {
     /// The stream begins here, and may be no RPC.
+    #[default]
     Fresh,
     /// The last record was found by searching.
     Found,

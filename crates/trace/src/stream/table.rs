@@ -12,6 +12,7 @@ use std::hash::BuildHasher;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::block::Endpoint;
+use crate::limits::MAX_CONNECTIONS;
 
 /// Slots of the direct-mapped cache.
 const RECENT: usize = 256;
@@ -29,7 +30,7 @@ struct Slot<V> {
     value: V,
 }
 
-/// Values by pairs of endpoints, whichever way round.
+/// Values by pairs of endpoints, whichever way round; at most [`MAX_CONNECTIONS`].
 #[derive(Debug)]
 pub(super) struct Table<V> {
     slots: Vec<Slot<V>>,
@@ -40,7 +41,6 @@ pub(super) struct Table<V> {
     uses: u64,
     /// Each slot with a use of it, the last one or an earlier one.
     oldest: BinaryHeap<Reverse<(u64, u32)>>,
-    limit: usize,
 }
 
 /// Place in the cache: the same for both directions.
@@ -61,8 +61,8 @@ fn hash_of(hasher: &DefaultHashBuilder, ends: &[Endpoint; 2]) -> u64 {
     })
 }
 
-impl<V> Table<V> {
-    pub(super) fn new(limit: usize) -> Self {
+impl<V> Default for Table<V> {
+    fn default() -> Self {
         Table {
             slots: Vec::new(),
             index: HashTable::new(),
@@ -70,10 +70,11 @@ impl<V> Table<V> {
             recent: Box::new([NONE; RECENT]),
             uses: 0,
             oldest: BinaryHeap::new(),
-            limit: limit.clamp(1, NONE as usize - 1),
         }
     }
+}
 
+impl<V> Table<V> {
     /// Slot of the connection between two endpoints, and which of them is `source`.
     #[inline(always)]
     pub(super) fn find(
@@ -133,7 +134,7 @@ impl<V> Table<V> {
             used: self.uses,
             value,
         };
-        let (place, gone) = if self.slots.len() < self.limit {
+        let (place, gone) = if self.slots.len() < MAX_CONNECTIONS {
             self.slots.push(slot);
             (self.slots.len() as u32 - 1, None)
         } else {

@@ -14,7 +14,7 @@ use super::table::Table;
 use super::{Message, Sink};
 use crate::block::{Segment, Transport};
 use crate::call::Stamp;
-use crate::limits::{DUPLICATE_NS, DUPLICATE_WITHOUT_ID_NS, MAX_CONNECTIONS};
+use crate::limits::{DUPLICATE_NS, DUPLICATE_WITHOUT_ID_NS};
 
 /// Datagrams remembered to recognise those captured twice: 160 KB. A mirror's copy follows within
 /// a few packets; what was overwritten since is not recognised.
@@ -33,20 +33,13 @@ struct Print {
 }
 
 /// The datagrams of a capture.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Udp {
     pairs: Table<u32>,
     seen: Vec<[(Print, i64); WAYS]>,
 }
 
 impl Udp {
-    pub(super) fn new() -> Self {
-        Udp {
-            pairs: Table::new(MAX_CONNECTIONS),
-            seen: Vec::new(),
-        }
-    }
-
     /// Takes a datagram.
     #[inline(always)]
     pub(super) fn datagram<S: Sink>(

@@ -118,18 +118,14 @@ fn skip_value(number: u32, reader: &mut Reader<'_>) -> Result<()> {
         // mimetype, owner, owner_group.
         32 | 36 | 37 => skip_opaque(reader, field),
         // acl.
-        12 => reader
-            .each(field, |reader| skip_ace(reader, field))
-            .map(|_| ()),
+        12 => reader.each(field, |reader| skip_ace(reader, field)),
         // fs_locations: root, then servers and paths.
         24 => {
             skip_path(reader)?;
-            reader
-                .each(field, |reader| {
-                    reader.each(field, |reader| skip_opaque(reader, field))?;
-                    skip_path(reader)
-                })
-                .map(|_| ())
+            reader.each(field, |reader| {
+                reader.each(field, |reader| skip_opaque(reader, field))?;
+                skip_path(reader)
+            })
         }
         // time_access_set.
         48 => match reader.u32(field)? {
@@ -143,7 +139,5 @@ fn skip_value(number: u32, reader: &mut Reader<'_>) -> Result<()> {
 /// `pathname4`.
 fn skip_path(reader: &mut Reader<'_>) -> Result<()> {
     let field = "pathname4";
-    reader
-        .each(field, |reader| skip_opaque(reader, field))
-        .map(|_| ())
+    reader.each(field, |reader| skip_opaque(reader, field))
 }

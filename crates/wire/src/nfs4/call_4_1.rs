@@ -69,9 +69,7 @@ pub(super) fn arguments<'a>(
         }
         TEST_STATEID => {
             let field = "TEST_STATEID4args.ts_stateids";
-            reader
-                .each(field, |reader| reader.skip(16, field))
-                .map(|_| ())
+            reader.each(field, |reader| reader.skip(16, field))
         }
         WANT_DELEGATION => {
             reader.skip(4, "WANT_DELEGATION4args.wda_want")?;
@@ -90,9 +88,7 @@ pub(super) fn arguments<'a>(
 }
 
 fn skip_security(reader: &mut Reader<'_>, field: &'static str) -> Result<()> {
-    reader
-        .each(field, |reader| skip_callback_security(reader, field))
-        .map(|_| ())
+    reader.each(field, |reader| skip_callback_security(reader, field))
 }
 
 fn exchange_id(reader: &mut Reader<'_>) -> Result<()> {

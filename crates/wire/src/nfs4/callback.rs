@@ -49,14 +49,10 @@ pub(super) fn arguments<'a>(
         // The lists behind its fixed part.
         CB_SEQUENCE => {
             let field = "CB_SEQUENCE4args.csa_referring_call_lists";
-            reader
-                .each(field, |reader| {
-                    reader.skip(16, field)?;
-                    reader
-                        .each(field, |reader| reader.skip(8, field))
-                        .map(|_| ())
-                })
-                .map(|_| ())
+            reader.each(field, |reader| {
+                reader.skip(16, field)?;
+                reader.each(field, |reader| reader.skip(8, field))
+            })
         }
         CB_WANTS_CANCELLED => reader.skip(8, "CB_WANTS_CANCELLED4args"),
         CB_NOTIFY_LOCK => {
@@ -108,12 +104,10 @@ fn offload_info<'a>(reader: &mut Reader<'a>, arguments: &mut Arguments<'a>) -> R
 
 /// `notify4 name<>`.
 fn skip_notifications(reader: &mut Reader<'_>, field: &'static str) -> Result<()> {
-    reader
-        .each(field, |reader| {
-            bitmap(reader, field)?;
-            skip_opaque(reader, field)
-        })
-        .map(|_| ())
+    reader.each(field, |reader| {
+        bitmap(reader, field)?;
+        skip_opaque(reader, field)
+    })
 }
 
 /// Reads the results of callback operation `opcode` behind `status`.

@@ -96,15 +96,13 @@ fn other<'a>(opcode: u32, reader: &mut Reader<'a>, results: &mut Results<'a>) ->
 /// `SECINFO4resok`: flavours, those of RPCSEC_GSS (6) with their mechanism.
 pub(super) fn security(reader: &mut Reader<'_>) -> Result<()> {
     let field = "SECINFO4resok";
-    reader
-        .each(field, |reader| {
-            if reader.u32(field)? == 6 {
-                skip_opaque(reader, "rpcsec_gss_info.oid")?;
-                reader.skip(8, "rpcsec_gss_info.qop")?;
-            }
-            Ok(())
-        })
-        .map(|_| ())
+    reader.each(field, |reader| {
+        if reader.u32(field)? == 6 {
+            skip_opaque(reader, "rpcsec_gss_info.oid")?;
+            reader.skip(8, "rpcsec_gss_info.qop")?;
+        }
+        Ok(())
+    })
 }
 
 /// What follows an error status: nothing, but for three operations.

@@ -60,9 +60,7 @@ pub(super) fn results<'a>(
         SET_SSV => skip_opaque(reader, "SET_SSV4resok.ssr_digest"),
         TEST_STATEID => {
             let field = "TEST_STATEID4resok.tsr_status_codes";
-            reader
-                .each(field, |reader| reader.skip(4, field))
-                .map(|_| ())
+            reader.each(field, |reader| reader.skip(4, field))
         }
         WANT_DELEGATION => {
             results.delegation = Some(delegation(reader, "WANT_DELEGATION4res.wdr_resok4")?);
@@ -116,11 +114,9 @@ fn layout_get<'a>(reader: &mut Reader<'a>, results: &mut Results<'a>) -> Result<
     reader.bool("LAYOUTGET4resok.logr_return_on_close")?;
     results.state = state_id(reader, "LAYOUTGET4resok.logr_stateid")?;
     let field = "LAYOUTGET4resok.logr_layout";
-    reader
-        .each(field, |reader| {
-            // Offset, length, iomode; then type and content.
-            reader.skip(20, field)?;
-            skip_typed_body(reader, field)
-        })
-        .map(|_| ())
+    reader.each(field, |reader| {
+        // Offset, length, iomode; then type and content.
+        reader.skip(20, field)?;
+        skip_typed_body(reader, field)
+    })
 }

@@ -35,9 +35,7 @@ pub(super) fn results<'a>(
             reader.skip(12, "COPY_NOTIFY4resok.cnr_lease_time")?;
             results.state = state_id(reader, "COPY_NOTIFY4resok.cnr_stateid")?;
             let field = "COPY_NOTIFY4resok.cnr_source_server";
-            reader
-                .each(field, |reader| skip_netloc(reader, field))
-                .map(|_| ())
+            reader.each(field, |reader| skip_netloc(reader, field))
         }
         IO_ADVISE => bitmap(reader, "IO_ADVISE4resok.ior_hints").map(|_| ()),
         OFFLOAD_STATUS => {
@@ -57,8 +55,12 @@ pub(super) fn results<'a>(
         LISTXATTRS => {
             reader.skip(8, "LISTXATTRS4resok.lxr_cookie")?;
             let field = "LISTXATTRS4resok.lxr_names";
-            results.entries =
-                Some(reader.each(field, |reader| component(reader, field).map(|_| ()))?);
+            let mut entries = 0;
+            reader.each(field, |reader| {
+                entries += 1;
+                component(reader, field).map(|_| ())
+            })?;
+            results.entries = Some(entries);
             results.eof = Some(reader.bool("LISTXATTRS4resok.lxr_eof")?);
             Ok(())
         }
@@ -74,29 +76,27 @@ fn read_plus<'a>(reader: &mut Reader<'a>, results: &mut Results<'a>) -> Result<(
     let (mut data_bytes, mut count) = (0u32, 0u64);
     results.data_bytes = Some(data_bytes);
     results.count = Some(count);
-    reader
-        .each(field, |reader| {
-            match reader.u32("read_plus_content.rpc_content")? {
-                // NFS4_CONTENT_DATA.
-                0 => {
-                    reader.skip(8, "data4.d_offset")?;
-                    reader.skip_payload(MAX_DATA_BYTES, "data4.d_data", |length| {
-                        data_bytes = data_bytes.saturating_add(length);
-                        count = count.saturating_add(length.into());
-                        results.data_bytes = Some(data_bytes);
-                        results.count = Some(count);
-                    })
-                }
-                // NFS4_CONTENT_HOLE.
-                1 => {
-                    reader.skip(8, "data_info4.di_offset")?;
-                    count = count.saturating_add(reader.u64("data_info4.di_length")?);
+    reader.each(field, |reader| {
+        match reader.u32("read_plus_content.rpc_content")? {
+            // NFS4_CONTENT_DATA.
+            0 => {
+                reader.skip(8, "data4.d_offset")?;
+                reader.skip_payload(MAX_DATA_BYTES, "data4.d_data", |length| {
+                    data_bytes = data_bytes.saturating_add(length);
+                    count = count.saturating_add(length.into());
+                    results.data_bytes = Some(data_bytes);
                     results.count = Some(count);
-                    Ok(())
-                }
-                // The union's default arm is void.
-                _ => Ok(()),
+                })
             }
-        })
-        .map(|_| ())
+            // NFS4_CONTENT_HOLE.
+            1 => {
+                reader.skip(8, "data_info4.di_offset")?;
+                count = count.saturating_add(reader.u64("data_info4.di_length")?);
+                results.count = Some(count);
+                Ok(())
+            }
+            // The union's default arm is void.
+            _ => Ok(()),
+        }
+    })
 }

@@ -59,7 +59,6 @@ class Server:
 
     deployment: Deployment
     process: Process
-    data: Path
     log: Path
     host: str
     """Folder of the socket, or the address that it listens on."""
@@ -241,7 +240,7 @@ def _launch(
         stop_signal=signal.SIGQUIT,
         env=deployment.delays.environment(access.parent),
     )
-    server = Server(deployment, process, data, path, folder, port, places, log_start)
+    server = Server(deployment, process, path, folder, port, places, log_start)
     try:
         _wait_until_ready(server)
     except BaseException:

@@ -23,6 +23,5 @@ class PostgresService:
     version: str
     major: int
     data_directory: Path
-    wal_directory: Path
     client_name: str
     """application_name of the load's connections."""

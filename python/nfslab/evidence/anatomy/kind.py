@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from nfslab.display.sections import Section
     from nfslab.evidence.base import Found, SealedRun
-    from nfslab.evidence.nfs_server.breakdown import BreakdownFacts
-    from nfslab.evidence.syscalls.facts import SyscallFacts
 
 
 class AnatomyEvidence(EvidenceKind[AnatomyFacts]):
@@ -58,22 +56,12 @@ def _workload(run: SealedRun) -> str:
     return str(made.get("kind", ""))
 
 
-def _syscalls(run: SealedRun) -> SyscallFacts | None:
-    kind = SyscallsEvidence()
-    return facts_of(kind, run) if kind.present(run) else None
-
-
-def _calls(run: SealedRun) -> BreakdownFacts | None:
-    kind = NfsServerEvidence()
-    return facts_of(kind, run) if kind.present(run) else None
-
-
 def _transaction(run: SealedRun) -> AnatomyFacts | None:
-    syscalls = _syscalls(run)
+    syscalls = facts_of(SyscallsEvidence(), run)
     made = transactions.anatomy(run, syscalls)
     if made is None:
         return None
-    calls = _calls(run)
+    calls = facts_of(NfsServerEvidence(), run)
     # Who waits for another's flush waits for just that: a sync of the log.
     parts = [
         within_log_sync(part, syscalls, calls) if part.name in ("log_sync", "log_turn") else part

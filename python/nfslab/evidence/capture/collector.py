@@ -56,6 +56,7 @@ from nfslab.captures.tool import Counts, Tool, Wanted, said_since
 from nfslab.errors import RunFailed
 from nfslab.evidence.collector import Collector, CollectorParameters, Evidence, Side
 from nfslab.machine.availability import Availability
+from nfslab.machine.clock_pair import clock_pair
 from nfslab.quantities import Size
 from nfslab.results.catalogue import PARTIAL_PREFIX
 
@@ -131,10 +132,8 @@ class CaptureCollector(Collector):
 
     def start(self, context: RunContext) -> None:
         """Start the tool and wait until it captures; RunFailed when it cannot."""
-        answer = self.applies(context)
         name = tools.choose(self._p.tool)
-        if not answer.ok or name is None:
-            raise RunFailed("packets cannot be captured", why=answer.reason, fix=answer.fix)
+        assert name is not None, "else it does not apply"
         capture = _Capture(context, self._p, Tool(name))
         capture.begin()
         self._capture = capture
@@ -414,11 +413,5 @@ class _Capture:
 def _clock_offset_ns() -> tuple[int, int]:
     """CLOCK_REALTIME minus CLOCK_MONOTONIC, from the tightest of some readings, and how far it
     may be off. Both clocks are slewed alike: it changes only when the wall clock is set."""
-    found = []
-    for _ in range(5):
-        before = time.monotonic_ns()
-        real = time.time_ns()
-        after = time.monotonic_ns()
-        found.append((after - before, real - (before + after) // 2))
-    width_ns, offset_ns = min(found)
-    return offset_ns, (width_ns + 1) // 2
+    wall_ns, monotonic_ns, width_ns = clock_pair(readings=5)
+    return wall_ns - monotonic_ns, (width_ns + 1) // 2

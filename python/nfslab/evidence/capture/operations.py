@@ -16,11 +16,11 @@ from nfslab.display.sections import Cell, Column, Table
 from nfslab.statistics.effect_text import words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from nfslab._core import OperationRow, TcpTotals
     from nfslab.captures.analysis import CaptureAnalysis
-    from nfslab.captures.comparison import CaptureComparison
+    from nfslab.captures.comparison import CaptureComparison, ComparedFigure
     from nfslab.display.sections import Tone
     from nfslab.evidence.capture.gaps import Gap
 
@@ -32,18 +32,6 @@ HEADINGS = {"p999": "p99.9"}
 def operations(analysis: CaptureAnalysis) -> Table:
     """The per-operation table."""
     rows = analysis.content["operations"]
-    columns = [
-        Column("operation", False),
-        Column("calls"),
-        Column("answered"),
-        Column("without reply"),
-        Column("sent again", hint="sends after the first, of RPC; TCP's own are not counted here"),
-        Column("duplicate replies"),
-        Column("errors", False, "by status; NFS3ERR_NOENT and the like are no fault"),
-        Column("read"),
-        Column("written"),
-        *(Column(HEADINGS.get(q, q)) for q in QUANTILES),
-    ]
     error = max((row["quantile_relative_error"] for row in rows), default=0.0)
     inner = any(is_inner(row) for row in rows)
     note = (
@@ -56,7 +44,20 @@ def operations(analysis: CaptureAnalysis) -> Table:
             " Rows under COMPOUND count the operations inside COMPOUNDs; their latencies are "
             "those of the COMPOUNDs that they name."
         )
-    return Table("Operations", columns, [_operation(row) for row in ordered(rows)], note)
+    again = "sends after the first, of RPC; TCP's own are not counted here"
+    return Table.of("Operations", ordered(rows), [
+        (Column("operation", False), _name),
+        (Column("calls"), lambda row: count(row["calls"])),
+        (Column("answered"), lambda row: count(row["answered"])),
+        (Column("without reply"), lambda row: count(row["unanswered"], "severe")),
+        (Column("sent again", hint=again), lambda row: count(row["retransmissions"], "severe")),
+        (Column("duplicate replies"), lambda row: count(row["duplicate_replies"], "severe")),
+        (Column("errors", False, "by status; NFS3ERR_NOENT and the like are no fault"), _errors),
+        (Column("read"), lambda row: size(row["bytes_read"])),
+        (Column("written"), lambda row: size(row["bytes_written"])),
+        ([Column(HEADINGS.get(q, q)) for q in QUANTILES],
+         lambda row: [latency(row["latency_ns"][q]) for q in QUANTILES]),
+    ], note=note)  # fmt: skip
 
 
 def ordered(rows: Sequence[OperationRow]) -> list[OperationRow]:
@@ -76,22 +77,14 @@ def ordered(rows: Sequence[OperationRow]) -> list[OperationRow]:
     return sorted(rows, key=place)
 
 
-def _operation(row: OperationRow) -> Row:
-    errors = sorted(row["errors"].items(), key=lambda item: -item[1])
-    told = ", ".join(f"{name} {n:,}" for name, n in errors)
+def _name(row: OperationRow) -> Cell:
     name = spelling.operation(row)
-    return [
-        Cell(f"· {name}" if is_inner(row) else name, name),
-        count(row["calls"]),
-        count(row["answered"]),
-        count(row["unanswered"], "severe"),
-        count(row["retransmissions"], "severe"),
-        count(row["duplicate_replies"], "severe"),
-        text(told or ""),
-        size(row["bytes_read"]),
-        size(row["bytes_written"]),
-        *(latency(row["latency_ns"][q]) for q in QUANTILES),
-    ]
+    return Cell(f"· {name}" if is_inner(row) else name, name)
+
+
+def _errors(row: OperationRow) -> Cell:
+    errors = sorted(row["errors"].items(), key=lambda item: -item[1])
+    return text(", ".join(f"{name} {n:,}" for name, n in errors))
 
 
 def unanswered_table(analysis: CaptureAnalysis) -> Table | None:
@@ -100,64 +93,38 @@ def unanswered_table(analysis: CaptureAnalysis) -> Table | None:
     waiting = causes.unanswered(analysis)
     if not waiting:
         return None
-    columns = [
-        Column("call", False),
-        Column("client", False),
-        Column("server", False),
-        Column("waited", hint="until the capture ended"),
-        Column("sends"),
-        Column("frame"),
-    ]
-    rows = [
-        [
-            text(call["kind"]),
-            text(call["client"]),
-            text(call["server"]),
-            latency(call["waited_ns"]),
-            count(call["sends"]),
-            text(f"{call['frame']:,}"),
-        ]
-        for call in waiting
-    ]
-    return Table("Calls never answered", columns, rows)
+    return Table.of("Calls never answered", waiting, [
+        (Column("call", False), lambda call: text(call["kind"])),
+        (Column("client", False), lambda call: text(call["client"])),
+        (Column("server", False), lambda call: text(call["server"])),
+        (Column("waited", hint="until the capture ended"), lambda call: latency(call["waited_ns"])),
+        (Column("sends"), lambda call: count(call["sends"])),
+        (Column("frame"), lambda call: text(f"{call['frame']:,}")),
+    ])  # fmt: skip
 
 
 def gap_table(found: Sequence[Gap], figure: str) -> Table | None:
     """Stalls, pauses and losses, in the order of time; `figure` can be zoomed to each."""
     if not found:
         return None
-    columns = [
-        Column("", False),
-        Column("what", False),
-        Column("begins, s"),
-        Column("length"),
-        Column("at most", hint="since the last reply before it: the stop cannot be longer"),
-        Column("waiting", hint="calls outstanding, at most"),
-        Column("sent again", hint="RPC retransmissions during it"),
-        Column("TCP again"),
-        Column("frames", False, "the frame before it and the frame that ended it"),
-        Column("evidence", False),
-    ]
-    rows = []
-    for gap in found:
-        frames = f"{gap['frame_before']:,} to " + (
-            f"{gap['frame_after']:,}" if gap["frame_after"] else "the end"
-        )
-        rows.append(
-            [
-                text(gap["key"]),
-                text(gap["kind_name"]),
-                Cell(f"{gap['from_s']:.6f}", span(gap["from_s"], gap["to_s"])),
-                latency(gap["length_ns"]),
-                latency(gap["not_longer_than_ns"]),
-                count(gap["outstanding_peak"]),
-                count(gap["retransmissions"]),
-                count(gap["tcp_retransmissions"]),
-                text(frames),
-                text(gap["evidence"]),
-            ]
-        )
-    return Table("Stalls, pauses and losses", columns, rows, look=(2, figure))
+    longest = "since the last reply before it: the stop cannot be longer"
+    return Table.of("Stalls, pauses and losses", found, [
+        (Column("", False), lambda gap: text(gap["key"])),
+        (Column("what", False), lambda gap: text(gap["kind_name"])),
+        (Column("begins, s"),
+         lambda gap: Cell(f"{gap['from_s']:.6f}", span(gap["from_s"], gap["to_s"]))),
+        (Column("length"), lambda gap: latency(gap["length_ns"])),
+        (Column("at most", hint=longest), lambda gap: latency(gap["not_longer_than_ns"])),
+        (Column("waiting", hint="calls outstanding, at most"),
+         lambda gap: count(gap["outstanding_peak"])),
+        (Column("sent again", hint="RPC retransmissions during it"),
+         lambda gap: count(gap["retransmissions"])),
+        (Column("TCP again"), lambda gap: count(gap["tcp_retransmissions"])),
+        (Column("frames", False, "the frame before it and the frame that ended it"),
+         lambda gap: text(f"{gap['frame_before']:,} to "
+                          + (f"{gap['frame_after']:,}" if gap["frame_after"] else "the end"))),
+        (Column("evidence", False), lambda gap: text(gap["evidence"])),
+    ], look=(2, figure))  # fmt: skip
 
 
 def look_table(analysis: CaptureAnalysis, figure: str) -> Table | None:
@@ -217,19 +184,6 @@ def _tcp_rows(what: str, tcp: TcpTotals) -> list[Row]:
     return rows
 
 
-COMPARED = (
-    Column("operation", False),
-    Column("figure", False),
-    Column("capture", False),
-    Column("blocks"),
-    Column("before"),
-    Column("after"),
-    Column("ratio"),
-    Column("interval"),
-    Column("p adjusted"),
-    Column("in words", False),
-)
-"""Headings of the comparison of captures."""
 SENSES: Final[dict[str, Tone]] = {"better": "good", "worse": "severe"}
 
 
@@ -240,37 +194,35 @@ def comparison(found: CaptureComparison | None, labels: Sequence[str]) -> Table 
     from nfslab.captures.comparison import METHOD
     from nfslab.results.comparison import sense_of
 
-    rows = []
-    for figure in found.figures:
-        result, unit = figure.result, figure.measure.unit
-        spread = result.interval
-        sense: Tone = SENSES.get(sense_of(result), "")
-        rows.append(
-            [
-                text(figure.label),
-                text(figure.measure.name),
-                text(labels[figure.capture]),
-                Cell(
-                    f"{result.n_base}, {result.n_new}" if figure.blocks else numbers.ABSENT,
-                    result.n_new,
-                ),
-                quantity(result.base, unit),
-                quantity(result.new, unit),
-                Cell(
-                    numbers.ABSENT if result.ratio is None else f"{numbers.ratio(result.ratio)} ×",
-                    "" if result.ratio is None else result.ratio,
-                ),
-                interval(spread.low, spread.high) if spread else text(None),
-                Cell(
-                    numbers.p_value(result.p_adjusted),
-                    "" if result.p_adjusted is None else result.p_adjusted,
-                ),
-                text(words(result), sense),
-            ]
-        )
     blocks = ", ".join(
         f"{n} of {numbers.quantity(width, 'ns')}"
         for n, width in zip(found.blocks, found.widths_ns, strict=True)
     )
     note = f"Against {labels[0]}. Blocks: {blocks}. {METHOD}"
-    return Table("", COMPARED, rows, note)
+    return Table.of("", found.figures, [
+        (Column("operation", False), lambda one: text(one.label)),
+        (Column("figure", False), lambda one: text(one.measure.name)),
+        (Column("capture", False), lambda one: text(labels[one.capture])),
+        (Column("blocks"), _blocks),
+        (Column("before"), lambda one: quantity(one.result.base, one.measure.unit)),
+        (Column("after"), lambda one: quantity(one.result.new, one.measure.unit)),
+        (Column("ratio"), lambda one: _known(one.result.ratio, lambda r: f"{numbers.ratio(r)} ×")),
+        (Column("interval"), _interval),
+        (Column("p adjusted"), lambda one: _known(one.result.p_adjusted, numbers.p_value)),
+        (Column("in words", False),
+         lambda one: text(words(one.result), SENSES.get(sense_of(one.result), ""))),
+    ], note=note)  # fmt: skip
+
+
+def _blocks(one: ComparedFigure) -> Cell:
+    n = f"{one.result.n_base}, {one.result.n_new}"
+    return Cell(n if one.blocks else numbers.ABSENT, one.result.n_new)
+
+
+def _interval(one: ComparedFigure) -> Cell:
+    spread = one.result.interval
+    return interval(spread.low, spread.high) if spread else text(None)
+
+
+def _known(value: float | None, shown: Callable[[float], str]) -> Cell:
+    return Cell(numbers.ABSENT, "") if value is None else Cell(shown(value), value)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from nfslab.display import numbers
 from nfslab.display.cells import count, latency, share, size, text
-from nfslab.display.sections import Cell, Column, Table
+from nfslab.display.sections import Cell, Column, Table, headings, row_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from nfslab._core import (
         AccessedFile,
         ClientsContent,
@@ -20,46 +18,23 @@ if TYPE_CHECKING:
         Flow,
         NetworkContent,
         Paths,
+        SplitRow,
         StallsContent,
         TraceContent,
     )
+    from nfslab.display.sections import Shown
 
 FILES_MOST = 60
 ERRORS_SHOWN = 3
 HANDLE_MOST = 24
 """Digits of a file handle that are shown where no path is known."""
-COUNTED = (
-    Column("calls"),
-    Column("READ"),
-    Column("WRITE"),
-    Column("COMMIT"),
-    Column("attributes", hint="GETATTR, ACCESS and LOOKUP"),
-    Column("other"),
-    Column("sent again"),
-    Column("errors"),
-    Column("read"),
-    Column("written"),
-    Column("time", hint="all latencies added up: what waits longest comes first"),
-    Column("mean"),
-    Column("p50"),
-    Column("p99"),
-    Column("max"),
-)
 KINDS = ("READ", "WRITE", "COMMIT", "attributes", "other")
+QUANTILES: tuple[Literal["mean", "p50", "p99", "max"], ...] = ("mean", "p50", "p99", "max")
 
 
 def counted(row: CountedRow) -> list[Cell]:
     """The columns `COUNTED` of a row of the lenses `files` and `clients`."""
-    return [
-        count(row["calls"]),
-        *(count(row["calls_by_kind"][kind]) for kind in KINDS),
-        count(row["retransmissions"], "severe"),
-        _errors(row),
-        size(row["bytes_read"]),
-        size(row["bytes_written"]),
-        latency(row["total_latency_ns"]),
-        *(latency(row["latency_ns"][q]) for q in ("mean", "p50", "p99", "max")),
-    ]
+    return row_of(_COUNTED, row)
 
 
 def _errors(row: CountedRow) -> Cell:
@@ -72,15 +47,32 @@ def _errors(row: CountedRow) -> Cell:
     return Cell(f"{told}, {left} more" if left > 0 else told, row["errors"])
 
 
+_COUNTED: list[Shown[CountedRow]] = [
+    (Column("calls"), lambda row: count(row["calls"])),
+    ([Column("READ"), Column("WRITE"), Column("COMMIT"),
+      Column("attributes", hint="GETATTR, ACCESS and LOOKUP"), Column("other")],
+     lambda row: [count(row["calls_by_kind"][kind]) for kind in KINDS]),
+    (Column("sent again"), lambda row: count(row["retransmissions"], "severe")),
+    (Column("errors"), _errors),
+    (Column("read"), lambda row: size(row["bytes_read"])),
+    (Column("written"), lambda row: size(row["bytes_written"])),
+    (Column("time", hint="all latencies added up: what waits longest comes first"),
+     lambda row: latency(row["total_latency_ns"])),
+    ([Column(name) for name in QUANTILES],
+     lambda row: [latency(row["latency_ns"][name]) for name in QUANTILES]),
+]  # fmt: skip
+COUNTED = headings(_COUNTED)
+
+
 def classes(section: FilesContent) -> Table | None:
     """Calls by class of file."""
-    found = section["classes"]
-    rows = [
-        [text(row["class"] or "other files"), count(row["files"]), *counted(row)] for row in found
-    ]
-    if len(rows) < 2:  # one class says nothing that the operations do not
+    if len(section["classes"]) < 2:  # one class says nothing that the operations do not
         return None
-    return Table("Classes of files", [Column("class", False), Column("files"), *COUNTED], rows)
+    return Table.of("Classes of files", section["classes"], [
+        (Column("class", False), lambda row: text(row["class"] or "other files")),
+        (Column("files"), lambda row: count(row["files"])),
+        (COUNTED, counted),
+    ])  # fmt: skip
 
 
 def files(content: TraceContent) -> Table | None:
@@ -89,15 +81,7 @@ def files(content: TraceContent) -> Table | None:
     accessed = content.get("access")
     access = {row["file"]: row for row in accessed["files"]} if accessed else {}
     order = sorted(section["list"], key=lambda row: -(row["total_latency_ns"] or 0))
-    rows = [
-        [
-            _file(row),
-            text(_ways(access.get(row["file"]))),
-            *counted(row),
-        ]
-        for row in order[:FILES_MOST]
-    ]
-    if not rows:
+    if not order:
         return None
     rest = section["rest"]
     note = f"Of {section['files']:,} files those with most calls, bytes or time; sorted by time."
@@ -105,8 +89,11 @@ def files(content: TraceContent) -> Table | None:
         note += f" The other {rest['files']:,} have {rest['calls']:,} calls."
     if section["without_file"]["calls"]:
         note += f" {section['without_file']['calls']:,} calls name no file."
-    columns = [Column("file", False), Column("order", False), *COUNTED]
-    return Table("Files", columns, rows, note, open=False)
+    return Table.of("Files", order[:FILES_MOST], [
+        (Column("file", False), _file),
+        (Column("order", False), lambda row: text(_ways(access.get(row["file"])))),
+        (COUNTED, counted),
+    ], note=note, open=False)  # fmt: skip
 
 
 def _file(row: FileRow) -> Cell:
@@ -230,21 +217,20 @@ def network(section: NetworkContent) -> Table | None:
     found = section["operations"]
     if not found:
         return None
-    columns = [
-        Column("operation", False),
-        Column("calls"),
-        Column("whole, mean"),
-        *(Column(f"{part}, mean") for part in PARTS),
-        *(Column(f"{part}, p99") for part in PARTS),
-        Column("server negative", hint="the round trip was shorter than its estimate"),
-    ]
-    rows = []
-    for row in found:
-        parts = (row["request_ns"], row["network_ns"], row["server_ns"], row["reply_ns"])
-        cells = [text(row["operation"]), count(row["calls"]), latency(row["whole_ns"]["mean"])]
-        cells += [latency(part[figure]) for figure in ("mean", "p99") for part in parts]
-        rows.append([*cells, count(row["server_negative"])])
-    return Table("Network and server", columns, rows, not_split(section), open=False)
+    return Table.of("Network and server", found, [
+        (Column("operation", False), lambda row: text(row["operation"])),
+        (Column("calls"), lambda row: count(row["calls"])),
+        (Column("whole, mean"), lambda row: latency(row["whole_ns"]["mean"])),
+        ([Column(f"{part}, mean") for part in PARTS], lambda row: _parts(row, "mean")),
+        ([Column(f"{part}, p99") for part in PARTS], lambda row: _parts(row, "p99")),
+        (Column("server negative", hint="the round trip was shorter than its estimate"),
+         lambda row: count(row["server_negative"])),
+    ], note=not_split(section), open=False)  # fmt: skip
+
+
+def _parts(row: SplitRow, figure: Literal["mean", "p99"]) -> list[Cell]:
+    parts = (row["request_ns"], row["network_ns"], row["server_ns"], row["reply_ns"])
+    return [latency(part[figure]) for part in parts]
 
 
 def not_split(section: NetworkContent) -> str:
@@ -262,50 +248,33 @@ def not_split(section: NetworkContent) -> str:
 
 def flows(section: NetworkContent) -> Table | None:
     """TCP in both directions, all connections together, and the worst ones."""
-    columns = [
-        Column("from", False),
-        Column("segments"),
-        Column("bytes"),
-        Column("sent again"),
-        Column("rate"),
-        Column("out of order"),
-        Column("zero windows"),
-        Column("lost by the capture"),
-        Column("round trip to the server"),
-    ]
     whole = section["capture_point"]
-    rows: list[Sequence[Cell]] = []
-    for name, flow in (
-        ("clients, all", section["from_client"]),
-        ("servers, all", section["from_server"]),
-    ):
-        if flow["segments"]:
-            rows.append(_flow(name, flow, whole))
+    all_of: list[tuple[str, Flow, Paths]] = [
+        ("clients, all", section["from_client"], whole),
+        ("servers, all", section["from_server"], whole),
+    ]
+    rows = [row for row in all_of if row[1]["segments"]]
     for entry in section["top_retransmitting"]:
-        for host, flow in (
-            (entry["client"], entry["from_client"]),
-            (entry["server"], entry["from_server"]),
-        ):
-            if flow["retransmitted_segments"]:
-                rows.append(_flow(str(host), flow, entry))
+        ends = ((entry["client"], entry["from_client"]), (entry["server"], entry["from_server"]))
+        rows += [(str(host), to, entry) for host, to in ends if to["retransmitted_segments"]]
     note = f"Where the capture was taken: {whole['place']}." if whole["place"] != "unknown" else ""
-    return Table("TCP connections", columns, rows, note, open=False) if rows else None
+    made = Table.of("TCP connections", rows, [
+        (Column("from", False), lambda row: text(row[0])),
+        (Column("segments"), lambda row: count(row[1]["segments"])),
+        (Column("bytes"), lambda row: size(row[1]["bytes"])),
+        (Column("sent again"), lambda row: count(row[1]["retransmitted_segments"], "severe")),
+        (Column("rate"), lambda row: share(row[1]["retransmission_rate"])),
+        (Column("out of order"), lambda row: count(row[1]["out_of_order"])),
+        (Column("zero windows"), lambda row: count(row[1]["zero_windows"])),
+        (Column("lost by the capture"), lambda row: size(row[1]["lost_bytes"])),
+        (Column("round trip to the server"), lambda row: _round_trip(row[2])),
+    ], note=note, open=False)  # fmt: skip
+    return made if rows else None
 
 
-def _flow(name: str, flow: Flow, paths: Paths) -> list[Cell]:
+def _round_trip(paths: Paths) -> Cell:
     trip = paths["to_server_round_trip"] or {}
     bound = trip.get("at_most_ns")
-    shown = latency(trip.get("ns"))
     if bound is not None:
-        shown = Cell(f"at most {numbers.quantity(bound, 'ns')}", bound)
-    return [
-        text(name),
-        count(flow["segments"]),
-        size(flow["bytes"]),
-        count(flow["retransmitted_segments"], "severe"),
-        share(flow["retransmission_rate"]),
-        count(flow["out_of_order"]),
-        count(flow["zero_windows"]),
-        size(flow["lost_bytes"]),
-        shown,
-    ]
+        return Cell(f"at most {numbers.quantity(bound, 'ns')}", bound)
+    return latency(trip.get("ns"))

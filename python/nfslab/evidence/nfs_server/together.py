@@ -35,16 +35,12 @@ class TogetherFacts(Facts):
 
     under_way_ns: int
     """How long at least one call was taken by the client and not answered."""
-    resent: int
-    """Answered calls that were sent more than once."""
     resent_wait_ns: int
-    """Of those, from the first to the last sending; as the times below it, each instant is shared
-    among the calls under way (`statistics.shared_time`)."""
-    pauses: int
-    """How often the server ended nothing, with calls before it, far longer than usual."""
-    paused_ns: int
+    """Of answered calls, from the first to the last sending; as the times below it, each instant
+    is shared among the calls under way (`statistics.shared_time`)."""
     paused_waiting_ns: int
-    """Of all calls' waiting for the server to begin, what lies in its pauses."""
+    """Of all calls' waiting for the server to begin, what lies in its pauses: where it ended
+    nothing, with calls before it, far longer than usual."""
     paused_service_ns: int
     """Of their service."""
     writes_at_once: float | None = None
@@ -76,10 +72,7 @@ def together(client: pa.Table, server: pa.Table) -> TogetherFacts:
     found = pauses(received, finished)
     return TogetherFacts(
         under_way_ns=covered(begun, ended),
-        resent=int(again.sum()),
         resent_wait_ns=round(waits[again].sum()),
-        pauses=int(found.begins.size),
-        paused_ns=found.total_ns,
         paused_waiting_ns=round(found.within(received, started, clock)),
         paused_service_ns=round(found.within(started, finished, clock)),
         writes_at_once=_at_once(client),

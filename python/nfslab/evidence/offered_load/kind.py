@@ -1,7 +1,7 @@
 """Offered load as a kind of evidence: runs of a workload that offers NFS operations at a rate.
 
 A curve is made of medians over a point's runs, and tells of points none of whose runs count, too:
-what a section says is of the experiment's analysis, what facts hold is of one run.
+what a section says is of the experiment's analysis.
 """
 
 from __future__ import annotations
@@ -13,29 +13,16 @@ from nfslab.errors import ResultsError
 from nfslab.evidence.base import EvidenceKind, Facts
 from nfslab.evidence.found import problem
 from nfslab.evidence.offered_load.content import as_content
-from nfslab.evidence.offered_load.curves import (
-    ACHIEVED,
-    OUTSTANDING,
-    RESPONSES,
-    SATURATED,
-    WORKLOAD,
-)
+from nfslab.evidence.offered_load.curves import ACHIEVED, WORKLOAD
 from nfslab.evidence.offered_load.operations import read_run, together
-from nfslab.evidence.offered_load.section import OPERATION_COLUMNS, load_section, operation_cells
+from nfslab.evidence.offered_load.section import OPERATION, load_section
 
 if TYPE_CHECKING:
     from nfslab.evidence.base import Found, RunFacts, SealedRun
 
 
 class OfferedLoadFacts(Facts):
-    """One run."""
-
-    achieved_ops_per_s: float
-    response_ms: dict[str, float]
-    """"mean", "p50", "p90", "p99", "p99.9"."""
-    outstanding_mean: float | None
-    """Operations in the system, over the measured window."""
-    saturated: bool
+    """One run: what is told is in its record."""
 
 
 class OfferedLoadEvidence(EvidenceKind[OfferedLoadFacts]):
@@ -50,17 +37,9 @@ class OfferedLoadEvidence(EvidenceKind[OfferedLoadFacts]):
         """Did its workload offer a load?"""
         return ACHIEVED in run.record.metrics
 
-    def facts(self, run: SealedRun) -> OfferedLoadFacts | None:
-        """Of the run's metrics."""
-        metrics = run.record.metrics
-        return OfferedLoadFacts(
-            achieved_ops_per_s=metrics[ACHIEVED].value,
-            response_ms={
-                name: metrics[key].value for name, key in RESPONSES.items() if key in metrics
-            },
-            outstanding_mean=metrics[OUTSTANDING].value if OUTSTANDING in metrics else None,
-            saturated=SATURATED in metrics and metrics[SATURATED].value > 0,
-        )
+    def facts(self, run: SealedRun) -> OfferedLoadFacts:
+        """That it is one."""
+        return OfferedLoadFacts()
 
     def section(self, found: Found[OfferedLoadFacts]) -> Section | None:
         """The curves."""
@@ -71,12 +50,12 @@ class OfferedLoadEvidence(EvidenceKind[OfferedLoadFacts]):
     def run_section(self, run: RunFacts[OfferedLoadFacts]) -> Section | None:
         """Each operation of one run."""
         try:
-            rows = [operation_cells(one) for one in together([read_run(run.run.folder)])]
+            operations = together([read_run(run.run.folder)])
         except ResultsError as error:
             return Section(self.title, problems=[problem(run.run.run_id, error)])
-        if not rows:
+        if not operations:
             return None
-        table = Table("Operations", OPERATION_COLUMNS, rows)
+        table = Table.of("Operations", operations, OPERATION)
         return Section("Operations of the offered load", tables=[table])
 
     def content(self, found: Found[OfferedLoadFacts]) -> dict[str, Any] | None:

@@ -16,7 +16,7 @@ import numpy as np
 from nfslab.display.cells import count, interval, quantity, share, text
 from nfslab.display.figures import Axis, Figure, Lines, Panel, Rule, Series, View
 from nfslab.display.numbers import ABSENT, number
-from nfslab.display.sections import Cell, Column, Section, Table
+from nfslab.display.sections import Cell, Column, Section, Table, headings, row_of
 from nfslab.evidence.offered_load.curves import (
     RESPONSES,
     agreement,
@@ -34,6 +34,7 @@ from nfslab.evidence.offered_load.operations import RESPONSES as OPERATION_RESPO
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from nfslab.display.sections import Shown
     from nfslab.evidence.offered_load.curves import (
         Curve,
         LoadResult,
@@ -155,47 +156,47 @@ def _median(summary: Summary | None, unit: str) -> Cell:
 
 def overall_table(found: OfferedLoad) -> Table:
     """One row a curve: peak, knee, overall response time."""
-    rows = []
-    for curve in found.curves:
-        peak, knee = (
-            None if place is None else curve.points[place]
-            for place in (curve.meaning.peak, curve.meaning.knee)
-        )
-        spread = curve.overall_by_block_ms
-        valid = sum(one.valid for one in curve.points)
-        rows.append(
-            [
-                text(curve.label),
-                quantity(median(peak.achieved), "1/s") if peak else text("not reached"),
-                quantity(peak.offered_ops_per_s if peak else None, "1/s"),
-                _median(peak.response.get("mean") if peak else None, "ms"),
-                quantity(median(knee.achieved), "1/s") if knee else text("not reached"),
-                quantity(curve.overall_ms, "ms"),
-                interval(spread.minimum, spread.maximum, "ms") if spread else text(None),
-                Cell(f"{valid} of {len(curve.points)}", valid),
-                count(sum(one.is_saturated for one in curve.points)),
-                count(sum(one.is_overloaded for one in curve.points)),
-            ]
-        )
-    return Table(
-        title="Each curve",
-        columns=[
-            Column("curve", numeric=False),
-            Column("peak", hint="highest achieved load"),
-            Column("offered there"),
-            Column("mean response there"),
-            Column("knee", hint="achieved load where it over the mean response is largest"),
-            Column("overall response time"),
-            Column("least to most", hint="of whole repetitions"),
-            Column("points that count"),
-            Column("saturated"),
-            Column("overload"),
-        ],
-        rows=rows,
+    return Table.of("Each curve", found.curves, [
+        (Column("curve", numeric=False), lambda curve: text(curve.label)),
+        ([Column("peak", hint="highest achieved load"), Column("offered there"),
+          Column("mean response there")], _at_peak),
+        (Column("knee", hint="achieved load where it over the mean response is largest"),
+         lambda curve: _reached(curve, curve.meaning.knee)),
+        (Column("overall response time"), lambda curve: quantity(curve.overall_ms, "ms")),
+        (Column("least to most", hint="of whole repetitions"), _least_to_most),
+        (Column("points that count"), _valid),
+        (Column("saturated"), lambda curve: count(sum(p.is_saturated for p in curve.points))),
+        (Column("overload"), lambda curve: count(sum(p.is_overloaded for p in curve.points))),
+    ],
         note="Overall response time: the area under the curve of mean response against achieved "
         "load, over the highest achieved load, as SPEC SFS has it; below the least load the curve "
         "is continued with that point's response. It ends at the highest achieved load.",
-    )
+    )  # fmt: skip
+
+
+def _reached(curve: Curve, place: int | None) -> Cell:
+    if place is None:
+        return text("not reached")
+    return _median(curve.points[place].achieved, "1/s")
+
+
+def _at_peak(curve: Curve) -> list[Cell]:
+    peak = curve.peak
+    return [
+        _reached(curve, curve.meaning.peak),
+        quantity(peak.offered_ops_per_s if peak else None, "1/s"),
+        _median(peak.response.get("mean") if peak else None, "ms"),
+    ]
+
+
+def _least_to_most(curve: Curve) -> Cell:
+    spread = curve.overall_by_block_ms
+    return interval(spread.minimum, spread.maximum, "ms") if spread else text(None)
+
+
+def _valid(curve: Curve) -> Cell:
+    valid = sum(one.valid for one in curve.points)
+    return Cell(f"{valid} of {len(curve.points)}", valid)
 
 
 def matrix_table(found: OfferedLoad, beside: dict[int, PublishedPoint]) -> Table:
@@ -255,12 +256,16 @@ def _pair(one: LoadResult | None) -> list[Cell]:
 def peak_tables(found: OfferedLoad, operations: Operations) -> list[Table]:
     """Every operation at each curve's peak."""
     rows = [
-        [text(curve.label), quantity(curve.highest.offered_ops_per_s, "1/s"), *operation_cells(row)]
+        [
+            text(curve.label),
+            quantity(curve.highest.offered_ops_per_s, "1/s"),
+            *row_of(OPERATION, row),
+        ]
         for curve in found.curves
         if curve.highest is not None
         for row in operations.of_point.get(curve.highest.point, [])
     ]
-    columns = [Column("curve", numeric=False), Column("offered"), *OPERATION_COLUMNS]
+    columns = [Column("curve", numeric=False), Column("offered"), *headings(OPERATION)]
     title = "Operations at each curve's highest achieved load"
     return [Table(title, columns, rows, PUT_TOGETHER)] if rows else []
 
@@ -272,13 +277,13 @@ def operation_tables(found: OfferedLoad, operations: Operations) -> list[Table]:
     made = []
     for curve in found.curves:
         rows = [
-            [quantity(one.offered_ops_per_s, "1/s"), *operation_cells(row)]
+            [quantity(one.offered_ops_per_s, "1/s"), *row_of(OPERATION, row)]
             for one in curve.points
             for row in operations.of_point.get(one.point, [])
         ]
         if rows:
             title = f"Operations at every point: {curve.label}"
-            columns = [Column("offered"), *OPERATION_COLUMNS]
+            columns = [Column("offered"), *headings(OPERATION)]
             made.append(Table(title, columns, rows, open=False))
     if made and operations.left_out:
         note = f"{operations.left_out:,} more runs were not read."
@@ -286,27 +291,15 @@ def operation_tables(found: OfferedLoad, operations: Operations) -> list[Table]:
     return made
 
 
-def operation_cells(row: OperationResult) -> list[Cell]:
-    """One operation below `OPERATION_COLUMNS`."""
-    return [
-        text(row.operation),
-        share(row.asked),
-        share(row.answered_share),
-        count(row.answered),
-        *(quantity(row.response_ms.get(name), "ms") for name in OPERATION_RESPONSES),
-        count(row.unexpected, "severe"),
-    ]
-
-
-OPERATION_COLUMNS: Final = [
-    Column("operation", numeric=False),
-    Column("share asked", hint="of the mix"),
-    Column("share of answers"),
-    Column("answered", hint="sum over the runs that count"),
-    Column("mean", hint="of all answers"),
-    *(Column(name, hint="of all answers") for name in OPERATION_RESPONSES[1:]),
-    Column("unexpected"),
-]
+OPERATION: Final[list[Shown[OperationResult]]] = [
+    (Column("operation", numeric=False), lambda row: text(row.operation)),
+    (Column("share asked", hint="of the mix"), lambda row: share(row.asked)),
+    (Column("share of answers"), lambda row: share(row.answered_share)),
+    (Column("answered", hint="sum over the runs that count"), lambda row: count(row.answered)),
+    ([Column(name, hint="of all answers") for name in OPERATION_RESPONSES],
+     lambda row: [quantity(row.response_ms.get(name), "ms") for name in OPERATION_RESPONSES]),
+    (Column("unexpected"), lambda row: count(row.unexpected, "severe")),
+]  # fmt: skip
 
 
 PEAKS_MARKED: Final = 4

@@ -128,10 +128,8 @@ class ProfileCollector(Collector):
 
     def start(self, context: RunContext) -> None:
         """Begin to record; RunFailed, in perf's words, when it does not."""
-        answer = self.applies(context)
         grant = perf_tool.granted(self.parameters.scope)
-        if not answer.ok or grant is None:
-            raise RunFailed("the CPUs cannot be profiled", why=answer.reason, fix=answer.fix)
+        assert grant is not None, "else it does not apply"
         profile = _Profile(context, self._wanted(grant), grant, keep=self.parameters.keep)
         profile.begin()
         self._watch = profile
@@ -150,7 +148,7 @@ class _Profile:
     """One run's record: perf, where it writes, what it is told."""
 
     def __init__(self, context: RunContext, wanted: Wanted, grant: Grant, keep: bool) -> None:
-        self._context, self._wanted, self._grant, self._keep = context, wanted, grant, keep
+        self._context, self._wanted, self._keep = context, wanted, keep
         self._folder = context.folder / FOLDER
         self._data = self._folder / KEPT
         self._log = context.folder / "logs" / "profile-perf.log"

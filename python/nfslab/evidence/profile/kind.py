@@ -197,35 +197,26 @@ def _flame(runs: Sequence[SealedRun]) -> Flame | None:
 
 
 def _functions(one: PointProfile) -> Table:
-    rows = []
-    for function in one.functions[:FUNCTIONS_SHOWN]:
-        if not function.self_weight:
-            break
-        own = one.share(function.self_weight)
-        rows.append(
-            [
-                text(function.name),
-                text("kernel" if function.kernel else "user"),
-                count(function.self_samples),
-                share(own),
-                Cell(f"± {percent(one.error(own))}", one.error(own)),
-                share(one.share(function.total_weight)),
-                share(one.share(function.machine_self_weight)),
-            ]
-        )
+    shown = [f for f in one.functions[:FUNCTIONS_SHOWN] if f.self_weight]
     of = "all CPU time" if one.whole_machine else "the processes' CPU time"
-    columns = [
-        Column("function", numeric=False),
-        Column("where", numeric=False),
-        Column("samples", hint="in which it was running itself"),
-        Column("self", hint=f"share of {of}"),
-        Column("± 95 %", hint="of the share, from the number of samples"),
-        Column("total", hint="with all that it called"),
-        Column("self, all processes", hint="those of others with it"),
-    ]
-    left = sum(function.self_weight > 0 for function in one.functions) - len(rows)
+    left = sum(function.self_weight > 0 for function in one.functions) - len(shown)
     note = f"{left:,} more functions: evidence/profile_stacks.parquet has all." if left else ""
-    return Table("Functions", columns, rows, note)
+    return Table.of("Functions", shown, [
+        (Column("function", numeric=False), lambda f: text(f.name)),
+        (Column("where", numeric=False), lambda f: text("kernel" if f.kernel else "user")),
+        (Column("samples", hint="in which it was running itself"), lambda f: count(f.self_samples)),
+        (Column("self", hint=f"share of {of}"), lambda f: share(one.share(f.self_weight))),
+        (Column("± 95 %", hint="of the share, from the number of samples"),
+         lambda f: _error(one.error(one.share(f.self_weight)))),
+        (Column("total", hint="with all that it called"),
+         lambda f: share(one.share(f.total_weight))),
+        (Column("self, all processes", hint="those of others with it"),
+         lambda f: share(one.share(f.machine_self_weight))),
+    ], note=note)  # fmt: skip
+
+
+def _error(error: float) -> Cell:
+    return Cell(f"± {percent(error)}", error)
 
 
 def _compared(points: Sequence[PointProfile]) -> Table:

@@ -54,7 +54,6 @@ NFSLAB: Final = "nfslab"
 PERF: Final = "perf"
 KERNEL_THREADS: Final = "kernel threads"
 OTHER: Final = "other"
-CLASSES: Final = (RUN, NFSLAB, KERNEL_THREADS, INTERRUPTS, OTHER, PERF, IDLE)
 
 UNKNOWN: Final = "[unknown]"
 OTHER_STACKS: Final = "[other stacks]"

@@ -93,9 +93,6 @@ class RpcCollector(Collector):
         """Recorders on, and a thread that empties them; RunFailed when a client has ended."""
         from nfslab._core import CoreError
 
-        answer = self.applies(context)
-        if not answer.ok:
-            raise RunFailed("NFS clients cannot be watched", why=answer.reason, fix=answer.fix)
         watch = _Watch(context, self.parameters)
         try:
             watch.begin()

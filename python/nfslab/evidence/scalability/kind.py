@@ -48,9 +48,6 @@ COLUMNS = (
 class ScalabilityFacts(Facts):
     """One run of a closed load."""
 
-    clients: int | None
-    """At work at once, where the workload tells."""
-
 
 class ScalabilityEvidence(EvidenceKind[ScalabilityFacts]):
     """Throughput over clients or threads."""
@@ -68,9 +65,8 @@ class ScalabilityEvidence(EvidenceKind[ScalabilityFacts]):
         return not CONCURRENT.isdisjoint(words | run.record.factors.keys())
 
     def facts(self, run: SealedRun) -> ScalabilityFacts:
-        """Of the run's record."""
-        load = run.record.load
-        return ScalabilityFacts(clients=None if load is None else load.clients)
+        """That it is one."""
+        return ScalabilityFacts()
 
     def section(self, found: Found[ScalabilityFacts]) -> Section | None:
         """All curves of the experiment."""

@@ -10,7 +10,7 @@ that got 100 bytes has 100. Where it lies is judged as the totals do (`PLACES`):
 of the same kind, reading or writing, that ended before it on the same file. Accesses before the
 timed part are judged, and not shown.
 
-Limits: accesses without an offset (pipes) and those that failed have no place in a file: counted.
+Limits: accesses without an offset (pipes) and those that failed have no place in a file.
 """
 
 from __future__ import annotations
@@ -83,21 +83,13 @@ class FoundAccesses:
     groups: list[Accesses] = field(default_factory=list)
     """The most calls first."""
     path_of: dict[int, str] = field(default_factory=dict)
-    without_offset: int = 0
-    failed: int = 0
-    untimed: int = 0
-
-    @property
-    def calls(self) -> int:
-        """In all groups."""
-        return sum(one.calls for one in self.groups)
 
 
 def accesses_of(tables: SyscallTables, *, by_file: bool = False) -> FoundAccesses:
     """By class, or by file; empty when no single access was seen."""
     class_of, path_of = names_of(tables.files)
     found = FoundAccesses(path_of=path_of)
-    parts = [part for part in (_events(tables, found), _syncs(tables, found)) if part is not None]
+    parts = [part for part in (_events(tables), _syncs(tables)) if part is not None]
     if not parts:
         return found
     t_ns, offset, size, kind, file_id, ends = (
@@ -107,7 +99,6 @@ def accesses_of(tables: SyscallTables, *, by_file: bool = False) -> FoundAccesse
     if "t_ns" not in tables.syncs.column_names:
         t_ns -= t_ns.min() if t_ns.size else 0
     timed = t_ns >= 0
-    found.untimed = int((~timed).sum())
     order = np.flatnonzero(timed)[np.argsort(t_ns[timed], kind="stable")]
     names, keys = _groups(file_id[order], class_of, path_of, by_file=by_file)
     for number, (name, file_class) in enumerate(names):
@@ -173,7 +164,7 @@ def _counted(names: Sequence[str], codes: Codes) -> dict[str, int]:
     return dict(zip(names, counts, strict=True))
 
 
-def _events(tables: SyscallTables, found: FoundAccesses) -> tuple[Any, ...] | None:
+def _events(tables: SyscallTables) -> tuple[Any, ...] | None:
     """Reads and writes: t_ns, offset, size, kind, file_id, end."""
     events = tables.events
     if events is None or not events.num_rows:
@@ -182,10 +173,10 @@ def _events(tables: SyscallTables, found: FoundAccesses) -> tuple[Any, ...] | No
     reads = np.array([call in GROUPS["reads"] for call in calls], dtype=bool)
     kind = np.where(reads[which], READ, WRITE).astype(np.uint8)
     kind[_is_durable(events, tables.syncs) & (kind == WRITE)] = DURABLE_WRITE
-    return _kept(events, kind, integers(events["bytes"]), found)
+    return _kept(events, kind, integers(events["bytes"]))
 
 
-def _syncs(tables: SyscallTables, found: FoundAccesses) -> tuple[Any, ...] | None:
+def _syncs(tables: SyscallTables) -> tuple[Any, ...] | None:
     """Ranges made durable, and writes that are, where there are no events."""
     wanted = pc.equal(tables.syncs["call"], pa.scalar(RANGE))
     if tables.events is None:
@@ -195,17 +186,15 @@ def _syncs(tables: SyscallTables, found: FoundAccesses) -> tuple[Any, ...] | Non
         return None
     durable = np.asarray(syncs["synchronous"].to_numpy(zero_copy_only=False), dtype=bool)
     kind = np.where(durable, DURABLE_WRITE, MADE_DURABLE).astype(np.uint8)
-    return _kept(syncs, kind, integers(syncs["size"], missing=0), found)
+    return _kept(syncs, kind, integers(syncs["size"], missing=0))
 
 
-def _kept(table: pa.Table, kind: Codes, size: Integers, found: FoundAccesses) -> tuple[Any, ...]:
+def _kept(table: pa.Table, kind: Codes, size: Integers) -> tuple[Any, ...]:
     """Of rows with a place in a file."""
     starts = integers(table["start_ns"])
     offset = integers(table["offset"].cast("int64", safe=False), missing=-1)
     failed = integers(table["error"]) != 0
     placed = (offset >= 0) & ~failed
-    found.failed += int(failed.sum())
-    found.without_offset += int(((offset < 0) & ~failed).sum())
     t_ns = integers(table["t_ns"]) if "t_ns" in table.column_names else starts
     ends = starts + integers(table["latency_ns"])
     columns = (t_ns, offset, size, kind, file_numbers(table), ends)

@@ -109,9 +109,6 @@ class _SystemCalls(Collector):
 
     def start(self, context: RunContext) -> None:
         """Watch from now on, or from the start of the workload's program; RunFailed."""
-        answer = self.applies(context)
-        if not answer.ok:
-            raise RunFailed("system calls cannot be watched", why=answer.reason, fix=answer.fix)
         run = self._watch
         if not isinstance(run, _Run):
             self._watch = run = _Run(context, self.parameters, self._asked())

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-TABLES: Final = ("files", "syncs", "events", "names", "counts", "blocks", "beyond")
+TABLES: Final = ("files", "syncs", "events", "counts", "blocks", "beyond")
 PREFIX: Final = "syscall_"
 """Of the evidence's names: syscall_syncs, ..."""
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
@@ -76,7 +76,6 @@ class SyscallTables:
     syncs: pa.Table
     counts: pa.Table | None = None
     events: pa.Table | None = None
-    names: pa.Table | None = None
     blocks: pa.Table | None = None
     beyond: pa.Table | None = None
     """Totals of syncs for which there was no room as rows (`totals`)."""

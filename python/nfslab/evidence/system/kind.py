@@ -27,7 +27,7 @@ from nfslab.evidence.over_time import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
     from nfslab.display.figures import Panel
@@ -292,14 +292,18 @@ def _cpu_table(points: Sequence[tuple[str, list[SystemFacts]]]) -> Table:
     return Table("CPU, memory and pressure", columns, rows)
 
 
-def _rows_by_name(
+def _table_by_name(
+    title: str,
     points: Sequence[tuple[str, list[SystemFacts]]],
     of: Callable[[SystemFacts], Sequence[Any]],
     key: str,
     loud: Callable[[Any], float],
-    columns: Sequence[tuple[str, str]],
-) -> list[list[Cell]]:
-    """A row a point and device (interface): the loudest few of each point, medians."""
+    columns: Mapping[str, tuple[str, str]],
+) -> Table:
+    """A row a point and device (interface): the loudest few of each point, medians.
+
+    `columns`: name of the figure -> its heading and unit.
+    """
     rows: list[list[Cell]] = []
     for label, runs in points:
         by_name: dict[str, list[Any]] = {}
@@ -311,11 +315,12 @@ def _rows_by_name(
         for name in names[:NAMES_MOST]:
             same = by_name[name]
             row = [cells.text(label), cells.text(name)]
-            for column, unit in columns:
-                value = middle(getattr(one, column) for one in same)
+            for figure, (_, unit) in columns.items():
+                value = middle(getattr(one, figure) for one in same)
                 row.append(cells.share(value) if unit == "share" else cells.quantity(value, unit))
             rows.append(row)
-    return rows
+    headings = [Column(heading) for heading, _ in columns.values()]
+    return Table(title, [Column("point", False), Column(key, False), *headings], rows)
 
 
 def _device_table(points: Sequence[tuple[str, list[SystemFacts]]]) -> Table:
@@ -334,15 +339,7 @@ def _device_table(points: Sequence[tuple[str, list[SystemFacts]]]) -> Table:
         moved += (one.flushes_per_s or 0.0) + (one.utilisation or 0.0)
         return moved * (2.0**60 if one.roles else 1.0)
 
-    rows = _rows_by_name(
-        points,
-        lambda run: run.devices,
-        "device",
-        loud,
-        [(column, unit) for column, (_, unit) in shown.items()],
-    )
-    titles = [Column(title) for title, _ in shown.values()]
-    return Table("Devices", [Column("point", False), Column("device", False), *titles], rows)
+    return _table_by_name("Devices", points, lambda run: run.devices, "device", loud, shown)
 
 
 def _network_table(points: Sequence[tuple[str, list[SystemFacts]]]) -> Table:
@@ -350,9 +347,5 @@ def _network_table(points: Sequence[tuple[str, list[SystemFacts]]]) -> Table:
         moved = max(one.rx_bytes_per_s or 0.0, one.tx_bytes_per_s or 0.0)
         return moved if moved > QUIET_BYTES_PER_S else 0.0
 
-    columns = [("rx_bytes_per_s", "B/s"), ("tx_bytes_per_s", "B/s")]
-    rows = _rows_by_name(points, lambda run: run.interfaces, "interface", loud, columns)
-    titles = [
-        Column("point", False), Column("interface", False), Column("received"), Column("sent"),
-    ]  # fmt: skip
-    return Table("Network", titles, rows)
+    shown = {"rx_bytes_per_s": ("received", "B/s"), "tx_bytes_per_s": ("sent", "B/s")}
+    return _table_by_name("Network", points, lambda run: run.interfaces, "interface", loud, shown)

@@ -38,8 +38,6 @@ class Grid:
     rate_ns: int
     cell_ns: int
     decade_cells: int
-    evidence_bins: int
-    """Evidence with more samples than this is shown as means over bins."""
 
 
 def nice_ns(width_ns: float) -> int:
@@ -61,7 +59,6 @@ def grid_for(spans_ns: Sequence[int], events: Sequence[int], runs: int) -> Grid:
         rate_ns=nice_ns(width),
         cell_ns=nice_ns(max(longest / min(bins, 200), 1)),
         decade_cells=DECADE_CELLS if runs <= BINS_BY_RUNS[1][0] else DECADE_CELLS // 2,
-        evidence_bins=bins,
     )
 
 

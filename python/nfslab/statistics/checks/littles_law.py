@@ -2,7 +2,7 @@
 
 Closed loop without think time: every client is always inside one transaction, so
 
-    throughput x (mean latency + think time) = number of clients.
+    throughput x mean latency = number of clients.
 
 * ratio above 1: more work in flight than clients exist. Impossible: one of the three
   numbers is wrong (latencies of another period, failed work counted, a wrong clock). Up to
@@ -36,7 +36,6 @@ def check_littles_law(
     clients: int,
     rate_per_s: float | None,
     mean_latency_ns: float | None,
-    think_time_ns: float = 0.0,
     rate_limited: bool = False,
     mean_schedule_lag_ns: float | None = None,
 ) -> Check:
@@ -62,7 +61,7 @@ def check_littles_law(
         )
     if clients < 1 or rate_per_s <= 0:
         return Check(NAME, "unknown", "nothing was done: there is no work in flight to check")
-    busy_ns = mean_latency_ns + think_time_ns - lag_ns
+    busy_ns = mean_latency_ns - lag_ns
     in_flight = rate_per_s * busy_ns / NS_PER_S
     ratio = in_flight / clients
     values = {

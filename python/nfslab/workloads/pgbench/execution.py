@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from nfslab.databases.postgres.failures import full_target
 from nfslab.errors import RunFailed
+from nfslab.machine.clock_pair import clock_pair
 from nfslab.machine.processes import CLOCK_TICKS_PER_S, all_statuses, status_of
 from nfslab.workloads.pgbench.printed import PrintedReport, read_printed_report
 from nfslab.workloads.pgbench.transaction_log import BYTES_PER_TRANSACTION, LOG_BYTES_MAX
@@ -239,12 +240,5 @@ def _waited_ticks(status: Status) -> int:
 
 def _realtime_offset_ns() -> int:
     """Wall clock minus monotonic clock, read as closely together as it goes."""
-    best: tuple[int, int] | None = None
-    for _ in range(3):
-        before = time.monotonic_ns()
-        wall = time.time_ns()
-        after = time.monotonic_ns()
-        reading = (after - before, wall - (before + after) // 2)
-        best = min(best, reading) if best else reading
-    assert best is not None
-    return best[1]
+    wall_ns, monotonic_ns, _ = clock_pair()
+    return wall_ns - monotonic_ns

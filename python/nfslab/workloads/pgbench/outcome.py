@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.errors import RunFailed
-from nfslab.results.records import CheckRecord, Metric
+from nfslab.results.records import CheckRecord, Metric, Verdict
 from nfslab.workloads.pgbench.invocation import milliseconds_argument
 from nfslab.workloads.pgbench.statements import statements_table
 from nfslab.workloads.pgbench.transaction_log import FAILED, OK, SKIPPED
@@ -117,28 +117,18 @@ def late_count(log: TransactionLog, limit_s: float) -> int:
 def check_log(log: TransactionLog, run: PgbenchRun, p: PgbenchParameters) -> CheckRecord:
     """The log against the printed report."""
     values: dict[str, Any] = {"transactions": len(log), "processed": run.printed.processed}
+    verdict: Verdict = "ok"
+    message = f"all {len(log)} transactions are in the log and agree with pgbench's report"
     if p.sampling_rate < 1:
-        return CheckRecord(
-            name="pgbench_log",
-            verdict="unknown",
-            message=f"only a share of {p.sampling_rate:g} of the transactions was logged: "
-            "the log cannot be checked against pgbench's report, quantiles are estimates",
-            values=values,
+        verdict = "unknown"
+        message = (
+            f"only a share of {p.sampling_rate:g} of the transactions was logged: "
+            "the log cannot be checked against pgbench's report, quantiles are estimates"
         )
-    problems = disagreements(log, run, p)
-    if problems:
-        return CheckRecord(
-            name="pgbench_log",
-            verdict="violation",
-            message="the transaction log contradicts pgbench's report: " + "; ".join(problems[:5]),
-            values=values,
-        )
-    return CheckRecord(
-        name="pgbench_log",
-        verdict="ok",
-        message=f"all {len(log)} transactions are in the log and agree with pgbench's report",
-        values=values,
-    )
+    elif problems := disagreements(log, run, p):
+        verdict = "violation"
+        message = "the transaction log contradicts pgbench's report: " + "; ".join(problems[:5])
+    return CheckRecord(name="pgbench_log", verdict=verdict, message=message, values=values)
 
 
 def clock_step_ns(run: PgbenchRun) -> int:

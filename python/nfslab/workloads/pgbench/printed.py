@@ -42,14 +42,11 @@ class PrintedReport:
     failed: int = 0
     skipped: int = 0
     late: int | None = None
-    retried: int | None = None
     retries: int | None = None
     latency_mean_ms: float | None = None
     latency_measured: bool = False
     """The mean is that of measured latencies (there is a deviation beside it)."""
-    latency_stddev_ms: float | None = None
     lag_mean_ms: float | None = None
-    lag_max_ms: float | None = None
     initial_connect_ms: float | None = None
     connect_mean_ms: float | None = None
     scripts: list[ScriptReport] = field(default_factory=list)
@@ -69,11 +66,10 @@ LINES: Final[dict[str, re.Pattern[str]]] = {
     "failed": re.compile(r"^number of failed transactions: (\d+) "),
     "skipped": re.compile(r"^number of transactions skipped: (\d+) "),
     "late": re.compile(rf"^number of transactions above the {NUMBER} ms latency limit: (\d+)"),
-    "retried": re.compile(r"^number of transactions retried: (\d+) "),
     "retries": re.compile(r"^total number of retries: (\d+)\s*$"),
     "latency_mean_ms": re.compile(rf"^latency average = {NUMBER} ms"),
     "latency_stddev_ms": re.compile(rf"^latency stddev = {NUMBER} ms"),
-    "lag": re.compile(rf"^rate limit schedule lag: avg {NUMBER} \(max {NUMBER}\) ms"),
+    "lag_mean_ms": re.compile(rf"^rate limit schedule lag: avg {NUMBER} \(max {NUMBER}\) ms"),
     "initial_connect_ms": re.compile(rf"^initial connection time = {NUMBER} ms"),
     "connect_mean_ms": re.compile(rf"^average connection time = {NUMBER} ms"),
     "tps": re.compile(rf"^tps = {NUMBER} \((.*)\)"),
@@ -120,13 +116,10 @@ def read_printed_report(text: str) -> PrintedReport:
         failed=count("failed") or 0,
         skipped=count("skipped") or 0,
         late=count("late", 2),
-        retried=count("retried"),
         retries=count("retries"),
         latency_mean_ms=number("latency_mean_ms"),
         latency_measured="latency_stddev_ms" in found,
-        latency_stddev_ms=number("latency_stddev_ms"),
-        lag_mean_ms=number("lag"),
-        lag_max_ms=number("lag", 2),
+        lag_mean_ms=number("lag_mean_ms"),
         initial_connect_ms=number("initial_connect_ms"),
         connect_mean_ms=number("connect_mean_ms"),
         scripts=_scripts(lines),

@@ -355,7 +355,6 @@ class PgbenchWorkload(Workload):
             version=server.deployment.installation.version,
             major=server.deployment.installation.major,
             data_directory=place.data,
-            wal_directory=place.wal_directory,
             client_name="pgbench",
         )
 

@@ -57,7 +57,9 @@ impl Turns {
         let owner = Caller::with_ids("127.0.0.1:700".parse().unwrap(), 0, 0);
         let store = MemoryStore::new(64 << 20, 5, &owner);
         let how = createhow3::UNCHECKED(sattr3::UNCHANGED);
-        let made = store.create(&owner, &store.root(), b"file", &how).unwrap();
+        let made = store
+            .create(&owner, (&store.root(), b"file"), &how)
+            .unwrap();
         let file = made.0.handle;
         let data = vec![7; READ_BYTES_MAX as usize];
         let stable = stable_how::UNSTABLE;

@@ -20,7 +20,7 @@ use wire::nfs3::nfsstat3;
 use super::DirectoryStore;
 use super::identity::act_as_server;
 use super::kernel::{kernel_handle, status_of};
-use super::object::{LOOK, Object, attributes, birth_ns, open_below};
+use super::object::{Inside, LOOK, Object, attributes, birth_ns, open_below};
 use crate::Handle;
 use crate::store::Found;
 
@@ -162,7 +162,7 @@ impl DirectoryStore {
     pub(super) fn found(
         &self,
         object: &Object,
-        place: Option<(&Object, &[u8])>,
+        place: Option<Inside<'_>>,
     ) -> Result<Found, nfsstat3> {
         Ok(Found {
             handle: self.handle_of(object, place)?,
@@ -170,11 +170,7 @@ impl DirectoryStore {
         })
     }
 
-    fn handle_of(
-        &self,
-        object: &Object,
-        place: Option<(&Object, &[u8])>,
-    ) -> Result<Handle, nfsstat3> {
+    fn handle_of(&self, object: &Object, place: Option<Inside<'_>>) -> Result<Handle, nfsstat3> {
         let inode = object.stat.st_ino;
         if inode == self.root_inode {
             return Ok(Handle::new(inode, 0));

@@ -33,7 +33,7 @@ use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{FileType, Mode, OFlags, fstat, fstatfs, fstatvfs, makedev};
 use wire::nfs3::{
     FSSTAT3resok, LINK3wcc, PATHCONF3resok, RENAME3wcc, createhow3, fattr3, nfsstat3, nfstime3,
-    post_op_attr, sattr3, stable_how, wcc_data, writeverf3,
+    sattr3, stable_how, wcc_data, writeverf3,
 };
 
 use self::data::{OpenFiles, Use};
@@ -43,8 +43,8 @@ use self::known::Known;
 use self::object::{Object, attributes};
 use super::permission::{EXECUTE, READ, WRITE, access_bits, access_from};
 use super::{
-    Changed, Chunk, DirectorySink, Found, ListFrom, NAME_BYTES_MAX, NO_WCC, Payload, ReadDone,
-    Seen, Special, Store, StoreDescription, WriteDone, usual_pathconf, wcc_before,
+    Changed, Chunk, DirectorySink, Found, ListFrom, Listed, NAME_BYTES_MAX, NO_WCC, Payload, Place,
+    ReadDone, Seen, Special, Store, StoreDescription, WriteDone, usual_pathconf, wcc_before,
 };
 use crate::{Caller, Handle};
 
@@ -222,7 +222,7 @@ impl Store for DirectoryStore {
             self.set_attributes(caller, (handle, object), new)
         })
     }
-    fn lookup(&self, caller: &Caller, dir: &Handle, name: &[u8]) -> Seen<Found> {
+    fn lookup(&self, caller: &Caller, (dir, name): Place<'_>) -> Seen<Found> {
         self.see(dir, |dir| {
             if !dir.is_directory() {
                 return Err(nfsstat3::NFS3ERR_NOTDIR);
@@ -310,16 +310,10 @@ impl Store for DirectoryStore {
             Err(status) => Err((status, wcc)),
         }
     }
-    fn create(
-        &self,
-        caller: &Caller,
-        dir: &Handle,
-        name: &[u8],
-        how: &createhow3,
-    ) -> Changed<Found> {
-        self.change(dir, |dir| self.create_in(caller, dir, name, how))
+    fn create(&self, caller: &Caller, (dir, name): Place<'_>, how: &createhow3) -> Changed<Found> {
+        self.change(dir, |dir| self.create_in(caller, (dir, name), how))
     }
-    fn mkdir(&self, caller: &Caller, dir: &Handle, name: &[u8], new: &sattr3) -> Changed<Found> {
+    fn mkdir(&self, caller: &Caller, (dir, name): Place<'_>, new: &sattr3) -> Changed<Found> {
         self.change(dir, |dir| {
             self.act_in(caller, dir, WRITE | EXECUTE)?;
             let mode = new.mode.unwrap_or(DIRECTORY_MODE);
@@ -333,14 +327,8 @@ impl Store for DirectoryStore {
             self.finish_new(caller, (dir, name), None, &new)
         })
     }
-    fn symlink(
-        &self,
-        caller: &Caller,
-        dir: &Handle,
-        name: &[u8],
-        new: &sattr3,
-        text: &[u8],
-    ) -> Changed<Found> {
+    fn symlink(&self, caller: &Caller, at: Place<'_>, new: &sattr3, text: &[u8]) -> Changed<Found> {
+        let (dir, name) = at;
         self.change(dir, |dir| {
             self.act_in(caller, dir, WRITE | EXECUTE)?;
             rustix::fs::symlinkat(text, &dir.fd, name).map_err(status_of)?;
@@ -348,14 +336,8 @@ impl Store for DirectoryStore {
             self.finish_new(caller, (dir, name), None, &new)
         })
     }
-    fn mknod(
-        &self,
-        caller: &Caller,
-        dir: &Handle,
-        name: &[u8],
-        new: &sattr3,
-        kind: Special,
-    ) -> Changed<Found> {
+    fn mknod(&self, caller: &Caller, at: Place<'_>, new: &sattr3, kind: Special) -> Changed<Found> {
+        let (dir, name) = at;
         self.change(dir, |dir| {
             self.act_in(caller, dir, WRITE | EXECUTE)?;
             let (kind, device) = special(kind);
@@ -364,17 +346,17 @@ impl Store for DirectoryStore {
             self.finish_new(caller, (dir, name), None, new)
         })
     }
-    fn remove(&self, caller: &Caller, dir: &Handle, name: &[u8]) -> Changed<()> {
-        self.change(dir, |dir| self.unlink_in(caller, dir, name, false))
+    fn remove(&self, caller: &Caller, (dir, name): Place<'_>) -> Changed<()> {
+        self.change(dir, |dir| self.unlink_in(caller, (dir, name), false))
     }
-    fn rmdir(&self, caller: &Caller, dir: &Handle, name: &[u8]) -> Changed<()> {
-        self.change(dir, |dir| self.unlink_in(caller, dir, name, true))
+    fn rmdir(&self, caller: &Caller, (dir, name): Place<'_>) -> Changed<()> {
+        self.change(dir, |dir| self.unlink_in(caller, (dir, name), true))
     }
     fn rename(
         &self,
         caller: &Caller,
-        (from, from_name): (&Handle, &[u8]),
-        (to, to_name): (&Handle, &[u8]),
+        (from, from_name): Place<'_>,
+        (to, to_name): Place<'_>,
     ) -> (nfsstat3, RENAME3wcc) {
         let nothing = RENAME3wcc {
             fromdir_wcc: NO_WCC,
@@ -404,13 +386,7 @@ impl Store for DirectoryStore {
         };
         (done.err().unwrap_or(nfsstat3::NFS3_OK), both)
     }
-    fn link(
-        &self,
-        caller: &Caller,
-        file: &Handle,
-        dir: &Handle,
-        name: &[u8],
-    ) -> (nfsstat3, LINK3wcc) {
+    fn link(&self, caller: &Caller, file: &Handle, (dir, name): Place<'_>) -> (nfsstat3, LINK3wcc) {
         let wcc = |file_attributes, linkdir_wcc| LINK3wcc {
             file_attributes,
             linkdir_wcc,
@@ -419,7 +395,7 @@ impl Store for DirectoryStore {
             Ok(file) => file,
             Err(status) => return (status, wcc(None, NO_WCC)),
         };
-        match self.change(dir, |dir| self.link_in(caller, &file, dir, name)) {
+        match self.change(dir, |dir| self.link_in(caller, &file, (dir, name))) {
             Ok(((), directory)) => (nfsstat3::NFS3_OK, wcc(file.now(), directory)),
             Err((status, directory)) => (status, wcc(file.now(), directory)),
         }
@@ -430,7 +406,7 @@ impl Store for DirectoryStore {
         dir: &Handle,
         from: ListFrom,
         sink: &mut dyn DirectorySink,
-    ) -> Result<bool, (nfsstat3, post_op_attr)> {
+    ) -> Listed {
         let listed = self.see(dir, |object| {
             self.list_located(caller, (dir, object), from, sink)
         });

@@ -14,7 +14,7 @@ use super::DirectoryStore;
 use super::data::{Use, errno};
 use super::identity::{act_as, act_as_server};
 use super::kernel::{proc_path, status_of};
-use super::object::{Object, attributes};
+use super::object::{Inside, Object, attributes};
 use crate::store::permission::{
     EXECUTE, STICKY, WRITE, check_setattr, granted, may_unlink, mode_after_chown,
 };
@@ -181,7 +181,7 @@ impl DirectoryStore {
     pub(super) fn finish_new(
         &self,
         caller: &Caller,
-        (dir, name): (&Object, &[u8]),
+        (dir, name): Inside<'_>,
         made: Option<OwnedFd>,
         new: &sattr3,
     ) -> Result<Found, nfsstat3> {
@@ -220,7 +220,7 @@ impl DirectoryStore {
         if let Err(status) = set {
             // The refusal is what the caller hears; an object that stays is no more than untidy.
             let _ = unlinkat(&dir.fd, name, removing(object.is_directory()));
-            self.forget(dir, name, &object);
+            self.forget((dir, name), &object);
             return Err(status);
         }
         self.settle(dir)?;
@@ -249,8 +249,7 @@ impl DirectoryStore {
     pub(super) fn create_in(
         &self,
         caller: &Caller,
-        dir: &Object,
-        name: &[u8],
+        (dir, name): Inside<'_>,
         how: &createhow3,
     ) -> Result<Found, nfsstat3> {
         self.act_in(caller, dir, EXECUTE)?;
@@ -286,7 +285,7 @@ impl DirectoryStore {
                 };
                 self.finish_new(caller, (dir, name), Some(made), &new)
             }
-            (Err(Errno::EXIST), _) => self.create_over(caller, dir, name, how),
+            (Err(Errno::EXIST), _) => self.create_over(caller, (dir, name), how),
             (Err(error), _) => Err(status_of(error)),
         }
     }
@@ -295,8 +294,7 @@ impl DirectoryStore {
     fn create_over(
         &self,
         caller: &Caller,
-        dir: &Object,
-        name: &[u8],
+        (dir, name): Inside<'_>,
         how: &createhow3,
     ) -> Result<Found, nfsstat3> {
         let object = self.child(dir, name)?;
@@ -336,8 +334,7 @@ impl DirectoryStore {
     pub(super) fn unlink_in(
         &self,
         caller: &Caller,
-        dir: &Object,
-        name: &[u8],
+        (dir, name): Inside<'_>,
         directory: bool,
     ) -> Result<(), nfsstat3> {
         self.act_in(caller, dir, WRITE | EXECUTE)?;
@@ -349,7 +346,7 @@ impl DirectoryStore {
             error => status_of(error),
         })?;
         self.act_as_server()?;
-        self.forget(dir, name, &victim);
+        self.forget((dir, name), &victim);
         self.settle(dir)
     }
 
@@ -363,7 +360,7 @@ impl DirectoryStore {
     }
 
     /// A name is gone: closes its file if that was the last, forgets the path.
-    fn forget(&self, dir: &Object, name: &[u8], victim: &Object) {
+    fn forget(&self, (dir, name): Inside<'_>, victim: &Object) {
         let is_last = fstat(&victim.fd).is_ok_and(|now| now.st_nlink == 0);
         let mut gone = None;
         if is_last && let Ok(found) = self.found(victim, None) {
@@ -386,8 +383,8 @@ impl DirectoryStore {
     pub(super) fn rename_in(
         &self,
         caller: &Caller,
-        (from, from_name): (&Object, &[u8]),
-        (to, to_name): (&Object, &[u8]),
+        (from, from_name): Inside<'_>,
+        (to, to_name): Inside<'_>,
     ) -> Result<(), nfsstat3> {
         self.act_in(caller, from, WRITE | EXECUTE)?;
         self.act_in(caller, to, WRITE | EXECUTE)?;
@@ -407,7 +404,7 @@ impl DirectoryStore {
         let same = |other: &Object| other.stat.st_ino == moved.stat.st_ino;
         if !replaced.as_ref().is_some_and(same) {
             if let Some(replaced) = &replaced {
-                self.forget(to, to_name, replaced);
+                self.forget((to, to_name), replaced);
             }
             let mut known = self.known.lock();
             known.remove(moved.stat.st_ino, from.stat.st_ino, from_name);
@@ -425,8 +422,7 @@ impl DirectoryStore {
         &self,
         caller: &Caller,
         file: &Object,
-        dir: &Object,
-        name: &[u8],
+        (dir, name): Inside<'_>,
     ) -> Result<(), nfsstat3> {
         self.act_in(caller, dir, WRITE | EXECUTE)?;
         if file.is_directory() {

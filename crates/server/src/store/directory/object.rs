@@ -30,6 +30,9 @@ pub struct Object {
     pub stat: Stat,
 }
 
+/// A name in a directory that is held open.
+pub type Inside<'a> = (&'a Object, &'a [u8]);
+
 impl Object {
     /// What a descriptor is open on.
     pub fn of(fd: OwnedFd) -> Result<Self, Errno> {

@@ -17,8 +17,8 @@ mod namespace;
 
 use parking_lot::Mutex;
 use wire::nfs3::{
-    FSSTAT3resok, LINK3wcc, RENAME3wcc, createhow3, fattr3, nfsstat3, nfstime3, post_op_attr,
-    sattr3, set_time, stable_how, wcc_data, writeverf3,
+    FSSTAT3resok, LINK3wcc, RENAME3wcc, createhow3, fattr3, nfsstat3, nfstime3, sattr3, set_time,
+    stable_how, wcc_data, writeverf3,
 };
 
 use self::inode::{Entries, Inode, Kind, Table};
@@ -27,8 +27,8 @@ use super::permission::{
     mode_after_write, mode_as_set,
 };
 use super::{
-    Changed, DirectorySink, Entry, Found, ListFrom, NO_WCC, Payload, ReadDone, Seen, Special,
-    Store, StoreDescription, WriteDone, wcc_before,
+    Changed, DirectorySink, Entry, Found, ListFrom, Listed, NO_WCC, Payload, Place, ReadDone, Seen,
+    Special, Store, StoreDescription, WriteDone, wcc_before,
 };
 use crate::{Caller, Handle};
 
@@ -107,9 +107,8 @@ impl State {
             .table
             .number(handle)
             .map_err(|status| (status, NO_WCC))?;
-        let Some(before) = self.table.attributes(number) else {
-            return Err((nfsstat3::NFS3ERR_STALE, NO_WCC));
-        };
+        let before = self.table.attributes(number);
+        let before = before.ok_or((nfsstat3::NFS3ERR_STALE, NO_WCC))?;
         let result = action(self, number, &before);
         let wcc = wcc_data {
             before: Some(wcc_before(&before)),
@@ -128,9 +127,8 @@ impl State {
         action: impl FnOnce(&mut Self, u64, &fattr3) -> Result<T, nfsstat3>,
     ) -> Seen<T> {
         let number = self.table.number(handle).map_err(|status| (status, None))?;
-        let Some(seen) = self.table.attributes(number) else {
-            return Err((nfsstat3::NFS3ERR_STALE, None));
-        };
+        let seen = self.table.attributes(number);
+        let seen = seen.ok_or((nfsstat3::NFS3ERR_STALE, None))?;
         match action(self, number, &seen) {
             Ok(value) => Ok((value, self.table.attributes(number))),
             Err(status) => Err((status, Some(seen))),
@@ -215,7 +213,7 @@ impl Store for MemoryStore {
             state.set_attributes(caller, number, new)
         })
     }
-    fn lookup(&self, caller: &Caller, dir: &Handle, name: &[u8]) -> Seen<Found> {
+    fn lookup(&self, caller: &Caller, (dir, name): Place<'_>) -> Seen<Found> {
         self.state.lock().see(dir, |state, number, seen| {
             let entries = state.table.entries(number)?;
             if granted(seen, caller) & EXECUTE == 0 {
@@ -272,76 +270,51 @@ impl Store for MemoryStore {
             })
         })
     }
-    fn create(
-        &self,
-        caller: &Caller,
-        dir: &Handle,
-        name: &[u8],
-        how: &createhow3,
-    ) -> Changed<Found> {
+    fn create(&self, caller: &Caller, (dir, name): Place<'_>, how: &createhow3) -> Changed<Found> {
         self.state.lock().change(dir, |state, number, seen| {
             state.create(caller, (number, seen), name, how)
         })
     }
-    fn mkdir(&self, caller: &Caller, dir: &Handle, name: &[u8], new: &sattr3) -> Changed<Found> {
+    fn mkdir(&self, caller: &Caller, (dir, name): Place<'_>, new: &sattr3) -> Changed<Found> {
         self.state.lock().change(dir, |state, number, seen| {
             let kind = Kind::Directory(Entries::new(number));
             state.make(caller, (number, seen), name, kind, new)
         })
     }
-    fn symlink(
-        &self,
-        caller: &Caller,
-        dir: &Handle,
-        name: &[u8],
-        new: &sattr3,
-        text: &[u8],
-    ) -> Changed<Found> {
-        self.state.lock().change(dir, |state, number, seen| {
+    fn symlink(&self, caller: &Caller, at: Place<'_>, new: &sattr3, text: &[u8]) -> Changed<Found> {
+        self.state.lock().change(at.0, |state, number, seen| {
             let mut new = *new;
             new.mode = Some(0o777);
-            state.make(caller, (number, seen), name, Kind::Link(text.into()), &new)
+            state.make(caller, (number, seen), at.1, Kind::Link(text.into()), &new)
         })
     }
     fn mknod(
         &self,
         caller: &Caller,
-        dir: &Handle,
-        name: &[u8],
+        at: Place<'_>,
         new: &sattr3,
         special: Special,
     ) -> Changed<Found> {
-        self.state.lock().change(dir, |state, number, seen| {
+        self.state.lock().change(at.0, |state, number, seen| {
             let kind = namespace::special_kind(caller, special)?;
-            state.make(caller, (number, seen), name, kind, new)
+            state.make(caller, (number, seen), at.1, kind, new)
         })
     }
-    fn remove(&self, caller: &Caller, dir: &Handle, name: &[u8]) -> Changed<()> {
+    fn remove(&self, caller: &Caller, (dir, name): Place<'_>) -> Changed<()> {
         self.state.lock().change(dir, |state, number, seen| {
             state.unlink(caller, (number, seen), name, false)
         })
     }
-    fn rmdir(&self, caller: &Caller, dir: &Handle, name: &[u8]) -> Changed<()> {
+    fn rmdir(&self, caller: &Caller, (dir, name): Place<'_>) -> Changed<()> {
         self.state.lock().change(dir, |state, number, seen| {
             state.unlink(caller, (number, seen), name, true)
         })
     }
-    fn rename(
-        &self,
-        caller: &Caller,
-        from: (&Handle, &[u8]),
-        to: (&Handle, &[u8]),
-    ) -> (nfsstat3, RENAME3wcc) {
+    fn rename(&self, caller: &Caller, from: Place<'_>, to: Place<'_>) -> (nfsstat3, RENAME3wcc) {
         self.state.lock().rename_with_wcc(caller, from, to)
     }
-    fn link(
-        &self,
-        caller: &Caller,
-        file: &Handle,
-        dir: &Handle,
-        name: &[u8],
-    ) -> (nfsstat3, LINK3wcc) {
-        self.state.lock().link_with_wcc(caller, file, dir, name)
+    fn link(&self, caller: &Caller, file: &Handle, at: Place<'_>) -> (nfsstat3, LINK3wcc) {
+        self.state.lock().link_with_wcc(caller, file, at)
     }
     fn list(
         &self,
@@ -349,7 +322,7 @@ impl Store for MemoryStore {
         dir: &Handle,
         from: ListFrom,
         sink: &mut dyn DirectorySink,
-    ) -> Result<bool, (nfsstat3, post_op_attr)> {
+    ) -> Listed {
         let mut state = self.state.lock();
         let verifier = self.verifier;
         let listed = state.see(dir, |state, number, seen| {

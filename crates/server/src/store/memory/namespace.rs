@@ -8,7 +8,7 @@ use super::content::Content;
 use super::inode::{INODE_COST_BYTES, Inode, Kind, name_cost};
 use super::{LINKS_MAX, State, now};
 use crate::store::permission::{EXECUTE, WRITE, granted, may_unlink, mode_as_set};
-use crate::store::{Found, NO_WCC, Special, wcc_before};
+use crate::store::{Found, NO_WCC, Place, Special, wcc_before};
 use crate::{Caller, Handle};
 
 /// A directory: number and attributes.
@@ -189,9 +189,8 @@ impl State {
 
     /// Takes a name away and, with the last one, the object.
     fn drop_name(&mut self, dir: u64, name: &[u8]) -> Result<(), nfsstat3> {
-        let Some(victim) = self.table.entries_mut(dir)?.remove(name) else {
-            return Err(nfsstat3::NFS3ERR_NOENT);
-        };
+        let entries = self.table.entries_mut(dir)?;
+        let victim = entries.remove(name).ok_or(nfsstat3::NFS3ERR_NOENT)?;
         self.release(name_cost(name));
         let inode = self.table.get_mut(victim)?;
         if matches!(inode.kind, Kind::Directory(_)) {
@@ -218,8 +217,8 @@ impl State {
     pub(super) fn rename_with_wcc(
         &mut self,
         caller: &Caller,
-        (from, from_name): (&Handle, &[u8]),
-        (to, to_name): (&Handle, &[u8]),
+        (from, from_name): Place<'_>,
+        (to, to_name): Place<'_>,
     ) -> (nfsstat3, RENAME3wcc) {
         let numbers = [self.table.number(from), self.table.number(to)];
         let before = numbers.map(|n| n.ok().and_then(|n| self.table.attributes(n)));
@@ -326,8 +325,7 @@ impl State {
         &mut self,
         caller: &Caller,
         file: &Handle,
-        dir: &Handle,
-        name: &[u8],
+        (dir, name): Place<'_>,
     ) -> (nfsstat3, LINK3wcc) {
         let number = self.table.number(file);
         let linked = self.change(dir, |state, dir, seen| {

@@ -73,7 +73,7 @@ pub(super) struct Total {
 impl Found {
     pub fn new(longest: usize) -> Self {
         Found {
-            lengths: Durations::new(),
+            lengths: Durations::default(),
             longest: Longest::new(longest),
         }
     }
@@ -146,9 +146,9 @@ impl Tracker {
             unanswered: 0,
             heard: false,
             replies: 0,
-            waits: Durations::new(),
-            idles: Durations::new(),
-            latencies: Durations::new(),
+            waits: Durations::default(),
+            idles: Durations::default(),
+            latencies: Durations::default(),
             silence: None,
             shut: [Shut::default(); 2],
             told_later_at_ns: None,
