@@ -26,8 +26,8 @@ from tests.report.designs import write_design
 from tests.report.synthetic import Recipe, write_files, write_pgbench
 
 ALL_FIGURES = [
-    "metric",
     "anatomy-parts",
+    "metric",
     "ratio",
     "timeline",
     "percentiles",
@@ -248,7 +248,7 @@ def test_without_scripts_the_tables_are_there(chromium: Any, report: Path) -> No
 def test_the_first_screen_holds_question_answer_figure_and_doubt(
     chromium: Any, report: Path
 ) -> None:
-    wanted = ["#question", "#answer .verdict", "#warnings > summary", "#metric .host"]
+    wanted = ["#question", "#answer .verdict", "#warnings > summary", "#anatomy-parts .host"]
     with opened(chromium, report, viewport={"width": 1400, "height": 900}) as page:
         bottoms = [page.locator(one).first.bounding_box() for one in wanted]
         assert all(box is not None and box["y"] + box["height"] <= 900 for box in bottoms)
