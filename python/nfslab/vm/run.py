@@ -202,8 +202,8 @@ def _checked(request: Request) -> Path:
     if os.geteuid() != 0:
         raise Unavailable(
             "only root can run a command in a virtual machine",
-            why="the guest opens the files below its overlay with O_NOATIME, which open(2) grants "
-            "to a file's owner and to root alone; virtiofsd passes it on",
+            why="virtiofsd serves the root of this machine to it, and as an ordinary user it could "
+            "start no program of another owner there",
             fix="run it as root: sudo nfslab vm run ...",
         )
     qemu.find_qemu()
