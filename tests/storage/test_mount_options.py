@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from nfslab.machine.mounts import Mount, mount_of
-from nfslab.storage.mount_options import differences, nfs_facts, parse_mountstats
+from nfslab.storage import mountstats
+from nfslab.storage.mount_options import differences, nfs_facts
 
 # Layout of fs/nfs/super.c (nfs_show_stats) and net/sunrpc/xprtsock.c (print_stats), as a
 # client with nconnect=2 shows it; a second mount follows whose values must not be mixed in.
@@ -28,7 +29,10 @@ device nas:/srv/pg mounted on /mnt/pg\040data with fstype nfs4 statvers=1.1
 device nas:/srv/other mounted on /mnt/other with fstype nfs statvers=1.1
 	opts:	rw,vers=3
 	age:	1
-	xprt:	udp 0 0 6 0 29 169588 169584 0
+	RPC iostats version: 1.1  p/v: 100003/3 (nfs)
+	xprt:	udp 844 1 169588 169584 0 4885578 0 31 7116 4400333
+	per-op statistics
+	NULL: 1 1 0 44 24 0 0 0 0
 """
 
 
@@ -36,15 +40,31 @@ def nfs(options: str, point: str = "/mnt/pg data") -> Mount:
     return Mount(1, 0, 0, 40, "/", Path(point), "nfs4", "nas:/srv/pg", options)
 
 
-def test_mountstats_of_one_mount_and_no_other() -> None:
-    facts = parse_mountstats(MOUNTSTATS, nfs("rw"))
+def test_mountstats_of_one_mount_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mountstats").write_text(MOUNTSTATS)
+    monkeypatch.setattr(mountstats, "MOUNTSTATS", str(tmp_path / "mountstats"))
+    facts = nfs_facts(nfs("rw"))
     assert facts["age_s"] == 3379
     assert facts["transports"] == 2
     assert facts["transport_protocols"] == ["tcp"]
     assert facts["sec"] == "flavor=1,pseudoflavor=1"
     assert facts["options_reported"].startswith("rw,vers=4.2,rsize=262144")
-    assert parse_mountstats(MOUNTSTATS, nfs("rw", "/mnt/other"))["transport_protocols"] == ["udp"]
-    assert parse_mountstats(MOUNTSTATS, nfs("rw", "/nowhere")) == {}
+    assert nfs_facts(nfs("rw", "/mnt/other"))["transport_protocols"] == ["udp"]
+    assert nfs_facts(nfs("rw", "/nowhere")) == {"options": {"rw": ""}}
+
+
+def test_what_cannot_be_read_of_mountstats_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a reading is no reading: the options that the kernel shows elsewhere stay."""
+    monkeypatch.setattr(mountstats, "MOUNTSTATS", str(tmp_path / "mountstats"))
+    for text in (None, MOUNTSTATS[: MOUNTSTATS.index("per-op")]):
+        if text is not None:
+            (tmp_path / "mountstats").write_text(text)
+        facts = nfs_facts(nfs("rw"))
+        assert facts.keys() == {"options", "unread"}
 
 
 def test_other_file_systems_have_no_nfs_facts() -> None:

@@ -12,7 +12,7 @@ import pytest
 from nfslab.errors import RunFailed
 from nfslab.machine.mounts import Mount, mount_of
 from nfslab.machine.resources import Resources
-from nfslab.storage import mount_options
+from nfslab.storage import mountstats
 from nfslab.targets import path as path_module
 from nfslab.targets.path import PathParameters, PathTarget
 
@@ -129,10 +129,11 @@ def test_the_servers_durability_is_as_stated_or_unknown(
     statistics = (
         "device nas:/srv mounted on /mnt/nas with fstype nfs4 statvers=1.1\n"
         "\topts:\trw,vers=4.2\n\tage:\t12\n"
-        "\txprt:\ttcp 0 0 6 0 29 1 1 0 4 0 31 7 44\n"
+        "\tRPC iostats version: 1.1  p/v: 100003/4 (nfs)\n"
+        "\txprt:\ttcp 0 0 6 0 29 1 1 0 4 0 31 7 44\n\tper-op statistics\n"
     )
     (tmp_path / "mountstats").write_text(statistics)
-    monkeypatch.setattr(mount_options, "MOUNTSTATS", str(tmp_path / "mountstats"))
+    monkeypatch.setattr(mountstats, "MOUNTSTATS", str(tmp_path / "mountstats"))
     target = mounted(tmp_path, expect_filesystem="nfs4", server_durability=stated)
     place = target.up(resources, HERE)
     assert place.durability.level == level

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Final
 
 import click
 
 from nfslab.cli.arguments import parsed, polite_kill
 from nfslab.quantities import parse_size_bytes
+from nfslab.vm.packages import STOCK
 
-STOCK: Final = "stock"
 CPUS_MAX = 64
 
 EPILOG = """\b

@@ -16,14 +16,17 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from nfslab.machine.mounts import Mount, unescape
 from nfslab.quantities import parse_size_bytes
+from nfslab.storage.mountstats import MOUNTSTATS, MountstatsError, counts_at, read_counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-MOUNTSTATS = "/proc/self/mountstats"
-MOUNTSTATS_LIMIT_CHARACTERS = 4 << 20
+    from nfslab.machine.mounts import Mount
+    from nfslab.storage.mountstats import MountCounts
+
+KEPT = frozenset(("sec", "nfsv4", "caps", "impl_id"))
+"""Lines of mountstats that a run's record keeps as they are."""
 SIZES = ("rsize", "wsize", "bsize", "dtsize", "size")
 """Options whose value is a size: `1M` and `1048576` mean the same."""
 SILENT_DEFAULTS = {"nconnect": "1"}
@@ -96,45 +99,24 @@ def nfs_facts(mount: Mount) -> dict[str, Any]:
     """What is known of an NFS mount in effect; empty for other file systems."""
     if mount.filesystem not in ("nfs", "nfs4"):
         return {}
+    options = _as_pairs(mount.options)
     try:
-        with open(MOUNTSTATS, encoding="utf-8", errors="surrogateescape") as file:
-            text = file.read(MOUNTSTATS_LIMIT_CHARACTERS)
-    except OSError as error:
-        return {"options": _as_pairs(mount.options), "unread": f"{MOUNTSTATS}: {error.strerror}"}
-    return {"options": _as_pairs(mount.options), **parse_mountstats(text, mount)}
+        counts = counts_at(read_counts([str(mount.mount_point)]), str(mount.mount_point))
+    except (OSError, MountstatsError) as error:
+        return {"options": options, "unread": f"{MOUNTSTATS}: {error}"}
+    return {"options": options, **({} if counts is None else facts_of(counts))}
 
 
-def parse_mountstats(text: str, mount: Mount) -> dict[str, Any]:
-    """The part of mountstats about one mount (fs/nfs/super.c, nfs_show_stats).
+def facts_of(counts: MountCounts) -> dict[str, Any]:
+    """What a run's record keeps of a mount's part of mountstats.
 
-    `transports` counts its connections (one `xprt:` line each), whatever nconnect says.
+    `transports` counts its connections, whatever nconnect says.
     """
-    facts: dict[str, Any] = {}
-    within = False
-    transports: list[str] = []
-    for line in text.splitlines():
-        if line.startswith(("device ", "no device ")):
-            point = line.partition(" mounted on ")[2].rpartition(" with fstype ")[0]
-            within = unescape(point) == str(mount.mount_point)
-            if within:
-                facts, transports = {}, []
-            continue
-        if not within:
-            continue
-        name, _, value = line.strip().partition(":")
-        value = value.strip()
-        match name:
-            case "opts":
-                facts["options_reported"] = value
-            case "age":
-                facts["age_s"] = int(value) if value.isdigit() else value
-            case "sec" | "nfsv4" | "caps" | "impl_id":
-                facts[name] = value
-            case "xprt":
-                transports.append(value.split(" ", 1)[0])
-    if transports:
-        facts["transports"] = len(transports)
-        facts["transport_protocols"] = sorted(set(transports))
+    facts: dict[str, Any] = {"options_reported": counts.options, "age_s": counts.age_s}
+    facts |= {name: value for name, value in counts.facts.items() if name in KEPT}
+    if counts.transports:
+        facts["transports"] = len(counts.transports)
+        facts["transport_protocols"] = sorted({one.protocol for one in counts.transports})
     return facts
 
 

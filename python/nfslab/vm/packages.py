@@ -126,40 +126,35 @@ def _apt_cache(*arguments: str) -> str:
     if shutil.which("apt-cache") is None:
         return ""
     try:
-        said = subprocess.run(
-            ["apt-cache", *arguments],
-            env=os.environ | {"LC_ALL": "C"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=APT_LIMIT_S,
-            check=False,
-        )
+        return _run(["apt-cache", *arguments]).stdout
     except subprocess.TimeoutExpired:
         return ""
-    return said.stdout
 
 
 def _checked(argv: list[str], folder: Path, what: str, fix: str) -> None:
     try:
-        said = subprocess.run(
-            argv,
-            cwd=folder,
-            env=os.environ | {"LC_ALL": "C"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=APT_LIMIT_S,
-            check=False,
-        )
+        said = _run(argv, folder)
     except subprocess.TimeoutExpired as error:
         why = f"{argv[0]} took longer than {APT_LIMIT_S:g} s"
         raise RunFailed(what, why=why, fix=fix) from error
     if said.returncode != 0:
         lines = (said.stderr or said.stdout).strip().splitlines()
         raise RunFailed(what, why=" ".join(lines[-2:]) or f"exit code {said.returncode}", fix=fix)
+
+
+def _run(argv: list[str], folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """What it says in English, whatever its exit code; TimeoutExpired."""
+    return subprocess.run(
+        argv,
+        cwd=folder,
+        env=os.environ | {"LC_ALL": "C"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=APT_LIMIT_S,
+        check=False,
+    )
 
 
 def _no_apt(program: str) -> RunFailed:

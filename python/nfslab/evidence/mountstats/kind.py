@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from nfslab.display import cells
 from nfslab.display.sections import Column, Section, Table
-from nfslab.evidence.base import ColumnSpec, EvidenceKind, Facts, TableSpec
-from nfslab.evidence.found import by_point
+from nfslab.evidence.base import EvidenceKind, Facts, TableSpec
+from nfslab.evidence.by_mount import by_mount, by_operation, series_table
 from nfslab.evidence.over_time import PanelSpec, middle, named_panel, read_named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from nfslab.display.figures import Panel
@@ -150,20 +150,7 @@ class MountstatsEvidence(EvidenceKind[MountstatsFacts]):
 
     kind: ClassVar[str] = "mountstats"
     title: ClassVar[str] = "What the kernel's NFS client did"
-    tables: ClassVar[tuple[TableSpec, ...]] = (
-        TableSpec(
-            "mountstats_series",
-            (
-                ColumnSpec("t_ns", "int64", "ns"),
-                ColumnSpec("target", "string"),
-                *(
-                    ColumnSpec(name, "double", spec.unit)
-                    for spec in _SERIES
-                    for name in spec.labels
-                ),
-            ),
-        ),
-    )
+    tables: ClassVar[tuple[TableSpec, ...]] = (series_table("mountstats_series", _SERIES),)
     Facts: ClassVar[type[Facts]] = MountstatsFacts
 
     def facts(self, run: SealedRun) -> MountstatsFacts | None:
@@ -181,7 +168,7 @@ class MountstatsEvidence(EvidenceKind[MountstatsFacts]):
         notes = dict.fromkeys(
             f"{run.label}: {note}" for run in found.runs for note in run.facts.notes
         )
-        mounts = list(_by_mount(found))
+        mounts = by_mount(found, lambda facts: facts.mounts)
         tables = [_mount_table(mounts), _operation_table(mounts), _transport_table(mounts)]
         return Section(
             self.title,
@@ -203,16 +190,6 @@ class MountstatsEvidence(EvidenceKind[MountstatsFacts]):
 def _mount(target: str, totals: Mapping[str, Any]) -> MountFacts:
     kept = {name: totals[name] for name in MountFacts.model_fields if name in totals}
     return MountFacts.model_validate(kept | {"target": target})
-
-
-def _by_mount(found: Found[MountstatsFacts]) -> Iterator[Mounted]:
-    """(point, target, its facts in every run)."""
-    for _, label, runs in by_point(found):
-        targets: dict[str, list[MountFacts]] = {}
-        for run in runs:
-            for mount in run.facts.mounts:
-                targets.setdefault(mount.target, []).append(mount)
-        yield from ((label, target, same) for target, same in targets.items())
 
 
 def _sentences(mounts: Sequence[Mounted]) -> list[str]:
@@ -268,12 +245,8 @@ def _operation_table(mounts: Sequence[Mounted]) -> Table:
     ]  # fmt: skip
     rows: list[list[Cell]] = []
     for label, target, same in mounts:
-        by_name: dict[str, list[OperationFacts]] = {}
-        for mount in same:
-            for one in mount.operations:
-                by_name.setdefault(one.operation, []).append(one)
-        ordered = sorted(by_name.items(), key=lambda item: -sum(one.calls for one in item[1]))
-        for name, ones in ordered[:OPERATIONS_MOST]:
+        all_ = (one for mount in same for one in mount.operations)
+        for name, ones in by_operation(all_, OPERATIONS_MOST):
             rows.append([cells.text(label), cells.text(target), cells.text(name), *_cells(ones)])
     note = "NFSv4: an operation is a COMPOUND of the kernel's, named after what it is sent for."
     return Table("Operations", columns, rows, note)

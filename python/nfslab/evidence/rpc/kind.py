@@ -12,8 +12,8 @@ import numpy as np
 
 from nfslab.display import cells
 from nfslab.display.sections import Column, Section, Table
-from nfslab.evidence.base import ColumnSpec, EvidenceKind, Facts, TableSpec
-from nfslab.evidence.found import by_point
+from nfslab.evidence.base import EvidenceKind, Facts, TableSpec
+from nfslab.evidence.by_mount import by_mount, by_operation, series_table
 from nfslab.evidence.over_time import PanelSpec, middle, named_panel, read_named, timed_mean
 
 if TYPE_CHECKING:
@@ -92,20 +92,7 @@ class RpcEvidence(EvidenceKind[RpcFacts]):
 
     kind: ClassVar[str] = "rpc"
     title: ClassVar[str] = "What the NFS client did"
-    tables: ClassVar[tuple[TableSpec, ...]] = (
-        TableSpec(
-            "rpc_series",
-            (
-                ColumnSpec("t_ns", "int64", "ns"),
-                ColumnSpec("target", "string"),
-                *(
-                    ColumnSpec(name, "double", spec.unit, optional=True)
-                    for spec in _SERIES
-                    for name in spec.labels
-                ),
-            ),
-        ),
-    )
+    tables: ClassVar[tuple[TableSpec, ...]] = (series_table("rpc_series", _SERIES, optional=True),)
     Facts: ClassVar[type[Facts]] = RpcFacts
 
     def facts(self, run: SealedRun) -> RpcFacts | None:
@@ -124,7 +111,7 @@ class RpcEvidence(EvidenceKind[RpcFacts]):
         notes = dict.fromkeys(
             f"{run.label}: {note}" for run in found.runs for note in run.facts.notes
         )
-        mounts = _mounts(found)
+        mounts = by_mount(found, lambda facts: facts.clients)
         tables = [_mount_table(mounts), _operation_table(mounts)]
         return Section(
             self.title,
@@ -181,18 +168,6 @@ def _client(name: str, summary: Mapping[str, Any], series: Named | None) -> Clie
     )
 
 
-def _mounts(found: Found[RpcFacts]) -> list[tuple[str, str, list[ClientFacts]]]:
-    """(point, target, its facts in every run)."""
-    made = []
-    for _, label, runs in by_point(found):
-        targets: dict[str, list[ClientFacts]] = {}
-        for run in runs:
-            for client in run.facts.clients:
-                targets.setdefault(client.target, []).append(client)
-        made += [(label, target, same) for target, same in targets.items()]
-    return made
-
-
 def _mount_table(mounts: Sequence[tuple[str, str, list[ClientFacts]]]) -> Table:
     columns = [
         Column("point", False), Column("mount", False), Column("runs"), Column("calls answered"),
@@ -227,12 +202,8 @@ def _operation_table(mounts: Sequence[tuple[str, str, list[ClientFacts]]]) -> Ta
     ]  # fmt: skip
     rows: list[list[Cell]] = []
     for label, target, clients in mounts:
-        by_name: dict[str, list[OperationFacts]] = {}
-        for client in clients:
-            for one in client.operations:
-                by_name.setdefault(one.operation, []).append(one)
-        ordered = sorted(by_name.items(), key=lambda item: -sum(one.calls for one in item[1]))
-        for name, same in ordered[:OPERATIONS_MOST]:
+        all_ = (one for client in clients for one in client.operations)
+        for name, same in by_operation(all_, OPERATIONS_MOST):
             rows.append(
                 [
                     cells.text(label),
