@@ -17,8 +17,11 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from nfslab.evidence.postgres.kind import LEAST_MEAN_MS
+from nfslab.evidence.registry import evidence_kinds
 from nfslab.report.analysis import analyse, render_json
 from nfslab.report.html.document import render_html
 from nfslab.report.markdown import render_markdown
@@ -54,6 +57,28 @@ def unpacked(name: str, folder: Path) -> Path:
         tar.extractall(folder, filter="data")
     (made,) = folder.iterdir()
     return made
+
+
+THEN = {("postgres_waits", "backends"): "int32"}
+"""Types that were others: means of stretches since, looks counted one by one before."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tables_of_evidence_have_the_columns_that_their_kinds_state(
+    name: str, tmp_path: Path
+) -> None:
+    folder = unpacked(name, tmp_path)
+    for kind in evidence_kinds():
+        for table in kind.tables:
+            for file in folder.rglob(f"{table.name}.parquet"):
+                written = {one.name: one.type for one in pq.read_schema(file)}
+                for column in table.columns:
+                    if column.optional and column.name not in written:
+                        continue
+                    found = written[column.name]
+                    found = found.value_type if pa.types.is_dictionary(found) else found
+                    stated = {column.type, THEN.get((table.name, column.name), column.type)}
+                    assert str(found) in stated, (table.name, column.name)
 
 
 INTERVALS = ("interval", "mean_interval", "bootstrap_median", "bootstrap_mean")

@@ -44,7 +44,10 @@ F = TypeVar("F", bound=Facts)
 
 @dataclass(frozen=True, slots=True)
 class ColumnSpec:
-    """A column of a table: Arrow's type by its name ("int64", "double", "string"), and its unit."""
+    """A column of a table: Arrow's type by its name ("int64", "double", "string"), and its unit.
+
+    A string may be stored as a dictionary of its values.
+    """
 
     name: str
     type: str

@@ -70,7 +70,7 @@ class NfsServerEvidence(EvidenceKind[BreakdownFacts]):
             table,
             (
                 *(ColumnSpec(name, TYPES[name]) for name in COMMON),
-                *(ColumnSpec(name, "int64", "ns") for of, name in INSTANTS if of == table),
+                *(ColumnSpec(name, "uint64", "ns") for of, name in INSTANTS if of == table),
             ),
             host,
             "monotonic",

@@ -92,7 +92,9 @@ class RpcEvidence(EvidenceKind[RpcFacts]):
 
     kind: ClassVar[str] = "rpc"
     title: ClassVar[str] = "What the NFS client did"
-    tables: ClassVar[tuple[TableSpec, ...]] = (series_table("rpc_series", _SERIES, optional=True),)
+    tables: ClassVar[tuple[TableSpec, ...]] = (
+        series_table("rpc_series", _SERIES, ("outstanding", "queue"), optional=True),
+    )
     Facts: ClassVar[type[Facts]] = RpcFacts
 
     def facts(self, run: SealedRun) -> RpcFacts | None:

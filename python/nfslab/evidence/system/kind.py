@@ -140,9 +140,9 @@ class SystemFacts(Facts):
         return sum(known) if known else None
 
 
-def _table(name: str, key: str, unit_of: dict[str, str]) -> TableSpec:
+def _table(name: str, key: str, unit_of: dict[str, str], type_: str = "double") -> TableSpec:
     keys = (ColumnSpec(key, "string"),) if key else ()
-    columns = (ColumnSpec(n, "double", unit, optional=True) for n, unit in unit_of.items())
+    columns = (ColumnSpec(n, type_, unit, optional=True) for n, unit in unit_of.items())
     return TableSpec(name, (ColumnSpec("t_ns", "int64", "ns"), *keys, *columns))
 
 
@@ -153,7 +153,7 @@ class SystemEvidence(EvidenceKind[SystemFacts]):
     title: ClassVar[str] = "What the machine did"
     tables: ClassVar[tuple[TableSpec, ...]] = (
         _table("system_cpu", "", dict.fromkeys((*BUSY, "idle", "iowait"), "share")),
-        _table("system_memory", "", dict.fromkeys(("dirty_bytes", "cached_bytes"), "B")),
+        _table("system_memory", "", dict.fromkeys(("dirty_bytes", "cached_bytes"), "B"), "int64"),
         _table(
             "system_devices", "device",
             {"read_bytes_per_s": "B/s", "write_bytes_per_s": "B/s", "utilisation": "share"},
