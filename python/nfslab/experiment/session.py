@@ -30,6 +30,7 @@ from nfslab.experiment.folders import (
     renewed_record,
 )
 from nfslab.experiment.forecast import Forecast
+from nfslab.experiment.guest_run import GuestRun, kernels_of
 from nfslab.experiment.plan import (
     PlannedRun,
     blocks_now,
@@ -230,15 +231,22 @@ def _go(
                 stack.enter_context(stop.deadline(limit_s, lambda: _time_over(limit_s)))
             if not missing:
                 missing = _added_block(session, points, forecast, view)
-            cache = stack.enter_context(_cache(record.name)) if missing else Path()
-            if missing:
-                _warm_up()
+            cache = stack.enter_context(run_cache(record.name)) if missing else Path()
+            kernels = kernels_of(points, stop, view.message) if missing else {}
+            if missing and not kernels:
+                warm_up()
             carrying = Carrying(folder, record, cache, stop, turn, view.phase, primary)
             while session.made < len(missing):
                 run = missing[session.made]
                 _require_time(stop, forecast, run, limit_s)
                 view.run_begins(run)
-                execution = RunExecution(carrying, run, position + session.made)
+                place = position + session.made
+                kernel = kernels.get(run.point.setup.machine)
+                execution = (
+                    RunExecution(carrying, run, place)
+                    if kernel is None
+                    else GuestRun(carrying, run, place, kernel)
+                )
                 line = execution.execute()
                 forecast.learn(line)
                 session.made += 1
@@ -281,7 +289,7 @@ def _added_block(
     return runs
 
 
-def _warm_up() -> None:
+def warm_up() -> None:
     """Load what the first run would load, and ask what is asked once a process.
 
     Otherwise the first run of every call would be unlike the others.
@@ -334,7 +342,7 @@ def _explained(
 
 
 @contextmanager
-def _cache(name: str) -> Iterator[Path]:
+def run_cache(name: str) -> Iterator[Path]:
     """A folder for what runs share (a loaded cluster): journalled, removed at the end.
 
     Others may pass through it but not list it: a database server that runs as another
