@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from nfslab.errors import Interrupted, RunFailed, Unavailable, UsageError
 from nfslab.experiment import guest_run
 from nfslab.experiment.progress import View
 from nfslab.experiment.session import Options, run_experiment
+from nfslab.report.analysis import analyse
 from nfslab.results.catalogue import read_every_run
 from nfslab.results.emulation import is_stamped
 from nfslab.results.records import RunRecord
@@ -105,6 +107,8 @@ def test_each_run_is_made_in_a_guest_with_its_kernel(
         assert up.name == "guest up"
         assert "measure" in [phase.name for phase in inside]
         assert record.duration_ns >= up.duration_ns
+        # By whoever knows it: this processor is not emulated, and QEMU was told to.
+        assert [check.name for check in record.checks].count("emulated") == 1
         assert release in told.text
     # By their checksums, and with lines of the catalogue that are those of the runs.
     every, _ = read_every_run(folder.path)
@@ -114,6 +118,30 @@ def test_each_run_is_made_in_a_guest_with_its_kernel(
     nothing_is_left(tmp_path)
     session, _ = run(path)
     assert session.made == 0
+
+
+def test_kernels_that_an_axis_sets_are_no_change_of_the_machine(
+    guest: Path, experiment_file: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = file(experiment_file, "true")
+    run(path)
+    folder = only_folder(path)
+    assert machine_warnings(folder) == []
+    # A newer package of the same version.
+    found = kernels.find
+
+    def newer(asked: str, modules: Path | None, say: Callable[[str], None]) -> kernels.Kernel:
+        return replace(found(asked, modules, say), release=f"{asked}-newer")
+
+    monkeypatch.setattr(kernels, "find", newer)
+    run(path, repetitions=2)
+    (told,) = machine_warnings(folder)
+    for one, other in ((FIRST, "9.1-newer"), (SECOND, "9.2-newer")):
+        assert f"virtual_machine.kernel: {one} (1 run), {other} (1 run)" in told
+
+
+def machine_warnings(folder: ExperimentFolder) -> list[str]:
+    return [one.text for one in analyse(folder.path).warnings if one.kind == "machine"]
 
 
 def test_a_guest_that_dies_fails_its_run_alone(

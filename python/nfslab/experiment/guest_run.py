@@ -32,6 +32,7 @@ from nfslab.machine.own_command import LAST_LINES, importing_us
 from nfslab.quantities import format_duration
 from nfslab.results.catalogue import PARTIAL_PREFIX, RUNS, read_provenance, read_run
 from nfslab.results.checksums import harm
+from nfslab.results.emulation import CHECK
 from nfslab.results.records import PhaseRecord
 from nfslab.vm import kernel as kernel_files
 from nfslab.vm.guest import Limits
@@ -96,7 +97,7 @@ class Told:
         for line in self._lines.feed(piece):
             try:
                 event = json.loads(line or b"")
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             match event:
                 case {"event": "begins"}:
@@ -231,6 +232,8 @@ class GuestRun:
         checks = list(record.checks)
         if (self.carrying.turn.beside() or was_beside) and record.status == "ok":
             checks.append(another_experiment())
+        if self._kvm is False and CHECK not in [check.name for check in checks]:
+            checks.append(emulated())
         begins_s = self._told.begins_s or self._began_s
         up = PhaseRecord(
             name=GUEST_UP,

@@ -71,7 +71,8 @@ def require(asked: str, modules: Path | None) -> None:
     """Could `find` find it? Nothing is fetched. UsageError, RunFailed."""
     packages.architecture()
     if _is_version(asked):
-        _release(asked)
+        if not _fetched(asked):
+            _release(asked)
     else:
         find(asked, modules, lambda _sentence: None)
 
@@ -81,16 +82,20 @@ def _is_version(asked: str) -> bool:
     return named and not Path(asked).exists()
 
 
-def _release(version: str) -> tuple[str, list[str]]:
-    """The newest that apt knows, or has fetched before; all that were fetched. UsageError."""
-    kernels = cache_folder() / "kernels"
-    release = packages.newest(version)
-    cached = [
+def _fetched(version: str) -> list[str]:
+    """Releases in the cache, the newest last."""
+    found = [
         path.name
-        for path in kernels.glob(f"[!.]*{packages.suffix()}")
+        for path in (cache_folder() / "kernels").glob(f"[!.]*{packages.suffix()}")
         if version == packages.STOCK or packages.release_matches(path.name, version)
     ]
-    cached.sort(key=packages.order)
+    return sorted(found, key=packages.order)
+
+
+def _release(version: str) -> tuple[str, list[str]]:
+    """The newest that apt knows, or has fetched before; all that were fetched. UsageError."""
+    release = packages.newest(version)
+    cached = _fetched(version)
     if release is None:
         if not cached:
             raise packages.unknown_version(version)
