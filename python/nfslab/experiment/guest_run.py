@@ -53,14 +53,15 @@ if TYPE_CHECKING:
 
 Kernels = dict["Machine", "Kernel"]
 
-START_S: Final = 300.0
-"""From the guest's first program to the run's begin: imports take an emulated Python a minute."""
+START_S: Final = 600.0
+"""From the guest's first program to the run's begin: imports take an emulated Python minutes."""
 AFTER_S: Final = 300.0
 """What teardown and sealing may take beyond `limits.run_s`."""
 LINE_BYTES_MAX: Final = 1 << 16
 ERRORS_BYTES: Final = 1 << 14
 GUEST_UP: Final = "guest up"
 REQUEST: Final = "request"
+AGAIN: Final = "the same command makes it again; with another kernel if it stays so"
 
 
 def kernels_of(points: Sequence[Point], stop: Stop, say: Callable[[str], None]) -> Kernels:
@@ -225,9 +226,9 @@ class GuestRun:
     def _adopted(self, sealed: Path, was_beside: bool) -> CatalogueLine:
         """What the guest sealed, sealed here; RunFailed when it is not whole."""
         if not sealed.is_dir():
-            raise RunFailed("the virtual machine left no run behind")
+            raise RunFailed("the virtual machine left no run behind", fix=AGAIN)
         if harmed := harm(sealed, "whole"):
-            raise RunFailed("what the virtual machine wrote is damaged", why=harmed)
+            raise RunFailed("what the virtual machine wrote is damaged", why=harmed, fix=AGAIN)
         record, provenance = read_run(sealed), read_provenance(sealed)
         checks = list(record.checks)
         if (self.carrying.turn.beside() or was_beside) and record.status == "ok":
@@ -250,7 +251,7 @@ class GuestRun:
             }
         )
         partial = self.carrying.folder.adopt_run(sealed)
-        return partial.seal(self._record, provenance | self._provenance())
+        return partial.seal(self._record, self._completed(provenance))
 
     def _failed(self, error: Exception) -> CatalogueLine:
         """The run as failed; ResultsError when not even that can be stored."""
@@ -280,8 +281,24 @@ class GuestRun:
     def _duration_ns(self) -> int:
         return round((time.monotonic() - self._began_s) * 1e9)
 
+    def _completed(self, provenance: dict[str, Any]) -> dict[str, Any]:
+        """The guest's, with what it cannot know, or not in time: git asks for each file's state."""
+        from nfslab.experiment.provenance import source_commit
+
+        if not provenance:
+            # The run failed before it looked around.
+            return self._provenance()
+        commit, why = source_commit()
+        absent = {name: text for name, text in provenance["absent"].items() if name != "commit"}
+        return {
+            **provenance,
+            "nfslab": {**provenance["nfslab"], "commit": commit},
+            "absent": absent | ({"commit": why} if why else {}),
+            **self._provenance(),
+        }
+
     def _provenance(self) -> dict[str, Any]:
-        """What the guest itself cannot know."""
+        """Of the guest as it was made."""
         from nfslab.experiment.provenance import fingerprint
 
         accelerator = {None: "unknown", True: "KVM", False: "emulated"}[self._kvm]

@@ -41,7 +41,7 @@ class Asked:
 def carry_out(asked: Asked, folder: Path, tell: Callable[..., None]) -> None:
     """Make the run and seal it in `folder/runs`; NfslabError when it cannot be stored."""
     from nfslab.experiment.execution import Carrying, RunExecution
-    from nfslab.experiment.session import run_cache, warm_up
+    from nfslab.experiment.shared import run_cache, warm_up
     from nfslab.experiment.stop import Stop
     from nfslab.machine.turn import Turn
     from nfslab.results.store import ExperimentFolder
