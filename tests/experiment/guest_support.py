@@ -63,7 +63,7 @@ SERVE = guests.serve
 
 def install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Guests are such processes from now on; where they look for what tests plant."""
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     for name, text in (("qemu", QEMU), ("virtiofsd", VIRTIOFSD)):
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)

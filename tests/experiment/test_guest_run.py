@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +36,7 @@ from tests.experiment.session_support import (
 )
 
 Write = Callable[..., Path]
+LAUNCHER = Path(__file__).with_name("guest_launcher.py")
 FILE = """\
 [experiment]
 name = "guests"
@@ -210,6 +214,40 @@ def test_a_request_to_stop_discards_the_run(
     assert stopped.value.exit_code == 130
     assert only_folder(path).sealed_runs() == []
     nothing_is_left(tmp_path)
+
+
+def test_a_runner_that_is_killed_takes_its_guest_along(
+    experiment_file: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, again = tmp_path / "began", tmp_path / "again"
+    os.mkfifo(began)
+    path = file(experiment_file, f"[ -e {again} ] || {{ echo up >{began}; exec sleep 1000; }}")
+    argv = [sys.executable, str(LAUNCHER), str(tmp_path / "guest"), "run", str(path)]
+    with (
+        os.fdopen(os.open(began, os.O_RDONLY | os.O_NONBLOCK)) as heard,
+        subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.DEVNULL) as runner,
+    ):
+        try:
+            assert ready(heard.fileno())
+            machine = os.pidfd_open(int((tmp_path / "guest" / "pid").read_text()))
+        finally:
+            runner.kill()
+    assert ready(machine), "the guest lives on"
+    os.close(machine)
+    assert list(tmp_path.glob("results/*/runs/.partial-*"))
+    again.touch()
+    guest_support.install(tmp_path / "guest", monkeypatch)
+    session, told = run(path)
+    assert session.made == 2
+    assert "half-written" in told.text
+    nothing_is_left(tmp_path)
+
+
+def ready(descriptor: int) -> bool:
+    """There is something to read (of a process: it has ended) within the limit."""
+    poller = select.poll()
+    poller.register(descriptor, select.POLLIN)
+    return bool(poller.poll(60_000))
 
 
 def test_a_run_that_does_not_begin_is_given_up(
