@@ -6,7 +6,8 @@ Effects are parts of the difference of the mean operation. Where a cause's parts
 the whole did, others became shorter meanwhile, because of it or not: its effect is the whole's
 difference then, and its interval reaches from there to what its parts grew by. Who holds a lock
 for longer makes others wait for longer: where waits for locks grew, too, the interval reaches to
-what the effect would be with them.
+what the effect would be with them; and so it does with what is left where that is too little for a
+finding of its own.
 """
 
 from __future__ import annotations
@@ -61,16 +62,18 @@ class Finding:
 
     def before(self, other: Finding) -> bool:
         """Does it say more of what the other one says? It knows why parts are longer that the other
-        is of (or of parts of them); or its own lie within the other's. Their effects are alike, and
-        it is as sure."""
+        is of (or of parts of them; without parts of its own it is of all); or its own lie within
+        the other's. Their effects are alike, and it is as sure."""
         less_sure = SURER.index(self.confidence) < SURER.index(other.confidence)
-        if less_sure or not self.paths or not other.paths:
+        if less_sure or not other.paths:
             return False
         if bool(self.because) != bool(other.because):
             alike = min(self.effect_ns, other.effect_ns) >= EXACTER * max(
                 self.effect_ns, other.effect_ns
             )
             return bool(self.because) and alike and (_inside(self, other) or _inside(other, self))
+        if not self.paths:
+            return False
         deeper = _inside(self, other) and self.paths != other.paths
         return deeper and self.effect_ns >= EXACTER * other.effect_ns
 
@@ -187,11 +190,17 @@ def effect_of(
         shorter = quantity(effect_ns - whole.difference_ns, "ns")
         evidence.append(f"the other parts together became {shorter} shorter")
         low, effect_ns = min(low, whole.interval_ns[0]), whole.difference_ns
+    least_ns, rest_ns = LEAST_SHARE * whole.difference_ns, whole.difference_ns - effect_ns
     behind_ns, behind_high_ns = _behind(pair, paths)
-    if behind_ns >= LEAST_SHARE * whole.difference_ns and whole.interval_ns is not None:
+    if behind_ns >= least_ns and whole.interval_ns is not None:
         longer = quantity(behind_ns, "ns")
         evidence.append(f"waits for locks are {longer} longer, which may follow from it")
         high = max(high, min(high + behind_high_ns, whole.interval_ns[1]))
+        rest_ns -= behind_ns
+    if 0 < rest_ns < least_ns and whole.interval_ns is not None:
+        # A processor that slept for longer wakes more slowly: replies take longer to come back.
+        evidence.append(f"all else is {quantity(rest_ns, 'ns')} longer, which may follow from it")
+        high = max(high, min(high + rest_ns, whole.interval_ns[1]))
     said = (
         f"{pair.result.label}: {one_of(pair.new.operation)} takes "
         f"{quantity(whole.difference_ns, 'ns')} longer than at {pair.result.base_label}; "
@@ -210,21 +219,22 @@ def effect_of(
     )
 
 
-BEHIND: Final = ("log_turn", "row_locks", "database_locks")
+ROWS: Final = "row_locks"
+BEHIND: Final = ("log_turn", ROWS, "database_locks")
 """Parts in which a transaction waits for another one that holds a lock."""
 
 
 def _behind(pair: Compared, paths: Sequence[str]) -> tuple[float, float]:
     """By how much waits for locks are longer that these parts are no part of, and at most; ns.
 
-    Who waits for a lock himself makes nobody hold it for longer."""
+    Who waits for a light lock, or for another's flush, holds his rows meanwhile, and no other such
+    lock for longer; who waits for rows makes nobody hold any for longer."""
     own = {path.partition("/")[0] for path in paths}
-    if own <= {*BEHIND}:
-        return 0.0, 0.0
+    behind = () if own <= {ROWS} else (ROWS,) if own <= {*BEHIND} else BEHIND
     mine = [
         one
         for one in pair.parts
-        if one.path in BEHIND and one.path not in own and one.difference_ns > 0
+        if one.path in behind and one.path not in own and one.difference_ns > 0
     ]
     highs = [one.difference_ns if one.interval_ns is None else one.interval_ns[1] for one in mine]
     return sum(one.difference_ns for one in mine), sum(highs)
