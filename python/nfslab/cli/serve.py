@@ -30,9 +30,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from nfslab._core import Server
-    from nfslab.servers.embedded_control import Control
     from nfslab.servers.embedded_options import Option
-    from nfslab.servers.embedded_records import Recording
 
 NFS_PORT: Final = 2049
 LOOK_S: Final = 0.1
