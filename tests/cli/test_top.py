@@ -16,9 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nfslab.live.sources import Reading, ServerCounts, look
 from nfslab.machine.offered_counters import SILENT, offered, taken
+from nfslab.machine.resources import Resources
+from nfslab.storage.mountstats import MountCounts
 
+from tests.hosts.here import HERE
 from tests.machine import needs
+from tests.targets.nfs_share import MakeNfs
 
 PATIENCE_S = 120
 SIZE = 4 << 20
@@ -26,6 +31,21 @@ SIZE = 4 << 20
 
 def nfslab(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "nfslab", *map(str, arguments)]
+
+
+def test_mounts_and_servers_of_a_run_are_seen(nfs_target: MakeNfs, resources: Resources) -> None:
+    def ours() -> list[Reading]:
+        return [one for one in look().readings if one.kind == "nfslab"]
+
+    target = nfs_target()
+    place = target.up(resources, HERE)
+    try:
+        kinds = {type(one.counts): one.name for one in ours()}
+        assert kinds.keys() == {MountCounts, ServerCounts}
+        assert kinds[MountCounts] == str(place.mount_point)
+    finally:
+        target.down(place)
+    assert ours() == []
 
 
 @contextmanager
@@ -209,3 +229,12 @@ def test_one_that_cannot_answer_hides_no_other(state: Path) -> None:
         assert answer.pop("instance").endswith(".sock")
         assert answer == {"a": 1}
     assert list((state / "counters").iterdir()) == []
+
+
+def test_without_a_state_folder_nothing_is_offered_and_all_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("NFSLAB_STATE", str(tmp_path / "file"))
+    with offered(dict):
+        assert taken() == []

@@ -19,6 +19,7 @@ import socket
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
+from nfslab.errors import NfslabError
 from nfslab.machine.journal import state_folder, state_folders
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def offered(read: Callable[[], dict[str, Any]]) -> Iterator[None]:
     Where there can be no socket there is none: what is offered does not depend on it.
     """
     with contextlib.ExitStack() as stack:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, NfslabError):
             listener = stack.enter_context(socket.socket(socket.AF_UNIX))
             folder = state_folder() / FOLDER
             folder.mkdir(mode=0o700, exist_ok=True)
