@@ -71,7 +71,7 @@ def machine(draw: Draw) -> list[Planted]:
             "workload.clients": 4, "workload.scripts": [GENERATOR],
             "workload.variables.s": 2.0}, [
             again("generator"),
-            *draw.sizes("generator", (40, 100), (200, 400), lambda tries: {
+            *draw.sizes("generator", (150, 250), (300, 430), lambda tries: {
                 "workload.variables.s": round(1 + 1 / (TRIES * tries), 6)}),
         ], watched),
         # All of what is read once, at the beginning, waits: which a warm-up has behind it.
