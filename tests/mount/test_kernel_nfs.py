@@ -10,26 +10,29 @@ import os
 import random
 import re
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from nfslab.errors import NfslabError, RunFailed, UsageError
-from nfslab.hosts.base import Hosts
+from nfslab.hosts.base import Hosts, Link
 from nfslab.hosts.local import LocalHost
 from nfslab.hosts.namespace import NamespaceHost
 from nfslab.machine.mounts import mounts
 from nfslab.machine.resources import Resources, recover
 from nfslab.mounts.kernel import KernelMount
-from nfslab.servers.knfsd import TRACKER, KernelServer
+from nfslab.servers.knfsd import TRACKER, KernelServer, KernelServerParameters
 from nfslab.storage.mountstats import MountCounts, counts_at, read_counts, since
 from nfslab.targets.base import Place
 from nfslab.targets.nfs import NfsTarget
@@ -103,41 +106,139 @@ def counts(place: Place) -> MountCounts:
     return found
 
 
+@dataclass(frozen=True)
+class Nfsd:
+    """A kernel's server that is up for several tests, as one of somebody else's."""
+
+    folder: Path
+    port: int
+    mount_port: int
+
+    def target(self, scratch: Path, name: str = "share", **parameters: object) -> NfsTarget:
+        given = parameters | {"server": "127.0.0.1:/"}
+        ports = [f"port={self.port}", f"mountport={self.mount_port}"]
+        return target(scratch, name, **given, mount_options=ports)
+
+    @contextmanager
+    def up(self, scratch: Path, resources: Resources, **parameters: object) -> Iterator[Place]:
+        one = self.target(scratch, **parameters)
+        place = one.up(resources, HERE)
+        try:
+            yield place
+        finally:
+            one.down(place)
+        assert list(scratch.iterdir()) == list(self.folder.iterdir()) == []
+
+
+@pytest.fixture(scope="class")
+def nfsd() -> Iterator[Nfsd]:
+    folder = Path(tempfile.mkdtemp(prefix="nfslab-test-", dir="/var/tmp"))
+    folder.chmod(0o755)
+    server = KernelServer(KernelServerParameters(), "knfsd")
+    with Resources("several tests", state=folder / "state") as resources:
+        own = resources.make_directory(folder / resources.name, mode=0o755).path
+        server.start(own, resources, host=LocalHost(), link=Link())
+        try:
+            yield Nfsd(own / "export", server.port(), server.port("mountport"))
+        finally:
+            server.stop()
+    shutil.rmtree(folder)
+
+
 @kernel
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize(("rsize", "wsize"), [(4096, 65536), (262144, 8192)])
-@pytest.mark.parametrize("ac", [True, False])
-def test_options_are_in_effect(
-    scratch: Path, resources: Resources, version: str, rsize: int, wsize: int, ac: bool
-) -> None:
-    asked = {"vers": version, "rsize": rsize, "wsize": wsize, "ac": ac}
-    with up(scratch, resources, **asked) as place:
-        [seen] = [one for one in mounts() if one.mount_point == place.mount_point]
-        assert seen.filesystem == ("nfs" if version == "3" else "nfs4")
-        assert (seen.option("vers"), seen.option("rsize")) == (version, str(rsize))
-        assert seen.option("wsize") == str(wsize)
-        assert (seen.option("noac") is None) is ac
-        nfs = place.facts["nfs"]
-        assert (nfs["transports"], nfs["transport_protocols"]) == (1, ["tcp"])
-        assert f"rsize={rsize}" in nfs["options_reported"]
-        assert "port=" not in nfs["options_reported"]
-        before = counts(place)
-        data = random.Random(5).randbytes(200_000)
-        with (place.path / "file").open("wb", buffering=0) as file:
-            assert file.write(data) == len(data)
-            os.fsync(file.fileno())
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        with (place.path / "file").open("rb", buffering=0) as file:
-            assert file.read() == data
-        moved = since(counts(place), before)
+class TestOneServer:
+    @pytest.mark.parametrize("version", VERSIONS)
+    @pytest.mark.parametrize(("rsize", "wsize"), [(4096, 65536), (262144, 8192)])
+    @pytest.mark.parametrize("ac", [True, False])
+    def test_options_are_in_effect(
+        self, nfsd: Nfsd, scratch: Path, resources: Resources, version: str, rsize: int,
+        wsize: int, ac: bool,
+    ) -> None:  # fmt: skip
+        asked = {"vers": version, "rsize": rsize, "wsize": wsize, "ac": ac}
+        with nfsd.up(scratch, resources, **asked) as place:
+            [seen] = [one for one in mounts() if one.mount_point == place.mount_point]
+            assert seen.filesystem == ("nfs" if version == "3" else "nfs4")
+            assert (seen.option("vers"), seen.option("rsize")) == (version, str(rsize))
+            assert seen.option("wsize") == str(wsize)
+            assert (seen.option("noac") is None) is ac
+            nfs = place.facts["nfs"]
+            assert (nfs["transports"], nfs["transport_protocols"]) == (1, ["tcp"])
+            assert f"rsize={rsize}" in nfs["options_reported"]
+            assert "port=" not in nfs["options_reported"]
+            before = counts(place)
+            data = random.Random(5).randbytes(200_000)
+            with (place.path / "file").open("wb", buffering=0) as file:
+                assert file.write(data) == len(data)
+                os.fsync(file.fileno())
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            with (place.path / "file").open("rb", buffering=0) as file:
+                assert file.read() == data
+            moved = since(counts(place), before)
+            assert moved is not None
+            # How the bytes went: no request holds more than rsize or wsize.
+            assert moved.operations["WRITE"].calls >= -(-len(data) // wsize)
+            reads = [moved.operations[name].calls for name in ("READ", "READ_PLUS")
+                     if name in moved.operations]  # fmt: skip
+            assert sum(reads) >= -(-len(data) // rsize)
+            [stored] = nfsd.folder.glob("*/file")
+            assert stored.read_bytes() == data
+
+    @needs.program("tcpdump")
+    @pytest.mark.parametrize("version", VERSIONS)
+    def test_mountstats_and_a_capture_count_the_same(
+        self, nfsd: Nfsd, scratch: Path, resources: Resources, tmp_path: Path, version: str
+    ) -> None:
+        """Operation by operation; the capture is read by `nfslab trace`."""
+        with nfsd.up(scratch, resources, vers=version, wsize="16k", rsize="16k") as place:
+            file, table = tmp_path / "capture.pcap", tmp_path / "calls.parquet"
+            with captured(file, nfsd.port):
+                before = counts(place)
+                small_load(place.path)
+                moved = since(counts(place), before)
         assert moved is not None
-        # What was asked for is how the bytes went: no request holds more than rsize or wsize.
-        assert moved.operations["WRITE"].calls >= -(-len(data) // wsize)
-        reads = [moved.operations[name].calls for name in ("READ", "READ_PLUS")
-                 if name in moved.operations]  # fmt: skip
-        assert sum(reads) >= -(-len(data) // rsize)
-        stored = scratch.glob("*/export/data/file")
-        assert next(stored).read_bytes() == data
+        trace = [
+            sys.executable,
+            "-m",
+            "nfslab",
+            "trace",
+            str(file),
+            "--calls",
+            str(table),
+            "--json",
+        ]
+        done = subprocess.run(trace, check=True, capture_output=True, text=True, timeout=PATIENCE_S)
+        assert json.loads(done.stdout)["lost"] == {"bytes": 0, "gaps": 0}
+        rows = pq.read_table(table, columns=["program", "operation", "operations"]).to_pylist()
+        seen = Counter(
+            row["operation"]
+            for row in rows
+            # A session is kept alive by a SEQUENCE alone (4.0: RENEW), which is of no mount.
+            if row["program"] == "NFS" and row["operations"] not in ("SEQUENCE", "RENEW")
+        )
+        told = Counter[str]()
+        for name, one in moved.operations.items():
+            told[SAME_ON_THE_WIRE.get(name, name) if version != "3" else name] += one.calls
+        assert +told == seen
+        assert sum(told.values()) > 60
+
+    def test_a_mount_that_somebody_else_has_is_refused(
+        self, nfsd: Nfsd, scratch: Path, resources: Resources, tmp_path: Path
+    ) -> None:
+        options = f"vers=4.2,port={nfsd.port}"
+        argv = ["mount", "-t", "nfs", "-o", options, "127.0.0.1:/", str(tmp_path)]
+        subprocess.run(argv, check=True, timeout=PATIENCE_S)
+        ours = nfsd.target(scratch, vers="4.2")
+        with pytest.raises(RunFailed) as told:
+            ours.up(resources, HERE)
+        assert str(tmp_path) in str(told.value.why)
+        # It is not seen any more, but the kernel still has its connections.
+        with (tmp_path / "held").open("w"):
+            subprocess.run(["umount", "-l", str(tmp_path)], check=True, timeout=PATIENCE_S)
+            with pytest.raises(RunFailed, match="somebody else"):
+                ours.up(resources, HERE)
+        ours.down(ours.up(resources, HERE))
+        [held] = nfsd.folder.iterdir()
+        held.unlink()
 
 
 @kernel
@@ -210,38 +311,6 @@ def test_a_server_that_is_not_there_is_said(scratch: Path, resources: Resources)
         target(scratch, **options).up(resources, HERE)
     assert "refused" in str(told.value.why)
     assert list(scratch.iterdir()) == []
-
-
-@kernel
-def test_a_mount_that_somebody_else_has_is_refused(
-    scratch: Path, resources: Resources, tmp_path: Path
-) -> None:
-    with up(scratch, resources, client="none") as place:
-        export = place.facts["nfs"]["served"]
-        assert export["program"] == "Linux nfsd"
-        port = _port_of_nfsd(scratch)
-        subprocess.run(
-            ["mount", "-t", "nfs", "-o", f"vers=4.2,port={port}", "127.0.0.1:/", str(tmp_path)],
-            check=True, timeout=PATIENCE_S,
-        )  # fmt: skip
-        other = target(
-            scratch, "other", server="127.0.0.1:/", vers="4.2", mount_options=[f"port={port}"]
-        )
-        with pytest.raises(RunFailed) as told:
-            other.up(resources, HERE)
-        assert str(tmp_path) in str(told.value.why)
-        # It is not seen any more, but the kernel still has its connections.
-        with (tmp_path / "held").open("w"):
-            subprocess.run(["umount", "-l", str(tmp_path)], check=True, timeout=PATIENCE_S)
-            with pytest.raises(RunFailed, match="somebody else"):
-                other.up(resources, HERE)
-        place_there = other.up(resources, HERE)
-        other.down(place_there)
-
-
-def _port_of_nfsd(scratch: Path) -> int:
-    [control] = scratch.glob("*/nfsd/portlist")
-    return int(control.read_text().split()[-1])
 
 
 @kernel
@@ -343,48 +412,6 @@ def test_a_kill_leaves_nothing(scratch: Path, state: Path, server: str) -> None:
     assert list(scratch.iterdir()) == []
     assert {file: file.read_text() for file in before} == before
     assert list((state / "journals").glob("*.jsonl")) == []
-
-
-@kernel
-@needs.program("tcpdump")
-@pytest.mark.parametrize("version", VERSIONS)
-def test_mountstats_and_a_capture_count_the_same(
-    scratch: Path, resources: Resources, tmp_path: Path, version: str
-) -> None:
-    """Operation by operation; the capture is read by `nfslab trace`."""
-    with up(scratch, resources, vers=version, wsize="16k", rsize="16k") as place:
-        port = _port_of_nfsd(scratch)
-        file = tmp_path / "capture.pcap"
-        with captured(file, port):
-            before = counts(place)
-            small_load(place.path)
-            moved = since(counts(place), before)
-        assert moved is not None
-        table = tmp_path / "calls.parquet"
-        trace = [
-            sys.executable,
-            "-m",
-            "nfslab",
-            "trace",
-            str(file),
-            "--calls",
-            str(table),
-            "--json",
-        ]
-        done = subprocess.run(trace, check=True, capture_output=True, text=True, timeout=PATIENCE_S)
-        assert json.loads(done.stdout)["lost"] == {"bytes": 0, "gaps": 0}
-        rows = pq.read_table(table, columns=["program", "operation", "operations"]).to_pylist()
-        seen = Counter(
-            row["operation"]
-            for row in rows
-            # A session is kept alive by a SEQUENCE alone (RENEW in 4.0): of no mount.
-            if row["program"] == "NFS" and (row["operations"] or "x") not in ("SEQUENCE", "RENEW")
-        )
-        told = Counter[str]()
-        for name, one in moved.operations.items():
-            told[SAME_ON_THE_WIRE.get(name, name) if version != "3" else name] += one.calls
-        assert +told == +seen
-        assert sum(told.values()) > 60
 
 
 SAME_ON_THE_WIRE = {

@@ -20,15 +20,14 @@ if TYPE_CHECKING:
     from nfslab.machine.mounts import Mount
     from nfslab.storage.mountstats import MountCounts
 
-OF_MOUNT_NFS: Final = ("retry", "bg", "fg", "timeo_mount", "nofail", "defaults", "_netdev", "auto")
+OF_MOUNT_NFS: Final = ("retry", "bg", "fg", "nofail", "defaults", "_netdev", "auto", "noauto")
 """Words that mount(8) and mount.nfs(8) keep for themselves."""
 OF_MOUNT_PROTOCOL: Final = ("mountport", "mountproto", "mountvers", "mounthost", "mountaddr")
 """Of NFSv3 alone: mount.nfs refuses them beside NFSv4."""
 PORTS: Final = ("port", "mountport")
 ACTIMEO: Final = ("acregmin", "acregmax", "acdirmin", "acdirmax")
-SPELLED: Final = {
-    "lookupcache=positive": "lookupcache=pos", "intr": "", "nointr": "", "cto": "cto", "rw": "rw"
-}  # fmt: skip
+SPELLED: Final = {"lookupcache=positive": "lookupcache=pos"}
+"""As asked for -> as shown."""
 SYS_FSOPEN: Final = 430
 SYS_FSCONFIG: Final = 431
 """The same on all architectures (since Linux 5.2)."""
@@ -45,8 +44,8 @@ def name_of(option: str) -> str:
     return option.partition("=")[0]
 
 
-def plain_sizes(options: Iterable[str]) -> list[str]:
-    """Without what only mount.nfs understands."""
+def of_the_kernel(options: Iterable[str]) -> list[str]:
+    """Without what mount(8) and mount.nfs(8) keep for themselves."""
     return [option for option in options if name_of(option) not in OF_MOUNT_NFS]
 
 
@@ -57,18 +56,16 @@ def wrong_in_effect(asked: Sequence[str], mount: Mount, counts: MountCounts) -> 
     """
     seen = replace(mount, options=counts.options)
     wanted = []
-    for option in plain_sizes(asked):
+    for option in of_the_kernel(asked):
         name, _, value = option.partition("=")
         if name == "actimeo":
             wanted += [f"{one}={value}" for one in ACTIMEO]
-        elif name == "proto" or name not in OF_MOUNT_PROTOCOL:
+        elif name not in OF_MOUNT_PROTOCOL:
             wanted.append(SPELLED.get(option, option))
     if not any(name_of(option) == "nconnect" for option in wanted):
         # Shared with another mount of the server, if it is more.
         wanted.append("nconnect=1")
-    return differences(
-        [option for option in wanted if option], seen, transports=len(counts.transports)
-    )
+    return differences(wanted, seen, transports=len(counts.transports))
 
 
 def without_ports(options: str) -> str:
@@ -88,7 +85,7 @@ def refused_option(filesystem: str, source: str, options: Iterable[str]) -> str:
         return ""
     try:
         named = [("source", source)]
-        for option in plain_sizes(options):
+        for option in of_the_kernel(options):
             name, equals, value = option.partition("=")
             named.append((name, value if equals else ""))
         for name, value in named:
