@@ -10,6 +10,8 @@ from nfslab.captures.analysis import Asked, CaptureAnalysis, read_captures
 from nfslab.evidence.capture import gaps, verdict
 from nfslab.evidence.capture.section import capture_section
 
+from tests.trace.simulation.judged import said
+
 CAPTURES = Path(__file__).parent / "verdicts"
 
 
@@ -26,23 +28,23 @@ def test_health_checks_that_begin_with_the_same_transaction_ids_are_calls_of_the
     assert analysis.calls == 150
     assert rows(analysis, "retransmissions") == 0
     assert rows(analysis, "answered") == 150
-    assert not {"network_loss", "server_stalled"} & set(causes.said(analysis))
+    assert not {"network_loss", "server_stalled"} & set(said(analysis))
 
 
 def test_a_cut_reply_is_no_stall() -> None:
     """The client is idle for a second behind replies whose front the snapshot length cut."""
     analysis = analysed("phantom")
     assert causes.fronts_cut(analysis)
-    assert not {"server_stalled", "unanswered", "network_loss"} & set(causes.said(analysis))
+    assert not {"server_stalled", "unanswered", "network_loss"} & set(said(analysis))
     text = " ".join(verdict.sentences(analysis, gaps.gaps(analysis)))
     assert "tcpdump -s" in text, "what to do about it"
 
 
 def test_a_call_that_is_never_answered_is_outstanding_all_through() -> None:
     analysis = analysed("never")
-    said = causes.said(analysis)
-    assert "unanswered" in said
-    assert "client_idle" not in said
+    found = said(analysis)
+    assert "unanswered" in found
+    assert "client_idle" not in found
     (call,) = causes.unanswered(analysis)
     assert call["kind"] == "READ"
     tables = {table.title: table for table in capture_section(analysis, "never").tables}
@@ -51,18 +53,18 @@ def test_a_call_that_is_never_answered_is_outstanding_all_through() -> None:
 
 
 def test_pauses_at_random_have_no_period() -> None:
-    assert "period" not in causes.said(analysed("false_period"))
+    assert "period" not in said(analysed("false_period"))
 
 
 def test_a_lost_reply_over_udp_is_one_thing_only() -> None:
     """The server had answered in a millisecond: the network lost it, and no server stalled."""
     analysis = analysed("u_lostrep")
     assert rows(analysis, "retransmissions") == 1
-    assert not {"server_stalled", "server_process_slow"} & set(causes.said(analysis))
+    assert not {"server_stalled", "server_process_slow"} & set(said(analysis))
 
 
 @pytest.mark.parametrize("cause", ["server_stalled", "client_idle", "unanswered"])
 def test_one_direction_tells_of_no_stall(cause: str) -> None:
     analysis = analysed("oneway_c")
     assert causes.one_way(analysis)
-    assert cause not in causes.said(analysis)
+    assert cause not in said(analysis)

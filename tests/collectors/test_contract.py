@@ -20,6 +20,8 @@ from pydantic import ValidationError
 
 from tests.collectors.planted_mountstats import Planted as Mountstats
 from tests.collectors.planted_nfs_server import Answering
+from tests.collectors.planted_nfsd import KERNELS
+from tests.collectors.planted_nfsd import Planted as Nfsd
 from tests.collectors.planted_rpc import Live
 from tests.workloads.run_context import Run, run_of, scratch_folder
 
@@ -69,14 +71,18 @@ def make(kind: str, watching: bool = False) -> Collector:
     return cls(cls.Parameters(**WATCHING.get(kind, {}) if watching else {}))
 
 
-def plant_mount(
+def plant(
     kind: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[], None]:
-    """For mountstats the run's place is on NFS; what is returned counts a call on it."""
-    if kind != "mountstats":
-        return lambda: None
-    mount = Mountstats(tmp_path / "mountstats", run.context.places["data"], monkeypatch)
-    return lambda: mount.say(11, READ=[1] * 9)
+    """What this machine's kernel does not count: what is returned counts something more."""
+    if kind == "mountstats":
+        mount = Mountstats(tmp_path / "mountstats", run.context.places["data"], monkeypatch)
+        return lambda: mount.say(11, READ=[1] * 9)
+    if kind == "nfsd":
+        server = Nfsd(tmp_path / "nfsd", monkeypatch)
+        server.say(KERNELS[0], "start")
+        return lambda: server.say(KERNELS[0], "end")
+    return lambda: None
 
 
 @every_collector
@@ -106,13 +112,13 @@ def test_it_watches_a_run_and_says_what_that_cost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     work, run = loaded
-    count_a_call = plant_mount(kind, run, tmp_path, monkeypatch)
+    count_more = plant(kind, run, tmp_path, monkeypatch)
     collector = make(kind, watching=True)
     assert collector.applies(run.context).ok
     threads = threading.active_count()
     collector.start(run.context)
     outcome = work.measure(run.context)
-    count_a_call()
+    count_more()
     evidence = collector.stop()
     assert outcome.metrics["transactions"].value == 60
     assert threading.active_count() == threads, "its thread has ended"
@@ -157,7 +163,7 @@ def test_it_can_be_stopped_after_what_it_watched_is_gone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     work, run = loaded
-    plant_mount(kind, run, tmp_path, monkeypatch)
+    plant(kind, run, tmp_path, monkeypatch)
     collector = make(kind, watching=True)
     collector.start(run.context)
     work.finish(run.context)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,9 @@ from nfslab.evidence.mountstats.collector import (
     nfs_mounts,
 )
 from nfslab.workloads.base import RunContext
-from nfslab.workloads.command import CommandParameters, CommandWorkload
 
 from tests.collectors.planted_mountstats import Planted
-from tests.workloads.run_context import run_of, scratch_folder
+from tests.workloads.run_context import command_run
 
 LONG = MountstatsParameters(interval=60)
 """No reading by itself: those of the start, the timed part, and the end."""
@@ -28,13 +26,8 @@ LONG = MountstatsParameters(interval=60)
 
 @pytest.fixture
 def context() -> Iterator[RunContext]:
-    work = CommandWorkload(CommandParameters(data="disk", argv=["true"]))
-    name = f"watched-{uuid.uuid4().hex[:8]}"
-    with (
-        scratch_folder() as root,
-        run_of(work, root, name=name, places={"data": root / "data"}) as run,
-    ):
-        yield run.context
+    with command_run() as made:
+        yield made
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import json
 import os
@@ -18,7 +19,7 @@ from nfslab.experiment import provenance
 from nfslab.experiment.provenance import provenance as of_this_machine
 from nfslab.machine import inventory, load
 from nfslab.machine.cpu_times import process_cpu_ns
-from nfslab.machine.load import LoadWindow
+from nfslab.machine.load import LoadWindow, OthersWindow, is_here
 from nfslab.machine.mounts import block_devices_of, mount_of
 from nfslab.machine.processes import status_of
 from nfslab.machine.readings import ABSENCES_MAX, TEXT_LIMIT_BYTES, Reader, selected
@@ -198,6 +199,39 @@ def test_who_was_busy_before_is_named(burner: int, monkeypatch: pytest.MonkeyPat
 def load_of(found: dict[str, Any], pid: int) -> float:
     (cpus,) = (entry["cpus"] for entry in found["top"] if entry["pid"] == pid)
     return float(cpus)
+
+
+@pytest.mark.parametrize("whose", ["ours", "a stranger's"])
+def test_what_others_use_is_told_from_what_is_ours(
+    whose: str, burner: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same program, as a child and as if a process that ended had started it; against its own
+    CPU clock, read outside of the window and inside."""
+    known = [one for pid in (os.getpid(), burner) if (one := status_of(pid)) is not None]
+    if whose != "ours":
+        known = [dataclasses.replace(one, parent=1) for one in known]
+    monkeypatch.setattr(load, "all_statuses", lambda: known)
+    before_ns = _used_ns(burner)
+    window = OthersWindow()
+    begun_ns = _used_ns(burner)
+    while (ended_ns := _used_ns(burner)) < begun_ns + PLANTED_CPU_NS:
+        time.sleep(0)
+    asked_ns = time.monotonic_ns() - window.begin_ns
+    share = window.finish("no such token")
+    longest_ns, after_ns = time.monotonic_ns() - window.begin_ns, _used_ns(burner)
+    if whose == "ours":
+        assert share == 0.0
+        return
+    processors = os.cpu_count() or 1
+    assert (ended_ns - begun_ns) / longest_ns <= share * processors
+    assert share * processors <= (after_ns - before_ns) / asked_ns
+
+
+def test_the_servers_of_this_machine_are_here() -> None:
+    assert is_here("127.0.0.1")
+    assert is_here(platform.node())
+    assert not is_here("192.0.2.1"), "of documentation alone (RFC 5737)"
+    assert is_here("no-such-name.invalid"), "nobody knows"
 
 
 def test_the_busiest_are_named_and_no_more(burner: int) -> None:

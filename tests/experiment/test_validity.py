@@ -143,6 +143,11 @@ def test_competing_load_before_and_steal_during() -> None:
     assert check.verdict == "warning"
 
 
+def test_what_others_use_meanwhile_is_told() -> None:
+    check = checks_of(None, others_during=0.4)["competing_load"]
+    assert (check.verdict, check.values["others_during"]) == ("warning", 0.4)
+
+
 def test_a_step_of_the_wall_clock_is_seen() -> None:
     clocks = Clocks()
     for _ in range(4):

@@ -109,6 +109,16 @@ def test_who_makes_others_wait_longer_may_have_their_waits_too(cause: str, own_u
     assert locks.interval_ns[1] == pytest.approx(300 * US, rel=0.2), "they hold up nobody else"
 
 
+def test_rows_stay_locked_while_their_holder_waits_for_a_light_lock() -> None:
+    """0.9 ms may be of the planted 0.6 ms; waiting for another's flush is not of it."""
+    longer = {"database_locks": LONGER_NS, "row_locks": 300 * US, "log_turn": 400 * US}
+    new = USUAL | {path: USUAL[path] + more_ns for path, more_ns in longer.items()}
+    rng = np.random.default_rng(19)
+    first = findings_of(pair(USUAL, new, noise=0.01, blocks=6, rng=rng))[0]
+    assert first.cause == "database_locks"
+    assert first.interval_ns[1] == pytest.approx(900 * US, rel=0.1)
+
+
 def test_an_effect_that_samples_may_have_off_by_all_of_it_is_not_sure() -> None:
     assert [sure_of(10, doubt) for doubt in (0.5, 5, 15)] == ["high", "medium", "low"]
 

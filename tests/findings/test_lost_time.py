@@ -85,6 +85,21 @@ def test_a_warm_up_is_as_large_as_its_arithmetic() -> None:
     assert all(one.cause != "cold_start" for one in found_of(base, opened))
 
 
+def test_a_cold_start_says_why_a_part_is_longer() -> None:
+    """All of what reading takes longer is of the beginning: the warm-up is named before it."""
+    rng = np.random.default_rng(8)
+    sides = {}
+    for label, reads_us, long_s in (("base", 10, 0), ("new", 190, 20)):
+        checks = [warming(rng, 550, long_s) for _ in range(BLOCKS)]
+        sides[label] = runs(checks, 1000, CLOSED)
+        for number, (_, record) in enumerate(sides[label]):
+            parts = {"client": 1000 * US, "data_read": reads_us * US * float(rng.normal(1, 0.02))}
+            sides[label][number] = anatomy(parts, frozenset()), record
+    found = found_of(sides["base"], sides["new"])
+    assert [one.cause for one in found] == ["cold_start", "data_reads"]
+    assert found[1].effect_ns == pytest.approx(180 * US, rel=0.05)
+
+
 EVERY_FIVE = [2.0, 7.0, 12.0, 17.0, 22.0, 27.0]
 AT_ANY_TIME = [1.0, 3.5, 11.0, 14.0, 22.0, 28.0]
 

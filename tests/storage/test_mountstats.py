@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nfslab.storage import mountstats
+from nfslab.storage.counters import FormError
 from nfslab.storage.mountstats import (
     MountCounts,
-    MountstatsError,
     counts_at,
     parse_counts,
     since,
@@ -114,7 +114,7 @@ def test_a_damaged_reading_is_an_error_or_right(at: int, gone: int, put: str) ->
     text = WHOLE[:at] + put + WHOLE[at + gone :]
     try:
         found = parse_counts(text)
-    except MountstatsError:
+    except FormError:
         return
     present = set(map(int, re.findall(r"\d+", text))) | {0}
     for mount in found:
@@ -128,7 +128,7 @@ def test_garbage_is_an_error_or_nothing(text: str) -> None:
     for begin in ("", WHOLE, "device a mounted on b with fstype nfs statvers=1.1\n"):
         try:
             found = parse_counts(begin + text)
-        except MountstatsError:
+        except FormError:
             continue
         assert len(found) <= 1
 
@@ -152,19 +152,19 @@ def test_garbage_is_an_error_or_nothing(text: str) -> None:
 )
 def test_what_is_wrong_is_an_error_with_its_line(old: str, new: str) -> None:
     assert old in WHOLE
-    with pytest.raises(MountstatsError, match=r"line|whole"):
+    with pytest.raises(FormError, match=r"line|whole"):
         parse_counts(WHOLE.replace(old, new))
 
 
 def test_what_has_no_end_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mountstats, "OPERATIONS_MAX", 1)
-    with pytest.raises(MountstatsError, match="operations"):
+    with pytest.raises(FormError, match="operations"):
         parse_counts(WHOLE)
     monkeypatch.setattr(mountstats, "TRANSPORTS_MAX", 1)
-    with pytest.raises(MountstatsError, match="transports"):
+    with pytest.raises(FormError, match="transports"):
         parse_counts(WHOLE)
     monkeypatch.setattr(mountstats, "READING_CHARACTERS_MAX", len(WHOLE) - 1)
-    with pytest.raises(MountstatsError, match="characters"):
+    with pytest.raises(FormError, match="characters"):
         parse_counts(WHOLE)
 
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ from nfslab.mounts.none import NfsExport
 from nfslab.results.records import DurabilityRecord
 from nfslab.targets.base import Place
 from nfslab.workloads.base import RunContext, Workload
+from nfslab.workloads.command import CommandParameters, CommandWorkload
 
 RUN_LIMIT_S = 1200.0
 ROOM_BYTES = 2 << 30
@@ -143,3 +145,15 @@ def run_of(
             for path in made:
                 shutil.rmtree(path, ignore_errors=True)
         assert left == [], "finish left something behind"
+
+
+@contextmanager
+def command_run() -> Iterator[RunContext]:
+    """A run of `true` with a place "data", for what a collector watches beside it."""
+    work = CommandWorkload(CommandParameters(data="disk", argv=["true"]))
+    name = f"watched-{uuid.uuid4().hex[:8]}"
+    with (
+        scratch_folder() as root,
+        run_of(work, root, name=name, places={"data": root / "data"}) as run,
+    ):
+        yield run.context

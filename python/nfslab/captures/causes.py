@@ -1,48 +1,16 @@
-"""What a capture shows to have made it slow, as named facts.
+"""What a capture shows to have made it slow: the core's lenses judge; here is when they suffice.
 
-The core's lenses judge; here their verdicts get one list, so that every output says the same.
-A cause is in it only with its evidence. What waited, or rested, without telling why is `unknown`.
+Every output asks here, so that all say the same.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from nfslab._core import Cycle, SplitRow, StallsContent, UnansweredRow
     from nfslab.captures.analysis import CaptureAnalysis
 
-Cause = Literal[
-    "network_loss",
-    "needless_retransmission",
-    "server_restarted",
-    "connection_reset",
-    "server_host_frozen",
-    "server_process_slow",
-    "server_stalled",
-    "connection_waited",
-    "client_full",
-    "server_full",
-    "told_to_wait",
-    "client_idle",
-    "period",
-    "time_in_server",
-    "attribute_cache_off",
-    "unanswered",
-    "replies_only",
-]
-
-OF_GAPS: tuple[Cause, ...] = (
-    "network_loss",
-    "server_restarted",
-    "connection_reset",
-    "server_host_frozen",
-    "server_process_slow",
-    "client_full",
-    "server_full",
-    "told_to_wait",
-    "client_idle",
-)
 SPLIT_FROM = 0.5
 """Share of the calls that a sentence about their time has to cover."""
 QUEUED_PART = 0.2
@@ -50,32 +18,6 @@ QUEUED_PART = 0.2
 QUEUED_SAMPLES = 5
 WAITED_NS = 1_000_000_000
 """A call that had no reply for so long is called unanswered, though the capture ended."""
-
-
-def said(analysis: CaptureAnalysis) -> list[Cause]:
-    """All that is said of causes."""
-    found: list[Cause] = []
-    if stalls := analysis.content.get("stalls"):
-        causes = stalls.get("causes", {})
-        found += [cause for cause in OF_GAPS if cause in causes and causes[cause]["count"]]
-        if "server_stalled" in stalls["totals"] and stalls["totals"]["server_stalled"]["count"]:
-            found.append("server_stalled")
-        if any(gap["kind"] == "connection_waited" for gap in stalls["gaps"]):
-            found.append("connection_waited")
-        if stalls.get("evidence", {}).get("received_twice"):
-            found.append("needless_retransmission")
-        if period(stalls):
-            found.append("period")
-    if in_server(analysis):
-        found.append("time_in_server")
-    access = analysis.content.get("access")
-    if access and any(one["name"] == "attribute_cache_off" for one in access["observations"]):
-        found.append("attribute_cache_off")
-    if unanswered(analysis):
-        found.append("unanswered")
-    if replies_only(analysis):
-        found.append("replies_only")
-    return found
 
 
 def period(stalls: StallsContent) -> Cycle | None:

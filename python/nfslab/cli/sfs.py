@@ -44,6 +44,7 @@ WARM_UP_S, MEASURE_S = 10.0, 30.0
 EMBEDDED_BYTES: Final = 8 << 30
 SCHEMA: Final = 1
 RECORD_ROOM: Final = 1 << 18
+AS_ASKED: Final = ("cool_down_s", "generators", "seed", "repetition", "verify_share", "files")
 
 EPILOG = """\b
 Examples:
@@ -217,15 +218,10 @@ def _points(
             Offered(rate, **{name: asked[name] for name in names}),
             warm_up_s=warm_up_s,
             measure_s=measure_s,
-            cool_down_s=asked["cool_down_s"],
             threads=asked["threads"] or len(mounts),
-            generators=asked["generators"],
-            seed=asked["seed"],
-            repetition=asked["repetition"],
             silence_limit_s=asked["silence_s"],
-            verify_share=asked["verify_share"],
+            **{name: asked[name] for name in AS_ASKED},
             record_calls=RECORD_ROOM if asked["calls"] is not None else 0,
-            files=asked["files"],
             bytes_per_op_per_s=asked["bytes_per_op"],
             calibration=asked["calibration"] or targets[0] == "null",
         )

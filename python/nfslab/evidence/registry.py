@@ -26,6 +26,7 @@ EVIDENCE: dict[str, str] = {
     "postgres": "nfslab.evidence.postgres.kind:PostgresEvidence",
     "rpc": "nfslab.evidence.rpc.kind:RpcEvidence",
     "mountstats": "nfslab.evidence.mountstats.kind:MountstatsEvidence",
+    "nfsd": "nfslab.evidence.nfsd.kind:NfsdEvidence",
     "capture": "nfslab.evidence.capture.kind:CaptureEvidence",
     "system": "nfslab.evidence.system.kind:SystemEvidence",
 }
@@ -35,6 +36,7 @@ COLLECTORS: dict[str, str] = {
     "fsync": "nfslab.evidence.syscalls.collector:FsyncCollector",
     "mountstats": "nfslab.evidence.mountstats.collector:MountstatsCollector",
     "nfs_server": "nfslab.evidence.nfs_server.collector:NfsServerCollector",
+    "nfsd": "nfslab.evidence.nfsd.collector:NfsdCollector",
     "profile": "nfslab.evidence.profile.collector:ProfileCollector",
     "postgres": "nfslab.evidence.postgres.collector:PostgresCollector",
     "rpc": "nfslab.evidence.rpc.collector:RpcCollector",

@@ -41,6 +41,7 @@ from nfslab.experiment.validity import (
 from nfslab.experiment.watching import Watching
 from nfslab.hosts.registry import host_class
 from nfslab.machine.emulation import is_emulated
+from nfslab.machine.load import OthersWindow, is_here
 from nfslab.quantities import format_size
 from nfslab.results.records import CatalogueLine, CheckRecord, PhaseRecord
 
@@ -179,12 +180,15 @@ class RunExecution:
         self.stop.check()
         try:
             self._watching.start(context, self.phase)
+            others = OthersWindow()
             with self.phase("measure"):
                 _, start_ns = self.clocks.read()
                 self.found.outcome = self._workload.measure(context)
                 _, end_ns = self.clocks.read()
             if context.timed.start_ns is None:
                 context.timed.was(start_ns, end_ns)
+            if self._is_ours():
+                self.found.others_during = others.finish(resources.token)
         finally:
             self._watching.stop(partial.logs)
         self._watching.require()
@@ -193,6 +197,13 @@ class RunExecution:
         with self.phase("verify"):
             self.found.checks += self._workload.verify(context, self.found.outcome)
             self._require_truth()
+
+    def _is_ours(self) -> bool:
+        """Does nothing on this machine work for the run that neither we nor the kernel started?
+
+        What a server or a file system in a program that was there before uses is the load's."""
+        places = self.found.places.values()
+        return not self._workload.others_serve and not any(map(_others_serve, places))
 
     def _require_truth(self) -> None:
         """What the workload itself found to be wrong fails the run."""
@@ -392,3 +403,12 @@ class RunExecution:
         if is_emulated():
             self.found.checks.append(emulated())
         return sealing.store(partial)
+
+
+def _others_serve(place: Place) -> bool:
+    """May a program of this machine that was there before serve it?"""
+    nfs = place.facts.get("nfs")
+    if nfs is None:
+        return place.filesystem.startswith("fuse")
+    source = nfs.get("server") if ":/" in str(nfs.get("server")) else place.source
+    return "served" not in nfs and is_here(source.partition(":/")[0].strip("[]"))

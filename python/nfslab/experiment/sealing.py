@@ -52,6 +52,8 @@ class Findings:
     provenance: dict[str, Any] = field(default_factory=dict)
     hosts: dict[str, HostRecord] = field(default_factory=dict)
     page_cache: dict[str, Any] = field(default_factory=dict)
+    others_during: float | None = None
+    """Share of all processors that programs had which are not the run's; None: not known."""
     memory_limit: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     failure: Failure | None = None
@@ -100,6 +102,7 @@ class Sealing:
             found.checks += validity_checks(
                 found.outcome, self.load, self.watching.evidence, found.provenance, clocks,
                 threads=max(int(workload.get("threads") or 1), 1),
+                others_during=found.others_during,
             )  # fmt: skip
         except Exception as error:
             keep_traceback(error, logs, "validity")

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 MAX_FAILURES_SHOWN = 20
 MAX_FLAGS_SHOWN = 10
+FAILURE = {"run_id", "block", "attempt", "factors", "reason"}
+"""What is told of a failed run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ def summarise(session: Session) -> Summary:
         ok=len(good),
         made=session.made,
         points=rows,
-        failures=[_failure(line) for line in lines if line.status == "failed"],
+        failures=[line.model_dump(include=FAILURE) for line in lines if line.status == "failed"],
         flags=dict(Counter(flag for line in good for flag in line.flags)),
         skipped=(record.model_extra or {}).get("skipped", []),
     )
@@ -123,16 +125,6 @@ def _primary(session: Session, good: Sequence[CatalogueLine]) -> tuple[str, str]
     metrics = session.folder.run_record(good[-1].run_id).metrics
     name = next((name for name, m in metrics.items() if m.primary), next(iter(metrics), ""))
     return name, metrics[name].unit if name else ""
-
-
-def _failure(line: CatalogueLine) -> dict[str, Any]:
-    return {
-        "run_id": line.run_id,
-        "block": line.block,
-        "attempt": line.attempt,
-        "factors": line.factors,
-        "reason": line.reason,
-    }
 
 
 def summary_lines(summary: Summary, again: str) -> list[str]:

@@ -8,7 +8,7 @@ inputs in what a run yielded:
 * Physical bounds: the median latency against a round trip through the kernel, the fastest
   byte rate against a copy in memory.
 * Clock steps: wall and monotonic clock, read together at the borders of the phases.
-* Competing load: what others used before the start, and steal time during the run.
+* Competing load: what others used before the start and during the run, and steal time.
 * Memory limit: did the group hold anything, was it hit, did the kernel kill for it.
 
 What a check needs and is not there makes it "unknown", never "ok". None of these fails a
@@ -74,12 +74,14 @@ def validity_checks(
     clocks: Clocks,
     *,
     threads: int = 1,
+    others_during: float | None = None,
 ) -> list[CheckRecord]:
-    """Every check that applies to this run; so many threads of its program copy data."""
+    """Every check that applies to this run; so many threads of its program copy data, and others
+    had that share of all processors meanwhile."""
     from nfslab.statistics.checks.clock_steps import check_clock_steps
 
     checks = [_record(check_clock_steps(clocks.wall_ns, clocks.monotonic_ns))]
-    checks.append(_competing_load(evidence, provenance))
+    checks.append(_competing_load(evidence, provenance, others_during))
     table = outcome.samples.get(outcome.operations) if outcome is not None else None
     if outcome is not None and table is not None:
         checks += _operations(table, outcome, load, evidence)
@@ -278,8 +280,10 @@ def _mean(values: Any) -> float | None:
     return mean if mean == mean else None
 
 
-def _competing_load(evidence: Mapping[str, Evidence], provenance: Mapping[str, Any]) -> CheckRecord:
-    """CPU that others used before the start, and what the hypervisor kept back."""
+def _competing_load(
+    evidence: Mapping[str, Evidence], provenance: Mapping[str, Any], others_during: float | None
+) -> CheckRecord:
+    """CPU that others used before the start and meanwhile, and what the hypervisor kept back."""
     from nfslab.statistics.checks.competing_load import check_competing_load
 
     load, cpu = provenance.get("load_before"), provenance.get("cpu")
@@ -295,7 +299,7 @@ def _competing_load(evidence: Mapping[str, Evidence], provenance: Mapping[str, A
     return _record(
         check_competing_load(
             others_before=before,
-            others_during=None,
+            others_during=others_during,
             steal_during=steal,
         )
     )

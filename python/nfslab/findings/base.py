@@ -61,16 +61,18 @@ class Finding:
 
     def before(self, other: Finding) -> bool:
         """Does it say more of what the other one says? It knows why parts are longer that the other
-        is of (or of parts of them); or its own lie within the other's. Their effects are alike, and
-        it is as sure."""
+        is of (or of parts of them; without parts of its own it is of all); or its own lie within
+        the other's. Their effects are alike, and it is as sure."""
         less_sure = SURER.index(self.confidence) < SURER.index(other.confidence)
-        if less_sure or not self.paths or not other.paths:
+        if less_sure or not other.paths:
             return False
         if bool(self.because) != bool(other.because):
             alike = min(self.effect_ns, other.effect_ns) >= EXACTER * max(
                 self.effect_ns, other.effect_ns
             )
             return bool(self.because) and alike and (_inside(self, other) or _inside(other, self))
+        if not self.paths:
+            return False
         deeper = _inside(self, other) and self.paths != other.paths
         return deeper and self.effect_ns >= EXACTER * other.effect_ns
 
@@ -210,21 +212,22 @@ def effect_of(
     )
 
 
-BEHIND: Final = ("log_turn", "row_locks", "database_locks")
+ROWS: Final = "row_locks"
+BEHIND: Final = ("log_turn", ROWS, "database_locks")
 """Parts in which a transaction waits for another one that holds a lock."""
 
 
 def _behind(pair: Compared, paths: Sequence[str]) -> tuple[float, float]:
     """By how much waits for locks are longer that these parts are no part of, and at most; ns.
 
-    Who waits for a lock himself makes nobody hold it for longer."""
+    Who waits for a light lock, or for another's flush, holds his rows meanwhile, and no other such
+    lock for longer; who waits for rows makes nobody hold any for longer."""
     own = {path.partition("/")[0] for path in paths}
-    if own <= {*BEHIND}:
-        return 0.0, 0.0
+    behind = () if own <= {ROWS} else (ROWS,) if own <= {*BEHIND} else BEHIND
     mine = [
         one
         for one in pair.parts
-        if one.path in BEHIND and one.path not in own and one.difference_ns > 0
+        if one.path in behind and one.path not in own and one.difference_ns > 0
     ]
     highs = [one.difference_ns if one.interval_ns is None else one.interval_ns[1] for one in mine]
     return sum(one.difference_ns for one in mine), sum(highs)

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 Figure = Callable[["SealedRun"], "float | None"]
 LOG_PARTS: Final = ("log_sync", "log_turn", "log_write")
-FILE_PARTS: Final = (*LOG_PARTS, "data_read", "data_write", "data_extend", "other_files")
+FILE_PARTS: Final = (
+    *LOG_PARTS, "data_read", "data_write", "data_extend", "other_files", "unreported",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

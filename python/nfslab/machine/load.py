@@ -1,4 +1,4 @@
-"""How busy was the machine before a run began? Load, pressure, and who used the CPUs.
+"""How busy was the machine before a run began, and during it? Load, pressure, who used the CPUs.
 
 CPU time per process is read from its CPU clock (clock_getcpuclockid(3)): nanoseconds for
 the whole process, where /proc/<pid>/stat counts in hundredths of a second, too coarse for
@@ -8,17 +8,28 @@ show only as the difference between what the CPUs did and what was attributed.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import time
 from dataclasses import dataclass, field
 from typing import Any
 
 from nfslab.machine.cpu_times import process_cpu_ns, read_cpu_times
-from nfslab.machine.processes import CLOCK_TICKS_PER_S, status_of
+from nfslab.machine.processes import (
+    CLOCK_TICKS_PER_S,
+    all_statuses,
+    descendants_of,
+    find_ours,
+    ourselves,
+    status_of,
+)
 from nfslab.machine.readings import Reader
 
 WINDOW_S = 0.06
 PROCESSES_MAX = 100_000
+KERNEL = 2
+"""kthreadd: the kernel's threads, which work for whoever asks, are its children."""
 SHOWN = 8
 """Busiest processes that are named."""
 SHARE_SHOWN = 0.005
@@ -61,6 +72,41 @@ class LoadWindow:
             "own_cpus": own,
             "top": _named(used),
         }
+
+
+@dataclass(slots=True)
+class OthersWindow:
+    """CPU time of programs that are not a run's, from now on."""
+
+    begin_ns: int = field(default_factory=time.monotonic_ns)
+    clocks_ns: dict[int, int] = field(default_factory=lambda: _clocks())
+
+    def finish(self, token: str) -> float:
+        """Share of all processors, 0 to 1, of programs that are neither ours, nor started by the
+        run with this token, nor the kernel's threads. What ended before now is not in it."""
+        after, window_ns = _clocks(), time.monotonic_ns() - self.begin_ns
+        statuses = all_statuses()
+        ours = {KERNEL, *ourselves(statuses), *(one.identity.pid for one in find_ours(token))}
+        ours |= {*descendants_of([os.getpid()], statuses, PROCESSES_MAX)}
+        others = {one.identity.pid for one in statuses if one.parent != KERNEL} - ours
+        used_ns = sum(
+            cpu_ns - self.clocks_ns.get(pid, 0) for pid, cpu_ns in after.items() if pid in others
+        )
+        return used_ns / window_ns / (os.cpu_count() or 1)
+
+
+def is_here(host: str) -> bool:
+    """Is it a name or an address of this machine? One that nobody knows may be."""
+    try:
+        found = socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM)
+    except OSError:
+        return True
+    for family, kind, *_, address in found:
+        # Only an own address can be bound (bind(2), EADDRNOTAVAIL).
+        with contextlib.suppress(OSError), socket.socket(family, kind) as one:
+            one.bind(address)
+            return True
+    return False
 
 
 def _clocks() -> dict[int, int]:

@@ -31,8 +31,9 @@ from nfslab.mounts import kernel_options
 from nfslab.mounts.base import FLAGS, OPTIONS, Mounting, MountParameters
 from nfslab.quantities import Size
 from nfslab.storage.block_layers import kernel_has_filesystem
+from nfslab.storage.counters import FormError
 from nfslab.storage.mount_options import nfs_facts
-from nfslab.storage.mountstats import MountstatsError, counts_at, read_counts
+from nfslab.storage.mountstats import counts_at, read_counts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -326,7 +327,7 @@ class KernelMount(Mounting):
         point = str(mount.mount_point)
         try:
             counts = counts_at(read_counts([point]), point)
-        except (OSError, MountstatsError) as error:
+        except (OSError, FormError) as error:
             raise RunFailed(
                 f"target {self.target!r}: the options in effect cannot be read",
                 why=f"/proc/self/mountstats: {error}",

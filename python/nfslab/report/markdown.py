@@ -140,7 +140,8 @@ def _points(analysis: Analysis) -> str:
     more, beside = point_columns(analysis)
     header = [*(axis.name for axis in analysis.axes), metric.name, analysis.interval, "n"]
     if rows:
-        header += [f"against {_baseline(analysis)}", "p (Holm)", "words"]
+        baseline = ", ".join(f"{axis}={level}" for axis, level in analysis.baseline.items())
+        header += [f"against {baseline}", "p (Holm)", "words"]
     header += [column.title for column in more]
     lines = [
         "| " + " | ".join(escape(cell) for cell in header) + " |",
@@ -160,10 +161,6 @@ def _points(analysis: Analysis) -> str:
     if rows:
         lines += ["", escape(analysis.comparison_method)]
     return "\n".join(lines)
-
-
-def _baseline(analysis: Analysis) -> str:
-    return ", ".join(f"{axis}={level}" for axis, level in analysis.baseline.items())
 
 
 def _estimate_cells(point: PointResult, metric: str, unit: str) -> list[str]:

@@ -26,19 +26,28 @@ def point_levels(outcomes: Outcomes) -> list[set[str]]:
 
 
 def reasons(outcomes: Outcomes, points: Iterable[int]) -> list[str]:
-    """Why these points' places are not (known to be) stable, as it was recorded."""
+    """Why these points' places are not (known to be) stable, as it was recorded.
+
+    What is said of a stable place, too, is no reason.
+    """
     ids = {outcomes.points[index].point_id for index in points}
-    found: list[str] = []
-    for setup in outcomes.setups:
-        if not any(line.point_id in ids for line in setup.lines):
-            continue
-        for place in setup.record.places.values():
-            if place.durability.level != "stable":
-                for reason in place.durability.reasons or [place.durability.level]:
-                    text = f"{place.target}: {reason}"
-                    if text not in found:
-                        found.append(text)
-    return found
+    places = [
+        (place, any(line.point_id in ids for line in setup.lines))
+        for setup in outcomes.setups
+        for place in setup.record.places.values()
+    ]
+    stable = {why for place, _ in places if place.durability.level == "stable"
+              for why in place.durability.reasons}  # fmt: skip
+    targets: dict[str, list[str]] = {}
+    for place, asked in places:
+        if asked and place.durability.level != "stable":
+            said = place.durability.reasons
+            own = [why for why in said if why not in stable] or said or [place.durability.level]
+            for why in own:
+                named = targets.setdefault(why, [])
+                if place.target not in named:
+                    named.append(place.target)
+    return [f"{', '.join(named)}: {why}" for why, named in targets.items()]
 
 
 def sides(levels: Iterable[str]) -> str:

@@ -17,7 +17,8 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from nfslab.quantities import parse_size_bytes
-from nfslab.storage.mountstats import MOUNTSTATS, MountstatsError, counts_at, read_counts
+from nfslab.storage.counters import FormError
+from nfslab.storage.mountstats import MOUNTSTATS, counts_at, read_counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -105,7 +106,7 @@ def nfs_facts(mount: Mount) -> dict[str, Any]:
     options = _as_pairs(mount.options)
     try:
         counts = counts_at(read_counts([str(mount.mount_point)]), str(mount.mount_point))
-    except (OSError, MountstatsError) as error:
+    except (OSError, FormError) as error:
         return {"options": options, "unread": f"{MOUNTSTATS}: {error}"}
     return {"options": options, **({} if counts is None else facts_of(counts))}
 

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.machine.mounts import unescape
+from nfslab.storage.counters import FormError, WentDown, counted, moved, number_of, numbers_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -31,8 +32,6 @@ OPERATIONS_MAX: Final = 256
 """Of one mount; NFSv4.2 has 70 in Linux 6.12."""
 TRANSPORTS_MAX: Final = 256
 """Of one mount; nconnect is at most 16."""
-NUMBER_MAX: Final = (1 << 64) - 1
-DIGITS_MAX: Final = 20
 
 _DEVICE: Final = re.compile(
     r"(?:device (\S+)|no device) mounted on (\S+) with fstype (\S+?)(?: statvers=(\d+\.\d+))?"
@@ -54,10 +53,6 @@ BYTES: Final = (
 """In the order of enum nfs_stat_bytecounters: of programs, past the page cache, on the wire."""
 
 
-class MountstatsError(ValueError):
-    """A text that is no reading: which line, and why."""
-
-
 @dataclass(frozen=True, slots=True)
 class OperationCounts:
     """One operation: of calls that have ended."""
@@ -70,11 +65,11 @@ class OperationCounts:
     bytes_sent: int = 0
     """With RPC's header."""
     bytes_received: int = 0
-    queue_ms: int = 0
-    """Summed: from the call until it is first sent."""
-    round_trip_ms: int = 0
+    queue_ms: int | float = 0
+    """Summed: from the call until it is first sent. Whole ones, as all of the kernel's."""
+    round_trip_ms: int | float = 0
     """Summed: from the last send to the reply."""
-    execute_ms: int = 0
+    execute_ms: int | float = 0
     """Summed: from the call until it is done."""
     errors: int | None = None
     """With an error as status; None: the kernel does not count them."""
@@ -161,13 +156,13 @@ _STATES: Final = ("protocol", "port", "idle_s", "slots_max")
 
 
 def parse_counts(text: str, only: Collection[str] | None = None) -> list[MountCounts]:
-    """The NFS mounts of one reading, in its order; MountstatsError names the line that is wrong.
+    """The NFS mounts of one reading, in its order; FormError names the line that is wrong.
 
     `only`: mount points; what others count is passed over, which costs little. A mount point may
     come twice: the later mount covers the earlier one.
     """
     if len(text) > READING_CHARACTERS_MAX:
-        raise MountstatsError(f"longer than {READING_CHARACTERS_MAX} characters")
+        raise FormError(f"longer than {READING_CHARACTERS_MAX} characters")
     found: list[MountCounts] = []
     part: _Part | None = None
     for number, line in enumerate(text.split("\n"), 1):
@@ -177,18 +172,18 @@ def parse_counts(text: str, only: Collection[str] | None = None) -> list[MountCo
                     found.append(part.made())
                 part = _begun(line, only)
                 if len(found) >= MOUNTS_MAX:
-                    raise MountstatsError(f"more than {MOUNTS_MAX} NFS mounts")
+                    raise FormError(f"more than {MOUNTS_MAX} NFS mounts")
             elif part is not None and (bare := line.strip()):
                 part.take(bare)
-        except MountstatsError as error:
-            raise MountstatsError(f"line {number} ({line.strip()[:80]!r}): {error}") from None
+        except FormError as error:
+            raise FormError(f"line {number} ({line.strip()[:80]!r}): {error}") from None
     if part is not None:
         found.append(part.made())
     return found
 
 
 def read_counts(only: Collection[str] | None = None) -> list[MountCounts]:
-    """Of this process's mount namespace, now. OSError, MountstatsError."""
+    """Of this process's mount namespace, now. OSError, FormError."""
     with open(MOUNTSTATS, encoding="utf-8", errors="surrogateescape") as file:
         return parse_counts(file.read(READING_CHARACTERS_MAX + 1), only)
 
@@ -215,57 +210,49 @@ def since(later: MountCounts, earlier: MountCounts) -> MountCounts | None:
         return MountCounts(
             **_same(later),
             age_s=later.age_s - earlier.age_s,
-            events=_moved(later.events, earlier.events),
-            bytes=_moved(later.bytes, earlier.bytes),
+            events=moved(later.events, earlier.events),
+            bytes=moved(later.bytes, earlier.bytes),
             transports=tuple(
-                _counted(one, old, _STATES)
+                counted(one, old, _STATES)
                 for one, old in zip(later.transports, before, strict=True)
             ),
             operations={
-                name: _counted(counts, earlier.operations.get(name, OperationCounts()))
+                name: counted(counts, earlier.operations.get(name, OperationCounts()))
                 for name, counts in later.operations.items()
             },
         )
-    except _WentDown:
+    except WentDown:
         return None
 
 
-C = TypeVar("C", OperationCounts, TransportCounts)
+def rates(moved: MountCounts, interval_s: float) -> dict[str, float | None]:
+    """Of all operations of a mount, between two readings; a mean without a call is None.
 
+    `again_per_s`: calls that were sent again. `backlog`, `in_flight`: means at a send.
+    """
+    whole = moved.sum
+    sends = moved.total("sends")
 
-class _WentDown(Exception):
-    """A counter is smaller than it was."""
+    def by_call(value: float) -> float | None:
+        return value / whole.calls if whole.calls else None
+
+    return {
+        "calls_per_s": whole.calls / interval_s,
+        "sent_bytes_per_s": whole.bytes_sent / interval_s,
+        "received_bytes_per_s": whole.bytes_received / interval_s,
+        "queue_ms": by_call(whole.queue_ms),
+        "round_trip_ms": by_call(whole.round_trip_ms),
+        "execute_ms": by_call(whole.execute_ms),
+        "again_per_s": (whole.sends - whole.calls) / interval_s,
+        "timeouts_per_s": whole.timeouts / interval_s,
+        "backlog": moved.total("backlog") / sends if sends else None,
+        "in_flight": moved.total("in_flight") / sends if sends else None,
+    }
 
 
 def _same(mount: MountCounts) -> dict[str, Any]:
     kept = ("source", "mount_point", "filesystem", "statvers", "options", "facts", "version")
     return {name: getattr(mount, name) for name in kept}
-
-
-def _moved(later: dict[str, int], earlier: dict[str, int]) -> dict[str, int]:
-    return {name: _less(value, earlier.get(name, 0)) for name, value in later.items()}
-
-
-def _less(later: int, earlier: int) -> int:
-    if later < earlier:
-        raise _WentDown
-    return later - earlier
-
-
-def _counted(later: C, earlier: C, states: Sequence[str] = ()) -> C:
-    """The difference of two records, but of what is a state."""
-    made: dict[str, Any] = {}
-    for one in fields(later):
-        new: Any = getattr(later, one.name)
-        old: Any = getattr(earlier, one.name)
-        if one.name in states or new is None:
-            made[one.name] = new
-        elif isinstance(new, tuple):
-            padded = (*old, *[0] * (len(new) - len(old)))
-            made[one.name] = tuple(_less(n, o) for n, o in zip(new, padded, strict=True))
-        else:
-            made[one.name] = _less(new, old or 0)
-    return type(later)(**made)
 
 
 def _summed(counts: Sequence[OperationCounts]) -> OperationCounts:
@@ -293,7 +280,7 @@ class _Part:
         self._counting = False
 
     def take(self, line: str) -> None:
-        """One line without the blanks around it; MountstatsError."""
+        """One line without the blanks around it; FormError."""
         name, colon, rest = line.partition(":")
         if self._version is None:
             self._before_rpc(line, name if colon else "", rest.strip())
@@ -303,15 +290,15 @@ class _Part:
             self._counting = True
         elif colon and name == "xprt":
             if len(self._transports) >= TRANSPORTS_MAX:
-                raise MountstatsError(f"more than {TRANSPORTS_MAX} transports")
+                raise FormError(f"more than {TRANSPORTS_MAX} transports")
             self._transports.append(_transport(rest.split()))
         else:
-            raise MountstatsError("neither a transport nor the start of the operations")
+            raise FormError("neither a transport nor the start of the operations")
 
     def made(self) -> MountCounts:
-        """What its lines say; MountstatsError when it is not whole."""
+        """What its lines say; FormError when it is not whole."""
         if self._age is None or self._version is None or not self._counting:
-            raise MountstatsError(f"the part of {self._head[1]} is not whole")
+            raise FormError(f"the part of {self._head[1]} is not whole")
         return MountCounts(
             *self._head, self._age, self._options, self._facts, self._events, self._bytes,
             self._version, tuple(self._transports), self._operations,
@@ -319,7 +306,7 @@ class _Part:
 
     def _before_rpc(self, line: str, name: str, value: str) -> None:
         if name == "age":
-            self._age = _number(value)
+            self._age = number_of(value)
         elif name == "opts":
             self._options = unescape(value)
         elif name == "events":
@@ -329,21 +316,21 @@ class _Part:
         elif name == "RPC iostats version":
             match = _RPC.fullmatch(line)
             if match is None:
-                raise MountstatsError("not what begins the counters of RPC")
-            self._version = _number(match[3])
+                raise FormError("not what begins the counters of RPC")
+            self._version = number_of(match[3])
         elif name:
             self._facts[name] = value
 
     def _operation(self, name: str, words: list[str]) -> None:
         if not _OPERATION.fullmatch(name):
-            raise MountstatsError("not an operation")
+            raise FormError("not an operation")
         if name in self._operations:
-            raise MountstatsError("this operation stands twice")
+            raise FormError("this operation stands twice")
         if len(self._operations) >= OPERATIONS_MAX:
-            raise MountstatsError(f"more than {OPERATIONS_MAX} operations")
+            raise FormError(f"more than {OPERATIONS_MAX} operations")
         if len(words) not in (8, 9):
-            raise MountstatsError(f"{len(words)} numbers instead of 8 or 9")
-        self._operations[name] = OperationCounts(*_numbers(words))
+            raise FormError(f"{len(words)} numbers instead of 8 or 9")
+        self._operations[name] = OperationCounts(*numbers_of(words))
 
 
 def _begun(line: str, only: Collection[str] | None) -> _Part | None:
@@ -351,7 +338,7 @@ def _begun(line: str, only: Collection[str] | None) -> _Part | None:
     match = _DEVICE.fullmatch(line.strip())
     if match is None:
         if re.search(r" with fstype nfs4?( |$)", line):
-            raise MountstatsError("not what begins a mount")
+            raise FormError("not what begins a mount")
         return None
     source, point, filesystem, statvers = match.groups()
     if filesystem not in ("nfs", "nfs4") or (only is not None and unescape(point) not in only):
@@ -361,15 +348,15 @@ def _begun(line: str, only: Collection[str] | None) -> _Part | None:
 
 def _transport(words: list[str]) -> TransportCounts:
     if not words or words[0] not in _SHAPES:
-        raise MountstatsError(f"{words[0] if words else 'nothing'!r} is no transport that is known")
-    protocol, numbers = words[0], [_number(word) for word in words[1:]]
+        raise FormError(f"{words[0] if words else 'nothing'!r} is no transport that is known")
+    protocol, numbers = words[0], [number_of(word) for word in words[1:]]
     shape = _SHAPES[protocol]
     values: dict[str, Any] = dict(zip(shape, numbers, strict=False))
     more = numbers[len(shape) :]
     if protocol == "rdma" and len(numbers) >= len(shape) and len(more) <= RDMA_MAX:
         return TransportCounts(protocol=protocol, rdma=tuple(more), **values)
     if len(numbers) < len(shape) or len(more) not in (0, len(_LATER)):
-        raise MountstatsError(f"{len(numbers)} numbers do not make a transport over {protocol}")
+        raise FormError(f"{len(numbers)} numbers do not make a transport over {protocol}")
     values |= dict(zip(_LATER, more, strict=False))
     return TransportCounts(protocol=protocol, port=values.pop("port", None), **values)
 
@@ -377,22 +364,5 @@ def _transport(words: list[str]) -> TransportCounts:
 def _named(words: list[str], names: Sequence[str], least: int) -> dict[str, int]:
     """Counters by name; what later kernels count beyond them is not known."""
     if len(words) < least:
-        raise MountstatsError(f"{len(words)} numbers instead of at least {least}")
-    return dict(zip(names, (_number(word) for word in words), strict=False))
-
-
-def _numbers(words: Sequence[str]) -> list[int]:
-    """Counts; the usual ones, of less than 64 bits, are checked all at once."""
-    digits = "".join(words)
-    if digits.isascii() and digits.isdigit() and max(map(len, words)) < DIGITS_MAX:
-        return [int(word) for word in words]
-    return [_number(word) for word in words]
-
-
-def _number(word: str) -> int:
-    """A count: digits of ASCII, at most 64 bits."""
-    if not (word.isascii() and word.isdigit()):
-        raise MountstatsError(f"{word[:40]!r} is no count")
-    if len(word) > DIGITS_MAX or (value := int(word)) > NUMBER_MAX:
-        raise MountstatsError(f"{word[:40]} has more than 64 bits")
-    return value
+        raise FormError(f"{len(words)} numbers instead of at least {least}")
+    return dict(zip(names, (number_of(word) for word in words), strict=False))

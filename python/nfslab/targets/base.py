@@ -16,7 +16,7 @@ import errno
 import os
 import shlex
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -66,18 +66,8 @@ class Place:
 
     def record(self) -> PlaceRecord:
         """The same for the run's record."""
-        return PlaceRecord(
-            target=self.target,
-            kind=self.kind,
-            path=str(self.path),
-            filesystem=self.filesystem,
-            source=self.source,
-            mount_point=str(self.mount_point),
-            mount_options=self.mount_options,
-            devices=self.devices,
-            durability=self.durability,
-            facts=self.facts,
-        )
+        paths = {"path": str(self.path), "mount_point": str(self.mount_point)}
+        return PlaceRecord(**asdict(self) | paths)
 
 
 class Target(ABC):

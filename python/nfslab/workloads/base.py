@@ -131,6 +131,8 @@ class Workload(ABC):
     """Names of the parameters that hold a target's name."""
     files_on: ClassVar[Literal["client", "server"]] = "client"
     """On which host the targets' files are used: where they have to be mounted."""
+    others_serve: ClassVar[bool] = False
+    """May programs that it does not start work for it, such as a server that is there?"""
 
     def __init__(self, parameters: WorkloadParameters) -> None:
         self.parameters = parameters

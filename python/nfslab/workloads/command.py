@@ -264,6 +264,7 @@ class CommandWorkload(Workload):
     summary: ClassVar[str] = "any program; its metrics by a pattern or from JSON"
     Parameters: ClassVar[type[WorkloadParameters]] = CommandParameters
     roles: ClassVar[tuple[str, ...]] = ("data",)
+    others_serve: ClassVar[bool] = True
     parameters: CommandParameters
 
     def __init__(self, parameters: WorkloadParameters) -> None:

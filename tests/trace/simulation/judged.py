@@ -9,9 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nfslab.captures import causes
 from nfslab.captures.analysis import Asked, CaptureAnalysis, is_inner, read_captures
-from nfslab.captures.causes import has_loss
-from nfslab.captures.causes import said as causes_said
 from nfslab.evidence.capture.gaps import gaps
 from nfslab.evidence.capture.section import summary
 from nfslab.evidence.capture.verdict import SENT_AGAIN, sentences
@@ -20,6 +19,12 @@ from tests.trace.generator import files
 
 from .made import Scenario
 from .planted import ALL, POINTS, scenario
+
+OF_STALLS = (
+    "network_loss", "server_restarted", "connection_reset", "server_host_frozen",
+    "server_process_slow", "client_full", "server_full", "told_to_wait", "client_idle",
+    "server_stalled",
+)  # fmt: skip
 
 
 def read(scenario: Scenario, folder: Path) -> CaptureAnalysis:
@@ -42,13 +47,31 @@ def contradicts(analysis: CaptureAnalysis) -> bool:
 
 def said(analysis: CaptureAnalysis) -> frozenset[str]:
     """All that is said of causes, as names."""
-    rows = [row for row in analysis.content["operations"] if not is_inner(row)]
-    found = set(causes_said(analysis))
-    if any(row["retransmissions"] for row in rows):
-        found.add("sent_again")
-    if has_loss(analysis):
-        found.add("capture_lossy")
-    found |= {gap["kind"] for gap in gaps(analysis)} & {"capture_loss", "client_waited"}
+    content = analysis.content
+    rows = [row for row in content["operations"] if not is_inner(row)]
+    shown = {gap["kind"] for gap in gaps(analysis)}
+    judged = {
+        "capture_lossy": causes.has_loss(analysis),
+        "time_in_server": causes.in_server(analysis),
+        "unanswered": causes.unanswered(analysis),
+        "replies_only": causes.replies_only(analysis),
+        "sent_again": any(row["retransmissions"] for row in rows),
+    }
+    found = {name for name, true in judged.items() if true} | shown & {
+        "capture_loss", "client_waited", "connection_waited"
+    }  # fmt: skip
+    if stalls := content.get("stalls"):
+        counted = stalls.get("causes", {}) | {
+            "server_stalled": stalls["totals"].get("server_stalled", {"count": 0})
+        }
+        found |= {name for name in OF_STALLS if name in counted and counted[name]["count"]}
+        if stalls.get("evidence", {}).get("received_twice"):
+            found.add("needless_retransmission")
+        if causes.period(stalls):
+            found.add("period")
+    found |= {one["name"] for one in content.get("access", {}).get("observations", ())} & {
+        "attribute_cache_off"
+    }
     return frozenset(found)
 
 

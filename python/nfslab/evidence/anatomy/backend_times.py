@@ -1,22 +1,22 @@
 """A transaction's parts from the times of every pause of the backends: exact, and what samples say.
 
 Blocked time is by wait event, over the transactions of the timed part. Time on a processor and time
-waiting for one are the scheduler's, whatever the backend was about: a write that goes into the page
-cache is time on a processor. What blocked without a wait event (a page fault, a lock of the kernel)
-is the rest of "database at work".
+waiting for one are the scheduler's, whatever the backend was about: a write to the page cache is
+time on a processor. What blocked without a wait event (an lseek over NFS, a page fault) is
+"unreported calls".
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from nfslab.evidence.anatomy.parts import PartFacts, meaning_of, with_rest
+from nfslab.evidence.anatomy.parts import PartFacts, meaning_of
 from nfslab.evidence.anatomy.wait_parts import part_of_wait
 from nfslab.evidence.postgres.exact_waits import CLIENT_BACKEND, TIMES_TABLE
 from nfslab.results.evidence_tables import evidence_path, read_evidence
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from nfslab.evidence.base import SealedRun
 
@@ -47,11 +47,24 @@ def exact_parts(run: SealedRun, transactions: float) -> dict[str, PartFacts] | N
         for name in ("run_queue", "on_cpu")
         if name in sums
     ]
-    sums["running"] = sums.get("running", 0.0) + sum(part.ns for part in inner)
+    blocked_ns = sums.pop("running", 0.0)
     parts = {name: PartFacts(name=name, ns=ns, source="exact") for name, ns in sums.items()}
-    running = parts["running"]
-    parts["running"] = running.model_copy(update={"parts": tuple(with_rest(inner, running.ns))})
-    return parts
+    return parts | at_work(inner, PartFacts(name="running", ns=0.0, source="exact"), blocked_ns)
+
+
+def at_work(
+    inner: Sequence[PartFacts], running: PartFacts, blocked_ns: float
+) -> dict[str, PartFacts]:
+    """ "Database at work" of these parts, and what was blocked without a wait event.
+
+    Both have the errors of `running`, which was known as a whole.
+    """
+    busy_ns = sum(part.ns for part in inner)
+    made = {"running": running.model_copy(update={"ns": busy_ns, "parts": tuple(inner)})}
+    if blocked_ns > 0:
+        update = {"name": "unreported", "ns": blocked_ns}
+        made["unreported"] = running.model_copy(update=update)
+    return made
 
 
 def disagreements(

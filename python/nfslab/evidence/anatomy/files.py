@@ -34,12 +34,13 @@ def of_files(run: SealedRun, calls_between: Calls) -> AnatomyFacts | None:
         calls = calls_between((row["t_ns"], row["t_ns"] + row["wall_ns"]))
         if calls is not None:
             parts = within_storage(parts, calls, operations, threads)
+        over_nfs = any("nfs" in place.facts for place in run.record.places.values())
         made = AnatomyFacts(
             operation="operation",
             operations=operations,
             mean_ns=mean_ns,
             parts=tuple(parts),
-            wants=() if calls is not None or not _over_nfs(run) else ("rpc", "nfs_server"),
+            wants=("rpc", "nfs_server") if calls is None and over_nfs else (),
         )
         return with_calls(made, calls)
     parts = [
@@ -65,7 +66,3 @@ def _of_phase(row: dict[str, Any], whole_ns: float, per: float) -> list[PartFact
     if rest_ns > 0:
         return [*parts, PartFacts(name="storage", ns=rest_ns, source="exact")]
     return with_rest(parts, whole_ns)
-
-
-def _over_nfs(run: SealedRun) -> bool:
-    return any("nfs" in place.facts for place in run.record.places.values())

@@ -102,8 +102,11 @@ MEANINGS: Final[dict[str, Meaning]] = {
     "client": Meaning(
         "client's turn", "the client program, and the way to it and back", "c8"),
     "running": Meaning(
-        "database at work", "on a processor, waiting for one, or in a call that PostgreSQL does "
-        "not name", "c1"),
+        "database at work", "on a processor, or waiting for one; also in unreported calls where "
+        "the scheduler was not asked", "c1"),
+    "unreported": Meaning(
+        "unreported calls", "blocked where PostgreSQL reports no wait: looking up, sizing and "
+        "opening files, page faults"),
     "on_cpu": Meaning("on a processor", "the scheduler's own account of the backends"),
     "run_queue": Meaning("waiting for a processor", "runnable, but not running"),
     "log_sync": Meaning("log sync", "syncing the write-ahead log", "c3"),

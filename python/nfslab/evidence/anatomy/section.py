@@ -121,14 +121,13 @@ def _sentences(pairs: Sequence[Compared], metric: str) -> list[str]:
     )
     said = [sentence(pair) for pair in shown[:SENTENCES_MOST]]
     rest = [pair for pair in pairs if not pair.shown]
-    if rest:
-        listed = "; ".join(
-            f"{pair.result.label} {_ms(pair.new.mean_ns)}, {pair.result.base_label} "
-            f"{_ms(pair.base.mean_ns)}"
-            for pair in rest[:SENTENCES_MOST]
-        )
+    if len(rest) > 1:
+        said.append(f"No difference of {metric} is shown at {len(rest)} of {len(pairs)} points.")
+    for pair in rest if len(rest) == 1 else ():
+        means = f"{_ms(pair.new.mean_ns)}, {pair.result.base_label} {_ms(pair.base.mean_ns)}"
         said.append(
-            f"No difference of {metric} is shown; the mean {rest[0].new.operation}: {listed}."
+            f"No difference of {metric} is shown; the mean {pair.new.operation}: "
+            f"{pair.result.label} {means}."
         )
     return said
 

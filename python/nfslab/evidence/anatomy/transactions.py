@@ -12,7 +12,9 @@ What is left of the mean latency is the client's turn: its program, and the conn
 load backends are idle between transactions, too: that is in no part.
 
 How a sampled backend counts: by the event that it waits for; ClientRead is the client's turn in
-whatever state; no event is the database at work, also in the instants around a state's change.
+whatever state; no event is the database at work, also in the instants around a state's change. Of
+that, what the scheduler saw neither on a processor nor waiting for one was blocked in a call that
+PostgreSQL does not report.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from nfslab.evidence.anatomy.backend_times import disagreements, exact_parts
+from nfslab.evidence.anatomy.backend_times import at_work, disagreements, exact_parts
 from nfslab.evidence.anatomy.parts import TRANSACTION, AnatomyFacts, PartFacts, with_rest
 from nfslab.evidence.anatomy.wait_parts import part_of_wait
 from nfslab.evidence.over_time import NS, read_rows
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
 CLIENT_BACKEND: Final = "client backend"
 ORDER: Final = (
     "log_sync", "log_write", "log_turn", "data_read", "data_extend", "data_write", "other_files",
-    "row_locks", "database_locks", "running", "other_waits",
+    "row_locks", "database_locks", "running", "unreported", "other_waits",
 )  # fmt: skip
 LEAST_SAMPLES: Final = 10
 """Looks at the backends (over SQL) below which nothing is said."""
@@ -85,7 +87,7 @@ def anatomy(run: SealedRun, syscalls: SyscallFacts | None) -> AnatomyFacts | Non
     else:
         notes = list(_with_exact_syncs(parts, syscalls))
         if "running" in parts:
-            parts["running"] = _with_processors(run, parts["running"], number / seconds)
+            parts |= _with_processors(run, parts["running"], number / seconds)
     notes += _not_granted(run)
     shown = [parts[name] for name in ORDER if name in parts]
     total = sum(part.ns for part in shown)
@@ -193,14 +195,17 @@ AGREEMENT: Final = 0.03
 """Of the exact time: PostgreSQL's own work around the call is in the wait, and not in the call."""
 
 
-def _with_processors(run: SealedRun, running: PartFacts, rate_per_s: float) -> PartFacts:
-    """At work: on a processor, waiting for one, neither."""
+def _with_processors(run: SealedRun, running: PartFacts, rate_per_s: float) -> dict[str, PartFacts]:
+    """At work: on a processor, or waiting for one; the rest of it was blocked, without a name.
+
+    Part of the scheduler's times lies within waits, so the rest is no more than it was.
+    """
     seen = run.summary("postgres").get("processors", {})
     watched_ns = seen.get("watched_ns", 0)
     clients = run.record.load.clients if run.record.load is not None else None
     if not watched_ns or not clients:
-        return running
-    # Mean number of backends on a processor, and waiting for one; part of it lies within waits.
+        return {}
+    # Mean number of backends on a processor, and waiting for one.
     in_all = {name: clients * seen[key] / watched_ns for name, key in PROCESSORS.items()}
     room_ns = running.ns
     parts = []
@@ -208,7 +213,7 @@ def _with_processors(run: SealedRun, running: PartFacts, rate_per_s: float) -> P
         ns = min(number / rate_per_s * NS, room_ns)
         room_ns -= ns
         parts.append(PartFacts(name=name, ns=ns, source="exact"))
-    return running.model_copy(update={"parts": tuple(with_rest(parts, running.ns))})
+    return at_work(parts, running, room_ns)
 
 
 PROCESSORS: Final = {"run_queue": "queued_ns", "on_cpu": "on_cpu_ns"}

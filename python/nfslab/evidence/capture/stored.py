@@ -40,6 +40,10 @@ RATES = (
     "retransmissions", "duplicate_replies",
 )  # fmt: skip
 VALUES = ("queue_mean", "queue_max", "slots_max")
+STALL = (
+    "length_ns", "kind", "scope", "server", "client", "outstanding_peak", "retransmissions",
+    "evidence",
+)  # fmt: skip
 
 
 def tables(capture: CaptureAnalysis, zero_ns: int) -> dict[str, pa.Table]:
@@ -100,20 +104,10 @@ def _ms(value_ns: float | None) -> float | None:
 
 def _stalls(capture: CaptureAnalysis, zero_ns: int) -> pa.Table | None:
     section = capture.content.get("stalls")
-    rows = [
-        {
-            "t_ns": gap["begin_ns"] - zero_ns,
-            "length_ns": gap["length_ns"],
-            "kind": gap["kind"],
-            "scope": gap["scope"],
-            "server": gap["server"],
-            "client": gap["client"],
-            "outstanding_peak": gap["outstanding_peak"],
-            "retransmissions": gap["retransmissions"],
-            "evidence": gap["evidence"],
-        }
-        for gap in sorted(section["gaps"] if section else (), key=lambda gap: gap["begin_ns"])
-    ]
+    rows = []
+    for gap in sorted(section["gaps"] if section else (), key=lambda gap: gap["begin_ns"]):
+        known = dict[str, Any](gap)
+        rows.append({"t_ns": gap["begin_ns"] - zero_ns} | {name: known[name] for name in STALL})
     return pa.Table.from_pylist(rows) if rows else None
 
 

@@ -46,7 +46,8 @@ def sentences(analysis: CaptureAnalysis, found: Sequence[Gap]) -> list[str]:
         told.append(_nothing(analysis))
     told += _where(analysis)
     if access := content.get("access"):
-        told += [f"{_first_upper(one['text'])}." for one in access["observations"]]
+        texts = [one["text"] for one in access["observations"]]
+        told += [f"{text[:1].upper()}{text[1:]}." for text in texts]
     return told
 
 
@@ -287,10 +288,6 @@ def _where(analysis: CaptureAnalysis) -> list[str]:
 
 def _of(some: int, calls: int) -> str:
     return f"all {calls:,}" if some == calls else f"{some:,} of {calls:,}"
-
-
-def _first_upper(sentence: str) -> str:
-    return sentence[:1].upper() + sentence[1:]
 
 
 def doubts(analysis: CaptureAnalysis) -> list[str]:

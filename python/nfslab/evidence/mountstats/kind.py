@@ -6,6 +6,7 @@ calls, as mountstats(8) of nfs-utils prints it; a rate is a count by the time be
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from nfslab.display import cells
@@ -13,6 +14,7 @@ from nfslab.display.sections import Column, Section, Table
 from nfslab.evidence.base import EvidenceKind, Facts, TableSpec
 from nfslab.evidence.by_mount import by_mount, by_operation, series_table
 from nfslab.evidence.over_time import PanelSpec, middle, named_panel, read_named
+from nfslab.storage.mountstats import OperationCounts, TransportCounts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,19 +57,11 @@ NOTE: Final = (
 )
 
 
-class OperationFacts(Facts):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationFacts(OperationCounts):
     """One operation of one mount in the timed part, as the kernel counts it."""
 
     operation: str
-    calls: int
-    sends: int
-    timeouts: int
-    bytes_sent: int
-    bytes_received: int
-    queue_ms: int
-    round_trip_ms: int
-    execute_ms: int
-    errors: int | None
 
     def by_call_ns(self, name: str) -> float | None:
         """A summed time by the number of calls."""
@@ -78,25 +72,9 @@ class OperationFacts(Facts):
         return getattr(self, name) / self.calls if self.calls else None
 
 
-class TransportFacts(Facts):
+@dataclass(frozen=True, slots=True)
+class TransportFacts(TransportCounts):
     """One connection in the timed part."""
-
-    protocol: str
-    port: int | None
-    binds: int
-    connects: int
-    connect_s: int
-    idle_s: int
-    sends: int
-    receives: int
-    bad_xids: int
-    in_flight: int
-    backlog: int
-    slots_max: int | None
-    """Since the mount."""
-    sending: int | None
-    pending: int | None
-    rdma: tuple[int, ...]
 
     def by_send(self, name: str) -> float | None:
         """A sum over sends by their number; None: nothing was sent, or it is not counted."""

@@ -228,16 +228,13 @@ def matrix_table(found: OfferedLoad, beside: dict[int, PublishedPoint]) -> Table
         rows.append([label, *[text("measured")] * bool(beside), *ours])
         if any(one.point in beside for one in curve.points):
             rows.append([label, text("published", "faint"), *theirs])
+    any_refused = any(one.refused is not None for curve in found.curves for one in curve.points)
     return Table(
         title="Achieved load and response time by offered load",
         columns=columns,
         rows=rows,
-        note="In brackets: does not count." if _has_refused(found) else "",
+        note="In brackets: does not count." if any_refused else "",
     )
-
-
-def _has_refused(found: OfferedLoad) -> bool:
-    return any(one.refused is not None for curve in found.curves for one in curve.points)
 
 
 def _pair(one: LoadResult | None) -> list[Cell]:

@@ -94,7 +94,10 @@ class ProfileEvidence(EvidenceKind[ProfileFacts]):
         """Of one point flat; of several with a part for each."""
         points = points_of(found)
         shown = points[:POINTS_MOST]
-        parts = [_part(profile) for profile, _ in shown]
+        parts = [
+            Section(one.label, sentences=sentences(one), tables=[_functions(one)], notes=one.notes)
+            for one, _ in shown
+        ]
         figures = [_bars([profile for profile, _ in points]), _flames(shown)]
         notes = _cost([profile for profile, _ in points])
         if left := len(points) - len(shown):
@@ -119,10 +122,6 @@ def points_of(
         (PointProfile(label, [run.facts for run in runs]), runs)
         for _, label, runs in by_point(found)
     ]
-
-
-def _part(one: PointProfile) -> Section:
-    return Section(one.label, sentences=sentences(one), tables=[_functions(one)], notes=one.notes)
 
 
 def _bars(points: Sequence[PointProfile]) -> Figure:

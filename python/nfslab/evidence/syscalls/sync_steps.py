@@ -167,7 +167,9 @@ def read_sync_steps(
         return None if own is None else take_apart(tables, own, targets)
     calls, error_ns = on_clock_of(host, calls)
     seen = sync_capture.calls_of_capture(calls, _zero_ns(tables), others)
-    both = seen.calls if own is None else _joined(own, seen.calls)
+    both = seen.calls
+    if own is not None:
+        both = pa.concat_tables([own.select(both.column_names).cast(both.schema), both])
     found = take_apart(tables, both, targets | seen.targets)
     found.captured, found.unanswered = sorted(set(seen.targets.values())), seen.unanswered
     found.shared = seen.shared
@@ -197,10 +199,6 @@ def _zero_ns(tables: SyscallTables) -> int:
         return 0
     first = tables.syncs.slice(0, 1).to_pylist()[0]
     return int(first["start_ns"]) - int(first["t_ns"])
-
-
-def _joined(own: pa.Table, seen: pa.Table) -> pa.Table:
-    return pa.concat_tables([own.select(seen.column_names).cast(seen.schema), seen])
 
 
 def take_apart(tables: SyscallTables, calls: pa.Table, targets: Mapping[str, str]) -> SyncSteps:

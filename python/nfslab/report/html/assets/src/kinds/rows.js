@@ -6,7 +6,7 @@ import { box, Chart, segment, tipLines } from '../chart.js';
 import { percent } from '../format.js';
 import { colour, seriesLook } from '../theme.js';
 
-const WORD_PX = 6.6;
+const WORD_PX = 7;
 const BAR_SHARE = 0.7; // of a row
 const LINE_PX = 14;
 const TONES = { good: 'good', bad: 'bad', changed: 'c1', faint: 'muted' };
@@ -175,8 +175,12 @@ export function stacked(drawing, width, switched) {
   const totals = wholes.map((whole) => sum(whole.parts));
   const looks = parts.map((part, k) => seriesLook(k, part.colour).colour);
   const legendRows = Math.ceil(sum(parts.map((part) => part.label.length * 6.5 + 40)) / width);
-  const labels = wholes.map((whole) => whole.label);
-  const lines = Math.max(1, ...labels.map((label) => linesOf(label, labelRoom(width) - 14)));
+  const room = labelRoom(width) - 14;
+  // "axis=level" is one word: where it is too long it may be broken after the sign.
+  const long = (word) => (word.length + 1) * WORD_PX > room;
+  const words = (label) => label.split(' ').map((w) => (long(w) ? w.replaceAll('=', '= ') : w));
+  const labels = wholes.map((whole) => words(whole.label).join(' '));
+  const lines = Math.max(1, ...labels.map((label) => linesOf(label, room)));
   const each = Math.max(30, lines * LINE_PX + 8);
   const height = Math.max(60, wholes.length * each);
   const shape = { top: 8 + 24 * legendRows, height, wrap: true };

@@ -1,0 +1,1 @@
+"""What the kernel's NFS server counts: calls, reply cache, bytes, threads, pools."""
