@@ -137,6 +137,7 @@ def test_the_servers_ports_go_with_the_version(
         # Nobody asked for 4: they are another mount's.
         ([], f"{DEFAULTS},nconnect=4", 4, ["nconnect=1: the mount has 4 connection(s)"]),
         (["retry=0", "mountproto=tcp", "bg", "nolock"], DEFAULTS, 1, []),
+        (["port=2049"], DEFAULTS.replace("port=20049,", ""), 1, []),
         (["sec=krb5"], DEFAULTS, 1, ["sec=krb5: in effect is sec=sys"]),
         (["xprtsec=tls"], DEFAULTS, 1, ["xprtsec=tls: in effect is xprtsec=none"]),
     ],

@@ -55,8 +55,8 @@ SLOT_SETTINGS: Final = {
     "max_session_slots": "nfs",
 }
 """Parameter of a module -> the module."""
-REFUSED: Final = ("incorrect mount option", "Invalid argument", "Protocol not supported")
-"""mount.nfs's words for EINVAL and EPROTONOSUPPORT."""
+REFUSED: Final = ("incorrect mount option", "Invalid argument")
+"""mount.nfs's words for EINVAL."""
 ADVICE: Final = {
     "Connection refused": "start the server there, or correct `port`: nothing listens",
     "Connection timed out": "see that the server is up and that no firewall drops its packets",

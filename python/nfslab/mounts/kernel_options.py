@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -97,9 +98,8 @@ def refused_option(filesystem: str, source: str, options: Iterable[str]) -> str:
                 code = ctypes.get_errno()
                 shown = f"{name}={value}" if value else name
                 return f"{shown}: {_log(context) or os.strerror(code)}"
-        if libc.syscall(SYS_FSCONFIG, context, CMD_CREATE, None, None, 0) < 0:
-            return _log(context)
-        return ""
+        made = libc.syscall(SYS_FSCONFIG, context, CMD_CREATE, None, None, 0)
+        return _log(context) if made < 0 and ctypes.get_errno() == errno.EINVAL else ""
     finally:
         os.close(context)
 

@@ -30,7 +30,7 @@ KEPT = frozenset(("sec", "nfsv4", "caps", "impl_id"))
 """Lines of mountstats that a run's record keeps as they are."""
 SIZES = ("rsize", "wsize", "bsize", "dtsize", "size")
 """Options whose value is a size: `1M` and `1048576` mean the same."""
-SILENT_DEFAULTS = {"nconnect": "1", "lookupcache": "all", "xprtsec": "none"}
+SILENT_DEFAULTS = {"nconnect": "1", "lookupcache": "all", "xprtsec": "none", "port": "2049"}
 """What the kernel means by not showing an option."""
 NEVER_SHOWN = frozenset(
     (
