@@ -141,12 +141,13 @@ class KernelServer(Server):
 
     def _start(self, folder: Path, resources: Resources, host: Host, link: Link) -> None:
         wanted = self.parameters
-        for name in ("export", "state", "state/v4recovery", "nfsd"):
+        # Named by the token, as what the journal finds again.
+        control = folder / f"{resources.name}-nfsd"
+        for name in ("export", "state", "state/v4recovery", control.name):
             (folder / name).mkdir(mode=0o755, exist_ok=True)
         for name in ("state/etab", "state/rmtab"):
             (folder / name).touch()
         (folder / "nfs.conf").write_text(f"[exports]\nrootdir={folder}/export\n", encoding="utf-8")
-        control = folder / "nfsd"
         self._entries.append(resources.mount(control))
         host.run(["mount", "-t", "nfsd", "nfsd", str(control)], resources=resources, timeout_s=60)
         self._control = control
