@@ -1,10 +1,12 @@
 """Is the cause named that was planted? Real runs with known causes, and the confusion matrix.
 
-    python benches/findings.py [--seed N] [--blocks 5] [--only NAME ...] [--small] [--keep FOLDER]
+    python benches/findings.py [--seed N] [--blocks 5] [--only NAME ...] [--keep FOLDER]
+    python benches/findings.py --list | --small
 
 Each experiment of `planted.py` is run by `nfslab run`: a base, the same again, one cause at two
-sizes, pairs; then the first finding of each point against the base is held against what was
-planted. Magnitudes are drawn from the seed, which is drawn itself unless it is given, and printed.
+sizes, pairs; some levels run beside programs that compete. Then the first finding of each point
+against the base is held against what was planted. Magnitudes are drawn from the seed, which is
+drawn itself unless it is given, and printed.
 Right: the first-named cause is planted. Silence is not right; it is counted apart from a wrong
 name. A planted time of each call (or byte) times their number in an operation is the effect, where
 such a time was planted; else nothing but the cause differs, and the effect is the difference of the
@@ -18,16 +20,21 @@ nothing is. The exit code is 1 where an aim is missed.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import json
+import re
 import secrets
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from nfslab.display.numbers import quantity
@@ -35,11 +42,15 @@ from nfslab.findings.calls import calls_at
 from nfslab.findings.explanation import pairs_of
 from nfslab.findings.registry import findings_of
 from nfslab.report.analysis import analyse
-from planted import Level, Planted, experiments
+from planted import NOT_HERE, experiments
+from planting import Level, Planted
 
 NOTHING: Final = "(nothing)"
 SURE: Final = ("high", "medium")
 PATIENCE_S: Final = 600
+RUN: Final = (sys.executable, "-m", "nfslab", "run")
+DONE: Final = re.compile(r"\[(\d+)/\d+\] block|\d+ runs(?:, (\d+) done before)?; about")
+"""Of what `nfslab run` prints: how many runs are done."""
 
 
 @dataclass(frozen=True)
@@ -93,21 +104,68 @@ def run(planted: Planted, asked: argparse.Namespace, folder: Path) -> list[Judge
     file = folder / f"{planted.name}.toml"
     file.write_text(planted.text(asked.blocks, asked.seed))
     results = folder / planted.name
-    command = [
-        sys.executable,
-        "-m",
-        "nfslab",
-        "run",
-        str(file),
-        "--results",
-        str(results),
-        "--anyway",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    if done.returncode != 0:
-        raise SystemExit(f"{planted.name} did not run:\n{done.stdout}{done.stderr}")
+    argv = [*RUN, str(file), "--results", str(results), "--anyway"]
+    said = subprocess.run(
+        [*RUN, str(file), "--dry-run", "--json"], capture_output=True, text=True, check=True
+    ).stdout
+    loads = loads_of(planted, json.loads(said))
+    with (
+        Beside() as beside,
+        subprocess.Popen(
+            argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as nfslab,
+        patience(nfslab),
+    ):
+        assert nfslab.stdout is not None
+        lines = []
+        for line in nfslab.stdout:
+            lines.append(line)
+            # The runs that are done are known when one ends, and before the first.
+            if found := DONE.match(line):
+                done = int(found[1] or found[2] or 0)
+                beside.run(loads[done] if done < len(loads) else ())
+    if nfslab.returncode != 0:
+        raise SystemExit(f"{planted.name} did not run:\n{''.join(lines)}")
     (made,) = results.iterdir()
     return judged(planted, made)
+
+
+def loads_of(planted: Planted, plan: dict[str, Any]) -> list[tuple[str, ...]]:
+    """What runs beside each run, in the order of the runs."""
+    by_label = {level.name: level.load for level in planted.levels}
+    labels = {one["point_id"]: one["factors"]["plant"] for one in plan["points"]}
+    return [by_label.get(labels[one["point_id"]], ()) for one in plan["order"]]
+
+
+class Beside:
+    """Programs that compete with a run."""
+
+    def __init__(self) -> None:
+        self.running: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> Beside:
+        return self
+
+    def run(self, programs: Sequence[str]) -> None:
+        """These, and no others."""
+        for one in self.running:
+            one.kill()
+            one.wait()
+        self.running = [subprocess.Popen([sys.executable, "-S", "-c", one]) for one in programs]
+
+    def __exit__(self, *_: object) -> None:
+        self.run(())
+
+
+@contextlib.contextmanager
+def patience(process: subprocess.Popen[str]) -> Iterator[None]:
+    """It ends in time, or is ended."""
+    timer = threading.Timer(PATIENCE_S, process.kill)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def row(one: Judged) -> str:
@@ -162,12 +220,22 @@ def summary(found: list[Judged]) -> tuple[list[str], bool]:
     return lines, met
 
 
+def listed(chosen: Sequence[Planted]) -> list[str]:
+    """Each experiment with the causes that it plants alone, and those that none does."""
+    lines = [
+        f"{one.name}: {', '.join(level.causes[0] for level in one.levels if level.kind == 'alone')}"
+        for one in chosen
+    ]
+    return [*lines, *(f"not here, {cause}: {why}" for cause, why in NOT_HERE.items())]
+
+
 def main() -> int:
     """All experiments, or those asked for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--blocks", type=int, default=5)
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME")
+    parser.add_argument("--list", action="store_true", help="experiments and causes; no runs")
     parser.add_argument("--small", action="store_true", help="one experiment, nothing is judged")
     parser.add_argument("--keep", type=Path, default=None, metavar="FOLDER")
     asked = parser.parse_args()
@@ -176,6 +244,9 @@ def main() -> int:
     if unknown := set(asked.only) - set(known):
         raise SystemExit(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(known)}")
     chosen = [known[name] for name in asked.only or known]
+    if asked.list:
+        print("\n".join(listed(chosen)))
+        return 0
     if asked.small:
         chosen, asked.blocks = [chosen[0].smaller()], 3
     print(f"Seed {asked.seed}, {asked.blocks} blocks.\n")

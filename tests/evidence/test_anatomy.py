@@ -111,6 +111,20 @@ COUNTS = {
 """Of 400: a backend's state in a look is 5 us of a transaction."""
 
 
+def test_more_than_there_is_room_for_is_divided_in_proportion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At work for 300 us a transaction by samples; 200 us on a processor and 400 us waiting for one
+    by the scheduler, part of which lies within waits: neither hides the other."""
+    monkeypatch.setitem(PROCESSORS, "queued_ns", 8 * 10**9)
+    found = transactions.anatomy(planted(tmp_path, COUNTS, 1.8), None)
+    assert found is not None
+    times = {path: one.ns / US for path, one in found.by_path().items()}
+    assert times["running/on_cpu"] == pytest.approx(100)
+    assert times["running/run_queue"] == pytest.approx(200)
+    assert "unreported" not in times
+
+
 def test_samples_become_times_by_littles_law(tmp_path: Path) -> None:
     found = transactions.anatomy(planted(tmp_path, COUNTS, 1.8), None)
     assert found is not None

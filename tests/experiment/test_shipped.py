@@ -43,6 +43,7 @@ def test_the_experiments_that_were_promised_are_there() -> None:
         "bonnie-2001",
         "files-sweep-2004",
         "variants-2003",
+        "kernels-2003",
         "placement-nfs-2001",
         "mount-options-2001",
         "rpcstat-2001",
@@ -149,6 +150,18 @@ def test_the_placement_study_has_the_factors_of_2001() -> None:
     # pgbench waits for branch rows when there are fewer of them than clients.
     scale = experiment.points[0].setup.resolved()["workload"]["scale"]
     assert scale >= max(levels["clients"])
+
+
+def test_the_study_of_two_kernels_has_the_factors_of_2003() -> None:
+    experiment = read_experiment(experiment_files()["kernels-2003"])
+    published = rows("dbt2_kernel_ab_2003")
+    levels = {axis.name: axis.labels for axis in experiment.axes}
+    assert set(levels["cache"]) == {row["variant"] for row in published}
+    assert len(levels["kernel"]) == len({row["kernel"] for row in published})
+    assert {point.setup.machine.kernel for point in experiment.points} == set(levels["kernel"])
+    # A database that the large buffers hold whole and the small ones do not: 15 MB a scale.
+    scale = experiment.points[0].setup.resolved()["workload"]["scale"]
+    assert 2 < 15 * scale < 256
 
 
 def test_the_reference_of_bonnie_matches_rows_of_the_table() -> None:

@@ -1,8 +1,8 @@
 """PostgreSQL on the mount, over the directory store: load, the TPC-B invariant, a kill, recovery.
 
-`NFSLAB_PGBENCH_S` is the length of the load (4 s unless given; 10 with --long). `NFSLAB_KILLS_S` is
-that of the load under which the server is killed and started again every `NFSLAB_KILL_EVERY_S` (6
-and 2 s; 12 and 4).
+`NFSLAB_PGBENCH_S` is the length of the load (2 s unless given; 10 with --long). `NFSLAB_KILLS_S` is
+that of the load under which the server is killed and started again every `NFSLAB_KILL_EVERY_S` (3
+and 1 s; 12 and 4).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.machine import needs
 USER = 65534
 """PostgreSQL refuses to run as root."""
 LENGTHS_S = {
-    "NFSLAB_PGBENCH_S": (4, 10), "NFSLAB_KILLS_S": (6, 12), "NFSLAB_KILL_EVERY_S": (2, 4),
+    "NFSLAB_PGBENCH_S": (2, 10), "NFSLAB_KILLS_S": (3, 12), "NFSLAB_KILL_EVERY_S": (1, 4),
 }  # fmt: skip
 """By the variable that states another one: usual, and with --long."""
 PATIENCE_S = 120

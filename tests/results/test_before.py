@@ -46,9 +46,9 @@ IDENTITY = {
 
 
 def test_each_shipped_experiment_is_there() -> None:
-    """Those of the studies; the answers to their questions came later, and have no earlier form."""
+    """Those of the studies; answers to their questions, and what needs guests, came later."""
     shipped = {path.stem for path in (BEFORE.parent.parent / "experiments").glob("*.toml")}
-    later = {name for name in shipped if name.startswith("answer-")}
+    later = {name for name in shipped if name.startswith("answer-")} | {"kernels-2003"}
     assert set(NAMES) == shipped - later | {"all-evidence"}
 
 

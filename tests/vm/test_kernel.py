@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from nfslab.errors import RunFailed, UsageError
 from nfslab.vm import packages
-from nfslab.vm.kernel import cache_folder, find
+from nfslab.vm.kernel import cache_folder, find, require
 
 RELEASE = "6.12.9+deb12-cloud-amd64"
 NEWER = "6.12.10+deb12-cloud-amd64"
@@ -117,3 +117,19 @@ def test_a_package_without_a_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(UsageError, match="0 kernels"):
         find("6.12", None, print)
     assert not list((cache_folder() / "kernels").glob("[!.]*"))
+
+
+def test_a_kernel_is_asked_for_without_fetching_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fetch(*_: object) -> Path:
+        raise AssertionError("fetched")
+
+    monkeypatch.setattr(packages, "fetch", fetch)
+    with pytest.raises(UsageError, match=r"kernel 6\.12"):
+        require("6.12", None)
+    with pytest.raises(UsageError, match="no kernel"):
+        require(str(tmp_path / "vmlinuz"), None)
+    monkeypatch.setattr(packages, "newest", lambda _version: RELEASE)
+    require("6.12", None)
+    assert not list(cache_folder().glob("kernels/*"))

@@ -31,6 +31,8 @@ def available(postgres: str) -> bool:
 _usable = PgbenchWorkload.available()
 pytestmark = pytest.mark.skipif(not _usable.ok, reason=_usable.reason or "usable")
 
+POSTGRES = ("system", "embedded-16", "embedded")
+"""Each prints and logs its own way."""
 every_postgres = pytest.mark.parametrize(
     "postgres",
     [
@@ -38,9 +40,19 @@ every_postgres = pytest.mark.parametrize(
             name,
             marks=pytest.mark.skipif(not available(name), reason=f"no PostgreSQL {name!r} here"),
         )
-        for name in ("system", "embedded-16", "embedded")
+        for name in POSTGRES
     ],
 )
+_newest = next((name for name in reversed(POSTGRES) if available(name)), "")
+newest_postgres = pytest.mark.parametrize(
+    "postgres",
+    [
+        pytest.param(name, marks=() if name == _newest else pytest.mark.long)
+        for name in POSTGRES
+        if available(name)
+    ],
+)
+"""What does not depend on the version; of all with --long."""
 
 
 def workload(**values: Any) -> PgbenchWorkload:
@@ -110,7 +122,7 @@ def test_a_run_with_the_log_apart(postgres: str, scratch: Path) -> None:
     assert leftovers == []
 
 
-@every_postgres
+@newest_postgres
 def test_over_tcp_a_password_is_needed(postgres: str, scratch: Path) -> None:
     work = workload(postgres=postgres, socket="tcp", protocol="prepared")
     with run_of(work, scratch, name=name()) as run:
@@ -162,7 +174,7 @@ def test_rate_with_a_limit_skips_and_counts_late_ones(postgres: str, scratch: Pa
     assert any("planned instant" in note for note in run.context.notes)
 
 
-@every_postgres
+@newest_postgres
 def test_mixed_scripts_and_a_warm_up_keep_the_invariant(postgres: str, scratch: Path) -> None:
     work = workload(
         postgres=postgres,
@@ -345,7 +357,7 @@ def test_an_embedded_server_out_of_reach_runs_from_a_copy(
     assert "cannot enter" in answer.reason
 
 
-@every_postgres
+@newest_postgres
 def test_the_log_of_a_template_has_the_same_segments_at_any_scale(
     postgres: str, scratch: Path
 ) -> None:

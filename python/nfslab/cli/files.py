@@ -45,6 +45,10 @@ PHASES = {
     "log_write": "log write",
 }
 """The core's phases, in its default order, as the table names them."""
+AS_ASKED = (
+    "threads", "direct", "seeks", "sync_every", "sync_kind", "seed", "seek_rewrite_share", "files",
+    "seek_threads", "random_operations", "check_every", "keep",
+)  # fmt: skip
 
 EPILOG = """\b
 Examples:
@@ -129,11 +133,7 @@ def _config(directory: Path, options: dict[str, Any]) -> dict[str, Any]:
         config["phases"] = _phases(options["phases"])
     if options["time_limit"] is not None:
         config["time_limit_ns"] = round(options["time_limit"] * 1e9)
-    for name in ("threads", "direct", "seeks", "sync_every", "sync_kind", "seed"):
-        config[name] = options[name]
-    config["seek_rewrite_share"] = options["seek_rewrite_share"]
-    for name in ("files", "seek_threads", "random_operations", "check_every", "keep"):
-        config[name] = options[name]
+    config |= {name: options[name] for name in AS_ASKED}
     negative = [name for name, value in config.items() if isinstance(value, int) and value < 0]
     if negative:
         option = "--" + negative[0].replace("_", "-")

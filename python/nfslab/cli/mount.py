@@ -76,6 +76,7 @@ def _serve(source: str, directory: Path, options: str, as_json: bool, behind: bo
     from nfslab._core import CoreError, Mount
     from nfslab.machine.fuse_mounts import END_SIGNAL, journalled, remove_dead
     from nfslab.machine.resources import recover
+    from nfslab.mounts.fuse import counters_offered
 
     for sentence in [*recover(), *remove_dead()]:
         print(f"nfslab: {sentence}", file=sys.stderr)
@@ -94,7 +95,8 @@ def _serve(source: str, directory: Path, options: str, as_json: bool, behind: bo
             else:
                 _print(said, as_json)
                 sys.stdout.flush()
-            _stay(mount)
+            with counters_offered(mount):
+                _stay(mount)
     except NfslabError as error:
         if not behind:
             raise

@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "trace": ("nfslab.cli.trace", "Read packet captures: every NFS call, what is slow, why."),
     "syscalls": ("nfslab.cli.syscalls", "System calls by class of files, every fsync timed."),
     "sfs": ("nfslab.cli.sfs", "Offer NFS load to a server, as SPEC SFS did: what does it achieve?"),
+    "top": ("nfslab.cli.top", "Watch NFS mounts and servers live."),
     "serve": ("nfslab.cli.serve", "Serve a folder or memory over NFSv3, as slow as you want."),
     "mount": ("nfslab.cli.mount", "Mount an NFS export without the kernel's NFS (FUSE)."),
     "umount": ("nfslab.cli.umount", "Take such a mount away, or what a dead one left."),

@@ -27,11 +27,10 @@ from nfslab.servers.embedded_records import RECORD_ROOM, Recording, records_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from nfslab._core import Server
-    from nfslab.servers.embedded_control import Control
     from nfslab.servers.embedded_options import Option
-    from nfslab.servers.embedded_records import Recording
 
 NFS_PORT: Final = 2049
 LOOK_S: Final = 0.1
@@ -133,7 +132,8 @@ def command(directory: Path | None, as_json: bool, control: bool, **options: Any
                 if obeying is not None:
                     obeying.recording = recording
             _say_ready(server, directory, as_json)
-            _serve(server, obeying or recording, signals)
+            with _counters_offered(server, asked["export"]):
+                _serve(server, obeying or recording, signals)
         finally:
             if obeying is not None:
                 obeying.close()
@@ -246,6 +246,21 @@ def _started(asked: dict[str, Any]) -> Server:
         return Server(json.dumps(asked))
     except CoreError as error:
         raise of_core(error, USAGE_KINDS) from error
+
+
+def _counters_offered(server: Server, export: str) -> AbstractContextManager[None]:
+    """Other processes may read what it counts (`nfslab top`)."""
+    import time
+
+    from nfslab.machine.offered_counters import offered
+
+    def read() -> dict[str, Any]:
+        return {
+            "what": "server", "name": f"{server.address}:{export}",
+            "counters": server.counters(), "at_ns": time.monotonic_ns(),
+        }  # fmt: skip
+
+    return offered(read)
 
 
 def _serve(server: Server, busy: Control | Recording | None, signals: _Signals) -> None:

@@ -14,8 +14,7 @@ import click
 from nfslab.cli.arguments import parsed, polite_kill
 from nfslab.quantities import parse_size_bytes
 from nfslab.vm.packages import STOCK
-
-CPUS_MAX = 64
+from nfslab.vm.qemu import CPUS_MAX
 
 EPILOG = """\b
 Examples:

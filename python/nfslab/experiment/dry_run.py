@@ -184,6 +184,8 @@ def _needs(points: list[Point]) -> list[str]:
             words.update(dict.fromkeys(target.make().needs()))
         if setup.limits.memory is not None:
             words["memory cgroups"] = None
+        if setup.machine.kernel is not None:
+            words["a virtual machine"] = None
     return list(words)
 
 
@@ -274,5 +276,10 @@ def _abilities(plan: DryRun) -> list[str]:
         way = ", or leave these points out with --skip-unavailable"
         lines.append(f"nothing would be run: mend that{way if plan.preflight.runnable else ''}")
     if not plan.preflight.blocked:
-        lines.append("everything it uses can run here")
+        guest = plan.experiment.points[0].setup.machine.kernel is not None
+        lines.append(
+            "virtual machines can run here; what a run needs is asked in its own"
+            if guest
+            else "everything it uses can run here"
+        )
     return lines

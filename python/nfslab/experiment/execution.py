@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 from nfslab.errors import Interrupted, RunFailed
 from nfslab.experiment.failure import Failure, expected, keep_traceback, reason_of
 from nfslab.experiment.identity import derived_seed
-from nfslab.experiment.preflight import needed_bytes
+from nfslab.experiment.preflight import needed_bytes, require_here
 from nfslab.experiment.sealing import Findings, Sealing
 from nfslab.experiment.stop import run_over
 from nfslab.experiment.validity import (
@@ -75,6 +75,8 @@ class Carrying:
     turn: Turn
     show_phase: Callable[[str], None]
     primary: str | None = None
+    asked: bool = True
+    """Whether the point can run here was asked before anything ran."""
 
 
 class RunExecution:
@@ -153,6 +155,9 @@ class RunExecution:
     def _forward(self, partial: PartialRun, resources: Resources) -> None:
         """Everything up to `verify`."""
         limits = self.setup.limits
+        if not self.carrying.asked:
+            with self.phase("preflight"):
+                require_here(self.run.point)
         if limits.settle_s > 0:
             with self.phase("settle"):
                 until = time.monotonic() + limits.settle_s

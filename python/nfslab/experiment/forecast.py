@@ -76,11 +76,16 @@ RUN_S: Final = 1.0
 the quickstart)."""
 
 
+GUEST_S: Final = 60.0
+"""What a virtual machine takes until the run in it begins, and after it, where it is emulated."""
+
+
 def estimated_run_s(point: Point) -> float:
     """The workload's guess for one run, the pause before it, and what the runner and filling the
     targets take, within its limit."""
     limits = point.setup.limits
+    around_s = 0.0 if point.setup.machine.kernel is None else GUEST_S
     guess = point.setup.workload.make().estimate_s() + limits.settle_s + RUN_S
     for name, size in needed_bytes(point).items():
         guess += size / target_class(point.setup.targets[name].kind).fill_bytes_per_s
-    return min(max(guess, 0.001), limits.run_s)
+    return around_s + min(max(guess, 0.001), limits.run_s)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from nfslab.experiment.explain import shown, validate
 from nfslab.experiment.identity import canonical
 from nfslab.experiment.parameters import Catalogue, complete_paths, get, put
-from nfslab.experiment.sections import Client, Limits
+from nfslab.experiment.sections import OF_A_POINT, Client, Limits, Machine
 from nfslab.experiment.setup import (
     Axis,
     CollectorSetup,
@@ -63,6 +63,7 @@ class PointReader:
         tree = self._tree(levels)
         limits = self._validated(("limits",), Limits, tree, levels)
         client = self._validated(("client",), Client, tree, levels)
+        machine = self._validated(("machine",), Machine, tree, levels)
         targets = {
             name: self._validated(("targets", name), model, tree, levels)
             for name, model in self.catalogue.targets.items()
@@ -74,12 +75,13 @@ class PointReader:
         workload = None
         if self.catalogue.workload is not None:
             workload = self._validated(("workload",), self.catalogue.workload, tree, levels)
-        parts = [limits, client, *targets.values(), *collectors.values()]
+        parts = [limits, client, machine, *targets.values(), *collectors.values()]
         if workload is None or any(part is None for part in parts):
             return None
         setup = Setup(
             limits=limits,
             client=client,
+            machine=machine,
             targets={n: TargetSetup(n, self.kinds[n], p) for n, p in targets.items()},
             workload=WorkloadSetup(self.kinds[""], workload),
             collectors={n: CollectorSetup(n, p) for n, p in collectors.items()},
@@ -121,7 +123,7 @@ class PointReader:
         """The file's values with those of the axes put in."""
         tree = {
             key: copy.deepcopy(self.source.tree[key])
-            for key in ("limits", "client", "targets", "workload", "collectors")
+            for key in (*OF_A_POINT, "targets", "workload", "collectors")
             if isinstance(self.source.tree.get(key), dict)
         }
         for axis, level in zip(self.axes, levels, strict=True):
@@ -143,7 +145,7 @@ class PointReader:
                 section, f"{'.'.join(section)} is not a table", f"write [{'.'.join(section)}]"
             )
             return None
-        data = {k: v for k, v in data.items() if k != "kind" or section[0] in ("limits", "client")}
+        data = {k: v for k, v in data.items() if k != "kind" or section[0] in OF_A_POINT}
         key = (section, canonical(data))
         if key not in self._known:
             data = complete_paths(data, model, self._folder(section, data))

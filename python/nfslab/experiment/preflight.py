@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from nfslab.errors import NfslabError, Unavailable, UsageError
+from nfslab.errors import NfslabError, RunFailed, Unavailable, UsageError
 from nfslab.hosts.registry import host_class
 from nfslab.machine.availability import Availability
 from nfslab.quantities import format_size
@@ -65,14 +65,16 @@ def preflight(points: Sequence[Point]) -> Preflight:
     asked: dict[tuple[str, Any], list[Obstacle]] = {}
     free: dict[Any, int | None] = {}
     for point in points:
-        obstacles = _of_point(point, asked)
-        if not obstacles:
+        guest = point.setup.machine.kernel is not None
+        obstacles = _of_guest(point, asked) if guest else _of_point(point, asked)
+        if not obstacles and not guest:
             obstacles = _space(point, result, free)
         if obstacles:
             result.blocked.append((point, obstacles))
         else:
             result.runnable.append(point)
-    for name, setup in points[0].setup.collectors.items() if points else ():
+    here = points and points[0].setup.machine.kernel is None
+    for name, setup in points[0].setup.collectors.items() if here else ():
         workload = points[0].setup.workload.make()
         result.collectors[name] = _answer(partial(setup.make().expected, workload))
     return result
@@ -96,6 +98,36 @@ def require_runnable(result: Preflight, *, skip: bool) -> list[Point]:
             + (", or leave these points out with --skip-unavailable" if result.runnable else ""),
         )
     return result.runnable
+
+
+def require_here(point: Point) -> None:
+    """RunFailed when the point cannot run on this machine: for a guest, which nobody has asked."""
+    if found := _of_point(point, {}):
+        raise RunFailed(
+            "this point cannot run in its virtual machine",
+            why="; ".join(f"{one.part}: {one.reason}" for one in found),
+            fix="; ".join(one.fix for one in found if one.fix),
+        )
+
+
+def _of_guest(point: Point, asked: dict[tuple[str, Any], list[Obstacle]]) -> list[Obstacle]:
+    """What guests need of this machine; all else is asked in them."""
+    from nfslab.vm import kernel as kernels
+    from nfslab.vm.qemu import Size
+    from nfslab.vm.run import require
+
+    machine = point.setup.machine
+    part = f"kernel {machine.kernel}"
+
+    def question() -> Availability:
+        require(Size(machine.memory, machine.cpus))
+        kernels.require(machine.kernel or "", machine.modules)
+        return Availability(True)
+
+    if (part, machine) not in asked:
+        answer = _answer(question)
+        asked[part, machine] = [] if answer.ok else [Obstacle(part, answer.reason, answer.fix)]
+    return asked[part, machine]
 
 
 def _of_point(point: Point, asked: dict[tuple[str, Any], list[Obstacle]]) -> list[Obstacle]:

@@ -24,6 +24,7 @@ from nfslab.experiment.problems import Problem, Problems
 from nfslab.experiment.reference import check_reference
 from nfslab.experiment.sections import (
     IDENTIFIER,
+    OF_A_POINT,
     SECTIONS,
     ExperimentSection,
     Reference,
@@ -134,7 +135,7 @@ def _check_top_level(source: Source, problems: Problems) -> None:
         if key not in SECTIONS:
             fix = f"{meant(key, SECTIONS)}known: {', '.join(SECTIONS)}"
             problems.add((key,), f"unknown section {key!r}", fix, key=True)
-    for key in ("limits", "client"):  # the others are looked at where they are read
+    for key in OF_A_POINT:  # the others are looked at where they are read
         if not isinstance(source.tree.get(key, {}), dict):
             problems.add((key,), f"{key} is not a table", f"write [{key}] on a line of its own")
     for key, why in (

@@ -7,6 +7,7 @@ in the file is declared here, so that this module is the reference of the file's
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -22,9 +23,11 @@ from pydantic import (
 
 from nfslab.experiment.repetitions import read_width
 from nfslab.hosts.registry import HOSTS
-from nfslab.quantities import Duration, parse_size_bytes
+from nfslab.quantities import Duration, Size, parse_size_bytes
 from nfslab.results.records import Stopping
 from nfslab.statistics.verdicts import MIN_RUNS_SEQUENTIAL
+from nfslab.vm.packages import STOCK, VERSION
+from nfslab.vm.qemu import CPUS_MAX, MEMORY_MAX_BYTES, MEMORY_MIN_BYTES
 
 MAX_REPETITIONS = 10_000
 MAX_LEVELS = 1_000
@@ -136,6 +139,39 @@ class Client(Section):
     host: Annotated[str, AfterValidator(_host)] = "local"
 
 
+def _kernel(value: str) -> str:
+    """A version or "stock", as `nfslab vm run` takes it, else a whole path."""
+    if value == STOCK or VERSION.fullmatch(value):
+        return value
+    path = Path(value).expanduser()
+    if not path.is_absolute():
+        raise ValueError(
+            f'{value!r} is neither a version ("6.12", "{STOCK}") nor the whole path of a vmlinuz, '
+            "vmlinux or .deb file"
+        )
+    return str(path)
+
+
+class Machine(Section):
+    """`[machine]`: each run in a virtual machine of its own; without it they are made here."""
+
+    kernel: Annotated[str, AfterValidator(_kernel)] | None = None
+    modules: Path | None = None
+    """In place of the kernel's own: a folder with modules.dep."""
+    memory: Size = Field(default=2 << 30, ge=MEMORY_MIN_BYTES, le=MEMORY_MAX_BYTES)
+    """Of the guest: kernel, programs, and what is written to its targets."""
+    cpus: int = Field(default=2, ge=1, le=CPUS_MAX)
+
+    @model_validator(mode="after")
+    def _of_a_guest(self) -> Machine:
+        if self.kernel is None and self.model_fields_set - {"kernel"}:
+            raise ValueError(
+                f"{', '.join(sorted(self.model_fields_set))} of no virtual machine: give it a "
+                'kernel, for example kernel = "6.12"'
+            )
+        return self
+
+
 class AxisSection(Section):
     """One `[[axes]]`: a parameter, or several that move together, and their values."""
 
@@ -155,6 +191,8 @@ class Reference(Section):
     match: dict[str, str] = Field(default_factory=dict)
 
 
+OF_A_POINT = ("limits", "client", "machine")
+"""Sections without a plug-in that an axis may set."""
 SECTIONS = (
     "experiment",
     "limits",
@@ -164,6 +202,7 @@ SECTIONS = (
     "exclude",
     "collectors",
     "client",
+    "machine",
     "reference",
 )
 """Top-level keys of an experiment file, in the order of a person's thoughts."""

@@ -10,17 +10,15 @@ finds nothing missing only sums up.
 
 from __future__ import annotations
 
-import os
 import secrets
 import shlex
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nfslab.errors import Interrupted, NfslabError, ResultsError, RunFailed, UsageError
-from nfslab.experiment.bounds import physical_bounds
 from nfslab.experiment.execution import Carrying, RunExecution
 from nfslab.experiment.folders import (
     Wanted,
@@ -30,6 +28,7 @@ from nfslab.experiment.folders import (
     renewed_record,
 )
 from nfslab.experiment.forecast import Forecast
+from nfslab.experiment.guest_run import GuestRun, kernels_of
 from nfslab.experiment.plan import (
     PlannedRun,
     blocks_now,
@@ -40,20 +39,19 @@ from nfslab.experiment.plan import (
 from nfslab.experiment.preflight import preflight, require_runnable, skipped_records
 from nfslab.experiment.reading import Experiment, read_experiment
 from nfslab.experiment.repetitions import repetitions_text
+from nfslab.experiment.shared import run_cache, warm_up
 from nfslab.experiment.stop import Stop, TimeOver
 from nfslab.machine.turn import Turn
 from nfslab.quantities import format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from nfslab.experiment.progress import View
     from nfslab.experiment.setup import Point
     from nfslab.results.store import ExperimentFolder
 
 TURN_POLL_S = 0.5
-CACHE_PLACES = (Path("/var/tmp"),)
-"""Where the cache of a call is made: on a disk, and where a server's user can get to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,15 +228,22 @@ def _go(
                 stack.enter_context(stop.deadline(limit_s, lambda: _time_over(limit_s)))
             if not missing:
                 missing = _added_block(session, points, forecast, view)
-            cache = stack.enter_context(_cache(record.name)) if missing else Path()
-            if missing:
-                _warm_up()
+            cache = stack.enter_context(run_cache(record.name)) if missing else Path()
+            kernels = kernels_of(points, stop, view.message) if missing else {}
+            if missing and not kernels:
+                warm_up()
             carrying = Carrying(folder, record, cache, stop, turn, view.phase, primary)
             while session.made < len(missing):
                 run = missing[session.made]
                 _require_time(stop, forecast, run, limit_s)
                 view.run_begins(run)
-                execution = RunExecution(carrying, run, position + session.made)
+                place = position + session.made
+                kernel = kernels.get(run.point.setup.machine)
+                execution = (
+                    RunExecution(carrying, run, place)
+                    if kernel is None
+                    else GuestRun(carrying, run, place, kernel)
+                )
                 line = execution.execute()
                 forecast.learn(line)
                 session.made += 1
@@ -281,27 +286,6 @@ def _added_block(
     return runs
 
 
-def _warm_up() -> None:
-    """Load what the first run would load, and ask what is asked once a process.
-
-    Otherwise the first run of every call would be unlike the others.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet
-
-    from nfslab.experiment.provenance import provenance
-    from nfslab.statistics.checks.clock_steps import check_clock_steps
-    from nfslab.statistics.checks.littles_law import check_littles_law
-    from nfslab.statistics.checks.steady_state import check_steady_state
-
-    provenance()
-    physical_bounds()
-    pa.table({"t_ns": pa.array([1], pa.int64())})  # the first array looks for pandas: seconds
-    check_clock_steps([0, 1], [0, 1])
-    check_littles_law(clients=1, rate_per_s=1.0, mean_latency_ns=1e9)
-    check_steady_state([1.0, 2.0] * 50, 1)
-
-
 def _require_time(stop: Stop, forecast: Forecast, run: PlannedRun, limit_s: float | None) -> None:
     """Do not begin a run that will not be finished within the time of this call."""
     left_s = stop.remaining_s()
@@ -331,20 +315,3 @@ def _explained(
         fix = f"{error.fix}; then: {go_on}" if error.fix else f"to go on: {go_on}"
         return ResultsError(f"{error.what}; {kept}", why=error.why, fix=fix)
     return ResultsError(f"the results cannot be stored; {kept}", why=str(error), fix=go_on)
-
-
-@contextmanager
-def _cache(name: str) -> Iterator[Path]:
-    """A folder for what runs share (a loaded cluster): journalled, removed at the end.
-
-    Others may pass through it but not list it: a database server that runs as another
-    user has to reach what the workload puts there.
-    """
-    from nfslab.machine.journal import state_folder
-    from nfslab.machine.resources import Resources
-
-    with Resources(f"cache of {name}") as resources:
-        places = [place for place in CACHE_PLACES if os.access(place, os.W_OK | os.X_OK)]
-        parent = places[0] if places else state_folder()
-        entry = resources.make_directory(parent / f"{resources.name}-cache", mode=0o711)
-        yield entry.path

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nfslab.evidence.collector import Collector, CollectorParameters
-    from nfslab.experiment.sections import Client, Limits
+    from nfslab.experiment.sections import Client, Limits, Machine
     from nfslab.targets.base import Target, TargetParameters
     from nfslab.workloads.base import Workload, WorkloadParameters
 
@@ -79,15 +79,20 @@ class Setup:
 
     limits: Limits
     client: Client
+    machine: Machine
     targets: dict[str, TargetSetup]
     workload: WorkloadSetup
     collectors: dict[str, CollectorSetup]
 
     def resolved(self) -> dict[str, Any]:
         """As plain JSON, in the layout of the experiment file."""
+        # Not where there is none: experiments without keep their identity.
+        guest = self.machine.kernel is not None
+        machine = {"machine": self.machine.model_dump(mode="json")} if guest else {}
         return {
             "limits": self.limits.model_dump(mode="json"),
             "client": self.client.model_dump(mode="json"),
+            **machine,
             "targets": {
                 name: {"kind": target.kind, **target.parameters.model_dump(mode="json")}
                 for name, target in self.targets.items()

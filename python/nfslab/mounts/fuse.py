@@ -10,15 +10,18 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from nfslab.errors import RunFailed, UsageError
 from nfslab.machine.availability import Availability
+from nfslab.machine.offered_counters import offered
 from nfslab.mounts.base import Mounting, MountParameters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
     from nfslab._core import Mount
     from nfslab.context import Services
@@ -41,6 +44,7 @@ class FuseMount(Mounting):
         self.mount: Mount | None = None
         """Its counters and records."""
         self._entry: Entry | None = None
+        self._offer = contextlib.ExitStack()
 
     @classmethod
     def available(cls) -> Availability:
@@ -84,12 +88,14 @@ class FuseMount(Mounting):
             raise kind(
                 f"target {self.target!r}: {error.what}", why=error.why, fix=error.fix
             ) from error
+        self._offer.enter_context(counters_offered(self.mount))
 
     def down(self) -> None:
         """By force when a stray process keeps it busy, or a dead server holds its users."""
         mount, self.mount = self.mount, None
         if mount is None:
             return
+        self._offer.close()
         try:
             mount.unmount()
         except Exception:
@@ -114,6 +120,20 @@ class FuseMount(Mounting):
         """The record of its RPCs."""
         if self.mount is not None:
             services.rpc_recorders[target] = self.mount.recorder()
+
+
+def counters_offered(mount: Mount) -> AbstractContextManager[None]:
+    """Other processes may read its counters while the block runs (`nfslab top`)."""
+    recorder = mount.recorder()
+
+    def read() -> dict[str, Any]:
+        return {
+            "what": "mount", "name": str(mount.directory), "source": mount.source,
+            "counters": recorder.counters(), "operations": recorder.operations(),
+            "at_ns": time.monotonic_ns(),
+        }  # fmt: skip
+
+    return offered(read)
 
 
 def _in_effect(mount: Mount) -> str:

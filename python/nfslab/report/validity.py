@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import statistics
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nfslab.display.numbers import counted as count
 from nfslab.display.numbers import quantity
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from nfslab.report.model import PointResult, SetupInfo, Severity
     from nfslab.results.outcomes import Outcomes, Setup
-    from nfslab.results.records import CheckRecord, RunRecord
+    from nfslab.results.records import CatalogueLine, CheckRecord, RunRecord
 
 MAX_CHANGES = 20
 """Changed facts of the machine that are spelled out in one warning."""
@@ -54,7 +54,7 @@ def warnings_of(
         *_not_there(outcomes),
         *_repetitions(outcomes, points),
         *_durability(outcomes, levels),
-        *_machine(machines),
+        *_machine(outcomes),
         *_disks(outcomes),
         *_build(machines),
         *_places(outcomes),
@@ -170,19 +170,30 @@ def _durability(outcomes: Outcomes, levels: Sequence[set[str]]) -> list[Warning]
     return found
 
 
-def _machine(machines: Sequence[SetupInfo]) -> list[Warning]:
-    """What of the machine was not the same in all runs."""
-    if len(machines) < 2:
-        return []
-    facts = [(scalar_paths(setup.machine), setup.runs) for setup in machines]
+def _machine(outcomes: Outcomes) -> list[Warning]:
+    """What of the machine was not the same in all runs, but for what an axis set of it."""
+    by_machine: dict[str, list[tuple[dict[str, Any], int]]] = {}
+    for setup in outcomes.setups:
+        facts = scalar_paths(setup.machine)
+        for asked, runs in Counter(_machine_asked(outcomes, line) for line in setup.lines).items():
+            by_machine.setdefault(asked, []).append((facts, runs))
     changes = []
-    for path in sorted({path for stated, _ in facts for path in stated}):
-        seen: Counter[str] = Counter()
-        for stated, runs in facts:
-            seen[str(stated.get(path, "not stated"))] += runs
-        if len(seen) > 1:
-            changes.append(f"{path}: {_counted(seen)}")
-    return [_changed("the machine", changes)]
+    for stated in by_machine.values():
+        for path in sorted({path for facts, _ in stated for path in facts}):
+            seen: Counter[str] = Counter()
+            for facts, runs in stated:
+                seen[str(facts.get(path, "not stated"))] += runs
+            if len(seen) > 1:
+                changes.append(f"{path}: {_counted(seen)}")
+    return [_changed("the machine", changes)] if changes else []
+
+
+def _machine_asked(outcomes: Outcomes, line: CatalogueLine) -> str:
+    """What axes set of the machine at a run's point: a kernel."""
+    if line.point_id not in outcomes.index_of:
+        return ""
+    settings = outcomes.points[outcomes.index_of[line.point_id]].settings
+    return repr([(name, value) for name, value in settings.items() if name.startswith("machine.")])
 
 
 def _changed(what: str, changes: Sequence[str]) -> Warning:

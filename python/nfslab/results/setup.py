@@ -36,6 +36,7 @@ MACHINE_SECTIONS = (
     "environment",
     "user",
     "inventory",
+    "virtual_machine",
 )
 """Sections of the provenance that describe the machine and its software."""
 

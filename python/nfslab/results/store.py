@@ -179,6 +179,13 @@ class ExperimentFolder:
             ) from error
         return PartialRun(self, run_id, partial)
 
+    def adopt_run(self, sealed: Path) -> PartialRun:
+        """A run that was sealed in another folder of this file system, to be sealed here."""
+        run_id = checked_name(sealed.name, "run id")
+        partial = self.runs_path / f"{PARTIAL_PREFIX}{run_id}"
+        sealed.rename(partial)
+        return PartialRun(self, run_id, partial)
+
     def clean_partials(self) -> list[str]:
         """Remove what dead runners left half written; the run ids of it.
 

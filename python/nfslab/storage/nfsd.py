@@ -17,7 +17,7 @@ so no number of calls that waited for a thread can be told of them.
 
 Decisions. Lines that are not known are passed over (6.12 has wdeleg_getattr); one that is missing,
 or of another form, is an error. The server may stop and start: its pools then count from zero, the
-rest goes on. Counters of RPC have 32 bits: those that went down have no difference. In 6.12 threads
+rest goes on. Counters of RPC have 32 bits: those that went down have no difference. Threads
 and the procedures (not NFSv4's operations) are of the whole machine; the rest, and /proc/fs/nfsd,
 are of a network namespace: here that of this process.
 """

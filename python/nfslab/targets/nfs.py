@@ -110,6 +110,14 @@ class NfsParameters(TargetParameters):
         """A server and a mount for one run."""
         return self._make_server(), self._make_mount(target)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For a virtual machine: its class is made when it is asked for, and has no name."""
+        return _unpickled, (dict(self), self.model_fields_set)
+
+
+def _unpickled(values: dict[str, Any], given: set[str]) -> NfsParameters:
+    return nfs_parameters().model_construct(given, **values)
+
 
 def nfs_parameters() -> type[NfsParameters]:
     """The parameters of the target, with those of every server and mount that is registered."""

@@ -14,7 +14,7 @@ import selectors
 import socket
 import time
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from nfslab.errors import RunFailed
 from nfslab.machine.launch import Launch
@@ -55,6 +55,16 @@ class Limits:
     silence_s: float = 60.0
 
 
+class Sink(Protocol):
+    """What an output goes to: a binary file, or who reads it at once."""
+
+    def write(self, piece: bytes, /) -> object:
+        """The next bytes."""
+
+    def flush(self) -> object:
+        """They are all there are for now."""
+
+
 class NoSignOfLife(Exception):
     """KVM did not bring the guest to its first line of console."""
 
@@ -69,6 +79,7 @@ class Guest:
     shares: dict[str, Process]
     ports: dict[str, socket.socket]
     limits: Limits
+    kvm: bool
     ready: bool = False
     exit_code: int | None = None
     _started_s: float = field(default_factory=time.monotonic)
@@ -110,7 +121,7 @@ class Guest:
                 process.stop(9)
             raise _not_started(place)
         kept = {name: one for name, one in ports.items() if one is not None}
-        return cls(place, machine, serving, kept, limits)
+        return cls(place, machine, serving, kept, limits, kvm)
 
     def __enter__(self) -> Self:
         return self
@@ -129,24 +140,33 @@ class Guest:
             if self.machine.ended_within(0.05) or time.monotonic() > deadline:
                 raise NoSignOfLife
 
-    def attend(self, outputs: Mapping[str, IO[bytes]], say: Callable[[str], None]) -> int:
-        """Pass its outputs on until its end; the command's exit code. RunFailed: it is lost."""
+    def attend(
+        self,
+        outputs: Mapping[str, Sink],
+        say: Callable[[str], None],
+        look: Callable[[], object] = lambda: None,
+    ) -> int:
+        """Pass its outputs on until its end; the command's exit code. RunFailed: it is lost.
+
+        `look` is called several times a second; what it raises ends the attending.
+        """
         with selectors.DefaultSelector() as selector:
             for name, port in self.ports.items():
                 port.setblocking(False)
                 selector.register(port, selectors.EVENT_READ, name)
             while selector.get_map() or self.machine.poll() is None:
+                look()
                 ready = selector.select(LOOK_S)
                 for key, _ in ready:
                     self._take(key.data, selector, outputs)
                 if not ready and self._is_over(say):
                     break
         if self.exit_code is None:
-            raise self._lost("the virtual machine ended before its command did")
+            raise self.lost("the virtual machine ended before its command did")
         return self.exit_code
 
     def _take(
-        self, name: str, selector: selectors.BaseSelector, outputs: Mapping[str, IO[bytes]]
+        self, name: str, selector: selectors.BaseSelector, outputs: Mapping[str, Sink]
     ) -> None:
         """What a port has; nothing more comes when QEMU has closed it."""
         try:
@@ -185,16 +205,16 @@ class Guest:
         for tag, process in self.shares.items():
             # A guest that ends takes its virtiofsd along, which may be gone some time before it.
             if process.poll() is not None and not self.machine.ended_within(ENDING_S):
-                raise self._lost(
+                raise self.lost(
                     f"virtiofsd ({tag}) ended with code {process.poll()} below the virtual machine"
                 )
         limit_s = self.limits.silence_s if self.ready else self.limits.boot_s
         if self.machine.poll() is None and now - self._heard_s > limit_s:
             state = "gave no sign of life" if self.ready else "did not finish booting"
-            raise self._lost(f"the virtual machine {state} for {limit_s:g} s")
+            raise self.lost(f"the virtual machine {state} for {limit_s:g} s")
         return False
 
-    def _lost(self, what: str) -> RunFailed:
+    def lost(self, what: str) -> RunFailed:
         """With what QEMU and virtiofsd said, and the end of the console."""
         logs = [self.place / "qemu.log", *(self.place / f"{tag}.log" for tag in self.shares)]
         said = [f"{path.stem}: {line}" for path in logs for line in tail(path, LOG_LINES)]
@@ -220,9 +240,9 @@ def tail(path: Path, lines: int = 0) -> list[str]:
 def _advice(said: list[str]) -> str:
     text = "\n".join(said)
     if "Out of memory" in text or "out of memory" in text:
-        return "give it more memory: --memory 4G"
+        return "give it more memory: --memory 4G, or [machine] memory"
     if "Attempted to kill init" in text or "Kernel panic" in text:
-        return "try another kernel (--kernel), or more memory (--memory)"
+        return "try another kernel (--kernel, or [machine] kernel), or more memory (--memory)"
     return "run it again; with another --kernel, --memory or --cpus if it stays so"
 
 

@@ -63,27 +63,49 @@ def find(asked: str, modules: Path | None, say: Callable[[str], None]) -> Kernel
     """
     packages.architecture()
     asked = asked.removeprefix("linux-image-")
-    if asked == packages.STOCK or (packages.VERSION.fullmatch(asked) and not Path(asked).exists()):
-        kernel = _of_version(asked, say)
-    else:
-        kernel = _of_path(Path(asked), modules)
+    kernel = _of_version(asked, say) if _is_version(asked) else _of_path(Path(asked), modules)
     return kernel if modules is None else _with_modules(kernel, modules)
 
 
-def _of_version(version: str, say: Callable[[str], None]) -> Kernel:
-    """The newest that apt knows, or has fetched before."""
-    kernels = cache_folder() / "kernels"
-    release = packages.newest(version)
-    cached = [
+def require(asked: str, modules: Path | None) -> None:
+    """Could `find` find it? Nothing is fetched. UsageError, RunFailed."""
+    packages.architecture()
+    if _is_version(asked):
+        if not _fetched(asked):
+            _release(asked)
+    else:
+        find(asked, modules, lambda _sentence: None)
+
+
+def _is_version(asked: str) -> bool:
+    named = asked == packages.STOCK or packages.VERSION.fullmatch(asked) is not None
+    return named and not Path(asked).exists()
+
+
+def _fetched(version: str) -> list[str]:
+    """Releases in the cache, the newest last."""
+    found = [
         path.name
-        for path in kernels.glob(f"[!.]*{packages.suffix()}")
+        for path in (cache_folder() / "kernels").glob(f"[!.]*{packages.suffix()}")
         if version == packages.STOCK or packages.release_matches(path.name, version)
     ]
-    cached.sort(key=packages.order)
+    return sorted(found, key=packages.order)
+
+
+def _release(version: str) -> tuple[str, list[str]]:
+    """The newest that apt knows, or has fetched before; all that were fetched. UsageError."""
+    release = packages.newest(version)
+    cached = _fetched(version)
     if release is None:
         if not cached:
             raise packages.unknown_version(version)
         release = cached[-1]
+    return release, cached
+
+
+def _of_version(version: str, say: Callable[[str], None]) -> Kernel:
+    release, cached = _release(version)
+    kernels = cache_folder() / "kernels"
     if release in cached:
         return _kept(kernels / release, release)
     say(f"fetching linux-image-{release} (about 35 MB, once)")

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 PROGRAM = "qemu-system-x86_64"
 PORTS = ("control", "stdout", "stderr")
+MEMORY_MIN_BYTES, MEMORY_MAX_BYTES = 256 << 20, 1 << 40
+CPUS_MAX = 64
 QUEUE_ENTRIES = 1024
 """Of a shared folder: the largest that virtiofsd takes."""
 KERNEL_WORDS = (

@@ -8,7 +8,7 @@ import shlex
 import shutil
 import sys
 import tempfile
-from contextlib import ExitStack
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -27,7 +27,7 @@ from nfslab.vm.packages import STOCK
 from nfslab.vm.shares import Share, find_virtiofsd
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from nfslab.vm.kernel import Kernel
 
@@ -41,7 +41,6 @@ VARIABLE = re.compile(rf"(?!({TOKEN_VARIABLE}|E?UID|PPID|(SHELL|BASH)OPTS)$)[A-Z
 GUEST_STATE = "/run/nfslab/state"
 SOCKET_PATH_MAX = 80
 """Of the folder that sockets lie in: unix(7) allows 108 bytes in all."""
-MEMORY_MIN_BYTES, MEMORY_MAX_BYTES = 256 << 20, 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +64,35 @@ def run(request: Request, out: IO[bytes], err: IO[bytes], say: Callable[[str], N
     """
     work = _checked(request)
     kernel = kernels.find(request.kernel, request.modules, say)
-    archive = initramfs(kernel, request.command, work, dict(os.environ))
-    with Resources("nfslab vm run") as resources:
+    with booted(request.command, work, kernel, request.size, request.limits, say) as guest:
+        how = "KVM" if guest.kvm else SENTENCE
+        say(f"Linux {kernel.release} in a virtual machine ({how})")
+        return guest.attend({"stdout": out, "stderr": err}, say)
+
+
+@contextmanager
+def booted(
+    command: Sequence[str],
+    work: Path,
+    kernel: Kernel,
+    size: qemu.Size,
+    limits: Limits,
+    say: Callable[[str], None],
+) -> Iterator[Guest]:
+    """A guest that boots and will run a command in `work`; ended with the block."""
+    archive = initramfs(kernel, command, work, dict(os.environ))
+    with Resources("virtual machine") as resources:
         place = _place(resources)
         (place / "initramfs").write_bytes(archive)
         shares = [Share("root", Path("/"), False), Share("work", work, True)]
-        with ExitStack() as stack:
-            guest = stack.enter_context(_booted(request, kernel, place, shares, resources, say))
-            return guest.attend({"stdout": out, "stderr": err}, say)
+        with _started(kernel, size, limits, place, shares, resources, say) as guest:
+            yield guest
 
 
-def _booted(
-    request: Request,
+def _started(
     kernel: Kernel,
+    size: qemu.Size,
+    limits: Limits,
     place: Path,
     shares: list[Share],
     resources: Resources,
@@ -89,9 +104,7 @@ def _booted(
     def boot(kvm: bool) -> Guest:
         own = place / ("kvm" if kvm else "emulated")
         own.mkdir()
-        return Guest.boot(
-            own, kernel.vmlinux, request.size, shares, resources, kvm=kvm, limits=request.limits
-        )
+        return Guest.boot(own, kernel.vmlinux, size, shares, resources, kvm=kvm, limits=limits)
 
     tried = qemu.kvm_may_work(cache)
     if tried:
@@ -103,7 +116,6 @@ def _booted(
                 guest.__exit__()
                 raise
             qemu.remember_kvm(cache, works=True)
-            say(f"Linux {kernel.release} in a virtual machine (KVM)")
             return guest
         except (NoSignOfLife, RunFailed):
             say("KVM boots no kernel here (remembered until this machine's next boot)")
@@ -111,7 +123,6 @@ def _booted(
     if tried:
         # Not before: what keeps an emulated guest from starting is no fault of KVM's.
         qemu.remember_kvm(cache, works=False)
-    say(f"Linux {kernel.release} in a virtual machine ({SENTENCE})")
     return guest
 
 
@@ -192,8 +203,14 @@ def _checked(request: Request) -> Path:
             why="the guest may write to it, and has a root, /proc, /sys and /dev of its own",
             fix="start it in the folder that results are to be written to",
         )
-    memory = request.size.memory_bytes
-    if not MEMORY_MIN_BYTES <= memory <= MEMORY_MAX_BYTES:
+    require(request.size)
+    return work
+
+
+def require(size: qemu.Size) -> None:
+    """What every guest needs of this machine; UsageError, Unavailable."""
+    memory = size.memory_bytes
+    if not qemu.MEMORY_MIN_BYTES <= memory <= qemu.MEMORY_MAX_BYTES:
         raise UsageError(
             f"a virtual machine cannot have {memory} bytes of memory",
             why="the kernel and the files it keeps need 256 MiB at least",
@@ -204,11 +221,11 @@ def _checked(request: Request) -> Path:
             "only root can run a command in a virtual machine",
             why="virtiofsd serves the root of this machine to it, and as an ordinary user it could "
             "start no program of another owner there",
-            fix="run it as root: sudo nfslab vm run ...",
+            fix="run it as root (sudo)",
         )
     qemu.find_qemu()
     find_virtiofsd()
-    return work
+    _busybox()
 
 
 def _place(resources: Resources) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from nfslab.display import cells
 from nfslab.display.figures import Axis, Figure, Part, Stacked, View, Whole
@@ -289,29 +289,26 @@ def _inner_paths(points: Sequence[PointAnatomy], part: str) -> list[str]:
 
 def differences_table(pairs: Sequence[Compared], what: str, label: Callable[[str], str]) -> Table:
     """Whole and parts of each comparison. `label`: of a part's path."""
-    columns = [
-        Column("point", False), Column("against", False), Column(what, False), Column("base"),
-        Column("new"), Column("difference"), Column("95 % interval"), Column("shown", False),
-    ]  # fmt: skip
-    rows: list[list[Cell]] = []
-    for pair in pairs:
-        large = [
-            one
-            for one in pair.parts
-            if one.shown or abs(one.difference_ns) >= LEAST_LISTED * pair.new.mean_ns
-        ]
-        for one in [pair.whole, *large]:
-            name = label(one.path) if one.path else f"whole {pair.new.operation}"
-            between = interval(*one.interval_ns, "ns") if one.interval_ns else ""
-            numbers: list[Any] = [one.base_ns, one.new_ns, one.difference_ns]
-            rows.append(
-                [
-                    cells.text(pair.result.label),
-                    cells.text(pair.result.base_label),
-                    cells.text(name),
-                    *(cells.quantity(value, "ns") for value in numbers),
-                    cells.text(between),
-                    cells.text("yes" if one.shown else "no"),
-                ]
-            )
-    return Table(f"What differs, {what} by {what}", columns, rows, ALONE, open=False)
+    rows = [
+        (pair, one)
+        for pair in pairs
+        for one in [pair.whole, *pair.parts]
+        if one is pair.whole
+        or one.shown
+        or abs(one.difference_ns) >= LEAST_LISTED * pair.new.mean_ns
+    ]
+    return Table.of(f"What differs, {what} by {what}", rows, [
+        (Column("point", False), lambda row: cells.text(row[0].result.label)),
+        (Column("against", False), lambda row: cells.text(row[0].result.base_label)),
+        (Column(what, False), lambda row: cells.text(
+            label(row[1].path) if row[1].path else f"whole {row[0].new.operation}")),
+        (Column("base"), lambda row: cells.quantity(row[1].base_ns, "ns")),
+        (Column("new"), lambda row: cells.quantity(row[1].new_ns, "ns")),
+        (Column("difference"), lambda row: cells.quantity(row[1].difference_ns, "ns")),
+        (Column("95 % interval"), lambda row: cells.text(_between(row[1]))),
+        (Column("shown", False), lambda row: cells.text("yes" if row[1].shown else "no")),
+    ], note=ALONE, open=False)  # fmt: skip
+
+
+def _between(one: Difference) -> str:
+    return interval(*one.interval_ns, "ns") if one.interval_ns else ""

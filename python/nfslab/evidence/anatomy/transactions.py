@@ -198,7 +198,8 @@ AGREEMENT: Final = 0.03
 def _with_processors(run: SealedRun, running: PartFacts, rate_per_s: float) -> dict[str, PartFacts]:
     """At work: on a processor, or waiting for one; the rest of it was blocked, without a name.
 
-    Part of the scheduler's times lies within waits, so the rest is no more than it was.
+    Part of the scheduler's times lies within waits (who is woken waits for a processor under the
+    name of what he slept in): where they are more than the whole, each has its share of it.
     """
     seen = run.summary("postgres").get("processors", {})
     watched_ns = seen.get("watched_ns", 0)
@@ -207,13 +208,11 @@ def _with_processors(run: SealedRun, running: PartFacts, rate_per_s: float) -> d
         return {}
     # Mean number of backends on a processor, and waiting for one.
     in_all = {name: clients * seen[key] / watched_ns for name, key in PROCESSORS.items()}
-    room_ns = running.ns
-    parts = []
-    for name, number in in_all.items():
-        ns = min(number / rate_per_s * NS, room_ns)
-        room_ns -= ns
-        parts.append(PartFacts(name=name, ns=ns, source="exact"))
-    return at_work(parts, running, room_ns)
+    known_ns = {name: number / rate_per_s * NS for name, number in in_all.items()}
+    total_ns = sum(known_ns.values())
+    share = min(1.0, running.ns / total_ns) if total_ns else 1.0
+    parts = [PartFacts(name=name, ns=ns * share, source="exact") for name, ns in known_ns.items()]
+    return at_work(parts, running, max(running.ns - total_ns, 0.0))
 
 
 PROCESSORS: Final = {"run_queue": "queued_ns", "on_cpu": "on_cpu_ns"}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from nfslab.display.sections import Tone
     from nfslab.report.html.series import Series
-    from nfslab.report.model import Analysis, ComparisonResult
+    from nfslab.report.model import Analysis, ComparisonResult, RunResult
     from nfslab.statistics.summary import Summary
 
 VERDICT_SHOWN = 2
@@ -208,39 +208,30 @@ def runs_table(
 ) -> Table:
     """Every sealed run; a run's name leads to the view of `figure` with its choices."""
     shown = [name for name in metrics if _tells(analysis, name)][:METRICS_MOST]
-    axes = [content.metric_axis(analysis, name) for name in shown]
-    columns = [
-        Column("place", hint="place in the order of runs"),
-        Column("run", numeric=False),
-        Column("block"),
-        *level_columns(analysis),
-        Column("status", numeric=False),
-        Column("flags, or why it failed", numeric=False),
-        *(Column(axis.name) for axis in axes),
-        Column("duration"),
-    ]
-    rows = []
-    for i, run in enumerate(analysis.runs):
-        status = content.run_status(run)
-        failed = run.status == "failed"
-        said = run.reason.partition("\n")[0] if failed else ", ".join(run.flags)
-        look = json.dumps(list(choices[i])) if i in choices else None
-        rows.append(
-            [
-                _whole(run.position + 1),
-                Cell(run.run_id, look),
-                _whole(run.block + 1),
-                *level_cells(analysis, run.point),
-                Cell(status, tone="faint" if status == "ok" else "warning"),
-                Cell(said or numbers.ABSENT),
-                *(
-                    cells.quantity(run.metrics.get(name), axis.unit)
-                    for name, axis in zip(shown, axes, strict=True)
-                ),
-                cells.quantity(run.duration_ns, "ns"),
-            ]
-        )
-    return Table("All runs", columns, rows, look=(1, figure))
+    axes = {name: content.metric_axis(analysis, name) for name in shown}
+    views = {analysis.runs[i].run_id: json.dumps(list(one)) for i, one in choices.items()}
+    return Table.of("All runs", analysis.runs, [
+        (Column("place", hint="place in the order of runs"), lambda run: _whole(run.position + 1)),
+        (Column("run", numeric=False), lambda run: Cell(run.run_id, views.get(run.run_id))),
+        (Column("block"), lambda run: _whole(run.block + 1)),
+        (level_columns(analysis), lambda run: level_cells(analysis, run.point)),
+        (Column("status", numeric=False), _status),
+        (Column("flags, or why it failed", numeric=False), _said),
+        ([Column(axis.name) for axis in axes.values()], lambda run: [
+            cells.quantity(run.metrics.get(name), axis.unit) for name, axis in axes.items()]),
+        (Column("duration"), lambda run: cells.quantity(run.duration_ns, "ns")),
+    ], look=(1, figure))  # fmt: skip
+
+
+def _status(run: RunResult) -> Cell:
+    status = content.run_status(run)
+    return Cell(status, tone="faint" if status == "ok" else "warning")
+
+
+def _said(run: RunResult) -> Cell:
+    failed = run.status == "failed"
+    said = run.reason.partition("\n")[0] if failed else ", ".join(run.flags)
+    return Cell(said or numbers.ABSENT)
 
 
 def _tells(analysis: Analysis, name: str) -> bool:

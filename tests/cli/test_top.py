@@ -1,0 +1,240 @@
+"""`nfslab top` on mounts and servers that truly run, on a terminal, and refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nfslab.live.sources import Reading, ServerCounts, look
+from nfslab.machine.offered_counters import SILENT, offered, taken
+from nfslab.machine.resources import Resources
+from nfslab.storage.mountstats import MountCounts
+
+from tests.hosts.here import HERE
+from tests.machine import needs
+from tests.targets.nfs_share import MakeNfs
+
+PATIENCE_S = 120
+SIZE = 4 << 20
+
+
+def nfslab(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "nfslab", *map(str, arguments)]
+
+
+def test_mounts_and_servers_of_a_run_are_seen(nfs_target: MakeNfs, resources: Resources) -> None:
+    def ours() -> list[Reading]:
+        return [one for one in look().readings if one.kind == "nfslab"]
+
+    target = nfs_target()
+    place = target.up(resources, HERE)
+    try:
+        kinds = {type(one.counts): one.name for one in ours()}
+        assert kinds.keys() == {MountCounts, ServerCounts}
+        assert kinds[MountCounts] == str(place.mount_point)
+    finally:
+        target.down(place)
+    assert ours() == []
+
+
+@contextmanager
+def serving() -> Iterator[tuple[subprocess.Popen[str], int]]:
+    argv = nfslab("serve", "--memory", "--port", "0", "--json")
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process, json.loads(process.stdout.readline())["port"]
+        finally:
+            process.send_signal(signal.SIGCONT)
+            process.terminate()
+
+
+@contextmanager
+def mounted(port: int, folder: Path) -> Iterator[Path]:
+    options = f"port={port},mountport={port}"
+    argv = nfslab("mount", "127.0.0.1:/export", folder, "-o", options)
+    subprocess.run(argv, check=True, timeout=PATIENCE_S, capture_output=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(nfslab("umount", "--force", folder), check=False, timeout=PATIENCE_S)
+
+
+@contextmanager
+def lines(*arguments: object) -> Iterator[Iterator[dict[str, Any]]]:
+    argv = nfslab("top", "--json", *arguments)
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield map(json.loads, process.stdout)
+        finally:
+            process.terminate()
+
+
+@needs.fuse
+def test_a_mount_and_its_server_count_the_same(state: Path, tmp_path: Path) -> None:
+    """Both count for themselves; what the program wrote is the truth of both."""
+    folder = tmp_path / "m"
+    folder.mkdir()
+    with serving() as (_, port), mounted(port, folder), lines("--interval", "250ms") as told:
+        next(told)  # what was counted until now is in no later line
+        (folder / "file").write_bytes(bytes(SIZE))
+        calls, answered, written = 0.0, 0.0, 0.0
+        for line in told:
+            (mount,), (server,) = line["mounts"], line["servers"]
+            calls += mount["calls_per_s"] * mount["interval_s"]
+            answered += server["replies_per_s"] * server["interval_s"]
+            written += sum(
+                one["sent_bytes_per_s"] * mount["interval_s"]
+                for one in mount["operations"]
+                if one["operation"] == "WRITE"
+            )
+            if written >= SIZE and mount["calls_per_s"] == server["calls_per_s"] == 0:
+                break
+        assert (mount["name"], mount["kind"]) == (str(folder), "nfslab")
+        assert round(calls) == round(answered) > 0
+        assert SIZE < written < SIZE * 1.01, "with the headers of RPC"
+
+
+@needs.fuse
+def test_a_server_that_stands_still_is_a_stall(state: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    folder.mkdir()
+    with serving() as (server, port), mounted(port, folder):
+        with lines("--interval", "250ms", folder) as told:
+            next(told)
+            server.send_signal(signal.SIGSTOP)
+            writer = threading.Thread(target=(folder / "file").write_bytes, args=(b"text",))
+            writer.start()
+            stalled = next(line for line in told if line["mounts"][0]["state"] == "stalled")
+            (answer,) = [one for one in taken() if SILENT in one]
+            assert stalled["mounts"][0]["outstanding"] >= 1
+            assert stalled["mounts"][0]["stalled_s"] >= 0.25
+            assert stalled["servers"] == [], "only the mount was asked for"
+            server.send_signal(signal.SIGCONT)
+            next(line for line in told if line["mounts"][0]["state"] == "")
+            writer.join()
+            assert answer["instance"] in [one["instance"] for one in taken() if SILENT not in one]
+        with lines("--interval", "250ms", folder) as told:
+            next(told)
+            subprocess.run(nfslab("umount", folder), check=True, timeout=PATIENCE_S)
+            next(line for line in told if line["mounts"][0]["state"] == "gone")
+
+
+def counted(counters: dict[str, int]) -> dict[str, Any]:
+    """What a server offers that has these."""
+    whole = {"duplicates_dropped": 0, "duplicates_answered": 0, "connections": 1} | counters
+    return {"what": "server", "name": "planted:1:/x", "at_ns": 0, "counters": whole}
+
+
+class Terminal:
+    """A command on a terminal of its own."""
+
+    def __init__(self, *arguments: object) -> None:
+        self.pid, self.descriptor = pty.fork()
+        if self.pid == 0:
+            os.execvpe(sys.executable, nfslab("top", *arguments), os.environ | {"TERM": "xterm"})
+        self.said = b""
+
+    def until(self, text: str) -> None:
+        """Reads what it draws, from here on, until this is there."""
+        self.said = b""
+        while text.encode() not in self.said:
+            ready, _, _ = select.select([self.descriptor], [], [], PATIENCE_S)
+            assert ready, f"{text!r} did not come: {self.said[-2000:]!r}"
+            self.said += os.read(self.descriptor, 1 << 16)
+
+    def press(self, keys: bytes) -> None:
+        os.write(self.descriptor, keys)
+
+    def code(self) -> int:
+        """How it ended, with what it still says read."""
+        while select.select([self.descriptor], [], [], PATIENCE_S)[0]:
+            try:
+                if not os.read(self.descriptor, 1 << 16):
+                    break
+            except OSError:  # EIO: its end
+                break
+        _, status = os.waitpid(self.pid, 0)
+        os.close(self.descriptor)
+        return os.waitstatus_to_exitcode(status)
+
+
+def test_on_a_terminal(state: Path) -> None:
+    with offered(lambda: counted({"calls": 7, "replies": 7})):
+        top = Terminal("--interval", "250ms")
+        top.until("planted:1:/x")
+        top.press(b"p")
+        top.until("PAUSED")
+        top.press(b"p+")
+        top.until("every 500 ms")
+        top.press(b"s")
+        top.until("by sent")
+        top.press(b"q")
+        assert top.code() == 0
+
+
+def test_an_interrupt_gives_the_terminal_back(state: Path) -> None:
+    top = Terminal()
+    top.until("no NFS mount")
+    top.press(b"\x03")
+    assert top.code() == 130
+
+
+def test_what_is_not_there_and_what_is(state: Path) -> None:
+    with offered(lambda: counted({"calls": 7, "replies": 7})):
+        argv = nfslab("top", "--json", "/nowhere")
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 2
+    assert "planted:1:/x" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [[], ["--json", "--interval", "1ms"]])
+def test_usage(state: Path, arguments: list[str]) -> None:
+    done = subprocess.run(
+        nfslab("top", *arguments), capture_output=True, text=True, timeout=PATIENCE_S,
+        check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert done.returncode == 2
+
+
+def test_what_a_killed_owner_left_is_taken_away(state: Path) -> None:
+    code = (
+        "import os; from nfslab.machine.offered_counters import offered\n"
+        "with offered(dict): os.kill(os.getpid(), 9)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=False, timeout=PATIENCE_S)
+    (left,) = (state / "counters").iterdir()
+    assert taken() == []
+    assert not left.exists()
+
+
+def test_one_that_cannot_answer_hides_no_other(state: Path) -> None:
+    def broken() -> dict[str, Any]:
+        raise ValueError
+
+    with offered(broken), offered(lambda: {"a": 1}):
+        (answer,) = taken()
+        assert answer.pop("instance").endswith(".sock")
+        assert answer == {"a": 1}
+    assert list((state / "counters").iterdir()) == []
+
+
+def test_without_a_state_folder_nothing_is_offered_and_all_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("NFSLAB_STATE", str(tmp_path / "file"))
+    with offered(dict):
+        assert taken() == []
