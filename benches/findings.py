@@ -69,7 +69,7 @@ class Judged:
     @property
     def right(self) -> bool:
         """Is the first-named cause planted?"""
-        return self.first in self.level.causes
+        return self.first in (*self.level.causes, *self.level.also)
 
     @property
     def inside(self) -> bool:

@@ -82,13 +82,12 @@ def machine(draw: Draw) -> list[Planted]:
             *draw.sizes("cold_start", (0.9, 1.3), (1.8, 2.4),
                         lambda each: {warm_up: "0s", delay: ms(each)}),
         ], watched),
-        # A job before which everything else waits, on all processors.
+        # A job before which everything else waits, on all processors: it is a neighbour, too.
         Planted("periodic_job", log_over_nfs, [
             again("periodic_job"),
-            Level(f"periodic_job, {SMALL}", ("periodic_job",), t(seed=3),
-                  load=first(draw(0.13, 0.17), EVERY_S)),
-            Level(f"periodic_job, {LARGE}", ("periodic_job",), t(seed=4),
-                  load=first(draw(0.2, 0.3), EVERY_S)),
+            *(Level(f"periodic_job, {size}", ("periodic_job",), t(seed=seed),
+                    also=("noisy_neighbour",), load=first(draw(*ends), EVERY_S))
+              for size, seed, ends in ((SMALL, 3, (0.13, 0.17)), (LARGE, 4, (0.2, 0.3)))),
         ], watched),
         # Of a server that does not tell of it: nobody watches there.
         Planted("periodic_server", log_over_nfs | t(stall=[]), [

@@ -37,6 +37,8 @@ class Level:
     """Kind of call ("": every kind) -> what was planted in one; empty: no such figure."""
     byte_ns: float = 0.0
     """Likewise for each byte of a call and its reply."""
+    also: tuple[str, ...] = ()
+    """Names that say the same of it as truly."""
     load: tuple[str, ...] = ()
     """Python programs that run beside the runs of this level, and beside no others."""
 

@@ -379,3 +379,33 @@ def test_help_is_quick_because_nothing_heavy_is_imported() -> None:
         "asyncio",
     }
     assert loaded & heavy == set()
+
+
+RUST_BLOCK = re.compile(r"^\s*//[/!] ?```(rust)?$", re.MULTILINE)
+
+
+def untested_examples(crate: Path) -> list[str]:
+    """Documentation of a crate that asks for no doctests, with a block of Rust in it."""
+    if "doctest = false" not in (crate / "Cargo.toml").read_text():
+        return []
+    return [
+        path.name
+        for path in sorted((crate / "src").rglob("*.rs"))
+        # The first fence of each pair says what the block is.
+        if any(RUST_BLOCK.match(fence) for fence in fences(path.read_text())[::2])
+    ]
+
+
+def fences(text: str) -> list[str]:
+    return [line for line in text.splitlines() if re.match(r"\s*//[/!] ?```", line)]
+
+
+def test_examples_in_the_documentation_of_crates_are_tested(tmp_path: Path) -> None:
+    assert [one for crate in (ROOT / "crates").iterdir() for one in untested_examples(crate)] == []
+    # As it finds an offence.
+    (tmp_path / "src").mkdir()
+    (tmp_path / "Cargo.toml").write_text('[lib]\nname = "one"\ndoctest = false\n')
+    (tmp_path / "src" / "lib.rs").write_text(
+        "//! ```text\n//! a\n//! ```\n/// ```\n/// 1\n/// ```\n"
+    )
+    assert untested_examples(tmp_path) == ["lib.rs"]
