@@ -66,12 +66,19 @@ def _beside(draw: Draw, pgbench: Settings, watched: dict[str, Settings]) -> list
 
     kept = nfs(store="directory", directory="/var/tmp", ac=True)
     unseen: dict[str, Settings] = {"postgres": {}, "fsync": {}, "system": {}}
-    disk = f"seek={ms(draw(0.3, 0.5))},rate=100M,dirty=64k"
-    mine = stored(service_time=["300us"], disk=disk)
-    other = {name.replace("nfs.", "data."): value for name, value in mine.items()}
+    slower = ((SMALL, (25, 35)), (LARGE, (12, 18)))
+
+    def disk(low: float, high: float) -> Settings:
+        return {"service_time": ["300us"], "disk": f"seek=200us,rate={1000 * draw(low, high):.0f}k"}
+
+    def both(low: float, high: float) -> Settings:
+        """Two such servers, with disks alike."""
+        mine = stored(**disk(low, high))
+        return mine | {name.replace("nfs.", "data."): value for name, value in mine.items()}
+
     update = pgbench | {"workload.builtin": "simple-update", "workload.scale": 2}
     # Whole pages in the log would be a cause of their own.
-    rare = setting(full_page_writes="off", max_wal_size="4GB", checkpoint_completion_target=0.5) | {
+    rare = setting(full_page_writes="off", max_wal_size="4GB", checkpoint_completion_target=0.1) | {
         "workload.wal_segment_size": "1M", "workload.duration": "5s"}  # fmt: skip
     often = setting(max_wal_size="2MB")
     return [
@@ -94,11 +101,12 @@ def _beside(draw: Draw, pgbench: Settings, watched: dict[str, Settings]) -> list
             Level(f"database_locks, {SMALL}", ("database_locks",), setting(wal_buffers="64kB")),
             Level(f"database_locks, {LARGE}", ("database_locks",), setting(wal_buffers="32kB")),
         ], watched),
-        Planted("checkpoint", mine | update | rare | {"workload.data": "nfs"}, [
+        # One falls into a run: two sizes of how long its pages keep the disk from the log.
+        *(Planted(f"checkpoint_{size}", stored(**disk(*ends)) | update | rare
+                  | {"workload.data": "nfs"}, [
             again("checkpoint"),
-            Level(f"checkpoint, {SMALL}", ("checkpoint",), setting(max_wal_size="4MB")),
-            Level(f"checkpoint, {LARGE}", ("checkpoint",), often),
-        ], watched),
+            Level(f"checkpoint, {size}", ("checkpoint",), often),
+        ], watched) for size, ends in slower),
         # On storage as quick as memory it competes for the processors: it reads, sorts, counts.
         Planted("autovacuum", nfs() | pgbench
                 | {"workload.wal": "disk", "targets.disk.path": "/dev/shm",
@@ -111,9 +119,10 @@ def _beside(draw: Draw, pgbench: Settings, watched: dict[str, Settings]) -> list
             *draw.sizes("autovacuum", (500, 1000), (2000, 4000), lambda n: setting(
                 autovacuum="on", default_statistics_target=int(n))),
         ], watched),
-        # What is written of the data by checkpoints, which there are as many of at the base.
-        Planted("shared_device", mine | other | update | rare | often | {"workload.data": "data"}, [
+        # What a checkpoint writes of the data, which there is at the base as well.
+        *(Planted(f"shared_device_{size}", both(*ends) | update | rare | often
+                  | {"workload.data": "data"}, [
             again("shared_device"),
-            Level("shared_device", ("shared_device",), {"workload.data": "nfs"}),
-        ], watched),
+            Level(f"shared_device, {size}", ("shared_device",), {"workload.data": "nfs"}),
+        ], watched) for size, ends in slower),
     ]  # fmt: skip

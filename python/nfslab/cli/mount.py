@@ -90,12 +90,12 @@ def _serve(source: str, directory: Path, options: str, as_json: bool, behind: bo
             except CoreError as error:
                 raise of_core(error, USAGE_KINDS) from error
             said = _effective(mount)
-            if behind:
-                _tell("mounted", **said)
-            else:
-                _print(said, as_json)
-                sys.stdout.flush()
             with counters_offered(mount):
+                if behind:
+                    _tell("mounted", **said)
+                else:
+                    _print(said, as_json)
+                    sys.stdout.flush()
                 _stay(mount)
     except NfslabError as error:
         if not behind:

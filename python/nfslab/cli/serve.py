@@ -131,8 +131,8 @@ def command(directory: Path | None, as_json: bool, control: bool, **options: Any
                 recording.begin(on=True)
                 if obeying is not None:
                     obeying.recording = recording
-            _say_ready(server, directory, as_json)
             with _counters_offered(server, asked["export"]):
+                _say_ready(server, directory, as_json)
                 _serve(server, obeying or recording, signals)
         finally:
             if obeying is not None:

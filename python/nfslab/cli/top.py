@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from nfslab.live.views import View
 
+KNOWN_LIMIT_S: Final = 5.0
+"""A name is looked for among processes that may be slow to answer."""
 EPILOG = """\b
 Examples:
   nfslab top
@@ -83,7 +85,7 @@ def _known(names: Sequence[str]) -> list[str]:
         return []
     from nfslab.live.sources import look
 
-    there = [one.name for one in look().readings]
+    there = [one.name for one in look(KNOWN_LIMIT_S).readings]
     asked = [name if name in there else os.path.abspath(name) for name in names]
     for name, given in zip(asked, names, strict=True):
         if name not in there:

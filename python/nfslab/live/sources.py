@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from nfslab.machine.offered_counters import SILENT, taken
+from nfslab.machine.offered_counters import LIMIT_S, SILENT, taken
 from nfslab.storage import mountstats, nfsd
 from nfslab.storage.mountstats import MountCounts, OperationCounts, TransportCounts
 
@@ -65,11 +65,11 @@ class Seen:
     """What cannot be read, a sentence each."""
 
 
-def look() -> Seen:
-    """What this machine shows now."""
+def look(limit_s: float = LIMIT_S) -> Seen:
+    """What this machine shows now; `limit_s`: how long a process of ours may take to answer."""
     found: dict[tuple[type, str], Reading] = {}
     problems: list[str] = []
-    answers = taken()
+    answers = taken(limit_s)
     silent = frozenset(one["instance"] for one in answers if SILENT in one)
     ours = [one for one in answers if SILENT not in one]
     for read in (_kernel_mounts, lambda: map(_offered, ours), _nfsd):

@@ -62,13 +62,16 @@ def offered(read: Callable[[], dict[str, Any]]) -> Iterator[None]:
         yield
 
 
-def taken() -> list[dict[str, Any]]:
-    """What every living process of ours offers now, in the order of the sockets' names."""
+def taken(limit_s: float = LIMIT_S) -> list[dict[str, Any]]:
+    """What every living process of ours offers now, in the order of the sockets' names.
+
+    `limit_s`: how long each may take; then it is silent.
+    """
     return [
         answer
         for folder in state_folders()
         for path in sorted((folder / FOLDER).glob(f"*{SUFFIX}"))
-        if (answer := _asked(path)) is not None
+        if (answer := _asked(path, limit_s)) is not None
     ]
 
 
@@ -83,10 +86,10 @@ def _answer(listener: socket.socket, read: Callable[[], dict[str, Any]]) -> None
             asked.sendall(json.dumps(read()).encode() + b"\n")
 
 
-def _asked(path: Path) -> dict[str, Any] | None:
+def _asked(path: Path, limit_s: float) -> dict[str, Any] | None:
     """None: its owner has gone, or has nothing that can be read."""
     with contextlib.suppress(OSError, ValueError), socket.socket(socket.AF_UNIX) as asking:
-        asking.settimeout(LIMIT_S)
+        asking.settimeout(limit_s)
         try:
             with _short(path.parent) as short:
                 asking.connect(f"{short}/{path.name}")
