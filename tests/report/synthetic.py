@@ -69,6 +69,8 @@ class Recipe:
     """First attempt failed, second one ok."""
     flagged: dict[BLOCK_POINT, CheckRecord] = field(default_factory=dict)
     missing: tuple[BLOCK_POINT, ...] = ()
+    odd: dict[BLOCK_POINT, float] = field(default_factory=dict)
+    """Runs that stand out, and by which factor."""
     volatile: tuple[str, ...] = ()
     """Placements whose log target does not survive a loss of power."""
     machine_changes_at_block: int | None = None
@@ -205,7 +207,8 @@ class _Run:
         factor = self.recipe.placements[self.point.factors["placement"]]
         saturating = clients**0.6 / (1.0 + clients / 60.0)
         noise = float(np.exp(random.normal(0.0, self.recipe.spread)))
-        tps = self.recipe.base_tps * factor * saturating * block_effect * noise
+        odd = self.recipe.odd.get((self.block, self.experiment.points.index(self.point)), 1.0)
+        tps = self.recipe.base_tps * factor * saturating * block_effect * noise * odd
         if self.fails:
             (run.logs / "server.log").write_text(FAILED_LOG)
         tables: list[str] = []

@@ -16,6 +16,7 @@ from nfslab.errors import ResultsError, UsageError
 from nfslab.evidence.postgres.kind import FlushFigures
 from nfslab.report.analysis import analyse, render_json
 from nfslab.report.model import Analysis, Warning
+from nfslab.report.verdict import OTHER_WAY
 from nfslab.results.comparison import compare_selections
 from nfslab.results.records import CheckRecord, Metric
 from nfslab.results.selection import parse_selection
@@ -174,6 +175,20 @@ def test_one_repetition_is_significance_unknown(tmp_path: Path) -> None:
 def test_equal_placements_show_no_difference(tmp_path: Path) -> None:
     analysis = analysed(tmp_path, placements={"one": 1.0, "other": 1.0}, seed=3)
     assert analysis.verdict.endswith("other no difference shown at all 3 points.")
+
+
+def test_a_ratio_that_one_run_turns_round_is_told(tmp_path: Path) -> None:
+    """A hundredth more at every run but one of the base, which is 4.5 times its like."""
+    recipe: dict[str, Any] = {
+        "placements": {"one": 1.0, "other": 1.01}, "clients": (5,), "spread": 0.001,
+        "block_spread": 0.0,
+    }  # fmt: skip
+    plain = analysed(tmp_path / "plain", **recipe)
+    assert OTHER_WAY not in plain.verdict
+    pulled = analysed(tmp_path / "pulled", odd={(0, 0): 4.5}, **recipe)
+    (row,) = pulled.comparisons["tps"]
+    assert (row.result.estimate or 0.0) < 0
+    assert pulled.verdict.endswith(f"{OTHER_WAY}.")
 
 
 def test_points_that_are_not_shown_to_differ_are_counted_and_not_listed(tmp_path: Path) -> None:

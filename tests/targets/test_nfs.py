@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from nfslab._core import Server
 from nfslab.errors import NfslabError, RunFailed, UsageError
 from nfslab.machine.resources import Resources
 from nfslab.targets.nfs import NfsTarget
@@ -47,7 +49,8 @@ def test_what_cannot_be_is_a_sentence_and_leaves_nothing(
         {"server": "host:/export", "store": "memory"},
         {"server_durability": "stable"},
         {"size": "1G"},
-        {"client": "kernel"},
+        {"client": "elsewhere"},
+        {"client": "kernel", "store": "null"},
         {"store": "null"},
         {"server": "ganesha", "nvram": "1M"},
         {"server": "ganesha", "threads": 1},
@@ -67,3 +70,19 @@ def test_zero_is_a_value_too() -> None:
     for setting in ({"seed": 0}, {"nvram": 0}, {"loss": 0.0}):
         with pytest.raises(ValidationError, match="settings of the embedded server only"):
             NfsTarget.Parameters.model_validate({"server": "filer:/export", **setting})
+
+
+def test_our_folder_on_somebody_elses_export_is_removed(
+    nfs_target: MakeNfs, resources: Resources, scratch: Path
+) -> None:
+    (scratch / "theirs").mkdir()
+    store = json.dumps({"store": "directory", "path": str(scratch / "theirs")})
+    with Server(store) as server:
+        ports = [f"port={server.port}", f"mountport={server.port}"]
+        target = nfs_target(server="127.0.0.1:/export", mount_options=ports)
+        place = target.up(resources, HERE)
+        (place.path / "file").write_bytes(b"x")
+        assert len(list((scratch / "theirs").iterdir())) == 1
+        target.down(place)
+        assert list((scratch / "theirs").iterdir()) == []
+    assert resources.close() == []

@@ -196,6 +196,15 @@ class Resources:
             raise ValueError(f"{name!r} does not hold the token {self.token}")
         return self._intend("network", {"name": name, "device": device})
 
+    def setting(self, file: Path, before: str, after: str | None = None) -> Entry:
+        """A kernel's setting about to be changed; `after` (or bound later): how it reads then."""
+        what = {"file": str(file), "before": before, "boot": journals.boot_id()}
+        return self._intend("setting", what if after is None else what | {"after": after})
+
+    def nfsd(self, control: Path, port: int) -> Entry:
+        """The kernel's NFS server about to listen on `port`; `control`: its file system, ours."""
+        return self._intend("nfsd", {"control": self._own(control), "port": port})
+
     def close(self) -> list[str]:
         """Undo what is still open, newest first; what had to be undone, in words.
 

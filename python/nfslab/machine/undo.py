@@ -27,8 +27,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nfslab.errors import RunFailed
-from nfslab.machine import processes
-from nfslab.machine.mounts import SYS, loops_backed_by, mount_by_name, mounts
+from nfslab.machine import nfs_mounts, processes
+from nfslab.machine.journal import boot_id
+from nfslab.machine.mounts import SYS, answers, loops_backed_by, mount_by_name, mounts
 from nfslab.machine.trees import names_token, remove_tree
 
 if TYPE_CHECKING:
@@ -114,10 +115,12 @@ def undo_mount(what: dict[str, Any], scope: Scope) -> str:
     point = _own_path(what, "mount_point", scope)
     done = ""
     for _ in range(STACKED_MOUNTS_MAX):
-        if not any(mount.mount_point == point for mount in mounts()):
+        found = [mount for mount in mounts() if mount.mount_point == point]
+        if not found:
             return done
-        lazily = unmount(point)
-        done = f"unmounted {point}{' (lazily: it was busy)' * lazily}"
+        is_nfs = found[-1].filesystem in nfs_mounts.KERNEL_NFS
+        lazily = nfs_mounts.unmount(found[-1]) if is_nfs else unmount(point)
+        done = f"unmounted {point}{' (lazily: it was busy, or its server gone)' * lazily}"
     raise RunFailed(
         f"{point} is mounted again and again",
         fix="find who mounts it (/proc/mounts, systemd units) and unmount it by hand",
@@ -232,6 +235,12 @@ def remove_cgroup(path: Path) -> None:
 def undo_directory(what: dict[str, Any], scope: Scope) -> str:
     """Remove a folder of ours with all that is in it."""
     path = _own_path(what, "path", scope)
+    if not answers(path):
+        raise RunFailed(
+            f"{path} cannot be removed",
+            why="the server that it is on does not answer",
+            fix="bring the server back and start nfslab",
+        )
     owner = what.get("owner")
     if remove_tree(path, owner if isinstance(owner, int) else None):
         return f"removed {path}"
@@ -348,6 +357,30 @@ def undo_network(what: dict[str, Any], scope: Scope) -> str:
     return "; ".join(done)
 
 
+def undo_setting(what: dict[str, Any], scope: Scope) -> str:
+    """Set it as it was, unless somebody has set it otherwise since, or the boot is another."""
+    file, before, after = Path(str(what["file"])), str(what["before"]), what.get("after")
+    if what.get("boot") != boot_id() or not file.exists():
+        return ""
+    now = file.read_text(encoding="ascii", errors="replace").strip()
+    if now == before or (after is not None and now != after):
+        return ""
+    file.write_text(f"{before}\n", encoding="ascii")
+    return f"set {file} to {before!r} again"
+
+
+def undo_nfsd(what: dict[str, Any], scope: Scope) -> str:
+    """Stop the kernel's NFS server if it listens where ours did; its exports go, too."""
+    control = _own_path(what, "control", scope)
+    ports = control / "portlist"
+    if not ports.exists() or not any(
+        line.split()[-1:] == [str(what.get("port"))] for line in ports.read_text().splitlines()
+    ):
+        return ""
+    (control / "threads").write_text("0\n")
+    return "stopped the kernel's NFS server"
+
+
 UNDO: dict[str, Callable[[dict[str, Any], Scope], str]] = {
     "process": undo_process,
     "mount": undo_mount,
@@ -359,4 +392,6 @@ UNDO: dict[str, Callable[[dict[str, Any], Scope], str]] = {
     "md": undo_md,
     "signature": undo_signature,
     "network": undo_network,
+    "setting": undo_setting,
+    "nfsd": undo_nfsd,
 }

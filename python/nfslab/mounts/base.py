@@ -35,6 +35,8 @@ class MountParameters(BaseModel):
     """Options of nfs(5); every key has a default, unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    named: ClassVar[tuple[str, ...]] = OPTIONS
+    flags: ClassVar[tuple[tuple[str, str], ...]] = FLAGS
 
     proto: Literal["tcp", "udp", "tcp6", "udp6"] | None = None
     """Transport, as nfs(5)."""
@@ -61,9 +63,9 @@ class MountParameters(BaseModel):
 
     def options(self) -> list[str]:
         """The mount options asked for, one an entry."""
-        named = ((name, getattr(self, name)) for name in OPTIONS)
+        named = ((name, getattr(self, name)) for name in self.named)
         asked = [f"{name}={value}" for name, value in named if value is not None]
-        for yes, no in FLAGS:
+        for yes, no in self.flags:
             if (flag := getattr(self, yes)) is not None:
                 asked.append(yes if flag else no)
         return asked + self.mount_options

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from nfslab.mounts.base import Mounting
 
 MOUNTS: dict[str, str] = {
+    "kernel": "nfslab.mounts.kernel:KernelMount",
     "none": "nfslab.mounts.none:NoMount",
     "user": "nfslab.mounts.fuse:FuseMount",
 }

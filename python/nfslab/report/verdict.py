@@ -8,7 +8,7 @@ together to a range, which would read as an interval.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.display.numbers import quantity
 from nfslab.statistics.effect_text import effect, headline
@@ -94,7 +94,8 @@ def _outcome(
         return " → ".join(quantity(one.median, unit) if one else "no run" for one in known)
 
     if len(rows) == 1:
-        return f"{sides(rows[0])}: {headline(rows[0].result)}"
+        said = f"{sides(rows[0])}: {headline(rows[0].result)}"
+        return said + OTHER_WAY * _other_way(rows[0], points, primary)
     by_word: dict[str, list[ComparisonResult]] = {}
     for row in rows:
         by_word.setdefault(row.result.verdict, []).append(row)
@@ -114,6 +115,19 @@ def _outcome(
             said += f"{most}: {', '.join(shown)}"
         parts.append(said)
     return "; ".join(parts)
+
+
+OTHER_WAY: Final = "; the medians point the other way: some runs stand out"
+
+
+def _other_way(row: ComparisonResult, points: Sequence[PointResult], primary: str) -> bool:
+    """Do a few runs pull the ratio, one of means, to the other side of what the medians say?"""
+    base, new = (points[at].estimates.get(primary) for at in (row.base_point, row.point))
+    if base is None or new is None or not (base.outliers or new.outliers):
+        return False
+    if base.median is None or new.median is None:
+        return False
+    return (new.median - base.median) * (row.result.estimate or 0.0) < 0
 
 
 def _elsewhere(point: PointResult, axis: str) -> str:

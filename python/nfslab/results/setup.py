@@ -52,6 +52,9 @@ MEMORY_ENTRIES = ("MemTotal_bytes", "SwapTotal_bytes", "HugePages_Total", "Hugep
 MADE_FOR_A_RUN = re.compile(r"(loop|md|dm-|zram)\d+")
 """Devices that a run makes for itself: another number each time says nothing."""
 
+PORTS = re.compile(r",(mount)?port=\d+")
+"""Of a server of the run: others each time."""
+
 PLACE_FACTS = ("backend", "number_of_devices", "chunk_bytes", "loop_files", "profiles")
 """Facts of a place that were read back and are the same for every run there."""
 
@@ -96,7 +99,7 @@ def _place(place: PlaceRecord) -> dict[str, Any]:
         "target": place.target,
         "kind": place.kind,
         "filesystem": place.filesystem,
-        "mount options": place.mount_options,
+        "mount options": PORTS.sub("", place.mount_options),
         "durability": place.durability.level,
     }
     facts |= {name: place.facts[name] for name in PLACE_FACTS if name in place.facts}

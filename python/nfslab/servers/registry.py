@@ -13,6 +13,7 @@ SERVERS: dict[str, str] = {
     "embedded": "nfslab.servers.embedded:EmbeddedNfsServer",
     "external": "nfslab.servers.external:ExternalServer",
     "ganesha": "nfslab.servers.ganesha:GaneshaServer",
+    "knfsd": "nfslab.servers.knfsd:KernelServer",
 }
 
 

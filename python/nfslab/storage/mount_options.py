@@ -30,11 +30,14 @@ KEPT = frozenset(("sec", "nfsv4", "caps", "impl_id"))
 """Lines of mountstats that a run's record keeps as they are."""
 SIZES = ("rsize", "wsize", "bsize", "dtsize", "size")
 """Options whose value is a size: `1M` and `1048576` mean the same."""
-SILENT_DEFAULTS = {"nconnect": "1"}
+SILENT_DEFAULTS = {"nconnect": "1", "lookupcache": "all", "xprtsec": "none", "port": "2049"}
 """What the kernel means by not showing an option."""
 NEVER_SHOWN = frozenset(
-    ("defaults", "rw", "suid", "dev", "exec", "async", "auto", "nouser", "loop", "barrier=1")
-)
+    (
+        "defaults", "rw", "suid", "dev", "exec", "async", "auto", "nouser", "loop", "barrier=1",
+        "ac", "cto", "lock", "acl", "sharecache", "resvport", "rdirplus",
+    )
+)  # fmt: skip
 """Options that are in effect when nothing is shown (mount(8)): nothing to compare."""
 SAME = {"barrier=0": "nobarrier", "nfsvers": "vers"}
 """Other spellings of what the kernel shows."""

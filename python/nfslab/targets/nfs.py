@@ -1,6 +1,7 @@
 """A target on an NFS export: a server (`nfslab.servers`) and a mount of it (`nfslab.mounts`).
 
-    the server: nfslab serve | Ganesha | HOST:/EXPORT  <──NFS──  the mount: ours in FUSE | none
+    the server: nfslab serve | Ganesha | Linux's nfsd | HOST:/EXPORT
+       <──NFS──  the mount: ours in FUSE | the Linux kernel's | none
 
 Servers of our own are started, given their store and settings, and ended for each run; a server
 elsewhere is only mounted. The parameters of the target are those of all servers and mounts
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import ValidationError, create_model, model_validator
 
 from nfslab.machine.availability import Availability
+from nfslab.machine.mounts import answers
 from nfslab.machine.users import primary_group
 from nfslab.mounts.registry import MOUNTS, mount_class
 from nfslab.results.records import DurabilityRecord
@@ -50,10 +52,11 @@ class NfsParameters(TargetParameters):
     """Which server, which mount; `nfs_parameters` adds what those that exist can be given."""
 
     server: str = "embedded"
-    """"embedded", "ganesha" (NFS-Ganesha on a folder), or an export that is there: HOST:/EXPORT."""
+    """"embedded", "ganesha" (NFS-Ganesha on a folder), "knfsd" (the Linux kernel's server on a
+    folder), or an export that is there: HOST:/EXPORT."""
     client: str = "user"
-    """"user": ours, through FUSE; "none": not mounted, for a workload that speaks NFS itself. (A
-    mount by the kernel is a target of kind "path".)"""
+    """"user": ours, through FUSE; "kernel": the Linux kernel's; "none": not mounted, for a workload
+    that speaks NFS itself."""
     directory: str = "/var/tmp"
     """Where folders are made: the mount point, and the data of servers of our own."""
 
@@ -65,10 +68,7 @@ class NfsParameters(TargetParameters):
         known = {*NfsParameters.model_fields, *type(server.parameters).model_fields}
         known |= set(type(mount.parameters).model_fields)
         if wrong := [name for name in self._given() if name not in known]:
-            owners = sorted(
-                kind for kind in SERVERS if wrong[0] in server_class(kind).Parameters.model_fields
-            )
-            raise ValueError(f"{', '.join(wrong)}: settings of the {', '.join(owners)} server only")
+            raise ValueError(f"{', '.join(wrong)}: settings of {_owners(wrong[0])} only")
         return self
 
     def _given(self) -> list[str]:
@@ -119,6 +119,15 @@ def _unpickled(values: dict[str, Any], given: set[str]) -> NfsParameters:
     return nfs_parameters().model_construct(given, **values)
 
 
+def _owners(name: str) -> str:
+    """Who has such a parameter, in words."""
+    servers = sorted(kind for kind in SERVERS if name in server_class(kind).Parameters.model_fields)
+    if servers:
+        return f"the {', '.join(servers)} server"
+    mounts = sorted(kind for kind in MOUNTS if name in mount_class(kind).Parameters.model_fields)
+    return " or ".join(f'client = "{kind}"' for kind in mounts)
+
+
 def nfs_parameters() -> type[NfsParameters]:
     """The parameters of the target, with those of every server and mount that is registered."""
     return _with_parameters_of(tuple(SERVERS.items()), tuple(MOUNTS.items()))
@@ -150,9 +159,13 @@ class _Up:
 
     def __init__(self, folder: Entry, server: Server, mount: Mounting) -> None:
         self.folder, self.server, self.mount = folder, server, mount
+        self.on_export: Entry | None = None
+        """Our folder on somebody else's export."""
 
     def undo(self) -> None:
-        """Unmount, end the server, remove the folder: as much as was made."""
+        """Unmount, end the server, remove the folders: as much as was made."""
+        if self.on_export is not None and answers(self.on_export.path):
+            self.on_export.undo()
         self.mount.down()
         self.server.stop()
         self.folder.undo()
@@ -162,7 +175,7 @@ class NfsTarget(Target):
     """An export of a server of our own, or any other, mounted or not."""
 
     kind = "nfs"
-    summary = "NFSv3 without the kernel: our client (FUSE) on the embedded server or HOST:/EXPORT"
+    summary = "NFS: our client (FUSE) or the kernel's, on a server of the run or HOST:/EXPORT"
     Parameters = _Composed()
     fill_bytes_per_s: ClassVar[float] = 1e8
     parameters: NfsParameters
@@ -173,7 +186,7 @@ class NfsTarget(Target):
 
     @classmethod
     def available(cls) -> Availability:
-        """Whether it can be mounted; what needs no mount always works."""
+        """Whether ours can mount; what needs no mount always works."""
         return mount_class("user").available()
 
     def check(self) -> Availability:
@@ -243,7 +256,7 @@ class NfsTarget(Target):
             nfs["served"] = server.model
         facts: dict[str, Any] = {"nfs": nfs}
         if mount.has_files:
-            path = self._folder_on(point, server, resources, owner)
+            path = self._folder_on(point, made, resources, owner)
         else:
             # Our folder stands for an export that only the workload knows.
             path = server.data_folder(base) or base
@@ -257,12 +270,11 @@ class NfsTarget(Target):
             place.durability = DurabilityRecord(level="unknown", reasons=[reason])
         return place
 
-    def _folder_on(
-        self, point: Path, server: Server, resources: Resources, owner: int | None
-    ) -> Path:
+    def _folder_on(self, point: Path, made: _Up, resources: Resources, owner: int | None) -> Path:
         """The run's own folder on the mounted export."""
-        if not server.is_ours:
-            return own_folder(self, point, resources, owner).path
+        if not made.server.is_ours:
+            made.on_export = own_folder(self, point, resources, owner)
+            return made.on_export.path
         path = point / "data"
         path.mkdir(mode=0o700)
         if owner is not None and owner != os.geteuid():
