@@ -22,6 +22,7 @@ from nfslab.servers.embedded_options import (
     model,
     words,
 )
+from pydantic import ValidationError
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = [one.core for one in OPTIONS if one.core.count("_")] + [one.core for one in DISK_KEYS]
@@ -115,3 +116,16 @@ def test_the_core_has_every_option_in_effect_as_it_was_read() -> None:
     assert (in_effect["threads"], in_effect["seed"], in_effect["spread"]) == (3, 7, "exponential")
     assert (in_effect["delay_ns"], in_effect["jitter_ns"]) == (1_000_000, 2_000_000)
     assert in_effect["nvram_bytes"] == 32 << 20
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("disk", "seek=8ms,rate=12.3M"), ("disk", "seek=8msx"), ("stall", "10s"),
+        ("bandwidth", "12x/s"), ("service_time", "NOSUCH=1ms"), ("delay", "soon"),
+    ],
+)  # fmt: skip
+def test_what_the_server_would_refuse_is_refused_in_the_file(name: str, text: str) -> None:
+    with pytest.raises(ValidationError, match=name):
+        EmbeddedParameters.model_validate({name: text})
+    EmbeddedParameters.model_validate({name: EXAMPLES[name]})

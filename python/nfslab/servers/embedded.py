@@ -47,11 +47,25 @@ class _Store(ServerParameters):
             raise ValueError('size goes with store = "memory"')
         if self.store != "directory" and self.given("unsafe_async_names"):
             raise ValueError("unsafe_async_names goes with the embedded server on a folder")
+        for option in IN_EXPERIMENT:
+            # What the server would refuse at its start is refused in the file.
+            value = self.given(option.parameter)
+            for text in value if isinstance(value, list) else [value]:
+                if isinstance(text, str) and text != option.means_none:
+                    _readable(option, text)
         return self
 
     def given(self, name: str) -> Any:
         """The value of an option of the table."""
         return getattr(self, name)
+
+
+def _readable(option: Option, text: str) -> None:
+    """ValueError where the server would not read it."""
+    try:
+        option.read(text)
+    except ValueError as error:
+        raise ValueError(f"{option.parameter}: {error}") from error
 
 
 def _field(option: Option) -> tuple[Any, Any]:
