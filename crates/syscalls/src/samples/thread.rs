@@ -14,7 +14,7 @@ use super::tally::{ROWS_MAX, Tally};
 use super::{Figures, INTERVAL_MAX_NS, Options, Recording, Shared};
 
 /// Of one processor, at most: the interval follows.
-pub const CPU_SHARE_MAX: f64 = 0.007;
+pub const CPU_SHARE_MAX: f64 = 0.009;
 /// What was seen is confirmed so often.
 const CONFIRM_NS: u64 = 50_000_000;
 /// New processes are looked for so often.
@@ -23,7 +23,7 @@ const FIND_NS: u64 = 200_000_000;
 const BEGIN_NS: u64 = 1_000_000_000;
 /// What is done now and then is done so seldom that it takes this part of the time.
 const REST: u64 = 500;
-/// The interval follows the cost so often.
+/// The interval follows the cost so often, and as soon as what this time may cost is spent.
 const ADAPT_NS: u64 = 1_000_000_000;
 /// A look that is later than this counts as late: about what waking a thread takes on a busy,
 /// virtual machine.
@@ -235,10 +235,11 @@ impl Grid {
     /// So long that the thread takes `CPU_SHARE_MAX`, and as short as was asked for where it may.
     fn adapt(&mut self, now_ns: u64, cpu_ns: u64) {
         let wall_ns = now_ns.saturating_sub(self.adapted_ns);
-        if wall_ns < ADAPT_NS {
+        let spent_ns = cpu_ns - self.adapted_cpu_ns;
+        if wall_ns < ADAPT_NS && spent_ns < (CPU_SHARE_MAX * ADAPT_NS as f64) as u64 {
             return;
         }
-        let share = (cpu_ns - self.adapted_cpu_ns) as f64 / wall_ns as f64;
+        let share = spent_ns as f64 / wall_ns.max(1) as f64;
         let wanted_ns = (self.interval_ns as f64 * share / CPU_SHARE_MAX) as u64;
         self.interval_ns = wanted_ns.clamp(self.least_ns, INTERVAL_MAX_NS.max(self.least_ns));
         (self.adapted_ns, self.adapted_cpu_ns) = (now_ns, cpu_ns);
@@ -356,7 +357,7 @@ mod tests {
         let mut grid = grid(1_000_000);
         let second = ADAPT_NS;
         let at = |share: f64, seconds: f64| (second as f64 * seconds * share) as u64;
-        grid.adapt(second / 2, second);
+        grid.adapt(second / 4, at(2.0 * CPU_SHARE_MAX, 0.25));
         assert_eq!(grid.interval_ns, 1_000_000, "not before its time");
         let first = at(2.0 * CPU_SHARE_MAX, 1.0);
         grid.adapt(second, first);
@@ -367,5 +368,12 @@ mod tests {
         );
         grid.adapt(2 * second, first + at(CPU_SHARE_MAX / 4.0, 1.0));
         assert_eq!(grid.interval_ns, 1_000_000, "no shorter than was asked for");
+        let third = first + at(CPU_SHARE_MAX / 4.0, 1.0) + at(CPU_SHARE_MAX, 1.0);
+        grid.adapt(2 * second + second / 4, third);
+        let wanted = 4_000_000;
+        assert!(
+            grid.interval_ns.abs_diff(wanted) <= 1,
+            "a second's cost is spent in a quarter"
+        );
     }
 }
