@@ -175,6 +175,21 @@ def test_what_was_refused_is_noted(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("connect_each", [False, True])
+def test_clients_whose_backends_are_not_seen_are_not_waiting_for_themselves(
+    tmp_path: Path, connect_each: bool
+) -> None:
+    """One of four is seen at a time, in a sync: the others may be in anything."""
+    run = planted(tmp_path, {("IO", "WALSync", "active"): TICKS}, 1.8)
+    run.record.parameters["workload"] = {"connect_each": connect_each}
+    found = transactions.anatomy(run, None)
+    assert found is not None
+    parts = {one.name for one in found.parts}
+    # Who connects anew for each transaction has a backend for a part of the time alone.
+    assert parts == ({"log_sync", "client"} if connect_each else {NOT_EXPLAINED})
+    assert bool(found.notes) != connect_each
+
+
 def test_means_of_stretches_have_the_error_of_what_was_drawn(tmp_path: Path) -> None:
     """Looks drawn at a share that grows from 0.1 to 0.3: the error is that of so many looks, and
     not that of the growth; a stretch that began before the timed part is in no mean."""
@@ -194,6 +209,7 @@ def test_means_of_stretches_have_the_error_of_what_was_drawn(tmp_path: Path) -> 
         "backends": [1000.0, *seen.tolist()],
     }
     sealed_run(tmp_path, tables={transactions.WAITS_TABLE: table})
+    run.record.load = None
     found = transactions.anatomy(run, None)
     assert found is not None
     (sync,) = [one for one in found.parts if one.name == "log_sync"]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
+from nfslab.machine.mounts import parse_mountinfo
+from nfslab.storage import nfsd
 from nfslab.storage.counters import FormError
 from nfslab.storage.nfsd import OPERATIONS, NfsdCounts, parse_counts, since
 
@@ -139,3 +142,14 @@ def test_another_form_is_an_error(old: str, new: str) -> None:
 def test_another_form_of_the_other_files_is_an_error(name: str, text: str) -> None:
     with pytest.raises(FormError, match=name):
         parse_counts(GOOD, {name: text})
+
+
+def test_the_files_are_found_where_a_server_of_ours_mounted_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = f"40 20 0:9 / {tmp_path} rw - nfsd nfsd rw\n"
+    monkeypatch.setattr(nfsd, "FILES", str(tmp_path / "not mounted"))
+    monkeypatch.setattr(nfsd, "mounts", lambda: parse_mountinfo(line))
+    shutil.copytree(READINGS / KERNELS[0] / "start", tmp_path, dirs_exist_ok=True)
+    monkeypatch.setattr(nfsd, "STATISTICS", str(tmp_path / "nfsd"))
+    assert nfsd.read_counts().pools

@@ -24,9 +24,11 @@ are of a network namespace: here that of this process.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from nfslab.machine.mounts import mounts
 from nfslab.storage.counters import FormError, WentDown, counted, moved, number_of, numbers_of
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
 STATISTICS: Final = "/proc/net/rpc/nfsd"
 FILES: Final = "/proc/fs/nfsd"
-"""Where the file system nfsd is mounted; some of its files are root's alone."""
+"""Where the file system nfsd is mounted, usually; some of its files are root's alone."""
 READING_CHARACTERS_MAX: Final = 1 << 16
 """Of one file: 6.12 writes 800, and 60 a pool."""
 POOLS_MAX: Final = 4096
@@ -167,8 +169,16 @@ def read_counts() -> NfsdCounts:
     """Of this process's network namespace, now. OSError, FormError."""
     with open(STATISTICS, encoding="ascii", errors="replace") as file:
         text = file.read(READING_CHARACTERS_MAX + 1)
-    found = {name: _text(f"{FILES}/{name}") for name in _OTHERS}
+    folder = _files()
+    found = {name: _text(f"{folder}/{name}") for name in _OTHERS}
     return parse_counts(text, found)
+
+
+def _files() -> str:
+    """Where the file system nfsd is: a server of ours has it at a place of its own."""
+    if os.path.exists(f"{FILES}/pool_stats"):
+        return FILES
+    return next((str(one.mount_point) for one in mounts() if one.filesystem == "nfsd"), FILES)
 
 
 _OTHERS: Final = ("pool_stats", "pool_threads", "reply_cache_stats")

@@ -34,7 +34,7 @@ class AnatomyEvidence(EvidenceKind[AnatomyFacts]):
     kind: ClassVar[str] = "anatomy"
     title: ClassVar[str] = "Where the time goes"
     Facts: ClassVar[type[Facts]] = AnatomyFacts
-    version: ClassVar[int] = 14
+    version: ClassVar[int] = 15
 
     def present(self, run: SealedRun) -> bool:
         """Of every workload whose operation is known."""

@@ -50,6 +50,9 @@ LEAST_SAMPLES: Final = 10
 """Looks at the backends (over SQL) below which nothing is said."""
 LEAST_STRETCHES: Final = 4
 """The same of stretches of time, which have many looks in memory each."""
+LEAST_SEEN: Final = 0.5
+"""Of the backends of clients that are connected all the time: where fewer are seen, those that are
+missing would be called the client's turn."""
 Z95: Final = 1.96
 MEMORY_DOUBT: Final = 0.1
 """Of a part that was sampled in memory: how far samples were off exact times, at most."""
@@ -68,7 +71,7 @@ def anatomy(run: SealedRun, syscalls: SyscallFacts | None) -> AnatomyFacts | Non
         return None
     mean_ns = mean_ms * 1e6
     tracked = run.summary("postgres").get("settings", {}).get("track_activities", "on")
-    seen = _sampled(run, seconds) if tracked != "off" else None
+    seen, missed = _sampled(run, seconds) if tracked != "off" else (None, "")
     doubt = _doubt(run)
     parts = {
         name: PartFacts(
@@ -88,7 +91,7 @@ def anatomy(run: SealedRun, syscalls: SyscallFacts | None) -> AnatomyFacts | Non
         notes = list(_with_exact_syncs(parts, syscalls))
         if "running" in parts:
             parts |= _with_processors(run, parts["running"], number / seconds)
-    notes += _not_granted(run)
+    notes += [*_not_granted(run), *([missed] if missed else [])]
     shown = [parts[name] for name in ORDER if name in parts]
     total = sum(part.ns for part in shown)
     told = timed is not None or seen is not None
@@ -124,25 +127,32 @@ def _doubt(run: SealedRun) -> float:
     return SQL_DOUBT_ALONE if load is not None and load.clients == 1 else SQL_DOUBT
 
 
-def _sampled(run: SealedRun, seconds: float) -> dict[str, tuple[float, float]] | None:
-    """Part -> (mean number of backends, half of its 95 % interval), over the timed part."""
+def _sampled(run: SealedRun, seconds: float) -> tuple[dict[str, tuple[float, float]] | None, str]:
+    """Part -> (mean number of backends, half of its 95 % interval), over the timed part; None where
+    too little was seen, and a note where it was too few of the backends."""
     columns = ["t_ns", "backend_type", "wait_event_type", "wait_event", "backends"]
     rows = read_rows(run, WAITS_TABLE, columns, ["over_ns"])
     if rows is None:
-        return None
+        return None, ""
     t_ns = rows["t_ns"].to_numpy()
     over_ns = rows["over_ns"].to_numpy() if "over_ns" in rows.column_names else np.zeros(t_ns.size)
     in_memory = bool(over_ns.any())
     rows = rows.filter(pa.array((t_ns - over_ns >= 0) & (t_ns <= seconds * NS)))
     ticks, place = np.unique(rows["t_ns"].to_numpy(), return_inverse=True)
     if ticks.size < (LEAST_STRETCHES if in_memory else LEAST_SAMPLES):
-        return None
+        return None, ""
     kinds, of_kind = coded_texts(rows["backend_type"])
     types, of_type = coded_texts(rows["wait_event_type"])
     events, of_event = coded_texts(rows["wait_event"])
     backends = rows["backends"].to_numpy().astype(np.float64)
     counts: dict[str, Floats] = {}
     client = of_kind == (kinds.index(CLIENT_BACKEND) if CLIENT_BACKEND in kinds else -1)
+    everyone = float(backends[client].sum()) / ticks.size
+    if everyone < LEAST_SEEN * (connected := _connected(run)):
+        return None, (
+            f"Of {connected} clients' backends {everyone:.2g} were seen at a time: what they wait "
+            "for is not told."
+        )
     for key in np.unique(of_type[client] * len(events) + of_event[client]).tolist():
         which, event = divmod(key, len(events))
         name = part_of_wait(types[which], events[event])
@@ -154,7 +164,14 @@ def _sampled(run: SealedRun, seconds: float) -> dict[str, tuple[float, float]] |
     return {
         name: (float(each.mean()), Z95 * spread(each) / ticks.size**0.5)
         for name, each in counts.items()
-    }
+    }, ""
+
+
+def _connected(run: SealedRun) -> int:
+    """Clients that have a backend all the time, in whatever state; 0: not known."""
+    if run.record.load is None or run.record.parameters.get("workload", {}).get("connect_each"):
+        return 0
+    return run.record.load.clients or 0
 
 
 def _spread(values: Floats) -> float:
