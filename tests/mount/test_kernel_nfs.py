@@ -41,7 +41,7 @@ from tests.hosts.here import HERE
 from tests.machine import needs
 from tests.vm.guests import cached_kernels, refused
 
-LIMIT_S = 840
+LIMIT_S = 1800
 PATIENCE_S = 60
 VERSIONS = ("3", "4.0", "4.1", "4.2")
 ROOT = Path(__file__).parent.parent.parent
@@ -64,6 +64,7 @@ kernel = pytest.mark.skipif(bool(_missing()), reason=_missing() or "it can")
 
 
 @pytest.mark.long
+@pytest.mark.guest
 @pytest.mark.timeout(LIMIT_S + 30)
 @pytest.mark.skipif(not _missing(), reason="this kernel has NFS: the tests run here")
 @pytest.mark.skipif(bool(refused()), reason=refused() or "it can")

@@ -24,6 +24,7 @@ pytestmark = [
     pytest.mark.skipif(bool(refused()), reason=refused() or "it can"),
     pytest.mark.skipif(len(VERSIONS) < 2, reason="two kernels are needed: nfslab vm fetch"),
     pytest.mark.long,
+    pytest.mark.guest,
     pytest.mark.timeout(LIMIT_S + 60),
 ]
 FILE = """\

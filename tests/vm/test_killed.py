@@ -20,6 +20,7 @@ from tests.vm.guests import cached_kernels, refused
 pytestmark = [
     pytest.mark.skipif(bool(refused()), reason=refused() or "it can"),
     pytest.mark.long,
+    pytest.mark.guest,
 ]
 LIMIT_S = 300
 END_MS = 60_000
