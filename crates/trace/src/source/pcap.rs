@@ -9,7 +9,9 @@
 //! a second above one, a time more than a day from its predecessor's. Behind one that is not
 //! believed the reader looks for the next place where two headers (three, if they are there)
 //! follow each other with lengths and times that fit; what it passes over is counted. Runs of zero
-//! bytes, as a crash leaves them, and files joined by `cat` are recognised so.
+//! bytes, as a crash leaves them, and files joined by `cat` are recognised so. Times fit when they are
+//! near the last packet's or near those of the capture before any odd header, which may have been
+//! payload with a time of its own.
 
 use super::magic::{Magic, magic};
 use super::sink::{Record, Sink};
@@ -24,6 +26,9 @@ pub(super) const FILE_HEADER_BYTES: usize = 24;
 const NEAR_NS: i64 = 86_400_000_000_000;
 /// How far a search lets the time go back: clocks of several interfaces differ, not by more.
 const BACK_NS: i64 = 10_000_000_000;
+/// So many bytes of packets in a row whose headers raise no question are of the capture: payload that
+/// looks like headers does not go on for so long.
+const SETTLED_BYTES: usize = 4096;
 /// Longest frame on the wire that a search believes: twice the largest offloaded segment.
 const MAX_WIRE_BYTES: u32 = 1 << 20;
 
@@ -153,6 +158,11 @@ pub(super) struct Pcap {
     any: bool,
     /// Looking for a plausible packet header.
     lost: bool,
+    /// Bytes of packets without a question since the last one with.
+    straight_bytes: usize,
+    /// Time of the first packet, or of the last one of at least [`SETTLED_BYTES`] in a row: payload
+    /// that was taken for a header, with a time of its own, does not change it.
+    settled_ns: Option<i64>,
 }
 
 impl Pcap {
@@ -167,6 +177,8 @@ impl Pcap {
             last_ns: 0,
             any: false,
             lost: false,
+            straight_bytes: 0,
+            settled_ns: None,
         })
     }
 
@@ -201,21 +213,30 @@ impl Pcap {
                 }
                 self.lost = false;
             }
+            let from = at;
             at = match self.layout.big_endian {
                 true => self.run::<true>(bytes, at, sink),
                 false => self.run::<false>(bytes, at, sink),
             };
+            self.straight_bytes += at - from;
+            if self.straight_bytes >= SETTLED_BYTES {
+                self.settled_ns = Some(self.last_ns);
+            }
             match self.judge(bytes, at, end) {
                 verdict @ (Verdict::Good | Verdict::Confirmed) => {
-                    // The next run takes it for near.
-                    self.any = true;
                     let header = self.layout.header(bytes, at);
                     self.last_ns = header.map_or(self.last_ns, |header| header.time_ns);
+                    if !self.any {
+                        self.settled_ns = Some(self.last_ns);
+                    }
+                    // The next run takes it for near.
+                    self.any = true;
                     if !self.take_odd(bytes, &mut at, sink) {
                         return at;
                     }
                     if matches!(verdict, Verdict::Confirmed) {
                         sink.odd(Anomaly::OddPacketHeader);
+                        self.straight_bytes = 0;
                     }
                 }
                 Verdict::Later => return at,
@@ -223,12 +244,14 @@ impl Pcap {
                     sink.odd(Anomaly::JoinedCaptures);
                     self.layout = layout;
                     self.any = false;
+                    self.straight_bytes = 0;
                     at += FILE_HEADER_BYTES;
                 }
                 Verdict::Damaged => {
                     sink.odd(Anomaly::DamagedPacketHeader);
                     sink.skipped(1);
                     self.lost = true;
+                    self.straight_bytes = 0;
                     at += 1;
                 }
             }
@@ -351,12 +374,13 @@ impl Pcap {
     /// Finds the next place where packet headers follow each other: whether it is sure, and where
     /// it or the first place that is still undecided is.
     fn search(&self, bytes: &[u8], from: usize, end: bool) -> (bool, usize) {
-        let reference = self.any.then_some(self.last_ns);
+        let last = self.any.then_some(self.last_ns);
+        let settled = self.settled_ns.filter(|_| self.any).or(last);
         for at in from..bytes.len() {
             let Some(first) = self.layout.header(bytes, at) else {
                 return (false, if end { bytes.len() } else { at });
             };
-            if !self.plausible(&first, reference) {
+            if !self.plausible(&first, last) && !self.plausible(&first, settled) {
                 continue;
             }
             match self.confirmed(bytes, at, &first, end) {
