@@ -22,7 +22,6 @@ from tests.targets.nfs_share import MakeNfs
         ({"mount_options": ["rszie=4k"]}, UsageError, "rsize"),
         ({"server": "127.0.0.1:/export", "mount_options": ["port=1", "mountport=1"]},
          RunFailed, "refused"),
-        ({"disk": "seke=8ms"}, RunFailed, "seek"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_a_sentence_and_leaves_nothing(

@@ -9,9 +9,9 @@
 //! a second above one, a time more than a day from its predecessor's. Behind one that is not
 //! believed the reader looks for the next place where two headers (three, if they are there)
 //! follow each other with lengths and times that fit; what it passes over is counted. Runs of zero
-//! bytes, as a crash leaves them, and files joined by `cat` are recognised so. Times fit when they are
-//! near the last packet's or near those of the capture before any odd header, which may have been
-//! payload with a time of its own.
+//! bytes, as a crash leaves them, and files joined by `cat` are recognised so. Times fit when they
+//! are near the last packet's or near those of the capture before any odd header, which may have
+//! been payload with a time of its own.
 
 use super::magic::{Magic, magic};
 use super::sink::{Record, Sink};
@@ -26,8 +26,8 @@ pub(super) const FILE_HEADER_BYTES: usize = 24;
 const NEAR_NS: i64 = 86_400_000_000_000;
 /// How far a search lets the time go back: clocks of several interfaces differ, not by more.
 const BACK_NS: i64 = 10_000_000_000;
-/// So many bytes of packets in a row whose headers raise no question are of the capture: payload that
-/// looks like headers does not go on for so long.
+/// So many bytes of packets in a row whose headers raise no question are of the capture: payload
+/// that looks like headers does not go on for so long.
 const SETTLED_BYTES: usize = 4096;
 /// Longest frame on the wire that a search believes: twice the largest offloaded segment.
 const MAX_WIRE_BYTES: u32 = 1 << 20;
@@ -346,7 +346,8 @@ impl Pcap {
         let near = |time_ns: i64, to: i64| time_ns.abs_diff(to) <= NEAR_NS as u64;
         let longer = header.captured > header.wire && !self.layout.old;
         let odd = header.captured == 0 || header.fraction >= self.layout.fractions() || longer;
-        if !odd && (!self.any || near(header.time_ns, self.last_ns)) {
+        let far = self.any && !near(header.time_ns, self.last_ns);
+        if !odd && !far {
             return if next > bytes.len() {
                 Verdict::Later
             } else {
@@ -362,7 +363,9 @@ impl Pcap {
                 let (captured, _) = self.lengths(&after);
                 let fits = captured.wrapping_sub(1) < self.frame_bytes as usize
                     && (near(after.time_ns, header.time_ns) || near(after.time_ns, self.last_ns));
-                if fits {
+                // Another time is much to believe: payload has such, seldom twice without fault.
+                let sound = !far || self.plausible(&after, None) || self.layout.old;
+                if fits && sound {
                     Verdict::Confirmed
                 } else {
                     Verdict::Damaged
