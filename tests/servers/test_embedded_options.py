@@ -121,8 +121,8 @@ def test_the_core_has_every_option_in_effect_as_it_was_read() -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("disk", "seek=8ms,rate=12.3M"), ("disk", "seek=8msx"), ("disk", "seke=8ms"), ("stall", "10s"),
-        ("bandwidth", "12x/s"), ("service_time", "NOSUCH=1ms"), ("delay", "soon"),
+        ("disk", "seek=8ms,rate=12.3M"), ("disk", "seek=8msx"), ("disk", "seke=8ms"),
+        ("stall", "10s"), ("bandwidth", "12x/s"), ("service_time", "NOSUCH=1ms"), ("delay", "soon"),
     ],
 )  # fmt: skip
 def test_what_the_server_would_refuse_is_refused_in_the_file(name: str, text: str) -> None:
