@@ -119,20 +119,6 @@ def test_rows_stay_locked_while_their_holder_waits_for_a_light_lock() -> None:
     assert first.interval_ns[1] == pytest.approx(900 * US, rel=0.1)
 
 
-@pytest.mark.parametrize(("more_us", "may_follow"), [(30, True), (120, False)])
-def test_what_is_too_little_for_a_finding_may_follow_from_it(
-    more_us: int, may_follow: bool
-) -> None:
-    """0.6 ms are planted. What is longer besides is below a tenth of the whole, or above it."""
-    longer = {"log_sync": LONGER_NS, "client": more_us * US}
-    new = USUAL | {path: USUAL[path] + ns for path, ns in longer.items()}
-    rng = np.random.default_rng(23)
-    first = findings_of(pair(USUAL, new, noise=0.002, blocks=6, rng=rng))[0]
-    assert first.cause == "log_sync"
-    assert (first.interval_ns[1] >= LONGER_NS + more_us * US * 0.9) is may_follow
-    assert first.interval_ns[0] <= LONGER_NS
-
-
 def test_an_effect_that_samples_may_have_off_by_all_of_it_is_not_sure() -> None:
     assert [sure_of(10, doubt) for doubt in (0.5, 5, 15)] == ["high", "medium", "low"]
 

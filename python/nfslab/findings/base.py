@@ -6,8 +6,7 @@ Effects are parts of the difference of the mean operation. Where a cause's parts
 the whole did, others became shorter meanwhile, because of it or not: its effect is the whole's
 difference then, and its interval reaches from there to what its parts grew by. Who holds a lock
 for longer makes others wait for longer: where waits for locks grew, too, the interval reaches to
-what the effect would be with them; and so it does with what is left where that is too little for a
-finding of its own.
+what the effect would be with them.
 """
 
 from __future__ import annotations
@@ -190,17 +189,11 @@ def effect_of(
         shorter = quantity(effect_ns - whole.difference_ns, "ns")
         evidence.append(f"the other parts together became {shorter} shorter")
         low, effect_ns = min(low, whole.interval_ns[0]), whole.difference_ns
-    least_ns, rest_ns = LEAST_SHARE * whole.difference_ns, whole.difference_ns - effect_ns
     behind_ns, behind_high_ns = _behind(pair, paths)
-    if behind_ns >= least_ns and whole.interval_ns is not None:
+    if behind_ns >= LEAST_SHARE * whole.difference_ns and whole.interval_ns is not None:
         longer = quantity(behind_ns, "ns")
         evidence.append(f"waits for locks are {longer} longer, which may follow from it")
         high = max(high, min(high + behind_high_ns, whole.interval_ns[1]))
-        rest_ns -= behind_ns
-    if 0 < rest_ns < least_ns and whole.interval_ns is not None:
-        # A processor that slept for longer wakes more slowly: replies take longer to come back.
-        evidence.append(f"all else is {quantity(rest_ns, 'ns')} longer, which may follow from it")
-        high = max(high, min(high + rest_ns, whole.interval_ns[1]))
     said = (
         f"{pair.result.label}: {one_of(pair.new.operation)} takes "
         f"{quantity(whole.difference_ns, 'ns')} longer than at {pair.result.base_label}; "
