@@ -48,6 +48,13 @@ def test_status_survives_blanks_and_parentheses_in_a_name() -> None:
     assert (status.waited_user_ticks, status.waited_system_ticks) == (30, 5)
 
 
+def test_who_has_begun_to_end_is_exiting() -> None:
+    """The seventh field after the name has the flags; 4 is PF_EXITING (include/linux/sched.h)."""
+    usual = "7 (a) D 1 7 7 0 -1 4194560 0 0 0 0 1 2 3 4 20 0 1 0 99 0 0"
+    assert not parse_status(usual).exiting
+    assert parse_status(usual.replace("4194560", "4194564")).exiting
+
+
 def test_a_zombie_is_not_alive() -> None:
     started = subprocess.Popen(["true"])
     os.waitid(os.P_PID, started.pid, os.WEXITED | os.WNOWAIT)

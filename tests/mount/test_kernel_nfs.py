@@ -30,6 +30,7 @@ from nfslab.hosts.base import Hosts, Link
 from nfslab.hosts.local import LocalHost
 from nfslab.hosts.namespace import NamespaceHost
 from nfslab.machine.mounts import mounts
+from nfslab.machine.processes import all_statuses, descendants_of
 from nfslab.machine.resources import Resources, recover
 from nfslab.mounts.kernel import KernelMount
 from nfslab.servers.knfsd import TRACKER, KernelServer, KernelServerParameters
@@ -392,22 +393,31 @@ while True:
 
 
 @kernel
-def test_a_kill_leaves_nothing(scratch: Path, state: Path) -> None:
-    """Neither mount nor server nor settings."""
+@pytest.mark.parametrize("server", ["knfsd", "embedded"])
+def test_a_kill_leaves_nothing(scratch: Path, state: Path, server: str) -> None:
+    """Neither mount nor server nor settings. The embedded server dies with its run, here before
+    it: the run is killed while it waits for it, and cannot end before its mount is gone."""
     subprocess.run(["modprobe", "-a", "nfs", "nfsd"], check=True)
     slots = Path("/sys/module/sunrpc/parameters/tcp_max_slot_table_entries")
     before = {file: file.read_text() for file in (slots, TRACKER) if file.exists()}
     run = subprocess.Popen(
-        [sys.executable, "-c", BUSY_RUN, str(scratch), "knfsd"],
+        [sys.executable, "-c", BUSY_RUN, str(scratch), server],
         stdout=subprocess.PIPE, text=True, cwd=ROOT,
     )  # fmt: skip
     assert run.stdout is not None
     assert run.stdout.readline() == "up\n"
     assert slots.read_text().strip() == "77"
+    if server == "embedded":
+        below = descendants_of([run.pid], all_statuses(), 100)
+        words = {pid: Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0") for pid in below}
+        (serving,) = [pid for pid, said in words.items() if b"serve" in said]
+        os.kill(serving, signal.SIGKILL)
     run.send_signal(signal.SIGKILL)
+    if server == "knfsd":
+        run.wait(PATIENCE_S)
+    told = recover()
     run.wait(PATIENCE_S)
     run.stdout.close()
-    told = recover()
     assert not [sentence for sentence in told if "could not" in sentence], told
     assert not [one for one in mounts() if scratch in one.mount_point.parents]
     assert list(scratch.iterdir()) == []

@@ -50,7 +50,7 @@ fn a_starved_generator_does_not_count() {
     let records = load::Records::default();
     let report = beside(4, || {
         // Of this thread and those that it starts: whoever wakes is else let in front of spinners.
-        rustix::process::nice(19).unwrap();
+        rustix::process::nice(7).unwrap();
         load::run(prepared, &measure::MonotonicClock, &records, &mut ()).unwrap()
     });
     let kinds: Vec<&str> = report.reasons.iter().map(|reason| reason.kind).collect();

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from nfslab.errors import NfslabError, RunFailed
-from nfslab.machine.processes import Identity, identity_of
+from nfslab.machine.processes import Identity, identity_of, status_of
 from nfslab.results.durable import fsync_path
 
 VERSION = 1
@@ -318,7 +318,10 @@ def is_alive(header: dict[str, Any]) -> bool:
     if header.get("process_namespace") != process_namespace():
         return False
     recorded = Identity(int(header.get("pid", 0)), int(header.get("start_ticks", 0)))
-    return identity_of(recorded.pid) == recorded
+    status = status_of(recorded.pid)
+    if status is None or not status.alive or status.exiting:
+        return False
+    return status.identity == recorded
 
 
 def is_dead(path: Path) -> bool:
@@ -341,11 +344,17 @@ def of_the_living(folder: Path) -> list[Content]:
     found = []
     with contextlib.suppress(OSError):
         for path in sorted(folder.glob(f"*{SUFFIX}")):
-            with contextlib.suppress(OSError), path.open("rb") as file:
-                content = parse(file.read(READ_LIMIT_BYTES))
-                if content is not None and is_alive(content.header):
-                    found.append(content)
+            content = content_of(path)
+            if content is not None and is_alive(content.header):
+                found.append(content)
     return found
+
+
+def content_of(path: Path) -> Content | None:
+    """What a journal holds, whoever has its lock; None: it cannot be read."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        return parse(file.read(READ_LIMIT_BYTES))
+    return None
 
 
 def _line(record: dict[str, Any]) -> bytes:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from nfslab.errors import RunFailed
 from nfslab.machine import journal as journals
+from nfslab.machine.mounts import SYS
 
 if TYPE_CHECKING:
     from nfslab.machine.resources import Entry, Resources
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
 def read(file: Path) -> str:
     """What it says now; OSError."""
     return file.read_text(encoding="ascii", errors="replace").strip()
+
+
+def write(file: Path, value: str) -> None:
+    """Set it; OSError. A text of a module is kept as it comes, with a line's end where it has one
+    (kernel/params.c, param_set_charp); files of nfsd need one (fs/nfsd/nfsctl.c)."""
+    bare = value and file.is_relative_to(SYS / "module")
+    file.write_text(value if bare else f"{value}\n", encoding="ascii")
 
 
 def change(resources: Resources, file: Path, value: str) -> Entry | None:
@@ -42,7 +50,7 @@ def change(resources: Resources, file: Path, value: str) -> Entry | None:
         return None
     entry = resources.setting(file, before, value)
     try:
-        file.write_text(f"{value}\n", encoding="ascii")
+        write(file, value)
         now = read(file)
     except OSError as error:
         entry.release()

@@ -25,7 +25,7 @@ import select
 import signal
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -48,6 +48,9 @@ class Identity:
     start_ticks: int
 
 
+PF_EXITING: Final = 0x4
+
+
 @dataclass(frozen=True, slots=True)
 class Status:
     """What `/proc/<pid>/stat` says (proc_pid_stat(5)); times in clock ticks."""
@@ -62,11 +65,18 @@ class Status:
     system_ticks: int
     waited_user_ticks: int
     waited_system_ticks: int
+    flags: int = 0
+    """PF_* of include/linux/sched.h."""
 
     @property
     def alive(self) -> bool:
         """Not a zombie and not dead."""
         return self.state not in "ZXx"
+
+    @property
+    def exiting(self) -> bool:
+        """It runs no program any more; it may yet wait for long, for a server to take its data."""
+        return bool(self.flags & PF_EXITING)
 
 
 def parse_status(text: str) -> Status:
@@ -84,6 +94,7 @@ def parse_status(text: str) -> Status:
         system_ticks=int(fields[12]),
         waited_user_ticks=int(fields[13]),
         waited_system_ticks=int(fields[14]),
+        flags=int(fields[6]),
     )
 
 

@@ -34,8 +34,9 @@ from typing import TYPE_CHECKING, Any
 
 from nfslab.errors import NfslabError, RunFailed
 from nfslab.machine import journal as journals
+from nfslab.machine import nfs_mounts
 from nfslab.machine.journal import Journal, OpenEntry
-from nfslab.machine.mounts import mount_of
+from nfslab.machine.mounts import mount_of, mounts
 from nfslab.machine.processes import identity_of
 from nfslab.machine.trees import names_token
 from nfslab.machine.undo import UNDO, Scope, end_strays, process_root
@@ -389,9 +390,36 @@ def recover(progress: Callable[[str], None] | None = None) -> list[str]:
     return told
 
 
+def _freed(path: Path) -> bool:
+    """A runner that was killed cannot end, nor its lock, while a thread of it waits for an NFS
+    server that died with it: its mounts of the kernel's client are taken away. Were there any?"""
+    content = journals.content_of(path)
+    if content is None or not journals.is_dead(path):
+        return False
+    token = str(content.header.get("token", ""))
+    places = {
+        Path(str(entry.what.get("mount_point"))) for entry in content.open if entry.kind == "mount"
+    }
+    stuck = [
+        mount
+        for mount in mounts()
+        if mount.mount_point in places
+        and mount.filesystem in nfs_mounts.KERNEL_NFS
+        and names_token(mount.mount_point, token)
+    ]
+    for mount in stuck:
+        nfs_mounts.unmount(mount)
+    return bool(stuck)
+
+
 def _recover_one(path: Path) -> list[str]:
     """Clean up after one journal's runner, unless it lives."""
-    journal = Journal.adopt_dead(path)
+    try:
+        journal = Journal.adopt_dead(path)
+    except RunFailed:
+        if not _freed(path):
+            raise
+        journal = Journal.adopt_dead(path)
     if journal is None:
         return []
     try:

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nfslab.errors import RunFailed
-from nfslab.machine import nfs_mounts, processes
+from nfslab.machine import kernel_settings, nfs_mounts, processes
 from nfslab.machine.journal import boot_id
 from nfslab.machine.mounts import SYS, answers, loops_backed_by, mount_by_name, mounts
 from nfslab.machine.trees import names_token, remove_tree
@@ -362,10 +362,10 @@ def undo_setting(what: dict[str, Any], scope: Scope) -> str:
     file, before, after = Path(str(what["file"])), str(what["before"]), what.get("after")
     if what.get("boot") != boot_id() or not file.exists():
         return ""
-    now = file.read_text(encoding="ascii", errors="replace").strip()
+    now = kernel_settings.read(file)
     if now == before or (after is not None and now != after):
         return ""
-    file.write_text(f"{before}\n", encoding="ascii")
+    kernel_settings.write(file, before)
     return f"set {file} to {before!r} again"
 
 
