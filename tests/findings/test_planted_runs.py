@@ -67,13 +67,14 @@ def test_a_slow_server_is_found_in_the_logs_sync(
     assert sum(top) == pytest.approx(compared["whole"]["difference_ns"])
 
 
-MEAN_NS = 4e6
+# So long that what else the machine does (a process waits for a processor for some 20 ms) is small beside it.
+MEAN_NS = 10e6
 ALONE = (
     FILE.partition("[[axes]]")[0]
     .replace("repetitions = 5", "repetitions = 1")
     .replace('duration = "2s"', "transactions = 2500")
     .replace('server = "embedded"', 'server = "embedded"\nspread = "exponential"\n'
-             'service_time = ["WRITE=4ms"]')
+             'service_time = ["WRITE=10ms"]')
 )  # fmt: skip
 
 
