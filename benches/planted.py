@@ -30,7 +30,8 @@ def _service(draw: Draw) -> list[Planted]:
     disk = "seek={},rate=1G"
     commits = nfs(
         service_time=["200us"], ac=True, store="directory", directory="/dev/shm", delay="0us"
-    ) | files(sync_every=8, file_size="2M")
+    ) | files(sync_every=8, file_size="2M", random_operations=800, time_limit="60s")
+    # By number, not by time: the last COMMIT belongs to eight WRITEs, as each.
     nvram = nfs(service_time=["200us"], disk="rate=100M", nvram="64M") | files()
     pauses = nfs() | files(time_limit="2s")
 

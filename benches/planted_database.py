@@ -107,16 +107,18 @@ def _beside(draw: Draw, pgbench: Settings, watched: dict[str, Settings]) -> list
             again("checkpoint"),
             Level(f"checkpoint, {size}", ("checkpoint",), often),
         ], watched) for size, ends in slower),
-        # On storage as quick as memory it competes for the processors: it reads, sorts, counts.
+        # On storage as quick as memory it competes for the processors: it reads, sorts, counts
+        # 300 rows of two million for each unit of the target.
         Planted("autovacuum", nfs() | pgbench
-                | {"workload.wal": "disk", "targets.disk.path": "/dev/shm",
-                   "workload.builtin": "simple-update", "workload.duration": "5s"}
+                | {"workload.wal": "disk", "targets.disk.path": "/dev/shm", "workload.scale": 20,
+                   "workload.clients": 8, "workload.builtin": "simple-update",
+                   "workload.duration": "5s"}
                 | setting(autovacuum="off", autovacuum_naptime="1s", default_statistics_target=100,
                           autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=0,
                           autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=0,
                           autovacuum_vacuum_cost_delay=0), [
             again("autovacuum"),
-            *draw.sizes("autovacuum", (500, 1000), (2000, 4000), lambda n: setting(
+            *draw.sizes("autovacuum", (1000, 2000), (4000, 6000), lambda n: setting(
                 autovacuum="on", default_statistics_target=int(n))),
         ], watched),
         # What a checkpoint writes of the data, which there is at the base as well.
@@ -124,5 +126,5 @@ def _beside(draw: Draw, pgbench: Settings, watched: dict[str, Settings]) -> list
                   | {"workload.data": "data"}, [
             again("shared_device"),
             Level(f"shared_device, {size}", ("shared_device",), {"workload.data": "nfs"}),
-        ], watched) for size, ends in slower),
+        ], watched) for size, ends in ((SMALL, (15, 20)), (LARGE, (10, 14)))),
     ]  # fmt: skip

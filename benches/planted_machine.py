@@ -79,7 +79,7 @@ def machine(draw: Draw) -> list[Planted]:
             "workload.clients": 4, "workload.scale": 1, "workload.duration": "6s", warm_up: "4s",
             "workload.settings.shared_buffers": "1GB", delay: "500us"}, [
             again("cold_start"),
-            *draw.sizes("cold_start", (0.9, 1.3), (1.8, 2.4),
+            *draw.sizes("cold_start", (1.8, 2.4), (3.6, 4.8),
                         lambda each: {warm_up: "0s", delay: ms(each)}),
         ], watched),
         # A job before which everything else waits, on all processors: it is a neighbour, too.

@@ -24,7 +24,7 @@ from tests.findings.pairs import US, anatomy, calls_pair, compared_sides
 PLANTED = {"cold_start", "periodic_job", "generator", "connection_ceiling", "swapping"}
 """By the tests below."""
 BLOCKS = 6
-CLOSED = {"load": LoadShape(kind="closed", clients=4)}
+CLOSED = {"load": LoadShape(kind="closed", clients=1)}
 OPEN = {"load": LoadShape(kind="open", rate_per_s=100.0)}
 SECOND = 10**9
 

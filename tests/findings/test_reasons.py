@@ -167,6 +167,15 @@ def test_the_part_and_the_figure_name_it(
         assert cause not in {one.cause for one in alone}
 
 
+def test_autovacuum_competes_with_the_client_program(folders: dict[str, Path]) -> None:
+    """For the processors: the client's turn is longer, and the workers tell why."""
+    first = found_of(Planted("client"), folders=folders)[0]
+    assert (first.cause, first.effect_ns) == ("autovacuum", pytest.approx(LONGER_NS, rel=0.1))
+    for without in ({"same_part": True}, {"same_figures": True}):
+        found = found_of(Planted("client"), folders=folders, **without)
+        assert "autovacuum" not in {one.cause for one in found}
+
+
 def test_slower_transactions_alone_are_not_for_whole_pages(tmp_path: Path) -> None:
     """A page is written whole once after each checkpoint: fewer transactions have more each."""
     few = {"pg_stat_wal": {"wal_fpi": 900, "wal_bytes": 8_000_000}}

@@ -97,6 +97,10 @@ def test_warm_ups_and_drops_are_usually_found() -> None:
     series, t = rate_series(60, 0.0, 0.05, 200, seed=7), np.arange(60)
     assert warned(series * np.where(t < 6, 0.5, 1.0)) > 0.9
     assert warned(series * np.where(t < 42, 1.0, 0.7)) > 0.95
+    # One that takes a quarter of the run, or two fifths.
+    for long in (15, 24):
+        found = [check_steady_state(row, SECOND) for row in series * np.where(t < long, 0.5, 1.0)]
+        assert sum(one.values["warm_up_ns"] >= long * SECOND for one in found) > 0.9 * len(found)
 
 
 def test_too_short_or_odd_series_are_unknown() -> None:

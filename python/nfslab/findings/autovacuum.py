@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from nfslab.evidence.over_time import read_rows
 from nfslab.evidence.postgres.sql_waits import WAITS_TABLE
 from nfslab.findings.beside import FILE_PARTS, ReasonCause, beside
+from nfslab.findings.noisy_neighbour import waiting_parts
 from nfslab.results.coded_texts import integers
 
 if TYPE_CHECKING:
@@ -25,10 +26,15 @@ class Autovacuum(ReasonCause):
     """More of autovacuum's workers are at work."""
 
     cause: ClassVar[str] = "autovacuum"
-    parts: ClassVar[tuple[str, ...]] = (*FILE_PARTS, "running", "database_locks")
+    parts: ClassVar[tuple[str, ...]] = (*FILE_PARTS, "database_locks")
     what: ClassVar[str] = "what autovacuum competes for: files, processors, light locks"
     confirm: ClassVar[str] = "set autovacuum = off for a run, on data of its own"
     depends: ClassVar[tuple[str, ...]] = ("workload.settings.autovacuum*",)
+
+    def paths(self, pair: Compared) -> tuple[str, ...]:
+        """And all in which something waits for a processor, the client program too."""
+        waiting = [one for one in waiting_parts(pair) if one.partition("/")[0] not in self.parts]
+        return (*self.parts, *waiting)
 
     def because(self, pair: Compared) -> str | None:
         """By samples of the server's processes."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from nfslab.display.numbers import quantity
-from nfslab.findings.lost_time import LostTimeCause, check_values, is_closed
+from nfslab.findings.lost_time import LostTimeCause, check_values
 from nfslab.statistics.checks.steady_state import NAME as STEADY_STATE
 
 if TYPE_CHECKING:
@@ -13,12 +13,15 @@ if TYPE_CHECKING:
     from nfslab.evidence.base import RunFacts
     from nfslab.findings.lost_time import Runs
 
+NS_PER_S: Final = 1e9
+
 
 class ColdStart(LostTimeCause):
     """Operations of the beginning are slower than those of the rest.
 
-    In a closed load mean times go as the reciprocals of the rates: without the warm-up that the
-    check of steady state cuts off, the mean operation is shorter by the bias of the rate.
+    In a closed load a client begins an operation every `clients / rate` (Little's law): without
+    the warm-up that the check of steady state cuts off, that is shorter by the bias of the rate,
+    and what is lost is lost in the operation, not between two of them.
     """
 
     cause: ClassVar[str] = "cold_start"
@@ -28,9 +31,13 @@ class ColdStart(LostTimeCause):
     def lost_ns(self, run: RunFacts[AnatomyFacts]) -> float | None:
         """By the bias of the mean rate."""
         values = check_values(run, STEADY_STATE)
-        if "bias" not in values or not is_closed(run):
+        load = run.run.record.load
+        if "bias" not in values or load is None or load.kind != "closed":
             return None
-        return run.facts.mean_ns * max(-values["bias"], 0.0) if values["warm_up_ns"] else 0.0
+        apart_ns = run.facts.mean_ns
+        if load.clients and values["mean_all"] > 0:
+            apart_ns = NS_PER_S * load.clients / values["mean_all"]
+        return apart_ns * max(-values["bias"], 0.0) if values["warm_up_ns"] else 0.0
 
     def because(self, runs: Runs) -> str:
         """How long, and how much slower the whole is for it."""

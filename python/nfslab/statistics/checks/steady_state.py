@@ -40,6 +40,8 @@ MIN_BATCHES = 20
 """With fewer batches than this, MSER takes single samples."""
 PARTS = 20
 """Parts of the rest: long enough to be nearly independent, enough to see a change."""
+PARTS_LEAST = 8
+"""Their spread is known to a quarter; with two of them no warm-up of a third is ever seen."""
 PERMUTATIONS = 1999
 PERMUTATION_SEED = 5
 """Fixed: the same series is always judged alike."""
@@ -165,9 +167,10 @@ def _apart(first: Floats, rest: Floats) -> bool:
     """Is the cut-off part further from the rest than the rest's own parts are from it?
 
     The rest is split into parts about as long as the cut-off one: their spread is the noise
-    of a mean over that length, with whatever likeness neighbouring samples have.
+    of a mean over that length, with whatever likeness neighbouring samples have. Of a long one
+    they are shorter, so that there are some: means over less spread more, never less.
     """
-    count = min(PARTS, max(2, rest.size // first.size))
+    count = min(PARTS, max(PARTS_LEAST, rest.size // first.size))
     parts = np.array([part.mean() for part in np.array_split(rest, count)])
     spread = float(parts.std(ddof=1)) * np.sqrt(1 + 1 / count)
     mean = float(rest.mean())
