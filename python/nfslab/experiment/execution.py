@@ -231,7 +231,7 @@ class RunExecution:
             return
         with self.phase("hosts up"):
             # Before it is up: one that fails half way is taken down, too.
-            self._hosts["client"] = client = host_class(kind)()
+            self._hosts["client"] = client = host_class(kind)(self.setup.client.wire)
             client.up(resources)
 
     def _bring_up(self, resources: Resources) -> None:

@@ -152,7 +152,8 @@ def _of_point(point: Point, asked: dict[tuple[str, Any], list[Obstacle]]) -> lis
     )
     host = setup.client.host
     if host != "local":
-        ask(f"host {host}", "", host_class(host).available)
+        wire = setup.client.wire
+        ask(f"host {host}", wire, lambda: host_class(host).available(wire))
         asked_of = (host, workload.parameters.model_dump_json())
         ask(f"host {host}", asked_of, lambda: workload.make().check_host(host))
     if setup.limits.memory is not None:

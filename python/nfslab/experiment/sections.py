@@ -23,12 +23,14 @@ from pydantic import (
 
 from nfslab.experiment.repetitions import read_width
 from nfslab.hosts.registry import HOSTS
+from nfslab.hosts.wire import Wire
 from nfslab.quantities import Duration, Size, parse_size_bytes
 from nfslab.results.records import Stopping
 from nfslab.statistics.verdicts import MIN_RUNS_SEQUENTIAL
 from nfslab.vm.packages import STOCK, VERSION
 from nfslab.vm.qemu import CPUS_MAX, MEMORY_MAX_BYTES, MEMORY_MIN_BYTES
 
+LOCAL = "local"
 MAX_REPETITIONS = 10_000
 MAX_LEVELS = 1_000
 """Levels of one axis; more make a plot that nobody can read."""
@@ -136,7 +138,24 @@ def _host(value: str) -> str:
 class Client(Section):
     """`[client]`: where the workload's client runs."""
 
-    host: Annotated[str, AfterValidator(_host)] = "local"
+    host: Annotated[str, AfterValidator(_host)] = LOCAL
+    delay: Duration = Field(default=0.0, ge=0, le=10)
+    """Of each way between client and servers."""
+    loss: float = Field(default=0.0, ge=0, lt=100)
+    """Packets of each way that are lost, in percent."""
+    rate: Size | None = Field(default=None, gt=0)
+    """Bytes a second of each way; None: as fast as it goes."""
+
+    @property
+    def wire(self) -> Wire:
+        """Between client and servers."""
+        return Wire(self.delay, self.loss, self.rate or 0)
+
+    @model_validator(mode="after")
+    def _has_a_wire(self) -> Client:
+        if self.wire and self.host == LOCAL:
+            raise ValueError('delay, loss and rate need host = "namespace": loopback has no wire')
+        return self
 
 
 def _kernel(value: str) -> str:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
+    from nfslab.hosts.wire import Wire
     from nfslab.machine.cgroup import Cgroup
     from nfslab.machine.resources import Resources
     from nfslab.machine.started import Process
@@ -89,8 +90,8 @@ class Host(ABC):
     """Its programs see the files and mounts of this machine."""
 
     @classmethod
-    def available(cls) -> Availability:
-        """Can there be such a host here, for this user?"""
+    def available(cls, wire: Wire | None = None) -> Availability:
+        """Can there be such a host here, for this user, with such a wire to the servers?"""
         return Availability(True)
 
     @abstractmethod

@@ -28,6 +28,7 @@ from nfslab.results.records import ClockRecord
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from nfslab.hosts.wire import Wire
     from nfslab.machine.cgroup import Cgroup
     from nfslab.machine.resources import Resources
     from nfslab.machine.started import Process
@@ -46,7 +47,8 @@ class LocalHost(Host):
     summary: ClassVar[str] = "this machine"
     has_our_files: ClassVar[bool] = True
 
-    def __init__(self) -> None:
+    def __init__(self, wire: Wire | None = None) -> None:
+        """`wire` is what a host with a network of its own has."""
         self.name = self.kind
         self._cgroup: Cgroup | None = None
         self._network: Path | None = None

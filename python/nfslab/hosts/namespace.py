@@ -3,8 +3,8 @@
     programs of the host ── eth0 (client address) ══ veth ══ (server address) ── servers, here
 
 It has the files, processes and clock of this machine, and a network of its own: what its programs
-say to the servers goes through two devices and IP, not through loopback. Limits: no wire and no
-second machine; the bytes are copied by the same processors.
+say to the servers goes through two devices and IP, not through loopback; with a `wire`, delayed,
+lost and slowed. Limits: no second machine; the bytes are copied by the same processors.
 
 The addresses are a /30 of a private range (RFC 1918) that no address and no route of this machine
 touches; looking and taking are one step for all runs that share a state folder. Namespace and veth
@@ -29,8 +29,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from nfslab.errors import RunFailed
+from nfslab.hosts import wire as wires
 from nfslab.hosts.base import Link
 from nfslab.hosts.local import LocalHost
+from nfslab.hosts.wire import Wire
 from nfslab.machine.availability import Availability
 from nfslab.machine.journal import state_folder
 from nfslab.machine.undo import NETWORK_NAMESPACES
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 
     from nfslab.machine.resources import Entry, Resources
 
-PROGRAMS: Final = ("ip", "nsenter", "unshare")
+PROGRAMS: Final = ("ip", "nsenter", "tc", "unshare")
 RANGES: Final = ("10.213.0.0/20", "172.28.208.0/20", "192.168.208.0/20")
 """Parts of the private ranges (RFC 1918) in which a free /30 is looked for."""
 PREFIX_BITS: Final = 30
@@ -59,14 +61,16 @@ class NamespaceHost(LocalHost):
     summary: ClassVar[str] = "a network namespace on this machine, joined by a veth pair"
     has_our_files: ClassVar[bool] = True
 
-    def __init__(self) -> None:
+    def __init__(self, wire: Wire | None = None) -> None:
         super().__init__()
+        self._wire = wire or Wire()
+        self._laid: dict[str, Any] = {}
         self._entry: Entry | None = None
         self._link: Link | None = None
 
     @classmethod
-    def available(cls) -> Availability:
-        """Root, ip(8), and a kernel or container that allows it."""
+    def available(cls, wire: Wire | None = None) -> Availability:
+        """Root, ip(8), a kernel or container that allows it, and netem for a wire."""
         if os.geteuid() != 0:
             return Availability(False, "a network namespace needs root", "run nfslab as root")
         if missing := [name for name in PROGRAMS if shutil.which(name) is None]:
@@ -79,11 +83,12 @@ class NamespaceHost(LocalHost):
                 False, f"no network namespace can be made: {tried.stderr.strip()}",
                 "let the container have CAP_SYS_ADMIN",
             )  # fmt: skip
-        return Availability(True)
+        tried = _tried(["unshare", "--net", "sh", "-c", wires.TRIED]) if wire else tried
+        return Availability(True) if tried.returncode == 0 else wires.missing(tried.stderr)
 
     def up(self, resources: Resources) -> None:
         """The namespace, the pair, and a connection through it as proof; RunFailed."""
-        usable = self.available()
+        usable = self.available(self._wire)
         if not usable.ok:
             raise RunFailed(usable.reason, fix=usable.fix)
         name = resources.name
@@ -99,6 +104,9 @@ class NamespaceHost(LocalHost):
         _ip("-n", name, "link", "set", "lo", "up")
         _ip("-n", name, "address", "add", f"{client}/{PREFIX_BITS}", "dev", INSIDE)
         _ip("-n", name, "link", "set", INSIDE, "up")
+        if self._wire:
+            self._laid = wires.lay(self._wire, device, _run)
+            wires.lay(self._wire, INSIDE, lambda *argv: _run("ip", "netns", "exec", name, *argv))
         self._link = Link(server, client)
         self._prove(self._link)
 
@@ -118,9 +126,11 @@ class NamespaceHost(LocalHost):
 
     def facts(self) -> dict[str, Any]:
         """Its kernel and both addresses."""
-        network = {
+        network: dict[str, Any] = {
             "kind": "veth", "server_address": self.link.server, "client_address": self.link.client,
         }  # fmt: skip
+        if self._laid:
+            network["wire"] = self._laid
         return super().facts() | {"network": network}
 
     @contextlib.contextmanager
@@ -203,11 +213,15 @@ def _tried(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 
 def _ip(*arguments: str) -> str:
-    """ip(8); RunFailed in its words."""
-    done = _tried(["ip", *arguments])
+    return _run("ip", *arguments)
+
+
+def _run(*argv: str) -> str:
+    """ip(8), tc(8); RunFailed in their words."""
+    done = _tried(argv)
     if done.returncode != 0:
         raise RunFailed(
-            f"ip {' '.join(arguments)} failed",
+            f"{' '.join(argv)} failed",
             why=done.stderr.strip(),
             fix="see that the kernel has veth devices, and that a container may make them",
         )
