@@ -139,6 +139,27 @@ class Histogram:
         """Read V2 bytes (compressed or plain) of any origin; CoreError("histogram")."""
     def __len__(self) -> int: ...
 
+@final
+class KernelCalls:
+    """Watches all NFS clients, or servers, of this kernel by sunrpc's tracepoints.
+
+    CoreError("permission", "tracefs", ...) where they may not be opened, or are not there. It ends
+    with its object. What was not taken in time is counted in `lost`.
+    """
+
+    def __new__(cls, *, client: bool = False, server: bool = False) -> KernelCalls: ...
+    def take(self) -> tuple[int, Columns, Columns]:
+        """Until when all that ended is in it (monotonic ns); calls of clients, of servers.
+
+        Of clients: columns as `RpcRecorder.calls`, without those that the kernel does not tell;
+        replied_ns (null: no reply), and client, the kernel's number. Of servers: as
+        `Server.records`, with version; bytes are without the record mark.
+        """
+    def stop(self) -> tuple[int, Columns, Columns]:
+        """The same, for the last time."""
+    def lost(self) -> int:
+        """Records that found no room, so far: a call has one, a server's request six."""
+
 LOAD_SCHEMA: Final[int]
 """Version of the plan and of the report of `Load`."""
 

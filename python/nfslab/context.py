@@ -9,17 +9,31 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from nfslab._core import RpcRecorder
     from nfslab.databases.postgres.service import PostgresService
     from nfslab.machine.cgroup import Cgroup
     from nfslab.machine.watched_launch import LaunchWatcher
+    from nfslab.mounts.kernel_recorder import KernelRecorder
     from nfslab.mounts.none import NfsExport
-    from nfslab.servers.embedded_process import EmbeddedServer
+
+
+class RecordsCalls(Protocol):
+    """An NFS server that writes its calls to a file."""
+
+    def record(self, file: Path, rows_max: int | None = None) -> int:
+        """Every call from now on, as Parquet; the instant, CLOCK_MONOTONIC. RunFailed.
+
+        Beyond `rows_max` calls are counted, not written.
+        """
+
+    def end_recording(self) -> dict[str, Any]:
+        """The file gets its name: rows, lost, left_out, cpu_s, at_ns, file. RunFailed."""
 
 
 @dataclass(slots=True)
@@ -29,9 +43,9 @@ class Services:
     postgres: PostgresService | None = None
     nfs_exports: dict[str, NfsExport] = field(default_factory=dict)
     """Not mounted: the workload is the client."""
-    rpc_recorders: dict[str, RpcRecorder] = field(default_factory=dict)
-    """Of our own NFS clients."""
-    nfs_servers: dict[str, EmbeddedServer] = field(default_factory=dict)
+    rpc_recorders: dict[str, RpcRecorder | KernelRecorder] = field(default_factory=dict)
+    """Of NFS clients."""
+    nfs_servers: dict[str, RecordsCalls] = field(default_factory=dict)
     """Servers that record their calls."""
     server_watcher: LaunchWatcher | None = None
     """Who watches the workload's own server from its launch on: an option of it."""

@@ -67,7 +67,7 @@ def watched(folder: Path, hiding: str, *capabilities: str) -> tuple[str, list[li
         ),
         (
             WITHOUT_TRACEFS, ["setpriv", "--bounding-set=-sys_admin"],
-            "the tracepoints of system calls cannot be reached: "
+            "the tracepoints of the kernel cannot be reached: "
             f"/sys/kernel/tracing: {MISSING}; /sys/kernel/debug/tracing: {MISSING}; "
             "a mount of its own: Operation not permitted (os error 1)",
         ),

@@ -8,6 +8,7 @@ mod build;
 mod columns;
 mod errors;
 mod histogram;
+mod kernel_calls;
 mod load;
 mod mount;
 mod rpc_records;
@@ -37,6 +38,8 @@ mod _core {
     use super::errors::CoreError;
     #[pymodule_export]
     use super::histogram::Histogram;
+    #[pymodule_export]
+    use super::kernel_calls::KernelCalls;
     #[pymodule_export]
     use super::load::Load;
     #[pymodule_export]

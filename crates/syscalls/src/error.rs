@@ -43,7 +43,7 @@ pub enum WatchError {
         why: String,
     },
     /// The numbers of tracepoints cannot be read.
-    #[error("the tracepoints of system calls cannot be reached")]
+    #[error("the tracepoints of the kernel cannot be reached")]
     Tracefs {
         /// What was tried and what came of it.
         why: String,

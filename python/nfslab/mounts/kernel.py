@@ -29,6 +29,7 @@ from nfslab.machine.nfs_mounts import NFS_PORT, has_client, mounts_of_server
 from nfslab.machine.trees import names_token
 from nfslab.mounts import kernel_options
 from nfslab.mounts.base import FLAGS, OPTIONS, Mounting, MountParameters
+from nfslab.mounts.kernel_recorder import KernelRecorder, connections
 from nfslab.quantities import Size
 from nfslab.storage.block_layers import kernel_has_filesystem
 from nfslab.storage.counters import FormError
@@ -38,6 +39,7 @@ from nfslab.storage.mountstats import counts_at, read_counts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from nfslab.context import Services
     from nfslab.hosts.base import Completed, Host
     from nfslab.machine.mounts import Mount
     from nfslab.machine.resources import Entry, Resources
@@ -134,6 +136,7 @@ class KernelMount(Mounting):
         super().__init__(parameters, target)
         self._entries: list[Entry] = []
         self._facts: dict[str, Any] = {}
+        self._server: tuple[set[str], int] = (set(), NFS_PORT)
 
     @classmethod
     def available(cls) -> Availability:
@@ -170,6 +173,7 @@ class KernelMount(Mounting):
         asked = self._asked(options)
         addresses = self._addresses(source)
         port = next((int(one[5:]) for one in asked if one.startswith("port=")), NFS_PORT)
+        self._server = (addresses, port)
         try:
             with host.entered():
                 self._refuse_shared(addresses, port, resources.token)
@@ -200,6 +204,12 @@ class KernelMount(Mounting):
     def facts(self) -> dict[str, Any]:
         """Options in effect as the kernel shows them, read-ahead and slot tables as read back."""
         return self._facts
+
+    def offer(self, target: str, services: Services) -> None:
+        """The record of its RPCs, where the kernel tells whose they are."""
+        alone = len(mounts_of_server(*self._server)) == 1
+        if alone and connections(*self._server):
+            services.rpc_recorders[target] = KernelRecorder(*self._server)
 
     def _asked(self, options: Sequence[str]) -> list[str]:
         """All options, the server's ports first."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from nfslab.errors import ResultsError, UsageError
 from nfslab.results.bounded_rows import RowBound
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from nfslab._core import Columns, Server
+    from nfslab._core import Columns
 
 METADATA_KEY: Final = b"nfslab.server"
 CLOCK_KEY: Final = b"nfslab.clock"
@@ -47,10 +47,26 @@ def records_file(path: Path) -> RecordsFile:
     return RecordsFile(path)
 
 
+class Recorder(Protocol):
+    """What is emptied: a server of the core, or what is seen of another one."""
+
+    def model(self) -> dict[str, Any]:
+        """What is served, for the file's metadata."""
+
+    def begin_records(self, room: int) -> None:
+        """Record each call from now on; so many may wait. CoreError."""
+
+    def records(self) -> Columns:
+        """Those that wait, and wait no longer."""
+
+    def end_records(self) -> None:
+        """No more; what waits is still there to be taken."""
+
+
 class Recording:
     """Calls of a server on their way to a file, from `begin` to `end`."""
 
-    def __init__(self, server: Server, file: RecordsFile, rows_max: int | None = None) -> None:
+    def __init__(self, server: Recorder, file: RecordsFile, rows_max: int | None = None) -> None:
         self.file = file
         self.failed: ResultsError | None = None
         """Why nothing more is written; the server goes on."""

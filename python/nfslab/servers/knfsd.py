@@ -33,11 +33,13 @@ from nfslab.machine.mounts import SYS, block_devices_of, mount_of
 from nfslab.machine.own_folders import OwnFolders, answers, free_ports, missing
 from nfslab.results.records import DurabilityRecord
 from nfslab.servers.base import Server, ServerParameters
+from nfslab.servers.knfsd_records import KernelServerRecords
 from nfslab.storage.block_layers import kernel_has
 from nfslab.storage.durability import durability_of, weakest
 from nfslab.storage.space import free_bytes_of
 
 if TYPE_CHECKING:
+    from nfslab.context import Services
     from nfslab.hosts.base import Host, Link
     from nfslab.machine.resources import Entry, Resources
 
@@ -52,6 +54,11 @@ GRACE_LIMIT_S: Final = 20.0
 POLL_S: Final = 0.05
 TRACKER: Final = SYS / "module" / "nfsd" / "parameters" / "cltrack_prog"
 """What the kernel starts to track NFSv4 clients: it would write to the machine's /var/lib/nfs."""
+IO_MODES: Final = SYS / "kernel" / "debug" / "nfsd"
+"""Documentation/filesystems/nfs/nfsd-io-modes.rst (Linux 6.18; experimental)."""
+Mode = Literal["buffered", "dontcache", "direct"]
+MODES: Final[tuple[Mode, ...]] = ("buffered", "dontcache", "direct")
+"""In the order of the kernel's numbers."""
 ALWAYS: Final = ("rw", "fsid=0", "no_subtree_check", "no_root_squash", "insecure")
 NOT_EXPORTABLE: Final = "does not support NFS export"
 
@@ -67,6 +74,10 @@ class KernelServerParameters(ServerParameters):
     """Linux's nfsd: wait a moment for further writes to sync with one; false: no_wdelay."""
     export_options: list[str] = Field(default_factory=list, max_length=32)
     """Linux's nfsd: further options of exports(5), one an entry."""
+    io_read: Mode | None = None
+    """Linux's nfsd (6.18, debugfs): how it reads files, of the whole machine."""
+    io_write: Mode | None = None
+    """Linux's nfsd (6.18, debugfs): how it writes files, of the whole machine."""
     nfs_versions: list[Version] = Field(default_factory=lambda: [*VERSIONS])
     """Linux's nfsd: versions that it speaks."""
 
@@ -155,6 +166,11 @@ class KernelServer(Server):
         if TRACKER.exists():
             entry = kernel_settings.change(resources, TRACKER, "")
             self._entries += [entry] if entry is not None else []
+        for name in ("read", "write"):
+            if (mode := getattr(wanted, f"io_{name}")) is not None:
+                file, number = IO_MODES / f"io_cache_{name}", str(MODES.index(mode))
+                entry = kernel_settings.change(resources, file, number)
+                self._entries += [entry] if entry is not None else []
         settings = []
         for name in ("versions", "nfsv4leasetime", "nfsv4gracetime"):
             file = control / name
@@ -198,6 +214,11 @@ class KernelServer(Server):
             own.stop()
         while self._entries:
             self._entries.pop().undo()
+
+    def offer(self, target: str, services: Services) -> None:
+        """Its requests, by tracepoints."""
+        if self._control is not None:
+            services.nfs_servers[target] = KernelServerRecords(self.model or {})
 
     def free_bytes(self, directory: Path) -> int | None:
         """Of its folder."""

@@ -7,9 +7,10 @@ use std::fs;
 use std::path::Path;
 
 use crate::error::WatchError;
+use crate::tracefs::Tracefs;
 
 use super::Grants;
-use super::kernel::{self, Tracefs};
+use super::kernel;
 
 const BTF: &str = "sys/kernel/btf/vmlinux";
 const LOCKDOWN: &str = "sys/kernel/security/lockdown";

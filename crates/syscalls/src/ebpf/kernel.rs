@@ -1,14 +1,8 @@
 //! Calls of Linux that no library has as they are needed here: bpf(2) on storage of tasks,
-//! perf_event_open(2) on a tracepoint by its number, tracefs without mounting it.
+//! perf_event_open(2) on a tracepoint by its number.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::path::Path;
-
-use rustix::fs::{CWD, Mode, OFlags, openat};
-use rustix::io::Errno;
-use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
-use rustix::mount::{fsconfig_create, fsmount, fsopen};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 const BPF_MAP_UPDATE_ELEM: libc::c_int = 2;
 const BPF_PROG_LOAD: libc::c_int = 5;
@@ -159,67 +153,4 @@ fn owned(result: libc::c_long) -> io::Result<OwnedFd> {
         Ok(descriptor) if descriptor >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }),
         _ => Err(io::Error::last_os_error()),
     }
-}
-
-/// Where the numbers of tracepoints are read.
-#[derive(Debug)]
-pub struct Tracefs {
-    root: OwnedFd,
-}
-
-impl Tracefs {
-    /// As it is mounted below `root`, or else by a mount that nobody else sees and that ends with
-    /// this object.
-    pub fn open(root: &Path) -> Result<Self, String> {
-        Self::mounted(root).or_else(|mut tried| {
-            let own = unseen().map_err(io::Error::from).and_then(Self::usable);
-            own.map_err(|error| {
-                tried.push(format!("a mount of its own: {error}"));
-                tried.join("; ")
-            })
-        })
-    }
-
-    /// As it is mounted; each place that was tried, and what came of it.
-    pub fn mounted(root: &Path) -> Result<Self, Vec<String>> {
-        let mut tried = Vec::new();
-        for place in ["sys/kernel/tracing", "sys/kernel/debug/tracing"] {
-            let place = root.join(place);
-            let opened = openat(CWD, &place, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-            match opened.map_err(io::Error::from).and_then(Self::usable) {
-                Ok(tracefs) => return Ok(tracefs),
-                Err(error) => tried.push(format!("{}: {error}", place.display())),
-            }
-        }
-        Err(tried)
-    }
-
-    fn usable(root: OwnedFd) -> io::Result<Self> {
-        let tracefs = Tracefs { root };
-        tracefs.number("syscalls", "sys_enter_fsync")?;
-        Ok(tracefs)
-    }
-
-    /// The number of a tracepoint.
-    pub fn number(&self, category: &str, name: &str) -> io::Result<u64> {
-        let path = format!("events/{category}/{name}/id");
-        let file = openat(
-            &self.root,
-            path,
-            OFlags::RDONLY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )?;
-        let text = io::read_to_string(std::fs::File::from(file))?;
-        text.trim().parse().map_err(io::Error::other)
-    }
-}
-
-fn unseen() -> Result<OwnedFd, Errno> {
-    let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    fsconfig_create(context.as_fd())?;
-    fsmount(
-        context.as_fd(),
-        FsMountFlags::FSMOUNT_CLOEXEC,
-        MountAttrFlags::empty(),
-    )
 }

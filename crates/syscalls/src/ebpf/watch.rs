@@ -12,8 +12,9 @@ use parking_lot::Mutex;
 
 use crate::error::{WatchError, chain, system_error};
 use crate::record::{Call, CountRecord, NO_FILE};
+use crate::tracefs::Tracefs;
 
-use super::kernel::{self, Tracefs};
+use super::kernel;
 use super::layout::{CountKey, Counts, Figure, THREAD_BYTES, THREAD_COUNTED};
 use super::probes::{Probe, call_table, probes};
 use super::reader::Reader;

@@ -153,7 +153,7 @@ def read_breakdown(run: Path, window_ns: tuple[int, int] | None = None) -> Break
     if window_ns is not None:
         t_ns = integers(taken["t_ns"])
         taken = taken.filter((t_ns >= window_ns[0]) & (t_ns < window_ns[1]))
-    served = read_evidence(run, SERVER_TABLE, [*COMMON, "operation", *server])
+    served = read_evidence(run, SERVER_TABLE, [*COMMON, "operation", *server, *SIZES])
     served, error_ns = on_clock_of(table_host(taken.schema.metadata), served, server)
     found = take_apart(taken, served)
     return found.model_copy(
@@ -193,7 +193,7 @@ def take_apart(client: pa.Table, server: pa.Table) -> BreakdownFacts:
     at = [integers(tables[table][name]) for table, name in INSTANTS]
     parts = parts_of(at)
     below = (parts < 0).sum(axis=1).tolist()
-    size_bytes = sizes(mine)
+    size_bytes = sizes(mine if mine[SIZES[0]].null_count < mine.num_rows else theirs)
     on_the_way = parts[[PARTS.index(part) for part in WIRE]].sum(axis=0).astype(np.float64)
     return BreakdownFacts(
         rows=tuple(_rows(parts, size_bytes, mine, targets)),

@@ -1,8 +1,9 @@
-"""Server-side times of every call of the embedded NFS server.
+"""Server-side times of every call of an NFS server of the run.
 
-The server records itself (crates/server, module record); the target that started it leaves it
-in `context.services.nfs_servers` (by target), and this collector has it
-write its calls to a file while the load runs, read at the end.
+The embedded server records itself (crates/server, module record), the kernel's is seen by
+tracepoints (nfslab.servers.knfsd_records). The target that started it leaves it in
+`context.services.nfs_servers` (by target), and this collector has it write its calls to a file
+while the load runs, read at the end.
 
     start: the server records, to a file of the run ──> stop: it ends the file ──> the table
 
@@ -15,9 +16,9 @@ bounded (CALL_ROWS_MAX a server); beyond it calls are counted only. With the col
 Cost: Evidence.cpu_s is what taking and writing the rows cost the server's process, and reading
 them here. What a record costs the thread that serves is in docs/benchmarks.md.
 
-Limits: the embedded server only. What a killed server had recorded is lost with it; the run
-says so, and keeps what other servers and collectors saw. The file lies in the run's folder, so
-its few bytes a call go to that disk while the load runs.
+Limits: the embedded server and the kernel's only; of all clients of the kernel's. What a killed
+server had recorded is lost with it; the run says so, and keeps what other servers and collectors
+saw. The file lies in the run's folder, so its few bytes a call go to that disk while the load runs.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from nfslab.servers.embedded_process import EmbeddedServer
+    from nfslab.context import RecordsCalls
     from nfslab.workloads.base import RunContext
 
 TABLE: Final = "nfs_server_calls"
@@ -53,7 +54,9 @@ class NfsServerCollector(Collector):
     """When each call was received, begun, done and answered."""
 
     kind: ClassVar[str] = "nfs_server"
-    summary: ClassVar[str] = "server-side times of every call of the embedded NFS server"
+    summary: ClassVar[str] = (
+        "server-side times of every call of the embedded or the kernel's NFS server"
+    )
     Parameters: ClassVar[type[CollectorParameters]] = CollectorParameters
     side: ClassVar[Side] = "server"
 
@@ -63,12 +66,12 @@ class NfsServerCollector(Collector):
         return Availability(True)
 
     def applies(self, context: RunContext) -> Availability:
-        """Has a target of this run an embedded server?"""
+        """Has a target of this run a server that records?"""
         if not context.services.nfs_servers:
             return Availability(
                 False,
-                "no place of this run is on nfslab's embedded NFS server",
-                'use a target of kind "nfs" with server = "embedded"',
+                "no place of this run is on an NFS server that records its calls",
+                'use a target of kind "nfs" with server = "embedded" or "knfsd"',
                 moot=True,
             )
         return self.available()
@@ -97,7 +100,7 @@ class NfsServerCollector(Collector):
 class _Served:
     """One server and where it writes."""
 
-    server: EmbeddedServer
+    server: RecordsCalls
     file: Path
     recording: bool = False
     calls: pa.Table | None = None
@@ -200,7 +203,8 @@ def _tables(all_served: Mapping[str, _Served], zero_ns: int) -> dict[str, pa.Tab
         found.append(calls.add_column(0, "t_ns", t_ns).append_column("target", target))
     if not found:
         return {}
-    return {TABLE: pa.concat_tables(found).unify_dictionaries().sort_by("t_ns")}
+    whole = pa.concat_tables(found, promote_options="default")
+    return {TABLE: whole.unify_dictionaries().sort_by("t_ns")}
 
 
 def _operations(calls: pa.Table) -> list[dict[str, Any]]:

@@ -1,8 +1,9 @@
-"""What an NFS client of ours does: queue, window, rates, round trips, TCP, every call if asked.
+"""What an NFS client does: queue, window, rates, round trips, TCP, every call if asked.
 
-The rpcstat of 2001 without a kernel patch: the client records itself (crates/client, module
-record), a target that mounts with it leaves its recorder in `context.services.rpc_recorders`
-(by target), and this collector takes samples and calls while the load runs.
+The rpcstat of 2001 without a kernel patch: our client records itself (crates/client, module
+record), the kernel's is seen by tracepoints (nfslab.mounts.kernel_recorder). A target that mounts
+with one leaves its recorder in `context.services.rpc_recorders` (by target), and this collector
+takes samples and calls while the load runs.
 
     start: recorders on ──> a thread moves records out ──> stop: the last ones, recorders off
 
@@ -14,7 +15,8 @@ counted and noted; the table of calls is bounded (CALL_ROWS_MAX), beyond it call
 Cost: Evidence.cpu_s is the thread's own CPU time. Recording one call costs the client's thread
 about as much as benches/nfs_ends.py shows between "counters" and "every call".
 
-Limits: only clients of this process's own mounts; a kernel's client is the collector `capture`'s.
+Limits: only clients of this run's own mounts; of others there is the collector `capture`. Of the
+kernel's client bytes, files and TCP are not told (`mountstats` has bytes).
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ from pydantic import Field
 
 from nfslab.errors import RunFailed
 from nfslab.evidence.collector import Collector, CollectorParameters, Evidence, Side
-from nfslab.evidence.drain_thread import DrainThread
 from nfslab.machine.availability import Availability, core
+from nfslab.machine.drain_thread import DrainThread
 from nfslab.quantities import Duration
 from nfslab.results.bounded_rows import BoundedRows
 
@@ -64,10 +66,10 @@ class RpcCollectorParameters(CollectorParameters):
 
 
 class RpcCollector(Collector):
-    """Queue, window, rates, round trips and TCP of our own NFS clients."""
+    """Queue, window, rates, round trips and TCP of the run's NFS clients."""
 
     kind: ClassVar[str] = "rpc"
-    summary: ClassVar[str] = "queue, window, rates and round trips of nfslab's own NFS mounts"
+    summary: ClassVar[str] = "queue, window, rates and round trips of a run's own NFS mounts"
     Parameters: ClassVar[type[CollectorParameters]] = RpcCollectorParameters
     side: ClassVar[Side] = "files"
 
@@ -79,12 +81,12 @@ class RpcCollector(Collector):
         return core()
 
     def applies(self, context: RunContext) -> Availability:
-        """Has a target of this run a client of ours?"""
+        """Has a target of this run a client that can be watched?"""
         if not context.services.rpc_recorders:
             return Availability(
                 False,
-                "no place of this run is mounted by nfslab's own NFS client",
-                "mount a target with it, or use the collector capture",
+                "no place of this run is mounted by an NFS client that can be watched",
+                "mount a target by nfslab, or use the collector capture",
                 moot=True,
             )
         return self.available()
@@ -206,7 +208,9 @@ def _tables(clients: Mapping[str, _Client], zero_ns: int) -> dict[str, pa.Table]
                 column = pa.array([name] * table.num_rows).dictionary_encode()
                 found.setdefault(kind, []).append(table.append_column("target", column))
     return {
-        kind: pa.concat_tables(parts).unify_dictionaries().sort_by("t_ns")
+        kind: pa.concat_tables(parts, promote_options="default")
+        .unify_dictionaries()
+        .sort_by("t_ns")
         for kind, parts in found.items()
     }
 
@@ -231,7 +235,7 @@ def _series(samples: pa.Table, operations: pa.Table) -> pa.Table:
     columns: dict[str, Any] = {"at_ns": at_ns[1:]}
     for gauge in GAUGES:
         columns[gauge] = samples[gauge].to_numpy()[1:]
-    for name in RATES:
+    for name in (rate for rate in RATES if rate in samples.column_names):
         moved = np.diff(samples[name].to_numpy().astype(np.int64))
         columns[f"{name}_per_s"] = moved / distance_s
     trips, calls = (

@@ -1,4 +1,4 @@
-"""NFS clients of ours: facts, section and panels of the collector `rpc`.
+"""NFS clients of a run: facts, section and panels of the collector `rpc`.
 
 Facts are the differences of the client's counters over its watching, and its figures of each
 operation. A round trip is from the first send of a call to its reply.
@@ -88,7 +88,7 @@ class RpcFacts(Facts):
 
 
 class RpcEvidence(EvidenceKind[RpcFacts]):
-    """Queue, window, rates and round trips of our own NFS clients."""
+    """Queue, window, rates and round trips of NFS clients."""
 
     kind: ClassVar[str] = "rpc"
     title: ClassVar[str] = "What the NFS client did"
@@ -118,7 +118,7 @@ class RpcEvidence(EvidenceKind[RpcFacts]):
         return Section(
             self.title,
             anchor=self.kind,
-            intro="As nfslab's own NFS clients recorded it; medians over the runs of a point.",
+            intro="As the NFS clients recorded it; medians over the runs of a point.",
             tables=[table for table in tables if table.rows],
             notes=[*notes, NOTE],
         )
@@ -218,5 +218,8 @@ def _operation_table(mounts: Sequence[tuple[str, str, list[ClientFacts]]]) -> Ta
                     cells.latency(max((one.max_ns or 0.0 for one in same), default=None)),
                 ]
             )
-    note = "Since the mount, what prepared the run included; from the first send to the reply."
+    note = (
+        "Since the mount, what prepared the run included (the kernel's client: since the collector "
+        "began, from the last send); from the first send to the reply."
+    )
     return Table("Operations", columns, rows, note, open=False)

@@ -25,11 +25,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nfslab.errors import RunFailed
-from nfslab.evidence.drain_thread import DrainThread
 from nfslab.evidence.syscalls.strace_launch import StraceLaunch
 from nfslab.evidence.syscalls.suspended_launch import SuspendedLaunch
 from nfslab.evidence.syscalls.totals import SyncsBeyond, since
 from nfslab.evidence.syscalls.unseen_io import UnseenIo, Whose
+from nfslab.machine.drain_thread import DrainThread
 from nfslab.results.bounded_rows import BoundedRows
 from nfslab.results.core_tables import core_table
 

@@ -7,8 +7,8 @@ import time
 
 import pytest
 from nfslab._core import CoreError, StraceReader
-from nfslab.evidence import drain_thread
-from nfslab.evidence.drain_thread import DrainThread
+from nfslab.machine import drain_thread
+from nfslab.machine.drain_thread import DrainThread
 
 PATIENCE_S = 120
 

@@ -1,0 +1,243 @@
+"""What the kernel's client does for one mount: each call by sunrpc's tracepoints, queues by sysfs.
+
+It is used as the core's `RpcRecorder` of our own clients is, so that the collector `rpc` and all
+that reads its tables need not know whose client it was.
+
+    tracepoint (a call has ended) ──> totals by operation ──> samples
+                                  └─> rows, when every call was asked for
+    /sys/kernel/sunrpc (queues of the connections now) ─────> samples
+
+The kernel's client has a number for each mount (and others for what a server's mounts share, such
+as NFSv4's lease); those whose connections lead to this mount's server are its own. So mounts of
+one server cannot be told apart: they have no recorder.
+
+Limits: which file a call is for, its bytes and its status are not told. Times are whole
+microseconds. "Sent" is the last time it was sent. A call without a reply is "dropped".
+
+Source: include/trace/events/sunrpc.h (rpc_stats_latency), net/sunrpc/sysfs.c (Linux 5.14).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from nfslab.machine.mounts import SYS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from nfslab._core import Histogram, KernelCalls
+
+CLIENTS: Final = SYS / "kernel" / "sunrpc" / "rpc-clients"
+QUEUES: Final = ("backlog_q_len", "binding_q_len", "sending_q_len")
+"""Of a connection: calls that wait for a slot, for a port, for their turn to be sent."""
+AWAITING: Final = "pending_q_len"
+"""Calls that were sent and have no reply yet."""
+OWN: Final = ("client", "replied_ns")
+"""Columns that other clients' records do not have."""
+ABSENT: Final = {
+    "call_bytes": "uint32", "reply_bytes": "uint32", "status": "uint32", "count": "uint32",
+    "file_id": "uint64", "offset": "uint64",
+}  # fmt: skip
+"""Columns of other clients' records that the kernel does not tell -> type."""
+QUANTILES: Final = {"p50_ns": 0.5, "p90_ns": 0.9, "p99_ns": 0.99, "p999_ns": 0.999}
+
+
+def connections(addresses: Collection[str], port: int) -> dict[int, list[Path]]:
+    """Clients of a server, by number, with the folders of their connections; as sysfs has them."""
+    found: dict[int, list[Path]] = {}
+    for client in CLIENTS.glob("clnt-*"):
+        ours = [one for one in client.glob("switch/xprt-*") if _leads_to(one, addresses, port)]
+        if ours:
+            found[int(client.name.removeprefix("clnt-"))] = ours
+    return found
+
+
+def _leads_to(connection: Path, addresses: Collection[str], port: int) -> bool:
+    try:
+        there = (connection / "dstaddr").read_text(encoding="ascii").strip()
+    except OSError:
+        return False  # it has just gone
+    return there in addresses and _state(connection).get("dst_port") == port
+
+
+def _state(connection: Path) -> dict[str, int]:
+    """Its gauges: "cong_win=256" a line; empty once it has gone."""
+    found: dict[str, int] = {}
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        for line in (connection / "xprt_info").read_text(encoding="ascii").splitlines():
+            name, _, value = line.partition("=")
+            with contextlib.suppress(ValueError):
+                found[name] = int(value)
+    return found
+
+
+@dataclass(slots=True)
+class _Operation:
+    """Since the recording began."""
+
+    round_trips: Histogram
+    calls: int = 0
+    sends: int = 0
+    queue_sum_ns: int = 0
+    round_trip_sum_ns: int = 0
+
+    def figures(self, name: str) -> dict[str, Any]:
+        quantiles = {key: self.round_trips.quantile(q) for key, q in QUANTILES.items()}
+        return {
+            "operation": name, "calls": self.calls, "sends": self.sends,
+            "queue_sum_ns": self.queue_sum_ns, "round_trip_sum_ns": self.round_trip_sum_ns,
+            **quantiles, "max_ns": self.round_trips.max,
+        }  # fmt: skip
+
+
+@dataclass(slots=True)
+class KernelRecorder:
+    """Of the mount of the server at these addresses, if it is the only one of that server."""
+
+    addresses: Collection[str]
+    port: int
+    _watch: KernelCalls | None = None
+    _every_call: bool = False
+    _interval_ns: int = 0
+    _connections: dict[int, list[Path]] = field(default_factory=dict)
+    _operations: dict[str, _Operation] = field(default_factory=dict)
+    _totals: dict[str, int] = field(
+        default_factory=lambda: dict.fromkeys(
+            ("enqueued", "answered", "failed", "sends", "retransmissions"), 0
+        )
+    )
+    _gauges: dict[str, int] = field(default_factory=lambda: {"queue": 0, "outstanding": 0})
+    _kept: list[pa.Table] = field(default_factory=list)
+    _sampled_ns: int = 0
+    _samples: list[dict[str, int]] = field(default_factory=list)
+    _by_operation: list[dict[str, Any]] = field(default_factory=list)
+
+    def start(self, every_call: bool = True, interval_ns: int = 100_000_000, room: int = 0) -> None:
+        """As `RpcRecorder.start`; `room` is the rings'. CoreError where it is not granted."""
+        from nfslab._core import KernelCalls
+
+        self._every_call, self._interval_ns = every_call, interval_ns
+        self._connections = connections(self.addresses, self.port)
+        self._watch = KernelCalls(client=True)
+
+    def stop(self) -> None:
+        """End it; what was recorded is still there to be taken."""
+        if self._watch is not None:
+            self._count(*self._watch.stop()[:2])
+
+    def calls(self) -> pa.Table:
+        """The calls that ended since the last time; columns as `RpcRecorder.calls`, some null."""
+        import pyarrow as pa
+
+        kept, self._kept = self._kept, []
+        return pa.concat_tables(kept) if kept else pa.table({})
+
+    def samples(self) -> dict[str, pa.Table]:
+        """The samples since the last time: "rpc" and "operations"."""
+        import pyarrow as pa
+
+        if self._watch is not None:
+            self._count(*self._watch.take()[:2])
+        samples, self._samples = self._samples, []
+        by_operation, self._by_operation = self._by_operation, []
+        number = pa.uint64()
+        counted = dict.fromkeys(("at_ns", *self.counters()), number)
+        named = {"at_ns": number, "operation": pa.string(), "calls": number,
+                 "round_trip_sum_ns": number}  # fmt: skip
+        return {
+            "rpc": pa.Table.from_pylist(samples, schema=pa.schema(counted)),
+            "operations": pa.Table.from_pylist(by_operation, schema=pa.schema(named)),
+        }
+
+    def counters(self) -> dict[str, int]:
+        """Totals since the recording began, and gauges, by name."""
+        return self._totals | self._gauges
+
+    def operations(self) -> list[dict[str, Any]]:
+        """Operations that were called."""
+        return [one.figures(name) for name, one in sorted(self._operations.items())]
+
+    def lost(self) -> dict[str, int]:
+        """Calls that found no room, so far."""
+        return {"calls": 0 if self._watch is None else self._watch.lost()}
+
+    def _count(self, until_ns: int, taken: Any) -> None:
+        """Calls that ended until then."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        from nfslab.results.core_tables import core_table
+
+        table = core_table(taken)
+        if table.num_rows:
+            strange = set(table["client"].unique().to_pylist()) - set(self._connections)
+            if strange:  # a connection's client may be a new one since the start
+                self._connections |= connections(self.addresses, self.port)
+            ours = pa.array(sorted(self._connections), pa.uint32())
+            table = table.filter(pc.is_in(table["client"], ours))
+        for (name,), mine in _groups(table, "operation"):
+            self._count_operation(name, mine)
+        if self._every_call and table.num_rows:
+            rows = table.drop_columns(list(OWN))
+            for name, kind in ABSENT.items():
+                missing = pa.nulls(rows.num_rows, pa.type_for_alias(kind))
+                rows = rows.append_column(name, missing)
+            self._kept.append(rows)
+        if self._interval_ns and until_ns - self._sampled_ns >= self._interval_ns:
+            self._sampled_ns = until_ns
+            self._sample(until_ns)
+
+    def _count_operation(self, name: str, calls: pa.Table) -> None:
+        import numpy as np
+
+        from nfslab._core import Histogram
+
+        columns = ("enqueued_ns", "sent_last_ns", "replied_ns", "sends")
+        enqueued, sent, replied, sends = (
+            calls[column].fill_null(0).to_numpy().astype(np.int64) for column in columns
+        )
+        answered = replied > 0
+        trips = np.ascontiguousarray((replied - sent)[answered])
+        one = self._operations.setdefault(name, _Operation(Histogram()))
+        one.round_trips.record_many(trips)
+        one.calls += len(sent)
+        one.sends += int(sends.sum())
+        one.queue_sum_ns += int((sent - enqueued).sum())
+        one.round_trip_sum_ns += int(trips.sum())
+        moved = {
+            "enqueued": len(sent), "answered": int(answered.sum()),
+            "failed": int((~answered).sum()), "sends": int(sends.sum()),
+            "retransmissions": int((sends - 1).sum()),
+        }  # fmt: skip
+        for key, value in moved.items():
+            self._totals[key] += value
+
+    def _sample(self, at_ns: int) -> None:
+        # Clients of one server share its connections.
+        distinct = {one.resolve() for ours in self._connections.values() for one in ours}
+        states = [_state(one) for one in distinct]
+        self._gauges = {
+            "queue": sum(state.get(name, 0) for state in states for name in QUEUES),
+            "outstanding": sum(state.get(AWAITING, 0) for state in states),
+        }
+        self._samples.append({"at_ns": at_ns, **self.counters()})
+        self._by_operation += [
+            {
+                "at_ns": at_ns, "operation": name, "calls": one.calls,
+                "round_trip_sum_ns": one.round_trip_sum_ns,
+            }
+            for name, one in self._operations.items()
+        ]  # fmt: skip
+
+
+def _groups(table: pa.Table, column: str) -> list[tuple[tuple[str], pa.Table]]:
+    import pyarrow.compute as pc
+
+    names = sorted(table[column].unique().to_pylist()) if table.num_rows else []
+    return [((name,), table.filter(pc.equal(table[column], name))) for name in names]

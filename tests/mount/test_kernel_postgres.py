@@ -1,0 +1,130 @@
+"""PostgreSQL with checksums on the kernel's client of our server, which is killed under load.
+
+`test_in_a_guest` of test_kernel_nfs.py runs this where this kernel has no NFS.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.mount.test_kernel_client import missing as no_kernel_client
+from tests.mount.test_postgres import BINARIES, USER, Postgres, Served, check_invariant
+
+PATIENCE_S = 120
+LOAD_S = 8
+KILL_EVERY_S = 2
+KILLS = 2
+no_postgres = "" if BINARIES else "PostgreSQL is not installed (Debian: postgresql)"
+unable = no_kernel_client() or no_postgres
+pytestmark = pytest.mark.skipif(bool(unable), reason=unable or "it can")
+
+
+@contextmanager
+def mounted(port: int, place: Path) -> Iterator[None]:
+    """By the kernel: hard, so that nobody hears of a server that is away."""
+    options = f"vers=3,proto=tcp,mountproto=tcp,nolock,addr=127.0.0.1,port={port},mountport={port}"
+    mount = ["mount", "-i", "-t", "nfs", "-o", options, "127.0.0.1:/export", str(place)]
+    subprocess.run(mount, check=True, timeout=PATIENCE_S)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-f", str(place)], check=True, timeout=PATIENCE_S)
+
+
+def test_a_server_killed_under_the_kernels_client_loses_nothing() -> None:
+    """Confirmed transactions are there, TPC-B's sums agree, every page's checksum is right."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        os.chmod(folder, 0o755)
+        store, place, sockets = (Path(folder) / name for name in ("store", "mnt", "run"))
+        for made in store, place, sockets:
+            made.mkdir()
+        os.chown(sockets, USER, USER)
+        served = Served(store)
+        try:
+            with mounted(served.port, place):
+                loaded(served, place, sockets)
+        finally:
+            served.end()
+
+
+def loaded(served: Served, place: Path, sockets: Path) -> None:
+    postgres = Postgres(place / "data", sockets)
+    postgres.data.mkdir(mode=0o700)
+    os.chown(postgres.data, USER, USER)
+    where = ["-h", sockets, "-U", "postgres"]
+    postgres.run("initdb", "-D", postgres.data, "-U", "postgres", "-A", "trust", "--data-checksums")
+    postgres.start()
+    try:
+        postgres.run("pgbench", *where, "-i", "-q", "-s", 1, "postgres")
+        done = 0
+        # Where a start takes long, one load is over before all of the kills were.
+        while served.kills < KILLS:
+            load = postgres.spawn("pgbench", *where, "-n", "-c", 4, "-T", LOAD_S, "postgres")
+            while True:
+                try:
+                    said, _ = load.communicate(timeout=KILL_EVERY_S)
+                    break
+                except subprocess.TimeoutExpired:
+                    served.kill_and_start()
+            assert load.returncode == 0, said
+            assert "number of failed transactions: 0" in said, said
+            done += int(said.split("number of transactions actually processed: ")[1].split()[0])
+        assert int(postgres.ask("select count(*) from pgbench_history")) == done > 0
+        check_invariant(postgres)
+        postgres.end(signal.SIGINT)
+    finally:
+        if postgres.process is not None:
+            postgres.end(signal.SIGKILL)
+    told = postgres.run("pg_checksums", "--check", "-D", postgres.data).stdout
+    assert "Bad checksums:  0" in told, told
+
+
+def test_top_watches_the_kernels_mounts_live(tmp_path: Path) -> None:
+    """Its rates are of the writes that go on meanwhile."""
+    store, place = tmp_path / "store", tmp_path / "mnt"
+    for made in store, place:
+        made.mkdir()
+    served = Served(store)
+    try:
+        with mounted(served.port, place):
+            watched(place)
+    finally:
+        served.end()
+
+
+def watched(place: Path) -> None:
+    over = threading.Event()
+
+    def write() -> None:
+        with (place / "file").open("wb", buffering=0) as file:
+            while not over.is_set():
+                file.write(bytes(8192))
+                os.fsync(file.fileno())
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "nfslab", "top", str(place), "--json", "--count", "3"],
+            capture_output=True, text=True, check=True, timeout=PATIENCE_S,
+        )  # fmt: skip
+    finally:
+        over.set()
+        writing.join()
+    (first, _, last) = (json.loads(line)["mounts"][0] for line in done.stdout.splitlines())
+    assert (first["name"], first["kind"]) == (str(place), "kernel")
+    assert (first["state"], last["state"]) == ("first reading", "")
+    (write,) = [one for one in last["operations"] if one["operation"] == "WRITE"]
+    assert write["calls_per_s"] > 0
+    assert last["sent_bytes_per_s"] >= 8192 * write["calls_per_s"]
