@@ -67,7 +67,7 @@ def test_a_slow_server_is_found_in_the_logs_sync(
     assert sum(top) == pytest.approx(compared["whole"]["difference_ns"])
 
 
-# So long that what else the machine does (a process waits for a processor for some 20 ms) is small beside it.
+# Long beside what else the machine does: a process may wait some 20 ms for a processor.
 MEAN_NS = 10e6
 ALONE = (
     FILE.partition("[[axes]]")[0]

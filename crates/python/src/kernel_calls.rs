@@ -73,7 +73,9 @@ fn procedure(program: u32, version: u32, operation: &str) -> u32 {
 
 /// Of other programs nothing is told.
 fn client_columns(py: Python<'_>, calls: &[ClientCall]) -> PyResult<Columns> {
-    let known = calls.iter().filter_map(|call| Some((program(&call.program)?, call)));
+    let known = calls
+        .iter()
+        .filter_map(|call| Some((program(&call.program)?, call)));
     let rows: Vec<_> = known.collect();
     let of = |value: fn(&ClientCall) -> u32| rows.iter().map(move |row| value(row.1));
     let at = |value: fn(&ClientCall) -> u64| rows.iter().map(move |row| value(row.1));
@@ -93,7 +95,8 @@ fn client_columns(py: Python<'_>, calls: &[ClientCall]) -> PyResult<Columns> {
         .u32("version", of(|call| call.version))
         .u32(
             "procedure",
-            rows.iter().map(|(program, call)| procedure(*program, call.version, &call.operation)),
+            rows.iter()
+                .map(|(program, call)| procedure(*program, call.version, &call.operation)),
         )
         .text("operation", rows.iter().map(|row| &row.1.operation))
         .text("outcome", rows.iter().map(|row| outcome(row.1)))
@@ -102,7 +105,9 @@ fn client_columns(py: Python<'_>, calls: &[ClientCall]) -> PyResult<Columns> {
 }
 
 fn served_columns(py: Python<'_>, calls: &[ServedCall]) -> PyResult<Columns> {
-    let known = calls.iter().filter_map(|call| Some((program(&call.program)?, call)));
+    let known = calls
+        .iter()
+        .filter_map(|call| Some((program(&call.program)?, call)));
     let rows: Vec<_> = known.collect();
     let of = |value: fn(&ServedCall) -> u32| rows.iter().map(move |row| value(row.1));
     let at = |value: fn(&ServedCall) -> u64| rows.iter().map(move |row| value(row.1));

@@ -89,6 +89,10 @@ class Host(ABC):
     has_our_files: ClassVar[bool]
     """Its programs see the files and mounts of this machine."""
 
+    @abstractmethod
+    def __init__(self, wire: Wire | None = None) -> None:
+        """`wire`: between it and the servers, where it has a network of its own."""
+
     @classmethod
     def available(cls, wire: Wire | None = None) -> Availability:
         """Can there be such a host here, for this user, with such a wire to the servers?"""

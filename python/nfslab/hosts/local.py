@@ -48,7 +48,6 @@ class LocalHost(Host):
     has_our_files: ClassVar[bool] = True
 
     def __init__(self, wire: Wire | None = None) -> None:
-        """`wire` is what a host with a network of its own has."""
         self.name = self.kind
         self._cgroup: Cgroup | None = None
         self._network: Path | None = None

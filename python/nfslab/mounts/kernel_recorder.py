@@ -41,10 +41,9 @@ AWAITING: Final = "pending_q_len"
 OWN: Final = ("client", "replied_ns")
 """Columns that other clients' records do not have."""
 ABSENT: Final = {
-    "call_bytes": "uint32", "reply_bytes": "uint32", "status": "uint32", "count": "uint32",
-    "file_id": "uint64", "offset": "uint64",
+    "call_bytes": 32, "reply_bytes": 32, "status": 32, "count": 32, "file_id": 64, "offset": 64
 }  # fmt: skip
-"""Columns of other clients' records that the kernel does not tell -> type."""
+"""Columns of other clients' records that the kernel does not tell -> bits."""
 QUANTILES: Final = {"p50_ns": 0.5, "p90_ns": 0.9, "p99_ns": 0.99, "p999_ns": 0.999}
 
 
@@ -148,7 +147,7 @@ class KernelRecorder:
         by_operation, self._by_operation = self._by_operation, []
         number = pa.uint64()
         counted = dict.fromkeys(("at_ns", *self.counters()), number)
-        named = {"at_ns": number, "operation": pa.string(), "calls": number,
+        named: dict[str, pa.DataType] = {"at_ns": number, "operation": pa.string(), "calls": number,
                  "round_trip_sum_ns": number}  # fmt: skip
         return {
             "rpc": pa.Table.from_pylist(samples, schema=pa.schema(counted)),
@@ -172,6 +171,7 @@ class KernelRecorder:
         import pyarrow as pa
         import pyarrow.compute as pc
 
+        from nfslab.results.coded_texts import coded_texts
         from nfslab.results.core_tables import core_table
 
         table = core_table(taken)
@@ -181,13 +181,14 @@ class KernelRecorder:
                 self._connections |= connections(self.addresses, self.port)
             ours = pa.array(sorted(self._connections), pa.uint32())
             table = table.filter(pc.is_in(table["client"], ours))
-        for (name,), mine in _groups(table, "operation"):
-            self._count_operation(name, mine)
+        names, which = coded_texts(table["operation"])
+        for number, name in enumerate(names):
+            self._count_operation(name, table.filter(which == number))
         if self._every_call and table.num_rows:
             rows = table.drop_columns(list(OWN))
-            for name, kind in ABSENT.items():
-                missing = pa.nulls(rows.num_rows, pa.type_for_alias(kind))
-                rows = rows.append_column(name, missing)
+            for name, bits in ABSENT.items():
+                kind: Any = pa.uint64() if bits == 64 else pa.uint32()
+                rows = rows.append_column(name, pa.nulls(rows.num_rows, kind))
             self._kept.append(rows)
         if self._interval_ns and until_ns - self._sampled_ns >= self._interval_ns:
             self._sampled_ns = until_ns
@@ -197,15 +198,14 @@ class KernelRecorder:
         import numpy as np
 
         from nfslab._core import Histogram
+        from nfslab.results.coded_texts import integers
 
         columns = ("enqueued_ns", "sent_last_ns", "replied_ns", "sends")
-        enqueued, sent, replied, sends = (
-            calls[column].fill_null(0).to_numpy().astype(np.int64) for column in columns
-        )
+        enqueued, sent, replied, sends = (integers(calls[name], missing=0) for name in columns)
         answered = replied > 0
         trips = np.ascontiguousarray((replied - sent)[answered])
         one = self._operations.setdefault(name, _Operation(Histogram()))
-        one.round_trips.record_many(trips)
+        one.round_trips.record_many(trips.data)
         one.calls += len(sent)
         one.sends += int(sends.sum())
         one.queue_sum_ns += int((sent - enqueued).sum())
@@ -234,10 +234,3 @@ class KernelRecorder:
             }
             for name, one in self._operations.items()
         ]  # fmt: skip
-
-
-def _groups(table: pa.Table, column: str) -> list[tuple[tuple[str], pa.Table]]:
-    import pyarrow.compute as pc
-
-    names = sorted(table[column].unique().to_pylist()) if table.num_rows else []
-    return [((name,), table.filter(pc.equal(table[column], name))) for name in names]

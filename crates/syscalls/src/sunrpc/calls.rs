@@ -284,7 +284,10 @@ mod tests {
         assert_eq!(found.len(), 1);
         let call = &found[0];
         assert_eq!((call.enqueued_ns, call.sent_ns), (9_000_000, 9_030_000));
-        assert_eq!((call.replied_ns, call.completed_ns), (Some(9_980_000), 10_000_000));
+        assert_eq!(
+            (call.replied_ns, call.completed_ns),
+            (Some(9_980_000), 10_000_000)
+        );
         assert_eq!(call.sends, 2);
         // The next task of that number has been sent once again.
         let found = all(&[(10_000_000, 5, ended(0))]).client;
@@ -315,10 +318,18 @@ mod tests {
         events.sort_by_key(|event| event.0);
         let found = all(&events).served;
         let instants = |call: &ServedCall| {
-            [call.received_ns, call.started_ns, call.finished_ns, call.sent_ns]
-                .map(|ns| ns / NS_PER_US)
+            [
+                call.received_ns,
+                call.started_ns,
+                call.finished_ns,
+                call.sent_ns,
+            ]
+            .map(|ns| ns / NS_PER_US)
         };
-        assert_eq!(found.iter().map(|call| call.xid).collect::<Vec<_>>(), [70, 71]);
+        assert_eq!(
+            found.iter().map(|call| call.xid).collect::<Vec<_>>(),
+            [70, 71]
+        );
         assert_eq!(instants(&found[0]), [1000, 1022, 1125, 1140]);
         assert_eq!(instants(&found[1]), [1003, 1025, 1128, 1143]);
         assert_eq!((found[1].call_bytes, found[1].reply_bytes), (160, 136));

@@ -55,7 +55,14 @@ impl Point {
     fn fields(self) -> &'static [&'static str] {
         match self {
             Point::Ended => &[
-                "client_id", "task_id", "xid", "version", "progname", "procname", "backlog", "rtt",
+                "client_id",
+                "task_id",
+                "xid",
+                "version",
+                "progname",
+                "procname",
+                "backlog",
+                "rtt",
                 "execute",
             ],
             Point::SentAgain => &["client_id", "task_id"],
@@ -78,7 +85,10 @@ pub struct Decoder {
 impl Decoder {
     /// The name of the field that this kernel lacks.
     pub fn new(point: Point, format: &Format) -> Result<Self, &'static str> {
-        let found = point.fields().iter().map(|name| format.field(name).ok_or(*name));
+        let found = point
+            .fields()
+            .iter()
+            .map(|name| format.field(name).ok_or(*name));
         let fields = found.collect::<Result<_, _>>()?;
         Ok(Decoder { point, fields })
     }
@@ -141,7 +151,10 @@ mod tests {
             names.reverse();
         }
         let lines = names.iter().enumerate().map(|(i, name)| {
-            format!("\tfield:unsigned long {name};\toffset:{};\tsize:8;\tsigned:0;\n", 8 + 8 * i)
+            format!(
+                "\tfield:unsigned long {name};\toffset:{};\tsize:8;\tsigned:0;\n",
+                8 + 8 * i
+            )
         });
         Format::parse(&format!("ID: 5\n{}", lines.collect::<String>())).unwrap()
     }
@@ -154,8 +167,12 @@ mod tests {
             if reversed {
                 values.reverse();
             }
-            let record: Vec<u8> = [[0; 8], values[0].to_ne_bytes(), values[1].to_ne_bytes()].concat();
-            let said = What::Done { xid: 70, took_us: 103 };
+            let record: Vec<u8> =
+                [[0; 8], values[0].to_ne_bytes(), values[1].to_ne_bytes()].concat();
+            let said = What::Done {
+                xid: 70,
+                took_us: 103,
+            };
             assert_eq!(decoder.decode(&record), Some(said));
             assert_eq!(decoder.decode(&record[..23]), None);
         }

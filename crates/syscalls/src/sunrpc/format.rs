@@ -45,7 +45,7 @@ impl Format {
     }
 }
 
-/// `u32 xid;	offset:16;	size:4;	signed:0;`
+/// `u32 xid; offset:16; size:4; signed:0;`, with tabs in between.
 fn field(declared: &str) -> Option<(String, Field)> {
     let mut parts = declared.split(';').map(str::trim);
     let declaration = parts.next()?;

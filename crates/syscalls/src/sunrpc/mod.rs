@@ -28,8 +28,8 @@ use perf_event::{Builder, Clock, SampleFlag, Sampler};
 use crate::error::WatchError;
 use crate::tracefs::Tracefs;
 
-pub use calls::{Calls, ClientCall, ServedCall};
 use calls::Event;
+pub use calls::{Calls, ClientCall, ServedCall};
 use events::{Decoder, Point};
 use format::Format;
 
@@ -145,7 +145,9 @@ impl Watch {
         }
         // What one ring has before another one is emptied may be later than what is in that one.
         self.waiting.sort_by_key(|event| event.at_ns);
-        let settled = self.waiting.partition_point(|event| event.at_ns <= until_ns);
+        let settled = self
+            .waiting
+            .partition_point(|event| event.at_ns <= until_ns);
         for event in self.waiting.drain(..settled) {
             self.calls.take(event);
         }

@@ -103,7 +103,7 @@ def _levels(started: NDArray[np.int64], finished: NDArray[np.int64]) -> tuple[in
 
 def sizes(table: pa.Table) -> Floats:
     """Bytes of each call and its reply together; zero where the client does not tell."""
-    call, reply = (integers(table[name].fill_null(0)) for name in SIZES)
+    call, reply = (integers(table[name], missing=0) for name in SIZES)
     return (call + reply).astype(np.float64)
 
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from nfslab._core import RpcRecorder
+    from nfslab.mounts.kernel_recorder import KernelRecorder
     from nfslab.workloads.base import RunContext
 
     Floats = npt.NDArray[np.float64]
@@ -111,7 +112,7 @@ class RpcCollector(Collector):
 class _Client:
     """One client and what was taken of it."""
 
-    source: RpcRecorder
+    source: RpcRecorder | KernelRecorder
     before: Mapping[str, int]
     samples: dict[str, list[pa.Table]] = field(default_factory=dict)
     calls: BoundedRows = field(default_factory=lambda: BoundedRows(CALL_ROWS_MAX))
