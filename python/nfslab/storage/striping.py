@@ -13,7 +13,7 @@ import os
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from nfslab.errors import RunFailed
 from nfslab.machine.mounts import SYS, mount_of
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 TOOL_LIMIT_S = 600.0
 ZEROS = bytes(1 << 20)
 Allocation = Literal["reserved", "written", "sparse"]
+
+LOOP_CONTROL: Final = Path("/dev/loop-control")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,8 @@ class Striping:
     ) -> list[str]:
         """Files of this size in `folder` (ours), each behind a loop device; their paths."""
         devices = []
+        if not LOOP_CONTROL.exists():  # where no udev has loaded the driver
+            self.run(["modprobe", "loop"])
         for number in range(count):
             file = folder / f"disk{number}"
             _make_file(file, size_bytes, allocate)
