@@ -303,71 +303,69 @@ impl Clients {
             grouped.entry(key(line)).or_default().push(line);
         }
         let groups: Vec<(Option<K>, Vec<&Line>)> = grouped.into_iter().collect();
-        let calls = |place: u32| -> u64 {
-            let (_, lines) = &groups[place as usize];
-            lines.iter().map(|line| line.row.calls()).sum()
+        let calls = |group: &(Option<K>, Vec<&Line>)| -> u64 {
+            group.1.iter().map(|line| line.row.calls()).sum()
         };
-        let known = |place: &u32| groups[*place as usize].0.is_some();
-        let all: Vec<u32> = (0..groups.len() as u32).collect();
-        let named: Vec<u32> = all.iter().copied().filter(known).collect();
-        let shown = top(&named, TOP_ROWS, calls);
-        let row = |lines: &[&Line], key: Option<K>| {
-            let mut row = self.rows_json(lines);
-            for (name, value) in names(key) {
-                row.insert(name.to_owned(), value);
-            }
-            row
-        };
-        let mut list = Vec::new();
-        for place in &shown {
-            let (key, lines) = &groups[*place as usize];
-            list.push(Value::Object(row(lines, *key)));
-        }
-        let rest = all.iter().filter(|place| !shown.contains(place));
-        let rest: Vec<&Line> = rest
-            .flat_map(|place| groups[*place as usize].1.iter().copied())
-            .collect();
-        if !rest.is_empty() {
-            let mut row = row(&rest, None);
-            row.insert("other".to_owned(), json!(true));
-            list.push(Value::Object(row));
-        }
-        Value::Array(list)
+        top_rows(
+            &groups,
+            calls,
+            |(key, _)| key.is_some(),
+            |one, some| {
+                let lines = some.iter().flat_map(|(_, lines)| lines.iter().copied());
+                let mut row = self.rows_json(&lines.collect::<Vec<&Line>>());
+                for (name, value) in names(one.and_then(|(key, _)| *key)) {
+                    row.insert(name.to_owned(), value);
+                }
+                row
+            },
+        )
     }
 
     fn users_json(&self) -> Value {
-        let all: Vec<u32> = (0..self.users.len() as u32).collect();
-        let known = |place: &u32| !self.users[*place as usize].other;
-        let named: Vec<u32> = all.iter().copied().filter(known).collect();
-        let shown = top(&named, TOP_ROWS, |place| {
-            self.users[place as usize].row.calls()
-        });
-        let row_json = |row: &Row, user: Option<u32>, places: &[u32]| {
-            let mut out = Map::new();
-            out.insert("user".to_owned(), json!(user));
-            row.put(&mut out);
-            let errors = self
-                .user_statuses
-                .json(places.iter().copied(), row.errors());
-            out.insert("errors_by_status".to_owned(), errors);
-            out
-        };
-        let mut list: Vec<Value> = Vec::new();
-        for place in &shown {
-            let user = &self.users[*place as usize];
-            list.push(Value::Object(row_json(&user.row, user.user, &[*place])));
-        }
-        let mut rest = Row::default();
-        let mut places = all;
-        places.retain(|place| !shown.contains(place));
-        for place in &places {
-            rest.add(&self.users[*place as usize].row);
-        }
-        if rest.calls() > 0 {
-            let mut out = row_json(&rest, None, &places);
-            out.insert("other".to_owned(), json!(true));
-            list.push(Value::Object(out));
-        }
-        Value::Array(list)
+        let calls = |user: &User| user.row.calls();
+        top_rows(
+            &self.users,
+            calls,
+            |user| !user.other,
+            |one, some| {
+                let mut sum = Row::default();
+                for user in some {
+                    sum.add(&user.row);
+                }
+                let mut out = Map::new();
+                out.insert("user".to_owned(), json!(one.and_then(|user| user.user)));
+                sum.put(&mut out);
+                let places = some.iter().map(|user| user.place);
+                let errors = self.user_statuses.json(places, sum.errors());
+                out.insert("errors_by_status".to_owned(), errors);
+                out
+            },
+        )
     }
+}
+
+/// A row of each of those with the most calls, and one of all others together; `row` is told which
+/// one it is of, and all that it is of.
+fn top_rows<T>(
+    all: &[T],
+    calls: impl Fn(&T) -> u64,
+    named: impl Fn(&T) -> bool,
+    row: impl Fn(Option<&T>, &[&T]) -> Map<String, Value>,
+) -> Value {
+    let at = |place: u32| &all[place as usize];
+    let places = 0..all.len() as u32;
+    let known: Vec<u32> = places.clone().filter(|place| named(at(*place))).collect();
+    let shown = top(&known, TOP_ROWS, |place| calls(at(place)));
+    let of_one = |place: &u32| Value::Object(row(Some(at(*place)), &[at(*place)]));
+    let mut list: Vec<Value> = shown.iter().map(of_one).collect();
+    let rest: Vec<&T> = places
+        .filter(|place| !shown.contains(place))
+        .map(at)
+        .collect();
+    if !rest.is_empty() {
+        let mut row = row(None, &rest);
+        row.insert("other".to_owned(), json!(true));
+        list.push(Value::Object(row));
+    }
+    Value::Array(list)
 }
