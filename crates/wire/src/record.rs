@@ -104,7 +104,7 @@ pub struct Fed<'s> {
 }
 
 /// Takes records out of a byte stream that arrives in pieces.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct RecordDecoder {
     limit_bytes: u32,
     mark: [u8; MARK_BYTES],
@@ -123,14 +123,7 @@ impl RecordDecoder {
     pub fn new(limit_bytes: u32) -> Self {
         RecordDecoder {
             limit_bytes: limit_bytes.min(MAX_RECORD_BYTES),
-            mark: [0; MARK_BYTES],
-            mark_bytes: 0,
-            fragment_left: 0,
-            last: false,
-            in_fragment: false,
-            fragments: 0,
-            record: Vec::new(),
-            handed_out: false,
+            ..RecordDecoder::default()
         }
     }
 
