@@ -93,21 +93,11 @@ fn alone(scope: Scope, call: &Call, begin_ns: i64, end_ns: i64) -> Gap {
     Gap {
         kind: Kind::NetworkLoss,
         scope,
-        covered: false,
         server: call.server,
         client: Some(call.client),
         begin_ns,
         end_ns,
         silent_from_ns: begin_ns,
-        open: false,
-        outstanding_at_begin: 0,
-        outstanding_peak: 0,
-        sent: 0,
-        again: 0,
-        tcp_again: 0,
-        zero_windows: 0,
-        lost_bytes: 0,
-        frame_before: 0,
-        frame_after: 0,
+        ..Gap::default()
     }
 }

@@ -12,8 +12,8 @@ impl Stalls {
     #[inline(always)]
     pub(super) fn transport(&mut self, event: &TransportEvent) {
         self.alone_settles(event.time_ns);
-        self.set_back |= self.now_ns.saturating_sub(event.time_ns) > SET_BACK_NS;
-        self.now_ns = event.time_ns;
+        let before_ns = self.now_ns.replace(event.time_ns).unwrap_or(i64::MIN);
+        self.set_back |= before_ns.saturating_sub(event.time_ns) > SET_BACK_NS;
         let connection = self.connections.of(event.connection);
         connection.path.event(event);
         let last_ns = connection.last_packet_ns.replace(event.time_ns);

@@ -1,14 +1,13 @@
 //! A gap: what it is, what proves it, and the longest ones kept.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 use serde_json::{Value, json};
 
 use crate::block::Endpoint;
 
 /// What a gap is: its kind and, of a server's stalls, the cause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub(super) enum Kind {
     /// Calls were outstanding, and the server answered nobody: its host or its process.
@@ -41,6 +40,7 @@ pub(super) enum Kind {
     /// have been sent again.
     LateUnlessAtServer,
     /// Calls waited, and what happened cannot be told from here.
+    #[default]
     Waited,
     /// Nothing passed, and what happened cannot be told from here.
     Silent,
@@ -52,65 +52,48 @@ pub(super) enum Kind {
 
 /// Number of kinds.
 pub(super) const KINDS: usize = 18;
-/// All kinds.
-pub(super) const ALL: [Kind; KINDS] = [
-    Kind::ServerStalled,
-    Kind::ProcessSlow,
-    Kind::HostFrozen,
-    Kind::ClientPaused,
-    Kind::NetworkLoss,
-    Kind::CaptureLoss,
-    Kind::ClientWaited,
-    Kind::ConnectionWaited,
-    Kind::ServerRestarted,
-    Kind::ConnectionReset,
-    Kind::ClientFull,
-    Kind::ServerFull,
-    Kind::ToldToWait,
-    Kind::LateUnlessAtServer,
-    Kind::Waited,
-    Kind::Silent,
-    Kind::WaitedUnlessAtServer,
-    Kind::SilentUnlessAtClient,
+/// All kinds in their order, each with its name, and why, as far as the packets prove it.
+pub(super) const NAMED: [(Kind, &str, &str); KINDS] = [
+    (Kind::ServerStalled, "server_stalled", "unknown"),
+    (Kind::ProcessSlow, "server_stalled", "server_process_slow"),
+    (Kind::HostFrozen, "server_stalled", "server_host_frozen"),
+    (Kind::ClientPaused, "client_paused", "client_idle"),
+    (Kind::NetworkLoss, "network_loss", "network_loss"),
+    (Kind::CaptureLoss, "capture_loss", "capture_loss"),
+    (Kind::ClientWaited, "client_waited", "unknown"),
+    (Kind::ConnectionWaited, "connection_waited", "unknown"),
+    (
+        Kind::ServerRestarted,
+        "server_restarted",
+        "server_restarted",
+    ),
+    (
+        Kind::ConnectionReset,
+        "connection_reset",
+        "connection_reset",
+    ),
+    (Kind::ClientFull, "client_full", "client_full"),
+    (Kind::ServerFull, "server_full", "server_full"),
+    (Kind::ToldToWait, "told_to_wait", "told_to_wait"),
+    (Kind::LateUnlessAtServer, "unknown", "unknown"),
+    (Kind::Waited, "unknown", "unknown"),
+    (Kind::Silent, "unknown", "unknown"),
+    (Kind::WaitedUnlessAtServer, "unknown", "unknown"),
+    (Kind::SilentUnlessAtClient, "unknown", "unknown"),
 ];
 
 impl Kind {
+    pub fn all() -> impl Iterator<Item = Kind> {
+        NAMED.iter().map(|(kind, ..)| *kind)
+    }
+
     pub fn name(self) -> &'static str {
-        match self {
-            Kind::ServerStalled | Kind::ProcessSlow | Kind::HostFrozen => "server_stalled",
-            Kind::ClientPaused => "client_paused",
-            Kind::NetworkLoss => "network_loss",
-            Kind::CaptureLoss => "capture_loss",
-            Kind::ClientWaited => "client_waited",
-            Kind::ConnectionWaited => "connection_waited",
-            Kind::ServerRestarted => "server_restarted",
-            Kind::ConnectionReset => "connection_reset",
-            Kind::ClientFull => "client_full",
-            Kind::ServerFull => "server_full",
-            Kind::ToldToWait => "told_to_wait",
-            Kind::Waited
-            | Kind::Silent
-            | Kind::LateUnlessAtServer
-            | Kind::WaitedUnlessAtServer
-            | Kind::SilentUnlessAtClient => "unknown",
-        }
+        NAMED[self as usize].1
     }
 
     /// Why, as far as the packets prove it.
     pub fn cause(self) -> &'static str {
-        match self {
-            Kind::ProcessSlow => "server_process_slow",
-            Kind::HostFrozen => "server_host_frozen",
-            Kind::ClientPaused => "client_idle",
-            Kind::NetworkLoss => "network_loss",
-            Kind::CaptureLoss => "capture_loss",
-            Kind::ServerRestarted => "server_restarted",
-            Kind::ConnectionReset => "connection_reset",
-            Kind::ClientFull => "client_full",
-            Kind::ServerFull => "server_full",
-            Kind::ToldToWait => "told_to_wait",
-            _ => "unknown",
-        }
+        NAMED[self as usize].2
     }
 
     /// Whether calls waited in it.
@@ -145,9 +128,10 @@ pub(super) struct Place {
 }
 
 /// How wide a gap is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Scope {
     /// All clients of the server.
+    #[default]
     Server,
     /// One client host.
     Client,
@@ -169,7 +153,7 @@ impl Scope {
 }
 
 /// A gap found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Gap {
     pub kind: Kind,
     pub scope: Scope,
@@ -274,9 +258,18 @@ impl Gap {
                 "a connection of {client} to server {server} was reset or closed; nothing was \
                  answered for {length}"
             ),
-            (Kind::ClientFull | Kind::ServerFull | Kind::ToldToWait, _) => {
-                self.what_was_asked(&client)
-            }
+            (Kind::ClientFull, _) => format!(
+                "answers of server {server} waited {length}, while {client} took no more bytes \
+                 (its window was zero)"
+            ),
+            (Kind::ServerFull, _) => format!(
+                "nothing of {client} went to server {server} for {length}, which took no more \
+                 bytes (its window was zero)"
+            ),
+            (Kind::ToldToWait, _) => format!(
+                "server {server} had answered that it is to be asked again later; nothing was \
+                 asked for {length}"
+            ),
             (Kind::Waited | Kind::LateUnlessAtServer | Kind::WaitedUnlessAtServer, _) => format!(
                 "calls of {client} waited {length} for server {server}: whether it was slow or its \
                  answer was lost cannot be told from here"
@@ -324,26 +317,6 @@ impl Gap {
         self.client
             .map_or_else(|| "its clients".to_owned(), client_name)
     }
-
-    /// What one side asked the other to wait for.
-    fn what_was_asked(&self, client: &str) -> String {
-        let length = seconds(self.length_ns());
-        let server = self.server.host;
-        match self.kind {
-            Kind::ClientFull => format!(
-                "answers of server {server} waited {length}, while {client} took no more bytes \
-                 (its window was zero)"
-            ),
-            Kind::ServerFull => format!(
-                "nothing of {client} went to server {server} for {length}, which took no more \
-                 bytes (its window was zero)"
-            ),
-            _ => format!(
-                "server {server} had answered that it is to be asked again later; nothing was \
-                 asked for {length}"
-            ),
-        }
-    }
 }
 
 fn client_name(client: Endpoint) -> String {
@@ -373,35 +346,17 @@ fn seconds(time_ns: i64) -> String {
     format!("{}.{:03} s", milliseconds / 1000, milliseconds % 1000)
 }
 
-/// The longest gaps, at most `limit` of them.
+/// The longest gaps, at most `limit` of them: the longest first, of equal ones the earliest.
 #[derive(Clone, Debug)]
 pub(super) struct Longest {
-    heap: BinaryHeap<Reverse<Ranked>>,
+    gaps: Vec<Gap>,
     limit: usize,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Ranked(Gap);
-
-impl Ord for Ranked {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        let key = |gap: &Gap| (gap.length_ns(), Reverse(gap.begin_ns));
-        key(&self.0).cmp(&key(&other.0))
-    }
-}
-
-impl PartialOrd for Ranked {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
 }
 
 impl Longest {
     pub fn new(limit: usize) -> Self {
-        Longest {
-            heap: BinaryHeap::new(),
-            limit,
-        }
+        let gaps = Vec::new();
+        Longest { gaps, limit }
     }
 
     pub fn limit(&self) -> usize {
@@ -409,21 +364,16 @@ impl Longest {
     }
 
     pub fn add(&mut self, gap: Gap) {
-        if self.heap.len() == self.limit {
-            if self
-                .heap
-                .peek()
-                .is_some_and(|shortest| shortest.0 >= Ranked(gap))
-            {
-                return;
-            }
-            self.heap.pop();
+        let rank = |gap: &Gap| (Reverse(gap.length_ns()), gap.begin_ns);
+        let place = self.gaps.partition_point(|kept| rank(kept) <= rank(&gap));
+        if place < self.limit {
+            self.gaps.truncate(self.limit - 1);
+            self.gaps.insert(place, gap);
         }
-        self.heap.push(Reverse(Ranked(gap)));
     }
 
     /// All that are kept.
     pub fn iter(&self) -> impl Iterator<Item = &Gap> {
-        self.heap.iter().map(|ranked| &ranked.0.0)
+        self.gaps.iter()
     }
 }

@@ -168,7 +168,7 @@ struct Server {
 }
 
 /// The lens.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Stalls {
     connections: ConnectionSlots<Connection>,
     places: HashMap<(Host, Endpoint), u32>,
@@ -187,32 +187,8 @@ pub(super) struct Stalls {
     place: Place,
     not_followed: u64,
     /// Time of the latest event, and whether one was far before it: the clock was set back.
-    now_ns: i64,
+    now_ns: Option<i64>,
     set_back: bool,
-}
-
-impl Default for Stalls {
-    fn default() -> Self {
-        Stalls {
-            connections: ConnectionSlots::default(),
-            places: HashMap::new(),
-            by_endpoint: HashMap::new(),
-            lanes: Vec::new(),
-            watched: 0,
-            pairs: Vec::new(),
-            servers: Vec::new(),
-            outstanding: Outstanding::default(),
-            stretches: Stretches::default(),
-            alone: [Found::new(LONGEST), Found::new(LONGEST)],
-            unsettled: VecDeque::new(),
-            unanswered: Unanswered::default(),
-            evidence: Evidence::default(),
-            place: Place::default(),
-            not_followed: 0,
-            now_ns: i64::MIN,
-            set_back: false,
-        }
-    }
 }
 
 impl Lens for Stalls {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::gap::{ALL, Gap, Kind, Place, Scope};
+use super::gap::{Gap, Kind, Place, Scope};
 use super::stretch::Stretches;
 use super::tracker::{Durations, Total, Tracker};
 use super::{FACTOR, FLOOR_NS, LONGEST, SETTLE_NS, Stalls, USUAL};
@@ -51,9 +51,9 @@ pub(super) fn json(stalls: &Stalls, extent: &Extent) -> Value {
         "slowest_stretch": stalls.stretches.slowest().map(|(_, _, value)| value),
         "closer_look": closer_look(&gaps, &stalls.stretches, extent),
         "messages_not_followed": stalls.not_followed,
-        "unanswered": stalls.unanswered.json(match stalls.set_back {
-            true => stalls.now_ns.min(extent.last_ns),
-            false => extent.last_ns,
+        "unanswered": stalls.unanswered.json(match stalls.now_ns {
+            Some(now_ns) if stalls.set_back => now_ns.min(extent.last_ns),
+            _ => extent.last_ns,
         }),
         "evidence": {
             "holes_filled": stalls.evidence.filled,
@@ -117,7 +117,7 @@ impl Totals {
     fn of<'a>(trackers: impl Iterator<Item = &'a Tracker>, place: Place) -> [Self; 2] {
         let [mut kinds, mut causes] = <[Totals; 2]>::default();
         for tracker in trackers {
-            for kind in ALL {
+            for kind in Kind::all() {
                 let total = tracker.found[kind as usize].total(threshold_ns(tracker, kind));
                 let kind = kind.at(place);
                 kinds.add(kind.name(), total);
@@ -181,7 +181,7 @@ fn clients(stalls: &Stalls) -> Vec<Value> {
             };
             let mut value = tracked(tracker, stalls.place);
             value["client"] = json!(pair.client.to_string());
-            (ALL.into_iter().map(time).sum(), value)
+            (Kind::all().map(time).sum(), value)
         })
         .collect();
     longest_first(pairs)
@@ -208,7 +208,7 @@ fn longest(stalls: &Stalls) -> Vec<Gap> {
         .chain(clients)
         .chain(stalls.watched_lanes());
     let mut gaps = Vec::new();
-    for kind in ALL {
+    for kind in Kind::all() {
         let mut of_kind: Vec<Gap> = Vec::new();
         for tracker in trackers.clone() {
             let threshold_ns = threshold_ns(tracker, kind);

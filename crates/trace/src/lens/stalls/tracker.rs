@@ -5,9 +5,11 @@ mod silence;
 
 use self::silence::{Shut, Silence};
 use super::cycles::Cycles;
-use super::gap::{ALL, Gap, KINDS, Kind, Longest, Scope};
+use super::gap::{Gap, KINDS, Kind, Longest, Scope};
 use super::signs::Signs;
-use super::{FACTOR, FLOOR_NS, PROMPT_FACTOR, PROMPT_FLOOR_NS, SETTLE_AGAIN_NS, SETTLE_NS, USUAL};
+use super::{
+    FACTOR, FLOOR_NS, LONGEST, PROMPT_FACTOR, PROMPT_FLOOR_NS, SETTLE_AGAIN_NS, SETTLE_NS, USUAL,
+};
 use crate::block::{Endpoint, Sack};
 use crate::event::TransportKind;
 use crate::lens::log_histogram::LogHistogram;
@@ -70,6 +72,12 @@ pub(super) struct Total {
     pub time_ns: u64,
 }
 
+impl Default for Found {
+    fn default() -> Self {
+        Found::new(LONGEST)
+    }
+}
+
 impl Found {
     pub fn new(longest: usize) -> Self {
         Found {
@@ -104,7 +112,7 @@ impl Found {
 }
 
 /// Watches one server or one client of it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Tracker {
     pub server: Endpoint,
     pub client: Option<Endpoint>,
@@ -139,24 +147,9 @@ impl Tracker {
         Tracker {
             server,
             client,
-            scope: Scope::Server,
-            last_reply: None,
-            since: Since::default(),
-            outstanding: 0,
-            unanswered: 0,
-            heard: false,
-            replies: 0,
-            waits: Durations::default(),
-            idles: Durations::default(),
-            latencies: Durations::default(),
-            silence: None,
-            shut: [Shut::default(); 2],
-            told_later_at_ns: None,
             blind_until_ns: i64::MIN,
-            last_silence: None,
-            found: ALL.map(|_| Found::new(longest)),
-            cycles: Cycles::default(),
-            pauses: Cycles::default(),
+            found: std::array::from_fn(|_| Found::new(longest)),
+            ..Tracker::default()
         }
     }
 

@@ -1,6 +1,14 @@
 //! What a whole capture is summed up to: drain cycles, the slowest stretch, totals, bounds.
 
+use super::super::gap::NAMED;
 use super::*;
+
+#[test]
+fn kinds_stand_in_their_table_by_their_number() {
+    for (number, (kind, ..)) in NAMED.iter().enumerate() {
+        assert_eq!(*kind as usize, number);
+    }
+}
 
 #[test]
 fn drains_have_their_period_and_random_stalls_have_none() {
