@@ -50,18 +50,16 @@ pub(crate) struct Moved {
 
 impl World<'_> {
     fn directory(&self, number: u64) -> FileHandle {
-        let directories = &self.mount.directories;
-        let place = usize::try_from(number).unwrap_or(usize::MAX);
-        let last = directories.len().saturating_sub(1);
-        directories
-            .get(place.min(last))
-            .copied()
-            .unwrap_or(self.mount.root)
+        self.one_of(&self.mount.directories, number)
     }
 
     fn scratch_directory(&self, number: u64) -> FileHandle {
-        let directories = &self.mount.scratch_directories;
-        let place = usize::try_from(self.layout.directory_of(number)).unwrap_or(usize::MAX);
+        let directory = self.layout.directory_of(number);
+        self.one_of(&self.mount.scratch_directories, directory)
+    }
+
+    fn one_of(&self, directories: &[FileHandle], number: u64) -> FileHandle {
+        let place = usize::try_from(number).unwrap_or(usize::MAX);
         let last = directories.len().saturating_sub(1);
         directories
             .get(place.min(last))

@@ -170,16 +170,16 @@ impl Connection {
         shared: &mut Shared,
         sink: &mut S,
     ) {
+        let (ours, _) = pick(&mut self.sides, side);
+        if ours.closed && !ours.is_near(segment.sequence) {
+            self.reuse(segment, side, shared, sink);
+        }
         let from_client = if sink.wants_transport() {
             self.sent_by_client(side)
         } else {
             None
         };
         let (ours, theirs) = pick(&mut self.sides, side);
-        if ours.closed && !ours.is_near(segment.sequence) {
-            self.reuse(segment, side, shared, sink);
-            return self.segment_of_new(side, segment, payload, shared, sink);
-        }
         let mut scene = Scene {
             connection: self.number,
             from: &segment.source,
@@ -192,28 +192,6 @@ impl Connection {
         if self.protocol != Protocol::Rpc || ours.framer.found_tls {
             self.decide(segment, scene.shared);
         }
-    }
-
-    #[cold]
-    fn segment_of_new<S: Sink>(
-        &mut self,
-        side: Side,
-        segment: &Segment,
-        payload: &[u8],
-        shared: &mut Shared,
-        sink: &mut S,
-    ) {
-        let (ours, _) = pick(&mut self.sides, side);
-        let mut scene = Scene {
-            connection: self.number,
-            from: &segment.source,
-            to: &segment.destination,
-            calls_known: false,
-            shared,
-            sink,
-        };
-        ours.data(segment, payload, None, &mut scene);
-        self.decide(segment, shared);
     }
 
     /// What this connection carries, by what was found in it so far.
