@@ -88,7 +88,7 @@ pub struct Syncs {
 }
 
 /// The fsyncs at a phase's end, added up over threads.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 #[allow(missing_docs)]
 pub struct FinalSyncs {
     pub operations: u64,
@@ -175,10 +175,7 @@ impl Sums {
             checked: 0,
             oddities: Oddities::default(),
             first_mismatch: None,
-            final_syncs: FinalSyncs {
-                operations: 0,
-                total_ns: 0,
-            },
+            final_syncs: FinalSyncs::default(),
             workers: Vec::new(),
             frame,
         })

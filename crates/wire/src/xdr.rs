@@ -300,24 +300,22 @@ pub fn put_length(out: &mut Vec<u8>, length: usize, limit: u32, field: &'static 
     Ok(())
 }
 
-impl Encode for u32 {
-    #[inline(always)]
-    fn encode(&self, out: &mut Vec<u8>) -> Result<()> {
-        out.extend_from_slice(&self.to_be_bytes());
-        Ok(())
-    }
+macro_rules! encode_numbers {
+    ($($number:ty)*) => {$(
+        impl Encode for $number {
+            #[inline(always)]
+            fn encode(&self, out: &mut Vec<u8>) -> Result<()> {
+                out.extend_from_slice(&self.to_be_bytes());
+                Ok(())
+            }
+        }
+    )*};
 }
+encode_numbers! { u32 i32 u64 }
 impl<'a> Decode<'a> for u32 {
     #[inline(always)]
     fn decode(reader: &mut Reader<'a>, field: &'static str) -> Result<Self> {
         reader.u32(field)
-    }
-}
-impl Encode for i32 {
-    #[inline(always)]
-    fn encode(&self, out: &mut Vec<u8>) -> Result<()> {
-        out.extend_from_slice(&self.to_be_bytes());
-        Ok(())
     }
 }
 impl<'a> Decode<'a> for i32 {
@@ -326,13 +324,6 @@ impl<'a> Decode<'a> for i32 {
         reader
             .array::<4>(field)
             .map(|bytes| i32::from_be_bytes(*bytes))
-    }
-}
-impl Encode for u64 {
-    #[inline(always)]
-    fn encode(&self, out: &mut Vec<u8>) -> Result<()> {
-        out.extend_from_slice(&self.to_be_bytes());
-        Ok(())
     }
 }
 impl<'a> Decode<'a> for u64 {

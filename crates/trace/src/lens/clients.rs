@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 
 use super::connection_slots::ConnectionSlots;
 use super::ledger::{Row, group, top};
-use super::pool::{Gathered, Pool};
+use super::pool::Pool;
 use super::statuses::Statuses;
 use super::{Extent, Lens, Section};
 use crate::block::{Endpoint, Host, Transport};
@@ -271,23 +271,14 @@ fn text(what: Option<impl ToString>) -> Value {
 
 impl Clients {
     fn rows_json(&self, lines: &[&Line]) -> Map<String, Value> {
-        let mut sum = Row::default();
-        for line in lines {
-            sum.add(&line.row);
-        }
         let connections: u64 = lines.iter().map(|line| line.connections).sum();
         let mut out = Map::new();
         out.insert("connections".to_owned(), json!(connections));
-        sum.put(&mut out);
-        let places = lines.iter().map(|line| line.place);
-        let errors = self.statuses.json(places, sum.errors());
-        out.insert("errors_by_status".to_owned(), errors);
+        let rows = lines.iter().map(|line| (line.place, &line.row));
+        let sum = Row::put_all(&mut out, rows, &self.statuses);
         sum.put_quantiles(&mut out, |group| {
-            let mut gathered = Gathered::default();
-            for line in lines {
-                self.pool.gather(&line.row.chain, group, &mut gathered);
-            }
-            gathered
+            let chains = lines.iter().map(|line| &line.row.chain);
+            self.pool.gathered(chains, group)
         });
         out
     }
@@ -306,40 +297,30 @@ impl Clients {
         let calls = |group: &(Option<K>, Vec<&Line>)| -> u64 {
             group.1.iter().map(|line| line.row.calls()).sum()
         };
-        top_rows(
-            &groups,
-            calls,
-            |(key, _)| key.is_some(),
-            |one, some| {
-                let lines = some.iter().flat_map(|(_, lines)| lines.iter().copied());
-                let mut row = self.rows_json(&lines.collect::<Vec<&Line>>());
-                for (name, value) in names(one.and_then(|(key, _)| *key)) {
-                    row.insert(name.to_owned(), value);
-                }
-                row
-            },
-        )
+        let row = |one: Option<&(Option<K>, Vec<&Line>)>, some: &[&(Option<K>, Vec<&Line>)]| {
+            let lines = some.iter().flat_map(|group| group.1.iter().copied());
+            let mut row = self.rows_json(&lines.collect::<Vec<&Line>>());
+            for (name, value) in names(one.and_then(|group| group.0)) {
+                row.insert(name.to_owned(), value);
+            }
+            row
+        };
+        top_rows(&groups, calls, |group| group.0.is_some(), row)
     }
 
     fn users_json(&self) -> Value {
-        let calls = |user: &User| user.row.calls();
+        let row = |one: Option<&User>, some: &[&User]| {
+            let mut out = Map::new();
+            out.insert("user".to_owned(), json!(one.and_then(|user| user.user)));
+            let rows = some.iter().map(|user| (user.place, &user.row));
+            Row::put_all(&mut out, rows, &self.user_statuses);
+            out
+        };
         top_rows(
             &self.users,
-            calls,
+            |user| user.row.calls(),
             |user| !user.other,
-            |one, some| {
-                let mut sum = Row::default();
-                for user in some {
-                    sum.add(&user.row);
-                }
-                let mut out = Map::new();
-                out.insert("user".to_owned(), json!(one.and_then(|user| user.user)));
-                sum.put(&mut out);
-                let places = some.iter().map(|user| user.place);
-                let errors = self.user_statuses.json(places, sum.errors());
-                out.insert("errors_by_status".to_owned(), errors);
-                out
-            },
+            row,
         )
     }
 }

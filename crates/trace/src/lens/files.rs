@@ -16,7 +16,7 @@ mod tests;
 use serde_json::{Map, Value, json};
 
 use super::ledger::{Row, group, top};
-use super::pool::{Chain, Gathered, Pool};
+use super::pool::{Chain, Pool};
 use super::statuses::Statuses;
 use super::{Extent, Interest, Lens, LensOptions, Section};
 use crate::call::{Call, FileId};
@@ -204,26 +204,12 @@ impl Lens for Files {
 impl Files {
     fn row_json(&self, row: &Row, place: u32) -> Value {
         let mut out = Map::new();
-        row.put(&mut out);
-        self.put_errors(&mut out, row, [place].into_iter());
-        row.put_quantiles(&mut out, |group| self.gathered(row, group));
+        Row::put_all(&mut out, [(place, row)].into_iter(), &self.statuses);
+        row.put_quantiles(&mut out, |group| {
+            let chain = std::iter::once(&row.chain);
+            self.pool.gathered(chain, group)
+        });
         Value::Object(out)
-    }
-
-    fn put_errors(
-        &self,
-        out: &mut Map<String, Value>,
-        row: &Row,
-        places: impl Iterator<Item = u32>,
-    ) {
-        let errors = self.statuses.json(places, row.errors());
-        out.insert("errors_by_status".to_owned(), errors);
-    }
-
-    fn gathered(&self, row: &Row, group: Option<u8>) -> Gathered {
-        let mut gathered = Gathered::default();
-        self.pool.gather(&row.chain, group, &mut gathered);
-        gathered
     }
 
     fn file_json(&self, place: u32, names: &Names) -> Value {
@@ -244,16 +230,14 @@ impl Files {
 
     /// Files that are not shown, added up.
     fn rest_json(&self, used: &[u32], shown: &[u32]) -> Value {
-        let mut rest = Row::default();
         let mut places = used.to_vec();
         places.retain(|place| shown.binary_search(place).is_err());
-        for place in &places {
-            rest.add(&self.entries[*place as usize].row);
-        }
         let mut out = Map::new();
         out.insert("files".to_owned(), json!(places.len()));
-        rest.put(&mut out);
-        self.put_errors(&mut out, &rest, places.into_iter());
+        let rows = places
+            .iter()
+            .map(|place| (*place, &self.entries[*place as usize].row));
+        Row::put_all(&mut out, rows, &self.statuses);
         Value::Object(out)
     }
 
@@ -261,32 +245,22 @@ impl Files {
     fn classes_json(&self, used: &[u32], of: &[u16]) -> Value {
         let mut list = Vec::new();
         for class in 0..self.classes.len() {
-            let places = used
+            let members: Vec<(u32, &Row)> = used
                 .iter()
                 .zip(of)
                 .filter(|(_, of)| usize::from(**of) == class)
-                .map(|(place, _)| *place);
-            let members: Vec<&Row> = places
-                .clone()
-                .map(|place| &self.entries[place as usize].row)
+                .map(|(place, _)| (*place, &self.entries[*place as usize].row))
                 .collect();
             if members.is_empty() {
                 continue;
             }
-            let mut sum = Row::default();
-            for row in &members {
-                sum.add(row);
-            }
             let mut out = Map::new();
             out.insert("class".to_owned(), json!(self.classes.name(class as u16)));
             out.insert("files".to_owned(), json!(members.len()));
-            sum.put(&mut out);
-            self.put_errors(&mut out, &sum, places);
+            let sum = Row::put_all(&mut out, members.iter().copied(), &self.statuses);
             sum.put_quantiles(&mut out, |group| {
-                let mut gathered = Gathered::default();
-                for row in &members {
-                    self.pool.gather(&row.chain, group, &mut gathered);
-                }
+                let chains = members.iter().map(|(_, row)| &row.chain);
+                let mut gathered = self.pool.gathered(chains, group);
                 self.spill
                     .gather(&self.spilled[class], group, &mut gathered);
                 gathered

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::kinds::Kind;
 use super::latencies::{QUANTILES, mean_ns};
 use super::pool::{Chain, Gathered, Pool};
+use super::statuses::Statuses;
 use crate::call::{Call, Outcome};
 use measure::add_up;
 
@@ -117,11 +118,6 @@ impl Row {
         self.last_ns = self.last_ns.max(other.last_ns);
     }
 
-    /// Calls that the server, or RPC, said no to.
-    pub fn errors(&self) -> u64 {
-        self.errors
-    }
-
     /// Calls of all groups.
     pub fn calls(&self) -> u64 {
         self.calls.iter().sum()
@@ -137,8 +133,23 @@ impl Row {
         self.sum_ns
     }
 
-    /// All figures but quantiles, into `out`.
-    pub fn put(&self, out: &mut Map<String, Value>) {
+    /// All figures but quantiles of these rows together, into `out`; gives their sum. Each comes
+    /// with its place among the statuses.
+    pub fn put_all<'r>(
+        out: &mut Map<String, Value>,
+        rows: impl Iterator<Item = (u32, &'r Row)>,
+        statuses: &Statuses,
+    ) -> Row {
+        let (places, rows): (Vec<u32>, Vec<&Row>) = rows.unzip();
+        let mut sum = Row::default();
+        rows.into_iter().for_each(|row| sum.add(row));
+        sum.put(out);
+        let errors = statuses.json(places.into_iter(), sum.errors);
+        out.insert("errors_by_status".to_owned(), errors);
+        sum
+    }
+
+    fn put(&self, out: &mut Map<String, Value>) {
         let mut put = |name: &str, value: Value| out.insert(name.to_owned(), value);
         let named = GROUPS.iter().zip(self.calls);
         let groups: Map<String, Value> = named
@@ -176,7 +187,7 @@ impl Row {
         object
     }
 
-    /// Adds quantiles to what [`Row::put`] wrote: of all latencies, and of each group in
+    /// Adds quantiles to what [`Row::put_all`] wrote: of all latencies, and of each group in
     /// `latency_ns_by_kind`; and the histogram. `gather` gives the latencies of one group, or of
     /// all. They are null where not all latencies are held.
     pub fn put_quantiles(

@@ -128,6 +128,17 @@ impl<const PARTS: usize> Pool<PARTS> {
         (from as u64, high as u64)
     }
 
+    /// The values (of one kind, or all) of these chains.
+    pub fn gathered<'c>(
+        &self,
+        chains: impl Iterator<Item = &'c Chain>,
+        kind: Option<u8>,
+    ) -> Gathered {
+        let mut gathered = Gathered::default();
+        chains.for_each(|chain| self.gather(chain, kind, &mut gathered));
+        gathered
+    }
+
     /// Adds a chain's values (of one kind, or all) to `into`.
     pub fn gather(&self, chain: &Chain, kind: Option<u8>, into: &mut Gathered) {
         let mut at = chain.head;
