@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from nfslab.evidence.base import ColumnSpec, Facts, TableSpec
-from nfslab.evidence.found import by_point
+from nfslab.evidence.same import Same, at_points
+from nfslab.results.groups import grouped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -56,22 +57,28 @@ def series_table(
     )
 
 
-def by_mount(found: Found[F], mounts: Callable[[F], Iterable[M]]) -> list[tuple[str, str, list[M]]]:
-    """(point, target, its facts in every run)."""
+def by_mount(found: Found[F], mounts: Callable[[F], Iterable[M]]) -> list[Same[M]]:
+    """Each mount's facts in every run of a point."""
     made = []
-    for _, label, runs in by_point(found):
-        targets: dict[str, list[M]] = {}
-        for run in runs:
-            for one in mounts(run.facts):
-                targets.setdefault(one.target, []).append(one)
-        made += [(label, target, same) for target, same in targets.items()]
+    for point in at_points(found):
+        targets = grouped((one.target, one) for run in point.runs for one in mounts(run))
+        made += [Same(point.point, same, target) for target, same in targets.items()]
     return made
 
 
-def by_operation(operations: Iterable[P], most: int) -> list[tuple[str, list[P]]]:
-    """(operation, its facts in every run) of one mount: so many, the most frequent first."""
-    by_name: dict[str, list[P]] = {}
-    for one in operations:
-        by_name.setdefault(one.operation, []).append(one)
+def by_operation(at: Same[Any], operations: Iterable[P], most: int) -> list[Same[P]]:
+    """The operations at that point (of that mount): so many, the most frequent first."""
+    by_name = grouped((one.operation, one) for one in operations)
     ordered = sorted(by_name.items(), key=lambda item: -sum(one.calls for one in item[1]))
-    return ordered[:most]
+    return [Same(at.point, same, at.target, name) for name, same in ordered[:most]]
+
+
+def operations_of(mounts: Iterable[Same[Any]], most: int) -> list[Same[Any]]:
+    """The operations of each of these mounts."""
+    return [
+        operation
+        for mount in mounts
+        for operation in by_operation(
+            mount, (one for run in mount.runs for one in run.operations), most
+        )
+    ]

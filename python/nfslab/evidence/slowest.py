@@ -10,12 +10,14 @@ what is left out is no random part of them (calls that were sent again).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from nfslab.display import cells
 from nfslab.display.numbers import count, quantity
 from nfslab.display.sections import Column, Table
 from nfslab.evidence.base import Facts
+from nfslab.evidence.found import by_point
+from nfslab.results.groups import grouped
 from nfslab.statistics.latency_parts import SLOW
 from nfslab.statistics.quantile_estimator import quantiles
 
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nfslab.display.sections import Cell
+    from nfslab.evidence.base import Found
+
+F = TypeVar("F", bound=Facts)
 
 LEAST: Final = 20
 """Slow operations of a run below which nothing is said."""
@@ -153,11 +158,7 @@ def plural(of: str) -> str:
 
 def at_point(label: str, runs: Iterable[Sequence[SlowestFacts]]) -> list[PointSlowest]:
     """By kind of operation; parts that a run has not are none of its time."""
-    by_kind: dict[str, list[SlowestFacts]] = {}
-    for run in runs:
-        for one in run:
-            if one.parts:
-                by_kind.setdefault(one.of, []).append(one)
+    by_kind = grouped((one.of, one) for run in runs for one in run if one.parts)
     made = []
     for of, found in by_kind.items():
         n = len(found)
@@ -179,6 +180,15 @@ def at_point(label: str, runs: Iterable[Sequence[SlowestFacts]]) -> list[PointSl
             )
         )  # fmt: skip
     return made
+
+
+def slowest_of(found: Found[F], of: Callable[[F], Sequence[SlowestFacts]]) -> list[PointSlowest]:
+    """Of every point, by kind of operation."""
+    return [
+        one
+        for _, label, runs in by_point(found)
+        for one in at_point(label, (of(run.facts) for run in runs))
+    ]
 
 
 def slowest_table(rows: Sequence[PointSlowest], label_of: Callable[[str], str]) -> Table:

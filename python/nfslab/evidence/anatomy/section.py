@@ -17,8 +17,8 @@ from nfslab.evidence.anatomy.differences import (
 )
 from nfslab.evidence.anatomy.parts import TRANSACTION, label_of, meaning_of
 from nfslab.evidence.anatomy.slow_transactions import SEVERAL
-from nfslab.evidence.found import by_point
-from nfslab.evidence.slowest import PointSlowest, at_point, left_out, slowest_table
+from nfslab.evidence.same import noted
+from nfslab.evidence.slowest import left_out, slowest_of, slowest_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -65,14 +65,13 @@ def section(title: str, found: Found[AnatomyFacts]) -> Section | None:
     tables = [_points_table(points, order)]
     if pairs:
         tables.append(differences_table(pairs, "part", label_of))
-    slow = slowest_of(found)
+    slow = slowest_of(found, lambda facts: facts.slowest)
     if slow:
         tables.append(slowest_table(slow, label_of))
         most = max(slow, key=lambda one: one.slow_ns - one.mean_ns)
         said.append(most.sentence(label_of))
     tables += [_inner_table(points, part) for part in order if _has_inner(points, part)]
-    notes = list(dict.fromkeys(f"{run.label}: {note}" for run in found.runs
-                               for note in run.facts.notes))  # fmt: skip
+    notes = noted(found)
     wants = sorted(
         {name for run in found.runs for name in run.facts.wants if not run.run.summary(name)}
     )
@@ -91,16 +90,6 @@ def section(title: str, found: Found[AnatomyFacts]) -> Section | None:
         figures=[_figure(points, order)],
         notes=notes,
     )
-
-
-def slowest_of(found: Found[AnatomyFacts]) -> list[PointSlowest]:
-    """By point: the slowest operations, and the slowest NFS calls."""
-    runs = by_point(found)
-    return [
-        one
-        for _, label, mine in runs
-        for one in at_point(label, (run.facts.slowest for run in mine))
-    ]
 
 
 def _several_watched(found: Found[AnatomyFacts]) -> bool:
@@ -241,17 +230,13 @@ def _has_inner(points: Sequence[PointAnatomy], part: str) -> bool:
 
 
 def _points_table(points: Sequence[PointAnatomy], order: Sequence[str]) -> Table:
-    columns = [Column("point", False), Column("runs"), Column(f"mean {points[0].operation}")]
-    columns += [Column(meaning_of(name).label, hint=meaning_of(name).meaning) for name in order]
-    rows = []
-    for point in points:
-        row = [
-            cells.text(point.label),
-            cells.count(point.runs),
-            cells.quantity(point.mean_ns, "ns"),
-        ]
-        rows.append([*row, *(_cell(point, name) for name in order)])
-    return Table("Mean time by part", columns, rows)
+    return Table.of("Mean time by part", points, [
+        (Column("point", False), lambda point: cells.text(point.label)),
+        (Column("runs"), lambda point: cells.count(point.runs)),
+        (Column(f"mean {points[0].operation}"), lambda point: cells.quantity(point.mean_ns, "ns")),
+        ([Column(meaning_of(name).label, hint=meaning_of(name).meaning) for name in order],
+         lambda point: [_cell(point, name) for name in order]),
+    ])  # fmt: skip
 
 
 def _cell(point: PointAnatomy, path: str) -> Cell:

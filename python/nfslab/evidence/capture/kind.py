@@ -18,11 +18,13 @@ from nfslab.display import cells
 from nfslab.display.sections import Column, Section, Table
 from nfslab.errors import ResultsError
 from nfslab.evidence.base import ColumnSpec, EvidenceKind, Facts, TableSpec
+from nfslab.evidence.by_mount import operations_of
 from nfslab.evidence.capture import gaps
 from nfslab.evidence.capture.section import capture_section
 from nfslab.evidence.capture.stored import ANALYSIS_TABLE, stored_analysis
-from nfslab.evidence.found import by_point, parts_of, problem
+from nfslab.evidence.found import parts_of, problem
 from nfslab.evidence.over_time import middle
+from nfslab.evidence.same import OPERATION, POINT, RUNS, at_points, median, total
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from nfslab._core import OperationRow
     from nfslab.display.sections import Cell
     from nfslab.evidence.base import Found, RunFacts, SealedRun
+    from nfslab.evidence.same import Same
 
 OPERATIONS_MOST: Final = 12
 """Rows of a point, the most frequent operations first."""
@@ -119,7 +122,7 @@ class CaptureEvidence(EvidenceKind[CaptureFacts]):
         parts, left_out = parts_of(found, partial(_part, problems=problems))
         if len(found.runs) == 1 and parts:
             return replace(parts[0], title=self.title, anchor=self.kind)
-        points = [(label, [run.facts for run in runs]) for _, label, runs in by_point(found)]
+        points = at_points(found)
         return Section(
             self.title,
             anchor=self.kind,
@@ -210,65 +213,48 @@ def _notes(run: RunFacts[CaptureFacts], notes: Sequence[str]) -> list[str]:
     return [*run.facts.notes, *notes]
 
 
-def _whole(points: Sequence[tuple[str, Sequence[CaptureFacts]]]) -> Table:
+def _whole(points: Sequence[Same[CaptureFacts]]) -> Table:
     """A row a point: calls, what held them up, what is missing."""
-    held = [k for k in HELD_UP if any(k in run.stalls for _, runs in points for run in runs)]
-    columns = [
-        Column("point", False), Column("runs"), Column("calls"), Column("without reply"),
-        Column("sent again"),
-    ]  # fmt: skip
-    for kind in held:
-        _, name, meaning = gaps.KINDS[kind]
-        columns += [Column(name, hint=meaning), Column("time")]
-    columns += [
-        Column(
-            "in the network", hint="share of the time of the calls that could be split, if most"
-        ),
-        Column("in the server"),
-        Column("lost by the capture"),
-    ]
-    rows: list[list[Cell]] = []
-    for label, runs in points:
-        row = [
-            cells.text(label),
-            cells.count(len(runs)),
-            cells.number(middle(run.calls for run in runs)),
-            cells.count(sum(run.unanswered for run in runs), "severe"),
-            cells.count(sum(run.retransmissions for run in runs), "warning"),
-        ]
-        for kind in held:
-            found = [run.stalls[kind] for run in runs if kind in run.stalls]
-            row.append(cells.count(sum(one.count for one in found), "warning"))
-            row.append(cells.latency(sum(one.time_ns for one in found)))
-        told = [run.split for run in runs if run.split_calls >= causes.SPLIT_FROM * run.calls]
-        for part in ("network", "server"):
-            row.append(cells.share(middle(split.get(part) for split in told)))
-        rows.append([*row, cells.size(sum(run.lost_bytes for run in runs))])
+    held = [k for k in HELD_UP if any(k in run.stalls for at in points for run in at.runs)]
     note = "Calls and shares: medians over the runs of a point; the other columns: sums."
-    return Table("Captures", columns, rows, note)
+    return Table.of("Captures", points, [
+        POINT, RUNS,
+        (Column("calls"), _median_calls),
+        (Column("without reply"), total(lambda run: run.unanswered, "severe")),
+        (Column("sent again"), total(lambda run: run.retransmissions, "warning")),
+        *((_held_columns(kind), partial(_held_cells, kind)) for kind in held),
+        ([Column("in the network", hint="share of the time of the calls that could be split, "
+                 "if most"), Column("in the server")], _split),
+        (Column("lost by the capture"),
+         lambda at: cells.size(sum(run.lost_bytes for run in at.runs))),
+    ], note=note)  # fmt: skip
 
 
-def _operations(points: Sequence[tuple[str, Sequence[CaptureFacts]]]) -> Table:
+def _median_calls(at: Same[CaptureFacts] | Same[CapturedOperation]) -> Cell:
+    return cells.number(middle(one.calls for one in at.runs))
+
+
+def _held_columns(kind: str) -> list[Column]:
+    _, name, meaning = gaps.KINDS[kind]
+    return [Column(name, hint=meaning), Column("time")]
+
+
+def _held_cells(kind: str, at: Same[CaptureFacts]) -> list[Cell]:
+    found = [run.stalls[kind] for run in at.runs if kind in run.stalls]
+    count, time_ns = sum(one.count for one in found), sum(one.time_ns for one in found)
+    return [cells.count(count, "warning"), cells.latency(time_ns)]
+
+
+def _split(at: Same[CaptureFacts]) -> list[Cell]:
+    told = [run.split for run in at.runs if run.split_calls >= causes.SPLIT_FROM * run.calls]
+    return [cells.share(middle(one.get(part) for one in told)) for part in ("network", "server")]
+
+
+def _operations(points: Sequence[Same[CaptureFacts]]) -> Table:
     """A row a point and operation: medians of the runs' figures."""
-    quantiles = ("mean", "p50", "p99", "max")
-    rows: list[list[Cell]] = []
-    for label, runs in points:
-        by_name: dict[str, list[CapturedOperation]] = {}
-        for run in runs:
-            for one in run.operations:
-                by_name.setdefault(one.operation, []).append(one)
-        ordered = sorted(by_name.items(), key=lambda item: -sum(one.calls for one in item[1]))
-        for name, same in ordered[:OPERATIONS_MOST]:
-            latencies = (middle(one.latency_ns.get(key) for one in same) for key in quantiles)
-            rows.append(
-                [
-                    cells.text(label),
-                    cells.text(name),
-                    cells.number(middle(one.calls for one in same)),
-                    *map(cells.latency, latencies),
-                ]
-            )
-    columns = [Column("point", False), Column("operation", False), Column("calls")]
-    columns += [*map(Column, quantiles)]
-    note = "Medians over the runs of each run's figure."
-    return Table("Operations by point", columns, rows, note)
+    return Table.of("Operations by point", operations_of(points, OPERATIONS_MOST), [
+        POINT, OPERATION,
+        (Column("calls"), _median_calls),
+        *((Column(key), median(lambda one, key=key: one.latency_ns.get(key), "ns"))
+          for key in ("mean", "p50", "p99", "max")),
+    ], note="Medians over the runs of each run's figure.")  # fmt: skip

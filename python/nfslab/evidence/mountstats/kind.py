@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from nfslab.display import cells
 from nfslab.display.sections import Column, Section, Table
 from nfslab.evidence.base import EvidenceKind, Facts, TableSpec
-from nfslab.evidence.by_mount import by_mount, by_operation, series_table
-from nfslab.evidence.over_time import PanelSpec, middle, named_panel, read_named
+from nfslab.evidence.by_mount import by_mount, operations_of, series_table
+from nfslab.evidence.over_time import PanelSpec, named_panel, read_named
+from nfslab.evidence.same import MOUNT, OPERATION, POINT, RUNS, Same, median, noted, total
 from nfslab.storage.mountstats import OperationCounts, TransportCounts
 
 if TYPE_CHECKING:
@@ -21,11 +22,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from nfslab.display.figures import Panel
-    from nfslab.display.sections import Cell
     from nfslab.evidence.base import Found, SealedRun
 
-    Mounted = tuple[str, str, list["MountFacts"]]
-    """Point, target, its facts in every run."""
+    Mounts = Sequence[Same["MountFacts"]]
 
 MS: Final = 1e6
 """Nanoseconds."""
@@ -143,9 +142,6 @@ class MountstatsEvidence(EvidenceKind[MountstatsFacts]):
 
     def section(self, found: Found[MountstatsFacts]) -> Section | None:
         """Mounts, their operations and connections by point."""
-        notes = dict.fromkeys(
-            f"{run.label}: {note}" for run in found.runs for note in run.facts.notes
-        )
         mounts = by_mount(found, lambda facts: facts.mounts)
         tables = [_mount_table(mounts), _operation_table(mounts), _transport_table(mounts)]
         return Section(
@@ -155,7 +151,7 @@ class MountstatsEvidence(EvidenceKind[MountstatsFacts]):
             "of a point.",
             sentences=_sentences(mounts),
             tables=[table for table in tables if table.rows],
-            notes=[*notes, NOTE],
+            notes=[*noted(found), NOTE],
         )
 
     def panels(self, run: SealedRun) -> Sequence[Panel]:
@@ -170,10 +166,11 @@ def _mount(target: str, totals: Mapping[str, Any]) -> MountFacts:
     return MountFacts.model_validate(kept | {"target": target})
 
 
-def _sentences(mounts: Sequence[Mounted]) -> list[str]:
+def _sentences(mounts: Mounts) -> list[str]:
     """What went wrong: it stands first."""
     made = []
-    for label, target, same in mounts:
+    for mount in mounts:
+        label, target, same = mount.point, mount.target, mount.runs
         again = sum(one.sum("sends") - one.sum("calls") for one in same)
         timeouts = sum(one.sum("timeouts") for one in same)
         if again > 0 or timeouts:
@@ -186,89 +183,59 @@ def _sentences(mounts: Sequence[Mounted]) -> list[str]:
     return made
 
 
-def _mount_table(mounts: Sequence[Mounted]) -> Table:
-    columns = [
-        Column("point", False), Column("mount", False), Column("in effect", False),
-        Column("runs"), Column("calls"), Column("sent"), Column("received"), Column("queue"),
-        Column("round trip"), Column("whole call"), Column("sent again"),
-        Column("major timeouts"), Column("errors", hint="replies with another status than OK"),
-    ]  # fmt: skip
-    rows: list[list[Cell]] = []
-    for label, target, same in mounts:
-        rows.append(
-            [
-                cells.text(label),
-                cells.text(target),
-                cells.text(same[0].protocol(), hint=same[0].options),
-                cells.count(len(same)),
-                cells.quantity(middle(m.sum("calls") / m.wall_s for m in same), "1/s"),
-                cells.quantity(middle(m.sum("bytes_sent") / m.wall_s for m in same), "B/s"),
-                cells.quantity(middle(m.sum("bytes_received") / m.wall_s for m in same), "B/s"),
-                cells.latency(middle(m.by_call_ns("queue_ms") for m in same)),
-                cells.latency(middle(m.by_call_ns("round_trip_ms") for m in same)),
-                cells.latency(middle(m.by_call_ns("execute_ms") for m in same)),
-                cells.count(sum(m.sum("sends") - m.sum("calls") for m in same), "warning"),
-                cells.count(sum(m.sum("timeouts") for m in same), "severe"),
-                cells.count(sum(m.sum("errors") for m in same)),
-            ]
-        )
-    return Table("Mounts", columns, rows)
+def _mount_table(mounts: Mounts) -> Table:
+    return Table.of("Mounts", mounts, [
+        POINT, MOUNT,
+        (Column("in effect", False),
+         lambda mount: cells.text(mount.runs[0].protocol(), hint=mount.runs[0].options)),
+        RUNS,
+        (Column("calls"), median(lambda m: m.sum("calls") / m.wall_s, "1/s")),
+        (Column("sent"), median(lambda m: m.sum("bytes_sent") / m.wall_s, "B/s")),
+        (Column("received"), median(lambda m: m.sum("bytes_received") / m.wall_s, "B/s")),
+        (Column("queue"), median(lambda m: m.by_call_ns("queue_ms"), "ns")),
+        (Column("round trip"), median(lambda m: m.by_call_ns("round_trip_ms"), "ns")),
+        (Column("whole call"), median(lambda m: m.by_call_ns("execute_ms"), "ns")),
+        (Column("sent again"), total(lambda m: m.sum("sends") - m.sum("calls"), "warning")),
+        (Column("major timeouts"), total(lambda m: m.sum("timeouts"), "severe")),
+        (Column("errors", hint="replies with another status than OK"),
+         total(lambda m: m.sum("errors"))),
+    ])  # fmt: skip
 
 
-def _operation_table(mounts: Sequence[Mounted]) -> Table:
-    columns = [
-        Column("point", False), Column("mount", False), Column("operation", False),
-        Column("calls"), Column("sent a call"), Column("received a call"), Column("queue"),
-        Column("round trip"), Column("whole call"), Column("sent again"), Column("errors"),
-    ]  # fmt: skip
-    rows: list[list[Cell]] = []
-    for label, target, same in mounts:
-        all_ = (one for mount in same for one in mount.operations)
-        for name, ones in by_operation(all_, OPERATIONS_MOST):
-            rows.append([cells.text(label), cells.text(target), cells.text(name), *_cells(ones)])
+def _operation_table(mounts: Mounts) -> Table:
     note = "NFSv4: an operation is a COMPOUND of the kernel's, named after what it is sent for."
-    return Table("Operations", columns, rows, note)
+    return Table.of("Operations", operations_of(mounts, OPERATIONS_MOST), [
+        POINT, MOUNT, OPERATION,
+        (Column("calls"), median(lambda one: one.calls, "1")),
+        (Column("sent a call"), median(lambda one: one.bytes_by_call("bytes_sent"), "B")),
+        (Column("received a call"), median(lambda one: one.bytes_by_call("bytes_received"), "B")),
+        (Column("queue"), median(lambda one: one.by_call_ns("queue_ms"), "ns")),
+        (Column("round trip"), median(lambda one: one.by_call_ns("round_trip_ms"), "ns")),
+        (Column("whole call"), median(lambda one: one.by_call_ns("execute_ms"), "ns")),
+        (Column("sent again"), total(lambda one: one.sends - one.calls, "warning")),
+        (Column("errors"), total(lambda one: one.errors)),
+    ], note=note)  # fmt: skip
 
 
-def _cells(ones: Sequence[OperationFacts]) -> list[Cell]:
-    return [
-        cells.quantity(middle(one.calls for one in ones), "1"),
-        cells.size(middle(one.bytes_by_call("bytes_sent") for one in ones)),
-        cells.size(middle(one.bytes_by_call("bytes_received") for one in ones)),
-        *(
-            cells.latency(middle(one.by_call_ns(name) for one in ones))
-            for name in ("queue_ms", "round_trip_ms", "execute_ms")
-        ),
-        cells.count(sum(one.sends - one.calls for one in ones), "warning"),
-        cells.count(sum(one.errors or 0 for one in ones)),
-    ]
-
-
-def _transport_table(mounts: Sequence[Mounted]) -> Table:
-    columns = [
-        Column("point", False), Column("mount", False), Column("connection"),
-        Column("sends"), Column("replies"), Column("in flight", hint="mean at a send"),
-        Column("backlog", hint="mean of calls without a slot at a send"),
-        Column("most slots", hint="used at once since the mount"), Column("connected anew"),
-        Column("bad xids", hint="replies to no call"),
+def _transport_table(mounts: Mounts) -> Table:
+    rows = [
+        Same(mount.point, [m.transports[number] for m in mount.runs if number < len(m.transports)],
+             mount.target, str(number + 1))
+        for mount in mounts
+        for number in range(min(max(len(m.transports) for m in mount.runs), TRANSPORTS_MOST))
     ]  # fmt: skip
-    rows: list[list[Cell]] = []
-    for label, target, same in mounts:
-        most = max(len(mount.transports) for mount in same)
-        for number in range(min(most, TRANSPORTS_MOST)):
-            ones = [m.transports[number] for m in same if number < len(m.transports)]
-            rows.append(
-                [
-                    cells.text(label),
-                    cells.text(target),
-                    cells.count(number + 1),
-                    cells.quantity(middle(one.sends for one in ones), "1"),
-                    cells.quantity(middle(one.receives for one in ones), "1"),
-                    cells.quantity(middle(one.by_send("in_flight") for one in ones), "1"),
-                    cells.quantity(middle(one.by_send("backlog") for one in ones), "1"),
-                    cells.quantity(middle(one.slots_max for one in ones), "1"),
-                    cells.count(sum(one.connects for one in ones), "warning"),
-                    cells.count(sum(one.bad_xids for one in ones), "warning"),
-                ]
-            )
-    return Table("Connections", columns, rows, open=False)
+    return Table.of("Connections", rows, [
+        POINT, MOUNT,
+        (Column("connection"), lambda row: cells.count(int(row.name))),
+        (Column("sends"), median(lambda one: one.sends, "1")),
+        (Column("replies"), median(lambda one: one.receives, "1")),
+        (Column("in flight", hint="mean at a send"),
+         median(lambda one: one.by_send("in_flight"), "1")),
+        (Column("backlog", hint="mean of calls without a slot at a send"),
+         median(lambda one: one.by_send("backlog"), "1")),
+        (Column("most slots", hint="used at once since the mount"),
+         median(lambda one: one.slots_max, "1")),
+        (Column("connected anew"), total(lambda one: one.connects, "warning")),
+        (Column("bad xids", hint="replies to no call"),
+         total(lambda one: one.bad_xids, "warning")),
+    ], open=False)  # fmt: skip

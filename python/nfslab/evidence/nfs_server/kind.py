@@ -18,6 +18,7 @@ from nfslab.display.figures import Whole
 from nfslab.display.numbers import ABSENT, percent, quantity
 from nfslab.display.sections import Column, Section, Table
 from nfslab.evidence.base import ColumnSpec, EvidenceKind, TableSpec
+from nfslab.evidence.by_mount import by_mount
 from nfslab.evidence.found import by_point, parts_of
 from nfslab.evidence.latency_parts import NS, part_cells, part_columns, stacked, whole_of
 from nfslab.evidence.nfs_server.breakdown import (
@@ -31,12 +32,13 @@ from nfslab.evidence.nfs_server.breakdown import (
     OperationBreakdown,
     read_breakdown,
 )
-from nfslab.evidence.slowest import at_point, left_out, slowest_table
+from nfslab.evidence.slowest import left_out, slowest_of, slowest_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from nfslab.display.figures import Figure
+    from nfslab.display.sections import Shown
     from nfslab.evidence.base import Facts, Found, RunFacts, SealedRun
 
 EXPLAINED: Final = (
@@ -113,7 +115,8 @@ class NfsServerEvidence(EvidenceKind[BreakdownFacts]):
         parts, said = parts_of(shown, _part)
         said += left_out((run.label, run.facts.slowest_calls) for run in shown.runs)
         whole = Section(self.title, "call-parts-section", EXPLAINED, notes=said, problems=problems)
-        slow = _slowest_table(shown)
+        slowest = slowest_of(shown, lambda facts: facts.slowest_calls)
+        slow = [slowest_table(slowest, str)] if slowest else []
         if len(shown.runs) == 1:
             one = parts[0]
             return replace(whole, sentences=one.sentences, tables=[*one.tables, *slow],
@@ -151,32 +154,20 @@ class PointRow(NamedTuple):
 
 def _by_point(found: Found[BreakdownFacts]) -> list[PointRow]:
     made = []
-    for _, label, runs in by_point(found):
-        targets: dict[str, list[OperationBreakdown]] = {}
-        for row in (row for run in runs for row in run.facts.rows if row.operation == ALL):
-            targets.setdefault(row.target, []).append(row)
-        for target, rows in targets.items():
-            of_runs = [[mean * row.summary.calls for mean in row.summary.mean_ns] for row in rows]
-            made.append(
-                PointRow(
-                    label,
-                    target,
-                    len(rows),
-                    sum(row.summary.calls for row in rows),
-                    [sum(parts) for parts in zip(*of_runs, strict=True)],
-                    median(row.summary.whole_p99_ns for row in rows),
-                )
+    for same in by_mount(found, lambda facts: (r for r in facts.rows if r.operation == ALL)):
+        rows = [row.summary for row in same.runs]
+        of_runs = [[mean * row.calls for mean in row.mean_ns] for row in rows]
+        made.append(
+            PointRow(
+                same.point,
+                same.target,
+                len(rows),
+                sum(row.calls for row in rows),
+                [sum(parts) for parts in zip(*of_runs, strict=True)],
+                median(row.whole_p99_ns for row in rows),
             )
+        )
     return made
-
-
-def _slowest_table(found: Found[BreakdownFacts]) -> list[Table]:
-    rows = [
-        row
-        for _, label, runs in by_point(found)
-        for row in at_point(label, (run.facts.slowest_calls for run in runs))
-    ]
-    return [slowest_table(rows, str)] if rows else []
 
 
 def _left_out(found: Found[BreakdownFacts]) -> str:
@@ -190,17 +181,16 @@ def _left_out(found: Found[BreakdownFacts]) -> str:
 
 
 def _points_table(rows: Sequence[PointRow]) -> Table:
-    columns = [Column("point", numeric=False), Column("target", numeric=False), Column("runs")]
-    columns += [Column("calls"), Column("mean"), *part_columns(PARTS)]
-    columns.append(Column("p99", hint="of the whole; the median of the runs'"))
-    cells = [
-        [
-            text(row.label), text(row.target), count(row.runs), count(row.calls),
-            latency(sum(row.mean_ns)), *part_cells(row.mean_ns, row.share), latency(row.p99_ns),
-        ]
-        for row in rows
-    ]  # fmt: skip
-    return Table("Calls taken apart, by point", columns, cells)
+    return Table.of("Calls taken apart, by point", rows, [
+        (Column("point", numeric=False), lambda row: text(row.label)),
+        (Column("target", numeric=False), lambda row: text(row.target)),
+        (Column("runs"), lambda row: count(row.runs)),
+        (Column("calls"), lambda row: count(row.calls)),
+        (Column("mean"), lambda row: latency(sum(row.mean_ns))),
+        (part_columns(PARTS), lambda row: part_cells(row.mean_ns, row.share)),
+        (Column("p99", hint="of the whole; the median of the runs'"),
+         lambda row: latency(row.p99_ns)),
+    ])  # fmt: skip
 
 
 def _points_figure(rows: Sequence[PointRow]) -> Figure:
@@ -244,21 +234,19 @@ def _operation(row: OperationBreakdown, facts: BreakdownFacts) -> str:
 
 
 def _table(facts: BreakdownFacts) -> Table:
-    columns = [Column("target", numeric=False)] if facts.several else []
-    columns += [Column("operation", numeric=False), Column("calls"), Column("mean")]
-    columns += part_columns(PARTS)
-    columns += [
-        Column("p99", hint="of the whole"),
-        Column("largest in the slowest 1 %", numeric=False, hint="and its share there"),
-    ]
-    rows = []
-    for row in facts.rows:
-        one = row.summary
-        cells = [text(row.target)] if facts.several else []
-        cells += [text(_operation(row, facts)), count(one.calls), latency(one.whole_mean_ns)]
-        cells += part_cells(one.mean_ns, one.share)
-        rows.append([*cells, latency(one.whole_p99_ns), text(_slowest(row))])
-    return Table("Calls by operation", columns, rows)
+    target: Shown[OperationBreakdown] = (
+        Column("target", numeric=False), lambda row: text(row.target)
+    )  # fmt: skip
+    return Table.of("Calls by operation", facts.rows, [
+        *[target] * facts.several,
+        (Column("operation", numeric=False), lambda row: text(_operation(row, facts))),
+        (Column("calls"), lambda row: count(row.summary.calls)),
+        (Column("mean"), lambda row: latency(row.summary.whole_mean_ns)),
+        (part_columns(PARTS), lambda row: part_cells(row.summary.mean_ns, row.summary.share)),
+        (Column("p99", hint="of the whole"), lambda row: latency(row.summary.whole_p99_ns)),
+        (Column("largest in the slowest 1 %", numeric=False, hint="and its share there"),
+         lambda row: text(_slowest(row))),
+    ])  # fmt: skip
 
 
 def _slowest(row: OperationBreakdown) -> str:

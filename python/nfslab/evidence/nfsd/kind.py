@@ -5,26 +5,26 @@ Facts are the totals of the timed part, of all clients of the server together.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from nfslab.display import cells
 from nfslab.display.sections import Column, Section, Table
 from nfslab.evidence.base import ColumnSpec, EvidenceKind, Facts, TableSpec
 from nfslab.evidence.by_mount import by_operation
-from nfslab.evidence.found import by_point
-from nfslab.evidence.over_time import PanelSpec, middle, panel, read_samples
+from nfslab.evidence.over_time import PanelSpec, panel, read_samples
+from nfslab.evidence.same import OPERATION, POINT, RUNS, Same, at_points, median, noted, total
+from nfslab.results.groups import grouped
 from nfslab.storage.nfsd import PoolCounts, ReplyCache, ServerCounts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nfslab.display.figures import Panel
-    from nfslab.display.sections import Cell
     from nfslab.evidence.base import Found, SealedRun
 
-    AtPoints = Sequence[tuple[str, list["NfsdFacts"]]]
-    """Point, facts of its runs that have totals."""
+    AtPoints = Sequence[Same["NfsdFacts"]]
+    """Of the runs that have totals."""
 
 OPERATIONS_MOST: Final = 16
 """Rows of one point, the most frequent operations first."""
@@ -80,9 +80,13 @@ class NfsdFacts(Facts):
     """At the end; `payload_misses` are of the timed part."""
     notes: tuple[str, ...] = ()
 
-    def per_s(self, name: str) -> float | None:
+    def count(self, name: str) -> int:
+        """A counter of the server's."""
+        return int(getattr(self.server, name))
+
+    def per_s(self, name: str) -> float:
         """A rate of the server's."""
-        return None if self.server is None else getattr(self.server, name) / self.wall_s
+        return self.count(name) / self.wall_s
 
 
 class NfsdEvidence(EvidenceKind[NfsdFacts]):
@@ -111,13 +115,10 @@ class NfsdEvidence(EvidenceKind[NfsdFacts]):
 
     def section(self, found: Found[NfsdFacts]) -> Section | None:
         """The server, its operations and pools by point."""
-        notes = dict.fromkeys(
-            f"{run.label}: {note}" for run in found.runs for note in run.facts.notes
-        )
         points = [
-            (label, same)
-            for _, label, runs in by_point(found)
-            if (same := [run.facts for run in runs if run.facts.server is not None])
+            Same(one.point, same)
+            for one in at_points(found)
+            if (same := [facts for facts in one.runs if facts.server is not None])
         ]
         tables = [_server_table(points), _operation_table(points), _pool_table(points)]
         return Section(
@@ -127,7 +128,7 @@ class NfsdEvidence(EvidenceKind[NfsdFacts]):
             "over the runs of a point.",
             sentences=_sentences(points),
             tables=[table for table in tables if table.rows],
-            notes=[*notes, NOTE],
+            notes=[*noted(found), NOTE],
         )
 
     def panels(self, run: SealedRun) -> Sequence[Panel]:
@@ -136,99 +137,80 @@ class NfsdEvidence(EvidenceKind[NfsdFacts]):
         return [made for spec in _SERIES for made in panel(spec, samples)]
 
 
-def _sum(same: Sequence[NfsdFacts], name: str) -> int:
-    return sum(getattr(one.server, name) for one in same)
+WRONG: Final = {
+    "cache_hits": "calls had come before: their clients sent them again",
+    "bad_calls": "calls were refused before NFS saw them",
+    "stale_handles": "file handles were stale",
+}
 
 
 def _sentences(points: AtPoints) -> list[str]:
     """What went wrong: it stands first."""
-    made = []
-    for label, same in points:
-        if hits := _sum(same, "cache_hits"):
-            made.append(f"{label}: {hits:,} calls had come before: their clients sent them again.")
-        if bad := _sum(same, "bad_calls"):
-            made.append(f"{label}: {bad:,} calls were refused before NFS saw them.")
-        if stale := _sum(same, "stale_handles"):
-            made.append(f"{label}: {stale:,} file handles were stale.")
-    return made
+    return [
+        f"{one.point}: {number:,} {words}."
+        for one in points
+        for name, words in WRONG.items()
+        if (number := sum(facts.count(name) for facts in one.runs))
+    ]
 
 
 def _server_table(points: AtPoints) -> Table:
-    columns = [
-        Column("point", False), Column("runs"), Column("threads"), Column("calls"),
-        Column("read"), Column("written"), Column("connections", hint="accepted"),
-        Column("cache hits", hint="calls that had come before"),
-        Column("cache misses", hint="replies that are kept"),
-        Column("not kept", hint="replies that need not be"), Column("refused"),
-        Column("stale handles"), Column("cache entries", hint="at the end"),
-    ]  # fmt: skip
-    rows: list[list[Cell]] = []
-    for label, same in points:
-        rows.append(
-            [
-                cells.text(label),
-                cells.count(len(same)),
-                cells.quantity(middle(f.server.threads if f.server else None for f in same), "1"),
-                cells.quantity(middle(f.per_s("calls") for f in same), "1/s"),
-                cells.quantity(middle(f.per_s("read_bytes") for f in same), "B/s"),
-                cells.quantity(middle(f.per_s("written_bytes") for f in same), "B/s"),
-                cells.count(_sum(same, "connections")),
-                cells.count(_sum(same, "cache_hits"), "warning"),
-                cells.quantity(middle(f.per_s("cache_misses") for f in same), "1/s"),
-                cells.quantity(middle(f.per_s("uncached") for f in same), "1/s"),
-                cells.count(_sum(same, "bad_calls"), "warning"),
-                cells.count(_sum(same, "stale_handles"), "warning"),
-                cells.quantity(middle(f.cache.entries if f.cache else None for f in same), "1"),
-            ]
-        )
-    return Table("Server", columns, rows)
+    return Table.of("Server", points, [
+        POINT, RUNS,
+        (Column("threads"), median(lambda f: f.server.threads, "1")),
+        (Column("calls"), median(lambda f: f.per_s("calls"), "1/s")),
+        (Column("read"), median(lambda f: f.per_s("read_bytes"), "B/s")),
+        (Column("written"), median(lambda f: f.per_s("written_bytes"), "B/s")),
+        (Column("connections", hint="accepted"), total(lambda f: f.server.connections)),
+        (Column("cache hits", hint="calls that had come before"),
+         total(lambda f: f.server.cache_hits, "warning")),
+        (Column("cache misses", hint="replies that are kept"),
+         median(lambda f: f.per_s("cache_misses"), "1/s")),
+        (Column("not kept", hint="replies that need not be"),
+         median(lambda f: f.per_s("uncached"), "1/s")),
+        (Column("refused"), total(lambda f: f.server.bad_calls, "warning")),
+        (Column("stale handles"), total(lambda f: f.server.stale_handles, "warning")),
+        (Column("cache entries", hint="at the end"),
+         median(lambda f: f.cache and f.cache.entries, "1")),
+    ])  # fmt: skip
 
 
 def _operation_table(points: AtPoints) -> Table:
-    columns = [
-        Column("point", False), Column("operation", False), Column("calls"), Column("rate"),
-    ]  # fmt: skip
-    rows: list[list[Cell]] = []
-    for label, same in points:
-        walls = {id(one): facts.wall_s for facts in same for one in facts.operations}
-        for version in (2, 3, 4):
-            all_ = (one for f in same for one in f.operations if one.version == version)
-            for name, ones in by_operation(all_, OPERATIONS_MOST):
-                rows.append(
-                    [
-                        cells.text(label),
-                        cells.text(f"v{version} {name}"),
-                        cells.quantity(middle(one.calls for one in ones), "1"),
-                        cells.quantity(middle(one.calls / walls[id(one)] for one in ones), "1/s"),
-                    ]
-                )
+    walls = {id(one): f.wall_s for point in points for f in point.runs for one in f.operations}
+    rows = [
+        replace(row, name=f"v{version} {row.name}")
+        for point in points
+        for version in (2, 3, 4)
+        for row in by_operation(
+            point,
+            (one for f in point.runs for one in f.operations if one.version == version),
+            OPERATIONS_MOST,
+        )
+    ]
     note = "NFSv4: operations inside COMPOUNDs; one call has several."
-    return Table("Operations", columns, rows, note)
+    return Table.of("Operations", rows, [
+        POINT, OPERATION,
+        (Column("calls"), median(lambda one: one.calls, "1")),
+        (Column("rate"), median(lambda one: one.calls / walls[id(one)], "1/s")),
+    ], note=note)  # fmt: skip
 
 
 def _pool_table(points: AtPoints) -> Table:
-    columns = [
-        Column("point", False), Column("pool"), Column("threads"),
-        Column("arrived", hint="what it counts depends on the kernel: docs/kernel-nfs.md"),
-        Column("enqueued", hint="connections that had work"),
-        Column("threads woken", hint="of those that were idle"),
-    ]  # fmt: skip
-    rows: list[list[Cell]] = []
-    for label, same in points:
-        pools: dict[int, list[tuple[PoolFacts, float]]] = {}
-        for facts in same:
-            for one in facts.pools:
-                pools.setdefault(one.pool, []).append((one, facts.wall_s))
-        for pool, ones in sorted(pools.items()):
-            rows.append(
-                [
-                    cells.text(label),
-                    cells.count(pool),
-                    cells.quantity(middle(one.threads for one, _ in ones), "1"),
-                    *(
-                        cells.quantity(middle(getattr(one, c) / wall for one, wall in ones), "1/s")
-                        for c in ("packets", "enqueued", "woken")
-                    ),
-                ]
-            )
-    return Table("Pools of threads", columns, rows, open=False)
+    rows = [
+        Same(point.point, ones)
+        for point in points
+        for _, ones in sorted(
+            grouped((pool.pool, (pool, f.wall_s)) for f in point.runs for pool in f.pools).items()
+        )
+    ]
+    return Table.of("Pools of threads", rows, [
+        POINT,
+        (Column("pool"), lambda row: cells.count(row.runs[0][0].pool)),
+        (Column("threads"), median(lambda one: one[0].threads, "1")),
+        (Column("arrived", hint="what it counts depends on the kernel: docs/kernel-nfs.md"),
+         median(lambda one: one[0].packets / one[1], "1/s")),
+        (Column("enqueued", hint="connections that had work"),
+         median(lambda one: one[0].enqueued / one[1], "1/s")),
+        (Column("threads woken", hint="of those that were idle"),
+         median(lambda one: one[0].woken / one[1], "1/s")),
+    ], open=False)  # fmt: skip

@@ -20,10 +20,10 @@ from nfslab.display import cells, numbers
 from nfslab.display.figures import Axis, Panel, Series
 from nfslab.display.sections import Column, Section, Table
 from nfslab.evidence.base import ColumnSpec, EvidenceKind, Facts, TableSpec
-from nfslab.evidence.found import by_point
 from nfslab.evidence.over_time import NS, middle, read_rows, thinned
 from nfslab.evidence.postgres.exact_waits import TIMES_TABLE
 from nfslab.evidence.postgres.sql_waits import WAITS_TABLE
+from nfslab.evidence.same import at_points, median
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from nfslab.display.sections import Cell
-    from nfslab.evidence.base import Found, RunFacts, SealedRun
+    from nfslab.evidence.base import Found, SealedRun
+    from nfslab.evidence.same import Same
 
     Floats = NDArray[np.float64]
 
@@ -171,12 +172,10 @@ class PostgresEvidence(EvidenceKind[PostgresFacts]):
         known = [run for run in runs if run.log_flushes is not None]
         if not known:
             return None
-        mean_ms = _mean_flush_ms(known)
-        cut_off = mean_ms is not None and mean_ms < LEAST_MEAN_MS
         return FlushFigures(
             runs=len(known),
             flushes_per_transaction=middle(run.flushes_per_transaction for run in known),
-            mean_ms=None if cut_off else mean_ms,
+            mean_ms=None if _is_cut_off(known) else _mean_flush_ms(known),
         )
 
     def point_cells(self, figures: BaseModel | None) -> Sequence[Cell]:
@@ -189,13 +188,12 @@ class PostgresEvidence(EvidenceKind[PostgresFacts]):
 
     def section(self, found: Found[PostgresFacts]) -> Section | None:
         """Waits and flushes of the log by point."""
-        points = [(label, [run.facts for run in runs]) for _, label, runs in by_point(found)]
+        points = at_points(found)
         tables = [self._flush_table(points), _wait_table(points)]
         tables = [table for table in tables if table.rows]
-        incomplete = [f"{run.label}: {_why(run)}" for run in found.runs if run.facts.incomplete]
-        means = [(label, _mean_flush_ms(runs)) for label, runs in points]
-        cut_off = [label for label, mean in means if mean is not None and mean < LEAST_MEAN_MS]
-        incomplete += [f"{label}: {CUT_OFF}" for label in cut_off]
+        why = ((run.label, run.facts.incomplete) for run in found.runs)
+        incomplete = [f"{label}: not whole: {reason}" for label, reason in why if reason]
+        incomplete += [f"{at.point}: {CUT_OFF}" for at in points if _is_cut_off(at.runs)]
         if not tables and not incomplete:
             return None
         return Section(
@@ -227,20 +225,17 @@ class PostgresEvidence(EvidenceKind[PostgresFacts]):
         axis = Axis("", "1", low=0.0)
         return [Panel("PostgreSQL backends by wait", axis, series, key="waits")]
 
-    def _flush_table(self, points: Sequence[tuple[str, Sequence[PostgresFacts]]]) -> Table:
-        columns = [
-            Column("point", False), Column("runs"), Column("log flushes"),
-            Column("a transaction"), Column("mean time of a flush"),
-        ]  # fmt: skip
-        rows: list[list[Cell]] = []
-        for label, runs in points:
-            figures = self.at_point(runs)
-            if figures is not None:
-                flushes = middle(run.log_flushes for run in runs)
-                row = [cells.text(label), cells.count(figures.runs), cells.quantity(flushes, "1")]
-                rows.append([*row, *self.point_cells(figures)])
+    def _flush_table(self, points: Sequence[Same[PostgresFacts]]) -> Table:
+        known = [(at, figures) for at in points if (figures := self.at_point(at.runs))]
         note = "Medians over the runs; the mean time is that of all flushes that the server timed."
-        return Table("Flushes of the log", columns, rows, note)
+        flushes = median(lambda run: run.log_flushes, "1")
+        return Table.of("Flushes of the log", known, [
+            (Column("point", False), lambda row: cells.text(row[0].point)),
+            (Column("runs"), lambda row: cells.count(row[1].runs)),
+            (Column("log flushes"), lambda row: flushes(row[0])),
+            ([Column("a transaction"), Column("mean time of a flush")],
+             lambda row: self.point_cells(row[1])),
+        ], note=note)  # fmt: skip
 
 
 def _mean_flush_ms(runs: Sequence[PostgresFacts]) -> float | None:
@@ -248,6 +243,11 @@ def _mean_flush_ms(runs: Sequence[PostgresFacts]) -> float | None:
     timed = [run for run in runs if run.log_flush_time_ms and run.log_flushes]
     flushes = sum(run.log_flushes or 0.0 for run in timed)
     return sum(run.log_flush_time_ms or 0.0 for run in timed) / flushes if flushes else None
+
+
+def _is_cut_off(runs: Sequence[PostgresFacts]) -> bool:
+    mean_ms = _mean_flush_ms(runs)
+    return mean_ms is not None and mean_ms < LEAST_MEAN_MS
 
 
 def read_waits(run: SealedRun) -> tuple[Floats, dict[str, Floats]]:
@@ -315,10 +315,6 @@ def _flat(path: str, value: Any) -> Any:
         yield path, float(value)
 
 
-def _why(run: RunFacts[PostgresFacts]) -> str:
-    return f"not whole: {run.facts.incomplete}"
-
-
 def _mean_waits(runs: Sequence[PostgresFacts]) -> list[tuple[str, float]]:
     """Medians over the runs (a run that never saw a wait has 0 of it), the most first."""
     names = dict.fromkeys(one.wait for run in runs for one in run.waits)
@@ -327,21 +323,21 @@ def _mean_waits(runs: Sequence[PostgresFacts]) -> list[tuple[str, float]]:
     return sorted((one for one in found if one[1] > 0), key=lambda one: -one[1])
 
 
-def _sentences(points: Sequence[tuple[str, Sequence[PostgresFacts]]]) -> list[str]:
+def _sentences(points: Sequence[Same[PostgresFacts]]) -> list[str]:
     said = []
-    for label, runs in points:
-        waits = [one for one in _mean_waits(runs) if one[0] != RUNNING]
+    for at in points:
+        waits = [one for one in _mean_waits(at.runs) if one[0] != RUNNING]
         if waits:
             wait, backends = waits[0]
-            said.append(f"{label}: most waited for {wait}, {numbers.number(backends)} backends.")
+            said.append(f"{at.point}: most waited for {wait}, {numbers.number(backends)} backends.")
     return said
 
 
-def _wait_table(points: Sequence[tuple[str, Sequence[PostgresFacts]]]) -> Table:
+def _wait_table(points: Sequence[Same[PostgresFacts]]) -> Table:
     rows = [
-        [cells.text(label), cells.text(wait), cells.quantity(backends, "1")]
-        for label, runs in points
-        for wait, backends in _mean_waits(runs)[:WAITS_MOST]
+        [cells.text(at.point), cells.text(wait), cells.quantity(backends, "1")]
+        for at in points
+        for wait, backends in _mean_waits(at.runs)[:WAITS_MOST]
     ]
     columns = [Column("point", False), Column("wait", False), Column("backends, mean")]
     return Table("Waits of active backends", columns, rows, open=False)

@@ -13,17 +13,18 @@ import numpy as np
 from nfslab.display import cells
 from nfslab.display.sections import Column, Section, Table
 from nfslab.evidence.base import EvidenceKind, Facts, TableSpec
-from nfslab.evidence.by_mount import by_mount, by_operation, series_table
-from nfslab.evidence.over_time import PanelSpec, middle, named_panel, read_named, timed_mean
+from nfslab.evidence.by_mount import by_mount, operations_of, series_table
+from nfslab.evidence.over_time import PanelSpec, named_panel, read_named, timed_mean
+from nfslab.evidence.same import MOUNT, OPERATION, POINT, RUNS, median, noted, total
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
     from nfslab.display.figures import Panel
-    from nfslab.display.sections import Cell
     from nfslab.evidence.base import Found, SealedRun
     from nfslab.evidence.over_time import Named
+    from nfslab.evidence.same import Same
 
 _SERIES: Final = (
     PanelSpec(
@@ -110,9 +111,6 @@ class RpcEvidence(EvidenceKind[RpcFacts]):
 
     def section(self, found: Found[RpcFacts]) -> Section | None:
         """Mounts and their operations by point."""
-        notes = dict.fromkeys(
-            f"{run.label}: {note}" for run in found.runs for note in run.facts.notes
-        )
         mounts = by_mount(found, lambda facts: facts.clients)
         tables = [_mount_table(mounts), _operation_table(mounts)]
         return Section(
@@ -120,7 +118,7 @@ class RpcEvidence(EvidenceKind[RpcFacts]):
             anchor=self.kind,
             intro="As the NFS clients recorded it; medians over the runs of a point.",
             tables=[table for table in tables if table.rows],
-            notes=[*notes, NOTE],
+            notes=[*noted(found), NOTE],
         )
 
     def panels(self, run: SealedRun) -> Sequence[Panel]:
@@ -170,56 +168,31 @@ def _client(name: str, summary: Mapping[str, Any], series: Named | None) -> Clie
     )
 
 
-def _mount_table(mounts: Sequence[tuple[str, str, list[ClientFacts]]]) -> Table:
-    columns = [
-        Column("point", False), Column("mount", False), Column("runs"), Column("calls answered"),
-        Column("round trip", hint="mean of all answered calls, first send to reply"),
-        Column("outstanding"), Column("most"), Column("queued"), Column("most"),
-        Column("sent again"), Column("major timeouts"),
-    ]  # fmt: skip
-    rows: list[list[Cell]] = []
-    for label, target, same in mounts:
-        rows.append(
-            [
-                cells.text(label),
-                cells.text(target),
-                cells.count(len(same)),
-                cells.quantity(middle(c.answered_per_s for c in same), "1/s"),
-                cells.quantity(middle(c.round_trip_ms for c in same), "ms"),
-                cells.quantity(middle(c.outstanding for c in same), "1"),
-                cells.quantity(max(c.outstanding_max for c in same), "1"),
-                cells.quantity(middle(c.queue for c in same), "1"),
-                cells.quantity(max(c.queue_max for c in same), "1"),
-                cells.count(sum(c.retransmissions for c in same), "warning"),
-                cells.count(sum(c.major_timeouts for c in same), "severe"),
-            ]
-        )
-    return Table("Mounts", columns, rows)
+def _mount_table(mounts: Sequence[Same[ClientFacts]]) -> Table:
+    return Table.of("Mounts", mounts, [
+        POINT, MOUNT, RUNS,
+        (Column("calls answered"), median(lambda c: c.answered_per_s, "1/s")),
+        (Column("round trip", hint="mean of all answered calls, first send to reply"),
+         median(lambda c: c.round_trip_ms, "ms")),
+        (Column("outstanding"), median(lambda c: c.outstanding, "1")),
+        (Column("most"), lambda m: cells.quantity(max(c.outstanding_max for c in m.runs), "1")),
+        (Column("queued"), median(lambda c: c.queue, "1")),
+        (Column("most"), lambda m: cells.quantity(max(c.queue_max for c in m.runs), "1")),
+        (Column("sent again"), total(lambda c: c.retransmissions, "warning")),
+        (Column("major timeouts"), total(lambda c: c.major_timeouts, "severe")),
+    ])  # fmt: skip
 
 
-def _operation_table(mounts: Sequence[tuple[str, str, list[ClientFacts]]]) -> Table:
-    columns = [
-        Column("point", False), Column("mount", False), Column("operation", False),
-        Column("calls"), Column("errors"), Column("p50"), Column("p99"), Column("max"),
-    ]  # fmt: skip
-    rows: list[list[Cell]] = []
-    for label, target, clients in mounts:
-        all_ = (one for client in clients for one in client.operations)
-        for name, same in by_operation(all_, OPERATIONS_MOST):
-            rows.append(
-                [
-                    cells.text(label),
-                    cells.text(target),
-                    cells.text(name),
-                    cells.quantity(middle(one.calls for one in same), "1"),
-                    cells.quantity(middle(one.errors for one in same), "1"),
-                    cells.latency(middle(one.p50_ns for one in same)),
-                    cells.latency(middle(one.p99_ns for one in same)),
-                    cells.latency(max((one.max_ns or 0.0 for one in same), default=None)),
-                ]
-            )
+def _operation_table(mounts: Sequence[Same[ClientFacts]]) -> Table:
     note = (
         "Since the mount, what prepared the run included (the kernel's client: since the collector "
         "began, from the last send); from the first send to the reply."
     )
-    return Table("Operations", columns, rows, note, open=False)
+    return Table.of("Operations", operations_of(mounts, OPERATIONS_MOST), [
+        POINT, MOUNT, OPERATION,
+        (Column("calls"), median(lambda one: one.calls, "1")),
+        (Column("errors"), median(lambda one: one.errors, "1")),
+        (Column("p50"), median(lambda one: one.p50_ns, "ns")),
+        (Column("p99"), median(lambda one: one.p99_ns, "ns")),
+        (Column("max"), lambda row: cells.latency(max(one.max_ns or 0.0 for one in row.runs))),
+    ], note=note, open=False)  # fmt: skip

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.display.cells import count, latency, number, share, size, text
 from nfslab.display.sections import Cell, Column, Table
@@ -18,6 +19,7 @@ from nfslab.evidence.syscalls.tables import GROUPS, PLACES, CallGroup
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from nfslab.display.sections import Shown
     from nfslab.evidence.base import Found
     from nfslab.evidence.syscalls.facts import SeriesFacts, SyscallFacts
     from nfslab.evidence.syscalls.sync_blocks import BlocksRow
@@ -31,6 +33,11 @@ PLACE_HINTS: Final = {
     "backward": "begins before it",
 }
 QUANTILE_NAMES: Final = tuple("max" if q == 1 else f"p{q * 100:g}" for q in QUANTILES)
+OF_CALLS: Final[list[Shown[Any]]] = [
+    (Column("class", numeric=False), lambda row: text(row.file_class)),
+    (Column("call", numeric=False), lambda row: text(row.what)),
+]
+"""What calls are of, in front of a row of any table of them."""
 
 
 def tables_of(facts: SyscallFacts) -> list[Table]:
@@ -55,12 +62,11 @@ def tables_of(facts: SyscallFacts) -> list[Table]:
 
 def _totals_table(figures: Mapping[str, int]) -> Table:
     """What PostgreSQL's views and /proc counted: there are no calls by class."""
-    columns = [Column("source", numeric=False), Column("figure", numeric=False), Column("added")]
-    cells = []
-    for name, value in figures.items():
-        source, _, figure = name.partition(".")
-        cells.append([text(source), text(figure), count(value)])
-    return Table("Totals while it was watched", columns, cells)
+    return Table.of("Totals while it was watched", figures.items(), [
+        (Column("source", numeric=False), lambda one: text(one[0].partition(".")[0])),
+        (Column("figure", numeric=False), lambda one: text(one[0].partition(".")[2])),
+        (Column("added"), lambda one: count(one[1])),
+    ])  # fmt: skip
 
 
 def calls_table(
@@ -68,39 +74,35 @@ def calls_table(
 ) -> Table:
     """The table of 2001: how often each call, bytes, mean times, time in syncs."""
     groups = tuple(GROUPS) if found.has_counts else ("fsync", "fdatasync")
-    columns = [Column(first, numeric=False)]
-    if first == "class":
-        columns.append(Column("files"))
-    columns += [Column(name) for name in groups]
-    columns.append(Column("others", hint="ftruncate, rename, sync_file_range and so on"))
-    columns.append(Column("sync writes", hint="O_SYNC, O_DSYNC, RWF_DSYNC: among the writes, too"))
-    if found.has_counts:
-        columns += [Column("bytes read"), Column("bytes written"), Column("mean read")]
-        columns.append(Column("mean write"))
-    columns += [Column("mean fsync"), Column("mean fdatasync"), Column("time in syncs")]
-    shown = [*rows, found.total] if len(rows) > 1 else rows
-    cells = [_calls_row(found, row, groups, first == "class") for row in shown]
+    files: Shown[ClassRow] = (Column("files"), lambda row: count(row.files))
+    amounts: list[Shown[ClassRow]] = [
+        (Column("bytes read"), lambda row: size(row.group("reads").bytes)),
+        (Column("bytes written"), lambda row: size(row.group("writes").bytes)),
+        (Column("mean read"), lambda row: latency(row.group("reads").mean_ns)),
+        (Column("mean write"), lambda row: latency(row.group("writes").mean_ns)),
+    ]
     note = "" if found.has_counts else "Level sync: only calls that make bytes durable are seen."
-    return Table(title, columns, cells, note)
+    return Table.of(title, [*rows, found.total] if len(rows) > 1 else rows, [
+        (Column(first, numeric=False), lambda row: text(row.name)),
+        *[files] * (first == "class"),
+        ([Column(name) for name in groups],
+         lambda row: [_called(row.group(name)) for name in groups]),
+        (Column("others", hint="ftruncate, rename, sync_file_range and so on"), _others),
+        (Column("sync writes", hint="O_SYNC, O_DSYNC, RWF_DSYNC: among the writes, too"),
+         lambda row: _called(row.synchronous)),
+        *amounts * found.has_counts,
+        (Column("mean fsync"), lambda row: latency(row.group("fsync").mean_ns)),
+        (Column("mean fdatasync"), lambda row: latency(row.group("fdatasync").mean_ns)),
+        (Column("time in syncs"), lambda row: latency(row.sync_ns or None)),
+    ], note=note)  # fmt: skip
 
 
-def _calls_row(
-    found: SyscallFacts, row: ClassRow, groups: Sequence[str], with_files: bool
-) -> list[Cell]:
-    cells = [text(row.name)]
-    cells += [count(row.files)] if with_files else []
-    cells += [_called(row.group(name)) for name in groups]
+def _others(row: ClassRow) -> Cell:
     others = CallGroup()
     for one in row.others.values():
         others.calls, others.errors = others.calls + one.calls, others.errors + one.errors
     listed = ", ".join(f"{one.calls:,} {name}" for name, one in sorted(row.others.items()))
-    cells += [_called(others, listed), _called(row.synchronous)]
-    if found.has_counts:
-        reads, writes = row.group("reads"), row.group("writes")
-        cells += [size(reads.bytes), size(writes.bytes)]
-        cells += [latency(reads.mean_ns), latency(writes.mean_ns)]
-    cells += [latency(row.group(name).mean_ns) for name in ("fsync", "fdatasync")]
-    return [*cells, latency(row.sync_ns or None)]
+    return _called(others, listed)
 
 
 def _called(group: CallGroup, hint: str = "") -> Cell:
@@ -111,90 +113,74 @@ def _called(group: CallGroup, hint: str = "") -> Cell:
 
 def _places_table(rows: Sequence[ClassRow]) -> Table:
     """Where accesses lie, and how large they are."""
-    columns = [Column("class", numeric=False)]
-    for kind in ("reads", "writes"):
-        columns.append(Column(f"{kind}, mean size"))
-        columns += [Column(f"{kind}: {p}", hint=PLACE_HINTS[p]) for p in PLACES[1:]]
-    cells = []
-    for row in rows:
-        groups = [row.group("reads"), row.group("writes")]
-        if not any(group.calls for group in groups):
-            continue
-        line = [text(row.name)]
-        for group in groups:
-            done = group.calls - group.errors
-            line.append(size(group.bytes / done if done else None))
-            line += [share(group.share(place)) for place in PLACES[1:]]
-        cells.append(line)
-    return Table(
-        "Where reads and writes lie", columns, cells,
-        "Against the access of the same kind before it on the same file, whoever made it.",
-    )  # fmt: skip
+    note = "Against the access of the same kind before it on the same file, whoever made it."
+    shown = [row for row in rows if row.group("reads").calls or row.group("writes").calls]
+    return Table.of("Where reads and writes lie", shown, [
+        (Column("class", numeric=False), lambda row: text(row.name)),
+        *(([Column(f"{kind}, mean size"),
+            *(Column(f"{kind}: {p}", hint=PLACE_HINTS[p]) for p in PLACES[1:])],
+           partial(_placed, kind)) for kind in ("reads", "writes")),
+    ], note=note)  # fmt: skip
+
+
+def _placed(kind: str, row: ClassRow) -> list[Cell]:
+    group = row.group(kind)
+    done = group.calls - group.errors
+    mean = size(group.bytes / done if done else None)
+    return [mean, *(share(group.share(place)) for place in PLACES[1:])]
 
 
 def _sync_table(series: Sequence[SeriesFacts]) -> Table:
     """A row a series."""
-    columns = [
-        Column("class", numeric=False), Column("call", numeric=False), Column("calls"),
-        Column("failed"), Column("mean"), *(Column(name) for name in QUANTILE_NAMES),
-        Column("all their time"), Column("levels", numeric=False, hint="medians between changes"),
-    ]  # fmt: skip
-    rows = [
-        [
-            text(one.file_class), text(one.what), count(one.calls),
-            count(one.errors), latency(one.sum_ns / one.calls),
-            *(latency(value) for value in one.quantiles_ns), latency(one.sum_ns),
-            text(levels_text(one)),
-        ]
-        for one in series
-    ]  # fmt: skip
-    return Table("Syncs", columns, rows)
+    return Table.of("Syncs", series, [
+        *OF_CALLS,
+        (Column("calls"), lambda one: count(one.calls)),
+        (Column("failed"), lambda one: count(one.errors)),
+        (Column("mean"), lambda one: latency(one.sum_ns / one.calls)),
+        ([Column(name) for name in QUANTILE_NAMES],
+         lambda one: [latency(value) for value in one.quantiles_ns]),
+        (Column("all their time"), lambda one: latency(one.sum_ns)),
+        (Column("levels", numeric=False, hint="medians between changes"),
+         lambda one: text(levels_text(one))),
+    ])  # fmt: skip
+
+
+def _apart(parts: Sequence[str]) -> list[Shown[Any]]:
+    """Calls of a class that were taken apart."""
+    return [
+        *OF_CALLS,
+        (Column("calls"), lambda row: count(row.summary.calls)),
+        (Column("mean"), lambda row: latency(row.summary.whole_mean_ns)),
+        (part_columns(parts), lambda row: part_cells(row.summary.mean_ns, row.summary.share)),
+    ]
 
 
 def _steps_table(waits: Sequence[StepsRow]) -> Table:
-    columns = [Column(name, numeric=False) for name in ("target", "class", "call")]
-    columns += [Column("calls"), Column("mean"), *part_columns(STEPS)]
-    columns += [Column("WRITEs a sync"), Column("bytes a WRITE"), Column("COMMITs a sync")]
-    columns += [Column("nothing under way", hint="syncs that had nothing to wait for")]
-    rows = []
-    for row in waits:
-        n = row.summary.calls
-        cells = [text(row.target), text(row.file_class), text(row.what)]
-        cells += [
-            count(n),
-            latency(row.summary.whole_mean_ns),
-            *part_cells(row.summary.mean_ns, row.summary.share),
-        ]
-        cells += [number(row.writes / n)]
-        cells += [size(row.write_bytes / row.writes if row.writes else None)]
-        cells += [number(row.commits / n), count(row.without_calls)]
-        rows.append(cells)
-    return Table(
-        "What syncs on NFS wait for", columns, rows,
-        "Mean, and share of the summed time. The steps of each sync sum to its time exactly.",
-    )  # fmt: skip
+    note = "Mean, and share of the summed time. The steps of each sync sum to its time exactly."
+    return Table.of("What syncs on NFS wait for", waits, [
+        (Column("target", numeric=False), lambda row: text(row.target)),
+        *_apart(STEPS),
+        (Column("WRITEs a sync"), lambda row: number(row.writes / row.summary.calls)),
+        (Column("bytes a WRITE"),
+         lambda row: size(row.write_bytes / row.writes if row.writes else None)),
+        (Column("COMMITs a sync"), lambda row: number(row.commits / row.summary.calls)),
+        (Column("nothing under way", hint="syncs that had nothing to wait for"),
+         lambda row: count(row.without_calls)),
+    ], note=note)  # fmt: skip
 
 
 def _blocks_table(waits: Sequence[BlocksRow]) -> Table:
-    columns = [Column("class", numeric=False), Column("call", numeric=False)]
-    columns += [Column("calls"), Column("mean"), *part_columns(PARTS)]
-    columns += [Column(f"{name} a sync") for name in ("flushes", "writes", "bytes", "reads")]
-    rows = []
-    for row in waits:
-        n = row.summary.calls
-        cells = [text(row.file_class), text(row.what), count(n)]
-        cells += [
-            latency(row.summary.whole_mean_ns),
-            *part_cells(row.summary.mean_ns, row.summary.share),
-        ]
-        cells += [number(v / n) for v in (row.flushes, row.writes)]
-        cells += [size(row.write_bytes / n), number(row.reads / n)]
-        rows.append(cells)
-    return Table(
-        "What syncs on local disks wait for", columns, rows,
+    note = (
         "By the requests of the file's disks while the sync lasts, whoever caused them; a FUA "
-        "write counts as a flush.",
-    )  # fmt: skip
+        "write counts as a flush."
+    )
+    return Table.of("What syncs on local disks wait for", waits, [
+        *_apart(PARTS),
+        (Column("flushes a sync"), lambda row: number(row.flushes / row.summary.calls)),
+        (Column("writes a sync"), lambda row: number(row.writes / row.summary.calls)),
+        (Column("bytes a sync"), lambda row: size(row.write_bytes / row.summary.calls)),
+        (Column("reads a sync"), lambda row: number(row.reads / row.summary.calls)),
+    ], note=note)  # fmt: skip
 
 
 def syncs_by_point(found: Found[SyscallFacts]) -> Table:

@@ -13,7 +13,6 @@ import numpy as np
 from nfslab.display import cells, numbers
 from nfslab.display.sections import Column, Section, Table
 from nfslab.evidence.base import ColumnSpec, EvidenceKind, Facts, TableSpec
-from nfslab.evidence.found import by_point
 from nfslab.evidence.over_time import (
     NAMES_MOST,
     PanelSpec,
@@ -25,14 +24,19 @@ from nfslab.evidence.over_time import (
     read_samples,
     timed_mean,
 )
+from nfslab.evidence.same import POINT, RUNS, Same, at_points, median
+from nfslab.results.groups import grouped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
     from nfslab.display.figures import Panel
-    from nfslab.display.sections import Cell
+    from nfslab.display.sections import Shown
     from nfslab.evidence.base import Found, SealedRun
+    from nfslab.evidence.same import ToCell
+
+    AtPoints = Sequence[Same["SystemFacts"]]
 
 BUSY: Final = ("user", "nice", "system", "irq", "softirq", "steal")
 """Kinds of CPU time in which a CPU does something."""
@@ -190,7 +194,7 @@ class SystemEvidence(EvidenceKind[SystemFacts]):
 
     def section(self, found: Found[SystemFacts]) -> Section | None:
         """CPU and pressure, devices, interfaces by point."""
-        points = [(label, [run.facts for run in runs]) for _, label, runs in by_point(found)]
+        points = at_points(found)
         tables = [_cpu_table(points), _device_table(points), _network_table(points)]
         return Section(
             self.title,
@@ -250,8 +254,9 @@ def _interfaces(run: SealedRun) -> Iterable[InterfaceFacts]:
         )
 
 
-def _sentences(points: Sequence[tuple[str, list[SystemFacts]]]) -> list[str]:
-    busy = [(b, label) for label, runs in points if (b := middle(r.busy for r in runs)) is not None]
+def _sentences(points: AtPoints) -> list[str]:
+    known = [(middle(run.busy for run in one.runs), one.point) for one in points]
+    busy = [(share, label) for share, label in known if share is not None]
     if not busy:
         return []
     least, most = min(busy), max(busy)
@@ -263,89 +268,75 @@ def _sentences(points: Sequence[tuple[str, list[SystemFacts]]]) -> list[str]:
     ]
 
 
-def _cpu_table(points: Sequence[tuple[str, list[SystemFacts]]]) -> Table:
-    columns = [Column("point", False), Column("runs"), Column("busy")]
-    columns += [Column(band) for band in CPU_BANDS]
-    columns += [Column("dirty memory", hint="the most of the timed part")]
-    present = [r for r in PRESSURE if any(r in run.pressure for _, runs in points for run in runs)]
-    columns += [
-        Column(f"{resource} pressure", hint="share of time in which some task waited for it")
-        for resource in present
-    ]
+def _cpu_table(points: AtPoints) -> Table:
+    present = [r for r in PRESSURE if any(r in run.pressure for one in points for run in one.runs)]
+    return Table.of("CPU, memory and pressure", points, [
+        POINT, RUNS,
+        (Column("busy"), median(lambda run: run.busy, "share")),
+        ([Column(band) for band in CPU_BANDS],
+         lambda one: [_band(kinds)(one) for kinds in CPU_BANDS.values()]),
+        (Column("dirty memory", hint="the most of the timed part"),
+         median(lambda run: run.peak_dirty_bytes, "B")),
+        ([Column(f"{resource} pressure", hint="share of time in which some task waited for it")
+          for resource in present],
+         lambda one: [_pressure(resource)(one) for resource in present]),
+    ])  # fmt: skip
 
-    def band(runs: list[SystemFacts], kinds: Iterable[str]) -> float | None:
-        sums = []
-        for run in runs:
-            known = [share for kind in kinds if (share := run.cpu.get(kind)) is not None]
-            sums.append(sum(known) if known else None)
-        return middle(sums)
 
-    rows: list[list[Cell]] = []
-    for label, runs in points:
-        row = [cells.text(label), cells.count(len(runs)), cells.share(middle(r.busy for r in runs))]
-        row += [cells.share(band(runs, kinds)) for kinds in CPU_BANDS.values()]
-        row += [cells.size(middle(run.peak_dirty_bytes for run in runs))]
-        for resource in present:
-            some = (run.pressure.get(resource, {}).get("some_share") for run in runs)
-            row.append(cells.share(middle(some)))
-        rows.append(row)
-    return Table("CPU, memory and pressure", columns, rows)
+def _band(kinds: Iterable[str]) -> ToCell:
+    def of(run: SystemFacts) -> float | None:
+        known = [share for kind in kinds if (share := run.cpu.get(kind)) is not None]
+        return sum(known) if known else None
+
+    return median(of, "share")
+
+
+def _pressure(resource: str) -> ToCell:
+    return median(lambda run: run.pressure.get(resource, {}).get("some_share"), "share")
 
 
 def _table_by_name(
     title: str,
-    points: Sequence[tuple[str, list[SystemFacts]]],
+    points: AtPoints,
     of: Callable[[SystemFacts], Sequence[Any]],
     key: str,
     loud: Callable[[Any], float],
-    columns: Mapping[str, tuple[str, str]],
+    columns: Sequence[Shown[Same[Any]]],
 ) -> Table:
-    """A row a point and device (interface): the loudest few of each point, medians.
-
-    `columns`: name of the figure -> its heading and unit.
-    """
-    rows: list[list[Cell]] = []
-    for label, runs in points:
-        by_name: dict[str, list[Any]] = {}
-        for run in runs:
-            for one in of(run):
-                by_name.setdefault(getattr(one, key), []).append(one)
+    """A row a point and device (interface): the loudest few of each point, medians."""
+    rows = []
+    for point in points:
+        by_name = grouped((getattr(one, key), one) for run in point.runs for one in of(run))
         weight = {name: max(map(loud, same)) for name, same in by_name.items()}
         names = sorted((n for n in by_name if weight[n] > 0), key=lambda n: -weight[n])
-        for name in names[:NAMES_MOST]:
-            same = by_name[name]
-            row = [cells.text(label), cells.text(name)]
-            for figure, (_, unit) in columns.items():
-                value = middle(getattr(one, figure) for one in same)
-                row.append(cells.share(value) if unit == "share" else cells.quantity(value, unit))
-            rows.append(row)
-    headings = [Column(heading) for heading, _ in columns.values()]
-    return Table(title, [Column("point", False), Column(key, False), *headings], rows)
+        rows += [Same(point.point, by_name[name], name=name) for name in names[:NAMES_MOST]]
+    name_column = (Column(key, False), lambda row: cells.text(row.name))
+    return Table.of(title, rows, [POINT, name_column, *columns])
 
 
-def _device_table(points: Sequence[tuple[str, list[SystemFacts]]]) -> Table:
-    shown = {
-        "read_bytes_per_s": ("read", "B/s"),
-        "write_bytes_per_s": ("written", "B/s"),
-        "reads_per_s": ("reads", "1/s"),
-        "writes_per_s": ("writes", "1/s"),
-        "flushes_per_s": ("flushes", "1/s"),
-        "queue_depth": ("queue depth", "1"),
-        "utilisation": ("busy", "share"),
-    }
-
+def _device_table(points: AtPoints) -> Table:
     def loud(one: DeviceFacts) -> float:
         moved = (one.read_bytes_per_s or 0.0) + (one.write_bytes_per_s or 0.0)
         moved += (one.flushes_per_s or 0.0) + (one.utilisation or 0.0)
         return moved * (2.0**60 if one.roles else 1.0)
 
-    return _table_by_name("Devices", points, lambda run: run.devices, "device", loud, shown)
+    return _table_by_name("Devices", points, lambda run: run.devices, "device", loud, [
+        (Column("read"), median(lambda one: one.read_bytes_per_s, "B/s")),
+        (Column("written"), median(lambda one: one.write_bytes_per_s, "B/s")),
+        (Column("reads"), median(lambda one: one.reads_per_s, "1/s")),
+        (Column("writes"), median(lambda one: one.writes_per_s, "1/s")),
+        (Column("flushes"), median(lambda one: one.flushes_per_s, "1/s")),
+        (Column("queue depth"), median(lambda one: one.queue_depth, "1")),
+        (Column("busy"), median(lambda one: one.utilisation, "share")),
+    ])  # fmt: skip
 
 
-def _network_table(points: Sequence[tuple[str, list[SystemFacts]]]) -> Table:
+def _network_table(points: AtPoints) -> Table:
     def loud(one: InterfaceFacts) -> float:
         moved = max(one.rx_bytes_per_s or 0.0, one.tx_bytes_per_s or 0.0)
         return moved if moved > QUIET_BYTES_PER_S else 0.0
 
-    shown = {"rx_bytes_per_s": ("received", "B/s"), "tx_bytes_per_s": ("sent", "B/s")}
-    return _table_by_name("Network", points, lambda run: run.interfaces, "interface", loud, shown)
+    return _table_by_name("Network", points, lambda run: run.interfaces, "interface", loud, [
+        (Column("received"), median(lambda one: one.rx_bytes_per_s, "B/s")),
+        (Column("sent"), median(lambda one: one.tx_bytes_per_s, "B/s")),
+    ])  # fmt: skip
