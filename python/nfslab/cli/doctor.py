@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nfslab.experiment.probes import Probe, probes
+from nfslab.results.groups import grouped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,10 +66,7 @@ def plugin_probes() -> Iterator[Probe]:
 
 
 def _groups(found: list[Probe]) -> dict[str, list[Probe]]:
-    groups: dict[str, list[Probe]] = {}
-    for probe in found:
-        groups.setdefault(probe.group, []).append(probe)
-    return groups
+    return grouped((probe.group, probe) for probe in found)
 
 
 def _print_lines(found: list[Probe]) -> None:

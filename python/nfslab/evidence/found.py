@@ -17,6 +17,7 @@ from nfslab.evidence.base import Facts, Found, RunFacts, SealedRun
 from nfslab.evidence.cache import facts_of
 from nfslab.evidence.registry import evidence_kinds
 from nfslab.results.catalogue import RUNS, read_run
+from nfslab.results.groups import grouped
 from nfslab.results.outcomes import locate
 
 if TYPE_CHECKING:
@@ -181,9 +182,7 @@ def first_of_each_point(runs: Iterable[P]) -> list[P]:
 
 def by_point(found: Found[F]) -> list[tuple[int, str, list[RunFacts[F]]]]:
     """(index of the point, its label, its runs) of points that have some."""
-    points: dict[int, list[RunFacts[F]]] = {}
-    for run in found.runs:
-        points.setdefault(run.point, []).append(run)
+    points = grouped((run.point, run) for run in found.runs)
     return [(point, found.points[point], runs) for point, runs in sorted(points.items())]
 
 

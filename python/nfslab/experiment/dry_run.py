@@ -15,6 +15,7 @@ from nfslab.experiment.forecast import Forecast
 from nfslab.experiment.plan import PlannedRun, blocks_now, missing_runs, planned_runs
 from nfslab.experiment.preflight import Preflight, preflight
 from nfslab.quantities import format_duration, format_size
+from nfslab.results.groups import grouped
 
 if TYPE_CHECKING:
     from nfslab.experiment.reading import Experiment
@@ -248,9 +249,7 @@ def _order(plan: DryRun) -> list[str]:
     else:
         words = f"random within each block, seed {plan.seed}"
     lines = [f"order ({words}):"]
-    blocks: dict[int, list[str]] = {}
-    for run in plan.missing[:MAX_ORDER_SHOWN]:
-        blocks.setdefault(run.block, []).append(run.point.point_id)
+    blocks = grouped((run.block, run.point.point_id) for run in plan.missing[:MAX_ORDER_SHOWN])
     lines += [f"  block {block + 1}: {' '.join(ids)}" for block, ids in blocks.items()]
     hidden = len(plan.missing) - MAX_ORDER_SHOWN
     if hidden > 0:

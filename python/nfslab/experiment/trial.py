@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from nfslab.errors import UsageError
 from nfslab.experiment.session import run_experiment
+from nfslab.results.groups import grouped
 from nfslab.workloads.storage import WORKS
 
 if TYPE_CHECKING:
@@ -74,10 +75,7 @@ def storages(given: Sequence[str], mount_options: Sequence[str] = ()) -> list[St
 
 def shared_devices(found: Sequence[Storage]) -> list[str]:
     """Which of them lie on one device: what loads one, loads the other."""
-    by_device: dict[int, list[str]] = {}
-    for one in found:
-        if one.device is not None:
-            by_device.setdefault(one.device, []).append(one.given)
+    by_device = grouped((one.device, one.given) for one in found if one.device is not None)
     return [" and ".join(names) for names in by_device.values() if len(names) > 1]
 
 

@@ -22,6 +22,7 @@ from nfslab.findings.confirm import Slope, read_test
 from nfslab.findings.registry import findings_alone, findings_of, lever_of
 from nfslab.findings.slopes import delay_ns, measured_slope
 from nfslab.results.emulation import is_stamped
+from nfslab.results.groups import grouped
 from nfslab.results.outcomes import locate
 from nfslab.results.store import FILE
 
@@ -200,9 +201,7 @@ def points_of(analysis: Analysis) -> list[Alone]:
     """All points that were taken apart, each alone, without emulated ones. ResultsError."""
     found = find(AnatomyEvidence(), analysis)
     emulated = emulated_points(analysis)
-    runs: dict[int, list[RunFacts[AnatomyFacts]]] = {}
-    for run in found.runs:
-        runs.setdefault(run.point, []).append(run)
+    runs = grouped((run.point, run) for run in found.runs)
     return [Alone(at, runs[at.point]) for at in point_anatomies(found) if at.point not in emulated]
 
 

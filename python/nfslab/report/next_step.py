@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from nfslab.display.numbers import counted
 from nfslab.quantities import format_duration
+from nfslab.results.groups import grouped
 from nfslab.statistics.power import pairs_for
 
 if TYPE_CHECKING:
@@ -63,7 +64,5 @@ def _blocks(row: ComparisonResult) -> int | None:
 
 def _block_s(outcomes: Outcomes) -> float:
     """Seconds of a block: each point takes the median of its runs."""
-    taken: dict[str, list[float]] = {}
-    for line in outcomes.counted:
-        taken.setdefault(line.point_id, []).append(line.duration_ns / 1e9)
+    taken = grouped((line.point_id, line.duration_ns / 1e9) for line in outcomes.counted)
     return sum(statistics.median(seconds) for seconds in taken.values())

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.display.numbers import quantity
+from nfslab.results.groups import grouped
 from nfslab.statistics.effect_text import effect, headline
 
 if TYPE_CHECKING:
@@ -61,9 +62,7 @@ def verdict_of(
         return _single(primary, outcomes, points)
     unit = outcomes.metrics[primary].unit
     sentences = [f"{primary} against {axis.name}={level}:"]
-    by_level: dict[str, list[ComparisonResult]] = {}
-    for row in rows:
-        by_level.setdefault(str(points[row.point].factors[axis.name]), []).append(row)
+    by_level = grouped((str(points[row.point].factors[axis.name]), row) for row in rows)
     levels = list(by_level.items())
     if not axis.numeric:
         levels.sort(key=lambda item: -_shown_effect(item[1]))
@@ -96,9 +95,7 @@ def _outcome(
     if len(rows) == 1:
         said = f"{sides(rows[0])}: {headline(rows[0].result)}"
         return said + OTHER_WAY * _other_way(rows[0], points, primary)
-    by_word: dict[str, list[ComparisonResult]] = {}
-    for row in rows:
-        by_word.setdefault(row.result.verdict, []).append(row)
+    by_word = grouped((row.result.verdict, row) for row in rows)
     parts = []
     for word, group in sorted(
         by_word.items(), key=lambda item: (not item[1][0].result.shown, -len(item[1]))

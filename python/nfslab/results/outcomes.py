@@ -22,6 +22,7 @@ import numpy as np
 from nfslab.errors import ResultsError, UsageError, system_errors
 from nfslab.plugins import meant
 from nfslab.results.catalogue import Catalogue, read_provenance
+from nfslab.results.groups import grouped
 from nfslab.results.records import Metric, PointRecord
 from nfslab.results.setup import setup_facts
 from nfslab.results.store import RECORD, ExperimentFolder
@@ -162,9 +163,7 @@ class Outcomes:
         At most `MAX_SETUPS`; a run whose files cannot be read is passed over here (the
         report that reads every run names it).
         """
-        groups: dict[str, list[CatalogueLine]] = {}
-        for line in self.counted:
-            groups.setdefault(line.setup, []).append(line)
+        groups = grouped((line.setup, line) for line in self.counted)
         found = []
         for lines in list(groups.values())[:MAX_SETUPS]:
             try:

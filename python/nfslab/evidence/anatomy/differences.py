@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from nfslab.evidence.found import by_point
+from nfslab.results.groups import grouped
 from nfslab.statistics.comparison import compare_many
 from nfslab.statistics.observations import Observations
 from nfslab.statistics.verdicts import EMULATED
@@ -110,10 +112,7 @@ class Compared:
 
 def point_anatomies(found: Found[AnatomyFacts]) -> list[PointAnatomy]:
     """Of every point with runs."""
-    by_point: dict[int, list[RunFacts[AnatomyFacts]]] = {}
-    for run in found.runs:
-        by_point.setdefault(run.point, []).append(run)
-    return [_mean(point, found.points[point], runs) for point, runs in sorted(by_point.items())]
+    return [_mean(point, label, runs) for point, label, runs in by_point(found)]
 
 
 def _mean(point: int, label: str, runs: Sequence[RunFacts[AnatomyFacts]]) -> PointAnatomy:
@@ -149,9 +148,7 @@ def compared(found: Found[AnatomyFacts], analysis: Analysis) -> list[Compared]:
     An emulated processor's times are compared with nothing, nor are their parts.
     """
     points = {one.point: one for one in point_anatomies(found)}
-    runs: dict[int, list[RunFacts[AnatomyFacts]]] = {}
-    for run in found.runs:
-        runs.setdefault(run.point, []).append(run)
+    runs = grouped((run.point, run) for run in found.runs)
     made = []
     for result in analysis.comparisons.get(analysis.primary or "", []):
         if result.result.verdict == EMULATED:

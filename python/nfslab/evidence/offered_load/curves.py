@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from nfslab.display.numbers import counted, number, quantity
+from nfslab.results.groups import grouped
 from nfslab.results.selection import level_number
 from nfslab.statistics.load_curve import LoadCurve, LoadPoint, load_curve, overloaded
 from nfslab.statistics.summary import Summary, summarise
@@ -240,10 +241,8 @@ def _result(
 
 def _reasons(failed: Sequence[RunResult]) -> list[str]:
     """First lines; texts that differ in their numbers only are one kind."""
-    kinds: dict[str, list[str]] = {}
-    for run in failed:
-        line = (run.reason.splitlines() or ["no reason was recorded"])[0]
-        kinds.setdefault(_NUMBERS.sub("0", line), []).append(line)
+    said = ((run.reason.splitlines() or ["no reason was recorded"])[0] for run in failed)
+    kinds = grouped((_NUMBERS.sub("0", line), line) for line in said)
     return [
         lines[0] + (f" (and {counted(len(lines) - 1, 'run')} like it)" if len(lines) > 1 else "")
         for lines in kinds.values()

@@ -21,6 +21,7 @@ from nfslab.evidence.found import problem
 from nfslab.results.catalogue import RUNS
 from nfslab.results.coded_texts import coded_texts
 from nfslab.results.evidence_tables import evidence_path, read_evidence
+from nfslab.results.groups import grouped
 from nfslab.results.outcomes import locate
 from nfslab.statistics.quantile_estimator import Buckets, histogram_quantiles, summed
 
@@ -142,10 +143,7 @@ def _buckets(run: Path) -> dict[str, Buckets]:
 
 def together(tables: Iterable[Sequence[RunOperation]]) -> list[OperationResult]:
     """The runs of one point as one; ValueError if histograms cannot be added up."""
-    rows: dict[str, list[RunOperation]] = {}
-    for table in tables:
-        for row in table:
-            rows.setdefault(row.operation, []).append(row)
+    rows = grouped((row.operation, row) for table in tables for row in table)
     total = sum(row.answered for same in rows.values() for row in same)
     found = []
     for operation, same in rows.items():

@@ -16,6 +16,7 @@ import numpy as np
 from nfslab.display import numbers
 from nfslab.display.figures import Axis, Bar, Bars, Figure, Lines, Panel, Series, View
 from nfslab.report.html import content
+from nfslab.results.groups import grouped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -144,11 +145,8 @@ def level_name(analysis: Analysis, axis: int, level: int) -> str:
 
 def runs_of(analysis: Analysis) -> dict[int, list[RunResult]]:
     """Counted runs by point, by block."""
-    found: dict[int, list[RunResult]] = {}
-    for run in sorted(analysis.runs, key=lambda run: run.block):
-        if run.counted and run.point is not None:
-            found.setdefault(run.point, []).append(run)
-    return found
+    by_block = sorted(analysis.runs, key=lambda run: run.block)
+    return grouped((run.point, run) for run in by_block if run.counted and run.point is not None)
 
 
 def _series(

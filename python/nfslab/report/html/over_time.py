@@ -19,6 +19,7 @@ from nfslab.display.figures import Axis, Figure, Heat, Lines, Panel, Rule, View
 from nfslab.display.figures import Series as Drawn
 from nfslab.report.html import content
 from nfslab.report.html.grid import NS
+from nfslab.results.groups import grouped
 from nfslab.statistics.quantile_estimator import quantile_grid
 
 if TYPE_CHECKING:
@@ -64,10 +65,7 @@ def _headline_first(analysis: Analysis, runs: Sequence[RunSeries]) -> list[RunSe
 
 def by_point(runs: Iterable[RunSeries]) -> dict[int, list[RunSeries]]:
     """Runs of each point, by block."""
-    found: dict[int, list[RunSeries]] = {}
-    for run in runs:
-        found.setdefault(run.point, []).append(run)
-    return found
+    return grouped((run.point, run) for run in runs)
 
 
 def _keys(found: Iterable[Iterable[str]]) -> list[str]:
