@@ -146,14 +146,9 @@ def table_of(
     """
     import pyarrow as pa
 
-    known: dict[str, pa.DataType] = {
-        "int64": pa.int64(), "double": pa.float64(), "string": pa.string()
-    }  # fmt: skip
     ordered = sorted(rows, key=lambda row: row["at_ns"])
-    names = [name for name in rows[0] if name != "at_ns"]
-    columns: dict[str, list[Any]] = {"t_ns": [row["at_ns"] - zero_ns for row in ordered]}
-    columns |= {name: [row[name] for row in ordered] for name in names}
-    schema = pa.schema(
-        [("t_ns", pa.int64()), *((name, known[types.get(name, usual)]) for name in names)]
+    kinds: list[Any] = [(name, types.get(name, usual)) for name in rows[0] if name != "at_ns"]
+    return pa.Table.from_pylist(
+        [{**row, "t_ns": row["at_ns"] - zero_ns} for row in ordered],
+        schema=pa.schema([("t_ns", pa.int64()), *kinds]),
     )
-    return pa.table(columns, schema=schema)

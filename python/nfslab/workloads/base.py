@@ -19,7 +19,7 @@ import base64
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -27,6 +27,7 @@ from nfslab.context import Services, TimedPart
 from nfslab.errors import RunFailed
 from nfslab.machine.availability import Availability, measuring_core
 from nfslab.machine.own_command import failure_said, importing_us
+from nfslab.results.core_tables import typed_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -239,16 +240,6 @@ def refuse_debug_build(flags: list[str]) -> None:
             "the Rust core is a debug build: its figures mean nothing",
             fix="./nfslab --set-up-only builds it for use",
         )
-
-
-def typed_table(rows: list[Any], types: dict[str, Any]) -> pa.Table:
-    """Rows as columns of these types, also where there are none."""
-    import pyarrow as pa
-
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(types)
-    return pa.table(
-        {name: pa.array(c, t) for (name, t), c in zip(types.items(), columns, strict=True)}
-    )
 
 
 def buckets_table(histograms: Iterable[tuple[str, str]]) -> pa.Table:

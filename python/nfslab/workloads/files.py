@@ -28,6 +28,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from nfslab.errors import RunFailed
 from nfslab.quantities import Duration, Size
+from nfslab.results.core_tables import typed_table
 from nfslab.results.records import CheckRecord, Metric
 from nfslab.workloads.base import (
     Completions,
@@ -36,7 +37,6 @@ from nfslab.workloads.base import (
     WorkloadParameters,
     buckets_table,
     refuse_debug_build,
-    typed_table,
 )
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.evidence.postgres.wait_numbers import CLIENT, SYMBOL, event_of, io_events
-from nfslab.results.core_tables import core_table
+from nfslab.results.core_tables import core_table, typed_table
 
 if TYPE_CHECKING:
     import psycopg
@@ -70,16 +70,8 @@ class ExactWaits:
                 rows.append(
                     (t_ns, pid, CLIENT_BACKEND if pid in clients else "", kind, *named, spent)
                 )
-        names = ("t_ns", "pid", "backend_type", "kind", "wait_event_type", "wait_event", "ns")
-        types = [
-            pa.int64(),
-            pa.int32(),
-            pa.string(),
-            pa.string(),
-            pa.string(),
-            pa.string(),
-            pa.int64(),
-        ]
-        columns = list(zip(*rows, strict=True)) or [()] * len(names)
-        arrays = [pa.array(list(c), t) for c, t in zip(columns, types, strict=True)]
-        return pa.table(dict(zip(names, arrays, strict=True))), figures
+        types: dict[str, Any] = {"t_ns": pa.int64(), "pid": pa.int32()}
+        types |= dict.fromkeys(
+            ("backend_type", "kind", "wait_event_type", "wait_event"), pa.string()
+        )
+        return typed_table(rows, types | {"ns": pa.int64()}), figures

@@ -193,11 +193,11 @@ def tables_from(found: dict[str, pa.Table]) -> SyscallTables:
     """Of the tables that there are; files and syncs are empty ones where there was no row."""
     for name, columns in EMPTY.items():
         if name not in found:
-            found[name] = pa.table({c: pa.nulls(0, _alias(t)) for c, t in columns})
+            found[name] = pa.schema(list(columns)).empty_table()
     return SyscallTables(**{name: found[name] for name in TABLES if name in found})
 
 
-EMPTY: Final[dict[str, tuple[tuple[str, str], ...]]] = {
+EMPTY: Final[dict[str, tuple[tuple[str, Any], ...]]] = {
     "files": (("file_id", "uint32"), ("device", "string"), ("inode", "uint64"),
               ("path", "string"), ("seen_ns", "uint64"), ("class", "string")),
     "syncs": (("t_ns", "int64"), ("start_ns", "uint64"), ("latency_ns", "uint64"),
@@ -206,10 +206,6 @@ EMPTY: Final[dict[str, tuple[tuple[str, str], ...]]] = {
               ("error", "uint32")),
 }  # fmt: skip
 """Columns of a table of which there was no row."""
-
-
-def _alias(name: Any) -> Any:
-    return pa.type_for_alias(name)
 
 
 def processes_of(syncs: pa.Table) -> dict[int, str]:
@@ -230,26 +226,19 @@ def sum_up(tables: SyscallTables, *, by_file: bool = False) -> Syscalls:
     synchronous, others = _added_up(syncs, tables.beyond)
     totals = others if tables.counts is None else _rows(tables.counts)
     seen: dict[str, set[int | None]] = {}
-    for row in totals:
-        number = row["file_id"]
-        name = class_of.get(number, OTHER_FILES) if number is not None else NO_FILE
-        mine = rows.setdefault(name, ClassRow(name, name))
-        seen.setdefault(name, set()).add(number)
-        into = [mine, found.total]
-        if by_file:
-            path = path_of.get(number, NO_FILE) if number is not None else NO_FILE
-            into.append(files.setdefault(number, ClassRow(path, name, 1)))
-        for one in into:
-            _group_of(one, row["call"]).add(row)
-    for row in synchronous:
+    kinds = [(row, False) for row in totals] + [(row, True) for row in synchronous]
+    for row, is_synchronous in kinds:
         number = row["file_id"]
         name = class_of.get(number, OTHER_FILES) if number is not None else NO_FILE
         into = [rows.setdefault(name, ClassRow(name, name)), found.total]
         seen.setdefault(name, set()).add(number)
+        if by_file and not is_synchronous:
+            path = path_of.get(number, NO_FILE) if number is not None else NO_FILE
+            files.setdefault(number, ClassRow(path, name, 1))
         if number in files:
             into.append(files[number])
         for one in into:
-            one.synchronous.add(row)
+            (one.synchronous if is_synchronous else _group_of(one, row["call"])).add(row)
     for name, numbers in seen.items():
         rows[name].files = len(numbers - {None})
     found.total.files = sum(row.files for row in rows.values())

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.errors import RunFailed
+from nfslab.results.core_tables import typed_table
 from nfslab.results.records import CheckRecord, Metric, Verdict
 from nfslab.workloads.pgbench.invocation import milliseconds_argument
 from nfslab.workloads.pgbench.statements import statements_table
@@ -226,10 +227,4 @@ def histogram_table(log: TransactionLog) -> pa.Table:
         rows.insert(0, (int(latency_ns.min()), 0, histogram.below))
     if histogram.above:
         rows.append(((histogram.max or 0) + 1, None, histogram.above))
-    columns = list(zip(*rows, strict=True)) if rows else [(), (), ()]
-    return pa.table(
-        {
-            name: pa.array(column, pa.int64())
-            for name, column in zip(("low_ns", "high_ns", "count"), columns, strict=True)
-        }
-    )
+    return typed_table(rows, dict.fromkeys(("low_ns", "high_ns", "count"), pa.int64()))

@@ -23,6 +23,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from nfslab.results.core_tables import typed_table
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -87,17 +89,15 @@ def statements_table(
     """
     import pyarrow as pa
 
-    columns: dict[str, tuple[pa.DataType, list[object]]] = {
-        "script": (pa.int16(), []), "script_name": (pa.string(), []),
-        "transactions": (pa.int64(), []), "position": (pa.int32(), []), "text": (pa.string(), []),
-        "mean_ns": (pa.int64(), []), "failures": (pa.int64(), []), "retries": (pa.int64(), []),
+    types = {
+        "script": pa.int16(), "script_name": pa.string(), "transactions": pa.int64(),
+        "position": pa.int32(), "text": pa.string(), "mean_ns": pa.int64(),
+        "failures": pa.int64(), "retries": pa.int64(),
     }  # fmt: skip
-    for script, commands in enumerate(scripts):
-        for position, one in enumerate(commands):
-            row = (
-                script, names[script], transactions[script], position, one.text, one.mean_ns,
-                one.failures, one.retries,
-            )  # fmt: skip
-            for (_, values), value in zip(columns.values(), row, strict=True):
-                values.append(value)
-    return pa.table({name: pa.array(values, kind) for name, (kind, values) in columns.items()})
+    rows = [
+        (script, names[script], transactions[script], position, one.text, one.mean_ns,
+         one.failures, one.retries)
+        for script, commands in enumerate(scripts)
+        for position, one in enumerate(commands)
+    ]  # fmt: skip
+    return typed_table(rows, types)
