@@ -28,6 +28,7 @@ from nfslab.machine import inventory
 from nfslab.machine.load import LoadWindow
 from nfslab.machine.mounts import Mount, block_devices_of, mount_of, mounts
 from nfslab.machine.readings import Reader, selected
+from nfslab.machine.tools import said_by
 from nfslab.storage.durability import durability_of
 from nfslab.storage.mount_options import nfs_facts
 
@@ -286,13 +287,7 @@ def source_commit() -> tuple[str, str]:
     answers = []
     for arguments in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"]):
         try:
-            completed = subprocess.run(
-                [*git, *arguments],
-                capture_output=True,
-                text=True,
-                timeout=VERSION_LIMIT_S,
-                check=False,
-            )
+            completed = said_by([*git, *arguments], VERSION_LIMIT_S)
         except (OSError, subprocess.SubprocessError) as error:
             return "", str(error)
         if completed.returncode != 0:

@@ -23,7 +23,6 @@ import json
 import os
 import shutil
 import socket
-import subprocess
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -35,10 +34,11 @@ from nfslab.hosts.local import LocalHost
 from nfslab.hosts.wire import Wire
 from nfslab.machine.availability import Availability
 from nfslab.machine.journal import state_folder
+from nfslab.machine.tools import said_by
 from nfslab.machine.undo import NETWORK_NAMESPACES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from nfslab.machine.resources import Entry, Resources
 
@@ -77,13 +77,14 @@ class NamespaceHost(LocalHost):
             return Availability(
                 False, f"{', '.join(missing)} is missing", "apt install iproute2 util-linux"
             )
-        tried = _tried(["unshare", "--net", "true"])
+        tried = said_by(["unshare", "--net", "true"], COMMAND_LIMIT_S)
         if tried.returncode != 0:
             return Availability(
                 False, f"no network namespace can be made: {tried.stderr.strip()}",
                 "let the container have CAP_SYS_ADMIN",
             )  # fmt: skip
-        tried = _tried(["unshare", "--net", "sh", "-c", wires.TRIED]) if wire else tried
+        if wire:
+            tried = said_by(["unshare", "--net", "sh", "-c", wires.TRIED], COMMAND_LIMIT_S)
         return Availability(True) if tried.returncode == 0 else wires.missing(tried.stderr)
 
     def up(self, resources: Resources) -> None:
@@ -206,19 +207,13 @@ def networks_in_use() -> list[ipaddress.IPv4Network]:
     return found
 
 
-def _tried(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        argv, capture_output=True, text=True, check=False, timeout=COMMAND_LIMIT_S
-    )
-
-
 def _ip(*arguments: str) -> str:
     return _run("ip", *arguments)
 
 
 def _run(*argv: str) -> str:
     """ip(8), tc(8); RunFailed in their words."""
-    done = _tried(argv)
+    done = said_by(argv, COMMAND_LIMIT_S)
     if done.returncode != 0:
         raise RunFailed(
             f"{' '.join(argv)} failed",

@@ -30,6 +30,7 @@ from nfslab.errors import RunFailed
 from nfslab.machine import kernel_settings, nfs_mounts, processes
 from nfslab.machine.journal import boot_id
 from nfslab.machine.mounts import SYS, answers, loops_backed_by, mount_by_name, mounts
+from nfslab.machine.tools import said_by
 from nfslab.machine.trees import names_token, remove_tree
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ def _unmount_fuse(point: Path) -> bool:
     """Without root, FUSE mounts go through the set-uid helper."""
     for helper in ("fusermount3", "fusermount"):
         with contextlib.suppress(OSError, subprocess.SubprocessError):
-            if _tool([helper, "-u", "-z", "--", str(point)]).returncode == 0:
+            if said_by([helper, "-u", "-z", "--", str(point)], TOOL_LIMIT_S).returncode == 0:
                 return True
     return False
 
@@ -275,7 +276,7 @@ def undo_md(what: dict[str, Any], scope: Scope) -> str:
     wanted = bare_uuid(str(what.get("uuid", "")))
     for folder in sorted(SYS.glob("block/md*/md")):
         device = f"/dev/{folder.parent.name}"
-        completed = _tool(["mdadm", "--detail", "--export", device])
+        completed = said_by(["mdadm", "--detail", "--export", device], TOOL_LIMIT_S)
         facts = dict(line.split("=", 1) for line in completed.stdout.splitlines() if "=" in line)
         if wanted and bare_uuid(facts.get("MD_UUID", "")) == wanted:
             _checked(["mdadm", "--stop", device])
@@ -292,7 +293,7 @@ def undo_signature(what: dict[str, Any], scope: Scope) -> str:
     wanted = {bare_uuid(str(uuid)) for uuid in what.get("uuids", [])} - {""}
     if not wanted or not Path(device).is_block_device():
         return ""
-    completed = _tool(["blkid", "-p", "-o", "export", device])
+    completed = said_by(["blkid", "-p", "-o", "export", device], TOOL_LIMIT_S)
     facts = dict(line.split("=", 1) for line in completed.stdout.splitlines() if "=" in line)
     if bare_uuid(facts.get("UUID", "")) not in wanted:
         return ""
@@ -317,22 +318,8 @@ def _own_path(what: dict[str, Any], key: str, scope: Scope) -> Path:
     return path
 
 
-def _tool(argv: list[str]) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"LC_ALL": "C"}
-    return subprocess.run(
-        argv,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=TOOL_LIMIT_S,
-        check=False,
-    )
-
-
 def _checked(argv: list[str]) -> None:
-    completed = _tool(argv)
+    completed = said_by(argv, TOOL_LIMIT_S)
     if completed.returncode != 0:
         raise RunFailed(
             f"{' '.join(argv)} failed ({completed.returncode})",

@@ -12,13 +12,13 @@ import fcntl
 import hashlib
 import os
 import shutil
-import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nfslab.errors import RunFailed, UsageError
+from nfslab.errors import RunFailed, UsageError, system_errors
+from nfslab.machine.tools import said_by
 from nfslab.vm import packages
 from nfslab.vm.image import read_image
 
@@ -45,14 +45,10 @@ def cache_folder() -> Path:
     """Where kernels are kept for this user; RunFailed when it cannot be made."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     folder = (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "nfslab" / "vm"
-    try:
+    what = f"the cache of kernels {folder} cannot be made"
+    fix = "set XDG_CACHE_HOME to a folder that can be written to"
+    with system_errors(what, fix, RunFailed):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise RunFailed(
-            f"the cache of kernels {folder} cannot be made",
-            why=error.strerror or str(error),
-            fix="set XDG_CACHE_HOME to a folder that can be written to",
-        ) from error
     return folder
 
 
@@ -123,14 +119,9 @@ def _of_version(version: str, say: Callable[[str], None]) -> Kernel:
 
 def _of_path(path: Path, modules: Path | None) -> Kernel:
     """A file that was given. It is unpacked into the cache, under the hash of its content."""
-    try:
+    fix = "give a version such as 6.12, or the path of a vmlinuz, vmlinux or .deb file"
+    with system_errors(f"there is no kernel {path}", fix, UsageError):
         digest = hashlib.sha256(path.read_bytes()).hexdigest()[:HASH_DIGITS]
-    except OSError as error:
-        raise UsageError(
-            f"there is no kernel {path}",
-            why=error.strerror or str(error),
-            fix="give a version such as 6.12, or the path of a vmlinuz, vmlinux or .deb file",
-        ) from error
     place = cache_folder() / "given" / digest
     if not place.is_dir():
         with _new_folder(place) as new:
@@ -202,14 +193,7 @@ def _depmod(root: Path, release: str) -> None:
             why="the program depmod is missing",
             fix="apt install kmod",
         )
-    said = subprocess.run(
-        [program, "-b", str(root), release],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=DEPMOD_LIMIT_S,
-        check=False,
-    )
+    said = said_by([program, "-b", str(root), release], DEPMOD_LIMIT_S)
     if said.returncode != 0:
         raise RunFailed(
             f"depmod failed for {release}", why=said.stderr.strip(), fix="make room in the cache"

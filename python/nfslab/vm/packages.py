@@ -16,6 +16,7 @@ import subprocess
 from pathlib import Path
 
 from nfslab.errors import RunFailed, UsageError
+from nfslab.machine.tools import said_by
 
 FLAVOUR = "cloud"
 STOCK = "stock"
@@ -126,35 +127,20 @@ def _apt_cache(*arguments: str) -> str:
     if shutil.which("apt-cache") is None:
         return ""
     try:
-        return _run(["apt-cache", *arguments]).stdout
+        return said_by(["apt-cache", *arguments], APT_LIMIT_S).stdout
     except subprocess.TimeoutExpired:
         return ""
 
 
 def _checked(argv: list[str], folder: Path, what: str, fix: str) -> None:
     try:
-        said = _run(argv, folder)
+        said = said_by(argv, APT_LIMIT_S, folder)
     except subprocess.TimeoutExpired as error:
         why = f"{argv[0]} took longer than {APT_LIMIT_S:g} s"
         raise RunFailed(what, why=why, fix=fix) from error
     if said.returncode != 0:
         lines = (said.stderr or said.stdout).strip().splitlines()
         raise RunFailed(what, why=" ".join(lines[-2:]) or f"exit code {said.returncode}", fix=fix)
-
-
-def _run(argv: list[str], folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """What it says in English, whatever its exit code; TimeoutExpired."""
-    return subprocess.run(
-        argv,
-        cwd=folder,
-        env=os.environ | {"LC_ALL": "C"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=APT_LIMIT_S,
-        check=False,
-    )
 
 
 def _no_apt(program: str) -> RunFailed:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from nfslab.errors import Unavailable
+from nfslab.machine.tools import said_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,9 +116,7 @@ def _system_candidates() -> Iterator[Path]:
 def _bindir(program: str, modified_ns: int) -> str:
     """What a pg_config says; empty when it says nothing."""
     try:
-        done = subprocess.run(
-            [program, "--bindir"], capture_output=True, text=True, timeout=PROBE_TIMEOUT_S
-        )
+        done = said_by([program, "--bindir"], PROBE_TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
@@ -201,9 +200,7 @@ def _installation(source: str, bindir: Path) -> Installation:
 def _version(server: str, modified_ns: int) -> tuple[str, int]:
     """(version as printed, major number) of a server program."""
     try:
-        done = subprocess.run(
-            [server, "--version"], capture_output=True, text=True, timeout=PROBE_TIMEOUT_S
-        )
+        done = said_by([server, "--version"], PROBE_TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Unavailable(f"{server} does not start", why=str(error), fix=INSTALL_FIX) from error
     match = re.search(r"\(PostgreSQL\) ((\d+)\S*.*)", done.stdout)

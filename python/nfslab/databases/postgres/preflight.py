@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from nfslab.databases.postgres.deployment import ENVIRONMENT
 from nfslab.databases.postgres.settings import as_arguments
 from nfslab.machine.availability import Availability
+from nfslab.machine.tools import said_by
 from nfslab.plugins import nearest
 
 if TYPE_CHECKING:
@@ -82,12 +83,7 @@ def _accepted(
 def known_settings(installation: Installation) -> list[str]:
     """Names of the settings that this PostgreSQL lists."""
     try:
-        done = subprocess.run(
-            [installation.program("postgres"), "--describe-config"],
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-        )
+        done = said_by([installation.program("postgres"), "--describe-config"], TIMEOUT_S)
     except (OSError, subprocess.SubprocessError):
         return []
     return [line.partition("\t")[0] for line in done.stdout.splitlines() if "\t" in line]

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from nfslab.errors import Unavailable
+from nfslab.machine.tools import said_by
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -224,9 +225,7 @@ def strace_version() -> tuple[str, tuple[int, int] | None]:
     if path is None:
         return "", None
     try:
-        said = subprocess.run(
-            [path, "-V"], capture_output=True, text=True, timeout=ANSWER_LIMIT_S, check=False
-        ).stdout
+        said = said_by([path, "-V"], ANSWER_LIMIT_S).stdout
     except (OSError, subprocess.SubprocessError):
         return path, None
     found = re.search(r"version (\d+)\.(\d+)", said)
