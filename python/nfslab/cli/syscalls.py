@@ -289,15 +289,11 @@ def _read(name: str, level: str, lseek: bool) -> tuple[Seen, dict[str, Any]]:
     stream = sys.stdin.buffer if name == "-" else None
     if stream is not None and stream.isatty():
         raise UsageError("standard input is a terminal", fix="pipe what strace wrote into it")
-    try:
+    with system_errors(f"cannot read {name}", "name a text file", UsageError):
         if stream is not None:
             return read_text(stream, level, lseek)
         with open(name, "rb") as file:
             return read_text(file, level, lseek)
-    except OSError as error:
-        raise UsageError(
-            f"cannot read {name}", why=error.strerror or str(error), fix="name a text file"
-        ) from error
 
 
 def _show(

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from nfslab.errors import RunFailed, UsageError
+from nfslab.errors import RunFailed, UsageError, system_errors
 from nfslab.machine import kernel_settings
 from nfslab.machine.availability import Availability
 from nfslab.machine.mounts import SYS, mounts
@@ -233,14 +233,9 @@ class KernelMount(Mounting):
     def _addresses(self, source: str) -> set[str]:
         """Of the server; RunFailed when its name is not known."""
         name = source.rpartition(":/")[0].strip("[]")
-        try:
+        what = f"target {self.target!r}: the server {name!r} is not known"
+        with system_errors(what, "correct the name, or give its address", RunFailed):
             found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-        except OSError as error:
-            raise RunFailed(
-                f"target {self.target!r}: the server {name!r} is not known",
-                why=error.strerror or str(error),
-                fix="correct the name, or give its address",
-            ) from error
         return {str(address[0]) for *_, address in found}
 
     def _refuse_shared(self, addresses: set[str], port: int, token: str) -> None:

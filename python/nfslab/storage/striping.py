@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from nfslab.errors import RunFailed
+from nfslab.errors import RunFailed, system_errors
 from nfslab.machine.mounts import SYS, mount_of
 from nfslab.storage import block_layers as layers
 from nfslab.storage.block_layers import Backend, FilesystemOptions
@@ -244,7 +244,8 @@ def undo_entries(entries: list[Entry]) -> None:
 def _make_file(path: Path, size_bytes: int, allocate: Allocation) -> None:
     """A loop file of this size, its blocks as asked for; RunFailed when space runs out."""
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    try:
+    what = f"cannot make a loop file of {size_bytes} bytes in {path.parent}"
+    with system_errors(what, "make room there, or ask for a smaller size", RunFailed):
         descriptor = os.open(path, flags, 0o600)
         try:
             os.ftruncate(descriptor, size_bytes)
@@ -256,12 +257,6 @@ def _make_file(path: Path, size_bytes: int, allocate: Allocation) -> None:
                 os.fsync(descriptor)
         finally:
             os.close(descriptor)
-    except OSError as error:
-        raise RunFailed(
-            f"cannot make a loop file of {size_bytes} bytes in {path.parent}",
-            why=error.strerror or str(error),
-            fix="make room there, or ask for a smaller size",
-        ) from error
 
 
 def _write_all(descriptor: int, offset: int, length: int) -> None:

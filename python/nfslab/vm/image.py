@@ -19,7 +19,7 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nfslab.errors import RunFailed, UsageError
+from nfslab.errors import RunFailed, UsageError, system_errors
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,16 +49,11 @@ class Image:
 
 def read_image(path: Path) -> Image:
     """The kernel in a vmlinuz or vmlinux file; UsageError when it is none, RunFailed."""
-    try:
+    fix = "give the path of a vmlinuz or vmlinux file, or a version such as 6.12"
+    with system_errors(f"the kernel {path} cannot be read", fix, UsageError):
         if path.stat().st_size > IMAGE_BYTES_MAX:
             raise _no_kernel(path, "it is larger than any kernel")
         content = path.read_bytes()
-    except OSError as error:
-        raise UsageError(
-            f"the kernel {path} cannot be read",
-            why=error.strerror or str(error),
-            fix="give the path of a vmlinuz or vmlinux file, or a version such as 6.12",
-        ) from error
     if content.startswith(ELF):
         found = RELEASE.search(content)
         if found is None:
