@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from nfslab.evidence.anatomy.differences import PointAnatomy
     from nfslab.evidence.anatomy.parts import AnatomyFacts
     from nfslab.evidence.base import RunFacts
-    from nfslab.findings.base import Named
+    from nfslab.findings.base import Cause
 
 LEAST_RUNS: Final = 3
 """With fewer the interval is that of all that could be, and the confidence low."""
@@ -52,12 +52,12 @@ class Alone:
         """Parts with these names, wherever they lie."""
         return tuple(path for path in self.at.parts_ns if path.rpartition("/")[2] in names)
 
-    def share(self, cause: Named, paths: Sequence[str], because: str = "") -> Finding | None:
+    def share(self, cause: Cause, paths: Sequence[str], because: str = "") -> Finding | None:
         """The finding that these parts are a tenth of the operation or more."""
         return _share(cause, self, paths, because)
 
     def lost(
-        self, cause: Named, own_ns: Sequence[float], what: str, because: str
+        self, cause: Cause, own_ns: Sequence[float], what: str, because: str
     ) -> Finding | None:
         """Likewise of time that is no part, run by run."""
         return _share_of(cause, self, own_ns, what, because)
@@ -70,7 +70,7 @@ class Alone:
         return sum(shares) / len(shares) if shares and len(shares) == len(known) else None
 
 
-def _share(cause: Named, point: Alone, paths: Sequence[str], because: str) -> Finding | None:
+def _share(cause: Cause, point: Alone, paths: Sequence[str], because: str) -> Finding | None:
     at = point.at
     mine = tuple(path for path in paths if path in at.parts_ns)
     own_ns = sum(at.parts_ns[path] for path in mine)
@@ -88,7 +88,7 @@ def _share(cause: Named, point: Alone, paths: Sequence[str], because: str) -> Fi
 
 
 def _share_of(
-    cause: Named,
+    cause: Cause,
     point: Alone,
     own_ns: Sequence[float],
     what: str,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from nfslab.display.numbers import interval, quantity
 from nfslab.evidence.anatomy.differences import together
@@ -99,9 +99,12 @@ def _inside(inner: Finding, outer: Finding) -> bool:
 
 
 class Cause(ABC):
-    """A kind of finding."""
+    """A kind of finding, with its words."""
 
     cause: ClassVar[str]
+    what: ClassVar[str]
+    """"a transaction waits longer for ...": the words after "is in"."""
+    confirm: ClassVar[str]
 
     @abstractmethod
     def judge(self, pair: Compared) -> Finding | None:
@@ -142,9 +145,6 @@ class PartsCause(Cause):
 
     parts: ClassVar[tuple[str, ...]]
     """Paths, counted together."""
-    what: ClassVar[str]
-    """"a transaction waits longer for ...": the words after "is in"."""
-    confirm: ClassVar[str]
 
     def judge(self, pair: Compared) -> Finding | None:
         """Where these parts together are longer, shown, and a tenth of the difference at least."""
@@ -155,15 +155,7 @@ class PartsCause(Cause):
         return point.share(self, self.parts)
 
 
-class Named(Protocol):
-    """A cause with its words."""
-
-    cause: ClassVar[str]
-    what: ClassVar[str]
-    confirm: ClassVar[str]
-
-
-def effect(cause: Named, pair: Compared, parts: Sequence[str]) -> Finding | None:
+def effect(cause: Cause, pair: Compared, parts: Sequence[str]) -> Finding | None:
     """The finding whose effect is the difference of these parts, where it is shown and a tenth of
     the whole's at least."""
     own = together(pair, parts)
@@ -175,7 +167,7 @@ def effect(cause: Named, pair: Compared, parts: Sequence[str]) -> Finding | None
 
 
 def effect_of(
-    cause: Named, pair: Compared, own: Difference, paths: tuple[str, ...], doubt_ns: float
+    cause: Cause, pair: Compared, own: Difference, paths: tuple[str, ...], doubt_ns: float
 ) -> Finding | None:
     """The same of a difference that is known; `doubt_ns`: how far samples may have it off."""
     if own.interval_ns is None or not own.shown or own.difference_ns <= 0:

@@ -94,8 +94,6 @@ class ReasonCause(Cause):
 
     parts: ClassVar[tuple[str, ...]]
     """Paths that it makes longer, counted together."""
-    what: ClassVar[str]
-    confirm: ClassVar[str]
 
     def judge(self, pair: Compared) -> Finding | None:
         """Where the parts are longer and the figures tell why."""

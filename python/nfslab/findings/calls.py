@@ -252,6 +252,21 @@ class Calls:
         return one.difference_ns if one is not None else 0.0
 
 
+class CallPartsCause(Cause):
+    """A cause whose effect is the difference of parts of calls, wherever calls were taken apart."""
+
+    names: ClassVar[tuple[str, ...]]
+    """Of these parts, counted together."""
+
+    def judge(self, pair: Compared) -> Finding | None:
+        """Where these parts are longer, shown, and a tenth of the difference at least."""
+        return effect(self, pair, paths_of(pair, self.names))
+
+    def alone(self, point: Alone) -> Finding | None:
+        """Where these parts are a tenth of the operation at least."""
+        return point.share(self, point.paths(self.names))
+
+
 def paths_of(pair: Compared, names: Sequence[str]) -> tuple[str, ...]:
     """Parts of the anatomy with these names, wherever they lie."""
     known = dict.fromkeys([*pair.base.parts_ns, *pair.new.parts_ns])
@@ -304,9 +319,6 @@ class StageCause(Cause):
     """A cause that is a stage of calls which got slower, with the queues before it."""
 
     stages: ClassVar[tuple[str, ...]]
-    what: ClassVar[str]
-    """The words after "is in"."""
-    confirm: ClassVar[str]
 
     def judge(self, pair: Compared) -> Finding | None:
         """Where this stage is the one that got slower, and in this way."""
@@ -339,9 +351,6 @@ class StageCause(Cause):
 
 class NumberCause(Cause):
     """A cause that is more calls, of some kinds."""
-
-    what: ClassVar[str]
-    confirm: ClassVar[str]
 
     def judge(self, pair: Compared) -> Finding | None:
         """Where the calls' number is most of their difference, and in this way."""

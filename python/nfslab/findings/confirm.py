@@ -20,6 +20,8 @@ import re
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from pydantic import TypeAdapter, ValidationError
+
 from nfslab.display.numbers import interval, number, quantity
 
 if TYPE_CHECKING:
@@ -157,21 +159,10 @@ def read_test(text: str) -> Test | None:
     if found is None:
         return None
     try:
-        made = json.loads(found[1])
-        if "calls" in made:
-            return Slope(
-                str(made["cause"]), str(made["what"]), float(made["calls"]),
-                _ends(made["interval"]), float(made["one_ns"]), str(made["parameter"]),
-                tuple(map(str, made["values"])),
-            )  # fmt: skip
-        return Prediction(str(made["cause"]), float(made["shorter_ns"]), _ends(made["interval_ns"]))
-    except (ValueError, TypeError, KeyError):
+        made: Test = TypeAdapter(Prediction | Slope).validate_json(found[1])
+    except ValidationError:
         return None
-
-
-def _ends(pair: Any) -> tuple[float, float]:
-    low, high = pair
-    return float(low), float(high)
+    return made
 
 
 def _meet(one: tuple[float, float], other: tuple[float, float]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from nfslab.evidence.anatomy.differences import of_figures
 from nfslab.findings.base import Cause, effect_of
@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 
 class LostTimeCause(Cause):
     """Its effect is what each run's mean operation has of it."""
-
-    what: ClassVar[str]
-    """The words after "is in"."""
-    confirm: ClassVar[str]
 
     @abstractmethod
     def lost_ns(self, run: RunFacts[AnatomyFacts]) -> float | None:
