@@ -113,7 +113,6 @@ class CaptureCollector(Collector):
     def __init__(self, parameters: CollectorParameters) -> None:
         super().__init__(parameters)
         self._p = cast("CaptureCollectorParameters", parameters)
-        self._capture: _Capture | None = None
 
     @classmethod
     def available(cls) -> Availability:
@@ -136,14 +135,7 @@ class CaptureCollector(Collector):
         assert name is not None, "else it does not apply"
         capture = _Capture(context, self._p, Tool(name))
         capture.begin()
-        self._capture = capture
-
-    def stop(self) -> Evidence:
-        """End the tool, decode to the end; everything with t = 0 at the timed part's start."""
-        capture, self._capture = self._capture, None
-        if capture is None:
-            return Evidence(summary={"incomplete": "it was never started"})
-        return capture.end()
+        self._watch = capture
 
 
 def _servers(context: RunContext) -> list[Server]:
@@ -269,10 +261,9 @@ class _Capture:
                 )
 
     def end(self) -> Evidence:
-        """End the tool, then the analysis."""
+        """End the tool, decode to the end; everything with t = 0 at the timed part's start."""
         process = self._process
-        if process is None:
-            return Evidence(summary={"incomplete": "it was never started"})
+        assert process is not None, "it was begun"
         # Ending it now would lose the last packets.
         taken = all_taken(
             self._tool, process, said=self._said, written=self._written, limit_s=TAKE_LIMIT_S

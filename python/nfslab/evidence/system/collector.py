@@ -20,8 +20,9 @@ device that serves many at once is not full at 1.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from pydantic import Field
 
@@ -29,8 +30,10 @@ from nfslab.errors import RunFailed
 from nfslab.evidence.collector import Collector, CollectorParameters, Evidence, Side
 from nfslab.machine.availability import Availability, core
 from nfslab.quantities import Duration
+from nfslab.results.groups import grouped
 
 if TYPE_CHECKING:
+    from nfslab._core import SystemSampler
     from nfslab.workloads.base import RunContext
 
 NS_PER_S: Final = 1e9
@@ -52,11 +55,6 @@ class SystemCollector(Collector):
     side: ClassVar[Side] = "server"
     parameters: SystemCollectorParameters
 
-    def __init__(self, parameters: CollectorParameters) -> None:
-        super().__init__(parameters)
-        self._sampler: Any = None
-        self._context: RunContext | None = None
-
     @classmethod
     def available(cls) -> Availability:
         """Is there a /proc, and the core to read it?"""
@@ -68,41 +66,43 @@ class SystemCollector(Collector):
         """Take the first sample and go on in a thread of the core."""
         from nfslab._core import CoreError, SystemSampler
 
-        self._context = context
         group = context.services.memory_cgroup
         directory = str(group.path) if group is not None else None
         try:
-            self._sampler = SystemSampler(round(self.parameters.interval * NS_PER_S), directory)
-            self._sampler.start()
+            sampler = SystemSampler(round(self.parameters.interval * NS_PER_S), directory)
+            sampler.start()
         except CoreError as error:
-            self._sampler = None
             raise RunFailed(
                 "the machine cannot be watched",
                 why=str(error),
                 fix="correct [collectors.system], or leave the collector out",
             ) from error
+        self._watch = SystemWatch(sampler, context)
 
-    def stop(self) -> Evidence:
+
+@dataclass(frozen=True, slots=True)
+class SystemWatch:
+    """One run's sampling."""
+
+    sampler: SystemSampler
+    context: RunContext
+
+    def end(self) -> Evidence:
         """Take the last sample; everything as tables, t = 0 at the start of the timed part."""
         from nfslab._core import CoreError
         from nfslab.evidence.system.recording import Recording
 
-        sampler, self._sampler = self._sampler, None
-        if sampler is None or self._context is None:
-            return Evidence(summary={"incomplete": "it was never started"})
         try:
-            result = sampler.stop()
+            result = self.sampler.stop()
         except CoreError as error:
             raise RunFailed(
                 "the machine could not be watched",
                 why=str(error),
                 fix="run it again, or leave the collector system out",
             ) from error
-        timed = self._context.timed
-        roles: dict[str, list[str]] = {}
-        for role, place in self._context.places.items():
-            for device in place.devices:
-                roles.setdefault(device, []).append(role)
+        timed = self.context.timed
+        places = self.context.places.items()
+        roles = grouped((device, role) for role, place in places for device in place.devices)
         recording = Recording(
             result,
             start_ns=timed.start_or(result["start_monotonic_ns"]),
