@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
 TOKEN_VARIABLE = "NFSLAB_RUN"
 CLOCK_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -148,26 +148,24 @@ def find_ours(token: str, roots: Iterable[Identity] = ()) -> list[Status]:
     statuses = all_statuses()
     spared = ourselves(statuses)
     known_roots = set(roots)
-    children: dict[int, list[Status]] = {}
-    for status in statuses:
-        children.setdefault(status.parent, []).append(status)
-    waiting = [
-        status
-        for status in statuses
-        if status.identity in known_roots or (token and carries_token(status.identity.pid, token))
+    by_pid = {status.identity.pid: status for status in statuses}
+    first = [
+        pid
+        for pid, status in by_pid.items()
+        if status.identity in known_roots or (token and carries_token(pid, token))
     ]
-    found: dict[int, Status] = {}
-    while waiting:
-        status = waiting.pop()
-        pid = status.identity.pid
-        if pid not in found and pid not in spared:
-            found[pid] = status
-            waiting.extend(children.get(pid, ()))
-    return [status for status in found.values() if status.alive]
+    found = descendants_of(first, statuses, len(by_pid), spared)
+    return [by_pid[pid] for pid in found if by_pid[pid].alive]
 
 
-def descendants_of(pids: Iterable[int], statuses: Iterable[Status], most: int) -> list[int]:
-    """These processes and all below them that are there, at most so many."""
+def descendants_of(
+    pids: Iterable[int],
+    statuses: Iterable[Status],
+    most: int,
+    spared: Collection[int] = (),
+) -> list[int]:
+    """These processes and all below them that are there, at most so many; none of `spared`, nor
+    what is below them only."""
     children: dict[int, list[int]] = {}
     for status in statuses:
         children.setdefault(status.parent, []).append(status.identity.pid)
@@ -175,7 +173,7 @@ def descendants_of(pids: Iterable[int], statuses: Iterable[Status], most: int) -
     found: dict[int, None] = {}
     while waiting and len(found) < most:
         pid = waiting.pop()
-        if pid not in found:
+        if pid not in found and pid not in spared:
             found[pid] = None
             waiting += children.get(pid, ())
     return list(found)
