@@ -18,7 +18,6 @@ from nfslab.servers.embedded_options import (
     DISK_KEYS,
     IN_EXPERIMENT,
     OPTIONS,
-    documented,
     model,
     words,
 )
@@ -48,6 +47,17 @@ def test_the_command_has_every_option() -> None:
 def test_the_target_has_every_option_of_an_experiment() -> None:
     fields = set(EmbeddedParameters.model_fields)
     assert fields == {one.parameter for one in IN_EXPERIMENT} | {"store"}
+
+
+def documented() -> str:
+    """The rows of the table of docs/server.md: what each option of the model means."""
+    rows = []
+    for option in OPTIONS:
+        if option.parameter == "disk":
+            rows += [(f"--disk {one.key}={one.metavar}", one.help) for one in DISK_KEYS]
+        elif option.detail:
+            rows.append((f"{option.flag} {option.metavar}", option.detail))
+    return "".join(f"| `{name}` | {text} |\n" for name, text in rows)
 
 
 def test_the_documentations_table_is_made_of_them() -> None:

@@ -272,14 +272,3 @@ def _time(value_ns: int) -> str:
         if value_ns and value_ns % factor == 0:
             return f"{value_ns // factor}{unit}"
     return f"{value_ns}ns" if value_ns else "0s"
-
-
-def documented() -> str:
-    """The rows of the table of docs/server.md: what each option of the model means."""
-    rows = []
-    for option in OPTIONS:
-        if option.parameter == "disk":
-            rows += [(f"--disk {one.key}={one.metavar}", one.help) for one in DISK_KEYS]
-        elif option.detail:
-            rows.append((f"{option.flag} {option.metavar}", option.detail))
-    return "".join(f"| `{name}` | {text} |\n" for name, text in rows)
