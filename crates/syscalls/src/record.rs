@@ -152,16 +152,6 @@ pub fn bucket(latency_ns: u64) -> usize {
     (octave * 4 + quarter - 4).min(LATENCY_BUCKETS - 1)
 }
 
-/// The least duration in this bucket, ns.
-pub fn bucket_start(bucket: usize) -> u64 {
-    if bucket < 4 {
-        return bucket as u64;
-    }
-    let octave = (bucket + 4) / 4;
-    let quarter = (bucket % 4) as u64;
-    (4 + quarter) << (octave - 2)
-}
-
 /// The bucket of a size: 0 for no bytes, else 1 + the binary logarithm, the last one open.
 pub fn octave(size_bytes: u64) -> usize {
     (64 - size_bytes.leading_zeros() as usize).min(SIZE_BUCKETS - 1)
@@ -363,6 +353,16 @@ impl BlockKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The least duration in this bucket, ns.
+    fn bucket_start(bucket: usize) -> u64 {
+        if bucket < 4 {
+            return bucket as u64;
+        }
+        let octave = (bucket + 4) / 4;
+        let quarter = (bucket % 4) as u64;
+        (4 + quarter) << (octave - 2)
+    }
 
     #[test]
     fn buckets_are_quarter_octaves_and_start_where_they_say() {

@@ -82,7 +82,6 @@ class Guest:
     kvm: bool
     ready: bool = False
     exit_code: int | None = None
-    _started_s: float = field(default_factory=time.monotonic)
     _heard_s: float = field(default_factory=time.monotonic)
     _line: bytes = b""
 
