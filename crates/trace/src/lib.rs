@@ -25,6 +25,7 @@ pub mod block;
 pub mod call;
 pub mod calls;
 pub mod columns;
+mod ends;
 pub mod error;
 pub mod event;
 pub mod lens;

@@ -12,6 +12,7 @@ use measure::histogram::HIGHEST_NS;
 use serde_json::{Value, json};
 
 use super::log_histogram::{bucket, lower};
+use crate::ends::Ends;
 use measure::add_up;
 
 /// Quantiles of the tables, in thousandths: the contract's `p50`, `p90`, `p99`, `p999`.
@@ -29,8 +30,7 @@ pub struct Latencies {
     /// Those above an hour, in no bucket.
     above: u64,
     sum_ns: i128,
-    min_ns: i64,
-    max_ns: i64,
+    ends_ns: Ends,
     /// Highest one in a bucket.
     max_held_ns: i64,
     digits: u8,
@@ -51,8 +51,7 @@ impl Latencies {
             zeros: 0,
             above: 0,
             sum_ns: 0,
-            min_ns: i64::MAX,
-            max_ns: i64::MIN,
+            ends_ns: Ends::default(),
             max_held_ns: 0,
             digits,
             bits: own.next_power_of_two().ilog2() - 1,
@@ -65,8 +64,7 @@ impl Latencies {
     pub fn record(&mut self, latency_ns: i64) {
         self.count += 1;
         self.sum_ns += i128::from(latency_ns);
-        self.min_ns = self.min_ns.min(latency_ns);
-        self.max_ns = self.max_ns.max(latency_ns);
+        self.ends_ns.take(latency_ns);
         let value = latency_ns as u64;
         if value.wrapping_sub(1) >= HIGHEST_NS {
             return self.unheld(latency_ns);
@@ -99,8 +97,7 @@ impl Latencies {
     /// Adds all of `other`; without the same digits there are no quantiles of the sum.
     pub fn add(&mut self, other: &Self) {
         add_up!(self, other; count, negative, zeros, above, sum_ns);
-        self.min_ns = self.min_ns.min(other.min_ns);
-        self.max_ns = self.max_ns.max(other.max_ns);
+        self.ends_ns.add(other.ends_ns);
         if self.bits != other.bits {
             return;
         }
@@ -146,7 +143,7 @@ impl Latencies {
             return Some(0);
         }
         if rank > zeros + held {
-            return Some(self.max_ns); // above an hour: in no bucket, the maximum is a bound
+            return Some(self.ends_ns.most); // above an hour: in no bucket, the maximum is a bound
         }
         let mut seen = zeros;
         let reached = |count: &u64| {
@@ -161,11 +158,11 @@ impl Latencies {
 
     /// `{min, mean, p50, p90, p99, p999, max}`, each null if there are none.
     pub fn json(&self) -> Value {
-        let any = self.count > 0;
+        let ends = self.ends_ns.known();
         let mut object = json!({
-            "min": any.then_some(self.min_ns),
+            "min": ends.map(|(least, _)| least),
             "mean": self.mean_ns(),
-            "max": any.then_some(self.max_ns),
+            "max": ends.map(|(_, most)| most),
         });
         for (name, thousandths) in QUANTILES {
             object[name] = json!(self.quantile_ns(thousandths));
@@ -191,7 +188,8 @@ impl Latencies {
             }
         }
         if self.above > 0 {
-            parts.push((HIGHEST_NS + 1, self.max_ns.unsigned_abs() + 1, self.above));
+            let most_ns = self.ends_ns.most.unsigned_abs();
+            parts.push((HIGHEST_NS + 1, most_ns + 1, self.above));
         }
         json!(parts)
     }

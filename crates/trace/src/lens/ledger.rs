@@ -7,6 +7,7 @@ use super::latencies::{QUANTILES, mean_ns};
 use super::pool::{Chain, Gathered, Pool};
 use super::statuses::Statuses;
 use crate::call::{Call, Outcome};
+use crate::ends::Ends;
 use measure::add_up;
 
 /// Groups of operations that rows tell apart.
@@ -25,7 +26,7 @@ pub fn group(call: &Call) -> u8 {
 }
 
 /// A row.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Row {
     calls: [u64; GROUPS.len()],
     answered: u64,
@@ -38,35 +39,10 @@ pub struct Row {
     negative: u64,
     unheld: u64,
     sum_ns: i128,
-    min_ns: i64,
-    max_ns: i64,
-    first_ns: i64,
-    last_ns: i64,
+    latency_ns: Ends,
+    sent_ns: Ends,
     /// Its latencies by group, in the pool of its table.
     pub chain: Chain,
-}
-
-impl Default for Row {
-    fn default() -> Self {
-        Row {
-            calls: [0; GROUPS.len()],
-            answered: 0,
-            retransmissions: 0,
-            duplicate_replies: 0,
-            errors: 0,
-            bytes_read: 0,
-            bytes_written: 0,
-            latencies: 0,
-            negative: 0,
-            unheld: 0,
-            sum_ns: 0,
-            min_ns: i64::MAX,
-            max_ns: i64::MIN,
-            first_ns: i64::MAX,
-            last_ns: i64::MIN,
-            chain: Chain::default(),
-        }
-    }
 }
 
 impl Row {
@@ -85,13 +61,11 @@ impl Row {
         self.errors += u64::from(is_error(call.outcome));
         self.bytes_read += u64::from(call.bytes_read);
         self.bytes_written += u64::from(call.bytes_written);
-        self.first_ns = self.first_ns.min(call.call_first.time_ns);
-        self.last_ns = self.last_ns.max(call.call_first.time_ns);
+        self.sent_ns.take(call.call_first.time_ns);
         let latency_ns = call.latency_ns()?;
         self.latencies += 1;
         self.sum_ns += i128::from(latency_ns);
-        self.min_ns = self.min_ns.min(latency_ns);
-        self.max_ns = self.max_ns.max(latency_ns);
+        self.latency_ns.take(latency_ns);
         let Ok(latency_ns) = u64::try_from(latency_ns) else {
             self.negative += 1;
             return None;
@@ -112,10 +86,8 @@ impl Row {
             self, other; answered, retransmissions, duplicate_replies, errors, bytes_read,
             bytes_written, latencies, negative, unheld, sum_ns,
         );
-        self.min_ns = self.min_ns.min(other.min_ns);
-        self.max_ns = self.max_ns.max(other.max_ns);
-        self.first_ns = self.first_ns.min(other.first_ns);
-        self.last_ns = self.last_ns.max(other.last_ns);
+        self.latency_ns.add(other.latency_ns);
+        self.sent_ns.add(other.sent_ns);
     }
 
     /// Calls of all groups.
@@ -165,8 +137,9 @@ impl Row {
         put("errors", json!(self.errors));
         put("bytes_read", json!(self.bytes_read));
         put("bytes_written", json!(self.bytes_written));
-        put("first_ns", json!((calls > 0).then_some(self.first_ns)));
-        put("last_ns", json!((calls > 0).then_some(self.last_ns)));
+        let sent_ns = self.sent_ns.known();
+        put("first_ns", json!(sent_ns.map(|(first, _)| first)));
+        put("last_ns", json!(sent_ns.map(|(_, last)| last)));
         put("latencies", json!(self.latencies));
         put("negative_latencies", json!(self.negative));
         put("total_latency_ns", json!(i64::try_from(self.sum_ns).ok()));
@@ -175,11 +148,11 @@ impl Row {
 
     /// Smallest, mean and largest, null if there are none; the quantiles follow.
     fn latency_json(&self) -> Value {
-        let any = self.latencies > 0;
+        let ends = self.latency_ns.known();
         let mut object = json!({
-            "min": any.then_some(self.min_ns),
+            "min": ends.map(|(least, _)| least),
             "mean": mean_ns(self.sum_ns, self.latencies),
-            "max": any.then_some(self.max_ns),
+            "max": ends.map(|(_, most)| most),
         });
         for (name, _) in QUANTILES {
             object[name] = Value::Null;
@@ -204,7 +177,8 @@ impl Row {
         if let Some(latency) = out.get_mut("latency_ns").and_then(Value::as_object_mut) {
             for (name, thousandths) in QUANTILES {
                 // The middle of a part may lie beyond the values in it.
-                let found = value(&all, thousandths).map(|ns| ns.clamp(self.min_ns, self.max_ns));
+                let Ends { least, most } = self.latency_ns;
+                let found = value(&all, thousandths).map(|ns| ns.clamp(least, most));
                 latency.insert(name.to_owned(), json!(found));
             }
         }

@@ -17,6 +17,7 @@ use super::sink::{Part, Sink, Tally, Totals};
 use super::start::{Started, start, start_bytes};
 use super::window::page_bytes;
 use crate::block::Block;
+use crate::ends::Ends;
 use crate::error::TraceError;
 use crate::packet::{Anomaly, Packets};
 
@@ -176,7 +177,7 @@ impl Reader {
             wire_bytes: tally.wire_bytes,
             captured_bytes: tally.captured_bytes,
             truncated_frames: tally.truncated,
-            times_ns: (tally.frames > 0).then_some((tally.earliest_ns, tally.latest_ns)),
+            times_ns: tally.times_ns.known(),
             kernel_drops: self.kernel_drops.saturating_add(drops),
             skipped_bytes: tally.skipped_bytes,
             part: tally.part,
@@ -196,17 +197,14 @@ impl Reader {
         block.mapped = None;
         block.segments.clear();
         let before = self.tally;
-        self.tally.earliest_ns = i64::MAX;
-        self.tally.latest_ns = i64::MIN;
+        self.tally.times_ns = Ends::default();
         let result = self.read_frames(block);
         block.frames = self.tally.frames - before.frames;
         block.wire_bytes = self.tally.wire_bytes - before.wire_bytes;
         block.part_begin_ns = self.tally.part.and_then(|part| part.begin_ns());
-        let times_ns = (self.tally.earliest_ns, self.tally.latest_ns);
-        block.times_ns = (block.frames > 0).then_some(times_ns);
-        self.tally.earliest_ns = times_ns.0.min(before.earliest_ns);
-        self.tally.latest_ns = times_ns.1.max(before.latest_ns);
-        self.latest_ns = self.tally.latest_ns;
+        block.times_ns = self.tally.times_ns.known();
+        self.tally.times_ns.add(before.times_ns);
+        self.latest_ns = self.tally.times_ns.most;
         self.packets.append_assembled(&mut block.bytes);
         self.shared.set_frames(self.tally.frames);
         result
@@ -376,10 +374,10 @@ impl Reader {
 
     /// Tells when an input begins before the one in front of it ended.
     fn check_begin(&mut self, current: &mut Current) {
-        if current.fresh && self.tally.earliest_ns < i64::MAX {
+        if current.fresh && self.tally.times_ns.known().is_some() {
             current.fresh = false;
             let ended_ns = self.latest_ns.saturating_sub(OVERLAP_NS);
-            if self.inputs > 1 && self.tally.earliest_ns < ended_ns {
+            if self.inputs > 1 && self.tally.times_ns.least < ended_ns {
                 self.packets.anomalies.count(Anomaly::FilesOverlap);
             }
         }

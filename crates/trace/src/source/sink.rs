@@ -1,6 +1,7 @@
 //! Where formats put the frames they find.
 
 use crate::block::Segment;
+use crate::ends::Ends;
 use crate::packet::{Anomalies, Anomaly, Frame, Link, Lost, Packets};
 use crate::prefetch::prefetch;
 
@@ -21,35 +22,18 @@ pub(super) struct Sink<'a> {
 }
 
 /// Counts of frames; those of a block are the difference of two.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
     pub frames: u64,
     pub wire_bytes: u64,
     pub captured_bytes: u64,
     pub truncated: u64,
-    pub earliest_ns: i64,
-    pub latest_ns: i64,
-    pub last_ns: i64,
+    pub times_ns: Ends,
+    pub last_ns: Option<i64>,
     /// Bytes of files that were passed over since no packet could be made out in them.
     pub skipped_bytes: u64,
     /// The part that is asked for.
     pub part: Option<Part>,
-}
-
-impl Default for Tally {
-    fn default() -> Self {
-        Tally {
-            frames: 0,
-            wire_bytes: 0,
-            captured_bytes: 0,
-            truncated: 0,
-            earliest_ns: i64::MAX,
-            latest_ns: i64::MIN,
-            last_ns: i64::MIN,
-            skipped_bytes: 0,
-            part: None,
-        }
-    }
 }
 
 /// What a reader has seen so far.
@@ -150,18 +134,17 @@ impl Sink<'_> {
         tally.wire_bytes += wire as u64;
         tally.captured_bytes += record.captured as u64;
         tally.truncated += u64::from(wire > record.captured);
-        tally.earliest_ns = tally.earliest_ns.min(time_ns);
-        tally.latest_ns = tally.latest_ns.max(time_ns);
+        tally.times_ns.take(time_ns);
         // What is odd outside the part that is asked for does not count.
         let outside = match &mut tally.part {
             Some(part) => !part.counts(time_ns, wire, record.captured),
             None => false,
         };
         let before = outside.then_some((self.packets.anomalies, self.packets.fragments_lost));
-        if time_ns < tally.last_ns {
+        if Some(time_ns) < tally.last_ns {
             self.packets.anomalies.count(Anomaly::TimeWentBack);
         }
-        tally.last_ns = time_ns;
+        tally.last_ns = Some(time_ns);
         let frame = Frame {
             at: record.at,
             captured: record.captured,

@@ -6,6 +6,7 @@ use super::Point;
 use super::density::{Grid, Scale};
 use super::pick::{Sample, Slowest};
 use super::word::{ABOVE, AGAIN, BELOW, CODE_MASK, ERROR, LATENCY_CODES, NEGATIVE, UNANSWERED};
+use crate::ends::Ends;
 
 /// How far back a call is put in its place at once; further, all are sorted at the end.
 const MAX_BACK: usize = 64;
@@ -21,7 +22,7 @@ pub(super) struct Picked {
 }
 
 /// Counts of a panel; exact, whatever is kept.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     calls: u64,
     unanswered: u64,
@@ -30,26 +31,9 @@ struct Tally {
     below: u64,
     above: u64,
     negative: u64,
-    /// Least and largest latency of answered calls.
-    latency_ns: (i64, i64),
-    /// First and last step.
-    span: (u64, u64),
-}
-
-impl Default for Tally {
-    fn default() -> Self {
-        Tally {
-            calls: 0,
-            unanswered: 0,
-            sent_again: 0,
-            errors: 0,
-            below: 0,
-            above: 0,
-            negative: 0,
-            latency_ns: (i64::MAX, i64::MIN),
-            span: (u64::MAX, 0),
-        }
-    }
+    /// Of answered calls.
+    latency_ns: Ends,
+    steps: Ends,
 }
 
 impl Tally {
@@ -125,7 +109,8 @@ impl Panel {
 
     /// First and last step of its calls.
     pub(super) fn span(&self) -> Option<(u64, u64)> {
-        (self.tally.calls > 0).then_some(self.tally.span)
+        let (first, last) = self.tally.steps.known()?;
+        Some((first.cast_unsigned(), last.cast_unsigned()))
     }
 
     /// Counts a call; says whether it comes after all before it.
@@ -134,18 +119,15 @@ impl Panel {
         let (tally, word, step) = (&mut self.tally, point.word(), point.step());
         tally.calls += 1;
         if let Some(latency_ns) = latency_ns {
-            tally.latency_ns.0 = tally.latency_ns.0.min(latency_ns);
-            tally.latency_ns.1 = tally.latency_ns.1.max(latency_ns);
+            tally.latency_ns.take(latency_ns);
         }
         // Plain words are 1..=LATENCY_CODES without a flag.
         if word.wrapping_sub(1) >= LATENCY_CODES {
             tally.odd(word);
         }
-        tally.span.0 = tally.span.0.min(step);
-        let last = step >= tally.span.1;
-        if last {
-            tally.span.1 = step;
-        }
+        let step = step.cast_signed(); // 48 bits
+        let last = step >= tally.steps.most;
+        tally.steps.take(step);
         last
     }
 
@@ -255,7 +237,7 @@ impl Panel {
     /// The counts.
     pub(super) fn json(&self, name: &str) -> Value {
         let tally = &self.tally;
-        let (low, high) = tally.latency_ns;
+        let ends = tally.latency_ns.known();
         json!({
             "name": name,
             "calls": tally.calls,
@@ -266,7 +248,7 @@ impl Panel {
             "below": tally.below,
             "above": tally.above,
             "negative": tally.negative,
-            "latency_ns": (low <= high).then(|| json!({ "min": low, "max": high })),
+            "latency_ns": ends.map(|(low, high)| json!({ "min": low, "max": high })),
         })
     }
 }
