@@ -10,7 +10,7 @@ use super::open::{NONE, Open, has};
 use super::steps::{Collector, MOUNT_ROOT, Step, of_procedure};
 use super::{Calls, Output};
 use crate::block::Host;
-use crate::call::{FileId, marks};
+use crate::call::marks;
 use crate::stream::Message;
 
 impl<O: Output> Calls<O> {
@@ -82,8 +82,7 @@ impl<O: Output> Calls<O> {
     #[inline(always)]
     fn fields(&mut self, server: Host, arguments: &Arguments<'_>, open: &mut Open) {
         if let Some(handle) = arguments.file_handle {
-            let file = self.names.file_id(server, handle);
-            open.detail.file = file.map_or(NONE, |FileId(number)| number);
+            open.detail.file = self.names.file_id(server, handle);
         }
         extent(arguments, open);
     }
@@ -100,8 +99,6 @@ impl<O: Output> Calls<O> {
             ),
             MOUNT if open.procedure == wire::mount::procedure::MNT => Some(Step {
                 opcode: MOUNT_ROOT,
-                file: NONE,
-                target: NONE,
                 name: arguments.name.unwrap_or_default(),
                 ..Step::default()
             }),

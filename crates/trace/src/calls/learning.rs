@@ -11,7 +11,6 @@ use wire::nfs4::opcode::{
 };
 use wire::summary::{DirectoryEntry, ReplyOperation, Results, Visitor};
 
-use super::open::NONE;
 use super::steps::{MOUNT_ROOT, Step, Steps};
 use crate::block::Host;
 use crate::call::FileId;
@@ -19,10 +18,6 @@ use crate::names::Names;
 
 /// `NFSERR_NOENT`, `NFS3ERR_NOENT`, `NFS4ERR_NOENT`.
 pub const NOENT: u32 = 2;
-
-fn known(number: u32) -> Option<FileId> {
-    (number != NONE).then_some(FileId(number))
-}
 
 /// Learns from the reply of a procedure of NFSv2, v3 or MOUNT.
 pub fn learn(names: &mut Names, server: Host, step: &Step<'_>, results: &Results<'_>) {
@@ -40,7 +35,7 @@ pub fn learn(names: &mut Names, server: Host, step: &Step<'_>, results: &Results
         }
         return;
     }
-    let Some(directory) = known(step.file) else {
+    let Some(directory) = step.file else {
         return;
     };
     match (opcode, status) {
@@ -51,12 +46,12 @@ pub fn learn(names: &mut Names, server: Host, step: &Step<'_>, results: &Results
         }
         (LOOKUP, Some(NOENT)) | (REMOVE, Some(0)) => names.remove(directory, step.name),
         (RENAME, Some(0)) => {
-            if let Some(target) = known(step.target) {
+            if let Some(target) = step.target {
                 names.rename(directory, step.name, target, step.target_name);
             }
         }
         (LINK, Some(0)) => {
-            if let Some(target) = known(step.target) {
+            if let Some(target) = step.target {
                 names.set_name(target, step.target_name, directory);
             }
         }
@@ -179,7 +174,7 @@ impl<'n, 's> Walk<'n, 's> {
 
     fn done(&mut self, step: &Step<'s>, opcode: u32) {
         match opcode {
-            PUTFH => self.go_to(known(step.file), Reached::Otherwise),
+            PUTFH => self.go_to(step.file, Reached::Otherwise),
             PUTROOTFH | PUTPUBFH => self.go_to(None, Reached::Root),
             SAVEFH => self.saved = self.current(),
             RESTOREFH => self.go_to(self.saved, Reached::Otherwise),

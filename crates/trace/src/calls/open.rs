@@ -73,7 +73,7 @@ const REFUSALS: [&str; 7] = [
     "AUTH_ERROR",
 ];
 
-/// No file, no operation list.
+/// No operation list; no file, in the bytes of a step.
 pub const NONE: u32 = u32::MAX;
 
 /// What matching and counting need of a waiting call: kept of each.
@@ -105,7 +105,7 @@ pub struct Kept {
 }
 
 /// What lenses and columns that look at single calls need beyond it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Detail {
     pub call_last_ns: i64,
     /// Frame of the first byte of the first send; the others count from it.
@@ -121,7 +121,7 @@ pub struct Detail {
     pub steps_at: u64,
     pub steps_bytes: u16,
     pub user: u32,
-    pub file: u32,
+    pub file: Option<FileId>,
     pub slot: u32,
     pub call_bytes: u32,
     pub reply_bytes: u32,
@@ -140,28 +140,6 @@ pub struct Open {
 }
 
 impl Detail {
-    /// Nothing is known.
-    pub const NOTHING: Detail = Detail {
-        call_last_ns: 0,
-        frame: 0,
-        call_last_frame: 0,
-        last_send_frame: 0,
-        reply_first_frame: 0,
-        reply_last_frame: 0,
-        offset: 0,
-        count: 0,
-        file_size_bytes: 0,
-        steps_at: 0,
-        steps_bytes: 0,
-        user: 0,
-        file: NONE,
-        slot: 0,
-        call_bytes: 0,
-        reply_bytes: 0,
-        stable: None,
-        committed: None,
-    };
-
     #[inline(always)]
     fn stamp(&self, time_ns: i64, frame: i32) -> Stamp {
         Stamp {
@@ -175,12 +153,6 @@ impl Detail {
     pub fn frame_from(&self, frame: u64) -> i32 {
         let distance = frame.wrapping_sub(self.frame).cast_signed();
         i32::try_from(distance).unwrap_or(i32::MAX)
-    }
-}
-
-impl Default for Detail {
-    fn default() -> Self {
-        Self::NOTHING
     }
 }
 
@@ -286,7 +258,7 @@ impl Kept {
             sends: brief.sends,
             replies: brief.replies,
             user: set(has::USER).then_some(detail.user),
-            file: (detail.file != NONE).then_some(FileId(detail.file)),
+            file: detail.file,
             offset: set(has::OFFSET).then_some(detail.offset),
             count: set(has::COUNT).then_some(detail.count),
             stable: detail.stable,
@@ -329,7 +301,7 @@ impl Open {
     pub fn new(peer: u32, place: [u32; 4]) -> Self {
         Open {
             kept: Kept::new(peer, place),
-            detail: Detail::NOTHING,
+            detail: Detail::default(),
         }
     }
 

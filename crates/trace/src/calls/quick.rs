@@ -16,11 +16,11 @@ use wire::rpc::{self, CALL, Credential, REPLY};
 use super::anomaly::Anomaly;
 use super::body::checksum;
 use super::learning::NOENT;
-use super::open::{Answer, Detail, Kept, NONE, Protection, has};
+use super::open::{Answer, Detail, Kept, Protection, has};
 use super::peers::PairKey;
 use super::steps::{Step, Steps};
 use super::{Calls, Output, kind};
-use crate::call::{FileId, marks};
+use crate::call::marks;
 use crate::event::Event;
 use crate::stream::Message;
 
@@ -93,7 +93,7 @@ impl<O: Output> Calls<O> {
             frame: message.first.frame,
             call_bytes: message.wire_bytes,
             stable: call.stable,
-            ..Detail::NOTHING
+            ..Detail::default()
         };
         detail.call_last_frame = detail.frame_from(message.last.frame);
         if let Some(Credential::Sys(sys)) = &header.credential {
@@ -106,8 +106,7 @@ impl<O: Output> Calls<O> {
         }
         if self.output.wants_files() {
             let server = message.to.host;
-            let file = self.names.file_id(server, call.file_handle);
-            detail.file = file.map_or(NONE, |FileId(number)| number);
+            detail.file = self.names.file_id(server, call.file_handle);
             if let Some(name) = call.name {
                 self.keep_lookup(name, &mut detail);
             }
@@ -123,7 +122,6 @@ impl<O: Output> Calls<O> {
         let step = Step {
             opcode: LOOKUP as u8,
             file: detail.file,
-            target: NONE,
             name,
             ..Step::default()
         };
@@ -196,8 +194,7 @@ impl<O: Output> Calls<O> {
         if !is_lookup {
             if let Some(attributes) = &reply.attributes {
                 detail.file_size_bytes = attributes.size_bytes;
-                if detail.file != NONE {
-                    let file = FileId(detail.file);
+                if let Some(file) = detail.file {
                     self.names.set_quick_attributes(file, attributes);
                 }
             }
@@ -218,10 +215,9 @@ impl<O: Output> Calls<O> {
     ) {
         let names = &mut self.names;
         for step in Steps(self.pool.get(at, length)) {
-            if step.file == NONE {
+            let Some(directory) = step.file else {
                 continue;
-            }
-            let directory = FileId(step.file);
+            };
             match (reply.status, reply.file_handle) {
                 (0, Some(handle)) => {
                     let Some(id) = names.file_id(message.from.host, handle) else {

@@ -15,7 +15,7 @@ use super::open::{Answer, NONE, Open, has};
 use super::peers::PairKey;
 use super::steps::Steps;
 use super::{Calls, Output};
-use crate::call::{FileId, OperationsId, marks};
+use crate::call::{OperationsId, marks};
 use crate::event::{Event, TransportEvent, TransportKind};
 use crate::stream::Message;
 
@@ -219,10 +219,9 @@ impl<O: Output> Calls<O> {
             open.detail.file_size_bytes = size;
             open.has |= has::FILE_SIZE;
         }
-        if open.detail.file == NONE {
+        let Some(file) = open.detail.file else {
             return;
-        }
-        let file = FileId(open.detail.file);
+        };
         if is_certain(open, summary) {
             self.names.set_attributes(file, attributes);
         } else if let Some(kind) = attributes.file_type {
@@ -245,17 +244,16 @@ impl<O: Output> Calls<O> {
             let names = &mut self.names;
             let mut walk = Walk::of_compound(names, server, steps, open.operation);
             let summary = summarise_reply_with(place, body, &mut walk);
-            if let Some(FileId(number)) = walk.about()
-                && (open.detail.file == NONE || open.operation == OPEN)
+            if let Some(file) = walk.about()
+                && (open.detail.file.is_none() || open.operation == OPEN)
             {
-                open.detail.file = number;
+                open.detail.file = Some(file);
             }
             return summary;
         }
         if open.detail.steps_bytes == 0 {
-            let directory = (open.detail.file != NONE).then_some(FileId(open.detail.file));
             let listing = open.program == NFS && open.version == 3;
-            let directory = directory.filter(|_| listing);
+            let directory = open.detail.file.filter(|_| listing);
             let mut walk = Walk::of_directory(&mut self.names, server, directory);
             return summarise_reply_with(place, body, &mut walk);
         }

@@ -23,8 +23,6 @@ const CHUNK_BYTES: usize = 64 << 10;
 const MAX_STEPS_BYTES: usize = 20 << 10;
 /// Chunks held: 32 MiB.
 const MAX_CHUNKS: usize = 512;
-/// Bytes in front of a step's names.
-const HEAD_BYTES: usize = 15;
 
 /// Not an opcode: NFSv2 and v3's MNT, whose name is a path.
 pub const MOUNT_ROOT: u8 = 1;
@@ -36,10 +34,10 @@ pub struct Step<'a> {
     pub index: u16,
     /// NFSv4's opcode for it.
     pub opcode: u8,
-    /// The object or directory, where the call states it ([`NONE`] if not).
-    pub file: u32,
+    /// The object or directory, where the call states it.
+    pub file: Option<FileId>,
     /// Target directory of RENAME and LINK.
-    pub target: u32,
+    pub target: Option<FileId>,
     /// Name.
     pub name: &'a [u8],
     /// New name of RENAME and LINK.
@@ -52,8 +50,9 @@ impl Step<'_> {
         let length = |name: &[u8]| u16::try_from(name.len()).unwrap_or(u16::MAX).to_le_bytes();
         out.extend_from_slice(&self.index.to_le_bytes());
         out.push(self.opcode);
-        out.extend_from_slice(&self.file.to_le_bytes());
-        out.extend_from_slice(&self.target.to_le_bytes());
+        for file in [self.file, self.target] {
+            out.extend_from_slice(&file.map_or(NONE, |id| id.0).to_le_bytes());
+        }
         out.extend_from_slice(&length(self.name));
         out.extend_from_slice(&length(self.target_name));
         out.extend_from_slice(self.name);
@@ -69,32 +68,25 @@ impl<'a> Iterator for Steps<'a> {
     type Item = Step<'a>;
 
     fn next(&mut self) -> Option<Step<'a>> {
-        let (head, rest) = self.0.split_first_chunk::<HEAD_BYTES>()?;
-        let [
-            i0,
-            i1,
-            opcode,
-            f0,
-            f1,
-            f2,
-            f3,
-            t0,
-            t1,
-            t2,
-            t3,
-            n0,
-            n1,
-            m0,
-            m1,
-        ] = *head;
-        let (name, rest) = rest.split_at_checked(u16::from_le_bytes([n0, n1]).into())?;
-        let (target_name, rest) = rest.split_at_checked(u16::from_le_bytes([m0, m1]).into())?;
+        let (index, rest) = self.0.split_first_chunk()?;
+        let (opcode, rest) = rest.split_first()?;
+        let (file, rest) = rest.split_first_chunk()?;
+        let (target, rest) = rest.split_first_chunk()?;
+        let (length, rest) = rest.split_first_chunk()?;
+        let (target_length, rest) = rest.split_first_chunk()?;
+        let (name, rest) = rest.split_at_checked(u16::from_le_bytes(*length).into())?;
+        let (target_name, rest) =
+            rest.split_at_checked(u16::from_le_bytes(*target_length).into())?;
         self.0 = rest;
+        let known = |bytes: &[u8; 4]| {
+            let number = u32::from_le_bytes(*bytes);
+            (number != NONE).then_some(FileId(number))
+        };
         Some(Step {
-            index: u16::from_le_bytes([i0, i1]),
-            opcode,
-            file: u32::from_le_bytes([f0, f1, f2, f3]),
-            target: u32::from_le_bytes([t0, t1, t2, t3]),
+            index: u16::from_le_bytes(*index),
+            opcode: *opcode,
+            file: known(file),
+            target: known(target),
             name,
             target_name,
         })
@@ -185,8 +177,8 @@ impl<'a> Visitor<'a> for Collector<'_, '_> {
         let step = Step {
             index: operation.index as u16,
             opcode: opcode as u8,
-            file: file.map_or(NONE, |id| id.0),
-            target: NONE,
+            file,
+            target: None,
             name: arguments.name.unwrap_or_default(),
             target_name: arguments.target_name.unwrap_or_default(),
         };
@@ -198,7 +190,7 @@ impl<'a> Visitor<'a> for Collector<'_, '_> {
 pub fn of_procedure<'a>(
     version: u32,
     procedure: u32,
-    file: u32,
+    file: Option<FileId>,
     arguments: &Arguments<'a>,
     target: impl FnOnce(&'a [u8]) -> Option<FileId>,
 ) -> Option<Step<'a>> {
@@ -210,14 +202,13 @@ pub fn of_procedure<'a>(
         (3, 15) | (2, 12) => LINK,
         _ => return None,
     };
-    let target = arguments.target_handle.and_then(target);
     // A symbolic link's text stands where the new name of RENAME and LINK does.
     let names_target = matches!(opcode, RENAME | LINK);
     Some(Step {
         index: 0,
         opcode: opcode as u8,
         file,
-        target: target.map_or(NONE, |id| id.0),
+        target: arguments.target_handle.and_then(target),
         name: arguments.name.unwrap_or_default(),
         target_name: arguments
             .target_name

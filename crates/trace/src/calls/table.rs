@@ -95,7 +95,7 @@ impl Table {
     pub fn take(&self, number: u64) -> Option<Open> {
         Some(Open {
             kept: *self.get(number)?,
-            detail: self.detail(number).copied().unwrap_or(Detail::NOTHING),
+            detail: self.detail(number).copied().unwrap_or_default(),
         })
     }
 
