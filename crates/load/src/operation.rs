@@ -7,11 +7,11 @@ use wire::nfs3::procedure;
 pub const OPERATIONS: usize = 22;
 
 macro_rules! operations {
-    ($($name:ident = $number:ident, $text:literal;)*) => {
+    ($($(#[$first:meta])? $name:ident = $number:ident, $text:literal;)*) => {
         /// An NFSv3 procedure that the generator can make.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Operation {
-            $(#[doc = $text] $name,)*
+            $(#[doc = $text] $(#[$first])? $name,)*
         }
 
         impl Operation {
@@ -33,6 +33,7 @@ macro_rules! operations {
 }
 
 operations! {
+    #[default]
     Null = NULL, "Nothing.";
     GetAttr = GETATTR, "Attributes of a file.";
     SetAttr = SETATTR, "Size of a file that grew, else mode and time of any.";

@@ -49,7 +49,7 @@ struct Scratch {
 }
 
 /// An operation under way.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Call {
     pub planned_ns: u64,
     pub operation: Operation,
@@ -172,17 +172,8 @@ impl Targets {
     #[inline]
     pub fn draw(&mut self, operation: Operation, random: &mut Random) -> Option<Call> {
         let call = Call {
-            planned_ns: 0,
             operation,
-            item: 0,
-            process: 0,
-            count: 0,
-            offset: 0,
-            low: 0,
-            verify: false,
-            missing: false,
-            cut: false,
-            appends: false,
+            ..Call::default()
         };
         match operation {
             Operation::Null | Operation::FsStat | Operation::FsInfo | Operation::PathConf => {
