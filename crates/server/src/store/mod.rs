@@ -46,13 +46,22 @@ pub const NO_WCC: wcc_data = wcc_data {
     after: None,
 };
 
-/// What `wcc_data` keeps of the attributes before a change.
+/// `wcc_data` of the attributes before and after a change.
 #[must_use]
-pub fn wcc_before(attributes: &fattr3) -> wcc_attr {
-    wcc_attr {
+pub fn wcc_of(before: Option<&fattr3>, after: post_op_attr) -> wcc_data {
+    let before = before.map(|attributes| wcc_attr {
         size: attributes.size,
         mtime: attributes.mtime,
         ctime: attributes.ctime,
+    });
+    wcc_data { before, after }
+}
+
+/// A result, or why there is none, with the attributes that go with either.
+pub fn with<T, A>(result: Result<T, nfsstat3>, attributes: A) -> Result<(T, A), (nfsstat3, A)> {
+    match result {
+        Ok(value) => Ok((value, attributes)),
+        Err(status) => Err((status, attributes)),
     }
 }
 

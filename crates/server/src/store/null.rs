@@ -14,7 +14,7 @@ use wire::nfs3::{
 
 use super::{
     Changed, DirectorySink, Entry, Found, ListFrom, Listed, Payload, Place, ReadDone, Seen,
-    Special, Store, StoreDescription, WriteDone, wcc_before,
+    Special, Store, StoreDescription, WriteDone, wcc_of,
 };
 use crate::{Caller, Handle};
 
@@ -54,10 +54,7 @@ impl NullStore {
 
     fn wcc(&self, handle: &Handle) -> wcc_data {
         let attributes = self.attributes(handle);
-        wcc_data {
-            before: Some(wcc_before(&attributes)),
-            after: Some(attributes),
-        }
+        wcc_of(Some(&attributes), Some(attributes))
     }
 
     fn found(&self, name: &[u8]) -> Found {

@@ -33,7 +33,7 @@ use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{FileType, Mode, OFlags, fstat, fstatfs, fstatvfs, makedev};
 use wire::nfs3::{
     FSSTAT3resok, LINK3wcc, PATHCONF3resok, RENAME3wcc, createhow3, fattr3, nfsstat3, nfstime3,
-    sattr3, stable_how, wcc_data, writeverf3,
+    sattr3, stable_how, writeverf3,
 };
 
 use self::data::{OpenFiles, Use};
@@ -44,7 +44,7 @@ use self::object::{Object, attributes};
 use super::permission::{EXECUTE, READ, WRITE, access_bits, access_from};
 use super::{
     Changed, Chunk, DirectorySink, Found, ListFrom, Listed, NAME_BYTES_MAX, NO_WCC, Payload, Place,
-    ReadDone, Seen, Special, Store, StoreDescription, WriteDone, usual_pathconf, wcc_before,
+    ReadDone, Seen, Special, Store, StoreDescription, WriteDone, usual_pathconf, wcc_of, with,
 };
 use crate::{Caller, Handle};
 
@@ -141,18 +141,11 @@ impl DirectoryStore {
     ) -> Changed<T> {
         let guard = self.lock(handle.object);
         let object = self.locate(handle).map_err(|status| (status, NO_WCC))?;
-        let before = Some(attributes(&object.stat));
+        let before = attributes(&object.stat);
         let result = action(&object);
         let after = object.now();
         drop(guard);
-        let wcc = wcc_data {
-            before: before.as_ref().map(wcc_before),
-            after,
-        };
-        match result {
-            Ok(value) => Ok((value, wcc)),
-            Err(status) => Err((status, wcc)),
-        }
+        with(result, wcc_of(Some(&before), after))
     }
 
     fn see<T>(
@@ -161,10 +154,8 @@ impl DirectoryStore {
         action: impl FnOnce(&Object) -> Result<T, nfsstat3>,
     ) -> Seen<T> {
         let object = self.locate(handle).map_err(|status| (status, None))?;
-        match action(&object) {
-            Ok(value) => Ok((value, object.now())),
-            Err(status) => Err((status, object.now())),
-        }
+        let result = action(&object);
+        with(result, object.now())
     }
 }
 
@@ -298,17 +289,12 @@ impl Store for DirectoryStore {
             Ok(open)
         })?;
         // Outside the lock: others may write while this waits for the device.
-        match self.make_stable(&open, stable) {
-            Ok(()) => Ok((
-                WriteDone {
-                    count: u32::try_from(data.len()).unwrap_or(u32::MAX),
-                    committed: stable,
-                    verifier,
-                },
-                wcc,
-            )),
-            Err(status) => Err((status, wcc)),
-        }
+        let done = WriteDone {
+            count: u32::try_from(data.len()).unwrap_or(u32::MAX),
+            committed: stable,
+            verifier,
+        };
+        with(self.make_stable(&open, stable).map(|()| done), wcc)
     }
     fn create(&self, caller: &Caller, (dir, name): Place<'_>, how: &createhow3) -> Changed<Found> {
         self.change(dir, |dir| self.create_in(caller, (dir, name), how))
@@ -374,15 +360,11 @@ impl Store for DirectoryStore {
             (Ok(from), Ok(to)) => (from, to),
             (Err(status), _) | (_, Err(status)) => return (status, nothing),
         };
-        let before = [&from, &to].map(|object| Some(attributes(&object.stat)));
+        let before = [&from, &to].map(|object| attributes(&object.stat));
         let done = self.rename_in(caller, (&from, from_name), (&to, to_name));
-        let wcc = |before: &Option<fattr3>, object: &Object| wcc_data {
-            before: before.as_ref().map(wcc_before),
-            after: object.now(),
-        };
         let both = RENAME3wcc {
-            fromdir_wcc: wcc(&before[0], &from),
-            todir_wcc: wcc(&before[1], &to),
+            fromdir_wcc: wcc_of(Some(&before[0]), from.now()),
+            todir_wcc: wcc_of(Some(&before[1]), to.now()),
         };
         (done.err().unwrap_or(nfsstat3::NFS3_OK), both)
     }
@@ -437,9 +419,7 @@ impl Store for DirectoryStore {
         let verifier = self.verifier();
         let (open, wcc) =
             self.change(file, |object| self.open_file((file, object), Use::Syncing))?;
-        match self.make_stable(&open, stable_how::FILE_SYNC) {
-            Ok(()) => Ok((verifier, wcc)),
-            Err(status) => Err((status, wcc)),
-        }
+        let stable = self.make_stable(&open, stable_how::FILE_SYNC);
+        with(stable.map(|()| verifier), wcc)
     }
 }

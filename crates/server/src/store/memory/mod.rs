@@ -18,7 +18,7 @@ mod namespace;
 use parking_lot::Mutex;
 use wire::nfs3::{
     FSSTAT3resok, LINK3wcc, RENAME3wcc, createhow3, fattr3, nfsstat3, nfstime3, sattr3, set_time,
-    stable_how, wcc_data, writeverf3,
+    stable_how, writeverf3,
 };
 
 use self::inode::{Entries, Inode, Kind, Table};
@@ -28,7 +28,7 @@ use super::permission::{
 };
 use super::{
     Changed, DirectorySink, Entry, Found, ListFrom, Listed, NO_WCC, Payload, Place, ReadDone, Seen,
-    Special, Store, StoreDescription, WriteDone, wcc_before,
+    Special, Store, StoreDescription, WriteDone, wcc_of, with,
 };
 use crate::{Caller, Handle};
 
@@ -110,14 +110,8 @@ impl State {
         let before = self.table.attributes(number);
         let before = before.ok_or((nfsstat3::NFS3ERR_STALE, NO_WCC))?;
         let result = action(self, number, &before);
-        let wcc = wcc_data {
-            before: Some(wcc_before(&before)),
-            after: self.table.attributes(number),
-        };
-        match result {
-            Ok(value) => Ok((value, wcc)),
-            Err(status) => Err((status, wcc)),
-        }
+        let after = self.table.attributes(number);
+        with(result, wcc_of(Some(&before), after))
     }
 
     /// Runs a look at the object and gives its attributes with the result.

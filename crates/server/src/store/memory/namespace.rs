@@ -8,7 +8,7 @@ use super::content::Content;
 use super::inode::{INODE_COST_BYTES, Inode, Kind, name_cost};
 use super::{LINKS_MAX, State, now};
 use crate::store::permission::{EXECUTE, WRITE, granted, may_unlink, mode_as_set};
-use crate::store::{Found, NO_WCC, Place, Special, wcc_before};
+use crate::store::{Found, NO_WCC, Place, Special, wcc_of};
 use crate::{Caller, Handle};
 
 /// A directory: number and attributes.
@@ -207,10 +207,8 @@ impl State {
     }
 
     fn wcc(&self, number: Option<u64>, before: Option<fattr3>) -> wcc_data {
-        wcc_data {
-            before: before.as_ref().map(wcc_before),
-            after: number.and_then(|number| self.table.attributes(number)),
-        }
+        let after = number.and_then(|number| self.table.attributes(number));
+        wcc_of(before.as_ref(), after)
     }
 
     /// RENAME, with both directories before and after.
