@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from nfslab._core import OperationRow
     from nfslab.display.sections import Cell
     from nfslab.evidence.base import Found, RunFacts, SealedRun
-    from nfslab.evidence.same import Same
+    from nfslab.evidence.same import Same, ToCell
 
 OPERATIONS_MOST: Final = 12
 """Rows of a point, the most frequent operations first."""
@@ -250,11 +250,14 @@ def _split(at: Same[CaptureFacts]) -> list[Cell]:
     return [cells.share(middle(one.get(part) for one in told)) for part in ("network", "server")]
 
 
+def _latency(key: str) -> ToCell:
+    return median(lambda one: one.latency_ns.get(key), "ns")
+
+
 def _operations(points: Sequence[Same[CaptureFacts]]) -> Table:
     """A row a point and operation: medians of the runs' figures."""
     return Table.of("Operations by point", operations_of(points, OPERATIONS_MOST), [
         POINT, OPERATION,
         (Column("calls"), _median_calls),
-        *((Column(key), median(lambda one, key=key: one.latency_ns.get(key), "ns"))
-          for key in ("mean", "p50", "p99", "max")),
+        *((Column(key), _latency(key)) for key in ("mean", "p50", "p99", "max")),
     ], note="Medians over the runs of each run's figure.")  # fmt: skip
