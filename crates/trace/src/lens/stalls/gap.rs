@@ -236,79 +236,83 @@ impl Gap {
         let length = seconds(self.length_ns());
         let server = self.server.host;
         let client = self.clients();
-        match (self.kind, self.scope) {
-            (Kind::ServerStalled, _) => format!(
-                "server {server} answered nothing for {length} while {} outstanding",
-                were(self.outstanding_peak)
+        let outstanding = were(self.outstanding_peak);
+        match self.kind {
+            Kind::ServerStalled => format!(
+                "server {server} answered nothing for {length} while {outstanding} outstanding"
             ),
-            (Kind::ProcessSlow, _) => format!(
-                "server {server} answered nothing for {length} while {} outstanding; its host \
-                 went on acknowledging",
-                were(self.outstanding_peak)
+            Kind::ProcessSlow => format!(
+                "server {server} answered nothing for {length} while {outstanding} outstanding; \
+                 its host went on acknowledging"
             ),
-            (Kind::HostFrozen, _) => format!(
+            Kind::HostFrozen => format!(
                 "server {server} answered nothing for {length}, acknowledged nothing either, and \
                  told afterwards that all had arrived"
             ),
-            (Kind::ServerRestarted, _) => format!(
+            Kind::ServerRestarted => format!(
                 "server {server} answered nothing for {length}, refused connections or knew them \
                  no more"
             ),
-            (Kind::ConnectionReset, _) => format!(
+            Kind::ConnectionReset => format!(
                 "a connection of {client} to server {server} was reset or closed; nothing was \
                  answered for {length}"
             ),
-            (Kind::ClientFull, _) => format!(
+            Kind::ClientFull => format!(
                 "answers of server {server} waited {length}, while {client} took no more bytes \
                  (its window was zero)"
             ),
-            (Kind::ServerFull, _) => format!(
+            Kind::ServerFull => format!(
                 "nothing of {client} went to server {server} for {length}, which took no more \
                  bytes (its window was zero)"
             ),
-            (Kind::ToldToWait, _) => format!(
+            Kind::ToldToWait => format!(
                 "server {server} had answered that it is to be asked again later; nothing was \
                  asked for {length}"
             ),
-            (Kind::Waited | Kind::LateUnlessAtServer | Kind::WaitedUnlessAtServer, _) => format!(
+            Kind::Waited | Kind::LateUnlessAtServer | Kind::WaitedUnlessAtServer => format!(
                 "calls of {client} waited {length} for server {server}: whether it was slow or its \
                  answer was lost cannot be told from here"
             ),
-            (Kind::Silent | Kind::SilentUnlessAtClient, _) => format!(
+            Kind::Silent | Kind::SilentUnlessAtClient => format!(
                 "nothing passed between {client} and server {server} for {length}: whether the \
                  client paused cannot be told from here"
             ),
-            (Kind::ClientPaused, _) => {
+            Kind::ClientPaused => {
                 format!(
                     "{client} sent nothing to server {server} for {length}: nothing was outstanding"
                 )
             }
-            (Kind::NetworkLoss, Scope::Call) => format!(
-                "a call of {client} waited {length} for server {server}, which answered others, \
-                 and was answered at once when it was sent again"
-            ),
-            (Kind::NetworkLoss, Scope::Connection) => format!(
-                "connection of {client} to server {server} stood still for {length} until TCP \
-                 sent data again"
-            ),
-            (Kind::NetworkLoss, _) => format!(
-                "nothing came from server {server} for {length}: data was lost, and came when it \
-                 was sent again"
-            ),
-            (Kind::CaptureLoss, _) => format!(
+            Kind::NetworkLoss => self.what_was_lost(&client, &length),
+            Kind::CaptureLoss => format!(
                 "no answer of server {server} for {length} is in the capture, which lacks {} \
                  bytes here",
                 self.lost_bytes
             ),
-            (Kind::ConnectionWaited, _) => format!(
+            Kind::ConnectionWaited => format!(
                 "server {server} answered nothing on the connection of {client} for {length} while \
-                 {} outstanding on it, and answered this client on others",
-                were(self.outstanding_peak)
+                 {outstanding} outstanding on it, and answered this client on others"
             ),
-            (Kind::ClientWaited, _) => format!(
-                "server {server} answered nothing to {client} for {length} while {} outstanding, \
-                 and answered others",
-                were(self.outstanding_peak)
+            Kind::ClientWaited => format!(
+                "server {server} answered nothing to {client} for {length} while {outstanding} \
+                 outstanding, and answered others"
+            ),
+        }
+    }
+
+    fn what_was_lost(&self, client: &str, length: &str) -> String {
+        let server = self.server.host;
+        match self.scope {
+            Scope::Call => format!(
+                "a call of {client} waited {length} for server {server}, which answered others, \
+                 and was answered at once when it was sent again"
+            ),
+            Scope::Connection => format!(
+                "connection of {client} to server {server} stood still for {length} until TCP \
+                 sent data again"
+            ),
+            _ => format!(
+                "nothing came from server {server} for {length}: data was lost, and came when it \
+                 was sent again"
             ),
         }
     }
