@@ -203,8 +203,8 @@ def test_a_tool_that_dies_is_told(run: Run) -> None:
         collector = CaptureCollector(CaptureCollectorParameters(**given))
         collector.start(run.context)
         converse(port, "udp", 10)
-        assert collector._capture is not None
-        process = collector._capture._process
+        assert collector._watch is not None
+        process = collector._watch._process
         assert process is not None
         os.kill(process.pid, 9)
         assert process.ended_within(PATIENCE_S)
