@@ -16,6 +16,7 @@ __all__ = [
     "Columns",
     "CoreError",
     "Histogram",
+    "KernelCalls",
     "Load",
     "Mount",
     "RpcRecorder",

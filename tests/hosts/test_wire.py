@@ -14,8 +14,8 @@ import pytest
 from nfslab.errors import RunFailed
 from nfslab.experiment.sections import Client
 from nfslab.hosts.namespace import NamespaceHost
-from nfslab.hosts.wire import Wire, lay
 from nfslab.machine.resources import Resources
+from nfslab.machine.wire import Wire, lay
 from pydantic import ValidationError
 
 DELAYED = Wire(delay_s=0.02, rate_bytes_per_s=1_000_000)

@@ -23,7 +23,7 @@ from pydantic import (
 
 from nfslab.experiment.repetitions import read_width
 from nfslab.hosts.registry import HOSTS
-from nfslab.hosts.wire import Wire
+from nfslab.machine.wire import Wire
 from nfslab.quantities import Duration, Size, parse_size_bytes
 from nfslab.results.records import Stopping
 from nfslab.statistics.verdicts import MIN_RUNS_SEQUENTIAL

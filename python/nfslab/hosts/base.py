@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from nfslab.hosts.wire import Wire
     from nfslab.machine.cgroup import Cgroup
     from nfslab.machine.resources import Resources
     from nfslab.machine.started import Process
     from nfslab.machine.watched_launch import LaunchWatcher
+    from nfslab.machine.wire import Wire
 
 LOOPBACK = "127.0.0.1"
 TAIL_LINES = 20

@@ -28,11 +28,11 @@ from nfslab.results.records import ClockRecord
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from nfslab.hosts.wire import Wire
     from nfslab.machine.cgroup import Cgroup
     from nfslab.machine.resources import Resources
     from nfslab.machine.started import Process
     from nfslab.machine.watched_launch import LaunchWatcher
+    from nfslab.machine.wire import Wire
 
 OUTPUT_LIMIT_BYTES = 64 << 20
 """What `run` keeps of a program's output; the part left out is marked."""

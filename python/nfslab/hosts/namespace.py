@@ -28,14 +28,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from nfslab.errors import RunFailed
-from nfslab.hosts import wire as wires
 from nfslab.hosts.base import Link
 from nfslab.hosts.local import LocalHost
-from nfslab.hosts.wire import Wire
+from nfslab.machine import wire as wires
 from nfslab.machine.availability import Availability
 from nfslab.machine.journal import state_folder
 from nfslab.machine.tools import said_by
 from nfslab.machine.undo import NETWORK_NAMESPACES
+from nfslab.machine.wire import Wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -93,7 +93,7 @@ pub struct Event {
     pub what: What,
 }
 
-/// A call of the kernel's client. Instants: CLOCK_MONOTONIC, to a microsecond before `completed_ns`.
+/// A call of the kernel's client. Instants: CLOCK_MONOTONIC, all but `completed_ns` to 1 us.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCall {
     /// What the kernel calls a client: a mount and its connections.

@@ -95,6 +95,9 @@ mod tests {
 
     use super::*;
 
+    const TEXTS: &str = "(ID: [0-9]{1,21}|field:[a-z_*\\[\\] ]{0,12};|\toffset:[0-9]{1,21};\
+        |size:[0-9]{0,21};|\n){0,24}";
+
     /// As Linux 6.12 prints it.
     const PRINTED: &str = "name: rpc_stats_latency\nID: 1723\nformat:\n\
         \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
@@ -130,7 +133,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_breaks_it(text in "(ID: [0-9]{1,21}|field:[a-z_*\\[\\] ]{0,12};|\toffset:[0-9]{1,21};|size:[0-9]{0,21};|\n){0,24}",
+        fn nothing_breaks_it(text in TEXTS,
                              record: Vec<u8>) {
             if let Some(format) = Format::parse(&text) {
                 for field in format.fields.values() {

@@ -2,7 +2,7 @@
 //! sunrpc: no probe on system calls, no capture.
 //!
 //! ```text
-//! tracepoint ──> ring of each processor (perf_event_open(2)) ── take() ──> sorted by time ──> calls
+//! tracepoint ──> ring of each processor (perf_event_open(2)) ── take() ──> in order ──> calls
 //! ```
 //!
 //! Decisions. Tracepoints are opened by descriptors of this process and end with it, however it
