@@ -57,8 +57,7 @@ def test_up_and_down(kind: str, resources: Resources, scratch: Path) -> None:
             (point / "file").write_bytes(b"through the mount")
             assert (point / "file").read_bytes() == b"through the mount"
             assert facts["options"]["rsize"] == "16384"
-            # The kernel's client records nothing by itself: mountstats counts for it.
-            assert set(services.rpc_recorders) == ({"share"} if kind == "user" else set())
+            assert set(services.rpc_recorders) == {"share"}
         else:
             assert services.nfs_exports["share"].options == [*ports, "rsize=16384"]
         mount.down()

@@ -13,8 +13,8 @@
 //! ```
 //!
 //! What processes wait for by their own account is timed by eBPF ([`ebpf::Waits`]), or looked at
-//! many times a second in their memory ([`samples`]). Calls of the kernel's NFS client, and requests
-//! of its server, are told by tracepoints ([`sunrpc`]).
+//! many times a second in their memory ([`samples`]). Calls of the kernel's NFS client and requests
+//! of its server are told by tracepoints ([`sunrpc`]).
 //!
 //! All instants are CLOCK_MONOTONIC in nanoseconds, but those of strace's text: they are what it
 //! printed.
