@@ -19,7 +19,14 @@ from pathlib import Path
 import pytest
 
 from tests.mount.test_kernel_client import missing as no_kernel_client
-from tests.mount.test_postgres import BINARIES, USER, Postgres, Served, check_invariant
+from tests.mount.test_postgres import (
+    BINARIES,
+    USER,
+    Postgres,
+    Served,
+    check_invariant,
+    load_with_kills,
+)
 
 PATIENCE_S = 120
 LOAD_S = 8
@@ -67,19 +74,7 @@ def loaded(served: Served, place: Path, sockets: Path) -> None:
     postgres.start()
     try:
         postgres.run("pgbench", *where, "-i", "-q", "-s", 1, "postgres")
-        done = 0
-        # Where a start takes long, one load is over before all of the kills were.
-        while served.kills < KILLS:
-            load = postgres.spawn("pgbench", *where, "-n", "-c", 4, "-T", LOAD_S, "postgres")
-            while True:
-                try:
-                    said, _ = load.communicate(timeout=KILL_EVERY_S)
-                    break
-                except subprocess.TimeoutExpired:
-                    served.kill_and_start()
-            assert load.returncode == 0, said
-            assert "number of failed transactions: 0" in said, said
-            done += int(said.split("number of transactions actually processed: ")[1].split()[0])
+        done = load_with_kills(served, postgres, load_s=LOAD_S, every_s=KILL_EVERY_S, kills=KILLS)
         assert int(postgres.ask("select count(*) from pgbench_history")) == done > 0
         check_invariant(postgres)
         postgres.end(signal.SIGINT)

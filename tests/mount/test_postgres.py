@@ -240,25 +240,35 @@ def test_a_server_killed_again_and_again_loses_nothing(
     postgres.start()
     where = ["-h", postgres.sockets, "-U", "postgres"]
     postgres.run("pgbench", *where, "-i", "-q", "-s", 2, "postgres")
-    done = 0
-    # Where a start takes long, one load is over before all of the kills were.
-    while served.kills < max(1, kills_s // kill_every_s - 1):
-        load = postgres.spawn("pgbench", *where, "-n", "-c", 4, "-T", kills_s, "postgres")
-        while True:
-            try:
-                said, _ = load.communicate(timeout=kill_every_s)
-                break
-            except subprocess.TimeoutExpired:
-                served.kill_and_start()
-        assert load.returncode == 0, said
-        assert "number of failed transactions: 0" in said, said
-        done += int(said.split("number of transactions actually processed: ")[1].split()[0])
+    kills = max(1, kills_s // kill_every_s - 1)
+    done = load_with_kills(served, postgres, load_s=kills_s, every_s=kill_every_s, kills=kills)
     assert int(postgres.ask("select count(*) from pgbench_history")) == done
     check_invariant(postgres)
     if (BINARIES[-1] / "pg_amcheck").exists():
         postgres.ask("create extension if not exists amcheck")
         postgres.run("pg_amcheck", *where, "-d", "postgres", "--heapallindexed")
     postgres.end(signal.SIGINT)
+
+
+def load_with_kills(
+    served: Served, postgres: Postgres, *, load_s: int, every_s: int, kills: int
+) -> int:
+    """Transactions that were confirmed, none failed, while the server was killed so often."""
+    done = 0
+    # Where a start takes long, one load is over before all of the kills were.
+    while served.kills < kills:
+        where = ["-h", postgres.sockets, "-U", "postgres"]
+        load = postgres.spawn("pgbench", *where, "-n", "-c", 4, "-T", load_s, "postgres")
+        while True:
+            try:
+                said, _ = load.communicate(timeout=every_s)
+                break
+            except subprocess.TimeoutExpired:
+                served.kill_and_start()
+        assert load.returncode == 0, said
+        assert "number of failed transactions: 0" in said, said
+        done += int(said.split("number of transactions actually processed: ")[1].split()[0])
+    return done
 
 
 def check_invariant(postgres: Postgres) -> None:

@@ -7,9 +7,13 @@ from pathlib import Path
 import nfslab._core
 import pyarrow as pa
 import pytest
+from nfslab.errors import RunFailed
+from nfslab.evidence.collector import CollectorParameters
+from nfslab.evidence.nfs_server.collector import NfsServerCollector
 from nfslab.evidence.rpc.collector import RpcCollector, RpcCollectorParameters
 from nfslab.mounts import kernel_recorder
 from nfslab.mounts.kernel_recorder import KernelRecorder, connections
+from nfslab.servers.knfsd_records import KernelServerRecords
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 
 from tests.workloads.run_context import run_of
@@ -130,3 +134,24 @@ def test_the_collector_takes_it_as_it_takes_ours(planted: KernelRecorder, tmp_pa
     assert evidence.tables["rpc_calls"]["xid"].to_pylist() == [1, 4, 5]
     assert evidence.summary["clients"]["share"]["counters"]["answered"] == 3
     assert "bytes_out_per_s" not in evidence.tables["rpc_series"].column_names
+
+
+def test_a_kernel_that_does_not_let_it_be_watched_says_what_to_do(
+    planted: KernelRecorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*, client: bool = False, server: bool = False) -> None:
+        error = nfslab._core.CoreError("the tracepoints of the kernel cannot be reached")
+        error.kind, error.fix = "tracefs", "mount tracefs"
+        raise error
+
+    monkeypatch.setattr(nfslab._core, "KernelCalls", refused)
+    workload = CommandWorkload(CommandParameters(data="disk", argv=["true"]))
+    with run_of(workload, tmp_path) as run:
+        run.context.services.rpc_recorders = {"share": planted}
+        with pytest.raises(RunFailed, match="cannot be watched") as client:
+            RpcCollector(RpcCollectorParameters()).start(run.context)
+        run.context.services.nfs_servers = {"share": KernelServerRecords({})}
+        with pytest.raises(RunFailed, match="cannot be watched") as server:
+            NfsServerCollector(CollectorParameters()).start(run.context)
+        assert not (run.context.folder / "nfs-server-records").exists()
+    assert client.value.fix == server.value.fix == "mount tracefs"

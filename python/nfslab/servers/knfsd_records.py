@@ -72,7 +72,7 @@ class KernelServerRecords:
             raise RunFailed(
                 "the kernel's NFS server cannot be watched",
                 why=str(error),
-                fix="run as root, where tracefs may be read; without it: collectors nfsd, capture",
+                fix=error.fix,
             ) from error
         self._thread = DrainThread(recording.take, "nfsd's requests")
         self._thread.begin()

@@ -93,17 +93,19 @@ class RpcCollector(Collector):
         return self.available()
 
     def start(self, context: RunContext) -> None:
-        """Recorders on, and a thread that empties them; RunFailed when a client has ended."""
+        """Recorders on, and a thread that empties them; RunFailed when a client has ended, or the
+        kernel does not let its own be watched."""
         from nfslab._core import CoreError
 
         watch = _Watch(context, self.parameters)
         try:
             watch.begin()
         except CoreError as error:
+            gone = "see that its server answers, and that nobody unmounts it meanwhile"
             raise RunFailed(
                 "an NFS client cannot be watched",
                 why=str(error),
-                fix="see that its server answers, and that nobody unmounts it meanwhile",
+                fix=gone if error.kind == "closed" else error.fix,
             ) from error
         self._watch = watch
 
