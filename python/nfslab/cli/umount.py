@@ -28,7 +28,13 @@ def command(directory: str | None, lazy: bool, force: bool, stale: bool) -> None
     """Unmount a folder that `nfslab mount` mounted."""
     if stale == (directory is not None) or (lazy and force) or (stale and (lazy or force)):
         raise UsageError("name one folder, or --stale", fix="see nfslab umount --help")
-    from nfslab.machine.fuse_mounts import ANSWER_LIMIT_S, end_by_force, is_mounted, remove_dead
+    from nfslab.machine.fuse_mounts import (
+        ANSWER_LIMIT_S,
+        end,
+        end_by_force,
+        is_mounted,
+        remove_dead,
+    )
     from nfslab.machine.mounts import without_links
     from nfslab.machine.resources import recover
 
@@ -47,8 +53,10 @@ def command(directory: str | None, lazy: bool, force: bool, stale: bool) -> None
     try:
         if force:
             end_by_force(place)
+        elif lazy:
+            unmount(place, "lazy")
         else:
-            unmount(place, "lazy" if lazy else "normal")
+            end(place)
     except CoreError as error:
         fix = error.fix or "add --lazy or --force"
         raise RunFailed(error.what, why=error.why, fix=fix) from error

@@ -104,6 +104,18 @@ def take_away(place: Path) -> str:
     return f"unmounted {place}: its process was gone"
 
 
+def end(place: Path) -> None:
+    """Unmount what nobody uses; its process has cleaned up after itself then. CoreError."""
+    from nfslab._core import unmount
+
+    owners = living().get(place, [])
+    unmount(place, "normal")
+    until = time.monotonic() + END_LIMIT_S
+    # Of two mounts on one folder it is not known whose was the upper one.
+    while len(owners) == 1 and living().get(place) == owners and time.monotonic() < until:
+        time.sleep(POLL_S)
+
+
 def end_by_force(place: Path) -> None:
     """End a mount, whatever its server and its process do. CoreError, RunFailed.
 
