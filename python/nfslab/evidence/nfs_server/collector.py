@@ -129,17 +129,9 @@ class _Watch:
                 why=str(error),
                 fix="make room in the results folder and let this user write there",
             ) from error
-        try:
-            for served in self._served.values():
-                served.server.record(served.file, CALL_ROWS_MAX)
-                served.recording = True
-        except RunFailed:
-            # The others would write on, into a folder that nobody empties.
-            for name, served in self._served.items():
-                if served.recording:
-                    self._end(name, served)
-            self._clear()
-            raise
+        for served in self._served.values():
+            served.server.record(served.file, CALL_ROWS_MAX)
+            served.recording = True
 
     def end(self) -> Evidence:
         """What each server wrote; of one that has ended, that it did."""
