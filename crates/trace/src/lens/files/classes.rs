@@ -1,7 +1,7 @@
 //! Classes of files: which glob pattern a path matches first.
 
+use aho_corasick::AhoCorasick;
 use fast_glob::{glob_match, validate};
-use memchr::memmem::Finder;
 
 use crate::error::TraceError;
 
@@ -17,14 +17,19 @@ const UNKNOWN: &str = "path not known";
 pub struct Classes {
     names: Vec<String>,
     patterns: Vec<Pattern>,
+    /// Finds what every path that matches a pattern has in it, for all patterns in one pass: most
+    /// patterns are refused by it.
+    parts: AhoCorasick,
+    /// Pattern of each part.
+    with_part: Vec<usize>,
+    /// Patterns that have no such part.
+    without_part: Vec<usize>,
 }
 
 #[derive(Debug)]
 struct Pattern {
     glob: String,
     class: u16,
-    /// What every path that matches has in it: most paths are refused by it, in far less time.
-    part: Finder<'static>,
 }
 
 impl Classes {
@@ -54,13 +59,23 @@ impl Classes {
                 names.len() - 1
             });
             patterns.push(Pattern {
-                part: Finder::new(longest_part(&pattern)).into_owned(),
                 glob: pattern,
                 class: place as u16,
             });
         }
         names.extend([OTHER.to_owned(), UNKNOWN.to_owned()]);
-        Ok(Classes { names, patterns })
+        let part = |at: &usize| longest_part(&patterns[*at].glob);
+        let (without_part, with_part): (Vec<usize>, Vec<usize>) =
+            (0..patterns.len()).partition(|at| part(at).is_empty());
+        let parts = AhoCorasick::new(with_part.iter().map(part))
+            .map_err(|error| refused("all", error.to_string()))?;
+        Ok(Classes {
+            names,
+            patterns,
+            parts,
+            with_part,
+            without_part,
+        })
     }
 
     /// Classes, those without a pattern included.
@@ -79,10 +94,14 @@ impl Classes {
 
     /// The class of the first pattern that a path matches.
     pub fn matching(&self, path: &str) -> Option<u16> {
-        let matches = |pattern: &&Pattern| {
-            pattern.part.find(path.as_bytes()).is_some() && glob_match(&pattern.glob, path)
-        };
-        self.patterns.iter().find(matches).map(|one| one.class)
+        let found = self.parts.find_overlapping_iter(path);
+        let found = found.map(|part| self.with_part[part.pattern()]);
+        let mut possible: Vec<usize> = self.without_part.iter().copied().chain(found).collect();
+        possible.sort_unstable();
+        possible.dedup();
+        let mut possible = possible.iter().map(|at| &self.patterns[*at]);
+        let first = possible.find(|pattern| glob_match(&pattern.glob, path));
+        first.map(|pattern| pattern.class)
     }
 
     /// A class's name.
