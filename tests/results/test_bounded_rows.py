@@ -28,3 +28,10 @@ def test_without_a_bound_nothing_is_left_out() -> None:
     assert (bound.rows, bound.left_out) == (3, 0)
     record_batch = batch(1, 2, 3).to_batches()[0]
     assert RowBound(2).within(record_batch).num_rows == 2
+
+
+def test_a_batch_without_columns_is_no_row() -> None:
+    rows = BoundedRows(5)
+    rows.keep(pa.table({}))
+    assert rows.table() is None
+    assert (rows.rows, rows.left_out) == (0, 0)
