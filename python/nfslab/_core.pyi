@@ -33,6 +33,7 @@ __all__ = [
     "run_files",
     "shim_path",
     "syscalls_grants",
+    "tcp_connections",
     "toml_lines",
     "unmount",
 ]
@@ -160,6 +161,14 @@ class KernelCalls:
         """The same, for the last time."""
     def lost(self) -> int:
         """Records that found no room, so far: a call has one, a server's request six."""
+
+def tcp_connections(address: str, port: int) -> Columns:
+    """TCP of the established connections to a peer, whoever holds their sockets (sock_diag): those
+    of this process's network namespace.
+
+    local_port, and of "tcp" of `RpcRecorder.samples` all but at_ns and connection. CoreError:
+    "sock_diag" (the kernel does not tell), "config" (no IP address).
+    """
 
 LOAD_SCHEMA: Final[int]
 """Version of the plan and of the report of `Load`."""

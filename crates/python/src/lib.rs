@@ -20,6 +20,7 @@ mod signals;
 mod syscall_tables;
 mod syscall_text;
 mod syscall_watch;
+mod tcp_connections;
 mod toml;
 mod trace;
 mod wait_sampler;
@@ -56,6 +57,8 @@ mod _core {
     use super::syscall_text::{ShimRecords, StraceReader, classify_paths, shim_path};
     #[pymodule_export]
     use super::syscall_watch::{SyscallWatch, syscalls_grants};
+    #[pymodule_export]
+    use super::tcp_connections::tcp_connections;
     #[pymodule_export]
     use super::toml::toml_lines;
     #[pymodule_export]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use client::record::ring::DEFAULT_RING_RECORDS;
 use client::record::{
-    Counters, OperationCounters, Operations, Outcome, RecordReader, RpcRecord, Sample,
+    Counters, OperationCounters, Operations, Outcome, RecordReader, RpcRecord, Sample, TcpInfo,
     operation_name,
 };
 use client::{CallError, Client};
@@ -224,12 +224,22 @@ pub fn sample_columns<'py>(py: Python<'py>, samples: &[Sample]) -> PyResult<Boun
         )
         .u64("calls", by_operation.iter().map(|row| row.2))
         .u64("round_trip_sum_ns", by_operation.iter().map(|row| row.3));
-    let of = |value: fn(&client::record::TcpInfo) -> u32| {
-        by_connection.iter().map(move |row| value(&row.2))
-    };
     let tcp = Builder::default()
         .u64("at_ns", by_connection.iter().map(|row| row.0))
-        .u32("connection", by_connection.iter().map(|row| row.1))
+        .u32("connection", by_connection.iter().map(|row| row.1));
+    let infos: Vec<_> = by_connection.iter().map(|row| row.2).collect();
+    let tcp = tcp_columns(tcp, &infos);
+    let all = PyDict::new(py);
+    all.set_item("rpc", rpc.finish(py)?)?;
+    all.set_item("operations", operations.finish(py)?)?;
+    all.set_item("tcp", tcp.finish(py)?)?;
+    Ok(all)
+}
+
+/// What is told of a connection's TCP, whoever asked the kernel.
+pub fn tcp_columns(columns: Builder, infos: &[TcpInfo]) -> Builder {
+    let of = |value: fn(&TcpInfo) -> u32| infos.iter().map(value);
+    columns
         .u32("round_trip_us", of(|tcp| tcp.round_trip_us))
         .u32(
             "round_trip_deviation_us",
@@ -242,12 +252,7 @@ pub fn sample_columns<'py>(py: Python<'py>, samples: &[Sample]) -> PyResult<Boun
         .u32(
             "retransmission_timeout_us",
             of(|tcp| tcp.retransmission_timeout_us),
-        );
-    let all = PyDict::new(py);
-    all.set_item("rpc", rpc.finish(py)?)?;
-    all.set_item("operations", operations.finish(py)?)?;
-    all.set_item("tcp", tcp.finish(py)?)?;
-    Ok(all)
+        )
 }
 
 /// (name, value) of each counter and gauge.

@@ -17,6 +17,7 @@
 pub mod calls;
 pub mod events;
 pub mod format;
+pub mod tcp;
 
 use std::io;
 use std::path::Path;
