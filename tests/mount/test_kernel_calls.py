@@ -1,10 +1,13 @@
 """The kernel's calls by tracepoints: the same as mountstats', and joined with nfsd's requests.
+Its client's TCP: the same as `ss` shows.
 
 `test_in_a_guest` of test_kernel_nfs.py runs this where this kernel has no NFS.
 """
 
 from __future__ import annotations
 
+import re
+import subprocess
 from pathlib import Path
 
 import pyarrow as pa
@@ -42,6 +45,7 @@ def test_tracepoints_tell_what_mountstats_tells(
         small_load(place.path)
         moved = since(settled(place), before)
         samples = recorder.samples()
+        shown = _shown_by_ss(recorder.port)
         recorder.stop()
         calls = core_table(recorder.calls())
         ended = server.end_recording()
@@ -67,6 +71,27 @@ def test_tracepoints_tell_what_mountstats_tells(
     assert recorder.counters()["answered"] == rows
     assert samples["rpc"]["answered"].to_pylist()[-1] <= rows
     _joined(calls, pq.read_table(tmp_path / "served.parquet"))
+    _tcp_is_what_ss_shows(samples["tcp"].to_pylist(), shown)
+
+
+def _shown_by_ss(port: int) -> list[dict[str, int]]:
+    """Figures ("mss:32741") of each established connection to that port."""
+    argv = ["ss", "-tinHO", "state", "established", "dport", "=", f":{port}"]
+    text = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+    figures = (re.findall(r" (\w+):(\d+)(?= |$)", line) for line in text.splitlines())
+    return [{name: int(value) for name, value in found} for found in figures]
+
+
+def _tcp_is_what_ss_shows(rows: list[dict[str, int]], shown: list[dict[str, int]]) -> None:
+    """Both connections in every sample; the last one is what `ss` shows just after it."""
+    instants = sorted({row["at_ns"] for row in rows})
+    assert [(row["at_ns"], row["connection"]) for row in rows] == [
+        (at_ns, number) for at_ns in instants for number in (0, 1)
+    ]
+    last = rows[-2:]
+    assert sorted(row["segment_size_bytes"] for row in last) == sorted(s["mss"] for s in shown)
+    assert sorted(row["congestion_window"] for row in last) == sorted(s["cwnd"] for s in shown)
+    assert all(row["congestion_window"] > 0 and row["round_trip_us"] > 0 for row in rows)
 
 
 def _joined(calls: pa.Table, served: pa.Table) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import nfslab._core
@@ -12,7 +16,8 @@ from nfslab.evidence.collector import CollectorParameters
 from nfslab.evidence.nfs_server.collector import NfsServerCollector
 from nfslab.evidence.rpc.collector import RpcCollector, RpcCollectorParameters
 from nfslab.mounts import kernel_recorder
-from nfslab.mounts.kernel_recorder import KernelRecorder, connections
+from nfslab.mounts.kernel_recorder import TCP, KernelRecorder, connections
+from nfslab.results.core_tables import core_table
 from nfslab.servers.knfsd_records import KernelServerRecords
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 
@@ -67,9 +72,11 @@ class Tracepoints:
         return 3
 
 
-def plant(folder: Path, client: int, number: int, address: str, port: int, **state: int) -> None:
-    connection = folder / f"clnt-{client}" / "switch" / f"xprt-{number}-tcp"
-    connection.mkdir(parents=True)
+def plant(
+    folder: Path, client: int, number: int, address: str, port: int, by: str = "tcp", **state: int
+) -> None:
+    connection = folder / f"clnt-{client}" / "switch" / f"xprt-{number}-{by}"
+    connection.mkdir(parents=True, exist_ok=True)
     (connection / "dstaddr").write_text(f"{address}\n")
     lines = [f"{name}={value}\n" for name, value in ({"cong_win": 256} | state).items()]
     (connection / "xprt_info").write_text("".join(lines) + f"dst_port={port}\n")
@@ -134,6 +141,119 @@ def test_the_collector_takes_it_as_it_takes_ours(planted: KernelRecorder, tmp_pa
     assert evidence.tables["rpc_calls"]["xid"].to_pylist() == [1, 4, 5]
     assert evidence.summary["clients"]["share"]["counters"]["answered"] == 3
     assert "bytes_out_per_s" not in evidence.tables["rpc_series"].column_names
+
+
+ADDRESS = "127.0.0.1"
+
+
+class Server:
+    """A TCP server, whose clients sysfs may be made to name as the kernel's."""
+
+    def __init__(self, opened: ExitStack) -> None:
+        self._opened = opened
+        self._listener = opened.enter_context(socket.create_server((ADDRESS, 0)))
+        self.port: int = self._listener.getsockname()[1]
+
+    def client(self) -> socket.socket:
+        client = self._opened.enter_context(socket.create_connection((ADDRESS, self.port)))
+        self._opened.enter_context(self._listener.accept()[0])
+        return client
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with ExitStack() as opened:
+        made = Server(opened)
+        try:
+            nfslab._core.tcp_connections(ADDRESS, made.port)
+        except nfslab._core.CoreError as error:
+            pytest.skip(str(error))
+        yield made
+
+
+def port_of(client: socket.socket) -> int:
+    port: int = client.getsockname()[1]
+    return port
+
+
+def told_by_itself(client: socket.socket) -> dict[str, int]:
+    """`struct tcp_info` (linux/tcp.h): eight bytes, then 32 bits each."""
+    info = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+    fields = struct.unpack("=8x24I", info)
+    return dict(zip(TCP, (fields[place] for place in (15, 16, 18, 2, 4, 23, 0)), strict=True))
+
+
+def test_tcp_is_of_the_sockets_that_sysfs_names(
+    planted: KernelRecorder, server: Server, tmp_path: Path
+) -> None:
+    first, second, other, by_udp = (server.client() for _ in range(4))
+    plant(tmp_path, 8, 12, ADDRESS, server.port, src_port=port_of(second))
+    plant(tmp_path, 8, 9, ADDRESS, server.port, src_port=port_of(first))
+    plant(tmp_path, 8, 10, ADDRESS, server.port, "udp", src_port=port_of(by_udp))
+    recorder = KernelRecorder({ADDRESS, "127.0.0.9"}, server.port)
+    Tracepoints.parts = [(second * SECOND, []) for second in (1, 2, 3)]
+    recorder.start(interval_ns=SECOND)
+
+    def sampled() -> list[dict[str, int]]:
+        rows: list[dict[str, int]] = recorder.samples()["tcp"].to_pylist()
+        return rows
+
+    assert sampled() == [
+        {"at_ns": SECOND, "connection": 0, **told_by_itself(first)},
+        {"at_ns": SECOND, "connection": 2, **told_by_itself(second)},
+    ]
+    first.close()
+    assert [row["connection"] for row in sampled()] == [2]
+    # It has connected again, from another port; another connection of a lower number is a new one.
+    plant(tmp_path, 8, 9, ADDRESS, server.port, src_port=port_of(server.client()))
+    plant(tmp_path, 9, 5, ADDRESS, server.port, src_port=port_of(other))
+    recorder._connections = connections({ADDRESS}, server.port)
+    assert sorted(row["connection"] for row in sampled()) == [0, 2, 3]
+    assert recorder.tcp_refused == ""
+
+
+def test_tcp_has_the_columns_of_our_own_client(planted: KernelRecorder, server: Server) -> None:
+    told = core_table(nfslab._core.tcp_connections(ADDRESS, server.port))
+    assert told.column_names == ["local_port", *TCP]
+    Tracepoints.parts = [(SECOND, [])]
+    planted.start(interval_ns=SECOND)
+    kinds = {one.name: one.type for one in planted.samples()["tcp"].schema}
+    assert kinds == {"at_ns": pa.uint64(), "connection": pa.uint32()} | dict.fromkeys(
+        TCP, pa.uint32()
+    )
+
+
+@pytest.mark.parametrize("granted", [True, False])
+def test_the_collector_has_a_table_of_tcp_or_says_why_not(
+    planted: KernelRecorder,
+    server: Server,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    granted: bool,
+) -> None:
+    def refused(_address: str, _port: int) -> None:
+        raise nfslab._core.CoreError("no such module")
+
+    if not granted:
+        monkeypatch.setattr(nfslab._core, "tcp_connections", refused)
+    client = server.client()
+    plant(tmp_path, 8, 1, ADDRESS, server.port, src_port=port_of(client))
+    Tracepoints.parts = [(SECOND, []), (2 * SECOND, [])]
+    workload = CommandWorkload(CommandParameters(data="disk", argv=["true"]))
+    with run_of(workload, tmp_path) as run:
+        run.context.timed.start_ns = 0
+        run.context.services.rpc_recorders = {"share": KernelRecorder({ADDRESS}, server.port)}
+        collector = RpcCollector(RpcCollectorParameters(interval=1))
+        collector.start(run.context)
+        evidence = collector.stop()
+    if granted:
+        own = {"connection": 0, "target": "share", **told_by_itself(client)}
+        rows = [{"t_ns": second * SECOND, **own} for second in (1, 2)]
+        assert evidence.tables["rpc_tcp"].to_pylist() == rows
+        assert evidence.summary["notes"] == ["share: 3 calls were lost: they came too fast"]
+    else:
+        assert "rpc_tcp" not in evidence.tables
+        assert "share: TCP is not told: no such module" in evidence.summary["notes"]
 
 
 def test_a_kernel_that_does_not_let_it_be_watched_says_what_to_do(

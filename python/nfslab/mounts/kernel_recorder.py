@@ -1,4 +1,5 @@
-"""What the kernel's client does for one mount: each call by sunrpc's tracepoints, queues by sysfs.
+"""What the kernel's client does for one mount: each call by sunrpc's tracepoints, queues by sysfs,
+TCP by sock_diag.
 
 It is used as the core's `RpcRecorder` of our own clients is, so that the collector `rpc` and all
 that reads its tables need not know whose client it was.
@@ -6,13 +7,15 @@ that reads its tables need not know whose client it was.
     tracepoint (a call has ended) ──> totals by operation ──> samples
                                   └─> rows, when every call was asked for
     /sys/kernel/sunrpc (queues of the connections now) ─────> samples
+    sock_diag (TCP of the connections now, by their ports) ─> samples
 
 The kernel's client has a number for each mount (and others for what a server's mounts share, such
 as NFSv4's lease); those whose connections lead to this mount's server are its own. So mounts of
 one server cannot be told apart: they have no recorder.
 
 Limits: which file a call is for, its bytes and its status are not told. Times are whole
-microseconds. "Sent" is the last time it was sent. A call without a reply is "dropped".
+microseconds. "Sent" is the last time it was sent. A call without a reply is "dropped". TCP is
+told of established connections, at the samples.
 
 Source: include/trace/events/sunrpc.h (rpc_stats_latency), net/sunrpc/sysfs.c (Linux 5.14).
 """
@@ -26,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nfslab.machine.mounts import SYS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     import pyarrow as pa
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
 CLIENTS: Final = SYS / "kernel" / "sunrpc" / "rpc-clients"
 QUEUES: Final = ("backlog_q_len", "binding_q_len", "sending_q_len")
 """Of a connection: calls that wait for a slot, for a port, for their turn to be sent."""
+LOCAL_PORT: Final = "src_port"
+"""Of a connection: where its socket is bound now; a new one after each reconnect."""
 AWAITING: Final = "pending_q_len"
 """Calls that were sent and have no reply yet."""
 OWN: Final = ("client", "replied_ns")
@@ -44,6 +49,10 @@ ABSENT: Final = {
     "call_bytes": 32, "reply_bytes": 32, "status": 32, "count": 32, "file_id": 64, "offset": 64
 }  # fmt: skip
 """Columns of other clients' records that the kernel does not tell -> bits."""
+TCP: Final = (
+    "round_trip_us", "round_trip_deviation_us", "congestion_window", "segment_size_bytes",
+    "unacknowledged", "retransmitted", "retransmission_timeout_us",
+)  # fmt: skip
 QUANTILES: Final = {"p50_ns": 0.5, "p90_ns": 0.9, "p99_ns": 0.99, "p999_ns": 0.999}
 
 
@@ -58,11 +67,20 @@ def connections(addresses: Collection[str], port: int) -> dict[int, list[Path]]:
 
 
 def _leads_to(connection: Path, addresses: Collection[str], port: int) -> bool:
+    return _peer(connection) in addresses and _state(connection).get("dst_port") == port
+
+
+def _peer(connection: Path) -> str:
+    """Address of its server; empty once it has gone."""
     try:
-        there = (connection / "dstaddr").read_text(encoding="ascii").strip()
+        return (connection / "dstaddr").read_text(encoding="ascii").strip()
     except OSError:
-        return False  # it has just gone
-    return there in addresses and _state(connection).get("dst_port") == port
+        return ""
+
+
+def _number(connection: Path) -> int:
+    """The kernel's: 3 of "xprt-3-tcp"."""
+    return int(connection.name.split("-")[1])
 
 
 def _state(connection: Path) -> dict[str, int]:
@@ -116,6 +134,10 @@ class KernelRecorder:
     _sampled_ns: int = 0
     _samples: list[dict[str, int]] = field(default_factory=list)
     _by_operation: list[dict[str, Any]] = field(default_factory=list)
+    _places: dict[int, int] = field(default_factory=dict)
+    _by_connection: list[dict[str, int]] = field(default_factory=list)
+    tcp_refused: str = ""
+    """Why there are samples without TCP; empty: there are none."""
 
     def start(self, every_call: bool = True, interval_ns: int = 100_000_000, room: int = 0) -> None:
         """As `RpcRecorder.start`; `room` is the rings'. CoreError where it is not granted."""
@@ -138,20 +160,23 @@ class KernelRecorder:
         return pa.concat_tables(kept) if kept else pa.table({})
 
     def samples(self) -> dict[str, pa.Table]:
-        """The samples since the last time: "rpc" and "operations"."""
+        """The samples since the last time: "rpc", "operations" and "tcp"."""
         import pyarrow as pa
 
         if self._watch is not None:
             self._count(*self._watch.take()[:2])
         samples, self._samples = self._samples, []
         by_operation, self._by_operation = self._by_operation, []
+        by_connection, self._by_connection = self._by_connection, []
         number = pa.uint64()
         counted = dict.fromkeys(("at_ns", *self.counters()), number)
         named: dict[str, pa.DataType] = {"at_ns": number, "operation": pa.string(), "calls": number,
                  "round_trip_sum_ns": number}  # fmt: skip
+        tcp = {"at_ns": number} | dict.fromkeys(("connection", *TCP), pa.uint32())
         return {
             "rpc": pa.Table.from_pylist(samples, schema=pa.schema(counted)),
             "operations": pa.Table.from_pylist(by_operation, schema=pa.schema(named)),
+            "tcp": pa.Table.from_pylist(by_connection, schema=pa.schema(tcp)),
         }
 
     def counters(self) -> dict[str, int]:
@@ -221,11 +246,12 @@ class KernelRecorder:
     def _sample(self, at_ns: int) -> None:
         # Clients of one server share its connections.
         distinct = {one.resolve() for ours in self._connections.values() for one in ours}
-        states = [_state(one) for one in distinct]
+        states = {one: _state(one) for one in sorted(distinct, key=_number)}
         self._gauges = {
-            "queue": sum(state.get(name, 0) for state in states for name in QUEUES),
-            "outstanding": sum(state.get(AWAITING, 0) for state in states),
+            "queue": sum(state.get(name, 0) for state in states.values() for name in QUEUES),
+            "outstanding": sum(state.get(AWAITING, 0) for state in states.values()),
         }
+        self._sample_tcp(at_ns, states)
         self._samples.append({"at_ns": at_ns, **self.counters()})
         self._by_operation += [
             {
@@ -234,3 +260,24 @@ class KernelRecorder:
             }
             for name, one in self._operations.items()
         ]  # fmt: skip
+
+    def _sample_tcp(self, at_ns: int, states: Mapping[Path, Mapping[str, int]]) -> None:
+        """A row of each TCP connection that is up."""
+        from nfslab._core import CoreError, tcp_connections
+        from nfslab.results.core_tables import core_table
+
+        for one in states:
+            self._places.setdefault(_number(one), len(self._places))
+        peers = {one: _peer(one) for one in states if one.name.endswith("-tcp")}
+        told: dict[tuple[str, int], dict[str, int]] = {}
+        try:
+            for peer in set(peers.values()) - {""}:
+                rows = core_table(tcp_connections(peer, self.port)).to_pylist()
+                told |= {(peer, row.pop("local_port")): row for row in rows}
+        except CoreError as error:
+            self.tcp_refused = str(error)
+        for one, peer in peers.items():
+            row = told.get((peer, states[one].get(LOCAL_PORT, 0)))
+            if row is not None:
+                place = self._places[_number(one)]
+                self._by_connection.append({"at_ns": at_ns, "connection": place} | row)

@@ -16,7 +16,7 @@ Cost: Evidence.cpu_s is the thread's own CPU time. Recording one call costs the 
 about as much as benches/nfs_ends.py shows between "counters" and "every call".
 
 Limits: only clients of this run's own mounts; of others there is the collector `capture`. Of the
-kernel's client bytes, files and TCP are not told (`mountstats` has bytes).
+kernel's client bytes and files are not told (`mountstats` has bytes).
 """
 
 from __future__ import annotations
@@ -173,8 +173,11 @@ class _Watch:
 
     def _summary(self, name: str, client: _Client) -> dict[str, Any]:
         from nfslab._core import CoreError
+        from nfslab.mounts.kernel_recorder import KernelRecorder
 
         lost = dict(client.source.lost())
+        if isinstance(client.source, KernelRecorder) and client.source.tcp_refused:
+            self._notes.append(f"{name}: TCP is not told: {client.source.tcp_refused}")
         for what, count in lost.items():
             if count:
                 self._notes.append(f"{name}: {count} {what} were lost: they came too fast")
