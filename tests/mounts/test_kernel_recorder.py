@@ -271,7 +271,9 @@ def test_a_kernel_that_does_not_let_it_be_watched_says_what_to_do(
         with pytest.raises(RunFailed, match="cannot be watched") as client:
             RpcCollector(RpcCollectorParameters()).start(run.context)
         run.context.services.nfs_servers = {"share": KernelServerRecords({})}
+        watching = NfsServerCollector(CollectorParameters())
         with pytest.raises(RunFailed, match="cannot be watched") as server:
-            NfsServerCollector(CollectorParameters()).start(run.context)
+            watching.start(run.context)
+        watching.stop()  # as the experiment does with all that were started
         assert not (run.context.folder / "nfs-server-records").exists()
     assert client.value.fix == server.value.fix == "mount tracefs"
