@@ -159,9 +159,9 @@ def test_the_study_of_two_kernels_has_the_factors_of_2003() -> None:
     assert set(levels["cache"]) == {row["variant"] for row in published}
     assert len(levels["kernel"]) == len({row["kernel"] for row in published})
     assert {point.setup.machine.kernel for point in experiment.points} == set(levels["kernel"])
-    # A database that the large buffers hold whole and the small ones do not: 15 MB a scale.
-    scale = experiment.points[0].setup.resolved()["workload"]["scale"]
-    assert 2 < 15 * scale < 256
+    # A database that the large buffers hold whole and the small ones do not: 105 MB a warehouse.
+    warehouses = experiment.points[0].setup.resolved()["workload"]["warehouses"]
+    assert 2 < 105 * warehouses < 256
 
 
 def test_the_reference_of_bonnie_matches_rows_of_the_table() -> None:

@@ -1,4 +1,4 @@
-"""The Linux kernel's NFS client on the embedded server, where the kernel has one.
+"""The Linux kernel's NFS client on the embedded server and on the kernel's, where there is one.
 
 The kernel does the MOUNT call itself (`mount -i`: no mount.nfs is needed), over TCP and, where it
 is compiled in, UDP. What one client wrote the other one (our mount) has to see, byte by byte.
@@ -19,6 +19,7 @@ import pytest
 from nfslab._core import Mount, Server
 
 from tests.machine import needs
+from tests.mount.test_kernel_nfs import kernel, kernel_server
 
 PATIENCE_S = 120
 NAMES = 400
@@ -41,30 +42,35 @@ def missing() -> str:
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "usable")
 
 
-@pytest.fixture(params=("memory", "directory"))
-def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
+@pytest.fixture(params=("memory", "directory", pytest.param("knfsd", marks=kernel)))
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """Its export, and the options that lead to it."""
+    if request.param == "knfsd":
+        with kernel_server() as nfsd:
+            yield "127.0.0.1:/", f"port={nfsd.port},mountport={nfsd.mount_port}"
+        return
     (tmp_path / "store").mkdir()
     store = {"store": request.param}
     if request.param == "directory":
         store["path"] = str(tmp_path / "store")
     with Server(json.dumps(store)) as running:
-        yield running
+        yield "127.0.0.1:/export", f"port={running.port},mountport={running.port}"
 
 
 @pytest.fixture(params=OPTIONS)
 def places(
-    request: pytest.FixtureRequest, server: Server, tmp_path: Path
+    request: pytest.FixtureRequest, server: tuple[str, str], tmp_path: Path
 ) -> Iterator[tuple[Path, Path]]:
     """The export by the kernel's client, and by ours."""
     kernel, ours = tmp_path / "kernel", tmp_path / "ours"
     kernel.mkdir()
     ours.mkdir()
-    ports = f"port={server.port},mountport={server.port}"
+    export, ports = server
     options = f"{request.param},{ports},mountproto=tcp,nolock,addr=127.0.0.1"
-    command = ["mount", "-i", "-t", "nfs", "-o", options, "127.0.0.1:/export", str(kernel)]
+    command = ["mount", "-i", "-t", "nfs", "-o", options, export, str(kernel)]
     subprocess.run(command, check=True, timeout=PATIENCE_S)
     try:
-        mount = Mount("127.0.0.1:/export", ours, f"{ports},noac")
+        mount = Mount(export, ours, f"{ports},noac")
         try:
             yield kernel, ours
         finally:

@@ -120,6 +120,8 @@ class Nfsd:
     """A kernel's server that is up for several tests, as one of somebody else's."""
 
     folder: Path
+    control: Path
+    """Where the kernel is told of threads and sockets (nfsd(7))."""
     port: int
     mount_port: int
 
@@ -141,6 +143,12 @@ class Nfsd:
 
 @pytest.fixture(scope="class")
 def nfsd() -> Iterator[Nfsd]:
+    with kernel_server() as running:
+        yield running
+
+
+@contextmanager
+def kernel_server() -> Iterator[Nfsd]:
     folder = Path(tempfile.mkdtemp(prefix="nfslab-test-", dir="/var/tmp"))
     folder.chmod(0o755)
     (folder / "state").mkdir()
@@ -149,7 +157,8 @@ def nfsd() -> Iterator[Nfsd]:
         own = resources.make_directory(folder / resources.name, mode=0o755).path
         server.start(own, resources, host=LocalHost(), link=Link())
         try:
-            yield Nfsd(own / "export", server.port(), server.port("mountport"))
+            control = own / f"{resources.name}-nfsd"
+            yield Nfsd(own / "export", control, server.port(), server.port("mountport"))
         finally:
             server.stop()
     shutil.rmtree(folder)

@@ -1,5 +1,7 @@
 """PostgreSQL with checksums on the kernel's client of our server, which is killed under load.
 
+And on our mount of the kernel's server, which ends and begins anew under load.
+
 `test_in_a_guest` of test_kernel_nfs.py runs this where this kernel has no NFS.
 """
 
@@ -8,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -17,11 +20,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from nfslab._core import Mount
 
+from tests.machine import needs
 from tests.mount.test_kernel_client import missing as no_kernel_client
+from tests.mount.test_kernel_nfs import Nfsd, kernel, kernel_server
 from tests.mount.test_postgres import (
     BINARIES,
     USER,
+    Killed,
     Postgres,
     Served,
     check_invariant,
@@ -49,23 +56,65 @@ def mounted(port: int, place: Path) -> Iterator[None]:
         subprocess.run(["umount", "-f", str(place)], check=True, timeout=PATIENCE_S)
 
 
-def test_a_server_killed_under_the_kernels_client_loses_nothing() -> None:
-    """Confirmed transactions are there, TPC-B's sums agree, every page's checksum is right."""
+@pytest.fixture
+def folders() -> Iterator[tuple[Path, Path, Path]]:
+    """For the store, the mount and the sockets."""
+    # Not pytest's own folder: each session takes it from other users again.
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         os.chmod(folder, 0o755)
         store, place, sockets = (Path(folder) / name for name in ("store", "mnt", "run"))
         for made in store, place, sockets:
             made.mkdir()
         os.chown(sockets, USER, USER)
-        served = Served(store)
+        yield store, place, sockets
+
+
+def test_a_server_killed_under_the_kernels_client_loses_nothing(
+    folders: tuple[Path, Path, Path],
+) -> None:
+    """Confirmed transactions are there, TPC-B's sums agree, every page's checksum is right."""
+    store, place, sockets = folders
+    served = Served(store)
+    try:
+        with mounted(served.port, place):
+            loaded(served, place, sockets)
+    finally:
+        served.end()
+
+
+class Restarted:
+    """The kernel's server, all of whose threads and connections end and begin anew."""
+
+    def __init__(self, nfsd: Nfsd) -> None:
+        self.nfsd = nfsd
+        self.kills = 0
+
+    def kill_and_start(self) -> None:
+        threads = self.nfsd.control / "threads"
+        number = threads.read_text().strip()
+        threads.write_text("0\n")
+        with socket.create_server(("127.0.0.1", self.nfsd.port)) as listening:
+            (self.nfsd.control / "portlist").write_text(f"{listening.fileno()}\n")
+        threads.write_text(f"{number}\n")
+        self.kills += 1
+
+
+@kernel
+@needs.fuse
+def test_the_kernels_server_restarted_under_our_mount_loses_nothing(
+    folders: tuple[Path, Path, Path],
+) -> None:
+    _, place, sockets = folders
+    with kernel_server() as nfsd:
+        options = f"port={nfsd.port},mountport={nfsd.mount_port},timeo=10"
+        mount = Mount("127.0.0.1:/", place, options)
         try:
-            with mounted(served.port, place):
-                loaded(served, place, sockets)
+            loaded(Restarted(nfsd), place, sockets)
         finally:
-            served.end()
+            mount.unmount("force")
 
 
-def loaded(served: Served, place: Path, sockets: Path) -> None:
+def loaded(served: Killed, place: Path, sockets: Path) -> None:
     postgres = Postgres(place / "data", sockets)
     postgres.data.mkdir(mode=0o700)
     os.chown(postgres.data, USER, USER)

@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 from nfslab._core import Mount, Server
@@ -250,8 +251,16 @@ def test_a_server_killed_again_and_again_loses_nothing(
     postgres.end(signal.SIGINT)
 
 
+class Killed(Protocol):
+    """A server that can be taken away and brought back on the same port."""
+
+    kills: int
+
+    def kill_and_start(self) -> None: ...
+
+
 def load_with_kills(
-    served: Served, postgres: Postgres, *, load_s: int, every_s: int, kills: int
+    served: Killed, postgres: Postgres, *, load_s: int, every_s: int, kills: int
 ) -> int:
     """Transactions that were confirmed, none failed, while the server was killed so often."""
     done = 0

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from nfslab.vm.kernel import cache_folder
 
 from tests.vm.guests import cached_kernels, refused
 
@@ -91,6 +93,30 @@ def test_its_code_and_its_outputs_are_ours(ran: Ran) -> None:
 def test_the_kernel_is_the_one_asked_for(seen: dict[str, object]) -> None:
     assert seen["release"] == cached_kernels()[0]
     assert {"modules.dep", "kernel"} <= set(map(str, seen["modules"]))  # type: ignore[call-overload]
+
+
+@pytest.mark.long
+@pytest.mark.guest
+def test_a_kernel_by_its_path_with_modules_of_its_own(tmp_path: Path) -> None:
+    """As somebody has who built them; what the guest has as its modules is that folder."""
+    release = cached_kernels()[0]
+    kept = cache_folder() / "kernels" / release
+    kernel, modules = tmp_path / "my kernel", tmp_path / "modules"
+    shutil.copy(kept / "vmlinux", kernel)
+    shutil.copytree(kept / "modules" / "lib" / "modules" / release, modules)
+    (modules / "mine").write_text("of this test\n")
+    argv = [sys.executable, "-m", "nfslab", "vm", "run", "--kernel", str(kernel)]
+    inside = (
+        f"uname -r; cat /lib/modules/{release}/mine; modprobe nfs && grep -cw nfs /proc/modules"
+    )
+    done = subprocess.run(
+        [*argv, "--modules", str(modules), "--", "sh", "-c", inside],
+        cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    seen, mine, loaded = done.stdout.splitlines()
+    assert (seen, mine) == (release, "of this test")
+    assert int(loaded) > 0
 
 
 def test_folder_words_and_environment_arrive_unchanged(ran: Ran, seen: dict[str, object]) -> None:

@@ -53,6 +53,9 @@ def reference_of(outcomes: Outcomes) -> Reference | None:
     factors = {column: _factor(described.get(column)) for column in columns}
     problem = "; ".join(_problems(outcomes, columns, described, metrics, match))
     known = {column: metric for column, metric in metrics.items() if column in columns}
+    for column, metric in known.items():
+        if _as_published(outcomes, described, column, metric):
+            factors[column] = 1.0
     alike = {
         metric
         for column, metric in known.items()
@@ -101,9 +104,17 @@ def _problems(
 
 def _same_unit(outcomes: Outcomes, described: Mapping[str, Any], column: str, name: str) -> bool:
     """Can the column, times its factor, be divided by our metric?"""
+    if _as_published(outcomes, described, column, name):
+        return True
     metric = outcomes.metrics.get(name)
     unit = _entry(described, column).get("metric_unit")
     return metric is not None and (unit is None or unit == metric.unit)
+
+
+def _as_published(outcomes: Outcomes, described: Mapping[str, Any], column: str, name: str) -> bool:
+    """Is our metric in the unit of the column itself?"""
+    metric = outcomes.metrics.get(name)
+    return metric is not None and _entry(described, column).get("unit") == metric.unit
 
 
 def _row(

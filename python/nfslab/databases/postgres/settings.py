@@ -132,3 +132,38 @@ def durability_reasons(in_effect: Mapping[str, str]) -> list[str]:
     if in_effect.get("full_page_writes") == "off":
         reasons.append("full_page_writes = off: a page torn by a crash cannot be repaired")
     return reasons
+
+
+REPORTED_SETTINGS: Final = (
+    "autovacuum",
+    "checkpoint_completion_target",
+    "checkpoint_timeout",
+    "commit_delay",
+    "commit_siblings",
+    "data_checksums",
+    "effective_io_concurrency",
+    "fsync",
+    "full_page_writes",
+    "io_method",
+    "max_connections",
+    "max_wal_size",
+    "min_wal_size",
+    "shared_buffers",
+    "synchronous_commit",
+    "track_io_timing",
+    "track_wal_io_timing",
+    "wal_buffers",
+    "wal_compression",
+    "wal_init_zero",
+    "wal_level",
+    "wal_recycle",
+    "wal_segment_size",
+    "wal_sync_method",
+)
+UNINTERESTING: Final = re.compile(
+    r"application_name|client_encoding|(lock|statement)_timeout|DateStyle|TimeZone|lc_.*|log_.*|"
+    r"transaction_.*|default_text_search_config|config_file|data_directory|hba_file|ident_file|"
+    r"port|listen_addresses|unix_socket_.*|logging_collector|password_encryption|ssl|"
+    r"restart_after_crash|server_encoding"
+)
+"""Settings whose value nfslab itself gives, or that cannot change a figure."""

@@ -83,6 +83,7 @@ def _on_storage(run: SealedRun) -> AnatomyFacts | None:
 
 ROOTS: Final[dict[str, Callable[[SealedRun], AnatomyFacts | None]]] = {
     "pgbench": _transaction,
+    "tpcc": _transaction,
     "files": _files,
     "sfs": of_offered_calls,
     "storage": _on_storage,

@@ -15,7 +15,6 @@ Never as root: root's server runs as an unprivileged user, which owns the places
 from __future__ import annotations
 
 import hashlib
-import re
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
@@ -28,7 +27,12 @@ from nfslab.databases.postgres.preflight import settings_accepted
 from nfslab.databases.postgres.relocation import reachable_copy
 from nfslab.databases.postgres.server import Server, start_server
 from nfslab.databases.postgres.service import PostgresService
-from nfslab.databases.postgres.settings import durability_reasons, with_defaults
+from nfslab.databases.postgres.settings import (
+    REPORTED_SETTINGS,
+    UNINTERESTING,
+    durability_reasons,
+    with_defaults,
+)
 from nfslab.errors import RunFailed, Unavailable
 from nfslab.machine import users
 from nfslab.machine.availability import Availability
@@ -40,9 +44,12 @@ from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.transaction_log import read_transaction_log
 
 if TYPE_CHECKING:
-    from nfslab.results.records import CheckRecord
+    from collections.abc import Mapping
+
+    from nfslab.results.records import CheckRecord, Metric
     from nfslab.workloads.base import RunContext, WorkloadParameters
     from nfslab.workloads.pgbench.printed import PrintedReport
+    from nfslab.workloads.pgbench.transaction_log import TransactionLog
 
 BYTES_PER_SCALE: Final = 16 << 20
 """Tables and keys of one scale unit (100,000 accounts), measured: 15 MB."""
@@ -64,7 +71,6 @@ class PgbenchWorkload(Workload):
     Parameters: ClassVar[type[WorkloadParameters]] = PgbenchParameters
     roles: ClassVar[tuple[str, ...]] = ("data", "wal")
     files_on: ClassVar[Literal["client", "server"]] = "server"
-    parameters: PgbenchParameters
 
     def __init__(self, parameters: WorkloadParameters) -> None:
         super().__init__(parameters)
@@ -72,6 +78,12 @@ class PgbenchWorkload(Workload):
         self._committed: dict[str, int] = {}
         self._verified = False
         self._room: execution.LogRoom | None = None
+
+    @cached_property
+    def driver(self) -> PgbenchParameters:
+        """What pgbench has to do."""
+        assert isinstance(self.parameters, PgbenchParameters)
+        return self.parameters
 
     @classmethod
     def available(cls) -> Availability:
@@ -91,10 +103,10 @@ class PgbenchWorkload(Workload):
             installation = self.installation
         except Unavailable as error:
             return Availability(False, f"{error.what}: {error.why}", error.fix)
-        possible = invocation.invocation_possible(self.parameters, installation)
+        possible = invocation.invocation_possible(self.driver, installation)
         if not possible.ok:
             return possible
-        return settings_accepted(installation, self.parameters.settings, self.owner())
+        return settings_accepted(installation, self.driver.settings, self.owner())
 
     def owner(self) -> int | None:
         """PostgreSQL refuses to run as root: an unprivileged user then, else the caller."""
@@ -103,7 +115,7 @@ class PgbenchWorkload(Workload):
     @cached_property
     def installation(self) -> Installation:
         """The PostgreSQL of this workload, where the server's user can reach it."""
-        found = find_installation(self.parameters.postgres)
+        found = find_installation(self.driver.postgres)
         user = self.owner()
         if user is None:
             return found
@@ -120,7 +132,7 @@ class PgbenchWorkload(Workload):
 
     def check_host(self, kind: str) -> Availability:
         """Another host than this machine is reached over its network alone."""
-        if kind != "local" and self.parameters.socket != "tcp":
+        if kind != "local" and self.driver.socket != "tcp":
             return Availability(
                 False, f'client.host = "{kind}" has a network, and pgbench would not use it',
                 'set workload.socket = "tcp"',
@@ -129,20 +141,20 @@ class PgbenchWorkload(Workload):
 
     def load_shape(self) -> LoadShape:
         """Closed, or open with `rate`: pgbench's throttle plans each transaction's instant."""
-        p = self.parameters
+        p = self.driver
         kind = "closed" if p.rate is None else "open"
         return LoadShape(kind=kind, clients=p.clients, rate_per_s=p.rate)
 
     def estimate_s(self) -> float:
         """Restore, start, run and check; loading once is shared by many runs."""
-        p = self.parameters
+        p = self.driver
         timed = p.duration or (p.transactions or 0) * p.clients / (p.rate or ASSUMED_TPS)
         per_scale = 0.45 if p.load == "fresh" else 0.06
         return timed + p.warm_up + 1.5 + p.scale * per_scale
 
     def estimate_bytes(self) -> dict[str, int]:
         """Data by scale; the log up to what a checkpoint cycle may hold."""
-        p = self.parameters
+        p = self.driver
         count = execution.expected_transactions(p) / p.sampling_rate
         if p.transactions is None:
             count = (p.duration or 0.0) * (p.rate or ASSUMED_TPS * 10)
@@ -157,7 +169,7 @@ class PgbenchWorkload(Workload):
     def prepare(self, context: RunContext) -> None:
         """Cluster on the places, server up, settings in effect written down."""
         _import_readers()
-        p = self.parameters
+        p = self.driver
         self._server, self._room = None, None
         self._committed, self._verified = {}, False
         deployment = self._deployment(context)
@@ -199,7 +211,7 @@ class PgbenchWorkload(Workload):
 
     def measure(self, context: RunContext) -> Outcome:
         """Warm-up, then the timed pgbench; its log becomes the samples."""
-        p, server = self.parameters, self._running()
+        p, server = self.driver, self.server()
         names = p.script_names()
         if p.warm_up:
             with context.phase("warm-up"):
@@ -211,6 +223,7 @@ class PgbenchWorkload(Workload):
         if room.note:
             context.notes.append(room.note)
         argv = invocation.pgbench_arguments(p, server, seed=context.seed, log_prefix=room.prefix)
+        self.before_load()
         with context.timed() as part, context.phase("pgbench"):
             run = execution.run_pgbench(
                 server,
@@ -221,7 +234,7 @@ class PgbenchWorkload(Workload):
                 places=context.places,
             )
         log = read_transaction_log(room.files(), invocation.log_layout(p))
-        metrics = outcome.metrics(log, run, p)
+        metrics = self.metrics(log, run)
         timed = outcome.timed_part(log, run, open_loop=p.rate is not None)
         part.was(timed.start_ns, timed.end_ns)
         self._count(run.printed, names)
@@ -239,22 +252,43 @@ class PgbenchWorkload(Workload):
             },
             operations="transactions",
             sampled_share=p.sampling_rate,
-            checks=[outcome.check_log(log, run, p)],
+            checks=[outcome.check_log(log, run, p), *self.checks(log, run)],
         )
+
+    def before_load(self) -> None:
+        """Called just before the timed part, with the server warm."""
+        return
+
+    def metrics(self, log: TransactionLog, run: execution.PgbenchRun) -> dict[str, Metric]:
+        """The run's numbers."""
+        return outcome.metrics(log, run, self.driver)
+
+    def checks(self, log: TransactionLog, run: execution.PgbenchRun) -> list[CheckRecord]:
+        """Of what pgbench did, beyond what it says of itself."""
+        return []
 
     def verify(self, context: RunContext, outcome: Outcome) -> list[CheckRecord]:
         """Does the database hold what pgbench says it committed?"""
-        server = self._running()
-        own = bool(self.parameters.scripts)
+        import psycopg
+
+        server = self.server()
         with context.phase("invariant"), server.connect() as connection:
             limit_ms = max(1, int(context.remaining_s() * 1000))
             connection.execute(
                 "SELECT set_config('statement_timeout', %s, false)", (str(limit_ms),)
             )
-            balances = None if own else self._balances(connection)
-            check = invariant.check_balances(balances, self._committed)
+            try:
+                check = self.invariant(connection, self._committed)
+            except psycopg.Error as error:
+                raise server.death("the database could not be checked", str(error)) from error
         self._verified = True
         return [check]
+
+    def invariant(self, connection: Any, committed: Mapping[str, int]) -> CheckRecord:
+        """By the transactions of each script that were committed, warm-up included."""
+        own = bool(self.driver.scripts)
+        balances = None if own else invariant.read_balances(connection)
+        return invariant.check_balances(balances, committed)
 
     def finish(self, context: RunContext) -> None:
         """Stop the server: in peace after a verified run, at once otherwise."""
@@ -269,17 +303,8 @@ class PgbenchWorkload(Workload):
             self._room.entry.undo()
             self._room = None
 
-    def _balances(self, connection: Any) -> invariant.Balances:
-        import psycopg
-
-        try:
-            return invariant.read_balances(connection)
-        except psycopg.Error as error:
-            raise self._running().death(
-                "the TPC-B invariant could not be read", str(error)
-            ) from error
-
-    def _running(self) -> Server:
+    def server(self) -> Server:
+        """The one that is up; RunFailed where there is none."""
         if self._server is None:
             raise RunFailed("there is no PostgreSQL: the run was not prepared")
         return self._server
@@ -297,23 +322,28 @@ class PgbenchWorkload(Workload):
         )
 
     def _shape(self) -> cluster.Shape:
-        p = self.parameters
+        p = self.driver
         return cluster.Shape(
             postgres=f"{self.installation.version} {self.installation.bindir}",
-            tables=PgbenchTables(
-                scale=p.scale,
-                fillfactor=p.fillfactor,
-                foreign_keys=p.foreign_keys,
-                partitions=p.partitions,
-                partition_method=p.partition_method,
-            ),
+            tables=self.tables(),
             data_checksums=p.data_checksums,
             wal_segment_bytes=p.wal_segment_size,
         )
 
+    def tables(self) -> cluster.Tables:
+        """What is loaded."""
+        p = self.driver
+        return PgbenchTables(
+            scale=p.scale,
+            fillfactor=p.fillfactor,
+            foreign_keys=p.foreign_keys,
+            partitions=p.partitions,
+            partition_method=p.partition_method,
+        )
+
     def _keep_scripts(self, context: RunContext) -> None:
         """Own scripts go with the run: a path alone says nothing years later."""
-        for index, name in enumerate(self.parameters.scripts):
+        for index, name in enumerate(self.driver.scripts):
             path = invocation.script_path(name)
             try:
                 text = path.read_bytes()
@@ -329,7 +359,7 @@ class PgbenchWorkload(Workload):
 
     def _tell(self, context: RunContext, place: cluster.ClusterPlace) -> None:
         """Settings in effect for the record; the service for the collectors."""
-        server = self._running()
+        server = self.server()
         with server.connect("postgres") as connection:
             rows = connection.execute(
                 "SELECT name, current_setting(name), source FROM pg_settings "
@@ -369,9 +399,9 @@ class PgbenchWorkload(Workload):
         context.notes.extend(f"not durable: {reason}" for reason in reasons)
 
     def _warm_up(self, context: RunContext, names: list[str]) -> None:
-        server = self._running()
+        server = self.server()
         argv = invocation.pgbench_arguments(
-            self.parameters, server, seed=context.seed + 1, log_prefix=None, warm_up=True
+            self.driver, server, seed=context.seed + 1, log_prefix=None, warm_up=True
         )
         run = execution.run_pgbench(
             server,
@@ -383,7 +413,7 @@ class PgbenchWorkload(Workload):
         )
         self._count(run.printed, names)
         context.notes.append(
-            f"a warm-up of {self.parameters.warm_up:g} s came before the timed part "
+            f"a warm-up of {self.driver.warm_up:g} s came before the timed part "
             f"({run.printed.processed} transactions, not counted)"
         )
 
@@ -406,7 +436,7 @@ class PgbenchWorkload(Workload):
 
     def _remark(self, context: RunContext, run: execution.PgbenchRun) -> None:
         """What a reader has to know about this run's figures."""
-        p, printed = self.parameters, run.printed
+        p, printed = self.driver, run.printed
         if step_ns := outcome.clock_step_ns(run):
             context.notes.append(
                 f"the wall clock was moved by {step_ns / 1e6:.3f} ms: the samples' place in "
@@ -440,38 +470,3 @@ def _import_readers() -> None:
     import nfslab._core  # noqa: F401
 
     pa.array(np.zeros(0))  # the first array from numpy makes pyarrow import pandas
-
-
-REPORTED_SETTINGS: Final = (
-    "autovacuum",
-    "checkpoint_completion_target",
-    "checkpoint_timeout",
-    "commit_delay",
-    "commit_siblings",
-    "data_checksums",
-    "effective_io_concurrency",
-    "fsync",
-    "full_page_writes",
-    "io_method",
-    "max_connections",
-    "max_wal_size",
-    "min_wal_size",
-    "shared_buffers",
-    "synchronous_commit",
-    "track_io_timing",
-    "track_wal_io_timing",
-    "wal_buffers",
-    "wal_compression",
-    "wal_init_zero",
-    "wal_level",
-    "wal_recycle",
-    "wal_segment_size",
-    "wal_sync_method",
-)
-UNINTERESTING: Final = re.compile(
-    r"application_name|client_encoding|(lock|statement)_timeout|DateStyle|TimeZone|lc_.*|log_.*|"
-    r"transaction_.*|default_text_search_config|config_file|data_directory|hba_file|ident_file|"
-    r"port|listen_addresses|unix_socket_.*|logging_collector|password_encryption|ssl|"
-    r"restart_after_crash|server_encoding"
-)
-"""Settings whose value nfslab itself gives, or that cannot change a figure."""

@@ -1,0 +1,102 @@
+"""Parameters of the workload `tpcc`, as written in the experiment file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from pydantic import Field, model_validator
+
+from nfslab.databases.postgres.delays import DelayedCall
+from nfslab.databases.postgres.settings import SettingValue
+from nfslab.quantities import Duration, Size
+from nfslab.workloads.base import WorkloadParameters
+from nfslab.workloads.pgbench.parameters import CLIENTS_MAX, PgbenchParameters
+from nfslab.workloads.tpcc.rows import NAME_CONSTANT
+
+if TYPE_CHECKING:
+    from typing import Self
+
+SCRIPTS: Final = Path(__file__).parent / "scripts"
+MIX: Final = {"new_order": 45, "payment": 43, "order_status": 4, "delivery": 4, "stock_level": 4}
+"""Transaction -> share of all, per cent (clause 5.2.3 has the least of the last four)."""
+CONSTANTS: Final = {"c_name": NAME_CONSTANT + 66, "c_customer": 259, "c_item": 7911}
+"""C of NURand while it runs (clause 2.1.6.1)."""
+WAREHOUSES_MAX: Final = 10_000
+TERMINALS: Final = 10
+"""Of a warehouse (clause 4.2.2)."""
+Isolation = Literal["read committed", "repeatable read", "serializable"]
+
+
+class TpccParameters(WorkloadParameters):
+    """What `[workload]` may hold with `kind = "tpcc"`."""
+
+    data: str
+    """Role: the target of the data directory."""
+    wal: str | None = None
+    """Role: the target of the write-ahead log; default: with the data."""
+    postgres: str = "auto"
+    """"auto", "system", "embedded", "embedded-16", or the folder of the programs."""
+
+    # What is loaded
+    warehouses: int = Field(default=1, ge=1, le=WAREHOUSES_MAX)
+    load: Literal["copy", "fresh"] = "copy"
+    """"copy": loaded once and copied for every run; "fresh": loaded anew for every run."""
+    data_checksums: bool | None = None
+    wal_segment_size: Size | None = None
+    settings: dict[str, SettingValue] = Field(default_factory=dict)
+    """Server settings, any: name = value."""
+    planted_delay: dict[DelayedCall, Duration] = Field(default_factory=dict)
+    """Planted: each such call of the server on files waits so long: {log_sync = "2ms"}."""
+
+    # The load
+    terminals: int = Field(default=TERMINALS, ge=1, le=CLIENTS_MAX)
+    """Connections; each has one transaction at a time."""
+    threads: int = Field(default=1, ge=1, le=CLIENTS_MAX)
+    """Of pgbench."""
+    homes: Literal["fixed", "random"] = "fixed"
+    """A terminal's warehouse: its own, or another one for each transaction."""
+    isolation: Isolation = "read committed"
+    max_tries: int = Field(default=10, ge=1, le=1_000_000)
+    """How often a transaction is tried after a serialisation error or a deadlock."""
+    duration: Duration
+    """Whole seconds."""
+    warm_up: Duration = 0.0
+    """Whole seconds of the same load before the timed part."""
+    socket: Literal["unix", "tcp"] = "unix"
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if self.duration < self.warm_up:
+            raise ValueError("the run is shorter than its warm-up")
+        self.driver()  # refuses what pgbench would
+        return self
+
+    @property
+    def clients(self) -> int:
+        """Of pgbench: a terminal each."""
+        return self.terminals
+
+    def driver(self) -> PgbenchParameters:
+        """The same for pgbench."""
+        given: dict[str, Any] = {
+            name: getattr(self, name)
+            for name in (
+                "data", "wal", "postgres", "load", "data_checksums", "wal_segment_size",
+                "planted_delay", "threads", "max_tries", "duration", "warm_up", "socket",
+            )
+        }  # fmt: skip
+        isolation = {"default_transaction_isolation": self.isolation}
+        return PgbenchParameters(
+            **given,
+            clients=self.terminals,
+            settings=isolation | self.settings,
+            protocol="prepared",
+            scripts=[SCRIPTS / f"{name}.sql" for name in MIX],
+            script_weights=list(MIX.values()),
+            variables=CONSTANTS
+            | {
+                "warehouses": self.warehouses,
+                "fixed_homes": int(self.homes == "fixed"),
+            },
+        )

@@ -1,0 +1,99 @@
+"""The nine tables, filled by COPY over several connections, with keys and procedures; checked."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from nfslab.errors import RunFailed
+from nfslab.workloads.tpcc import conditions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from nfslab.databases.postgres.server import Server
+
+SQL: Final = Path(__file__).parent / "sql"
+
+
+@dataclass(frozen=True, slots=True)
+class TpccTables:
+    """Of so many warehouses; a warehouse has some 500,000 rows."""
+
+    warehouses: int
+    seed: int = 1
+
+    def record(self) -> dict[str, Any]:
+        """Everything that determines the tables."""
+        return {"tables": "tpcc"} | asdict(self)
+
+    def load(self, server: Server) -> None:
+        """Make and fill them; RunFailed, also when a condition of clause 3.3.2 does not hold."""
+        import psycopg
+
+        from nfslab.workloads.tpcc.rows import TABLES
+
+        def fill(table: str, warehouse: int) -> None:
+            from nfslab.workloads.tpcc.rows import csv
+
+            server.deployment.remaining_s()
+            rows = csv(table, warehouse, self.seed)
+            with (
+                server.connect() as connection,
+                connection.cursor() as cursor,
+                cursor.copy(f"COPY {table} FROM STDIN (FORMAT csv)") as copy,
+            ):
+                copy.write(rows)
+
+        def run(statement: str) -> None:
+            server.deployment.remaining_s()
+            with server.connect() as connection:
+                connection.execute(statement)
+
+        parts = [
+            (table, warehouse)
+            for warehouse in range(1, self.warehouses + 1)
+            for table in TABLES
+            if table != "item"
+        ]
+        try:
+            run(_text("schema.sql"))
+            _side_by_side([partial(fill, *part) for part in [("item", 0), *parts]])
+            lines = _text("keys.sql").splitlines()
+            keys = [line for line in lines if line and not line.startswith("--")]
+            _side_by_side([partial(run, key) for key in keys])
+            run(_text("procedures.sql"))
+            with server.connect() as connection:
+                connection.execute("ANALYZE")
+                found = conditions.violations(connection, loaded=True)
+        except psycopg.Error as error:
+            raise RunFailed(
+                "the tables of the workload tpcc could not be loaded",
+                why=str(error).strip(),
+                fix="see logs/load.log of the run",
+            ) from error
+        if broken := conditions.told(found):
+            raise RunFailed(
+                "the loaded tables are not those of TPC-C",
+                why=broken,
+                fix="see what storage the tables were loaded on: it has lost or changed rows",
+            )
+
+
+def _side_by_side(tasks: Iterable[Callable[[], None]]) -> None:
+    """As many at a time as there are processors; the first error is raised."""
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        for done in [pool.submit(task) for task in tasks]:
+            try:
+                done.result()
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+
+def _text(name: str) -> str:
+    return (SQL / name).read_text(encoding="utf-8")

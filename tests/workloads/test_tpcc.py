@@ -1,0 +1,165 @@
+"""Real runs: the loaded tables, the twelve conditions and what breaks each, metrics, checks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from nfslab.workloads.tpcc.conditions import CONDITIONS, told
+from nfslab.workloads.tpcc.parameters import MIX, TpccParameters
+from nfslab.workloads.tpcc.workload import (
+    TpccWorkload,
+    check_database,
+    check_mix,
+    check_response,
+)
+from pydantic import ValidationError
+
+from tests.workloads.run_context import Run, run_of, scratch_folder
+from tests.workloads.test_pgbench import POSTGRES, available, carry_out, name
+
+_usable = TpccWorkload.available()
+needs_postgres = pytest.mark.skipif(not _usable.ok, reason=_usable.reason or "usable")
+BROKEN = {
+    1: ("UPDATE warehouse SET w_ytd = w_ytd + 1", {1, 8}),
+    2: ("UPDATE district SET d_next_o_id = d_next_o_id + 1 WHERE d_id = 1", {2}),
+    3: ("DELETE FROM new_order WHERE no_d_id = 1 AND no_o_id = 2500", {3, 5, 11}),
+    4: ("DELETE FROM order_line WHERE (ol_d_id, ol_o_id, ol_number) = (1, 1, 1)", {4, 6}),
+    5: ("UPDATE orders SET o_carrier_id = 1 WHERE (o_d_id, o_id) = (1, 3000)", {5, 7}),
+    6: (
+        "UPDATE order_line SET ol_o_id = 2, ol_number = 99 "
+        "WHERE (ol_d_id, ol_o_id, ol_number) = (1, 1, 1)",
+        {6},
+    ),
+    7: (
+        "UPDATE order_line SET ol_delivery_d = now() "
+        "WHERE (ol_d_id, ol_o_id, ol_number) = (1, 3000, 1)",
+        {7, 10, 12},
+    ),
+    8: ("UPDATE history SET h_amount = 11 WHERE (h_d_id, h_c_id) = (1, 1)", {8, 9, 10}),
+    9: ("UPDATE history SET h_d_id = 2 WHERE (h_d_id, h_c_id) = (1, 1)", {9}),
+    10: (
+        "UPDATE customer SET c_balance = c_balance + 1, c_ytd_payment = c_ytd_payment - 1 "
+        "WHERE (c_d_id, c_id) = (1, 1)",
+        {10},
+    ),
+    11: ("DELETE FROM orders WHERE (o_d_id, o_id) = (1, 1)", {4, 6, 7, 11}),
+    12: ("UPDATE customer SET c_ytd_payment = 11 WHERE (c_d_id, c_id) = (1, 1)", {12}),
+}
+
+
+def workload(**values: object) -> TpccWorkload:
+    given = {"data": "disk", "wal": "log", "terminals": 3, "threads": 2, "duration": 2}
+    return TpccWorkload(TpccParameters.model_validate(given | values))
+
+
+@pytest.fixture(scope="module")
+def loaded() -> Iterator[Run]:
+    work = workload(warehouses=1)
+    with scratch_folder() as folder, run_of(work, folder, name=name()) as run:
+        work.prepare(run.context)
+        yield run
+
+
+@pytest.fixture
+def connection(loaded: Run) -> Iterator[psycopg.Connection[object]]:
+    where = psycopg.conninfo.make_conninfo(
+        loaded.context.services.postgres.conninfo, dbname="pgbench"
+    )
+    with psycopg.connect(where) as opened:
+        yield opened
+        opened.rollback()
+
+
+def broken_by(connection: psycopg.Connection[object]) -> set[int]:
+    found = {one.number: connection.execute(one.violations).fetchone() for one in CONDITIONS}
+    return {number for number, row in found.items() if row != (0,)}
+
+
+@needs_postgres
+@pytest.mark.parametrize("number", BROKEN)
+def test_each_condition_is_broken_by_what_contradicts_it(
+    connection: psycopg.Connection[object], number: int
+) -> None:
+    statement, expected = BROKEN[number]
+    assert broken_by(connection) == set()
+    done = connection.execute(statement)
+    assert done.rowcount == 1
+    assert number in expected
+    assert broken_by(connection) == expected
+
+
+@needs_postgres
+@pytest.mark.parametrize(
+    "postgres",
+    [
+        pytest.param(one, marks=() if one == "embedded" else pytest.mark.long)
+        for one in POSTGRES
+        if available(one)
+    ],
+)
+@pytest.mark.parametrize("isolation", ["read committed", "serializable"])
+def test_a_run(postgres: str, isolation: str, scratch: Path) -> None:
+    work = workload(postgres=postgres, isolation=isolation, warehouses=2, max_tries=1000, warm_up=1)
+    assert work.check().ok
+    with run_of(work, scratch, name=name()) as run:
+        outcome, checks = carry_out(work, run)
+    metrics = {key: metric.value for key, metric in outcome.metrics.items()}
+    assert [key for key, one in outcome.metrics.items() if one.primary] == ["new_orders_per_min"]
+    assert {check.verdict for check in checks.values()} == {"ok"}, checks
+    rows = checks["tpcc_consistency"].values
+    # With the warm-up's, which is in no metric.
+    assert rows["new_orders"] > metrics["new_orders"] > 0
+    assert metrics["new_orders_per_min"] == pytest.approx(
+        metrics["new_orders"] / metrics["measured_s"] * 60
+    )
+    by_kind = outcome.samples["transactions"]["script"].to_pylist()
+    assert metrics["new_order_per_min"] * metrics["measured_s"] / 60 == pytest.approx(
+        by_kind.count(0)
+    )
+    assert metrics["rolled_back"] == by_kind.count(0) - metrics["new_orders"]
+    assert sum(by_kind.count(script) for script in range(len(MIX))) == metrics["transactions"]
+    assert metrics["payment_p50_ms"] <= metrics["payment_p90_ms"] <= metrics["payment_p99_ms"]
+    assert metrics["failed"] == 0
+
+
+def test_shares_below_the_least_are_told() -> None:
+    counts = {"new_order": 4500, "payment": 4300, "order_status": 400, "delivery": 400,
+              "stock_level": 400}  # fmt: skip
+    assert check_mix(counts).verdict == "ok"
+    assert check_mix(counts | {"payment": 4260}).verdict == "ok", "by chance"
+    told_ = check_mix(counts | {"delivery": 200, "new_order": 4700})
+    assert (told_.verdict, "delivery" in told_.message) == ("warning", True)
+
+
+def test_slow_answers_are_told() -> None:
+    within = {"new_order": 0.95, "payment": 1.0, "stock_level": 0.85}
+    assert check_response(within | {"stock_level": 0.9}).verdict == "ok"
+    assert "stock_level" in check_response(within).message
+
+
+def test_rows_that_do_not_fit_what_was_committed() -> None:
+    committed = {"new_order": 1000, "payment": 900}
+    good = {"new_orders": 990, "payments": 900}
+    assert check_database("", committed=committed, **good).verdict == "ok"
+    for wrong in ({"payments": 899}, {"new_orders": 1001}, {"new_orders": 900}):
+        told_ = check_database("", committed=committed, **(good | wrong))
+        assert told_.verdict == "violation"
+    assert check_database("3.3.2.1", committed=committed, **good).verdict == "violation"
+    assert told({1: 0, 2: 3}).startswith("3.3.2.2 ")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"terminals": 300, "settings": {"max_connections": 100}}, "max_connections"),
+        ({"warm_up": 5}, "shorter than its warm-up"),
+        ({"warehouses": 0}, "warehouses"),
+        ({"isolation": "dirty"}, "isolation"),
+    ],
+)
+def test_what_cannot_be_is_refused(given: dict[str, object], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        workload(**given)
