@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from pathlib import Path
 
 import pytest
 from nfslab._core import Mount
+from nfslab.machine.processes import all_statuses
 
 from tests.machine import needs
 from tests.mount.test_kernel_client import missing as no_kernel_client
@@ -90,12 +90,12 @@ class Restarted:
         self.kills = 0
 
     def kill_and_start(self) -> None:
-        threads = self.nfsd.control / "threads"
-        number = threads.read_text().strip()
-        threads.write_text("0\n")
-        with socket.create_server(("127.0.0.1", self.nfsd.port)) as listening:
-            (self.nfsd.control / "portlist").write_text(f"{listening.fileno()}\n")
-        threads.write_text(f"{number}\n")
+        # Where the kernel finds the portmapper of the run: it registers there.
+        [mountd] = [one.identity.pid for one in all_statuses() if one.name == "rpc.mountd"]
+        inside = ["nsenter", f"--target={mountd}", "--mount"]
+        for arguments in ["0"], ["-H", "127.0.0.1", "-p", str(self.nfsd.port), "-U", "8"]:
+            argv = [*inside, "rpc.nfsd", *arguments]
+            subprocess.run(argv, check=True, timeout=PATIENCE_S)
         self.kills += 1
 
 

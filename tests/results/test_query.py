@@ -153,6 +153,11 @@ def test_nothing_else_can_be_read(database: ResultsDatabase, sql: str) -> None:
     assert "disabled by configuration" in str(caught.value)
 
 
+def test_columns_of_one_name_are_all_there(database: ResultsDatabase) -> None:
+    answer = database.ask("SELECT 1 AS a, 2 AS a_1, 3 AS a, 4 AS a FROM runs LIMIT 1")
+    assert answer.to_pylist() == [{"a": 1, "a_1": 2, "a_2": 3, "a_3": 4}]
+
+
 def test_python_variables_are_no_tables(database: ResultsDatabase) -> None:
     content = pa.table({"secret": [1]})
     assert content.num_rows == 1

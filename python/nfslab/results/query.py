@@ -16,6 +16,7 @@ plays no part, and run and table names hold only letters, digits, "_", "." and "
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from typing import TYPE_CHECKING, Any
@@ -101,7 +102,7 @@ class ResultsDatabase:
             result: pa.Table = self._duckdb.sql(sql).to_arrow_table()
         except duckdb.Error as error:
             raise self._wrong(error) from error
-        return result
+        return result.rename_columns(_distinct(result.column_names))
 
     def _refuse_writing(self, statements: list[duckdb.Statement]) -> None:
         """`UsageError` for more than one statement and for anything but reading."""
@@ -227,3 +228,12 @@ def _typed(content: dict[str, list[Any]]) -> dict[str, Any]:
         else:
             columns[name] = pa.array(values)
     return columns
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """The same, the second "tps" as "tps_1", as DuckDB's shell has it: rows are read by name."""
+    found: list[str] = []
+    for name in names:
+        tried = (f"{name}_{number}" if number else name for number in itertools.count())
+        found.append(next(one for one in tried if one not in found))
+    return found

@@ -28,6 +28,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use rustix::event::{EventfdFlags, Timespec, eventfd};
+use rustix::net::sockopt;
 
 use crate::model::{ModelDescription, ModelError};
 use crate::protocol::Service;
@@ -51,6 +52,8 @@ pub const MAX_DATAGRAMS: usize = 1024;
 pub const MAX_DATAGRAMS_BYTES: usize = 16 << 20;
 /// Largest UDP payload (RFC 768 with IPv4's header).
 pub const MAX_DATAGRAM_BYTES: usize = 65_507;
+/// What the kernel may hold of datagrams that were not read yet, bytes.
+pub const SOCKET_BUFFER_BYTES: usize = 8 << 20;
 /// What is read from a socket at a time, bytes.
 pub const READ_BUFFER_BYTES: usize = 256 << 10;
 /// How long a look waits that waits for nothing.
@@ -178,10 +181,24 @@ fn bind_both(address: SocketAddr, udp: bool) -> io::Result<(TcpListener, Option<
         match UdpSocket::bind(listener.local_addr()?) {
             Ok(socket) => {
                 socket.set_nonblocking(true)?;
+                make_room(&socket);
                 return Ok((listener, Some(socket)));
             }
             Err(error) if address.port() != 0 || attempt == TRIES => return Err(error),
             Err(_) => {}
+        }
+    }
+}
+
+/// For the calls of several clients at once, as Linux's nfsd has it: what finds no room is lost, and
+/// the client sends it again after a timeout. Beyond `rmem_max` only root gets it; less works too.
+fn make_room(socket: &UdpSocket) {
+    for size in [
+        sockopt::set_socket_recv_buffer_size_force,
+        sockopt::set_socket_recv_buffer_size,
+    ] {
+        if size(socket, SOCKET_BUFFER_BYTES).is_ok() {
+            break;
         }
     }
 }
@@ -305,5 +322,22 @@ impl Drop for RunningServer {
     fn drop(&mut self) {
         // Whoever wants to know how it ended calls `stop`.
         let _ = self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn datagrams_find_as_much_room_as_the_kernel_gives() {
+        let (_, socket) = bind_both(([127, 0, 0, 1], 0).into(), true).unwrap();
+        let room = sockopt::socket_recv_buffer_size(socket.unwrap()).unwrap();
+        let most = fs::read_to_string("/proc/sys/net/core/rmem_max").unwrap();
+        let most: usize = most.trim().parse().unwrap();
+        // socket(7): the kernel doubles what was asked.
+        assert!(room >= 2 * SOCKET_BUFFER_BYTES.min(most), "{room}");
     }
 }
