@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 NS: Final = 1e9
 ANCHOR: Final = "anatomy"
+COLOURS: Final = (*(f"c{n}" for n in range(1, 9)), "cpu-irq", "wait-running", "cpu-iowait")
+"""Of the page, for parts that have none of their own."""
 SENTENCES_MOST: Final = 8
 PARTS_TOLD: Final = 3
 LEAST_LISTED: Final = 0.05
@@ -202,7 +204,7 @@ def _stacked(points: Sequence[PointAnatomy], order: Sequence[str], operation: st
         for name in order
         if any(point.parts_ns.get(name, 0.0) >= LEAST_DRAWN * point.mean_ns for point in points)
     ]
-    parts = [Part(meaning_of(name).label, meaning_of(name).colour) for name in large]
+    parts = _coloured(large)
     if len(large) < len(order):
         parts.append(Part("smaller parts", "wait-other"))
     wholes = []
@@ -212,6 +214,15 @@ def _stacked(points: Sequence[PointAnatomy], order: Sequence[str], operation: st
         hint = f"{_ms(point.mean_ns)}, {point.runs} runs"
         wholes.append(Whole(point.label, [ns / NS for ns in [*drawn, *rest]], hint=hint))
     return Stacked(Axis(f"mean time, {operation}", "s", low=0.0), parts, wholes, shares=False)
+
+
+def _coloured(names: Sequence[str]) -> list[Part]:
+    """Each part with a colour of its own, as long as there are colours."""
+    taken = {meaning_of(name).colour for name in names}
+    free = iter([one for one in COLOURS if one not in taken])
+    return [
+        Part(meaning_of(name).label, meaning_of(name).colour or next(free, "")) for name in names
+    ]
 
 
 def _inside(points: Sequence[PointAnatomy], part: str) -> Stacked:

@@ -49,11 +49,7 @@
 \set s15 CASE WHEN random(1, 100) = 1 THEN (:w - 1 + random(1, greatest(1, :warehouses - 1))) % :warehouses + 1 ELSE :w END
 \set q15 random(1, 10)
 -- One order in a hundred has an item that is not there, as its last line.
-\if random(1, 100) = 1
-\set unused :lines
-\else
-\set unused 0
-\endif
+\set unused CASE WHEN random(1, 100) = 1 THEN :lines ELSE 0 END
 CALL tpcc_new_order(:w, :d, :c, :lines, :unused,
     ARRAY[:i1, :i2, :i3, :i4, :i5, :i6, :i7, :i8, :i9, :i10, :i11, :i12, :i13, :i14, :i15]::int[],
     ARRAY[:s1, :s2, :s3, :s4, :s5, :s6, :s7, :s8, :s9, :s10, :s11, :s12, :s13, :s14, :s15]::int[],
