@@ -100,9 +100,12 @@ def test_each_condition_is_broken_by_what_contradicts_it(
         if available(one)
     ],
 )
+@pytest.mark.parametrize("calls", ["procedure", "statements"])
 @pytest.mark.parametrize("isolation", ["read committed", "serializable"])
-def test_a_run(postgres: str, isolation: str, scratch: Path) -> None:
-    work = workload(postgres=postgres, isolation=isolation, warehouses=2, max_tries=1000, warm_up=1)
+def test_a_run(postgres: str, isolation: str, calls: str, scratch: Path) -> None:
+    work = workload(
+        postgres=postgres, isolation=isolation, calls=calls, warehouses=2, max_tries=1000, warm_up=1
+    )
     assert work.check().ok
     with run_of(work, scratch, name=name()) as run:
         outcome, checks = carry_out(work, run)

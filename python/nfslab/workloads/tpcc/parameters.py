@@ -54,6 +54,8 @@ class TpccParameters(WorkloadParameters):
     """Connections; each has one transaction at a time."""
     threads: int = Field(default=1, ge=1, le=CLIENTS_MAX)
     """Of pgbench."""
+    calls: Literal["procedure", "statements"] = "procedure"
+    """A transaction is one call, or a statement for each step: some 30 round trips a new order."""
     homes: Literal["fixed", "random"] = "fixed"
     """A terminal's warehouse: its own, or another one for each transaction."""
     isolation: Isolation = "read committed"
@@ -92,7 +94,7 @@ class TpccParameters(WorkloadParameters):
             clients=self.terminals,
             settings=isolation | self.settings,
             protocol="prepared",
-            scripts=[SCRIPTS / f"{name}.sql" for name in MIX],
+            scripts=[SCRIPTS / self.calls / f"{name}.sql" for name in MIX],
             script_weights=list(MIX.values()),
             variables=CONSTANTS
             | {
