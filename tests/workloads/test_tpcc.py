@@ -7,7 +7,9 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from nfslab.machine.cpu_times import CpuTimes
 from nfslab.workloads.tpcc.conditions import CONDITIONS, told
+from nfslab.workloads.tpcc.machine_use import MachineUse
 from nfslab.workloads.tpcc.parameters import MIX, TpccParameters
 from nfslab.workloads.tpcc.workload import (
     TpccWorkload,
@@ -126,6 +128,18 @@ def test_a_run(postgres: str, isolation: str, calls: str, scratch: Path) -> None
     assert sum(by_kind.count(script) for script in range(len(MIX))) == metrics["transactions"]
     assert metrics["payment_p50_ms"] <= metrics["payment_p90_ms"] <= metrics["payment_p99_ms"]
     assert metrics["failed"] == 0
+    assert 0 < metrics["memory_used_pct"] < 100
+    assert 0 < metrics["cpu_user_pct"] + metrics["cpu_sys_pct"] <= 100
+    assert metrics["io_per_s"] >= 0
+
+
+def test_what_the_machine_did_by_its_counters() -> None:
+    """Of two processors in 10 s: 4 s user, 1 nice, 2 system, 13 idle."""
+    before = MachineUse(0, CpuTimes((100,) * 8, 2), 500)
+    after = MachineUse(10 * 10**9, CpuTimes((500, 200, 300, 1400, 100, 100, 100, 100), 2), 750)
+    found = {name: metric.value for name, metric in after.since(before).items()}
+    assert (found["cpu_user_pct"], found["cpu_sys_pct"]) == (25, 10)
+    assert found["io_per_s"] == 25
 
 
 def test_shares_below_the_least_are_told() -> None:

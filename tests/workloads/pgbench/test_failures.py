@@ -202,7 +202,7 @@ def test_time_over_or_interrupted_ends_pgbench_and_server(scratch: Path) -> None
     work = workload(transactions=None, duration=3600)
     with run_of(work, scratch, name=name(), places=one_place(scratch)) as run:
         work.prepare(run.context)
-        deployment = work._running().deployment
+        deployment = work.server().deployment
         calls = iter(range(1000))
 
         def remaining() -> float:
@@ -338,7 +338,7 @@ def test_the_invariant_needs_a_living_server(scratch: Path) -> None:
     with run_of(work, scratch, name=name(), places=one_place(scratch)) as run:
         work.prepare(run.context)
         outcome = work.measure(run.context)
-        work._running().stop(hurry=True)
+        work.server().stop(hurry=True)
         with pytest.raises(RunFailed, match="cannot be reached"):
             work.verify(run.context, outcome)
         with pytest.raises(psycopg.OperationalError):

@@ -190,8 +190,8 @@ fn bind_both(address: SocketAddr, udp: bool) -> io::Result<(TcpListener, Option<
     }
 }
 
-/// For the calls of several clients at once, as Linux's nfsd has it: what finds no room is lost, and
-/// the client sends it again after a timeout. Beyond `rmem_max` only root gets it; less works too.
+/// For the calls of several clients at once, as Linux's nfsd has it: what finds no room is lost,
+/// and the client sends it again after a timeout. Beyond `rmem_max` only root gets it.
 fn make_room(socket: &UdpSocket) {
     for size in [
         sockopt::set_socket_recv_buffer_size_force,

@@ -233,6 +233,7 @@ class PgbenchWorkload(Workload):
                 room=room,
                 places=context.places,
             )
+        self.after_load()
         log = read_transaction_log(room.files(), invocation.log_layout(p))
         metrics = self.metrics(log, run)
         timed = outcome.timed_part(log, run, open_loop=p.rate is not None)
@@ -257,6 +258,10 @@ class PgbenchWorkload(Workload):
 
     def before_load(self) -> None:
         """Called just before the timed part, with the server warm."""
+        return
+
+    def after_load(self) -> None:
+        """Called just behind it."""
         return
 
     def metrics(self, log: TransactionLog, run: execution.PgbenchRun) -> dict[str, Metric]:

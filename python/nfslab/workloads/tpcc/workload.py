@@ -18,6 +18,7 @@ from nfslab.workloads.pgbench import outcome
 from nfslab.workloads.pgbench.transaction_log import OK
 from nfslab.workloads.pgbench.workload import EMPTY_CLUSTER_BYTES, PgbenchWorkload
 from nfslab.workloads.tpcc import conditions
+from nfslab.workloads.tpcc.machine_use import MachineUse
 from nfslab.workloads.tpcc.parameters import MIX, TpccParameters
 from nfslab.workloads.tpcc.rows import CUSTOMERS, DISTRICTS
 from nfslab.workloads.tpcc.tables import TpccTables
@@ -59,7 +60,9 @@ class TpccWorkload(PgbenchWorkload):
         assert isinstance(parameters, TpccParameters)
         super().__init__(parameters)
         self.asked = parameters
-        self._orders_before = 0
+        self._orders_before = self._new_orders = 0
+        self._before = MachineUse.now()
+        self._used: dict[str, Metric] = {}
 
     @property
     def driver(self) -> PgbenchParameters:
@@ -102,8 +105,14 @@ class TpccWorkload(PgbenchWorkload):
             )
 
     def before_load(self) -> None:
-        """Orders that there are before the timed part."""
+        """Orders that there are before the timed part; the machine's counters."""
         self._orders_before = self._orders()
+        self._before = MachineUse.now()
+
+    def after_load(self) -> None:
+        """What there is more behind it."""
+        self._used = MachineUse.now().since(self._before)
+        self._new_orders = self._orders() - self._orders_before
 
     def _orders(self) -> int:
         import psycopg
@@ -122,7 +131,7 @@ class TpccWorkload(PgbenchWorkload):
 
         whole = outcome.metrics(log, run, self.driver)
         minutes = run.printed.measured_s / 60
-        new_orders = self._orders() - self._orders_before
+        new_orders = self._new_orders
         found = {
             "new_orders_per_min": Metric(
                 value=new_orders / minutes, unit="1/min", better="higher", primary=True
@@ -143,7 +152,8 @@ class TpccWorkload(PgbenchWorkload):
                     value=one.value / 1000, unit="ms", better="lower"
                 )
         tps = whole.pop("tps")
-        return found | {"tps": tps.model_copy(update={"primary": False})} | whole
+        tps = tps.model_copy(update={"primary": False})
+        return found | {"tps": tps} | whole | self._used
 
     def checks(self, log: TransactionLog, run: PgbenchRun) -> list[CheckRecord]:
         """Shares and response times (clause 5.2)."""
