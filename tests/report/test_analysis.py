@@ -6,7 +6,9 @@ import json
 import re
 import shutil
 import statistics
+import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,11 +18,13 @@ from nfslab.errors import ResultsError, UsageError
 from nfslab.evidence.postgres.kind import FlushFigures
 from nfslab.report.analysis import analyse, render_json
 from nfslab.report.model import Analysis, Warning
+from nfslab.report.reference import _as_published, _same_unit
 from nfslab.report.verdict import OTHER_WAY
 from nfslab.results.comparison import compare_selections
 from nfslab.results.records import CheckRecord, Metric
 from nfslab.results.selection import parse_selection
 from nfslab.results.store import ExperimentFolder
+from nfslab.shipped import published_table
 from nfslab.statistics.effect_text import effect, headline
 
 from tests.report.designs import write_design
@@ -362,6 +366,20 @@ def test_a_published_table_is_laid_beside(tmp_path: Path) -> None:
     median = analysis.points[0].estimates["output_block_bytes_per_s"].median
     assert median is not None
     assert scsi_100[0].ratios["output_block_bytes_per_s"] == pytest.approx(median / (225896 * 1024))
+
+
+def test_a_metric_in_the_published_unit_is_compared_as_it_is() -> None:
+    """New orders a minute beside the same; transactions a second by the factor."""
+    about = tomllib.loads(published_table("dbt2_kernel_ab_2003").with_suffix(".toml").read_text())
+    units = {"new_orders_per_min": "1/min", "tps": "1/s", "wall_s": "s"}
+    metrics: Any = SimpleNamespace(
+        metrics={name: SimpleNamespace(unit=unit) for name, unit in units.items()}
+    )
+    for name, (same, as_it_is) in {
+        "new_orders_per_min": (True, True), "tps": (True, False), "wall_s": (False, False),
+    }.items():  # fmt: skip
+        asked = (metrics, about["columns"], "new_order_tpm", name)
+        assert (_same_unit(*asked), _as_published(*asked)) == (same, as_it_is)
 
 
 def test_a_reference_that_leads_nowhere_is_told(tmp_path: Path) -> None:
