@@ -168,6 +168,15 @@ def test_rows_that_do_not_fit_what_was_committed() -> None:
     assert told({1: 0, 2: 3}).startswith("3.3.2.2 ")
 
 
+def test_payments_that_pgbench_did_not_count() -> None:
+    committed = {"new_order": 1000, "payment": 900}
+    for payments, verdict in ((899, "violation"), (900, "ok"), (902, "ok"), (903, "violation")):
+        found = check_database(
+            "", new_orders=990, payments=payments, committed=committed, uncounted=2
+        )
+        assert found.verdict == verdict
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [

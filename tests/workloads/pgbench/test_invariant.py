@@ -36,6 +36,14 @@ def test_each_rule(balances: Balances, committed: dict[str, int], verdict: str) 
     assert check_balances(balances, committed).verdict == verdict
 
 
+@pytest.mark.parametrize(
+    ("rows", "verdict"), [(2, "violation"), (3, "ok"), (5, "ok"), (6, "violation")]
+)
+def test_committed_ones_that_nobody_counted(rows: int, verdict: str) -> None:
+    check = check_balances(Balances(7, 7, 7, 7, rows), {"tpcb-like": 3}, uncounted=2)
+    assert check.verdict == verdict
+
+
 def test_own_scripts_may_do_anything() -> None:
     check = check_balances(None, {"/x.sql": 3})
     assert (check.verdict, check.values["applicable"]) == ("unknown", False)

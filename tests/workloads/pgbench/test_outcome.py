@@ -98,6 +98,13 @@ def test_every_disagreement_fails_the_run(changes: dict[str, Any], words: str) -
     assert words in check.message
 
 
+@pytest.mark.parametrize(("counted", "agrees"), [(1, True), (2, True), (3, False)])
+def test_several_threads_may_count_too_few_of_a_script(counted: int, agrees: bool) -> None:
+    run = printed(scripts=[ScriptReport("a", counted)])
+    two = parameters(clients=2, threads=2)
+    assert (disagreements(FOUR, run, two) == []) is agrees
+
+
 def test_a_mean_that_is_no_measured_one_is_not_compared() -> None:
     run = printed(latency_mean_ms=9.0, latency_measured=False)
     assert disagreements(FOUR, run, parameters()) == []

@@ -104,7 +104,10 @@ def disagreements(log: TransactionLog, run: PgbenchRun, p: PgbenchParameters) ->
             PRINTED_MS * 1.01,
         )
     for index, script in enumerate(printed.scripts):
-        expect(f"script {index}", int((ok & (log.script == index)).sum()), script.processed)
+        logged = int((ok & (log.script == index)).sum())
+        # Threads add to a script's counter without a lock: it may lack some, and has none too many.
+        if p.effective_threads == 1 or script.processed > logged:
+            expect(f"script {index}", logged, script.processed)
     return found + log.missing_numbers()
 
 
