@@ -120,6 +120,35 @@ def test_a_lever_becomes_an_axis_beside_the_point() -> None:
     assert read_test(text) == prediction
 
 
+def test_targets_of_other_points_are_left_out() -> None:
+    pair, analysis = compared(workload__wal="nfs")
+    lever = set_to({"targets.kept.threads": (8, 16)})
+    assert lever is not None
+    file = (
+        FILE
+        + """
+[targets.disk]
+kind = "local"
+
+[targets.nfs]
+kind = "nfs"
+
+[targets.kept]
+kind = "nfs"
+
+[targets.elsewhere]
+kind = "local"
+"""
+    )
+    prediction = Prediction("server_threads", 1e6, (5e5, 2e6))
+    made = tomllib.loads(experiment_text(file, analysis, pair, lever, prediction))
+    assert set(made["targets"]) == {"nfs", "kept"}
+    back = as_at_base(("workload.wal",), pair, analysis, apart=True)
+    assert back is not None
+    made = tomllib.loads(experiment_text(file, analysis, pair, back, prediction))
+    assert set(made["targets"]) == {"nfs", "disk"}
+
+
 def test_a_delay_becomes_an_axis_of_its_sizes_and_replaces_what_was_planted() -> None:
     pair, analysis = compared(workload__planted_delay__log_sync=0.001)
     slope = Slope(

@@ -25,7 +25,7 @@ from pydantic import TypeAdapter, ValidationError
 from nfslab.display.numbers import interval, number, quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from nfslab.evidence.anatomy.differences import Compared
     from nfslab.findings.base import Finding
@@ -41,6 +41,7 @@ MARK: Final = "# prediction: "
 """Of the line of the file that programs read."""
 LEFT_OUT: Final = re.compile(r"\[\[?(axes|exclude|reference)\b")
 """Sections of the first experiment's file that the new one has not."""
+TARGET: Final = re.compile(r"\[targets\.([\w-]+)")
 TIMING: Final = 0.05
 """Of a predicted slope or time: so far may timers, and what lies around a call, put it off."""
 
@@ -188,7 +189,12 @@ def experiment_text(
         fixed = analysis.fixed | dict(lever.was)
         rows = [[settings.pop(name, fixed.get(name)) for name in names], [*lever.settings.values()]]
         labels = [AS_IT_WAS, lever.label]
-    kept = _with_heading(_without_sections(original), analysis, pair, lever_label(lever), test)
+    values = [*settings.values(), *analysis.fixed.values(), *(one for row in rows for one in row)]
+    paths = [path.split(".") for path in (*settings, *names)]
+    used = {str(value) for value in values}
+    used |= {path[1] for path in paths if path[0] == "targets" and len(path) > 1}
+    kept = _without_sections(original, used)
+    kept = _with_heading(kept, analysis, pair, lever_label(lever), test)
     parts = [line_of(test), kept.rstrip(), "", "# The point of the finding."]
     for name, value in settings.items():
         parts += ["[[axes]]", f"parameter = {_toml(name)}", f"values = [{_toml(value)}]", ""]
@@ -203,11 +209,14 @@ def experiment_text(
     return "\n".join(parts) + "\n"
 
 
-def _without_sections(text: str) -> str:
+def _without_sections(text: str, used: Collection[str]) -> str:
+    """Without what the test says anew, and targets that no value names."""
     kept, dropping = [], False
     for line in text.splitlines():
         if line.startswith("["):
-            dropping = LEFT_OUT.match(line) is not None
+            target = TARGET.match(line)
+            unused = target is not None and target[1] not in used
+            dropping = unused or LEFT_OUT.match(line) is not None
         if not dropping and not line.startswith(MARK):
             kept.append(line)
     return "\n".join(kept)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from nfslab.display import numbers
 from nfslab.display.figures import Axis
-from nfslab.quantities import format_size
+from nfslab.quantities import format_size, parse_size_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,10 +57,21 @@ def has_numbers(axis: AxisInfo) -> bool:
 
 
 def shown_levels(axis: AxisInfo) -> list[str]:
-    """Its levels as people read them: sizes with their unit."""
+    """Its levels as people read them: sizes with their unit, names that were given as they are."""
     if has_numbers(axis) and numbers.shown_unit(axis.unit) == "B":
-        return [format_size(n) for n in axis.numbers or []]
+        return [
+            format_size(n) if _is_size(level) else str(level)
+            for level, n in zip(axis.levels, axis.numbers or [], strict=True)
+        ]
     return [str(level) for level in axis.levels]
+
+
+def _is_size(level: object) -> bool:
+    try:
+        parse_size_bytes(level)
+    except ValueError:
+        return False
+    return True
 
 
 def level_values(axis: AxisInfo) -> list[float]:
