@@ -143,7 +143,7 @@ kind = "local"
     prediction = Prediction("server_threads", 1e6, (5e5, 2e6))
     made = tomllib.loads(experiment_text(file, analysis, pair, lever, prediction))
     assert set(made["targets"]) == {"nfs", "kept"}
-    back = as_at_base(("workload.wal",), pair, analysis, apart=True)
+    back = as_at_base(("workload.wal",), pair, analysis, apart=False)
     assert back is not None
     made = tomllib.loads(experiment_text(file, analysis, pair, back, prediction))
     assert set(made["targets"]) == {"nfs", "disk"}
