@@ -33,7 +33,8 @@ def cached(scratch: Path) -> Path:
     file.parent.mkdir()
     file.write_bytes(os.urandom(SIZE_BYTES))
     # Not all of it: a kernel that reclaims idle memory (DAMON) may have begun.
-    assert resident_bytes(file) > SIZE_BYTES // 2, "written, and dirty"
+    if resident_bytes(file) <= SIZE_BYTES // 2:
+        pytest.skip("this kernel has reclaimed most of the file already")
     return file
 
 
