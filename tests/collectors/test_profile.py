@@ -30,6 +30,8 @@ from tests.machine.test_perf_script import fork, sample
 from tests.workloads.run_context import Run, run_of, scratch_folder
 
 SOURCE = Path(__file__).parents[1] / "machine" / "perf" / "planted.c"
+PROGRAM = f"plant-{os.getpid()}"
+"""The whole machine is recorded: other processes of the tests have theirs (15 characters)."""
 FLAGS = ["-O0", "-fno-omit-frame-pointer"]
 """A frame in every function: -O1 gives leaf functions none, and their callers are skipped."""
 SECOND = 10**9
@@ -55,7 +57,7 @@ def planted(root: Path) -> Path:
     compiler = shutil.which("gcc")
     if compiler is None:
         pytest.skip("no gcc to compile the planted load")
-    made = root / "planted"
+    made = root / PROGRAM
     subprocess.run([compiler, *FLAGS, "-o", str(made), str(SOURCE)], check=True)
     return made
 
@@ -74,7 +76,7 @@ class Seen:
     def summary(self) -> dict[str, Any]:
         return self.evidence.summary
 
-    def stacks(self, process: str = "planted") -> list[dict[str, Any]]:
+    def stacks(self, process: str = PROGRAM) -> list[dict[str, Any]]:
         rows = self.evidence.tables["profile_stacks"].to_pylist()
         return [row for row in rows if row["process"] == process]
 
@@ -142,7 +144,7 @@ def test_a_planted_function_is_found_with_its_share(root: Path, planted: Path) -
     both = functions["three_parts"].total_weight + functions["one_part"].total_weight
     assert functions["main"].total_weight >= both
     whole = next(row for row in rows if row["stack"].endswith(";three_parts"))
-    assert whole["stack"].startswith("planted;")
+    assert whole["stack"].startswith(f"{PROGRAM};")
     assert ";main;three_parts" in whole["stack"]
     assert whole["frames"] == whole["stack"].count(";")
     # What perf itself costs, benches/profile_cost.py measures.
@@ -172,10 +174,10 @@ def test_idle_by_samples_is_what_the_kernels_accounts_say(root: Path, planted: P
     assert 0 < n / 499 <= spent_s + SURE * n**0.5 / 499 + 0.05 * spent_s
     if (1 - found["idle_share"]) * found["cpus"] < 1.5:
         thread = found["busiest_thread"]
-        assert thread["process"] == "planted", "nothing else had a CPU for itself"
+        assert thread["process"] == PROGRAM, "nothing else had a CPU for itself"
     series = seen.evidence.tables["profile_series"].to_pylist()
     mine = sum(row["user_samples"] + row["kernel_samples"]
-               for row in series if row["process"] == "planted")  # fmt: skip
+               for row in series if row["process"] == PROGRAM)  # fmt: skip
     n = sum(row["samples"] for row in seen.stacks())
     assert mine >= n, "the time before and after the timed part is there, too"
 
