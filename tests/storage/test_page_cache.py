@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import os
 import shutil
 import subprocess
@@ -15,6 +17,7 @@ from nfslab.storage.page_cache import drop_page_cache
 from tests.machine import needs
 
 SIZE_BYTES = 8 << 20
+LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def resident_bytes(path: Path) -> int:
@@ -31,10 +34,17 @@ def cached(scratch: Path) -> Path:
         pytest.skip("files in memory cannot be dropped")
     file = scratch / "below" / "file"
     file.parent.mkdir()
-    file.write_bytes(os.urandom(SIZE_BYTES))
-    # Not all of it: a kernel that reclaims idle memory (DAMON) may have begun.
-    if resident_bytes(file) <= SIZE_BYTES // 2:
-        pytest.skip("this kernel has reclaimed most of the file already")
+    with file.open("w+b") as stream:
+        stream.truncate(SIZE_BYTES)
+        with mmap.mmap(stream.fileno(), SIZE_BYTES) as pages:
+            # A kernel that reclaims idle memory (DAMON) leaves alone what is held.
+            first = ctypes.c_char.from_buffer(pages)
+            held = LIBC.mlock(ctypes.byref(first), ctypes.c_size_t(SIZE_BYTES)) == 0
+            pages[:] = os.urandom(SIZE_BYTES)
+            least = SIZE_BYTES if held else SIZE_BYTES // 2
+            there = resident_bytes(file)
+            del first
+    assert there >= least, "written, and dirty"
     return file
 
 
