@@ -15,8 +15,10 @@ from nfslab.findings.confirm import (
     experiment_text,
     read_test,
 )
+from nfslab.findings.data_reads import DataReads
 from nfslab.findings.levers import At, as_at_base, set_to
 from nfslab.findings.registry import lever_of
+from nfslab.findings.row_locks import RowLocks
 
 BASE = {
     "workload.wal": "disk", "workload.clients": 8, "targets.nfs.threads": 8, "targets.nfs.ac": True,
@@ -89,6 +91,21 @@ def test_a_setting_of_neither_point_takes_a_cause_away(
     lever = lever_of(cause, pair, analysis)
     assert isinstance(lever, Lever)
     assert lever.settings == settings
+
+
+def test_levers_fit_what_the_workload_takes() -> None:
+    """Of `tpcc` settings as of `pgbench`, buffers by its warehouses; `command` has neither."""
+    fixed = {"workload.kind": "tpcc", "workload.data": "nfs", "workload.warehouses": 2}
+    at = At({}, fixed)
+    assert at.takes("settings")
+    assert at.takes("planted_delay")
+    assert not at.takes("scale")
+    assert DataReads().remedy(at) == {"workload.settings.shared_buffers": ("128MB", "448MB")}
+    assert RowLocks().remedy(at) == {}
+    for kind in ("command", "gone", None):
+        other = At({}, {"workload.kind": kind})
+        assert DataReads().remedy(other) == {}
+        assert not other.takes("planted_delay")
 
 
 def test_where_a_file_can_say_nothing_there_is_no_lever() -> None:

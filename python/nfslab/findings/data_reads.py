@@ -25,6 +25,9 @@ class DataReads(PartsCause):
     )
 
     def remedy(self, at: At) -> Mapping[str, tuple[Any, Any]]:
-        """Shared buffers that hold the database: 24 MiB for each unit of scale, and what is new."""
-        megabytes = 128 + 24 * (at.value("workload.scale") or 1)
+        """Shared buffers that hold the database and what is new: by scale, or by warehouses."""
+        each = 160 * (at.value("workload.warehouses") or 0) or 24 * (
+            at.value("workload.scale") or 1
+        )
+        megabytes = 128 + each
         return at.setting("shared_buffers", "128MB", f"{megabytes}MB")

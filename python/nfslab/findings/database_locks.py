@@ -14,4 +14,4 @@ class DatabaseLocks(PartsCause):
     parts: ClassVar[tuple[str, ...]] = ("database_locks",)
     what: ClassVar[str] = "waiting for PostgreSQL's own light locks"
     confirm: ClassVar[str] = "lower the number of clients: the part goes"
-    depends: ClassVar[tuple[str, ...]] = ("workload.clients",)
+    depends: ClassVar[tuple[str, ...]] = ("workload.clients", "workload.terminals")

@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.findings.confirm import Lever
+from nfslab.workloads.registry import WORKLOADS, workload_class
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,6 +41,11 @@ class At:
         """None: not set, or set to nothing."""
         return self.settings.get(path, self.fixed.get(path))
 
+    def takes(self, parameter: str) -> bool:
+        """Has the workload that parameter?"""
+        kind = self.value("workload.kind")
+        return kind in WORKLOADS and parameter in workload_class(kind).Parameters.model_fields
+
     def targets(self, kind: str) -> list[str]:
         """Names of targets of that kind that the workload uses here."""
         names = dict.fromkeys(self.value(role) for role in ROLES)
@@ -55,8 +61,7 @@ class At:
         path = f"workload.settings.{name}"
         now = self.value(path)
         now = default if now is None else now
-        is_ours = self.value("workload.kind") == "pgbench"
-        return {path: (now, other)} if is_ours and now != other else {}
+        return {path: (now, other)} if self.takes("settings") and now != other else {}
 
 
 def differing(pair: Compared, analysis: Analysis) -> dict[str, Any]:

@@ -19,7 +19,7 @@ class RowLocks(PartsCause):
     parts: ClassVar[tuple[str, ...]] = ("row_locks",)
     what: ClassVar[str] = "waiting for rows that another transaction has locked"
     confirm: ClassVar[str] = "raise the scale well above the number of clients: the part goes"
-    depends: ClassVar[tuple[str, ...]] = ("workload.scale",)
+    depends: ClassVar[tuple[str, ...]] = ("workload.scale", "workload.warehouses")
 
     def remedy(self, at: At) -> Mapping[str, tuple[Any, Any]]:
         """So many branches that clients hardly meet at one: eight for each client."""

@@ -14,4 +14,4 @@ class RunQueue(PartsCause):
     parts: ClassVar[tuple[str, ...]] = ("running/run_queue",)
     what: ClassVar[str] = "waiting for a processor"
     confirm: ClassVar[str] = "give the machine more processors, or the load fewer clients"
-    depends: ClassVar[tuple[str, ...]] = ("workload.clients",)
+    depends: ClassVar[tuple[str, ...]] = ("workload.clients", "workload.terminals")

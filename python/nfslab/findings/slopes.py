@@ -40,7 +40,7 @@ SYNC_DELAY: Final = "workload.planted_delay.log_sync"
 def of_log_syncs(cause: str, pair: Compared, analysis: Analysis) -> Slope | None:
     """A delay of each sync of the log; None where syncs were not timed, or are not of a server that
     we start."""
-    if At.of(pair, analysis).value("workload.kind") != "pgbench":
+    if not At.of(pair, analysis).takes("planted_delay"):
         return None
     runs = pair.sides[1]
     slopes, ones = [], []

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from nfslab.display.sections import Section
     from nfslab.evidence.base import Found, SealedRun
 
+TRANSACTIONS: Final = "transactions"
+"""What a workload calls its table of them (`Outcome.operations`)."""
+
 
 class AnatomyEvidence(EvidenceKind[AnatomyFacts]):
     """An operation's mean time, in parts that sum to it."""
@@ -38,11 +41,12 @@ class AnatomyEvidence(EvidenceKind[AnatomyFacts]):
 
     def present(self, run: SealedRun) -> bool:
         """Of every workload whose operation is known."""
-        return _workload(run) in ROOTS
+        return _root(run) is not None
 
     def facts(self, run: SealedRun) -> AnatomyFacts | None:
         """With all that the run's other evidence tells. ResultsError."""
-        return ROOTS[_workload(run)](run)
+        root = _root(run)
+        return None if root is None else root(run)
 
     def section(self, found: Found[AnatomyFacts]) -> Section | None:
         """By point, and what differs between points that are compared."""
@@ -51,9 +55,10 @@ class AnatomyEvidence(EvidenceKind[AnatomyFacts]):
         return section(self.title, found)
 
 
-def _workload(run: SealedRun) -> str:
+def _root(run: SealedRun) -> Callable[[SealedRun], AnatomyFacts | None] | None:
     made = run.record.parameters.get("workload", {})
-    return str(made.get("kind", ""))
+    by_kind = ROOTS.get(str(made.get("kind", "")))
+    return by_kind or (_transaction if run.record.operations == TRANSACTIONS else None)
 
 
 def _transaction(run: SealedRun) -> AnatomyFacts | None:
@@ -82,10 +87,8 @@ def _on_storage(run: SealedRun) -> AnatomyFacts | None:
 
 
 ROOTS: Final[dict[str, Callable[[SealedRun], AnatomyFacts | None]]] = {
-    "pgbench": _transaction,
-    "tpcc": _transaction,
     "files": _files,
     "sfs": of_offered_calls,
     "storage": _on_storage,
 }
-"""By kind of workload."""
+"""By kind of workload; whose operations are a database's transactions need none."""
