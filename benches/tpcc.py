@@ -52,7 +52,8 @@ from nfslab.workloads.pgbench.execution import server_cpu_s
 from nfslab.workloads.pgbench.invocation import pgbench_arguments
 from nfslab.workloads.pgbench.printed import read_printed_report
 from nfslab.workloads.tpcc import conditions
-from nfslab.workloads.tpcc.parameters import TpccParameters
+from nfslab.workloads.tpcc.parameters import MIX, TpccParameters
+from nfslab.workloads.tpcc.scripts import write_scripts
 from nfslab.workloads.tpcc.tables import TpccTables
 from nfslab.workloads.tpcc.workload import LOAD_S_PER_WAREHOUSE, TpccWorkload
 
@@ -222,7 +223,9 @@ class Bench:
                 argv = self.peer(name, "run", *errors_too, threads=self.asked.terminals)
             else:
                 prefix = Path(folder) / "log"
-                driver = self.parameters.driver()
+                driver = self.parameters.driver(
+                    write_scripts(Path(folder), MIX, self.parameters.calls)
+                )
                 argv = pgbench_arguments(driver, self.of(name), seed=seed, log_prefix=prefix)
             cost = self.metered(lambda: self.program(argv, log))
         said = log.read_text()

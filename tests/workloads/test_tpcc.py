@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import pytest
 from nfslab.machine.cpu_times import CpuTimes
 from nfslab.workloads.tpcc.conditions import CONDITIONS, told
 from nfslab.workloads.tpcc.machine_use import MachineUse
-from nfslab.workloads.tpcc.parameters import MIX, TpccParameters
+from nfslab.workloads.tpcc.parameters import CONSTANTS, MIX, TpccParameters
+from nfslab.workloads.tpcc.scripts import definition, script
+from nfslab.workloads.tpcc.tables import TpccTables
 from nfslab.workloads.tpcc.workload import (
     TpccWorkload,
     check_database,
@@ -20,7 +23,7 @@ from nfslab.workloads.tpcc.workload import (
 from pydantic import ValidationError
 
 from tests.workloads.run_context import Run, run_of, scratch_folder
-from tests.workloads.test_pgbench import POSTGRES, available, carry_out, name
+from tests.workloads.test_pgbench import carry_out, name, newest_postgres
 
 _usable = TpccWorkload.available()
 needs_postgres = pytest.mark.skipif(not _usable.ok, reason=_usable.reason or "usable")
@@ -93,14 +96,7 @@ def test_each_condition_is_broken_by_what_contradicts_it(
 
 
 @needs_postgres
-@pytest.mark.parametrize(
-    "postgres",
-    [
-        pytest.param(one, marks=() if one == "embedded" else pytest.mark.long)
-        for one in POSTGRES
-        if available(one)
-    ],
-)
+@newest_postgres
 @pytest.mark.parametrize(
     ("isolation", "calls"),
     [
@@ -137,6 +133,30 @@ def test_a_run(postgres: str, isolation: str, calls: str, scratch: Path) -> None
     assert 0 < metrics["memory_used_pct"] < 100
     assert 0 < metrics["cpu_user_pct"] + metrics["cpu_sys_pct"] <= 100
     assert metrics["io_per_s"] >= 0
+
+
+def test_other_scripts_or_procedures_are_another_experiment() -> None:
+    now = workload()
+    assert now.asked.definition == definition()
+    assert now.check().ok
+    before = workload(definition="0" * 64).check()
+    assert not before.ok
+    assert "others than those of this experiment" in before.reason
+    assert TpccTables(2).record()["definition"] == definition()
+
+
+@pytest.mark.parametrize("name", MIX)
+def test_scripts_have_no_template_left_and_know_their_variables(name: str) -> None:
+    for calls in ("procedure", "statements"):
+        text = script(name, calls)
+        assert not re.search(r"\{[{%]|\n\n", text)
+        body = re.sub(r"^--.*$", "", text, flags=re.MULTILINE)
+        given = {*CONSTANTS, "warehouses", "fixed_homes", "client_id"}
+        given |= set(re.findall(r"^\\set (\w+)", body, re.MULTILINE))
+        given |= set(re.findall(r"\bAS (\w+)", body))
+        given |= {"w_tax", "d_tax", "w_name", "d_name", "c_credit"}  # columns, by \\gset
+        used = set(re.findall(r"(?<!:):(\w+)", body))
+        assert used <= given, used - given
 
 
 def test_what_the_machine_did_by_its_counters() -> None:

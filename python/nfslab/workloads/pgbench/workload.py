@@ -80,7 +80,7 @@ class PgbenchWorkload(Workload):
         self._verified = False
         self._room: execution.LogRoom | None = None
 
-    @cached_property
+    @property
     def driver(self) -> PgbenchParameters:
         """What pgbench has to do."""
         assert isinstance(self.parameters, PgbenchParameters)
@@ -178,7 +178,7 @@ class PgbenchWorkload(Workload):
         place = cluster.cluster_place(context.places)
         shape = self._shape()
         settings = with_defaults(p.settings, p.clients, installation.major)
-        self._keep_scripts(context)
+        self.keep_scripts(context)
         context.notes.append(
             f"PostgreSQL {installation.version} ({installation.source}: {installation.bindir})"
         )
@@ -352,7 +352,7 @@ class PgbenchWorkload(Workload):
             partition_method=p.partition_method,
         )
 
-    def _keep_scripts(self, context: RunContext) -> None:
+    def keep_scripts(self, context: RunContext) -> None:
         """Own scripts go with the run: a path alone says nothing years later."""
         for index, name in enumerate(self.driver.scripts):
             path = invocation.script_path(name)

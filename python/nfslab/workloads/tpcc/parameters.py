@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field, model_validator
@@ -13,11 +12,13 @@ from nfslab.quantities import Duration, Size
 from nfslab.workloads.base import WorkloadParameters
 from nfslab.workloads.pgbench.parameters import CLIENTS_MAX, PgbenchParameters
 from nfslab.workloads.tpcc.rows import NAME_CONSTANT
+from nfslab.workloads.tpcc.scripts import definition
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
     from typing import Self
 
-SCRIPTS: Final = Path(__file__).parent / "scripts"
 MIX: Final = {"new_order": 45, "payment": 43, "order_status": 4, "delivery": 4, "stock_level": 4}
 """Transaction -> share of all, per cent (clause 5.2.3 has the least of the last four)."""
 CONSTANTS: Final = {"c_name": NAME_CONSTANT + 66, "c_customer": 259, "c_item": 7911}
@@ -55,7 +56,7 @@ class TpccParameters(WorkloadParameters):
     threads: int = Field(default=1, ge=1, le=CLIENTS_MAX)
     """Of pgbench."""
     calls: Literal["procedure", "statements"] = "procedure"
-    """A transaction is one call, or a statement for each step: some 30 round trips a new order."""
+    """A transaction is one call, or a statement for each step: some 37 round trips a new order."""
     homes: Literal["fixed", "random"] = "fixed"
     """A terminal's warehouse: its own, or another one for each transaction."""
     isolation: Isolation = "read committed"
@@ -66,6 +67,15 @@ class TpccParameters(WorkloadParameters):
     warm_up: Duration = 0.0
     """Whole seconds of the same load before the timed part."""
     socket: Literal["unix", "tcp"] = "unix"
+    definition: str = ""
+    """SHA-256 of tables, procedures and scripts: filled in, others are another experiment."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _defined(cls, value: Any) -> Any:
+        if not isinstance(value, dict) or value.get("definition"):
+            return value
+        return {**value, "definition": definition()}
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -79,8 +89,8 @@ class TpccParameters(WorkloadParameters):
         """Of pgbench: a terminal each."""
         return self.terminals
 
-    def driver(self) -> PgbenchParameters:
-        """The same for pgbench."""
+    def driver(self, scripts: Sequence[Path] = ()) -> PgbenchParameters:
+        """The same for pgbench; `scripts`: of `MIX`, in its order, once they are written."""
         given: dict[str, Any] = {
             name: getattr(self, name)
             for name in (
@@ -88,17 +98,14 @@ class TpccParameters(WorkloadParameters):
                 "planted_delay", "threads", "max_tries", "duration", "warm_up", "socket",
             )
         }  # fmt: skip
+        if scripts:
+            own = {"warehouses": self.warehouses, "fixed_homes": int(self.homes == "fixed")}
+            given |= {"scripts": scripts, "script_weights": [*MIX.values()]}
+            given["variables"] = CONSTANTS | own
         isolation = {"default_transaction_isolation": self.isolation}
         return PgbenchParameters(
             **given,
             clients=self.terminals,
             settings=isolation | self.settings,
             protocol="prepared",
-            scripts=[SCRIPTS / self.calls / f"{name}.sql" for name in MIX],
-            script_weights=list(MIX.values()),
-            variables=CONSTANTS
-            | {
-                "warehouses": self.warehouses,
-                "fixed_homes": int(self.homes == "fixed"),
-            },
         )

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from nfslab.errors import RunFailed
 from nfslab.workloads.tpcc import conditions
+from nfslab.workloads.tpcc.scripts import SQL, definition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from nfslab.databases.postgres.server import Server
-
-SQL: Final = Path(__file__).parent / "sql"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +27,9 @@ class TpccTables:
     seed: int = 1
 
     def record(self) -> dict[str, Any]:
-        """Everything that determines the tables."""
-        return {"tables": "tpcc"} | asdict(self)
+        """Everything that determines the tables, what makes the rows included."""
+        rows = hashlib.sha256((SQL.parent / "rows.py").read_bytes()).hexdigest()
+        return {"tables": "tpcc", "rows": rows, "definition": definition()} | asdict(self)
 
     def load(self, server: Server) -> None:
         """Make and fill them; RunFailed, also when a condition of clause 3.3.2 does not hold."""

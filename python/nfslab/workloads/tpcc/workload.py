@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from nfslab.machine.availability import Availability
 from nfslab.results.records import CheckRecord, LoadShape, Metric, Verdict
 from nfslab.workloads.pgbench import outcome
 from nfslab.workloads.pgbench.transaction_log import OK
@@ -21,6 +22,7 @@ from nfslab.workloads.tpcc import conditions
 from nfslab.workloads.tpcc.machine_use import MachineUse
 from nfslab.workloads.tpcc.parameters import MIX, TpccParameters
 from nfslab.workloads.tpcc.rows import CUSTOMERS, DISTRICTS
+from nfslab.workloads.tpcc.scripts import definition, write_scripts
 from nfslab.workloads.tpcc.tables import TpccTables
 
 if TYPE_CHECKING:
@@ -46,6 +48,8 @@ ROLLED_BACK: Final = 0.01
 """Of the new orders (clause 2.4.1.4)."""
 SIGMAS: Final = 4.0
 """Shares are drawn: beyond so many standard deviations they are not those asked for."""
+SIGMAS_LOST: Final = 6.0
+"""The same of orders that are not there, which fails a run: by chance once in 10^9 of them."""
 LIKE: Final = "like TPC-C, not TPC-C: not comparable with published TPC results"
 
 
@@ -60,14 +64,30 @@ class TpccWorkload(PgbenchWorkload):
         assert isinstance(parameters, TpccParameters)
         super().__init__(parameters)
         self.asked = parameters
+        self._driver = parameters.driver()
         self._orders_before = self._new_orders = 0
         self._before = MachineUse.now()
         self._used: dict[str, Metric] = {}
 
     @property
     def driver(self) -> PgbenchParameters:
-        """What pgbench has to do."""
-        return self.asked.driver()
+        """What pgbench has to do; with its scripts once the run is prepared."""
+        return self._driver
+
+    def check(self) -> Availability:
+        """As pgbench's; are tables and scripts those of the experiment?"""
+        if self.asked.definition != definition():
+            return Availability(
+                False,
+                "tables, procedures or scripts of tpcc are others than those of this experiment",
+                "start a new experiment, or take the nfslab that began it",
+            )
+        return super().check()
+
+    def keep_scripts(self, context: RunContext) -> None:
+        """They are written into the run's logs, and run from there."""
+        scripts = write_scripts(context.logs, MIX, self.asked.calls)
+        self._driver = self.asked.driver(scripts)
 
     def load_shape(self) -> LoadShape:
         """Closed: a terminal waits for its answer."""
@@ -249,7 +269,7 @@ def _counts(
         yield f"{payments} payments are there, {committed['payment']} were committed"
     tried = committed["new_order"]
     rolled_back = tried - new_orders
-    error = SIGMAS * math.sqrt(tried * ROLLED_BACK * (1 - ROLLED_BACK)) + 1
+    error = SIGMAS_LOST * math.sqrt(tried * ROLLED_BACK * (1 - ROLLED_BACK)) + 1
     if rolled_back < -uncounted or abs(rolled_back - ROLLED_BACK * tried) > error + uncounted:
         yield f"{rolled_back} of {tried} new orders are not there, 1 % are rolled back"
 

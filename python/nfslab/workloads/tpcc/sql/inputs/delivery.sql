@@ -1,0 +1,3 @@
+-- Delivery (clause 2.7), not deferred.
+{{ home() }}
+\set carrier random(1, 10)

@@ -1,0 +1,1 @@
+SELECT tpcc_order_status(:w, :d, :c, :by_name, :name);

@@ -1,0 +1,1 @@
+SELECT tpcc_stock_level(:w, :d, :threshold);
