@@ -22,8 +22,6 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 def resident_bytes(path: Path) -> int:
     """What fincore(1) of util-linux sees of a file in memory."""
-    if shutil.which("fincore") is None:
-        pytest.skip("fincore is not here (util-linux)")
     argv = ["fincore", "--bytes", "--noheadings", "--output", "RES", str(path)]
     return int(subprocess.run(argv, capture_output=True, text=True, check=True).stdout)
 
@@ -32,6 +30,8 @@ def resident_bytes(path: Path) -> int:
 def cached(scratch: Path) -> Path:
     if mount_of(scratch).filesystem in ("tmpfs", "ramfs", "overlay"):
         pytest.skip("files in memory cannot be dropped")
+    if shutil.which("fincore") is None:
+        pytest.skip("fincore is not here (util-linux)")
     file = scratch / "below" / "file"
     file.parent.mkdir()
     with file.open("w+b") as stream:
