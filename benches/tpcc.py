@@ -101,12 +101,12 @@ class Bench:
         work = TpccWorkload(self.parameters)
         if not (usable := work.check()).ok:
             raise SystemExit(usable.reason)
-        self.installation = work.installation
+        self.installation = work.database.installation
         deadline = time.monotonic() + PATIENCE_S
         self.logs = folder / "logs"
         self.logs.mkdir()
         self.deployment = Deployment(
-            installation=work.installation, host=LocalHost(), resources=resources,
+            installation=work.database.installation, host=LocalHost(), resources=resources,
             user=work.owner(), logs=self.logs, remaining_s=lambda: deadline - time.monotonic(),
             commands=[], database="postgres",
         )  # fmt: skip

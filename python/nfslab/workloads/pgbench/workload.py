@@ -8,35 +8,18 @@
 The server is up but has touched little when `prepare` ends, so the runner can drop the
 page cache in between. The warm-up belongs to `measure`, since a cache that was dropped
 after it would undo it; collectors are told when the timed part begins (`nfslab.context`).
-
-Never as root: root's server runs as an unprivileged user, which owns the places.
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
-from nfslab.databases.postgres import cluster
-from nfslab.databases.postgres.delays import PlantedDelays
-from nfslab.databases.postgres.deployment import Deployment
-from nfslab.databases.postgres.installation import Installation, find_installation
-from nfslab.databases.postgres.preflight import settings_accepted
-from nfslab.databases.postgres.relocation import reachable_copy
-from nfslab.databases.postgres.server import Server, start_server
-from nfslab.databases.postgres.service import PostgresService
-from nfslab.databases.postgres.settings import (
-    REPORTED_SETTINGS,
-    UNINTERESTING,
-    durability_reasons,
-    with_defaults,
-)
-from nfslab.errors import RunFailed, Unavailable
-from nfslab.machine import users
+from nfslab.databases.postgres.database import PostgresDatabase, PostgresOptions
+from nfslab.errors import RunFailed
 from nfslab.machine.availability import Availability
-from nfslab.results.records import DurabilityRecord, LoadShape
+from nfslab.results.records import LoadShape
 from nfslab.workloads.base import Outcome, Workload
 from nfslab.workloads.pgbench import execution, invariant, invocation, outcome
 from nfslab.workloads.pgbench.loading import PgbenchTables
@@ -46,6 +29,8 @@ from nfslab.workloads.pgbench.transaction_log import OK, read_transaction_log
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from nfslab.databases.base import Tables
+    from nfslab.databases.postgres.server import Server
     from nfslab.results.records import CheckRecord, Metric
     from nfslab.workloads.base import RunContext, WorkloadParameters
     from nfslab.workloads.pgbench.printed import PrintedReport
@@ -74,7 +59,6 @@ class PgbenchWorkload(Workload):
 
     def __init__(self, parameters: WorkloadParameters) -> None:
         super().__init__(parameters)
-        self._server: Server | None = None
         self._committed: dict[str, int] = {}
         self._uncounted = 0
         self._verified = False
@@ -89,46 +73,36 @@ class PgbenchWorkload(Workload):
     @classmethod
     def available(cls) -> Availability:
         """Is there any PostgreSQL with server and pgbench?"""
-        try:
-            find_installation("auto")
-        except Unavailable as error:
-            return Availability(False, f"{error.what}: {error.why}", error.fix)
-        return users.becomes(users.unprivileged_user())
+        return PostgresDatabase.available()
 
     def check(self) -> Availability:
         """The installation asked for, its pgbench's options, its opinion of the settings."""
-        allowed = users.becomes(self.owner())
-        if not allowed.ok:
-            return allowed
-        try:
-            installation = self.installation
-        except Unavailable as error:
-            return Availability(False, f"{error.what}: {error.why}", error.fix)
-        possible = invocation.invocation_possible(self.driver, installation)
-        if not possible.ok:
-            return possible
-        return settings_accepted(installation, self.driver.settings, self.owner())
+        found = self.database.check()
+        if not found.ok:
+            return found
+        return invocation.invocation_possible(self.driver, self.database.installation)
 
     def owner(self) -> int | None:
         """PostgreSQL refuses to run as root: an unprivileged user then, else the caller."""
-        return users.unprivileged_user()
+        return self.database.owner()
 
     @cached_property
-    def installation(self) -> Installation:
-        """The PostgreSQL of this workload, where the server's user can reach it."""
-        found = find_installation(self.driver.postgres)
-        user = self.owner()
-        if user is None:
-            return found
-        reach = users.reachable_by(found.program("postgres"), user)
-        if reach.ok:
-            return found
-        if found.source == "embedded":
-            return reachable_copy(found)
-        raise Unavailable(
-            f"the PostgreSQL in {found.bindir} cannot be run by an unprivileged user",
-            why=f"PostgreSQL refuses to run as root, and {reach.reason}",
-            fix='set workload.postgres to "system" or "embedded", or install it elsewhere',
+    def database(self) -> PostgresDatabase:
+        """Its PostgreSQL."""
+        p = self.driver
+        return PostgresDatabase(
+            PostgresOptions(
+                clients=p.clients,
+                client_name="pgbench",
+                database="pgbench",
+                postgres=p.postgres,
+                load=p.load,
+                data_checksums=p.data_checksums,
+                wal_segment_size=p.wal_segment_size,
+                settings=p.settings,
+                planted_delay=p.planted_delay,
+                socket=p.socket,
+            )
         )
 
     def check_host(self, kind: str) -> Availability:
@@ -170,45 +144,10 @@ class PgbenchWorkload(Workload):
     def prepare(self, context: RunContext) -> None:
         """Cluster on the places, server up, settings in effect written down."""
         _import_readers()
-        p = self.driver
-        self._server, self._room = None, None
+        self._room = None
         self._committed, self._uncounted, self._verified = {}, 0, False
-        deployment = self._deployment(context)
-        installation = deployment.installation
-        place = cluster.cluster_place(context.places)
-        shape = self._shape()
-        settings = with_defaults(p.settings, p.clients, installation.major)
         self.keep_scripts(context)
-        context.notes.append(
-            f"PostgreSQL {installation.version} ({installation.source}: {installation.bindir})"
-        )
-        if p.load == "fresh":
-            with context.phase("load"):
-                cluster.load(deployment, place, shape, settings, context.places)
-            context.notes.append("the database was loaded anew for this run")
-        else:
-            with context.phase("load"):
-                source, made = cluster.template(deployment, context.cache, shape, context.places)
-            with context.phase("restore"):
-                cluster.restore(deployment, source, place, context.places)
-            context.notes.append(
-                "the database is a copy of one that was loaded "
-                + ("for this run" if made else "for an earlier run of this experiment")
-            )
-        with context.phase("start"):
-            link = context.client_host.link if p.socket == "tcp" else None
-            self._server = start_server(
-                replace(
-                    deployment,
-                    watcher=context.services.server_watcher,
-                    delays=PlantedDelays(p.planted_delay, place.data, place.wal_directory),
-                ),
-                place.data,
-                settings,
-                places=context.places,
-                link=link,
-            )
-        self._tell(context, place)
+        self.database.bring_up(context, self.tables())
 
     def measure(self, context: RunContext) -> Outcome:
         """Warm-up, then the timed pgbench; its log becomes the samples."""
@@ -303,9 +242,7 @@ class PgbenchWorkload(Workload):
 
     def finish(self, context: RunContext) -> None:
         """Stop the server: in peace after a verified run, at once otherwise."""
-        if self._server is not None:
-            server, self._server = self._server, None
-            server.stop(hurry=not self._verified)
+        self.database.stop(hurry=not self._verified)
         self._forget_room()
 
     def _forget_room(self) -> None:
@@ -316,32 +253,9 @@ class PgbenchWorkload(Workload):
 
     def server(self) -> Server:
         """The one that is up; RunFailed where there is none."""
-        if self._server is None:
-            raise RunFailed("there is no PostgreSQL: the run was not prepared")
-        return self._server
+        return self.database.server()
 
-    def _deployment(self, context: RunContext) -> Deployment:
-        return Deployment(
-            installation=self.installation,
-            host=context.server_host,
-            resources=context.resources,
-            user=self.owner(),
-            logs=context.logs,
-            remaining_s=context.remaining_s,
-            commands=context.commands,
-            database="pgbench",
-        )
-
-    def _shape(self) -> cluster.Shape:
-        p = self.driver
-        return cluster.Shape(
-            postgres=f"{self.installation.version} {self.installation.bindir}",
-            tables=self.tables(),
-            data_checksums=p.data_checksums,
-            wal_segment_bytes=p.wal_segment_size,
-        )
-
-    def tables(self) -> cluster.Tables:
+    def tables(self) -> Tables:
         """What is loaded."""
         p = self.driver
         return PgbenchTables(
@@ -367,47 +281,6 @@ class PgbenchWorkload(Workload):
             (context.logs / f"script-{index}.sql").write_bytes(text)
             digest = hashlib.sha256(text).hexdigest()
             context.notes.append(f"script {path}: SHA-256 {digest} (logs/script-{index}.sql)")
-
-    def _tell(self, context: RunContext, place: cluster.ClusterPlace) -> None:
-        """Settings in effect for the record; the service for the collectors."""
-        server = self.server()
-        with server.connect("postgres") as connection:
-            rows = connection.execute(
-                "SELECT name, current_setting(name), source FROM pg_settings "
-                "WHERE source <> 'default' OR name = ANY(%s) ORDER BY name",
-                (list(REPORTED_SETTINGS),),
-            ).fetchall()
-        in_effect = {row[0]: row[1] for row in rows if not UNINTERESTING.fullmatch(row[0])}
-        facts = {
-            "version": server.deployment.installation.version,
-            "source": server.deployment.installation.source,
-            "programs": str(server.deployment.installation.bindir),
-            "user": self.owner(),
-            "settings": in_effect,
-        }
-        context.places["data"].facts["postgresql"] = facts
-        reasons = durability_reasons(in_effect)
-        if reasons:
-            self._downgrade(context, reasons)
-        context.services.postgres = PostgresService(
-            conninfo=server.conninfo("postgres"),
-            database=server.deployment.database,
-            pid=server.process.pid,
-            version=server.deployment.installation.version,
-            major=server.deployment.installation.major,
-            data_directory=place.data,
-            client_name="pgbench",
-        )
-
-    @staticmethod
-    def _downgrade(context: RunContext, reasons: list[str]) -> None:
-        """What the server does not wait for is not durable, whatever the storage can."""
-        for role_place in context.places.values():
-            known = role_place.durability.reasons
-            role_place.durability = DurabilityRecord(
-                level="volatile", reasons=[*(r for r in reasons if r not in known), *known]
-            )
-        context.notes.extend(f"not durable: {reason}" for reason in reasons)
 
     def _warm_up(self, context: RunContext, names: list[str]) -> None:
         server = self.server()

@@ -28,7 +28,7 @@ from nfslab.workloads.tpcc.tables import TpccTables
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from nfslab.databases.postgres import cluster
+    from nfslab.databases.base import Tables
     from nfslab.workloads.base import RunContext, WorkloadParameters
     from nfslab.workloads.pgbench.execution import PgbenchRun
     from nfslab.workloads.pgbench.parameters import PgbenchParameters
@@ -108,7 +108,7 @@ class TpccWorkload(PgbenchWorkload):
             return {"data": data + wal}
         return {"data": data, "wal": wal}
 
-    def tables(self) -> cluster.Tables:
+    def tables(self) -> Tables:
         """The nine tables."""
         return TpccTables(self.asked.warehouses)
 

@@ -1,0 +1,94 @@
+"""What a database engine has to be able to do for a workload.
+
+    bring_up    empty places -> loaded (made there, or a copy), started, settings read back
+    session     one connection of our own, for loads, plans, checks
+    stop        in peace after a verified run, at once otherwise
+
+A new engine is one folder with such a class, one line in `registry.py`, one test folder.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+
+    from nfslab.errors import RunFailed
+    from nfslab.machine.availability import Availability
+    from nfslab.results.records import DurabilityRecord
+    from nfslab.workloads.base import RunContext
+
+
+class Session(Protocol):
+    """One connection (autocommit)."""
+
+    def rows(self, statement: str) -> Sequence[tuple[Any, ...]]:
+        """What a statement yields, if anything; RunFailed in the engine's words."""
+
+
+class Tables(Protocol):
+    """What a workload loads into an empty database."""
+
+    def record(self) -> dict[str, Any]:
+        """Everything that determines it, as JSON: equal tables have equal records."""
+
+    def load(self, server: Any) -> None:
+        """Make and fill it in the engine's server; RunFailed."""
+
+
+class Database(ABC):
+    """One engine's database, for one run."""
+
+    kind: ClassVar[str]
+    title: ClassVar[str]
+    """As people write it."""
+
+    @abstractmethod
+    def check(self) -> Availability:
+        """Are its programs here, and do they take these settings?"""
+
+    @abstractmethod
+    def owner(self) -> int | None:
+        """The user of its files and its server; None: the caller."""
+
+    @abstractmethod
+    def bring_up(self, context: RunContext, tables: Tables) -> None:
+        """Loaded on the run's places and up; what collectors need is in `context.services`.
+
+        The settings in effect are in the place's facts. RunFailed.
+        """
+
+    @abstractmethod
+    def session(self) -> AbstractContextManager[Session]:
+        """A connection to the loaded database; RunFailed when it is gone."""
+
+    @abstractmethod
+    def alive(self) -> bool:
+        """Does its server still run?"""
+
+    @abstractmethod
+    def death(self, what: str, also: str = "") -> RunFailed:
+        """The error for a database that failed, with its own last words."""
+
+    @abstractmethod
+    def stop(self, *, hurry: bool) -> None:
+        """End what was started; nothing when nothing was."""
+
+
+def not_durable(context: RunContext, reasons: Sequence[str]) -> None:
+    """What the database does not wait for is not durable, whatever the storage can."""
+    if not reasons:
+        return
+    for place in context.places.values():
+        known = place.durability.reasons
+        place.durability = _volatile([*(r for r in reasons if r not in known), *known])
+    context.notes.extend(f"not durable: {reason}" for reason in reasons)
+
+
+def _volatile(reasons: list[str]) -> DurabilityRecord:
+    from nfslab.results.records import DurabilityRecord
+
+    return DurabilityRecord(level="volatile", reasons=reasons)

@@ -1,0 +1,20 @@
+"""Database engines by name: one line each, imported when first used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nfslab.plugins import load_plugin
+
+if TYPE_CHECKING:
+    from nfslab.databases.base import Database
+
+DATABASES: dict[str, str] = {
+    "postgres": "nfslab.databases.postgres.database:PostgresDatabase",
+}
+
+
+def database_class(kind: str) -> type[Database]:
+    """The class of an engine; `UsageError` names the nearest known one."""
+    found: type[Database] = load_plugin(DATABASES, kind, what="database")
+    return found
