@@ -41,8 +41,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
-from nfslab.databases.postgres import cluster
 from nfslab.databases.deployment import without_client_variables
+from nfslab.databases.postgres import cluster
 from nfslab.databases.postgres.deployment import ROLE_NAME, PostgresDeployment
 from nfslab.databases.postgres.server import Server, start_server
 from nfslab.hosts.local import LocalHost
