@@ -22,6 +22,7 @@ from tests.workloads.run_context import Run, run_of
 
 SMALL: dict[str, dict[str, Any]] = {
     "pgbench": {"data": "disk", "transactions": 10},
+    "tpcb": {"data": "disk", "engine": "sqlite", "duration": 1},
     "tpcc": {"data": "disk", "terminals": 2, "duration": 1},
     "files": {"data": "disk", "file_size": "256k", "seeks": 20, "phases": "block_write,seeks"},
     "sfs": {"data": "disk", "load": 200, "files": 600, "warm_up": "0s", "duration": "0.3s"},
@@ -36,6 +37,7 @@ SMALL: dict[str, dict[str, Any]] = {
 
 LONG: dict[str, dict[str, Any]] = {
     "pgbench": {"data": "disk", "duration": 3600},
+    "tpcb": {"data": "disk", "engine": "sqlite", "duration": 3600},
     "tpcc": {"data": "disk", "duration": 3600},
     "files": {"data": "disk", "file_size": "1M", "seeks": 1_000_000_000, "phases": "seeks"},
     "sfs": {"data": "disk", "load": 200, "files": 60, "duration": "3600s"},

@@ -103,7 +103,9 @@ class MariadbDatabase(Database):
     def server(self) -> MariadbServer:
         """The one that is up; RunFailed where there is none."""
         if self._server is None:
-            raise RunFailed("there is no MariaDB: the run was not prepared")
+            raise RunFailed(
+                "there is no MariaDB: the run was not prepared", fix="call bring_up first"
+            )
         return self._server
 
     def bring_up(self, context: RunContext, tables: Tables) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 import signal
+import socket
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -70,7 +71,7 @@ class MariadbServer:
 
         try:
             return _connected(self.socket, database)
-        except pymysql.Error as error:
+        except (pymysql.Error, OSError) as error:
             raise self.death("MariaDB cannot be reached", str(error)) from error
 
     def rows(self, statement: str, database: str | None = None) -> Sequence[tuple[Any, ...]]:
@@ -170,14 +171,26 @@ def _wait_until_ready(server: MariadbServer) -> None:
         try:
             _connected(server.socket, None).close()
             return
-        except pymysql.Error:
+        except (pymysql.Error, OSError):
             time.sleep(READY_POLL_S)
 
 
-def _connected(socket: Path, database: str | None) -> pymysql.Connection[Any]:
+def _connected(path: Path, database: str | None) -> pymysql.Connection[Any]:
+    """pymysql.Error, OSError."""
     import pymysql
 
-    return pymysql.connect(
-        unix_socket=str(socket), user=USER, database=database, autocommit=True,
-        connect_timeout=CONNECT_S, charset="utf8mb4",
-    )  # fmt: skip
+    # PyMySQL leaves its own socket open where nobody listens yet.
+    reached = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        reached.settimeout(CONNECT_S)
+        reached.connect(str(path))
+        reached.settimeout(None)
+        connection = pymysql.Connection(
+            unix_socket=str(path), user=USER, database=database, autocommit=True,
+            charset="utf8mb4", defer_connect=True,
+        )  # fmt: skip
+        connection.connect(reached)
+    except BaseException:
+        reached.close()
+        raise
+    return connection

@@ -62,7 +62,9 @@ class SqliteDatabase(Database):
     def file(self) -> Path:
         """The database; RunFailed where there is none."""
         if self._file is None:
-            raise RunFailed("there is no SQLite database: the run was not prepared")
+            raise RunFailed(
+                "there is no SQLite database: the run was not prepared", fix="call bring_up first"
+            )
         return self._file
 
     def bring_up(self, context: RunContext, tables: Tables) -> None:
@@ -110,7 +112,7 @@ class SqliteDatabase(Database):
 
     def death(self, what: str, also: str = "") -> RunFailed:
         """In the library's words."""
-        return RunFailed(what, why=also)
+        return RunFailed(what, why=also, fix="see the logs of the run")
 
     def stop(self, *, hurry: bool) -> None:
         """Nothing was started."""

@@ -104,7 +104,8 @@ def arguments(
 ) -> list[str]:
     """The whole command."""
     return [
-        *("env", f"PGAPPNAME={CLIENT_NAME}", PROGRAM, *reached),
+        *(("env", f"PGAPPNAME={CLIENT_NAME}") if p.engine == "postgres" else ()),
+        *(PROGRAM, *reached),
         f"--threads={p.clients}", f"--time={int(seconds)}", "--events=0",
         f"--rand-seed={seed % (2**31 - 1) + 1}", f"--scale={p.scale}",
         f"--max_tries={p.max_tries}", f"--log={log}", str(SCRIPT), "run",
