@@ -41,10 +41,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
-from nfslab.databases.deployment import without_client_variables
 from nfslab.databases.postgres import cluster
 from nfslab.databases.postgres.deployment import ROLE_NAME, PostgresDeployment
 from nfslab.databases.postgres.server import Server, start_server
+from nfslab.databases.shared.deployment import without_client_variables
 from nfslab.hosts.local import LocalHost
 from nfslab.machine.processes import all_statuses
 from nfslab.machine.resources import Resources

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from nfslab._core import RpcRecorder
     from nfslab.databases.postgres.service import PostgresService
-    from nfslab.databases.service import DatabaseService
+    from nfslab.databases.shared.service import DatabaseService
     from nfslab.machine.cgroup import Cgroup
     from nfslab.machine.watched_launch import LaunchWatcher
     from nfslab.mounts.kernel_recorder import KernelRecorder

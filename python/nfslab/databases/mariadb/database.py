@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from nfslab.databases.base import Database, Session, Tables, not_durable
-from nfslab.databases.deployment import Deployment
 from nfslab.databases.mariadb.installation import (
     Installation,
     find_installation,
@@ -24,8 +23,9 @@ from nfslab.databases.mariadb.settings import (
     durability_reasons,
     with_defaults,
 )
-from nfslab.databases.service import DatabaseService
-from nfslab.databases.template import Loaded, copied, loaded_once
+from nfslab.databases.shared.deployment import Deployment
+from nfslab.databases.shared.service import DatabaseService
+from nfslab.databases.shared.template import Loaded, copied, loaded_once
 from nfslab.errors import RunFailed, Unavailable
 from nfslab.machine import users
 from nfslab.machine.availability import Availability

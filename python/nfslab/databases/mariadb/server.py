@@ -14,9 +14,9 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from nfslab.databases.deployment import short_private_folder
-from nfslab.databases.last_words import log_tail, told
 from nfslab.databases.mariadb.settings import as_arguments
+from nfslab.databases.shared.deployment import short_private_folder
+from nfslab.databases.shared.last_words import log_tail, told
 from nfslab.errors import RunFailed
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     import pymysql
 
-    from nfslab.databases.deployment import Deployment
     from nfslab.databases.mariadb.settings import SettingValue
+    from nfslab.databases.shared.deployment import Deployment
     from nfslab.machine.resources import Entry
     from nfslab.machine.started import Process
     from nfslab.targets.base import Place

@@ -10,7 +10,7 @@ its content (version, scale, ...), so points that differ in server settings shar
 
 The log of a template has as many segments ready for reuse as PostgreSQL keeps by default,
 whatever the scale: how much a run has to create (16 MB of zeros each) depends on its own writing
-alone. How a template is kept and copied: databases.template.
+alone. How a template is kept and copied: databases.shared.template.
 
 Limits: the layout on the target is that of a copied cluster, less interleaved than that
 of one that grew there: the run's notes say which it was.
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nfslab.databases.postgres.deployment import ROLE_NAME
 from nfslab.databases.postgres.failures import full_target
 from nfslab.databases.postgres.server import start_server
-from nfslab.databases.template import Loaded, copied, loaded_once
+from nfslab.databases.shared.template import Loaded, copied, loaded_once
 from nfslab.errors import RunFailed
 
 if TYPE_CHECKING:

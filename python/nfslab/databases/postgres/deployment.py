@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from nfslab.databases.deployment import Deployment
 from nfslab.databases.postgres.delays import NO_DELAYS, PlantedDelays
+from nfslab.databases.shared.deployment import Deployment
 
 if TYPE_CHECKING:
     from nfslab.databases.postgres.installation import Installation

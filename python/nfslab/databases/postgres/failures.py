@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from nfslab.databases.last_words import told
+from nfslab.databases.shared.last_words import told
 from nfslab.errors import RunFailed
 
 if TYPE_CHECKING:

@@ -25,11 +25,11 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from nfslab.databases.deployment import short_private_folder
-from nfslab.databases.last_words import log_tail
 from nfslab.databases.postgres.deployment import ROLE_NAME
 from nfslab.databases.postgres.failures import explained
 from nfslab.databases.postgres.settings import as_arguments
+from nfslab.databases.shared.deployment import short_private_folder
+from nfslab.databases.shared.last_words import log_tail
 from nfslab.errors import RunFailed
 
 if TYPE_CHECKING:

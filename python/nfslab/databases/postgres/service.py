@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nfslab.databases.service import DatabaseService
+from nfslab.databases.shared.service import DatabaseService
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

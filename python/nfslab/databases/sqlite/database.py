@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from nfslab.databases.base import Database, Session, Tables, not_durable
-from nfslab.databases.deployment import Deployment
+from nfslab.databases.shared.deployment import Deployment
+from nfslab.databases.shared.template import Loaded, copied, loaded_once
 from nfslab.databases.sqlite.settings import SqliteSettings
-from nfslab.databases.template import Loaded, copied, loaded_once
 from nfslab.errors import RunFailed
 from nfslab.machine.availability import Availability
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from nfslab.databases.deployment import ENVIRONMENT, without_client_variables
 from nfslab.databases.postgres.deployment import ROLE_NAME
+from nfslab.databases.shared.deployment import ENVIRONMENT, without_client_variables
 from nfslab.databases.sqlite.database import DRIVER
 from nfslab.errors import RunFailed
 from nfslab.machine.availability import Availability

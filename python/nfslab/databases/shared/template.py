@@ -24,7 +24,7 @@ from nfslab.errors import RunFailed
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from nfslab.databases.deployment import Deployment
+    from nfslab.databases.shared.deployment import Deployment
     from nfslab.targets.base import Place
 
 FILES_MAX: Final = 5_000_000
