@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 TRANSACTIONS: Final = "transactions"
 """What a workload calls its table of them (`Outcome.operations`)."""
+POSTGRES: Final = "postgres"
+"""The engine of `tpcb` whose waits are known."""
 
 
 class AnatomyEvidence(EvidenceKind[AnatomyFacts]):
@@ -57,6 +59,8 @@ class AnatomyEvidence(EvidenceKind[AnatomyFacts]):
 
 def _root(run: SealedRun) -> Callable[[SealedRun], AnatomyFacts | None] | None:
     made = run.record.parameters.get("workload", {})
+    if made.get("engine", POSTGRES) != POSTGRES:
+        return None  # parts of a transaction are told by PostgreSQL's waits
     by_kind = ROOTS.get(str(made.get("kind", "")))
     return by_kind or (_transaction if run.record.operations == TRANSACTIONS else None)
 

@@ -216,6 +216,8 @@ class _Watch:
         found: dict[str, float] = {}
         for number, name in enumerate(names):
             mine = which == number
+            if not mine.any():
+                continue
             begin, end = np.interp((start_ns, end_ns), *_from_zero(at_ns, mine, calls[mine]))
             found[name] = float(end - begin)
         return found

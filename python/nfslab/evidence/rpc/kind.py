@@ -49,6 +49,8 @@ NOTE: Final = (
     "Over time: round trips are means over each interval, from the first send to the reply, as the "
     "client's own records have them."
 )
+ASKED: Final = ("READ", "GETATTR", "WRITE", "COMMIT")
+"""Always in the table of a transaction's calls: that there is none is an answer."""
 CALLS_LEAST: Final = 0.001
 """Of a transaction: operations that are rarer everywhere have no column."""
 OPERATIONS_MOST: Final = 8
@@ -218,16 +220,16 @@ def _transaction_table(mounts: Sequence[Same[ClientFacts]]) -> Table:
     names = {one.operation for mount in known for c in mount.runs for one in c.operations}
     most = {
         name: max(middle(_calls(name, c) for c in mount.runs) or 0.0 for mount in known)
-        for name in names
+        for name in names - {*ASKED}
     }
-    shown = sorted((name for name in names if most[name] >= CALLS_LEAST), key=lambda n: -most[n])
+    others = sorted((name for name in most if most[name] >= CALLS_LEAST), key=lambda n: -most[n])
     columns = [
-        (Column(name), median(partial(_calls, name), "1")) for name in shown[:OPERATIONS_MOST]
+        (Column(name), median(partial(_calls, name), "1"))
+        for name in (*ASKED, *others[:OPERATIONS_MOST])
     ]
     note = (
         "Calls in the timed part over the transactions committed in it; medians over the runs. "
-        "Operations with fewer than one call in a thousand transactions at every point are left "
-        "out."
+        "Other operations with less than one call in a thousand transactions are left out."
     )
     return Table.of("Calls of a transaction", known, [POINT, MOUNT, RUNS, *columns], note=note)
 
