@@ -41,6 +41,8 @@ class RecordsCalls(Protocol):
 class Services:
     """What is up in a run, for those that load or watch it; by target where it is a target's."""
 
+    engine: str = ""
+    """Of the database under load, with a server or without."""
     database: DatabaseService | None = None
     """Of whatever engine; an engine without a server has none."""
     postgres: PostgresService | None = None

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from nfslab.errors import RunFailed
+from nfslab.evidence.postgres.collector import PostgresCollector
 from nfslab.machine.processes import find_ours
 from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.workload import PgbenchWorkload
@@ -222,3 +223,6 @@ def test_the_log_of_mariadb_lies_on_its_own_target(scratch: Path) -> None:
         assert service is not None
         assert (service.kind, service.has_views) == ("mariadb", False)
         assert run.context.services.postgres is None
+        answer = PostgresCollector(PostgresCollector.Parameters()).applies(run.context)
+        assert not answer.ok
+        assert answer.moot, "another engine's point: nothing is missing"

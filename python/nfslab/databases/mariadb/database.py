@@ -189,7 +189,7 @@ class MariadbDatabase(Database):
         deployment.run(["mkdir", str(place.data), str(place.log)], user=deployment.user)
         argv = [
             self.installation.install, "--no-defaults", f"--datadir={place.data}",
-            "--auth-root-authentication-method=normal", "--skip-test-db",
+            "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve",
             f"--innodb-log-group-home-dir={place.log}",
             *as_arguments({"innodb_use_native_aio": False} | self._shape()),
         ]  # fmt: skip

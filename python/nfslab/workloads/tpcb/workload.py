@@ -133,6 +133,7 @@ class TpcbWorkload(Workload):
         """The database on its places; a server up, settings in effect written down."""
         self._committed, self._verified = 0, False
         p = self.parameters
+        context.services.engine = p.engine
         tables: Tables = (
             PgbenchTables(p.scale, 100, False, 0, "range")
             if p.engine == "postgres"
