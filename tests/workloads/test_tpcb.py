@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import signal
 import uuid
 from collections import Counter
 from collections.abc import Iterator
@@ -226,3 +229,32 @@ def test_the_log_of_mariadb_lies_on_its_own_target(scratch: Path) -> None:
         answer = PostgresCollector(PostgresCollector.Parameters()).applies(run.context)
         assert not answer.ok
         assert answer.moot, "another engine's point: nothing is missing"
+
+
+@pytest.mark.parametrize("engine", ["postgres", "mariadb"])
+def test_a_server_that_dies_fails_the_run(engine: str, scratch: Path) -> None:
+    work = tpcb(engine, duration=60)
+    with prepared(work, scratch) as run:
+        service = run.context.services.database
+        assert service is not None
+        remaining_s = run.context.remaining_s
+
+        def killing() -> float:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(service.pid, signal.SIGKILL)
+            return remaining_s()
+
+        run.context.remaining_s = killing
+        with pytest.raises(RunFailed, match=f"{work.database.title} died in the middle of the run"):
+            work.measure(run.context)
+
+
+def test_a_template_is_made_once(scratch: Path) -> None:
+    """Runs of other settings share it; another page size has its own."""
+    made = []
+    for page_size, mode in ((2048, "wal"), (2048, "delete"), (1024, "delete")):
+        work = tpcb("sqlite", scale=1, sqlite={"page_size": page_size, "journal_mode": mode})
+        with prepared(work, scratch) as run, work.database.session() as session:
+            assert session.rows("PRAGMA page_size") == [(page_size,)]
+            made.append(any("loaded for this run" in note for note in run.context.notes))
+    assert made == [True, False, True]
