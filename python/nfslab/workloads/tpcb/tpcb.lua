@@ -150,6 +150,12 @@ function event()
 end
 
 function thread_done(client)
+   -- A connection with open statements would not be closed.
+   begin:close()
+   commit:close()
+   for _, step in ipairs(steps) do
+      step.statement:close()
+   end
    connection:disconnect()
    if sysbench.opt.log ~= "" then
       local file = assert(io.open(("%s.%d"):format(sysbench.opt.log, client), "wb"))
