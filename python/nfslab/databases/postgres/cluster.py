@@ -37,7 +37,7 @@ from nfslab.databases.postgres.server import start_server
 from nfslab.errors import RunFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from nfslab.databases.base import Tables
     from nfslab.databases.postgres.deployment import Deployment
@@ -173,6 +173,31 @@ def load(
     deployment.synchronise(place.data)
     if place.wal is not None:
         deployment.synchronise(place.wal)
+
+
+def change(
+    deployment: Deployment,
+    place: ClusterPlace,
+    statements: Sequence[str],
+    settings: Mapping[str, SettingValue],
+    places: Mapping[str, Place],
+) -> None:
+    """These statements on a cluster at rest, by a server of its own; at rest again. RunFailed."""
+    import psycopg
+
+    server = start_server(deployment, place.data, settings, places=places, log="changes.log")
+    try:
+        with server.connect() as connection:
+            for statement in statements:
+                deployment.remaining_s()
+                connection.execute(statement.encode())
+        server.shut_down_cleanly()
+    except psycopg.Error as error:
+        server.stop(hurry=True)
+        raise server.death("the loaded database could not be changed", str(error)) from error
+    except BaseException:
+        server.stop(hurry=True)
+        raise
 
 
 def template(
