@@ -42,6 +42,9 @@ class Counts:
     """Written to temporary files."""
     log: int
     """Written to the log."""
+    fetched: int | None = None
+    """From block devices, by the engine's processes, read-ahead included; None: it may not be
+    read."""
 
     def since(self, before: Counts) -> Counts:
         """The difference."""
@@ -50,6 +53,9 @@ class Counts:
             self.hit - before.hit,
             self.temporary - before.temporary,
             self.log - before.log,
+            None
+            if self.fetched is None or before.fetched is None
+            else self.fetched - before.fetched,
         )
 
 

@@ -257,7 +257,8 @@ def _metrics(rows: list[tuple[int, int, int]], did: Counts) -> dict[str, Metric]
         made["latency_max_ms"] = Metric(value=max(latencies_ms), unit="ms", better="lower")
     for name, value in (
         ("read_bytes", did.read), ("hit_bytes", did.hit), ("temporary_bytes", did.temporary),
-        ("log_bytes", did.log),
+        ("log_bytes", did.log), ("fetched_bytes", did.fetched),
     ):  # fmt: skip
-        made[name] = Metric(value=value / number, unit="B")
+        if value is not None:
+            made[name] = Metric(value=value / number, unit="B")
     return made

@@ -10,11 +10,13 @@ from __future__ import annotations
 import contextlib
 import json
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from nfslab.databases.postgres.database import PostgresDatabase, PostgresOptions
 from nfslab.errors import RunFailed
 from nfslab.machine.availability import Availability
+from nfslab.machine.processes import all_statuses
 from nfslab.results.records import Metric
 from nfslab.workloads.sql.dialect import Connected, Counts, Dialect, Proof
 from nfslab.workloads.sql.postgres.loading import COPIES_COPY, PostgresTables
@@ -43,6 +45,22 @@ TOLD: Final = {  # part of an executed plan -> metric, unit, factor
 }
 MAINTENANCE_LEAST: Final = 1 << 20
 """Of maintenance_work_mem, before PostgreSQL 17."""
+
+
+def fetched_bytes(postmaster: int) -> int | None:
+    """What the kernel fetched from block devices for a server's processes that live (proc(5):
+    `read_bytes` of /proc/PID/io); None where that may not be read."""
+    total = 0
+    for status in all_statuses():
+        if postmaster in (status.identity.pid, status.parent):
+            try:
+                text = Path(f"/proc/{status.identity.pid}/io").read_text(encoding="ascii")
+            except ProcessLookupError:
+                continue
+            except OSError:
+                return None
+            total += int(text.partition("\nread_bytes: ")[2].split()[0])
+    return total
 
 
 class PostgresDialect(Dialect):
@@ -93,16 +111,17 @@ class PostgresDialect(Dialect):
     def connected(self) -> Iterator[Connected]:
         """The query's session, and one that reads the counters."""
         with self.database.session() as session, self.database.session("postgres") as watching:
-            yield PostgresConnected(session, watching, self.p)
+            pid = self.database.server().process.pid
+            yield PostgresConnected(session, watching, pid, self.p)
 
 
 class PostgresConnected(Connected):
     """See the module's text."""
 
     def __init__(
-        self, session: PostgresSession, watching: PostgresSession, p: SqlParameters
+        self, session: PostgresSession, watching: PostgresSession, pid: int, p: SqlParameters
     ) -> None:
-        self._session, self._watching = session, watching
+        self._session, self._watching, self._pid = session, watching, pid
         self._query = p.query
         self._run = statements(p.query, p.asked)
         memory = {
@@ -146,11 +165,11 @@ class PostgresConnected(Connected):
         return sorted(self._session.rows(self._run.answer))
 
     def counts(self) -> Counts:
-        """Of the whole database, and of the server's log."""
+        """Of the whole database, the server's log, its processes."""
         self._session.rows(FLUSH)
         read, hit, temporary, log = self._watching.rows(COUNTS)[0]
         block = int(self._watching.rows("SHOW block_size")[0][0])
-        return Counts(read * block, hit * block, temporary, log)
+        return Counts(read * block, hit * block, temporary, log, fetched_bytes(self._pid))
 
     def prove(self) -> Proof:
         """The plan again; executed once more where only that tells what it did."""
