@@ -11,7 +11,7 @@ from nfslab.databases.postgres.database import PostgresDatabase
 from nfslab.evidence.anatomy.kind import AnatomyEvidence
 from nfslab.evidence.base import SealedRun
 from nfslab.evidence.found import find, section_of
-from nfslab.evidence.queries.kind import DEVICE, QueriesEvidence, QueryFacts
+from nfslab.evidence.queries.kind import PROCESSES, QueriesEvidence, QueryFacts
 from nfslab.evidence.syscalls.collector import SyscallsCollector
 from nfslab.report.analysis import analyse
 
@@ -64,9 +64,10 @@ def test_reads_that_were_sent_in_the_timed_part(tmp_path: Path) -> None:
 
 def test_without_nfs_it_is_what_block_devices_gave(tmp_path: Path) -> None:
     found = facts(made(tmp_path / "run", fetched_bytes=5.0 * MIB))
-    assert (found.asked_bytes, found.asked_of, found.read_ahead) == (5 * MIB, DEVICE, 1.25)
-    unknown = facts(made(tmp_path / "other"))
-    assert (unknown.asked_bytes, unknown.asked_of, unknown.read_ahead) == (None, "", None)
+    assert (found.asked_bytes, found.asked_of, found.read_ahead) == (5 * MIB, PROCESSES, 1.25)
+    for number, metrics in enumerate(({}, {"fetched_bytes": 0.0})):
+        unknown = facts(made(tmp_path / str(number), **metrics))
+        assert (unknown.asked_bytes, unknown.asked_of, unknown.read_ahead) == (None, "", None)
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,12 @@ from nfslab.results.records import CheckRecord
 from nfslab.workloads.base import Outcome
 from nfslab.workloads.sql.data import PAGE
 from nfslab.workloads.sql.postgres import loading
-from nfslab.workloads.sql.postgres.dialect import PostgresDialect
+from nfslab.workloads.sql.postgres.dialect import PostgresDialect, fetched_bytes
 from nfslab.workloads.sql.queries import QUERIES, WRITING
 from nfslab.workloads.sql.workload import SqlWorkload, check_answer
 
 from tests.workloads.run_context import Run, run_of
-from tests.workloads.test_pgbench import name, newest_postgres
+from tests.workloads.test_pgbench import every_postgres, name, newest_postgres
 
 _usable = SqlWorkload.available()
 pytestmark = pytest.mark.skipif(not _usable.ok, reason=_usable.reason or "usable")
@@ -186,6 +186,28 @@ def test_planted_a_sort_that_has_memory_enough(scratch: Path) -> None:
             work.verify(run.context, outcome)
 
 
+def test_a_run_that_ends_within_a_statement_is_taken_down(scratch: Path) -> None:
+    work = workload("full_scan")
+    with run_of(work, scratch, name=name()) as run:
+        work.prepare(run.context)
+        assert work._connected is not None
+        work._connected._session._connection.pgconn.send_query(b"SELECT pg_sleep(3600)")
+        work.finish(run.context)
+
+
+def test_what_the_kernel_fetched_for_the_servers_processes(scratch: Path) -> None:
+    """Of all of them together, by proc(5); of no process: none."""
+    work = workload("full_scan")
+    with run_of(work, scratch, name=name()) as run:
+        work.prepare(run.context)
+        pid = run.context.services.postgres.pid
+        own = Path(f"/proc/{pid}/io").read_text()
+        found = fetched_bytes(pid)
+        assert found is not None
+        assert found >= int(own.split("read_bytes: ")[1].split()[0])
+    assert fetched_bytes(2**22 + 1) == 0
+
+
 def test_a_postgresql_that_cannot_tell_or_is_not_there(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -212,3 +234,16 @@ def test_several_wrong_answers_are_counted() -> None:
     assert check.message == (
         "2 of 3 answers are wrong: the last one is (1, 3) and 1 more rows, right is (1, 2)"
     )
+
+
+@every_postgres
+def test_blocks_that_were_made_do_not_count_as_read(postgres: str, scratch: Path) -> None:
+    """A copy reads next to nothing; PostgreSQL 15 cannot tell, and then nothing is told."""
+    work = workload("bulk_copy", postgres=postgres)
+    with run_of(work, scratch, name=name()) as run:
+        outcome, _ = carry_out(work, run)
+        copied = asked_of(run, "SELECT pg_relation_size('copies')")
+        old = work.dialect.database.installation.major < 16
+    assert copied > SIZE / 5
+    assert ("read_bytes" in outcome.metrics) != old
+    assert old or values(outcome)["read_bytes"] < copied / 10

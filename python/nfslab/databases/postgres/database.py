@@ -160,7 +160,8 @@ class PostgresDatabase(Database):
     @contextlib.contextmanager
     def session(self, database: str | None = None) -> Iterator[PostgresSession]:
         """A connection of psycopg's, to the load's database unless another is named."""
-        with self.server().connect(database) as connection:
+        # Closed as it is: one that was interrupted within a statement can commit nothing.
+        with contextlib.closing(self.server().connect(database)) as connection:
             yield PostgresSession(self.server(), connection)
 
     def alive(self) -> bool:

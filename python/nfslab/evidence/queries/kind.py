@@ -4,8 +4,8 @@
     system calls    bytes that reads of tables, indexes and their maps returned (`syscalls`)
     asked           bytes of the READs sent in the timed part: by our client's record (`rpc` with
                     `calls = true`), the server's (`nfs_server`, replies with their headers), the
-                    kernel's mounts (`mountstats`); without NFS what the kernel fetched from block
-                    devices for the database's processes
+                    kernel's mounts (`mountstats`); without these what the kernel fetched for the
+                    database's processes (block devices, its own NFS mounts)
 
 What should hold: system calls return what was read in blocks, but for catalogs that a look at the
 counters reads. With cold caches at least that much is asked, and what is asked beyond it is
@@ -42,7 +42,7 @@ DATA_CLASSES: Final = (
 READS: Final = (("rpc_calls", "count", "NFS"), ("nfs_server_calls", "reply_bytes", "NFS replies"))
 """Table of calls, its column of bytes, what that is called."""
 KERNEL: Final = "NFS, kernel"
-DEVICE: Final = "block devices"
+PROCESSES: Final = "/proc/PID/io"
 WRITES_LEAST: Final = 0.01
 """Of the blocks read: with a larger log it is no query that only reads."""
 AGREE: Final = 0.01
@@ -50,8 +50,8 @@ AGREE: Final = 0.01
 SLACK_BYTES: Final = 1 << 20
 NOTE: Final = (
     "Of one execution; medians over the runs of a point. Blocks read were not in the database's "
-    "buffers. Asked: READs sent in the timed part, or what the kernel fetched from block devices "
-    "for the database's processes. Asked / read is of queries that only read: above 1 it is "
+    "buffers. Asked: READs sent in the timed part, or what the kernel fetched for the database's "
+    "processes. Asked / read is of queries that only read: above 1 it is "
     "read-ahead, below 1 the page cache had some."
 )
 WANTS: Final = (
@@ -65,7 +65,8 @@ class QueryFacts(Facts):
 
     query: str
     latency_ms: float
-    read_bytes: float
+    read_bytes: float | None
+    """None: the database cannot tell them from blocks that it made."""
     hit_bytes: float
     temporary_bytes: float
     log_bytes: float
@@ -77,15 +78,16 @@ class QueryFacts(Facts):
     @property
     def read_ahead(self) -> float | None:
         """Bytes asked by bytes of blocks read, of a query that only reads."""
-        reads_only = not self.temporary_bytes and self.log_bytes <= WRITES_LEAST * self.read_bytes
-        if self.asked_bytes is None or not self.read_bytes or not reads_only:
+        if self.asked_bytes is None or not self.read_bytes or self.temporary_bytes:
+            return None
+        if self.log_bytes > WRITES_LEAST * self.read_bytes:
             return None
         return self.asked_bytes / self.read_bytes
 
     @property
     def disagrees(self) -> bool:
         """Do system calls and blocks tell different things?"""
-        if self.called_bytes is None:
+        if self.called_bytes is None or self.read_bytes is None:
             return False
         allowed = AGREE * self.read_bytes + SLACK_BYTES
         return abs(self.called_bytes - self.read_bytes) > allowed
@@ -118,21 +120,22 @@ class QueriesEvidence(EvidenceKind[QueryFacts]):
         """Of metrics, and of the other evidence of the run. ResultsError."""
         found = {name: metric.value for name, metric in run.record.metrics.items()}
         number = found.get(OPERATIONS)
-        if not number or "read_bytes" not in found:
+        if not number:
             return None
         asked, asked_of = _of_nfs(run, found["measured_s"])
-        fetched = found.get("fetched_bytes")
+        # Nothing at all may mean that it cannot be seen (FUSE).
+        fetched = found.get("fetched_bytes") or None
         called = _called(run)
         return QueryFacts(
             query=str(run.record.parameters.get("workload", {}).get("query", "")),
             latency_ms=found["latency_mean_ms"],
-            read_bytes=found["read_bytes"],
+            read_bytes=found.get("read_bytes"),
             hit_bytes=found["hit_bytes"],
             temporary_bytes=found["temporary_bytes"],
             log_bytes=found["log_bytes"],
             called_bytes=None if called is None else called / number,
             asked_bytes=fetched if asked is None else asked / number,
-            asked_of=asked_of if asked is not None else DEVICE if fetched is not None else "",
+            asked_of=asked_of or (PROCESSES if fetched else ""),
         )
 
     def at_point(self, runs: Sequence[QueryFacts]) -> ReadFigures | None:

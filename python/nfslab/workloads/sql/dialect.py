@@ -34,8 +34,8 @@ DIALECTS: dict[str, str] = {
 class Counts:
     """What the engine counted so far; bytes. A difference of two is what a stretch of time did."""
 
-    read: int
-    """Blocks that were not in the engine's buffers."""
+    read: int | None
+    """Blocks that were not in the engine's buffers; None: they cannot be told from others."""
     hit: int
     """Blocks that were."""
     temporary: int
@@ -49,14 +49,16 @@ class Counts:
     def since(self, before: Counts) -> Counts:
         """The difference."""
         return Counts(
-            self.read - before.read,
+            _moved(self.read, before.read),
             self.hit - before.hit,
             self.temporary - before.temporary,
             self.log - before.log,
-            None
-            if self.fetched is None or before.fetched is None
-            else self.fetched - before.fetched,
+            _moved(self.fetched, before.fetched),
         )
+
+
+def _moved(now: int | None, before: int | None) -> int | None:
+    return None if now is None or before is None else now - before
 
 
 @dataclass(frozen=True, slots=True)

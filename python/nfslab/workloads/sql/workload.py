@@ -28,7 +28,7 @@ from nfslab.results.records import CheckRecord, LoadShape, Metric
 from nfslab.storage.page_cache import drop_page_cache
 from nfslab.workloads.base import Outcome, Workload
 from nfslab.workloads.sql.data import definition
-from nfslab.workloads.sql.dialect import dialect_class
+from nfslab.workloads.sql.dialect import DIALECTS, dialect_class
 from nfslab.workloads.sql.parameters import SqlParameters
 from nfslab.workloads.sql.queries import WRITING, answer
 
@@ -72,7 +72,8 @@ class SqlWorkload(Workload):
     @classmethod
     def available(cls) -> Availability:
         """Is there an engine?"""
-        return dialect_class("postgres").available()
+        answers = [dialect_class(engine).available() for engine in DIALECTS]
+        return next((one for one in answers if one.ok), answers[0])
 
     @cached_property
     def dialect(self) -> Dialect:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 DATABASE: Final = "sql"
 MAJOR_LEAST: Final = 15
+READS_ALONE_SINCE: Final = 16
+"""Before, a block by which a table grows is counted as one that was read."""
 COUNTS: Final = (
     "SELECT blks_read, blks_hit, temp_bytes, "
     "pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint "
@@ -111,19 +113,26 @@ class PostgresDialect(Dialect):
     def connected(self) -> Iterator[Connected]:
         """The query's session, and one that reads the counters."""
         with self.database.session() as session, self.database.session("postgres") as watching:
-            pid = self.database.server().process.pid
-            yield PostgresConnected(session, watching, pid, self.p)
+            server = self.database.server()
+            whole = server.deployment.installation.major >= READS_ALONE_SINCE
+            yield PostgresConnected(session, watching, server.process.pid, self.p, whole)
 
 
 class PostgresConnected(Connected):
     """See the module's text."""
 
     def __init__(
-        self, session: PostgresSession, watching: PostgresSession, pid: int, p: SqlParameters
+        self,
+        session: PostgresSession,
+        watching: PostgresSession,
+        pid: int,
+        p: SqlParameters,
+        reads_alone: bool,
     ) -> None:
         self._session, self._watching, self._pid = session, watching, pid
         self._query = p.query
         self._run = statements(p.query, p.asked)
+        self._reads_told = reads_alone or not self._run.grows
         memory = {
             "work_mem": f"{p.work_mem >> 10}kB",
             "maintenance_work_mem": f"{max(p.work_mem, MAINTENANCE_LEAST) >> 10}kB",
@@ -169,7 +178,8 @@ class PostgresConnected(Connected):
         self._session.rows(FLUSH)
         read, hit, temporary, log = self._watching.rows(COUNTS)[0]
         block = int(self._watching.rows("SHOW block_size")[0][0])
-        return Counts(read * block, hit * block, temporary, log, fetched_bytes(self._pid))
+        reads = read * block if self._reads_told else None
+        return Counts(reads, hit * block, temporary, log, fetched_bytes(self._pid))
 
     def prove(self) -> Proof:
         """The plan again; executed once more where only that tells what it did."""

@@ -50,6 +50,8 @@ class Statements:
     """Done on the loaded database before the run's server starts."""
     copies: bool = False
     """It is a COPY of rows that the client sends."""
+    grows: bool = False
+    """It makes a table longer, row by row."""
 
     def pins(self) -> dict[str, str]:
         """Settings of its session."""
@@ -150,6 +152,7 @@ _MADE: Final[dict[str, Callable[[Asked], Statements]]] = {
         answer="SELECT count(*), sum(value) FROM copies",
         undo=("TRUNCATE copies",),
         copies=True,
+        grows=True,
     ),
     "create_index": lambda _: Statements(
         "CREATE INDEX items_made ON items (code, value)",
@@ -176,6 +179,7 @@ _MADE: Final[dict[str, Callable[[Asked], Statements]]] = {
         ("indexscan",),
         answer=f"SELECT count(*), sum(code) FROM items WHERE code >= {asked.rows}",
         undo=(_update(asked, "-"),),
+        grows=True,
     ),
     "checkpoint": lambda asked: Statements(
         "CHECKPOINT",
