@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import psycopg
 import pytest
 from nfslab.databases.postgres.installation import Installation
 from nfslab.errors import RunFailed
+from nfslab.machine.mounts import mount_of
 from nfslab.results.records import CheckRecord
 from nfslab.workloads.base import Outcome
 from nfslab.workloads.sql.data import PAGE
@@ -17,7 +19,7 @@ from nfslab.workloads.sql.postgres.dialect import PostgresDialect, fetched_bytes
 from nfslab.workloads.sql.queries import QUERIES, WRITING
 from nfslab.workloads.sql.workload import SqlWorkload, check_answer
 
-from tests.workloads.run_context import Run, run_of
+from tests.workloads.run_context import Run, run_of, scratch_folder
 from tests.workloads.test_pgbench import every_postgres, name, newest_postgres
 
 _usable = SqlWorkload.available()
@@ -206,6 +208,18 @@ def test_what_the_kernel_fetched_for_the_servers_processes(scratch: Path) -> Non
         assert found is not None
         assert found >= int(own.split("read_bytes: ")[1].split()[0])
     assert fetched_bytes(2**22 + 1) == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can drop the whole page cache")
+def test_a_cold_scan_fetches_each_block_from_the_disk() -> None:
+    """All of them; beside them read-ahead, and the programs' own pages."""
+    work = workload("full_scan", wal=None)
+    with scratch_folder(in_memory=False) as root:
+        if mount_of(root).filesystem in ("tmpfs", "ramfs"):
+            pytest.skip(f"{root} is in memory")
+        with run_of(work, root, name=name(), places={"data": root / "data"}) as run:
+            found = values(carry_out(work, run)[0])
+    assert found["read_bytes"] <= found["fetched_bytes"] <= found["read_bytes"] + (64 << 20)
 
 
 def test_a_postgresql_that_cannot_tell_or_is_not_there(

@@ -132,8 +132,12 @@ class PostgresDatabase(Database):
                 cluster.load(deployment, place, shape, settings, context.places)
             context.notes.append("the database was loaded anew for this run")
         else:
+            group = context.services.memory_cgroup
             with context.phase("load"):
-                source, made = cluster.template(deployment, context.cache, shape, context.places)
+                source, made = cluster.template(
+                    deployment, context.cache, shape, context.places,
+                    memory_bytes=None if group is None else group.limit_bytes,
+                )  # fmt: skip
             with context.phase("restore"):
                 cluster.restore(deployment, source, place, context.places)
             context.notes.append(
