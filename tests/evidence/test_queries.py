@@ -137,7 +137,6 @@ def test_blocks_system_calls_and_nfs_agree(tmp_path: Path, capsys: Capture) -> N
     ranged = found["secondary_range_uncorrelated"]
     assert ranged.asked_bytes is not None
     assert ranged.read_bytes <= ranged.asked_bytes
-    anatomies = [run.facts for run in find(AnatomyEvidence(), analysis).runs]
-    assert {one.operation for one in anatomies} == {"query"}
-    for one in anatomies:
-        assert sum(part.ns for part in one.parts) == pytest.approx(one.mean_ns)
+    for run in find(AnatomyEvidence(), analysis).runs:  # of those that were long enough
+        assert run.facts.operation == "query"
+        assert sum(part.ns for part in run.facts.parts) == pytest.approx(run.facts.mean_ns)

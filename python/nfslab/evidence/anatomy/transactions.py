@@ -26,7 +26,13 @@ import numpy as np
 import pyarrow as pa
 
 from nfslab.evidence.anatomy.backend_times import at_work, disagreements, exact_parts
-from nfslab.evidence.anatomy.parts import OF_DATABASE, AnatomyFacts, PartFacts, with_rest
+from nfslab.evidence.anatomy.parts import (
+    OF_DATABASE,
+    TRANSACTION,
+    AnatomyFacts,
+    PartFacts,
+    with_rest,
+)
 from nfslab.evidence.anatomy.wait_parts import part_of_wait
 from nfslab.evidence.over_time import NS, read_rows
 from nfslab.evidence.postgres.sql_waits import WAITS_TABLE
@@ -97,6 +103,8 @@ def anatomy(run: SealedRun, syscalls: SyscallFacts | None) -> AnatomyFacts | Non
     shown = [parts[name] for name in ORDER if name in parts]
     total = sum(part.ns for part in shown)
     told = timed is not None or seen is not None
+    if not told and operation != TRANSACTION:
+        return None  # too short to be seen: nothing of it, rather than none of a part
     if told and total < mean_ns:
         shown.append(PartFacts(name="client", ns=mean_ns - total, source="exact"))
     else:
