@@ -158,6 +158,7 @@ def captured(transport: str, port: int) -> Any:
             resources=resources,
             seed=0,
             phase=lambda _: nullcontext(),
+            say=lambda _: None,
             remaining_s=lambda: 60.0,
             timed=TimedPart(host.monotonic_ns),
         )

@@ -55,6 +55,7 @@ def run(words: list[str], port: int, capsys: Capture) -> Said:
     return nfslab(capsys, *typed, *SMALL[typed[0]], *mount)
 
 
+@pytest.mark.long
 def test_each_question_is_answered(here: Path, capsys: Capture) -> None:
     told = commands()
     assert {words[0] for words in told} == {*SMALL, *AT_LENGTH}

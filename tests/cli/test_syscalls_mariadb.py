@@ -106,7 +106,7 @@ def commit(server: Server, first: int = 0) -> None:
 
 
 @needs.ebpf
-@pytest.mark.parametrize("level", ["sync", "counts"])
+@pytest.mark.parametrize("level", ["sync", pytest.param("counts", marks=pytest.mark.long)])
 def test_each_commit_syncs_redo_log_and_binary_log(cluster: Cluster, level: str) -> None:
     with cluster.server("--innodb-use-native-aio=OFF") as server:
         make_table(server)
@@ -173,11 +173,9 @@ def test_pages_go_by_the_doublewrite_buffer(cluster: Cluster, tmp_path: Path) ->
 @needs.ebpf
 @pytest.mark.parametrize(
     ("aio", "said"),
-    [
-        ("io_uring", "io_uring"),
-        pytest.param("aio", "Linux native AIO", marks=pytest.mark.long),
-    ],
+    [("io_uring", "io_uring"), ("aio", "Linux native AIO")],
 )
+@pytest.mark.long
 def test_pages_by_native_aio_are_missing_and_that_is_said(
     cluster: Cluster, aio: str, said: str
 ) -> None:

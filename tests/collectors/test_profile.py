@@ -213,6 +213,7 @@ def test_kept_data_can_be_read_by_perf(root: Path, planted: Path) -> None:
 
 @needs_perf
 @needs_machine
+@pytest.mark.long
 def test_a_full_record_ends_early_and_is_told(root: Path, planted: Path) -> None:
     """It is full after some 10,000 samples: the load computes for longer than a second."""
     argv = [str(planted), "3000", "20"]

@@ -217,7 +217,7 @@ def watched() -> Section:
     return watch_section(facts_of(whole, summary, by_file=True, steps=steps), lambda: whole)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.long)])
 def test_a_browser_draws_it_without_a_complaint(tmp_path: Path, scheme: str) -> None:
     path = tmp_path / "page.html"
     write([watched()], path, "calls", command=["nfslab", "syscalls", "<b>"])

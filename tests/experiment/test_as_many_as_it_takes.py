@@ -57,7 +57,7 @@ def widths(folder: ExperimentFolder, comparisons: int) -> dict[int, float]:
     return found
 
 
-@pytest.mark.parametrize("comparisons", [1, 3])
+@pytest.mark.parametrize("comparisons", [1, pytest.param(3, marks=pytest.mark.long)])
 def test_it_ends_at_the_first_block_whose_widest_interval_is_narrow(
     experiment_file: Callable[..., Path], comparisons: int
 ) -> None:

@@ -124,6 +124,7 @@ def test_each_run_is_made_in_a_guest_with_its_kernel(
     assert session.made == 0
 
 
+@pytest.mark.long
 def test_kernels_that_an_axis_sets_are_no_change_of_the_machine(
     guest: Path, experiment_file: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,6 +173,7 @@ def test_a_guest_that_dies_fails_its_run_alone(
     assert [one.attempt for one in records(folder)] == [1, 1, 2]
 
 
+@pytest.mark.long
 def test_what_the_guest_lacks_fails_its_run(
     guest: Path, experiment_file: Write, tmp_path: Path
 ) -> None:
@@ -184,6 +186,7 @@ def test_what_the_guest_lacks_fails_its_run(
     nothing_is_left(tmp_path)
 
 
+@pytest.mark.long
 def test_a_failure_in_the_guest_is_told_as_elsewhere(
     guest: Path, experiment_file: Write, tmp_path: Path
 ) -> None:
@@ -278,7 +281,10 @@ def test_a_run_that_does_not_end_is_given_up(
 
 @pytest.mark.parametrize(
     ("harm", "said"),
-    [("for one in {run}; do echo x >>$one/run.json; done", "run.json"), ("rm -r {run}", "no run")],
+    [
+        ("for one in {run}; do echo x >>$one/run.json; done", "run.json"),
+        pytest.param("rm -r {run}", "no run", marks=pytest.mark.long),
+    ],
 )
 def test_what_is_not_whole_is_no_result(
     harm: str, said: str, guest: Path, experiment_file: Write, tmp_path: Path

@@ -134,7 +134,9 @@ def test_looks_lie_further_and_further_apart(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("way", ["ebpf", "shim", "strace"])
-@pytest.mark.parametrize("what", ["ring", "aio", "below", "nothing"])
+@pytest.mark.parametrize(
+    "what", ["ring", pytest.param("aio", marks=pytest.mark.long), "below", "nothing"]
+)
 def test_the_notes_of_a_watched_launch_say_it(way: Way, what: str) -> None:
     command = argv(what)
     asked, subject = Asked("counts"), Subject(argv=command)

@@ -432,7 +432,9 @@ def test_published_figures_lie_beside(chromium: Any, tmp_path: Path) -> None:
     assert "221 MiB/s" in table  # 225,896 K/s of the table's first row
 
 
-@pytest.mark.parametrize("blocks", [20, pytest.param(100, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "blocks", [5, *(pytest.param(n, marks=pytest.mark.long) for n in (20, 100))]
+)
 def test_many_runs(chromium: Any, tmp_path: Path, blocks: int) -> None:
     folder = write_pgbench(tmp_path, Recipe(repetitions=blocks, durable=False))
     path = write_html(folder.path, tmp_path / "report.html")

@@ -26,6 +26,7 @@ def test_causes_are_the_planted_ones(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(3600)  # of computing alone
 def test_causes_are_the_planted_ones_at_length(tmp_path: Path) -> None:
     """Each kind at three places with four seeds."""
     matrix = judged(tmp_path, POINTS, range(1, 5))

@@ -35,6 +35,7 @@ class Run:
         self.context = context
         self.root = root
         self.phases: list[str] = []
+        self.said: list[str] = []
         self.deadline = time.monotonic() + RUN_LIMIT_S
         self.on_remaining: list[object] = []
 
@@ -130,6 +131,7 @@ def run_of(
         resources=resources,
         seed=seed,
         phase=phase,
+        say=lambda text: run.said.append(text),
         remaining_s=remaining_s,
         timed=TimedPart(time.monotonic_ns),
     )

@@ -274,6 +274,7 @@ class RunExecution:
             resources=resources,
             seed=derived_seed(self.carrying.record.seed, self.run.block),
             phase=self.phase,
+            say=self.carrying.show_phase,
             remaining_s=self._remaining_s,
             timed=TimedPart(hosts["client"].monotonic_ns),
             services=services,

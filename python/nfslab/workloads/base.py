@@ -71,6 +71,8 @@ class RunContext:
     """This run's own seed, derived from the experiment's."""
     phase: Callable[[str], AbstractContextManager[None]]
     """`with context.phase("load"):` times a phase and shows it in the progress."""
+    say: Callable[[str], None]
+    """How far a long phase is, for the progress shown: `context.say("loaded 3 of 10")`."""
     remaining_s: Callable[[], float]
     """Seconds until the run's time limit; raises RunFailed when it is over, and
     Interrupted when the person asked to stop: call it in every waiting loop."""

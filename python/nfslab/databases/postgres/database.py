@@ -192,6 +192,7 @@ class PostgresDatabase(Database):
             remaining_s=context.remaining_s,
             commands=context.commands,
             database=self.options.database,
+            say=context.say,
         )
 
     def _shape(self, tables: Tables) -> cluster.Shape:

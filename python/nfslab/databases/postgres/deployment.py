@@ -59,6 +59,8 @@ class Deployment:
     """Of the first program that is started."""
     delays: PlantedDelays = NO_DELAYS
     """Of the server's calls on files."""
+    say: Callable[[str], None] = lambda _text: None
+    """How far something long is."""
 
     def run(
         self,

@@ -9,6 +9,7 @@ alone at 95 %, and wider by what samples may be off (`PartFacts.doubt_ns`). Whet
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -88,7 +89,7 @@ class Difference:
         return self.new_ns - self.base_ns
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Compared:
     """Two points, part by part."""
 
@@ -249,11 +250,14 @@ def _observations(
 
 def together(pair: Compared, paths: Sequence[str]) -> Difference | None:
     """These parts counted as one; None: neither point has any of them."""
+    return _together(pair, tuple(paths))
+
+
+@functools.lru_cache(maxsize=256)  # causes ask the same of a pair, many times
+def _together(pair: Compared, paths: tuple[str, ...]) -> Difference | None:
     if not any(path in side.parts_ns for side in (pair.base, pair.new) for path in paths):
         return None
-    (found,) = _differences(
-        [tuple(paths)], pair.base, pair.new, pair.sides, pair.result.result.alpha
-    )
+    (found,) = _differences([paths], pair.base, pair.new, pair.sides, pair.result.result.alpha)
     return found
 
 

@@ -156,10 +156,7 @@ class PgbenchWorkload(Workload):
         if p.warm_up:
             with context.phase("warm-up"):
                 self._warm_up(context, names)
-        self._room = room = execution.log_room(
-            server, p, context.places,
-            memory_limited=context.services.memory_cgroup is not None,
-        )  # fmt: skip
+        self._room = room = self._log_room(context, p)
         if room.note:
             context.notes.append(room.note)
         argv = invocation.pgbench_arguments(p, server, seed=context.seed, log_prefix=room.prefix)
@@ -175,8 +172,10 @@ class PgbenchWorkload(Workload):
             )
         self.after_load()
         log = read_transaction_log(room.files(), invocation.log_layout(p))
+        whole, checked = log, outcome.check_log(log, run, p)
+        log, run = self.operations(log, run, p.duration or 0.0)
         metrics = self.metrics(log, run)
-        timed = outcome.timed_part(log, run, open_loop=p.rate is not None)
+        timed = outcome.timed_part(whole, run, open_loop=p.rate is not None)
         part.was(timed.start_ns, timed.end_ns)
         self._count(run.printed, names, log if p.sampling_rate == 1 else None)
         self._remark(context, run)
@@ -193,7 +192,7 @@ class PgbenchWorkload(Workload):
             },
             operations="transactions",
             sampled_share=p.sampling_rate,
-            checks=[outcome.check_log(log, run, p), *self.checks(log, run)],
+            checks=[checked, *self.checks(log, run)],
         )
 
     def before_load(self) -> None:
@@ -203,6 +202,12 @@ class PgbenchWorkload(Workload):
     def after_load(self) -> None:
         """Called just behind it."""
         return
+
+    def operations(
+        self, log: TransactionLog, run: execution.PgbenchRun, seconds: float
+    ) -> tuple[TransactionLog, execution.PgbenchRun]:
+        """What of pgbench's transactions, begun within so many seconds, the load is."""
+        return log, run
 
     def metrics(self, log: TransactionLog, run: execution.PgbenchRun) -> dict[str, Metric]:
         """The run's numbers."""
@@ -283,23 +288,37 @@ class PgbenchWorkload(Workload):
             context.notes.append(f"script {path}: SHA-256 {digest} (logs/script-{index}.sql)")
 
     def _warm_up(self, context: RunContext, names: list[str]) -> None:
-        server = self.server()
+        p, server = self.driver, self.server()
+        if len(names) > 1 and p.sampling_rate == 1:
+            # What pgbench prints of each of several scripts lacks some: `_count`.
+            alike = p.model_copy(update={"duration": p.warm_up, "transactions": None})
+            self._room = self._log_room(context, alike)
         argv = invocation.pgbench_arguments(
-            self.driver, server, seed=context.seed + 1, log_prefix=None, warm_up=True
-        )
+            p, server, seed=context.seed + 1, warm_up=True,
+            log_prefix=self._room.prefix if self._room is not None else None,
+        )  # fmt: skip
         run = execution.run_pgbench(
             server,
             argv,
             name="warm-up",
             client=context.client_host,
-            room=None,
+            room=self._room,
             places=context.places,
         )
-        self._count(run.printed, names)
+        log = None
+        if self._room is not None:
+            log = read_transaction_log(self._room.files(), invocation.log_layout(p))
+            log, run = self.operations(log, run, p.warm_up)
+            self._forget_room()
+        self._count(run.printed, names, log)
         context.notes.append(
-            f"a warm-up of {self.driver.warm_up:g} s came before the timed part "
+            f"a warm-up of {p.warm_up:g} s came before the timed part "
             f"({run.printed.processed} transactions, not counted)"
         )
+
+    def _log_room(self, context: RunContext, p: PgbenchParameters) -> execution.LogRoom:
+        limited = context.services.memory_cgroup is not None
+        return execution.log_room(self.server(), p, context.places, memory_limited=limited)
 
     def _count(
         self, printed: PrintedReport, names: list[str], log: TransactionLog | None = None

@@ -11,6 +11,7 @@ from nfslab.databases.postgres.settings import SettingValue
 from nfslab.quantities import Duration, Size
 from nfslab.workloads.base import WorkloadParameters
 from nfslab.workloads.pgbench.parameters import CLIENTS_MAX, PgbenchParameters
+from nfslab.workloads.tpcc.pacing import first_pause
 from nfslab.workloads.tpcc.rows import NAME_CONSTANT
 from nfslab.workloads.tpcc.scripts import definition
 
@@ -59,6 +60,8 @@ class TpccParameters(WorkloadParameters):
     """A transaction is one call, or a statement for each step: some 37 round trips a new order."""
     homes: Literal["fixed", "random"] = "fixed"
     """A terminal's warehouse: its own, or another one for each transaction."""
+    think: float = Field(default=0.0, ge=0, le=10)
+    """So much of the specification's keying and think times: 1 by the book, 0 none."""
     isolation: Isolation = "read committed"
     max_tries: int = Field(default=10, ge=1, le=1_000_000)
     """How often a transaction is tried after a serialisation error or a deadlock."""
@@ -101,7 +104,8 @@ class TpccParameters(WorkloadParameters):
         if scripts:
             own = {"warehouses": self.warehouses, "fixed_homes": int(self.homes == "fixed")}
             given |= {"scripts": scripts, "script_weights": [*MIX.values()]}
-            given["variables"] = CONSTANTS | own
+            paced = first_pause(self.think) if self.think else {}
+            given["variables"] = CONSTANTS | own | paced
         isolation = {"default_transaction_isolation": self.isolation}
         return PgbenchParameters(
             **given,

@@ -13,6 +13,8 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from nfslab.workloads.tpcc.pacing import paced
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -32,12 +34,14 @@ def script(name: str, calls: str) -> str:
     return templates.from_string(text).render().lstrip()
 
 
-def write_scripts(folder: Path, names: Iterable[str], calls: str) -> list[Path]:
-    """Into a folder; their paths, in this order."""
+def write_scripts(folder: Path, names: Iterable[str], calls: str, think: float = 0) -> list[Path]:
+    """Into a folder; their paths, in this order. `think`: of the keying and think times."""
     paths = []
     for name in names:
         paths.append(folder / f"{name}.sql")
-        paths[-1].write_text(script(name, calls), encoding="utf-8")
+        text = script(name, calls)
+        text = paced(text, name, think) if think else text
+        paths[-1].write_text(text, encoding="utf-8")
     return paths
 
 

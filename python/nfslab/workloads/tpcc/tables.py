@@ -62,7 +62,12 @@ class TpccTables:
         ]
         try:
             run(_text("schema.sql"))
-            _side_by_side([partial(fill, *part) for part in [("item", 0), *parts]])
+            parts = [("item", 0), *parts]
+            _side_by_side(
+                [partial(fill, *part) for part in parts],
+                lambda done: server.deployment.say(f"load: {done} of {len(parts)} parts of tables"),
+            )
+            server.deployment.say("load: keys")
             lines = _text("keys.sql").splitlines()
             keys = [line for line in lines if line and not line.startswith("--")]
             _side_by_side([partial(run, key) for key in keys])
@@ -84,12 +89,15 @@ class TpccTables:
             )
 
 
-def _side_by_side(tasks: Iterable[Callable[[], None]]) -> None:
+def _side_by_side(
+    tasks: Iterable[Callable[[], None]], ended: Callable[[int], None] = lambda _count: None
+) -> None:
     """As many at a time as there are processors; the first error is raised."""
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        for done in [pool.submit(task) for task in tasks]:
+        for count, done in enumerate([pool.submit(task) for task in tasks], 1):
             try:
                 done.result()
+                ended(count)
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise

@@ -4,8 +4,7 @@ The way of a run is pgbench's (nfslab.workloads.pgbench.workload). What is its o
 metrics by kind of transaction, and what has to be true before and after (clauses 3.3.2, 5.2).
 
 New orders are counted in the database, D_NEXT_O_ID before and after the timed part: one in a
-hundred is rolled back and is none. Response times are pgbench's, of one call each. There are no
-keying and think times: pgbench would count its pauses as work, and end only after the last of them.
+hundred is rolled back and is none. Response times are pgbench's, of one call each.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from nfslab.results.records import CheckRecord, LoadShape, Metric, Verdict
 from nfslab.workloads.pgbench import outcome
 from nfslab.workloads.pgbench.transaction_log import OK
 from nfslab.workloads.pgbench.workload import EMPTY_CLUSTER_BYTES, PgbenchWorkload
-from nfslab.workloads.tpcc import conditions
+from nfslab.workloads.tpcc import conditions, pacing
 from nfslab.workloads.tpcc.machine_use import MachineUse
-from nfslab.workloads.tpcc.parameters import MIX, TpccParameters
+from nfslab.workloads.tpcc.parameters import MIX, TERMINALS, TpccParameters
 from nfslab.workloads.tpcc.rows import CUSTOMERS, DISTRICTS
 from nfslab.workloads.tpcc.scripts import definition, write_scripts
 from nfslab.workloads.tpcc.tables import TpccTables
@@ -86,18 +85,23 @@ class TpccWorkload(PgbenchWorkload):
 
     def keep_scripts(self, context: RunContext) -> None:
         """They are written into the run's logs, and run from there."""
-        scripts = write_scripts(context.logs, MIX, self.asked.calls)
+        scripts = write_scripts(context.logs, MIX, self.asked.calls, self.asked.think)
         self._driver = self.asked.driver(scripts)
 
     def load_shape(self) -> LoadShape:
-        """Closed: a terminal waits for its answer."""
-        return LoadShape(kind="closed", clients=self.asked.terminals, rate_per_s=None)
+        """Closed: a terminal waits for its answer. With think times it is mostly idle: open."""
+        p = self.asked
+        if not p.think:
+            return LoadShape(kind="closed", clients=p.terminals, rate_per_s=None)
+        rate = p.terminals / pacing.mean_cycle_s(MIX, p.think)
+        return LoadShape(kind="open", clients=p.terminals, rate_per_s=rate)
 
     def estimate_s(self) -> float:
         """Restore, start, run and check; loading once is shared by many runs."""
         p = self.asked
         each = LOAD_S_PER_WAREHOUSE if p.load == "fresh" else COPY_S_PER_WAREHOUSE
-        return p.duration + p.warm_up + 3.0 + p.warehouses * (each + 1.0)
+        pauses = (1 + bool(p.warm_up)) * pacing.last_pause_s(p.terminals, p.think)
+        return p.duration + p.warm_up + pauses + 3.0 + p.warehouses * (each + 1.0)
 
     def estimate_bytes(self) -> dict[str, int]:
         """Data by warehouses; the log by time."""
@@ -117,7 +121,7 @@ class TpccWorkload(PgbenchWorkload):
         super().prepare(context)
         p = self.asked
         context.notes.append(LIKE)
-        context.notes.append("no keying and think times: a load of its own, not that of users")
+        context.notes.append(told_pace(p))
         if p.homes == "fixed" and p.terminals < p.warehouses:
             context.notes.append(
                 f"{p.terminals} terminals are at home in as many of the {p.warehouses} warehouses: "
@@ -144,6 +148,12 @@ class TpccWorkload(PgbenchWorkload):
             raise self.server().death("orders could not be counted", str(error)) from error
         assert row is not None
         return int(row[0])
+
+    def operations(
+        self, log: TransactionLog, run: PgbenchRun, seconds: float
+    ) -> tuple[TransactionLog, PgbenchRun]:
+        """Transactions, without the pauses between them."""
+        return pacing.without_pauses(log, run, seconds) if self.asked.think else (log, run)
 
     def metrics(self, log: TransactionLog, run: PgbenchRun) -> dict[str, Metric]:
         """New orders a minute first; then pgbench's numbers, and those of each transaction."""
@@ -184,7 +194,11 @@ class TpccWorkload(PgbenchWorkload):
             for n, name in enumerate(MIX)
             if counts[name]
         }
-        return [check_mix(counts), check_response(within)]
+        found = [check_mix(counts), check_response(within)]
+        if self.asked.think:
+            minutes = run.printed.measured_s / 60
+            found.append(check_pace(self._new_orders, minutes, self.asked.warehouses))
+        return found
 
     def invariant(
         self, connection: Any, committed: Mapping[str, int], uncounted: int
@@ -225,6 +239,27 @@ def check_mix(counts: Mapping[str, int]) -> CheckRecord:
     if low:
         message = f"fewer than clause 5.2.3 asks for: {', '.join(low)}"
     return _check("tpcc_mix", "warning" if low else "ok", message, shares)
+
+
+def told_pace(p: TpccParameters) -> str:
+    """What a reader has to know of the keying and think times."""
+    if not p.think:
+        return "no keying and think times: a load of its own, not that of users"
+    book = TERMINALS * p.warehouses
+    text = f"keying and think times are {p.think:g} of those of clause 5.2.5.7"
+    if p.terminals != book:
+        text += f"; {p.terminals} terminals, by clause 4.2.2 there are {book}"
+    return f"{text}; pgbench runs on until its last pause is over, without a transaction"
+
+
+def check_pace(new_orders: int, minutes: float, warehouses: int) -> CheckRecord:
+    """Are there no more new orders than ten terminals of a warehouse can enter (clause 4.1)?"""
+    most = pacing.MOST_PER_WAREHOUSE * warehouses
+    rate = new_orders / minutes
+    values = {"new_orders_per_min": rate, "most_per_min": most}
+    message = f"{rate:.1f} new orders a minute, by the book at most {most:.1f}"
+    beyond = new_orders > most * minutes + SIGMAS * math.sqrt(most * minutes)
+    return _check("tpcc_pace", "warning" if beyond else "ok", message, values)
 
 
 def check_response(within: Mapping[str, float]) -> CheckRecord:
