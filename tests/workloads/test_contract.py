@@ -23,6 +23,7 @@ from tests.workloads.run_context import Run, run_of
 SMALL: dict[str, dict[str, Any]] = {
     "pgbench": {"data": "disk", "transactions": 10},
     "tpcc": {"data": "disk", "terminals": 2, "duration": 1},
+    "sql": {"data": "disk", "query": "clustered_range", "size": "1M"},
     "files": {"data": "disk", "file_size": "256k", "seeks": 20, "phases": "block_write,seeks"},
     "sfs": {"data": "disk", "load": 200, "files": 600, "warm_up": "0s", "duration": "0.3s"},
     "storage": {"data": "disk", "work": "files"},
@@ -37,6 +38,13 @@ SMALL: dict[str, dict[str, Any]] = {
 LONG: dict[str, dict[str, Any]] = {
     "pgbench": {"data": "disk", "duration": 3600},
     "tpcc": {"data": "disk", "duration": 3600},
+    "sql": {
+        "data": "disk",
+        "query": "full_scan",
+        "size": "1M",
+        "cache": "warm",
+        "executions": 1_000_000,
+    },
     "files": {"data": "disk", "file_size": "1M", "seeks": 1_000_000_000, "phases": "seeks"},
     "sfs": {"data": "disk", "load": 200, "files": 60, "duration": "3600s"},
     "storage": {"data": "disk", "work": "commit", "seconds": 3600},

@@ -16,6 +16,7 @@ WORKLOADS: dict[str, str] = {
     "storage": "nfslab.workloads.storage:StorageWorkload",
     "pgbench": "nfslab.workloads.pgbench.workload:PgbenchWorkload",
     "tpcc": "nfslab.workloads.tpcc.workload:TpccWorkload",
+    "sql": "nfslab.workloads.sql.workload:SqlWorkload",
 }
 
 

@@ -37,7 +37,7 @@ from nfslab.databases.postgres.server import start_server
 from nfslab.errors import RunFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from nfslab.databases.base import Tables
     from nfslab.databases.postgres.deployment import Deployment
@@ -48,6 +48,7 @@ FILES_MAX: Final = 5_000_000
 SEGMENTS_READY: Final = 5
 """Log segments that a template has ready for reuse: PostgreSQL's default min_wal_size."""
 DEFAULT_SEGMENT_BYTES: Final = 16 << 20
+DEFAULT_BUFFERS_BYTES: Final = 128 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,10 +176,50 @@ def load(
         deployment.synchronise(place.wal)
 
 
+def change(
+    deployment: Deployment,
+    place: ClusterPlace,
+    statements: Sequence[str],
+    settings: Mapping[str, SettingValue],
+    places: Mapping[str, Place],
+) -> None:
+    """These statements on a cluster at rest, by a server of its own; at rest again. RunFailed."""
+    import psycopg
+
+    server = start_server(deployment, place.data, settings, places=places, log="changes.log")
+    try:
+        with server.connect() as connection:
+            for statement in statements:
+                deployment.remaining_s()
+                connection.execute(statement.encode())
+        server.shut_down_cleanly()
+    except psycopg.Error as error:
+        server.stop(hurry=True)
+        raise server.death("the loaded database could not be changed", str(error)) from error
+    except BaseException:
+        server.stop(hurry=True)
+        raise
+
+
+def within(memory_bytes: int) -> dict[str, SettingValue]:
+    """Settings of a server that loads under a memory limit: buffers are memory that the kernel
+    cannot take back."""
+    part = min(DEFAULT_BUFFERS_BYTES, memory_bytes // 8) >> 10
+    return {"shared_buffers": f"{part}kB", "maintenance_work_mem": f"{max(1024, part)}kB"}
+
+
 def template(
-    deployment: Deployment, cache: Path, shape: Shape, places: Mapping[str, Place]
+    deployment: Deployment,
+    cache: Path,
+    shape: Shape,
+    places: Mapping[str, Place],
+    *,
+    memory_bytes: int | None = None,
 ) -> tuple[Path, bool]:
-    """The experiment's loaded cluster of this shape, and whether it was made just now."""
+    """The experiment's loaded cluster of this shape, and whether it was made just now.
+
+    `memory_bytes`: the limit that it is loaded under, if any.
+    """
     final = cache / f"pgcluster-{shape.key()}"
     if _is_whole(final):
         return final, False
@@ -194,7 +235,7 @@ def template(
     )
     try:
         building = ClusterPlace(entry.path / "pgdata", None)
-        settings = shape.loading_settings()
+        settings = shape.loading_settings() | (within(memory_bytes) if memory_bytes else {})
         load(deployment, building, shape, settings, places, ready_segments=SEGMENTS_READY)
         _move(deployment, building.data / "pg_wal", staging.path / "wal")
         _move(deployment, building.data, staging.path / "data")
