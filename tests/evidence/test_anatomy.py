@@ -227,6 +227,25 @@ def test_samples_beyond_the_latency_shrink_to_it(tmp_path: Path) -> None:
     assert found.by_path()["log_sync"].ns == pytest.approx(1.0e6 * 500 / 1500)
 
 
+def test_a_query_has_the_same_parts_and_none_where_it_was_too_short_to_be_seen(
+    tmp_path: Path,
+) -> None:
+    run = planted(tmp_path / "long", COUNTS, 1.8)
+    of_transactions = transactions.anatomy(run, None)
+    run.record.operations = "queries"
+    run.record.metrics["queries"] = run.record.metrics.pop("transactions")
+    found = transactions.anatomy(run, None)
+    assert found is not None
+    assert of_transactions is not None
+    assert (found.operation, found.parts) == ("query", of_transactions.parts)
+    short = sealed_run(
+        tmp_path / "short",
+        metrics={"queries": 1, "measured_s": 0.01, "latency_mean_ms": 10.0},
+    )
+    short.record.operations = "queries"
+    assert transactions.anatomy(short, None) is None
+
+
 def test_without_samples_nothing_is_explained(tmp_path: Path) -> None:
     untracked = planted(tmp_path / "a", COUNTS, 1.8, {"track_activities": "off"})
     bare = sealed_run(tmp_path / "b", metrics={"transactions": 10, "measured_s": 1,

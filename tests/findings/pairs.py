@@ -114,6 +114,7 @@ def compared_sides(
             kept: dict[str, Any] = {
                 "evidence": [], "checks": [], "metrics": {}, "places": {}, "load": None,
                 "parameters": {}, "memory_limit": {}, "durability": None,
+                "operations": "transactions",
             }  # fmt: skip
             record = RunRecord.model_construct(
                 run_id=label, **(kept | dict(records.get(label, {})))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 EVIDENCE: dict[str, str] = {
     "anatomy": "nfslab.evidence.anatomy.kind:AnatomyEvidence",
+    "queries": "nfslab.evidence.queries.kind:QueriesEvidence",
     "statements": "nfslab.evidence.statements.kind:StatementsEvidence",
     "offered_load": "nfslab.evidence.offered_load.kind:OfferedLoadEvidence",
     "scalability": "nfslab.evidence.scalability.kind:ScalabilityEvidence",

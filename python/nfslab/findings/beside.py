@@ -80,7 +80,7 @@ def a_transaction(view: str, column: str) -> Figure:
     """A counter of PostgreSQL, of a transaction."""
 
     def figure(run: SealedRun) -> float | None:
-        number = run.record.metrics.get("transactions")
+        number = run.record.metrics.get(run.record.operations)
         value = counters(run).get(view, {}).get(column)
         if number is None or not number.value or value is None:
             return None

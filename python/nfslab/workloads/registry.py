@@ -17,6 +17,7 @@ WORKLOADS: dict[str, str] = {
     "pgbench": "nfslab.workloads.pgbench.workload:PgbenchWorkload",
     "tpcb": "nfslab.workloads.tpcb.workload:TpcbWorkload",
     "tpcc": "nfslab.workloads.tpcc.workload:TpccWorkload",
+    "sql": "nfslab.workloads.sql.workload:SqlWorkload",
 }
 
 

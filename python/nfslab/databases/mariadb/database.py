@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 SHAPES: Final = ("innodb_page_size", "innodb_log_file_size", "innodb_undo_tablespaces",
                  "innodb_checksum_algorithm", "lower_case_table_names")  # fmt: skip
 """Settings that a database is made with: a template of its own for each."""
+POOL_BYTES: Final = 128 << 20
 LOADING: Final[dict[str, SettingValue]] = {
     "innodb_flush_log_at_trx_commit": 0,
     "innodb_doublewrite": False,
@@ -176,7 +177,11 @@ class MariadbDatabase(Database):
 
         def build(folder: Path) -> dict[str, Path]:
             place = MariadbPlace(folder / "mariadb", folder / "redo")
-            self._load(deployment, place, LOADING | self._shape(), context, tables)
+            group = context.services.memory_cgroup
+            # Of a memory limit a part: a pool is memory that the kernel cannot take back.
+            pool = POOL_BYTES if group is None else min(POOL_BYTES, group.limit_bytes // 8)
+            settings = LOADING | {"innodb_buffer_pool_size": pool} | self._shape()
+            self._load(deployment, place, settings, context, tables)
             return {"data": place.data, "wal": place.log}
 
         return Loaded("mariadb", record, build)

@@ -30,7 +30,7 @@ from nfslab.databases.shared.template import Loaded, copied, loaded_once
 from nfslab.errors import RunFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from nfslab.databases.base import Tables
     from nfslab.databases.postgres.deployment import PostgresDeployment
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 SEGMENTS_READY: Final = 5
 """Log segments that a template has ready for reuse: PostgreSQL's default min_wal_size."""
 DEFAULT_SEGMENT_BYTES: Final = 16 << 20
+DEFAULT_BUFFERS_BYTES: Final = 128 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,14 +163,54 @@ def load(
         deployment.synchronise(place.wal)
 
 
+def change(
+    deployment: PostgresDeployment,
+    place: ClusterPlace,
+    statements: Sequence[str],
+    settings: Mapping[str, SettingValue],
+    places: Mapping[str, Place],
+) -> None:
+    """These statements on a cluster at rest, by a server of its own; at rest again. RunFailed."""
+    import psycopg
+
+    server = start_server(deployment, place.data, settings, places=places, log="changes.log")
+    try:
+        with server.connect() as connection:
+            for statement in statements:
+                deployment.remaining_s()
+                connection.execute(statement.encode())
+        server.shut_down_cleanly()
+    except psycopg.Error as error:
+        server.stop(hurry=True)
+        raise server.death("the loaded database could not be changed", str(error)) from error
+    except BaseException:
+        server.stop(hurry=True)
+        raise
+
+
+def within(memory_bytes: int) -> dict[str, SettingValue]:
+    """Settings of a server that loads under a memory limit: buffers are memory that the kernel
+    cannot take back."""
+    part = min(DEFAULT_BUFFERS_BYTES, memory_bytes // 8) >> 10
+    return {"shared_buffers": f"{part}kB", "maintenance_work_mem": f"{max(1024, part)}kB"}
+
+
 def template(
-    deployment: PostgresDeployment, cache: Path, shape: Shape, places: Mapping[str, Place]
+    deployment: PostgresDeployment,
+    cache: Path,
+    shape: Shape,
+    places: Mapping[str, Place],
+    *,
+    memory_bytes: int | None = None,
 ) -> tuple[Path, bool]:
-    """The experiment's loaded cluster of this shape, and whether it was made just now."""
+    """The experiment's loaded cluster of this shape, and whether it was made just now.
+
+    `memory_bytes`: the limit that it is loaded under, if any.
+    """
 
     def build(folder: Path) -> dict[str, Path]:
         building = ClusterPlace(folder / "pgdata", None)
-        settings = shape.loading_settings()
+        settings = shape.loading_settings() | (within(memory_bytes) if memory_bytes else {})
         load(deployment, building, shape, settings, places, ready_segments=SEGMENTS_READY)
         return {"wal": building.data / "pg_wal", "data": building.data}
 

@@ -31,7 +31,7 @@ from nfslab.machine import users
 from nfslab.machine.availability import Availability
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import psycopg
 
@@ -54,6 +54,8 @@ class PostgresOptions:
     settings: Mapping[str, SettingValue] = field(default_factory=dict)
     planted_delay: Mapping[DelayedCall, float] = field(default_factory=dict)
     socket: Literal["unix", "tcp"] = "unix"
+    changes: Sequence[str] = ()
+    """Statements done on the loaded database before the run's server starts."""
 
 
 class PostgresDatabase(Database):
@@ -130,14 +132,21 @@ class PostgresDatabase(Database):
                 cluster.load(deployment, place, shape, settings, context.places)
             context.notes.append("the database was loaded anew for this run")
         else:
+            group = context.services.memory_cgroup
             with context.phase("load"):
-                source, made = cluster.template(deployment, context.cache, shape, context.places)
+                source, made = cluster.template(
+                    deployment, context.cache, shape, context.places,
+                    memory_bytes=None if group is None else group.limit_bytes,
+                )  # fmt: skip
             with context.phase("restore"):
                 cluster.restore(deployment, source, place, context.places)
             context.notes.append(
                 "the database is a copy of one that was loaded "
                 + ("for this run" if made else "for an earlier run of this experiment")
             )
+        if o.changes:
+            with context.phase("changes"):
+                cluster.change(deployment, place, o.changes, settings, context.places)
         with context.phase("start"):
             self._server = start_server(
                 replace(
@@ -153,10 +162,11 @@ class PostgresDatabase(Database):
         self._tell(context, place)
 
     @contextlib.contextmanager
-    def session(self) -> Iterator[Session]:
-        """A connection of psycopg's."""
-        with self.server().connect() as connection:
-            yield _Session(self.server(), connection)
+    def session(self, database: str | None = None) -> Iterator[PostgresSession]:
+        """A connection of psycopg's, to the load's database unless another is named."""
+        # Closed as it is: one that was interrupted within a statement can commit nothing.
+        with contextlib.closing(self.server().connect(database)) as connection:
+            yield PostgresSession(self.server(), connection)
 
     def alive(self) -> bool:
         """Does its postmaster still run?"""
@@ -224,7 +234,7 @@ class PostgresDatabase(Database):
         )
 
 
-class _Session:
+class PostgresSession(Session):
     """Statements without parameters, as they are written."""
 
     def __init__(self, server: Server, connection: psycopg.Connection[Any]) -> None:
@@ -232,11 +242,26 @@ class _Session:
 
     def rows(self, statement: str) -> Sequence[tuple[Any, ...]]:
         """RunFailed when PostgreSQL refuses it, or is gone."""
+        with self._explained(statement):
+            cursor = self._connection.execute(statement.encode())
+            return cursor.fetchall() if cursor.description else []
+
+    def copy_in(self, statement: str, blocks: Iterable[bytes]) -> None:
+        """COPY ... FROM STDIN of these blocks; RunFailed as `rows`."""
+        with (
+            self._explained(statement),
+            self._connection.cursor() as cursor,
+            cursor.copy(statement.encode()) as copy,
+        ):
+            for block in blocks:
+                copy.write(block)
+
+    @contextlib.contextmanager
+    def _explained(self, statement: str) -> Iterator[None]:
         import psycopg
 
         try:
-            cursor = self._connection.execute(statement.encode())
-            return cursor.fetchall() if cursor.description else []
+            yield
         except psycopg.OperationalError as error:
             raise self._server.death("PostgreSQL did not answer", str(error)) from error
         except psycopg.Error as error:

@@ -13,7 +13,7 @@ from nfslab.evidence.anatomy import transactions
 from nfslab.evidence.anatomy.calls import of_offered_calls, with_calls
 from nfslab.evidence.anatomy.files import of_files
 from nfslab.evidence.anatomy.inner import within_log_sync
-from nfslab.evidence.anatomy.parts import AnatomyFacts
+from nfslab.evidence.anatomy.parts import OF_DATABASE, AnatomyFacts
 from nfslab.evidence.anatomy.slow_transactions import slow_transactions
 from nfslab.evidence.base import EvidenceKind, Facts
 from nfslab.evidence.cache import facts_of
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from nfslab.display.sections import Section
     from nfslab.evidence.base import Found, SealedRun
 
-TRANSACTIONS: Final = "transactions"
-"""What a workload calls its table of them (`Outcome.operations`)."""
 POSTGRES: Final = "postgres"
 """The engine of `tpcb` whose waits are known."""
 
@@ -62,10 +60,10 @@ def _root(run: SealedRun) -> Callable[[SealedRun], AnatomyFacts | None] | None:
     if made.get("engine", POSTGRES) != POSTGRES:
         return None  # parts of a transaction are told by PostgreSQL's waits
     by_kind = ROOTS.get(str(made.get("kind", "")))
-    return by_kind or (_transaction if run.record.operations == TRANSACTIONS else None)
+    return by_kind or (_of_database if run.record.operations in OF_DATABASE else None)
 
 
-def _transaction(run: SealedRun) -> AnatomyFacts | None:
+def _of_database(run: SealedRun) -> AnatomyFacts | None:
     syscalls = facts_of(SyscallsEvidence(), run)
     made = transactions.anatomy(run, syscalls)
     if made is None:
@@ -87,7 +85,7 @@ def _files(run: SealedRun) -> AnatomyFacts | None:
 
 def _on_storage(run: SealedRun) -> AnatomyFacts | None:
     """The workload `storage` does another one's work: by what its run has."""
-    return _files(run) or _transaction(run)
+    return _files(run) or _of_database(run)
 
 
 ROOTS: Final[dict[str, Callable[[SealedRun], AnatomyFacts | None]]] = {
@@ -95,4 +93,4 @@ ROOTS: Final[dict[str, Callable[[SealedRun], AnatomyFacts | None]]] = {
     "sfs": of_offered_calls,
     "storage": _on_storage,
 }
-"""By kind of workload; whose operations are a database's transactions need none."""
+"""By kind of workload; whose operations are a database's need none."""

@@ -21,6 +21,8 @@ Source = Literal["sampled", "exact", "joined"]
 NOT_EXPLAINED: Final = "not_explained"
 TRANSACTION: Final = "transaction"
 """The operation of a database."""
+OF_DATABASE: Final = {"transactions": TRANSACTION, "queries": "query"}
+"""What a workload calls its table of a database's operations (`Outcome.operations`), and one."""
 
 
 class PartFacts(Facts):

@@ -1,4 +1,5 @@
-"""A database transaction's mean time: what its backend did, or waited for, and the client's turn.
+"""A database transaction's or query's mean time: what its backend did, or waited for, and the
+client's turn.
 
 Where every pause of the backends was timed (`postgres`, eBPF) all parts are exact: their times by
 wait event, over the transactions. A wait that blocked nobody is then time on a processor.
@@ -25,7 +26,13 @@ import numpy as np
 import pyarrow as pa
 
 from nfslab.evidence.anatomy.backend_times import at_work, disagreements, exact_parts
-from nfslab.evidence.anatomy.parts import TRANSACTION, AnatomyFacts, PartFacts, with_rest
+from nfslab.evidence.anatomy.parts import (
+    OF_DATABASE,
+    TRANSACTION,
+    AnatomyFacts,
+    PartFacts,
+    with_rest,
+)
 from nfslab.evidence.anatomy.wait_parts import part_of_wait
 from nfslab.evidence.over_time import NS, read_rows
 from nfslab.evidence.postgres.sql_waits import WAITS_TABLE
@@ -65,9 +72,10 @@ SQL_DOUBT_ALONE: Final = 4.0
 def anatomy(run: SealedRun, syscalls: SyscallFacts | None) -> AnatomyFacts | None:
     """None: the latency, the rate, or the samples are not there."""
     metrics = {name: metric.value for name, metric in run.record.metrics.items()}
-    number, seconds = metrics.get("transactions"), metrics.get("measured_s")
+    number, seconds = metrics.get(run.record.operations), metrics.get("measured_s")
     mean_ms = metrics.get("latency_mean_ms")
-    if not number or not seconds or not mean_ms:
+    operation = OF_DATABASE.get(run.record.operations)
+    if operation is None or not number or not seconds or not mean_ms:
         return None
     mean_ns = mean_ms * 1e6
     tracked = run.summary("postgres").get("settings", {}).get("track_activities", "on")
@@ -95,13 +103,15 @@ def anatomy(run: SealedRun, syscalls: SyscallFacts | None) -> AnatomyFacts | Non
     shown = [parts[name] for name in ORDER if name in parts]
     total = sum(part.ns for part in shown)
     told = timed is not None or seen is not None
+    if not told and operation != TRANSACTION:
+        return None  # too short to be seen: nothing of it, rather than none of a part
     if told and total < mean_ns:
         shown.append(PartFacts(name="client", ns=mean_ns - total, source="exact"))
     else:
         shown = with_rest(shown, mean_ns)
     wants = () if syscalls is not None else ("fsync",)
     return AnatomyFacts(
-        operation=TRANSACTION,
+        operation=operation,
         operations=number,
         mean_ns=mean_ns,
         parts=tuple(shown),

@@ -1,0 +1,114 @@
+"""Parameters of the workload `sql`, as written in the experiment file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from nfslab.databases.postgres.settings import SETTINGS_MAX, SettingValue, setting_problem
+from nfslab.quantities import Size, format_size
+from nfslab.workloads.base import WorkloadParameters
+from nfslab.workloads.sql.data import definition, rows_of
+from nfslab.workloads.sql.queries import WRITING, Asked, Query
+
+if TYPE_CHECKING:
+    from typing import Self
+
+SIZE_LEAST: Final = 1 << 20
+SIZE_MOST: Final = 256 << 30
+"""Ids have 31 bits."""
+WORK_MEM_MOST: Final = 2 << 30
+SPILLS: Final = 2
+"""So many times `work_mem` are surely more than fits into it."""
+EXECUTIONS_MOST: Final = 1_000_000
+LOOKUPS_MOST: Final = 100_000
+"""They are written into the statement."""
+
+
+class SqlParameters(WorkloadParameters):
+    """What `[workload]` may hold with `kind = "sql"`."""
+
+    data: str
+    """Role: the target of the data directory."""
+    wal: str | None = None
+    """Role: the target of the write-ahead log; default: with the data."""
+    engine: Literal["postgres"] = "postgres"
+    postgres: str = "auto"
+    """"auto", "system", "embedded", "embedded-16", or the folder of the programs."""
+
+    # What is loaded
+    size: Size = Field(default=64 << 20, ge=SIZE_LEAST, le=SIZE_MOST)
+    """Of the larger table, `items`; all that is loaded is about 1.6 times as much."""
+    load: Literal["copy", "fresh"] = "copy"
+    """"copy": loaded once and copied for every run; "fresh": loaded anew for every run."""
+    data_checksums: bool | None = None
+    settings: dict[str, SettingValue] = Field(default_factory=dict)
+    """Server settings, any: name = value. autovacuum is off unless it is said here."""
+
+    # What is timed
+    query: Query
+    cache: Literal["cold", "warm"] = "cold"
+    """cold: the server has just started, and the page cache was dropped; warm: it ran before."""
+    executions: int = Field(default=1, ge=1, le=EXECUTIONS_MOST)
+    """In the timed part, one after the other."""
+    share: float = Field(default=0.01, gt=0, le=1)
+    """Of the rows, that a range has."""
+    lookups: int = Field(default=1000, ge=1, le=LOOKUPS_MOST)
+    """Keys of `point_lookups`."""
+    work_mem: Size = Field(default=4 << 20, ge=64 << 10, le=WORK_MEM_MOST)
+    """For sorts and hash tables, and to make an index (maintenance_work_mem)."""
+    definition: str = ""
+    """SHA-256 of what makes the rows: filled in, others are another experiment."""
+
+    @field_validator("settings")
+    @classmethod
+    def _settings(cls, value: dict[str, SettingValue]) -> dict[str, SettingValue]:
+        if len(value) > SETTINGS_MAX:
+            raise ValueError(f"more than {SETTINGS_MAX} settings")
+        problems = [p for name, v in value.items() if (p := setting_problem(name, v))]
+        if problems:
+            raise ValueError("; ".join(problems))
+        return value
+
+    @model_validator(mode="before")
+    @classmethod
+    def _defined(cls, value: Any) -> Any:
+        if not isinstance(value, dict) or value.get("definition"):
+            return value
+        return {**value, "definition": definition()}
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if self.query == "sort_spill" and self.size < SPILLS * self.work_mem:
+            raise ValueError(
+                f"sort_spill would not spill: size = {format_size(self.size)} is less than "
+                f"{SPILLS} times work_mem = {format_size(self.work_mem)}; raise size or lower "
+                "work_mem"
+            )
+        if self.query == "point_lookups" and self.lookups > self.rows:
+            raise ValueError(
+                f"{self.lookups} lookups of different rows, but size = {format_size(self.size)} "
+                f"has {self.rows} rows"
+            )
+        if self.executions > 1 and self.cache == "cold":
+            raise ValueError(
+                'executions above 1 need cache = "warm": the second one would find what the first '
+                "one read (repetitions give more cold ones)"
+            )
+        if self.executions > 1 and self.query in WRITING:
+            raise ValueError(
+                f"{self.query} runs once in a run: it has to be undone before it can run again "
+                "(repetitions give more)"
+            )
+        return self
+
+    @property
+    def rows(self) -> int:
+        """Of `items`."""
+        return rows_of(self.size)
+
+    @property
+    def asked(self) -> Asked:
+        """What determines the answer."""
+        return Asked(self.rows, self.share, self.lookups)

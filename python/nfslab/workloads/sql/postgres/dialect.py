@@ -1,0 +1,234 @@
+"""PostgreSQL under the workload `sql`: one session, pinned, that checks, runs and counts.
+
+Counters are those of pg_stat_database and the log's position, read by a second connection to
+another database, which is in none of them. A session hands its counts on when it is asked to
+(pg_stat_force_next_flush, PostgreSQL 15); before that nobody could say when they are whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from nfslab.databases.postgres.database import PostgresDatabase, PostgresOptions
+from nfslab.errors import RunFailed
+from nfslab.machine.availability import Availability
+from nfslab.machine.processes import all_statuses
+from nfslab.results.records import Metric
+from nfslab.workloads.sql.dialect import Connected, Counts, Dialect, Proof
+from nfslab.workloads.sql.postgres.loading import COPIES_COPY, PostgresTables
+from nfslab.workloads.sql.postgres.plans import Intended, Node, part_of, shown
+from nfslab.workloads.sql.postgres.statements import statements
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nfslab.databases.base import Tables
+    from nfslab.databases.postgres.database import PostgresSession
+    from nfslab.workloads.sql.parameters import SqlParameters
+    from nfslab.workloads.sql.queries import Answer
+
+DATABASE: Final = "sql"
+MAJOR_LEAST: Final = 15
+READS_ALONE_SINCE: Final = 16
+"""Before, a block by which a table grows is counted as one that was read."""
+COUNTS: Final = (
+    "SELECT blks_read, blks_hit, temp_bytes, "
+    "pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint "
+    f"FROM pg_stat_database WHERE datname = '{DATABASE}'"
+)
+FLUSH: Final = "SELECT pg_stat_force_next_flush()"
+TOLD: Final = {  # part of an executed plan -> metric, unit, factor
+    "Hash Batches": ("hash_batches", "1", 1),
+    "Sort Space Used": ("sort_bytes", "B", 1024),
+}
+MAINTENANCE_LEAST: Final = 1 << 20
+"""Of maintenance_work_mem, before PostgreSQL 17."""
+
+
+def fetched_bytes(postmaster: int) -> int | None:
+    """What the kernel fetched from block devices for a server's processes that live (proc(5):
+    `read_bytes` of /proc/PID/io); None where that may not be read."""
+    total = 0
+    for status in all_statuses():
+        if postmaster in (status.identity.pid, status.parent):
+            try:
+                text = Path(f"/proc/{status.identity.pid}/io").read_text(encoding="ascii")
+            except ProcessLookupError:
+                continue
+            except OSError:
+                return None
+            total += int(text.partition("\nread_bytes: ")[2].split()[0])
+    return total
+
+
+class PostgresDialect(Dialect):
+    """PostgreSQL 15 and later."""
+
+    engine: ClassVar[str] = "postgres"
+
+    @classmethod
+    def available(cls) -> Availability:
+        """Is there any PostgreSQL?"""
+        return PostgresDatabase.available()
+
+    def check(self) -> Availability:
+        """The installation asked for, its version, its opinion of the settings."""
+        found = self.database.check()
+        if found.ok and self.database.installation.major < MAJOR_LEAST:
+            return Availability(
+                False,
+                f"sql needs PostgreSQL {MAJOR_LEAST}: earlier ones do not say when their counters "
+                "are whole",
+                'set workload.postgres to "embedded", or install a later one',
+            )
+        return found
+
+    @cached_property
+    def database(self) -> PostgresDatabase:
+        """Its PostgreSQL."""
+        p = self.p
+        return PostgresDatabase(
+            PostgresOptions(
+                clients=1,
+                client_name=DATABASE,
+                database=DATABASE,
+                postgres=p.postgres,
+                load=p.load,
+                data_checksums=p.data_checksums,
+                # It would read and write beside the query.
+                settings={"autovacuum": False} | p.settings,
+                changes=statements(p.query, p.asked).changes,
+            )
+        )
+
+    def tables(self) -> Tables:
+        """The same for all queries of one size."""
+        return PostgresTables(self.p.rows)
+
+    @contextlib.contextmanager
+    def connected(self) -> Iterator[Connected]:
+        """The query's session, and one that reads the counters."""
+        with self.database.session() as session, self.database.session("postgres") as watching:
+            server = self.database.server()
+            whole = server.deployment.installation.major >= READS_ALONE_SINCE
+            yield PostgresConnected(session, watching, server.process.pid, self.p, whole)
+
+
+class PostgresConnected(Connected):
+    """See the module's text."""
+
+    def __init__(
+        self,
+        session: PostgresSession,
+        watching: PostgresSession,
+        pid: int,
+        p: SqlParameters,
+        reads_alone: bool,
+    ) -> None:
+        self._session, self._watching, self._pid = session, watching, pid
+        self._query = p.query
+        self._run = statements(p.query, p.asked)
+        self._reads_told = reads_alone or not self._run.grows
+        memory = {
+            "work_mem": f"{p.work_mem >> 10}kB",
+            "maintenance_work_mem": f"{max(p.work_mem, MAINTENANCE_LEAST) >> 10}kB",
+        }
+        pins = {"application_name": DATABASE} | memory | self._run.pins()
+        self._pinning = [f"SET {name} = '{value}'" for name, value in pins.items()]
+        for statement in self._pinning:
+            session.rows(statement)
+        self._blocks = list(p.asked.data.items_csv(p.asked.copied)) if self._run.copies else []
+
+    def check_plan(self) -> None:
+        """Without executing it."""
+        if self._run.plan is not None:
+            self._explained(self._run.text, self._run.plan, execute=False)
+
+    def before(self) -> None:
+        """Statements of its own."""
+        for statement in self._run.before:
+            self._session.rows(statement)
+
+    def execute(self) -> Answer:
+        """The statement, or the COPY of rows that are in memory."""
+        if self._run.copies:
+            self._session.copy_in(COPIES_COPY, self._blocks)
+            return []
+        return list(self._session.rows(self._run.text))
+
+    def undo(self) -> None:
+        """Statements of its own."""
+        for statement in self._run.undo:
+            self._session.rows(statement)
+
+    def answer(self, yielded: Answer) -> Answer:
+        """Its own rows, or those of the statement that looks at what it left; sorted."""
+        if not self._run.answer:
+            return sorted(yielded)
+        if self._run.answer_plan is not None:
+            self._explained(self._run.answer, self._run.answer_plan)
+        return sorted(self._session.rows(self._run.answer))
+
+    def counts(self) -> Counts:
+        """Of the whole database, the server's log, its processes."""
+        self._session.rows(FLUSH)
+        read, hit, temporary, log = self._watching.rows(COUNTS)[0]
+        block = int(self._watching.rows("SHOW block_size")[0][0])
+        reads = read * block if self._reads_told else None
+        return Counts(reads, hit * block, temporary, log, fetched_bytes(self._pid))
+
+    def prove(self) -> Proof:
+        """The plan again; executed once more where only that tells what it did."""
+        intended = self._run.plan
+        if intended is None:
+            return Proof(f"{self._query} has no plan: what it left was looked at")
+        plan = self._explained(self._run.text, intended)
+        metrics = {}
+        for kind, part in intended.told:
+            name, unit, factor = TOLD[part]
+            value = part_of(plan, kind, part)
+            if isinstance(value, int):
+                metrics[name] = Metric(value=value * factor, unit=unit)
+        facts = [f"{part} = {value}" for _, part, value in intended.facts]
+        did = f" ({', '.join(facts)})" if facts else ""
+        return Proof(f"the plan was the intended one before and after{did}", metrics)
+
+    def empty(self) -> None:
+        """Nothing to look up."""
+        self._session.rows("SELECT 1")
+
+    def sizes(self) -> dict[str, int]:
+        """As PostgreSQL tells them."""
+        found = self._session.rows(
+            "SELECT pg_relation_size('items'), pg_database_size(current_database())"
+        )[0]
+        return {"items": int(found[0]), "database": int(found[1])}
+
+    def text(self) -> str:
+        """Settings, then the statements in their order."""
+        run = self._run
+        lines = [*self._pinning, *run.before, COPIES_COPY if run.copies else run.text]
+        lines += [run.answer] if run.answer else []
+        return "".join(f"{line};\n" for line in lines)
+
+    def _explained(self, text: str, intended: Intended, *, execute: bool = True) -> Node:
+        """Its plan, executed where that is needed; RunFailed where it is another one, or did not do
+        what it is there for."""
+        execute = execute and intended.executed
+        options = "ANALYZE, TIMING OFF, " if execute else ""
+        found: Any = self._session.rows(f"EXPLAIN ({options}FORMAT JSON) {text}")[0][0]
+        plan: Node = (json.loads(found) if isinstance(found, str) else found)[0]["Plan"]
+        wrong = intended.missing(plan)
+        if not wrong and execute:
+            wrong = intended.unproven(plan)
+        if wrong:
+            raise RunFailed(
+                f"{self._query} cannot be run by its plan: {wrong}",
+                why=f"PostgreSQL's plan is\n{shown(plan)}",
+                fix="see whether a setting in [workload.settings], work_mem or share forbids it",
+            )
+        return plan
