@@ -17,6 +17,7 @@ __all__ = [
     "CoreError",
     "Histogram",
     "KernelCalls",
+    "KernelFiles",
     "Load",
     "Mount",
     "RpcRecorder",
@@ -161,6 +162,18 @@ class KernelCalls:
         """The same, for the last time."""
     def lost(self) -> int:
         """Records that found no room, so far: a call has one, a server's request six."""
+
+@final
+class KernelFiles:
+    """Which files the kernel's NFS clients read, write and commit, by the tracepoints of nfs.
+
+    CoreError as `KernelCalls`. It ends with its object.
+    """
+
+    def __new__(cls) -> KernelFiles: ...
+    def take(self) -> list[tuple[str, int, list[int]]]:
+        """Since the last time: device ("0:58"), the file's number, and its calls: READs, WRITEs,
+        COMMITs, bytes read, bytes written. What came too fast for the rings is not in it."""
 
 def tcp_connections(address: str, port: int) -> Columns:
     """TCP of the established connections to a peer, whoever holds their sockets (sock_diag): those
@@ -1337,6 +1350,12 @@ class Mount:
         """Unmount: "normal" (CoreError "busy" while it is used), "lazy" or "force"."""
     def counters(self) -> dict[str, int]:
         """Totals as `RpcRecorder.counters`, and known_objects, open_files, open_directories."""
+    def figures(self) -> dict[str, Any]:
+        """At one moment: "counters" and "operations" as `RpcRecorder` has them, and "files".
+
+        These are (path in the mount or None, calls as `KernelFiles.take` has them) since the last
+        time, of 4096 files at most; the first time begins it.
+        """
     def recorder(self) -> RpcRecorder:
         """What its NFS client records of itself."""
 

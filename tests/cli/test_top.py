@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -113,6 +115,50 @@ def test_a_mount_and_its_server_count_the_same(state: Path, tmp_path: Path) -> N
         assert (mount["name"], mount["kind"]) == (str(folder), "nfslab")
         assert round(calls) == round(answered) > 0
         assert SIZE < written < SIZE * 1.01, "with the headers of RPC"
+
+
+@needs.fuse
+def test_calls_on_data_are_told_by_class_of_file(state: Path, tmp_path: Path) -> None:
+    """A program that writes and syncs its log so many times, and another file fewer times."""
+    folder = tmp_path / "m"
+    folder.mkdir()
+    wrote = {"PostgreSQL WAL": 7, "PostgreSQL tables and indexes": 3, "removed while open": 2}
+    with serving() as (_, port), mounted(port, folder), lines("--interval", "250ms") as told:
+        next(line for line in told if states(line) == ["", ""])
+        (folder / "pg_wal").mkdir()
+        (folder / "base" / "5").mkdir(parents=True)
+        log, table = folder / "pg_wal" / "000000010000000000000001", folder / "base" / "5" / "16384"
+        with log.open("wb", buffering=0) as one, table.open("wb", buffering=0) as two:
+            _write_synced(one, wrote["PostgreSQL WAL"])
+            _write_synced(two, wrote["PostgreSQL tables and indexes"])
+            seen = _counted_until(told, sum(wrote.values()) - wrote["removed while open"])
+            table.unlink()
+            _write_synced(two, wrote["removed while open"])
+            seen.update(_counted_until(told, wrote["removed while open"]))
+    assert {
+        name: (round(one["writes"]), round(one["written_bytes"])) for name, one in seen.items()
+    } == {name: (count, count * SYNCED_BYTES) for name, count in wrote.items()}
+
+
+SYNCED_BYTES = 8192
+
+
+def _write_synced(file: io.FileIO, times: int) -> None:
+    for _ in range(times):
+        file.write(bytes(SYNCED_BYTES))
+        os.fsync(file.fileno())
+
+
+def _counted_until(told: Iterator[dict[str, Any]], writes: int) -> dict[str, Counter[str]]:
+    """By class of file, until there were so many WRITEs."""
+    seen: dict[str, Counter[str]] = {}
+    while round(sum(one["writes"] for one in seen.values())) < writes:
+        (mount,) = next(told)["mounts"]
+        for row in mount["files"] or []:
+            into = seen.setdefault(row.pop("class"), Counter())
+            for name, rate in row.items():
+                into[name.removesuffix("_per_s")] += rate * mount["interval_s"]
+    return seen
 
 
 @needs.fuse

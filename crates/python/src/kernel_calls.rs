@@ -1,10 +1,13 @@
-//! `KernelCalls`: the kernel's NFS calls and requests (`syscalls::sunrpc`) as columns.
+//! `KernelCalls`: the kernel's NFS calls and requests (`syscalls::sunrpc`) as columns;
+//! `KernelFiles`: its client's calls on data by file (`syscalls::nfs_files`).
 //!
 //! Columns are those of our own client's and server's records (`RpcRecorder.calls`,
 //! `Server.records`), with null where the kernel does not tell.
 
+use measure::FileCounts;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
+use syscalls::nfs_files::NfsFiles;
 use syscalls::sunrpc::{ClientCall, ServedCall, Sides, Taken, Watch};
 use wire::programs::{NFS, NFSACL, procedure_count, procedure_name};
 
@@ -45,6 +48,47 @@ impl KernelCalls {
     fn lost(&self, py: Python<'_>) -> u64 {
         py.detach(|| self.watch.lock().lost())
     }
+}
+
+/// READs, WRITEs and COMMITs by file, of all of the kernel's NFS clients.
+#[pyclass(module = "nfslab._core", frozen)]
+pub struct KernelFiles {
+    watch: Mutex<NfsFiles>,
+}
+
+#[pymethods]
+impl KernelFiles {
+    #[new]
+    fn new(py: Python<'_>) -> PyResult<Self> {
+        let watch = py.detach(NfsFiles::start);
+        let watch = watch.map_err(|error| to_python(py, &error))?;
+        Ok(KernelFiles {
+            watch: Mutex::new(watch),
+        })
+    }
+
+    /// Device, the file's number, and its calls since the last time.
+    fn take(&self, py: Python<'_>) -> Vec<(String, u64, CallsOnData)> {
+        let taken = py.detach(|| self.watch.lock().take());
+        let row = |(file, counts): (syscalls::nfs_files::File, FileCounts)| {
+            let (major, minor) = file.device;
+            (
+                format!("{major}:{minor}"),
+                file.file_id,
+                calls_on_data(counts),
+            )
+        };
+        taken.into_iter().map(row).collect()
+    }
+}
+
+/// READs, WRITEs, COMMITs, bytes read, bytes written.
+pub type CallsOnData = [u64; 5];
+
+/// As Python has them.
+pub fn calls_on_data(counts: FileCounts) -> CallsOnData {
+    let c = counts;
+    [c.reads, c.writes, c.commits, c.read_bytes, c.written_bytes]
 }
 
 fn columns(py: Python<'_>, taken: &Taken) -> PyResult<(u64, Columns, Columns)> {

@@ -16,7 +16,8 @@ use pyo3::types::PyDict;
 use wire::rpc::ReplyStatus;
 
 use crate::errors::core_error;
-use crate::rpc_records::{RpcRecorder, counter_dict};
+use crate::kernel_calls::calls_on_data;
+use crate::rpc_records::{RpcRecorder, counter_dict, operation_list};
 use crate::signals;
 
 /// An export mounted on a folder.
@@ -113,6 +114,21 @@ impl Mount {
         entry.set_item("known_objects", objects)?;
         entry.set_item("open_files", files)?;
         entry.set_item("open_directories", folders)?;
+        Ok(entry)
+    }
+
+    /// At one moment: "counters" and "operations" as `RpcRecorder` has them, "files": path in the
+    /// mount, and calls on its data since the last time.
+    fn figures<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let taken = py.detach(|| self.current()?.figures().ok());
+        let (counters, operations, files) = taken.ok_or_else(|| gone(py))?;
+        let text = |path: Vec<u8>| String::from_utf8_lossy(&path).into_owned();
+        let row = |(path, counts): mount::CallsOfFile| (path.map(text), calls_on_data(counts));
+        let files: Vec<_> = files.into_iter().map(row).collect();
+        let entry = PyDict::new(py);
+        entry.set_item("counters", counter_dict(py, &counters)?)?;
+        entry.set_item("operations", operation_list(py, &operations)?)?;
+        entry.set_item("files", files)?;
         Ok(entry)
     }
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from nfslab.live.sources import MAJOR_TIMEOUTS, Kind, Reading, ServerCounts
 from nfslab.storage import mountstats
 from nfslab.storage.counters import WentDown, moved
+from nfslab.storage.data_calls import COUNTED, UNKNOWN
 from nfslab.storage.mountstats import MountCounts
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 What = Literal["mount", "server"]
 State = Literal["", "first reading", "made anew", "silent", "gone", "stalled"]
 NS_PER_S: Final = 1e9
+DATA_CALLS: Final = {"READ": "reads", "WRITE": "writes", "COMMIT": "commits"}
+"""Operation -> what a class of files counts of it."""
+BYTES_OF_FILES: Final = ("read_bytes_per_s", "written_bytes_per_s")
 GONE_MOST: Final = 32
 """Rows of mounts and servers that have gone."""
 SERVER_RATES: Final = {
@@ -48,6 +52,8 @@ class View:
     interval_s: float | None = None
     figures: dict[str, float | None] = field(default_factory=dict)
     operations: list[dict[str, Any]] = field(default_factory=list)
+    files: list[dict[str, Any]] | None = None
+    """Calls on data by class of file; None: not known."""
     outstanding: int | None = None
     """Calls without a reply; of the kernel's client at least so many."""
     stalled_s: float | None = None
@@ -59,7 +65,7 @@ class View:
             "interval_s": self.interval_s, "outstanding": self.outstanding,
             "stalled_s": self.stalled_s,
         }  # fmt: skip
-        return kept | self.figures | {"operations": self.operations}
+        return kept | self.figures | {"operations": self.operations, "files": self.files}
 
 
 @dataclass(slots=True)
@@ -146,6 +152,7 @@ def _next(watched: _Watched, now: Reading) -> None:
         assert isinstance(now.counts, MountCounts)
         view.figures = _mount_figures(difference, now, interval_s)
         view.operations = _operations(difference, interval_s)
+        view.files = _files(before, now, difference, interval_s)
         replies = difference.total("receives")
         unanswered = _unanswered(now.counts)
         again = difference.sum.sends - difference.sum.calls
@@ -223,3 +230,31 @@ def _operations(counts: MountCounts, interval_s: float) -> list[dict[str, Any]]:
         for name, one in counts.operations.items()
         if one.calls
     ]
+
+
+def _files(
+    before: Reading, now: Reading, difference: MountCounts, interval_s: float
+) -> list[dict[str, Any]] | None:
+    """Rates by class; what no class has of the mount's calls is of files that are not known."""
+    if before.files is None or now.files is None:
+        return None
+    none = dict.fromkeys(COUNTED, 0)
+    made = {
+        name: {key: counts[key] - before.files.get(name, none)[key] for key in COUNTED}
+        for name, counts in now.files.items()
+        if name != UNKNOWN
+    }
+    rest = dict.fromkeys(COUNTED, 0)
+    for operation, key in DATA_CALLS.items():
+        one = difference.operations.get(operation)
+        known = sum(counts[key] for counts in made.values())
+        rest[key] = max(0, (one.calls if one else 0) - known)
+    rows: list[dict[str, Any]] = [
+        {"class": name} | {f"{key}_per_s": counts[key] / interval_s for key in COUNTED}
+        for name, counts in made.items()
+        if any(counts.values())
+    ]
+    if any(rest.values()):
+        rates = {f"{key}_per_s": rest[key] / interval_s for key in DATA_CALLS.values()}
+        rows.append({"class": UNKNOWN} | rates | dict.fromkeys(BYTES_OF_FILES))
+    return rows

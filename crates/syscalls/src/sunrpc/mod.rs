@@ -40,8 +40,8 @@ const RING_BYTES: usize = 512 << 10;
 const SETTLED_NS: u64 = 2_000_000;
 /// PERF_RECORD_LOST and PERF_RECORD_SAMPLE (linux/perf_event.h).
 const LOST: u32 = 2;
-const SAMPLE: u32 = 9;
-const ONLINE: &str = "sys/devices/system/cpu/online";
+pub(crate) const SAMPLE: u32 = 9;
+const ONLINE: &str = "/sys/devices/system/cpu/online";
 
 /// Which side is watched.
 #[derive(Clone, Copy, Debug)]
@@ -85,8 +85,7 @@ impl Watch {
         if sides.server {
             points.extend(Point::SERVER);
         }
-        let online = std::fs::read_to_string(root.join(ONLINE)).unwrap_or_default();
-        let processors = numbers(&online);
+        let processors = processors();
         let mut watch = Watch {
             rings: Vec::new(),
             decoders: Vec::new(),
@@ -176,7 +175,7 @@ fn format(tracefs: &Tracefs, point: Point) -> Result<Option<Format>, WatchError>
     Ok(Some(format))
 }
 
-fn ring(number: u64, processor: usize) -> io::Result<Sampler> {
+pub(crate) fn ring(number: u64, processor: usize) -> io::Result<Sampler> {
     let mut builder = Builder::new(Tracepoint::with_id(number));
     builder
         .any_pid()
@@ -190,7 +189,7 @@ fn ring(number: u64, processor: usize) -> io::Result<Sampler> {
     Ok(ring)
 }
 
-fn refused(error: io::Error) -> WatchError {
+pub(crate) fn refused(error: io::Error) -> WatchError {
     let step = "open a tracepoint of sunrpc".to_owned();
     match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => WatchError::Permission {
@@ -204,13 +203,16 @@ fn refused(error: io::Error) -> WatchError {
     }
 }
 
-/// Process, thread, time, length, record (perf_event_open(2), PERF_RECORD_SAMPLE).
+/// Process, thread, time, length, record (perf_event_open(2), PERF_RECORD_SAMPLE): the last one.
+pub(crate) fn raw(sample: &[u8]) -> Option<&[u8]> {
+    let length = u32::from_ne_bytes(sample.get(16..20)?.try_into().ok()?) as usize;
+    sample.get(20..20_usize.checked_add(length)?)
+}
+
 fn event(decoder: &Decoder, sample: &[u8]) -> Option<Event> {
     let tid = u32::from_ne_bytes(sample.get(4..8)?.try_into().ok()?);
     let at_ns = u64::from_ne_bytes(sample.get(8..16)?.try_into().ok()?);
-    let length = u32::from_ne_bytes(sample.get(16..20)?.try_into().ok()?) as usize;
-    let record = sample.get(20..20_usize.checked_add(length)?)?;
-    let what = decoder.decode(record)?;
+    let what = decoder.decode(raw(sample)?)?;
     Some(Event { at_ns, tid, what })
 }
 
@@ -218,6 +220,11 @@ fn event(decoder: &Decoder, sample: &[u8]) -> Option<Event> {
 fn lost(record: &[u8]) -> u64 {
     let count = record.get(8..16).and_then(|bytes| bytes.try_into().ok());
     count.map_or(1, u64::from_ne_bytes)
+}
+
+/// Those that are online.
+pub(crate) fn processors() -> Vec<usize> {
+    numbers(&std::fs::read_to_string(ONLINE).unwrap_or_default())
 }
 
 /// "0-3,6" of sysfs.
