@@ -1533,6 +1533,9 @@ class Server:
 
         records_lost is of the recording that lasts or was the last.
         """
+    def files(self) -> list[tuple[str | None, list[int]]]:
+        """Calls done on data as `Mount.figures` has them: by path in the export, where it is known
+        (of a folder, by the names that clients used)."""
     def loop_cpu_ns(self) -> int | None:
         """CPU time of the thread that serves the sockets; None after the end."""
     def begin_records(self, room: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import nfslab._core
@@ -67,7 +68,9 @@ def test_calls_go_to_the_class_of_the_open_file(
 
     monkeypatch.setattr(nfslab._core, "KernelFiles", Tracepoints)
     monkeypatch.setattr(kernel_files, "mounts", lambda: [SHARE])
-    monkeypatch.setattr(kernel_files.time, "monotonic_ns", clock)
+    monkeypatch.setattr(
+        kernel_files, "time", SimpleNamespace(monotonic_ns=lambda: now_ns[0], thread_time_ns=clock)
+    )
     wal, table, other = ("0:58", 5), ("0:58", 6), ("0:99", 5)
     Tracepoints.taken = [
         [],

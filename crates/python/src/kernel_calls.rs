@@ -85,8 +85,16 @@ impl KernelFiles {
 /// READs, WRITEs, COMMITs, bytes read, bytes written.
 pub type CallsOnData = [u64; 5];
 
-/// As Python has them.
-pub fn calls_on_data(counts: FileCounts) -> CallsOnData {
+/// Path, if it is known, and calls of each file.
+pub fn rows_of_files(
+    files: Vec<(Option<Vec<u8>>, FileCounts)>,
+) -> Vec<(Option<String>, CallsOnData)> {
+    let text = |path: Vec<u8>| String::from_utf8_lossy(&path).into_owned();
+    let row = |(path, counts): (Option<Vec<u8>>, _)| (path.map(text), calls_on_data(counts));
+    files.into_iter().map(row).collect()
+}
+
+fn calls_on_data(counts: FileCounts) -> CallsOnData {
     let c = counts;
     [c.reads, c.writes, c.commits, c.read_bytes, c.written_bytes]
 }

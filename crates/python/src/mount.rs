@@ -16,7 +16,7 @@ use pyo3::types::PyDict;
 use wire::rpc::ReplyStatus;
 
 use crate::errors::core_error;
-use crate::kernel_calls::calls_on_data;
+use crate::kernel_calls::rows_of_files;
 use crate::rpc_records::{RpcRecorder, counter_dict, operation_list};
 use crate::signals;
 
@@ -122,13 +122,10 @@ impl Mount {
     fn figures<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let taken = py.detach(|| self.current()?.figures().ok());
         let (counters, operations, files) = taken.ok_or_else(|| gone(py))?;
-        let text = |path: Vec<u8>| String::from_utf8_lossy(&path).into_owned();
-        let row = |(path, counts): mount::CallsOfFile| (path.map(text), calls_on_data(counts));
-        let files: Vec<_> = files.into_iter().map(row).collect();
         let entry = PyDict::new(py);
         entry.set_item("counters", counter_dict(py, &counters)?)?;
         entry.set_item("operations", operation_list(py, &operations)?)?;
-        entry.set_item("files", files)?;
+        entry.set_item("files", rows_of_files(files))?;
         Ok(entry)
     }
 

@@ -12,7 +12,6 @@ Source: Documentation/filesystems/proc.rst (fdinfo: mnt_id, ino; Linux 5.14).
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from pathlib import Path
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 PROC: Final = Path("/proc")
 PACE: Final = 200
-"""A look through /proc is followed by a pause this many times as long."""
+"""A look through /proc is followed by a pause of so many times its processor time."""
 FILESYSTEMS: Final = ("nfs", "nfs4")
 
 FileKey = tuple[str, int]
@@ -75,12 +74,12 @@ class KernelDataCalls:
         return next((paths[key] for paths in self._open if key in paths), None)
 
     def _look(self, there: Sequence[Mount]) -> None:
-        begun_ns = time.monotonic_ns()
-        if begun_ns < self._next_look_ns:
+        if time.monotonic_ns() < self._next_look_ns:
             return
+        begun_ns = time.thread_time_ns()
         self._open = [open_files(there, self._proc), self._open[0]]
-        now_ns = time.monotonic_ns()
-        self._next_look_ns = now_ns + PACE * (now_ns - begun_ns)
+        took_ns = time.thread_time_ns() - begun_ns
+        self._next_look_ns = time.monotonic_ns() + PACE * took_ns
 
 
 def device_of(mount: Mount) -> str:
@@ -93,22 +92,24 @@ def open_files(there: Sequence[Mount], proc: Path = PROC) -> dict[FileKey, str]:
     devices = {str(one.mount_id): device_of(one) for one in there}
     below = tuple(f"{str(one.mount_point).rstrip('/')}/" for one in there)
     found: dict[FileKey, str] = {}
-    for process in os.listdir(proc):
-        if not process.isdecimal():
-            continue
-        # It may end at any moment, or be another user's.
-        with contextlib.suppress(OSError):
-            for descriptor in os.listdir(proc / process / "fd"):
-                with contextlib.suppress(OSError, ValueError):
-                    path = os.readlink(f"{proc}/{process}/fd/{descriptor}")
-                    if not path.startswith(below):
-                        continue
-                    about = _fdinfo(f"{proc}/{process}/fdinfo/{descriptor}")
-                    device = devices.get(about.get("mnt_id", ""))
-                    if device is not None and "ino" in about:
-                        found[device, int(about["ino"])] = os.fsencode(path).decode(
-                            errors="replace"
-                        )
+    for process in filter(str.isdecimal, os.listdir(proc)):
+        folder = f"{proc}/{process}"
+        try:
+            descriptors = os.listdir(f"{folder}/fd")
+        except OSError:
+            continue  # it has ended, or is another user's
+        for descriptor in descriptors:
+            try:
+                path = os.readlink(f"{folder}/fd/{descriptor}")
+                if not path.startswith(below):
+                    continue
+                about = _fdinfo(f"{folder}/fdinfo/{descriptor}")
+            except OSError:
+                continue  # it was closed
+            device = devices.get(about.get("mnt_id", ""))
+            if device is not None and "ino" in about:
+                shown = os.fsencode(path).decode(errors="replace")
+                found[device, int(about["ino"])] = shown
     return found
 
 

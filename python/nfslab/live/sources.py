@@ -4,8 +4,8 @@
     mounts, servers of ours ┼─> Reading ──(two of one)──> nfslab.live.views
     /proc/net/rpc/nfsd    ──┘
 
-Which files a mount's calls on data are of is counted by class: our mounts do it themselves, for
-those of the kernel it is `kernel_files`.
+Which files calls on data are of is counted by class: what is ours does it itself, for the kernel's
+mounts it is `kernel_files`; of the kernel's server it is not known.
 
 A mount's counters are `MountCounts` whoever counts them, so that the kernel's mounts and ours go
 one way. Our own client's times are nanoseconds; its transport is one of all its connections.
@@ -112,8 +112,9 @@ def _offered(one: dict[str, Any]) -> Reading:
         waiting = counters["calls"] - counters["replies"] - counters["duplicates_dropped"]
         counts = ServerCounts(counters)
         return Reading(
-            one["at_ns"], "nfslab", one["name"], counts, waiting, instance=one["instance"]
-        )
+            one["at_ns"], "nfslab", one["name"], counts, waiting, None, one["files"],
+            one["instance"],
+        )  # fmt: skip
     return Reading(
         one["at_ns"], "nfslab", one["name"], _as_mount(one), counters["outstanding"],
         counters["queue"], one["files"], one["instance"],

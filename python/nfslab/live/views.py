@@ -29,7 +29,6 @@ State = Literal["", "first reading", "made anew", "silent", "gone", "stalled"]
 NS_PER_S: Final = 1e9
 DATA_CALLS: Final = {"READ": "reads", "WRITE": "writes", "COMMIT": "commits"}
 """Operation -> what a class of files counts of it."""
-BYTES_OF_FILES: Final = ("read_bytes_per_s", "written_bytes_per_s")
 GONE_MOST: Final = 32
 """Rows of mounts and servers that have gone."""
 SERVER_RATES: Final = {
@@ -152,7 +151,6 @@ def _next(watched: _Watched, now: Reading) -> None:
         assert isinstance(now.counts, MountCounts)
         view.figures = _mount_figures(difference, now, interval_s)
         view.operations = _operations(difference, interval_s)
-        view.files = _files(before, now, difference, interval_s)
         replies = difference.total("receives")
         unanswered = _unanswered(now.counts)
         again = difference.sum.sends - difference.sum.calls
@@ -170,6 +168,8 @@ def _next(watched: _Watched, now: Reading) -> None:
         ]
         replies = difference.counters.get("replies", 0)
         view.outstanding = now.outstanding
+    of_mount = difference if isinstance(difference, MountCounts) else None
+    view.files = _files(before, now, of_mount, interval_s)
     if replies:
         watched.stalled_ns = None
     elif view.outstanding and watched.stalled_ns is None:
@@ -233,28 +233,32 @@ def _operations(counts: MountCounts, interval_s: float) -> list[dict[str, Any]]:
 
 
 def _files(
-    before: Reading, now: Reading, difference: MountCounts, interval_s: float
+    before: Reading, now: Reading, of_mount: MountCounts | None, interval_s: float
 ) -> list[dict[str, Any]] | None:
-    """Rates by class; what no class has of the mount's calls is of files that are not known."""
+    """Rates by class; of a mount, what no class has of its calls is of files that are not known."""
     if before.files is None or now.files is None:
         return None
     none = dict.fromkeys(COUNTED, 0)
-    made = {
-        name: {key: counts[key] - before.files.get(name, none)[key] for key in COUNTED}
-        for name, counts in now.files.items()
-        if name != UNKNOWN
-    }
-    rest = dict.fromkeys(COUNTED, 0)
-    for operation, key in DATA_CALLS.items():
-        one = difference.operations.get(operation)
-        known = sum(counts[key] for counts in made.values())
-        rest[key] = max(0, (one.calls if one else 0) - known)
     rows: list[dict[str, Any]] = [
-        {"class": name} | {f"{key}_per_s": counts[key] / interval_s for key in COUNTED}
-        for name, counts in made.items()
-        if any(counts.values())
+        {"class": name}
+        | {f"{key}_per_s": (counts[key] - earlier[key]) / interval_s for key in COUNTED}
+        for name, counts in now.files.items()
+        if counts != (earlier := before.files.get(name, none))
     ]
-    if any(rest.values()):
-        rates = {f"{key}_per_s": rest[key] / interval_s for key in DATA_CALLS.values()}
-        rows.append({"class": UNKNOWN} | rates | dict.fromkeys(BYTES_OF_FILES))
+    if of_mount is not None:
+        rows = [row for row in rows if row["class"] != UNKNOWN]
+        rest = _without_class(of_mount, rows, interval_s)
+        rows += [{"class": UNKNOWN} | rest] if any(rest.values()) else []
     return rows
+
+
+def _without_class(
+    of_mount: MountCounts, rows: list[dict[str, Any]], interval_s: float
+) -> dict[str, float | None]:
+    """The mount's calls on data less those of these rows; their bytes are not known."""
+    rest: dict[str, float | None] = dict.fromkeys(f"{key}_per_s" for key in COUNTED)
+    for operation, key in DATA_CALLS.items():
+        one = of_mount.operations.get(operation)
+        known = round(sum(row[f"{key}_per_s"] for row in rows) * interval_s)
+        rest[f"{key}_per_s"] = max(0, (one.calls if one else 0) - known) / interval_s
+    return rest
