@@ -150,12 +150,15 @@ class KernelCalls:
     with its object. What was not taken in time is counted in `lost`.
     """
 
-    def __new__(cls, *, client: bool = False, server: bool = False) -> KernelCalls: ...
+    def __new__(
+        cls, *, client: bool = False, files: bool = False, server: bool = False
+    ) -> KernelCalls: ...
     def take(self) -> tuple[int, Columns, Columns]:
         """Until when all that ended is in it (monotonic ns); calls of clients, of servers.
 
         Of clients: columns as `RpcRecorder.calls`, without those that the kernel does not tell;
-        replied_ns (null: no reply), and client, the kernel's number. Of servers: as
+        replied_ns (null: no reply), and client, the kernel's number. With `files` READs, WRITEs
+        and COMMITs have file_id, offset, count and status (null: not 0). Of servers: as
         `Server.records`, with version; bytes are without the record mark.
         """
     def stop(self) -> tuple[int, Columns, Columns]:

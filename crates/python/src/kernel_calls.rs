@@ -23,9 +23,14 @@ pub struct KernelCalls {
 #[pymethods]
 impl KernelCalls {
     #[new]
-    #[pyo3(signature = (*, client = false, server = false))]
-    fn new(py: Python<'_>, client: bool, server: bool) -> PyResult<Self> {
-        let watch = py.detach(|| Watch::start(Sides { client, server }));
+    #[pyo3(signature = (*, client = false, files = false, server = false))]
+    fn new(py: Python<'_>, client: bool, files: bool, server: bool) -> PyResult<Self> {
+        let sides = Sides {
+            client,
+            files,
+            server,
+        };
+        let watch = py.detach(|| Watch::start(sides));
         let watch = watch.map_err(|error| to_python(py, &error))?;
         Ok(KernelCalls {
             watch: Mutex::new(watch),
@@ -131,6 +136,7 @@ fn client_columns(py: Python<'_>, calls: &[ClientCall]) -> PyResult<Columns> {
     let rows: Vec<_> = known.collect();
     let of = |value: fn(&ClientCall) -> u32| rows.iter().map(move |row| value(row.1));
     let at = |value: fn(&ClientCall) -> u64| rows.iter().map(move |row| value(row.1));
+    let data = || rows.iter().map(|row| row.1.data);
     let outcome = |call: &ClientCall| match call.replied_ns {
         Some(_) => "answered",
         None => "dropped",
@@ -153,6 +159,10 @@ fn client_columns(py: Python<'_>, calls: &[ClientCall]) -> PyResult<Columns> {
         .text("operation", rows.iter().map(|row| &row.1.operation))
         .text("outcome", rows.iter().map(|row| outcome(row.1)))
         .u32("sends", of(|call| call.sends))
+        .u32_or_null("status", data().map(|d| d.filter(|d| d.is_ok).map(|_| 0)))
+        .u64_or_null("file_id", data().map(|d| d.map(|d| d.file_id)))
+        .u64_or_null("offset", data().map(|d| d.map(|d| d.offset)))
+        .u32_or_null("count", data().map(|d| d.map(|d| d.count)))
         .finish(py)
 }
 

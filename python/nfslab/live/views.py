@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 What = Literal["mount", "server"]
 State = Literal["", "first reading", "made anew", "silent", "gone", "stalled"]
 NS_PER_S: Final = 1e9
-DATA_CALLS: Final = {"READ": "reads", "WRITE": "writes", "COMMIT": "commits"}
-"""Operation -> what a class of files counts of it."""
+DATA_CALLS: Final = {"reads": ("READ", "READ_PLUS"), "writes": ("WRITE",), "commits": ("COMMIT",)}
+"""What a class of files counts -> operations; Linux reads by READ_PLUS from NFSv4.2 on."""
 GONE_MOST: Final = 32
 """Rows of mounts and servers that have gone."""
 SERVER_RATES: Final = {
@@ -257,8 +257,10 @@ def _without_class(
 ) -> dict[str, float | None]:
     """The mount's calls on data less those of these rows; their bytes are not known."""
     rest: dict[str, float | None] = dict.fromkeys(f"{key}_per_s" for key in COUNTED)
-    for operation, key in DATA_CALLS.items():
-        one = of_mount.operations.get(operation)
+    for key, names in DATA_CALLS.items():
+        calls = sum(
+            of_mount.operations[name].calls for name in names if name in of_mount.operations
+        )
         known = round(sum(row[f"{key}_per_s"] for row in rows) * interval_s)
-        rest[f"{key}_per_s"] = max(0, (one.calls if one else 0) - known) / interval_s
+        rest[f"{key}_per_s"] = max(0, calls - known) / interval_s
     return rest

@@ -36,8 +36,8 @@ use format::Format;
 
 /// Bytes of a ring: some 3,000 calls of one processor between two takes.
 const RING_BYTES: usize = 512 << 10;
-/// A record is in its ring at most so long after its instant.
-const SETTLED_NS: u64 = 2_000_000;
+/// A record, and what is told next of its call, is in its ring at most so long after its instant.
+const SETTLED_NS: u64 = 2_000_000 + calls::PAIR_NS;
 /// PERF_RECORD_LOST and PERF_RECORD_SAMPLE (linux/perf_event.h).
 const LOST: u32 = 2;
 pub(crate) const SAMPLE: u32 = 9;
@@ -48,6 +48,8 @@ const ONLINE: &str = "/sys/devices/system/cpu/online";
 pub struct Sides {
     /// The kernel's clients.
     pub client: bool,
+    /// Of these: which file a READ, WRITE or COMMIT is about.
+    pub files: bool,
     /// The kernel's servers.
     pub server: bool,
 }
@@ -73,14 +75,17 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Opens the tracepoints; those that this kernel lacks are an error, but for the one of calls
-    /// that are sent again.
+    /// Opens the tracepoints; those that this kernel lacks are an error, but for those of calls
+    /// that are sent again and of files.
     pub fn start(sides: Sides) -> Result<Self, WatchError> {
         let root = Path::new("/");
         let tracefs = Tracefs::open(root).map_err(|why| WatchError::Tracefs { why })?;
         let mut points = Vec::new();
         if sides.client {
             points.extend(Point::CLIENT);
+        }
+        if sides.files {
+            points.extend(Point::FILES);
         }
         if sides.server {
             points.extend(Point::SERVER);
@@ -145,15 +150,14 @@ impl Watch {
         }
         // What one ring has before another one is emptied may be later than what is in that one.
         self.waiting.sort_by_key(|event| event.at_ns);
-        let settled = self
-            .waiting
-            .partition_point(|event| event.at_ns <= until_ns);
+        let told_ns = until_ns + calls::PAIR_NS;
+        let settled = self.waiting.partition_point(|event| event.at_ns <= told_ns);
         for event in self.waiting.drain(..settled) {
             self.calls.take(event);
         }
         Taken {
             until_ns,
-            client: std::mem::take(&mut self.calls.client),
+            client: self.calls.ended_until(until_ns),
             served: std::mem::take(&mut self.calls.served),
         }
     }
@@ -161,11 +165,11 @@ impl Watch {
 
 /// None: this kernel does not have it, and it is not needed.
 fn format(tracefs: &Tracefs, point: Point) -> Result<Option<Format>, WatchError> {
-    let text = match tracefs.format("sunrpc", point.name()) {
+    let text = match tracefs.format(point.category(), point.name()) {
         Ok(text) => text,
-        Err(_) if point == Point::SentAgain => return Ok(None),
+        Err(_) if point.is_extra() => return Ok(None),
         Err(error) => {
-            let why = format!("sunrpc/{}: {error}", point.name());
+            let why = format!("{}/{}: {error}", point.category(), point.name());
             return Err(WatchError::Tracefs { why });
         }
     };
