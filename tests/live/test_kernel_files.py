@@ -83,6 +83,7 @@ def test_calls_go_to_the_class_of_the_open_file(
     plant(tmp_path, {WAL: (77, 5)})
     assert files.by_mount_point() == {"/mnt/share": {}}
     seen: Any = files.by_mount_point()["/mnt/share"]
+    first = seen
     assert seen["PostgreSQL WAL"] == {
         "reads": 0, "writes": 3, "commits": 1, "read_bytes": 0, "written_bytes": 300
     }  # fmt: skip
@@ -98,6 +99,7 @@ def test_calls_go_to_the_class_of_the_open_file(
     now_ns[0] += 10**9
     seen = files.by_mount_point()["/mnt/share"]
     assert (seen["PostgreSQL WAL"]["writes"], seen["path not known"]["writes"]) == (5, 1)
+    assert first["PostgreSQL WAL"]["writes"] == 3, "an earlier answer stays what it was"
 
 
 def test_where_the_tracepoints_are_not_granted_nothing_is_known(

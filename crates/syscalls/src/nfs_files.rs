@@ -5,8 +5,9 @@
 //! tracepoint ──> ring of each processor (perf_event_open(2)) ── take() ──> calls by file
 //! ```
 //!
-//! As `sunrpc` does, which has the rings: nothing is written to tracefs, all ends with this process.
-//! A file is a device and a number; its name is not told. What a ring has no room for is in none.
+//! As `sunrpc` does, which has the rings: nothing is written to tracefs, all ends with this
+//! process. A file is a device and a number; its name is not told. What a ring has no room for is
+//! in none.
 //!
 //! Source: fs/nfs/nfstrace.h (nfs_readpage_done, nfs_writeback_done, nfs_commit_done).
 

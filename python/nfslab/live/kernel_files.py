@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import time
+from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from nfslab.storage.data_calls import ByClass
 
 PROC: Final = Path("/proc")
-PACE: Final = 200
+PACE: Final = 400
 """A look through /proc is followed by a pause of so many times its processor time."""
 FILESYSTEMS: Final = ("nfs", "nfs4")
 
@@ -68,7 +69,9 @@ class KernelDataCalls:
             rows.setdefault(device, []).append((path, counted))
         for device in map(device_of, there):
             self._by_device.setdefault(device, DataCalls()).add(rows.get(device, []))
-        return {str(one.mount_point): self._by_device[device_of(one)].totals for one in there}
+        return {
+            str(one.mount_point): deepcopy(self._by_device[device_of(one)].totals) for one in there
+        }
 
     def _path(self, key: FileKey) -> str | None:
         return next((paths[key] for paths in self._open if key in paths), None)

@@ -211,7 +211,7 @@ impl<C: Clock> Engine<C> {
         &self.core.recorder.operations
     }
 
-    /// READs, WRITEs and COMMITs by the file's number since the last time; the first time begins it.
+    /// READs, WRITEs and COMMITs by the file's number since the last time, from the first time on.
     pub fn take_files(&mut self) -> Vec<(u64, FileCounts)> {
         let by_file = &mut self.core.recorder.by_file;
         by_file.get_or_insert_default().take()

@@ -1,8 +1,8 @@
 //! Which bytes of which file a READ, WRITE or COMMIT was about: from its message and its reply.
 //!
-//! Only looked at when every call is recorded, or calls are counted by file. The file's number is the `fileid` of the reply's
-//! attributes, which is what a mount shows programs as the inode: so the calls of an fsync can be
-//! found. A server need not send attributes: then the number is not known.
+//! Only looked at when every call is recorded, or calls are counted by file. The file's number is
+//! the `fileid` of the reply's attributes, which a mount shows programs as the inode: so the calls
+//! of an fsync can be found. A server need not send attributes: then the number is not known.
 
 use wire::Reader;
 use wire::nfs3::FATTR3_BYTES;

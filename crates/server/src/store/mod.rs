@@ -171,7 +171,7 @@ pub trait Store: Send + Sync {
     }
     /// The export's root directory.
     fn root(&self) -> Handle;
-    /// Where an object (by its number) was last seen, from the root on; `None` if that is not known.
+    /// Where an object (by its number) was last seen, from the root on; `None`: not known.
     fn path(&self, _object: u64) -> Option<Vec<u8>> {
         None
     }

@@ -1,9 +1,9 @@
 //! From tracepoints to calls: what the client's and the server's events say together.
 //!
-//! A call of the client is one event, when it ends: its three times count back from there. Behind it
-//! the same thread tells which bytes of which file it was about (rpc_exit_task in net/sunrpc/sched.c
-//! counts, then calls what is done with the reply), if it was about any. A
-//! request of the server is six events of one thread, which has one request at a time.
+//! A call of the client is one event, when it ends: its three times count back from there. Behind
+//! it the same thread tells which bytes of which file it was about, if it was about any
+//! (net/sunrpc/sched.c, rpc_exit_task: calls are counted, then the reply is seen to). A request of
+//! the server is six events of one thread, which has one request at a time.
 
 use std::collections::HashMap;
 
