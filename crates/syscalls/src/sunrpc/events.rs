@@ -141,7 +141,8 @@ impl Decoder {
             Point::Got | Point::Put | Point::Committed => What::OnData(OnData {
                 file_id: number(0)?,
                 offset: number(1)?,
-                is_ok: number(2)? == 0,
+                // Of a READ or WRITE without an error it is the number of bytes.
+                is_ok: short(2)?.cast_signed() >= 0,
                 count: match self.point {
                     Point::Committed => 0,
                     _ => short(3)?,
