@@ -17,6 +17,7 @@ __all__ = [
     "CoreError",
     "Histogram",
     "KernelCalls",
+    "KernelFiles",
     "Load",
     "Mount",
     "RpcRecorder",
@@ -149,18 +150,33 @@ class KernelCalls:
     with its object. What was not taken in time is counted in `lost`.
     """
 
-    def __new__(cls, *, client: bool = False, server: bool = False) -> KernelCalls: ...
+    def __new__(
+        cls, *, client: bool = False, files: bool = False, server: bool = False
+    ) -> KernelCalls: ...
     def take(self) -> tuple[int, Columns, Columns]:
         """Until when all that ended is in it (monotonic ns); calls of clients, of servers.
 
         Of clients: columns as `RpcRecorder.calls`, without those that the kernel does not tell;
-        replied_ns (null: no reply), and client, the kernel's number. Of servers: as
+        replied_ns (null: no reply), and client, the kernel's number. With `files` READs, WRITEs
+        and COMMITs have file_id, offset, count and status (null: not 0). Of servers: as
         `Server.records`, with version; bytes are without the record mark.
         """
     def stop(self) -> tuple[int, Columns, Columns]:
         """The same, for the last time."""
     def lost(self) -> int:
         """Records that found no room, so far: a call has one, a server's request six."""
+
+@final
+class KernelFiles:
+    """Which files the kernel's NFS clients read, write and commit, by the tracepoints of nfs.
+
+    CoreError as `KernelCalls`. It ends with its object.
+    """
+
+    def __new__(cls) -> KernelFiles: ...
+    def take(self) -> list[tuple[str, int, list[int]]]:
+        """Since the last time: device ("0:58"), the file's number, and its calls: READs, WRITEs,
+        COMMITs, bytes read, bytes written. What came too fast for the rings is not in it."""
 
 def tcp_connections(address: str, port: int) -> Columns:
     """TCP of the established connections to a peer, whoever holds their sockets (sock_diag): those
@@ -1337,6 +1353,12 @@ class Mount:
         """Unmount: "normal" (CoreError "busy" while it is used), "lazy" or "force"."""
     def counters(self) -> dict[str, int]:
         """Totals as `RpcRecorder.counters`, and known_objects, open_files, open_directories."""
+    def figures(self) -> dict[str, Any]:
+        """At one moment: "counters" and "operations" as `RpcRecorder` has them, and "files".
+
+        These are (path in the mount or None, calls as `KernelFiles.take` has them) since the last
+        time, of 4096 files at most; the first time begins it.
+        """
     def recorder(self) -> RpcRecorder:
         """What its NFS client records of itself."""
 
@@ -1514,6 +1536,9 @@ class Server:
 
         records_lost is of the recording that lasts or was the last.
         """
+    def files(self) -> list[tuple[str | None, list[int]]]:
+        """Calls done on data as `Mount.figures` has them: by path in the export, where it is known
+        (of a folder, by the names that clients used)."""
     def loop_cpu_ns(self) -> int | None:
         """CPU time of the thread that serves the sockets; None after the end."""
     def begin_records(self, room: int) -> None:

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import typing_extensions
 from nfslab.captures.analysis import Asked, CaptureAnalysis, nothing, read_captures
-from nfslab.captures.file_classes import read_file_classes
 from nfslab.evidence.capture.collector import LENSES
 from nfslab.evidence.capture.stored import stored_analysis
+from nfslab.storage.file_classes import read_file_classes
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from tests.evidence.made_captures import analysis_of, density_section, gap, make_calls

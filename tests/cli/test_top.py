@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,8 +51,8 @@ def test_mounts_and_servers_of_a_run_are_seen(nfs_target: MakeNfs, resources: Re
 
 
 @contextmanager
-def serving() -> Iterator[tuple[subprocess.Popen[str], int]]:
-    argv = nfslab("serve", "--memory", "--port", "0", "--json")
+def serving(what: object = "--memory") -> Iterator[tuple[subprocess.Popen[str], int]]:
+    argv = nfslab("serve", what, "--port", "0", "--json")
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -116,6 +118,60 @@ def test_a_mount_and_its_server_count_the_same(state: Path, tmp_path: Path) -> N
 
 
 @needs.fuse
+def test_calls_on_data_are_told_by_class_of_file(state: Path, tmp_path: Path) -> None:
+    """A program that writes and syncs its log so many times, and another file fewer times."""
+    folder, store = tmp_path / "m", tmp_path / "store"
+    folder.mkdir()
+    store.mkdir()
+    wrote = {"PostgreSQL WAL": 7, "PostgreSQL tables and indexes": 3, "removed while open": 2}
+    with serving(store) as (_, port), mounted(port, folder), lines("--interval", "250ms") as told:
+        next(line for line in told if states(line) == ["", ""])
+        (folder / "pg_wal").mkdir()
+        (folder / "base" / "5").mkdir(parents=True)
+        log, table = folder / "pg_wal" / "000000010000000000000001", folder / "base" / "5" / "16384"
+        seen: dict[str, dict[str, Counter[str]]] = {"mounts": {}, "servers": {}}
+        with log.open("wb", buffering=0) as one, table.open("wb", buffering=0) as two:
+            _write_synced(one, wrote["PostgreSQL WAL"])
+            _write_synced(two, wrote["PostgreSQL tables and indexes"])
+            _count_until(told, 7 + 3, seen)
+            table.unlink()
+            _write_synced(two, wrote["removed while open"])
+            _count_until(told, sum(wrote.values()), seen)
+    for by_class in seen.values():
+        counted = {
+            name: (round(one["writes"]), round(one["written_bytes"]))
+            for name, one in by_class.items()
+        }
+        assert counted == {name: (count, count * SYNCED_BYTES) for name, count in wrote.items()}
+
+
+SYNCED_BYTES = 8192
+
+
+def _write_synced(file: io.FileIO, times: int) -> None:
+    for _ in range(times):
+        file.write(bytes(SYNCED_BYTES))
+        os.fsync(file.fileno())
+
+
+def _count_until(
+    told: Iterator[dict[str, Any]], writes: int, seen: dict[str, dict[str, Counter[str]]]
+) -> None:
+    """Adds what mount and server say by class of file, until both have seen so many WRITEs."""
+    while any(
+        round(sum(one["writes"] for one in by_class.values())) < writes
+        for by_class in seen.values()
+    ):
+        line = next(told)
+        for what, by_class in seen.items():
+            (shown,) = line[what]
+            for row in shown["files"] or []:
+                into = by_class.setdefault(row.pop("class"), Counter())
+                for name, rate in row.items():
+                    into[name.removesuffix("_per_s")] += rate * shown["interval_s"]
+
+
+@needs.fuse
 def test_a_server_that_stands_still_is_a_stall(state: Path, tmp_path: Path) -> None:
     folder = tmp_path / "m"
     folder.mkdir()
@@ -143,7 +199,9 @@ def test_a_server_that_stands_still_is_a_stall(state: Path, tmp_path: Path) -> N
 def counted(counters: dict[str, int]) -> dict[str, Any]:
     """What a server offers that has these."""
     whole = {"duplicates_dropped": 0, "duplicates_answered": 0, "connections": 1} | counters
-    return {"what": "server", "name": "planted:1:/x", "at_ns": 0, "counters": whole}
+    return {
+        "what": "server", "name": "planted:1:/x", "at_ns": 0, "counters": whole, "files": {}
+    }  # fmt: skip
 
 
 class Terminal:

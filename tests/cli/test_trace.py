@@ -465,7 +465,7 @@ HEAVY = {"asyncio", "duckdb", "importlib.metadata", "jinja2", "pandas", "psycopg
 @pytest.mark.parametrize("as_text", [["--json"], []])
 def test_the_quick_table_waits_for_nothing_it_does_not_use(as_text: list[str]) -> None:
     """A tiny capture takes no longer than Python's start, click and the core."""
-    mine = {"nfslab.captures.parquet", "nfslab.captures.file_classes"}
+    mine = {"nfslab.captures.parquet", "nfslab.storage.file_classes"}
     needless = {"numpy", "pyarrow", "glob", "tomllib", "subprocess", *mine}
     assert imported("--quick", *as_text) & (HEAVY | needless) == set()
 

@@ -10,6 +10,7 @@ import pytest
 from nfslab.live.screen import EVENTS_MOST, KEYS, Screen
 from nfslab.live.sources import Reading, ServerCounts
 from nfslab.live.views import GONE_MOST, View, Views
+from nfslab.storage.data_calls import COUNTED, ByClass
 from nfslab.storage.mountstats import parse_counts
 
 from tests.storage.mountstats_text import Written
@@ -169,6 +170,49 @@ def test_keys_do_what_they_say() -> None:
     assert "PAUSED" in screen.text("12:00:01").plain
     screen.press(b"q")
     assert screen.over
+
+
+def with_files(reading: Reading, files: ByClass | None) -> Reading:
+    return dataclasses.replace(reading, files=files)
+
+
+def calls_on_data(reads: int, writes: int = 0, read_bytes: int = 0) -> dict[str, int]:
+    return dict(zip(COUNTED, (reads, writes, 0, read_bytes, 0), strict=True))
+
+
+def test_calls_on_data_by_class_are_all_of_the_mounts() -> None:
+    """20 READs in 2 s: 12 of the log, none of the other file, and those that nobody can name."""
+    screen, views = Screen(1.0), Views()
+    screen.show(views.take([with_files(mount(0, 100, 100), {})]), [], "")
+    log = {"log": calls_on_data(12, read_bytes=12 * 512), "other": calls_on_data(0)}
+    seen = {**log, "path not known": calls_on_data(5)}
+    view = shown(views, with_files(mount(2, 120, 120), seen))
+    assert view.files == [
+        {
+            "class": "log", "reads_per_s": 6, "writes_per_s": 0, "commits_per_s": 0,
+            "read_bytes_per_s": 6 * 512, "written_bytes_per_s": 0,
+        },
+        {
+            "class": "path not known", "reads_per_s": 4, "writes_per_s": 0, "commits_per_s": 0,
+            "read_bytes_per_s": None, "written_bytes_per_s": None,
+        },
+    ]  # fmt: skip
+    screen.show([view], [], "")
+    lines = screen.text("").plain.splitlines()
+    row = lines[next(at for at, line in enumerate(lines) if "files of /m" in line) + 1]
+    assert row.split()[:2] == ["log", "6/s"]
+    view = shown(views, with_files(mount(3, 120, 120), seen))
+    assert view.files == [], "nothing was called"
+    # Counted a moment after the mount's own calls: one more is no call less than none.
+    view = shown(views, with_files(mount(4, 121, 121), {"log": calls_on_data(14)}))
+    assert view.files is not None
+    assert [one["class"] for one in view.files] == ["log"]
+
+
+def test_a_mount_that_says_nothing_of_files_has_none() -> None:
+    views = Views()
+    shown(views, mount(0, 1, 1))
+    assert shown(views, mount(1, 2, 2)).files is None
 
 
 def test_what_happens_stands_below() -> None:

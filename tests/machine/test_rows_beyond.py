@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nfslab.captures.file_classes import read_file_classes
 from nfslab.evidence.syscalls.seen import evidence_tables
 from nfslab.evidence.syscalls.strace_text import read_text
 from nfslab.evidence.syscalls.tables import ClassRow, Syscalls, sum_up, tables_from
 from nfslab.evidence.syscalls.watch import ROWS_MOST, Seen, SyscallWatch
 from nfslab.evidence.syscalls.ways import Asked, Choice, Level, Subject, shim_missing
+from nfslab.storage.file_classes import read_file_classes
 
 SYNCS, EVENTS = 50, 70
 ROUNDS = 400

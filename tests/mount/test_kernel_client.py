@@ -140,3 +140,60 @@ def test_errors_are_those_of_posix(places: tuple[Path, Path]) -> None:
         (kernel / ("x" * 256)).touch()
     with pytest.raises(NotADirectoryError):
         (kernel / "folder" / "file" / "below").touch()
+
+
+NOBODY = 65534
+
+
+def refused_to_nobody(folder: Path, command: str) -> str:
+    """What a shell of another user says; it begins in the folder."""
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=folder, user=NOBODY, group=NOBODY, extra_groups=[],
+        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+    )  # fmt: skip
+    return "" if done.returncode == 0 else done.stderr.strip()
+
+
+def test_users_may_what_the_modes_say(places: tuple[Path, Path]) -> None:
+    for place in places:
+        folder = place / f"of {place.name}"
+        folder.mkdir(mode=0o755)
+        (folder / "secret").write_text("text")
+        (folder / "secret").chmod(0o600)
+        for command in (
+            "cat secret",
+            "echo x >secret",
+            "touch new",
+            "mv secret new",
+            "rm -f secret",
+        ):
+            assert "ermission denied" in refused_to_nobody(folder, command), command
+        (folder / "all").mkdir()
+        (folder / "all").chmod(0o1777)
+        (folder / "all" / "root's").touch()
+        assert refused_to_nobody(folder, "echo x >all/mine && mv all/mine all/other") == ""
+        assert "not permitted" in refused_to_nobody(folder, 'rm -f "all/root\'s"')
+        assert (folder / "all" / "other").stat().st_uid == NOBODY
+        assert (folder / "secret").read_text() == "text"
+
+
+def test_renames_replace_what_may_be_replaced(places: tuple[Path, Path]) -> None:
+    for place in places:
+        folder = place / f"of {place.name}"
+        (folder / "full" / "below").mkdir(parents=True)
+        (folder / "empty").mkdir()
+        for name in ("old", "new"):
+            (folder / name).write_text(name)
+        with (folder / "old").open() as held:
+            (folder / "new").rename(folder / "old")
+            assert held.read() == "old", "it was removed while it was open"
+        assert (folder / "old").read_text() == "new"
+        with pytest.raises(OSError, match="Directory not empty"):
+            (folder / "empty").rename(folder / "full")
+        with pytest.raises(IsADirectoryError):
+            (folder / "old").rename(folder / "empty")
+        with pytest.raises(OSError, match="Invalid argument"):
+            (folder / "full").rename(folder / "full" / "below" / "here")
+        (folder / "full").rename(folder / "empty")
+        assert sorted(path.name for path in folder.iterdir()) == ["empty", "old"]
+        assert (folder / "empty" / "below").is_dir()

@@ -64,6 +64,9 @@ def _missing() -> str:
 
 
 kernel = pytest.mark.skipif(bool(_missing()), reason=_missing() or "it can")
+before_7 = pytest.mark.skipif(
+    int(os.uname().release.split(".")[0]) >= 7, reason="this kernel's nfsd has min_threads"
+)
 without_io_modes = pytest.mark.skipif(
     (IO_MODES / "io_cache_read").exists(), reason="this kernel's nfsd has modes of reading"
 )
@@ -305,6 +308,7 @@ def test_further_options_settings_and_the_server_are_as_asked(
         ({"vers": "3", "proto": "udp"}, NfslabError, "udp"),
         ({"vers": "4.2", "nfs_versions": ["3"]}, RunFailed, "vers=4.2"),
         ({"export_options": ["sometimes"]}, RunFailed, "sometimes"),
+        pytest.param({"min_threads": 2}, RunFailed, "7.0", marks=before_7),
         pytest.param({"io_read": "direct"}, RunFailed, "io_cache_read", marks=without_io_modes),
     ],
 )  # fmt: skip

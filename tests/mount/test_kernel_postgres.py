@@ -151,7 +151,9 @@ def watched(place: Path) -> None:
     over = threading.Event()
 
     def write() -> None:
-        with (place / "file").open("wb", buffering=0) as file:
+        (place / "pg_wal").mkdir()
+        log = place / "pg_wal" / "000000010000000000000001"
+        with log.open("wb", buffering=0) as file:
             while not over.is_set():
                 file.write(bytes(8192))
                 os.fsync(file.fileno())
@@ -171,4 +173,7 @@ def watched(place: Path) -> None:
     assert (first["state"], last["state"]) == ("", "")
     (write,) = [one for one in last["operations"] if one["operation"] == "WRITE"]
     assert write["calls_per_s"] > 0
+    (log,) = [one for one in last["files"] if one["class"] == "PostgreSQL WAL"]
+    assert log["written_bytes_per_s"] == pytest.approx(8192 * log["writes_per_s"])
+    assert log["writes_per_s"] > 0
     assert last["sent_bytes_per_s"] >= 8192 * write["calls_per_s"]

@@ -38,12 +38,17 @@ def call(
         "completed_ns": sent + (took_ms or 0) * MS, "client": client, "xid": xid,
         "program": 100003, "version": 3, "procedure": 7, "operation": "WRITE",
         "outcome": "dropped" if took_ms is None else "answered", "sends": 1,
+        "status": None, "file_id": None, "offset": None, "count": None,
     }  # fmt: skip
     return row | more
 
 
-TYPES = {"client": pa.uint32(), "operation": pa.string(), "outcome": pa.string()} | dict.fromkeys(
-    ("xid", "program", "version", "procedure", "sends"), pa.uint32()
+TYPES: dict[str, pa.DataType] = {
+    "client": pa.uint32(),
+    "operation": pa.string(),
+    "outcome": pa.string(),
+} | dict.fromkeys(
+    ("xid", "program", "version", "procedure", "sends", "status", "count"), pa.uint32()
 )
 
 
@@ -59,8 +64,9 @@ class Tracepoints:
 
     parts: list[tuple[int, list[dict[str, object]]]]
 
-    def __init__(self, *, client: bool = False, server: bool = False) -> None:
+    def __init__(self, *, client: bool = False, files: bool = False, server: bool = False) -> None:
         assert (client, server) == (True, False)
+        self.files = files
 
     def take(self) -> tuple[int, pa.Table, pa.Table]:
         until_ns, calls = self.parts.pop(0) if self.parts else (0, [])
@@ -105,7 +111,7 @@ def test_clients_are_those_whose_connections_lead_there(planted: KernelRecorder)
 def test_totals_samples_and_rows_are_of_this_mount_alone(planted: KernelRecorder) -> None:
     Tracepoints.parts = [
         (SECOND, [call(4, 1, 100, 2), call(5, 2, 100, 50), call(7, 3, 200, 4, sends=3)]),
-        (2 * SECOND, [call(4, 4, 1100, None), call(4, 5, 1200, 8, operation="READ")]),
+        (2 * SECOND, [call(4, 4, 1100, None), call(4, 5, 1200, 8, operation="READ", file_id=9)]),
     ]
     planted.start(every_call=True, interval_ns=SECOND)
     samples = planted.samples()["rpc"].to_pylist()
@@ -117,7 +123,8 @@ def test_totals_samples_and_rows_are_of_this_mount_alone(planted: KernelRecorder
     assert {(row["queue"], row["outstanding"]) for row in samples} == {(3, 5)}
     calls = planted.calls()
     assert calls["xid"].to_pylist() == [1, 3, 4, 5]
-    assert calls["file_id"].null_count == 4
+    assert calls["file_id"].to_pylist() == [None, None, None, 9]
+    assert calls["call_bytes"].null_count == 4
     assert planted.calls().num_rows == 0
     write, read = sorted(planted.operations(), key=lambda one: -one["calls"])
     assert (write["operation"], write["calls"], write["sends"]) == ("WRITE", 3, 5)
@@ -259,7 +266,7 @@ def test_the_collector_has_a_table_of_tcp_or_says_why_not(
 def test_a_kernel_that_does_not_let_it_be_watched_says_what_to_do(
     planted: KernelRecorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(*, client: bool = False, server: bool = False) -> None:
+    def refused(**_: bool) -> None:
         error = nfslab._core.CoreError("the tracepoints of the kernel cannot be reached")
         error.kind, error.fix = "tracefs", "mount tracefs"
         raise error

@@ -5,6 +5,7 @@ Texts are Linux 6.12's and nfs-utils 2.6.2's, captured. For real: tests/mount/te
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,7 @@ def test_options_of_the_export_as_exportfs_wrote_them() -> None:
     "parameters",
     [
         {"threads": 0}, {"nfs_versions": []}, {"nfs_versions": ["2"]},
+        {"min_threads": 9}, {"threads": 3, "min_threads": 4},
         {"export_options": ["async"]}, {"export_options": ["fsid=1"]},
         {"export_options": ["a,b"]}, {"export_options": ["x)"]},
     ],
@@ -115,6 +117,21 @@ def test_only_a_server_that_listens_where_ours_did_is_stopped(tmp_path: Path) ->
     assert undo_nfsd(what, Scope(token)) != ""
     assert (control / "threads").read_text() == "0\n"
     assert undo_nfsd(what | {"control": str(tmp_path / "gone" / token)}, Scope(token)) == ""
+
+
+def test_threads_that_come_and_go_are_a_kernels_that_has_them(
+    resources: Resources, tmp_path: Path
+) -> None:
+    assert knfsd._stay(tmp_path, None, resources) == []
+    with pytest.raises(RunFailed, match="min_threads") as told:
+        knfsd._stay(tmp_path, 2, resources)
+    assert f"Linux {os.uname().release}" in str(told.value.why)
+    file = tmp_path / "min_threads"
+    file.write_text("0\n")
+    (entry,) = knfsd._stay(tmp_path, 2, resources)
+    assert file.read_text() == "2\n"
+    entry.undo()
+    assert file.read_text() == "0\n"
 
 
 def test_a_setting_is_as_before_afterwards(resources: Resources, tmp_path: Path) -> None:

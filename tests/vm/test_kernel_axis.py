@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +13,10 @@ from pathlib import Path
 import pytest
 from nfslab.results.catalogue import read_every_run
 from nfslab.results.emulation import is_stamped
+from nfslab.results.evidence_tables import read_evidence
 from nfslab.results.outcomes import Outcomes
 from nfslab.statistics.verdicts import EMULATED
+from nfslab.vm.kernel import cache_folder
 
 from tests.cli.invocation import nfslab
 from tests.vm.guests import cached_kernels, refused
@@ -58,21 +61,76 @@ do = "panic"
 """
 
 
+PATCHED = """\
+[experiment]
+name = "patched"
+title = "One kernel, two folders of modules"
+repetitions = 1
+collectors = ["profile"]
+[targets.memory]
+kind = "local"
+path = "/var/tmp"
+[machine]
+kernel = KERNEL
+memory = "1G"
+[workload]
+kind = "command"
+data = "memory"
+argv = ["sh", "-c", "cat /lib/modules/$(uname -r)/mine; modprobe nfsd; {load}"]
+[workload.values]
+load = "dd if=/dev/zero of=/dev/null bs=64k count=9999"
+[[axes]]
+parameter = "machine.modules"
+values = FOLDERS
+labels = ["stock", "patched"]
+"""
+
+
+def ran(folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "nfslab", "run", "kernels.toml"],
+        cwd=folder,
+        env=os.environ | {"NFSLAB_STATE": str(folder / "state")},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+
+
+def test_two_folders_of_modules_with_the_kernels_profile_beside_them(tmp_path: Path) -> None:
+    """The form of a study of a patch: who built two sets of modules compares them."""
+    release = cached_kernels()[0]
+    kept = cache_folder() / "kernels" / release / "modules" / "lib" / "modules" / release
+    folders = [tmp_path / name for name in ("stock", "patched")]
+    for modules in folders:
+        shutil.copytree(kept, modules)
+        (modules / "mine").write_text(f"{modules.name}\n")
+    version = re.match(r"\d+\.\d+", release)
+    assert version is not None
+    text = PATCHED.replace("KERNEL", json.dumps(version[0]))
+    text = text.replace("FOLDERS", json.dumps([str(modules) for modules in folders]))
+    (tmp_path / "kernels.toml").write_text(text)
+    done = ran(tmp_path)
+    assert done.returncode == 0, done.stderr
+    (folder,) = (tmp_path / "results").iterdir()
+    _, records = read_every_run(folder)
+    seen = {}
+    for run_id, record in records.items():
+        sealed = folder / "runs" / run_id
+        seen[record.factors["modules"]] = (sealed / "logs" / "command.out").read_text()
+        stacks = read_evidence(sealed, "profile_stacks").to_pylist()
+        assert any("ksys_read" in one["stack"] for one in stacks if one["class"] == "run")
+    assert seen == {"stock": "stock\n", "patched": "patched\n"}
+
+
 def test_a_panic_fails_its_run_and_the_others_are_of_their_kernels(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, second = VERSIONS[:2]
     text = FILE.replace("KERNELS", json.dumps([first, second])).replace("SECOND", second)
     (tmp_path / "kernels.toml").write_text(text)
-    done = subprocess.run(
-        [sys.executable, "-m", "nfslab", "run", "kernels.toml"],
-        cwd=tmp_path,
-        env=os.environ | {"NFSLAB_STATE": str(tmp_path / "state")},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
+    done = ran(tmp_path)
     assert done.returncode == 1, done.stderr
     (folder,) = (tmp_path / "results").iterdir()
     catalogue, records = read_every_run(folder)

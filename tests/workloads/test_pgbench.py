@@ -454,3 +454,19 @@ def test_a_planted_delay_is_in_every_commit(scratch: Path) -> None:
     with run_of(work, scratch, name=name()) as run:
         outcome, _ = carry_out(work, run)
     assert outcome.metrics["latency_mean_ms"].value >= 20
+
+
+@newest_postgres
+def test_all_loaded_rows_are_marked_as_visible(postgres: str, scratch: Path) -> None:
+    """A scan of an index alone would look at the table for those that are not."""
+    work = workload(postgres=postgres, scale=2)
+    with run_of(work, scratch, name=name()) as run:
+        work.prepare(run.context)
+        with work.server().connect() as connection:
+            found = connection.execute(
+                "SELECT relpages, relallvisible FROM pg_class WHERE relname = 'pgbench_accounts'"
+            ).fetchone()
+        work.finish(run.context)
+    assert found is not None
+    pages, visible = found
+    assert visible == pages > 1000

@@ -22,6 +22,7 @@ macro_rules! add_up {
     };
 }
 
+pub mod by_file;
 pub mod clock;
 pub mod hdr_v2;
 pub mod histogram;
@@ -31,6 +32,7 @@ mod summary;
 pub mod thread;
 mod transfer;
 
+pub use by_file::{ByFile, DataCall, FileCounts};
 pub use clock::{Clock, ManualClock, MonotonicClock, RunDelay, ThreadUsage};
 pub use hdr_v2::HistogramError;
 pub use histogram::{HIGHEST_NS, LOWEST_NS, LatencyHistogram};

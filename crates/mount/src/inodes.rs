@@ -28,6 +28,8 @@ pub(crate) const ROOT: u64 = 1;
 const OWN_NUMBERS: u64 = 1 << 63;
 /// Names kept of one object; with so many links, a removed name does not remove the file.
 const MAX_NAMES: usize = 16;
+/// Directories that a path is followed through.
+const MAX_DEPTH: usize = 1024;
 
 /// A name in a directory, as the kernel says it.
 pub(crate) type Name<'a> = (INodeNo, &'a OsStr);
@@ -230,6 +232,25 @@ impl Inodes {
         }
     }
 
+    /// A name of the object with this `fileid`, from the root on; None: it has none here.
+    pub fn path(&self, fileid: u64) -> Option<Vec<u8>> {
+        let mut inode = self.by_number.get(&fileid)?;
+        if inode.fileid != fileid {
+            return None;
+        }
+        let mut names = Vec::new();
+        while inode.ino != ROOT {
+            let (parent, name) = inode.state().names.last()?.clone();
+            if names.len() >= MAX_DEPTH {
+                return None;
+            }
+            names.push(name);
+            inode = self.by_number.get(&parent)?;
+        }
+        names.reverse();
+        Some([&b"/"[..], &names.join(&b'/')].concat())
+    }
+
     /// The object of a name, if it is known.
     pub fn named(&self, place: &Place) -> Option<Arc<Inode>> {
         self.get(*self.by_name.get(place)?)
@@ -320,6 +341,24 @@ mod tests {
         assert_eq!((again.ino, again.generation), (7, 4));
         inodes.forget(ROOT, 5);
         assert_eq!(inodes.len(), 4, "the root stays");
+    }
+
+    #[test]
+    fn a_path_is_the_names_from_the_root_on() {
+        let mut inodes = Inodes::new(handle(b"root"), &attributes(9));
+        inodes.look_up(place("pg_wal"), handle(b"d"), &attributes(7));
+        inodes.look_up((7, (*b"1").into()), handle(b"f"), &attributes(8));
+        assert_eq!(inodes.path(8).unwrap(), b"/pg_wal/1");
+        inodes.rename(&(7, (*b"1").into()), (7, (*b"2").into()));
+        assert_eq!(inodes.path(8).unwrap(), b"/pg_wal/2");
+        let taken = inodes.look_up(place("c"), handle(b"c"), &attributes(8));
+        assert_eq!(
+            inodes.path(8).unwrap(),
+            b"/pg_wal/2",
+            "not that of {taken:?}"
+        );
+        inodes.remove_name(&(7, (*b"2").into()));
+        assert_eq!((inodes.path(8), inodes.path(10)), (None, None));
     }
 
     #[test]

@@ -42,7 +42,9 @@ use std::time::{Duration, Instant};
 
 use client::nfs3::{Export, GetAttr, MountService, PathConf};
 use client::options::MountOptions;
+use client::record::{Counters, Operations};
 use client::{CallError, Caller, Client, ConnectError};
+use measure::FileCounts;
 use parking_lot::{Condvar, Mutex};
 use wire::nfs3::{GETATTR3args, PATHCONF3args, Res, fattr3};
 
@@ -67,6 +69,9 @@ const PUSH_INTERVAL: Duration = Duration::from_secs(5);
 const COMMIT_INTERVALS: u32 = 6;
 /// Longest name in any case, and where the server does not say (Linux: NFS3_MAXNAMLEN).
 const NAME_MAX: u32 = 255;
+
+/// A file's path in the mount, and its calls.
+pub type CallsOfFile = (Option<Vec<u8>>, FileCounts);
 
 /// What a mount shares with its threads.
 #[derive(Default)]
@@ -226,6 +231,24 @@ impl Mount {
             self.shared.files.len(),
             self.shared.directories.len(),
         )
+    }
+
+    /// Totals, figures by operation, and calls on data by a file's path (None: it has none here)
+    /// since the last time; the first time begins to count files.
+    ///
+    /// # Errors
+    /// The client has ended.
+    pub fn figures(&self) -> Result<(Counters, Operations, Vec<CallsOfFile>), CallError> {
+        let taken = self.shared.client.with_engine(|engine| {
+            let (counters, operations) = (*engine.counters(), engine.operations().clone());
+            (counters, operations, engine.take_files())
+        });
+        let (counters, operations, files) = taken?;
+        let inodes = self.shared.inodes();
+        let named = files
+            .into_iter()
+            .map(|(id, counts)| (inodes.path(id), counts));
+        Ok((counters, operations, named.collect()))
     }
 
     /// How often the kernel has asked for an object's attributes.

@@ -1,10 +1,13 @@
-//! `KernelCalls`: the kernel's NFS calls and requests (`syscalls::sunrpc`) as columns.
+//! `KernelCalls`: the kernel's NFS calls and requests (`syscalls::sunrpc`) as columns;
+//! `KernelFiles`: its client's calls on data by file (`syscalls::nfs_files`).
 //!
 //! Columns are those of our own client's and server's records (`RpcRecorder.calls`,
 //! `Server.records`), with null where the kernel does not tell.
 
+use measure::FileCounts;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
+use syscalls::nfs_files::NfsFiles;
 use syscalls::sunrpc::{ClientCall, ServedCall, Sides, Taken, Watch};
 use wire::programs::{NFS, NFSACL, procedure_count, procedure_name};
 
@@ -20,9 +23,14 @@ pub struct KernelCalls {
 #[pymethods]
 impl KernelCalls {
     #[new]
-    #[pyo3(signature = (*, client = false, server = false))]
-    fn new(py: Python<'_>, client: bool, server: bool) -> PyResult<Self> {
-        let watch = py.detach(|| Watch::start(Sides { client, server }));
+    #[pyo3(signature = (*, client = false, files = false, server = false))]
+    fn new(py: Python<'_>, client: bool, files: bool, server: bool) -> PyResult<Self> {
+        let sides = Sides {
+            client,
+            files,
+            server,
+        };
+        let watch = py.detach(|| Watch::start(sides));
         let watch = watch.map_err(|error| to_python(py, &error))?;
         Ok(KernelCalls {
             watch: Mutex::new(watch),
@@ -45,6 +53,55 @@ impl KernelCalls {
     fn lost(&self, py: Python<'_>) -> u64 {
         py.detach(|| self.watch.lock().lost())
     }
+}
+
+/// READs, WRITEs and COMMITs by file, of all of the kernel's NFS clients.
+#[pyclass(module = "nfslab._core", frozen)]
+pub struct KernelFiles {
+    watch: Mutex<NfsFiles>,
+}
+
+#[pymethods]
+impl KernelFiles {
+    #[new]
+    fn new(py: Python<'_>) -> PyResult<Self> {
+        let watch = py.detach(NfsFiles::start);
+        let watch = watch.map_err(|error| to_python(py, &error))?;
+        Ok(KernelFiles {
+            watch: Mutex::new(watch),
+        })
+    }
+
+    /// Device, the file's number, and its calls since the last time.
+    fn take(&self, py: Python<'_>) -> Vec<(String, u64, CallsOnData)> {
+        let taken = py.detach(|| self.watch.lock().take());
+        let row = |(file, counts): (syscalls::nfs_files::File, FileCounts)| {
+            let (major, minor) = file.device;
+            (
+                format!("{major}:{minor}"),
+                file.file_id,
+                calls_on_data(counts),
+            )
+        };
+        taken.into_iter().map(row).collect()
+    }
+}
+
+/// READs, WRITEs, COMMITs, bytes read, bytes written.
+pub type CallsOnData = [u64; 5];
+
+/// Path, if it is known, and calls of each file.
+pub fn rows_of_files(
+    files: Vec<(Option<Vec<u8>>, FileCounts)>,
+) -> Vec<(Option<String>, CallsOnData)> {
+    let text = |path: Vec<u8>| String::from_utf8_lossy(&path).into_owned();
+    let row = |(path, counts): (Option<Vec<u8>>, _)| (path.map(text), calls_on_data(counts));
+    files.into_iter().map(row).collect()
+}
+
+fn calls_on_data(counts: FileCounts) -> CallsOnData {
+    let c = counts;
+    [c.reads, c.writes, c.commits, c.read_bytes, c.written_bytes]
 }
 
 fn columns(py: Python<'_>, taken: &Taken) -> PyResult<(u64, Columns, Columns)> {
@@ -79,6 +136,7 @@ fn client_columns(py: Python<'_>, calls: &[ClientCall]) -> PyResult<Columns> {
     let rows: Vec<_> = known.collect();
     let of = |value: fn(&ClientCall) -> u32| rows.iter().map(move |row| value(row.1));
     let at = |value: fn(&ClientCall) -> u64| rows.iter().map(move |row| value(row.1));
+    let data = || rows.iter().map(|row| row.1.data);
     let outcome = |call: &ClientCall| match call.replied_ns {
         Some(_) => "answered",
         None => "dropped",
@@ -101,6 +159,10 @@ fn client_columns(py: Python<'_>, calls: &[ClientCall]) -> PyResult<Columns> {
         .text("operation", rows.iter().map(|row| &row.1.operation))
         .text("outcome", rows.iter().map(|row| outcome(row.1)))
         .u32("sends", of(|call| call.sends))
+        .u32_or_null("status", data().map(|d| d.filter(|d| d.is_ok).map(|_| 0)))
+        .u64_or_null("file_id", data().map(|d| d.map(|d| d.file_id)))
+        .u64_or_null("offset", data().map(|d| d.map(|d| d.offset)))
+        .u32_or_null("count", data().map(|d| d.map(|d| d.count)))
         .finish(py)
 }
 

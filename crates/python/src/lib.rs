@@ -40,7 +40,7 @@ mod _core {
     #[pymodule_export]
     use super::histogram::Histogram;
     #[pymodule_export]
-    use super::kernel_calls::KernelCalls;
+    use super::kernel_calls::{KernelCalls, KernelFiles};
     #[pymodule_export]
     use super::load::Load;
     #[pymodule_export]

@@ -16,7 +16,8 @@ use pyo3::types::PyDict;
 use wire::rpc::ReplyStatus;
 
 use crate::errors::core_error;
-use crate::rpc_records::{RpcRecorder, counter_dict};
+use crate::kernel_calls::rows_of_files;
+use crate::rpc_records::{RpcRecorder, counter_dict, operation_list};
 use crate::signals;
 
 /// An export mounted on a folder.
@@ -113,6 +114,18 @@ impl Mount {
         entry.set_item("known_objects", objects)?;
         entry.set_item("open_files", files)?;
         entry.set_item("open_directories", folders)?;
+        Ok(entry)
+    }
+
+    /// At one moment: "counters" and "operations" as `RpcRecorder` has them, "files": path in the
+    /// mount, and calls on its data since the last time.
+    fn figures<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let taken = py.detach(|| self.current()?.figures().ok());
+        let (counters, operations, files) = taken.ok_or_else(|| gone(py))?;
+        let entry = PyDict::new(py);
+        entry.set_item("counters", counter_dict(py, &counters)?)?;
+        entry.set_item("operations", operation_list(py, &operations)?)?;
+        entry.set_item("files", rows_of_files(files))?;
         Ok(entry)
     }
 

@@ -12,12 +12,13 @@ use parking_lot::{Condvar, Mutex};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use server::net::{Counts, RunningServer, ServerError};
-use server::protocol::Outcome;
+use server::protocol::{Outcome, Service};
 use server::record::{CallRecord, Recorder};
 use server::registration::{Registration, RegistrationError};
 
 use crate::columns::{Builder, Columns};
 use crate::errors::core_error;
+use crate::kernel_calls::{CallsOnData, rows_of_files};
 use crate::serve_options::{Asked, MAX_RECORDS, Prepared, Problem, prepare};
 use crate::signals;
 
@@ -33,6 +34,7 @@ struct State {
 pub struct Server {
     state: Mutex<State>,
     ended: Condvar,
+    service: Arc<Service>,
     recorder: Arc<Recorder>,
     addresses: Vec<SocketAddr>,
     stated: String,
@@ -91,6 +93,11 @@ impl Server {
         }
         entry.set_item("records_lost", self.recorder.lost())?;
         Ok(entry)
+    }
+
+    /// Path in the export, where it is known, and calls on its data since the last time.
+    fn files(&self, py: Python<'_>) -> Vec<(Option<String>, CallsOnData)> {
+        rows_of_files(py.detach(|| self.service.take_files()))
     }
 
     /// CPU time of the loop thread; None after the end.
@@ -195,7 +202,7 @@ fn start(asked: Asked) -> Result<Server, Problem> {
         mut stated,
     } = prepare(asked)?;
     let udp = options.udp;
-    let running = RunningServer::start(service, options).map_err(Problem::Server)?;
+    let running = RunningServer::start(Arc::clone(&service), options).map_err(Problem::Server)?;
     let addresses = running.addresses().to_vec();
     let registration = register
         .map(|portmapper| Registration::make(portmapper, &addresses, udp))
@@ -211,6 +218,7 @@ fn start(asked: Asked) -> Result<Server, Problem> {
     Ok(Server {
         state: Mutex::new(state),
         ended: Condvar::new(),
+        service,
         recorder,
         addresses,
         stated: serde_json::Value::Object(stated).to_string(),

@@ -22,6 +22,7 @@
 pub mod ebpf;
 pub mod error;
 mod exported;
+pub mod nfs_files;
 pub mod record;
 pub mod samples;
 pub mod shim;

@@ -253,11 +253,15 @@ def _counters_offered(server: Server, export: str) -> AbstractContextManager[Non
     import time
 
     from nfslab.machine.offered_counters import offered
+    from nfslab.storage.data_calls import DataCalls
+
+    files = DataCalls()
 
     def read() -> dict[str, Any]:
         return {
             "what": "server", "name": f"{server.address}:{export}",
-            "counters": server.counters(), "at_ns": time.monotonic_ns(),
+            "counters": server.counters(), "files": files.add(server.files()),
+            "at_ns": time.monotonic_ns(),
         }  # fmt: skip
 
     return offered(read)

@@ -96,10 +96,10 @@ def _seconds(text: str) -> float:
 def command(argv: tuple[str, ...], **asked: Any) -> None:
     """System calls on files by class of files, and every fsync timed."""
     _check(argv, asked)
-    from nfslab.captures.file_classes import read_file_classes
     from nfslab.cli.syscalls_subject import target_of
     from nfslab.databases.postgres.relations import RelationNames
     from nfslab.evidence.syscalls.seen import evidence_tables
+    from nfslab.storage.file_classes import read_file_classes
 
     classes = read_file_classes(asked["classes"])
     relations = None

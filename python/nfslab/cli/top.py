@@ -60,15 +60,17 @@ def command(names: tuple[str, ...], as_json: bool, interval: float, count: int |
     Mounts of the kernel and of nfslab, servers of nfslab, the kernel's server; a MOUNT is the
     folder it is seen at, or a server's name as it is shown.
     """
+    from nfslab.live.kernel_files import KernelDataCalls
     from nfslab.live.sources import look
     from nfslab.live.views import Views
 
     if not as_json and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("there is no terminal to draw on", fix="give --json: a line a reading")
     views = Views(_known(names))
+    files = KernelDataCalls()
 
     def read() -> tuple[Sequence[View], Sequence[str]]:
-        seen = look()
+        seen = look(files=files)
         return views.take(seen.readings, seen.silent), seen.problems
 
     if as_json:

@@ -224,7 +224,7 @@ def _asked(options: dict[str, Any]) -> Asked:
     classes = list(options["file_classes"])
     if not options["quick"] or options["classes"] is not None:
         # Nothing of the table per operation needs classes: only a file that was given is read.
-        from nfslab.captures.file_classes import read_file_classes
+        from nfslab.storage.file_classes import read_file_classes
 
         classes += read_file_classes(options["classes"])
     return Asked(lenses, classes, window, options["calls"])

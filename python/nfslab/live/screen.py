@@ -121,6 +121,7 @@ class Screen:
         self._rows(made, SERVER_HEAD, [(one, _server_row(one)) for one in servers])
         if self.views:
             _operations(made, self.views[self.chosen])
+            _files(made, self.views[self.chosen])
         said = "\n".join(map(printable, [*self.events, *self.problems]))
         made.append(f"\n{said}\n" if said else "", "yellow")
         made.append(f"\n{KEYS}", "dim")
@@ -149,6 +150,10 @@ SERVER_HEAD: Final = (
 OPERATION_HEAD: Final = (
     "calls", "round trip", "queue", "sent", "received", "sent again", "errors",
 )  # fmt: skip
+
+
+CALLS_OF_FILES: Final = ("reads_per_s", "writes_per_s", "commits_per_s")
+FILE_HEAD: Final = ("READs", "WRITEs", "COMMITs", "read", "written")
 
 
 def _told(one: View) -> str:
@@ -203,7 +208,24 @@ def _operations(made: Text, one: View) -> None:
         ]
         for row in sorted(one.operations, key=lambda row: -row["calls_per_s"])
     ]  # fmt: skip
-    head = [f"operation of {printable(one.name)}", *OPERATION_HEAD]
+    _table(made, [f"operation of {printable(one.name)}", *OPERATION_HEAD], rows)
+
+
+def _files(made: Text, one: View) -> None:
+    if not one.files:
+        return
+    rows = [
+        [
+            row["class"], _rate(row, "reads_per_s"), _rate(row, "writes_per_s"),
+            _rate(row, "commits_per_s"), _rate(row, "read_bytes_per_s", "B/s"),
+            _rate(row, "written_bytes_per_s", "B/s"),
+        ]
+        for row in sorted(one.files, key=lambda row: -sum(row[key] for key in CALLS_OF_FILES))
+    ]  # fmt: skip
+    _table(made, [f"files of {printable(one.name)}", *FILE_HEAD], rows)
+
+
+def _table(made: Text, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     lines = table(head, rows, right=range(1, len(head))).split("\n")
     made.append(f"\n{lines[0]}\n", "bold")
     made.append("\n".join(lines[-len(rows) :]) + "\n")

@@ -4,6 +4,9 @@
     mounts, servers of ours ┼─> Reading ──(two of one)──> nfslab.live.views
     /proc/net/rpc/nfsd    ──┘
 
+Which files calls on data are of is counted by class: what is ours does it itself, for the kernel's
+mounts it is `kernel_files`; of the kernel's server it is not known.
+
 A mount's counters are `MountCounts` whoever counts them, so that the kernel's mounts and ours go
 one way. Our own client's times are nanoseconds; its transport is one of all its connections.
 """
@@ -12,11 +15,15 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from nfslab.machine.offered_counters import LIMIT_S, SILENT, taken
 from nfslab.storage import mountstats, nfsd
 from nfslab.storage.mountstats import MountCounts, OperationCounts, TransportCounts
+
+if TYPE_CHECKING:
+    from nfslab.live.kernel_files import KernelDataCalls
+    from nfslab.storage.data_calls import ByClass
 
 Kind = Literal["kernel", "nfslab"]
 NS_PER_MS: Final = 1e6
@@ -50,6 +57,8 @@ class Reading:
     """Calls without a reply now; None: it does not say."""
     queued: int | None = None
     """Calls that were not sent yet, now; None: it does not say."""
+    files: ByClass | None = None
+    """Calls on data by class of file; None: it does not say."""
     instance: str = ""
     """Another one means another mount or server at the same place."""
 
@@ -65,14 +74,17 @@ class Seen:
     """What cannot be read, a sentence each."""
 
 
-def look(limit_s: float = LIMIT_S) -> Seen:
-    """What this machine shows now; `limit_s`: how long a process of ours may take to answer."""
+def look(limit_s: float = LIMIT_S, files: KernelDataCalls | None = None) -> Seen:
+    """What this machine shows now; `limit_s`: how long a process of ours may take to answer.
+
+    `files`: those of the kernel's mounts, kept from one look to the next; None: not asked for.
+    """
     found: dict[tuple[type, str], Reading] = {}
     problems: list[str] = []
     answers = taken(limit_s)
     silent = frozenset(one["instance"] for one in answers if SILENT in one)
     ours = [one for one in answers if SILENT not in one]
-    for read in (_kernel_mounts, lambda: map(_offered, ours), _nfsd):
+    for read in (lambda: _kernel_mounts(files), lambda: map(_offered, ours), _nfsd):
         try:
             for one in read():
                 # A later mount covers an earlier one at the same place.
@@ -82,11 +94,15 @@ def look(limit_s: float = LIMIT_S) -> Seen:
     return Seen(list(found.values()), silent, problems)
 
 
-def _kernel_mounts() -> list[Reading]:
+def _kernel_mounts(files: KernelDataCalls | None) -> list[Reading]:
     before_ns = time.monotonic_ns()
     counts = mountstats.read_counts()
     at_ns = (before_ns + time.monotonic_ns()) // 2
-    return [Reading(at_ns, "kernel", one.mount_point, one) for one in counts]
+    by_class = files.by_mount_point() if files and counts else {}
+    return [
+        Reading(at_ns, "kernel", one.mount_point, one, files=by_class.get(one.mount_point, {}))
+        for one in counts
+    ]
 
 
 def _offered(one: dict[str, Any]) -> Reading:
@@ -95,10 +111,13 @@ def _offered(one: dict[str, Any]) -> Reading:
     if one["what"] == "server":
         waiting = counters["calls"] - counters["replies"] - counters["duplicates_dropped"]
         counts = ServerCounts(counters)
-        return Reading(one["at_ns"], "nfslab", one["name"], counts, waiting, None, one["instance"])
+        return Reading(
+            one["at_ns"], "nfslab", one["name"], counts, waiting, None, one["files"],
+            one["instance"],
+        )  # fmt: skip
     return Reading(
         one["at_ns"], "nfslab", one["name"], _as_mount(one), counters["outstanding"],
-        counters["queue"], one["instance"],
+        counters["queue"], one["files"], one["instance"],
     )  # fmt: skip
 
 

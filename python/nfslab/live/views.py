@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from nfslab.live.sources import MAJOR_TIMEOUTS, Kind, Reading, ServerCounts
 from nfslab.storage import mountstats
 from nfslab.storage.counters import WentDown, moved
+from nfslab.storage.data_calls import COUNTED, UNKNOWN
 from nfslab.storage.mountstats import MountCounts
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 What = Literal["mount", "server"]
 State = Literal["", "first reading", "made anew", "silent", "gone", "stalled"]
 NS_PER_S: Final = 1e9
+DATA_CALLS: Final = {"reads": ("READ", "READ_PLUS"), "writes": ("WRITE",), "commits": ("COMMIT",)}
+"""What a class of files counts -> operations; Linux reads by READ_PLUS from NFSv4.2 on."""
 GONE_MOST: Final = 32
 """Rows of mounts and servers that have gone."""
 SERVER_RATES: Final = {
@@ -48,6 +51,8 @@ class View:
     interval_s: float | None = None
     figures: dict[str, float | None] = field(default_factory=dict)
     operations: list[dict[str, Any]] = field(default_factory=list)
+    files: list[dict[str, Any]] | None = None
+    """Calls on data by class of file; None: not known."""
     outstanding: int | None = None
     """Calls without a reply; of the kernel's client at least so many."""
     stalled_s: float | None = None
@@ -59,7 +64,7 @@ class View:
             "interval_s": self.interval_s, "outstanding": self.outstanding,
             "stalled_s": self.stalled_s,
         }  # fmt: skip
-        return kept | self.figures | {"operations": self.operations}
+        return kept | self.figures | {"operations": self.operations, "files": self.files}
 
 
 @dataclass(slots=True)
@@ -163,6 +168,8 @@ def _next(watched: _Watched, now: Reading) -> None:
         ]
         replies = difference.counters.get("replies", 0)
         view.outstanding = now.outstanding
+    of_mount = difference if isinstance(difference, MountCounts) else None
+    view.files = _files(before, now, of_mount, interval_s)
     if replies:
         watched.stalled_ns = None
     elif view.outstanding and watched.stalled_ns is None:
@@ -223,3 +230,37 @@ def _operations(counts: MountCounts, interval_s: float) -> list[dict[str, Any]]:
         for name, one in counts.operations.items()
         if one.calls
     ]
+
+
+def _files(
+    before: Reading, now: Reading, of_mount: MountCounts | None, interval_s: float
+) -> list[dict[str, Any]] | None:
+    """Rates by class; of a mount, what no class has of its calls is of files that are not known."""
+    if before.files is None or now.files is None:
+        return None
+    none = dict.fromkeys(COUNTED, 0)
+    rows: list[dict[str, Any]] = [
+        {"class": name}
+        | {f"{key}_per_s": (counts[key] - earlier[key]) / interval_s for key in COUNTED}
+        for name, counts in now.files.items()
+        if counts != (earlier := before.files.get(name, none))
+    ]
+    if of_mount is not None:
+        rows = [row for row in rows if row["class"] != UNKNOWN]
+        rest = _without_class(of_mount, rows, interval_s)
+        rows += [{"class": UNKNOWN} | rest] if any(rest.values()) else []
+    return rows
+
+
+def _without_class(
+    of_mount: MountCounts, rows: list[dict[str, Any]], interval_s: float
+) -> dict[str, float | None]:
+    """The mount's calls on data less those of these rows; their bytes are not known."""
+    rest: dict[str, float | None] = dict.fromkeys(f"{key}_per_s" for key in COUNTED)
+    for key, names in DATA_CALLS.items():
+        calls = sum(
+            of_mount.operations[name].calls for name in names if name in of_mount.operations
+        )
+        known = round(sum(row[f"{key}_per_s"] for row in rows) * interval_s)
+        rest[f"{key}_per_s"] = max(0, calls - known) / interval_s
+    return rest

@@ -18,6 +18,7 @@ from nfslab.errors import RunFailed, UsageError
 from nfslab.machine.availability import Availability
 from nfslab.machine.offered_counters import offered
 from nfslab.mounts.base import Mounting, MountParameters
+from nfslab.storage.data_calls import DataCalls
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,13 +125,13 @@ class FuseMount(Mounting):
 
 def counters_offered(mount: Mount) -> AbstractContextManager[None]:
     """Other processes may read its counters while the block runs (`nfslab top`)."""
-    recorder = mount.recorder()
+    files = DataCalls()
 
     def read() -> dict[str, Any]:
-        return {
+        figures = mount.figures()
+        return figures | {
             "what": "mount", "name": str(mount.directory), "source": mount.source,
-            "counters": recorder.counters(), "operations": recorder.operations(),
-            "at_ns": time.monotonic_ns(),
+            "files": files.add(figures["files"]), "at_ns": time.monotonic_ns(),
         }  # fmt: skip
 
     return offered(read)

@@ -13,11 +13,13 @@ The kernel's client has a number for each mount (and others for what a server's 
 as NFSv4's lease); those whose connections lead to this mount's server are its own. So mounts of
 one server cannot be told apart: they have no recorder.
 
-Limits: which file a call is for, its bytes and its status are not told. Times are whole
-microseconds. "Sent" is the last time it was sent. A call without a reply is "dropped". TCP is
+Which bytes of which file a READ, WRITE or COMMIT was for comes from tracepoints of nfs, when every
+call is asked for. Limits: bytes of messages are not told, a status only where it is 0. Times are
+whole microseconds. "Sent" is the last time it was sent. A call without a reply is "dropped". TCP is
 told of established connections, at the samples.
 
-Source: include/trace/events/sunrpc.h (rpc_stats_latency), net/sunrpc/sysfs.c (Linux 5.14).
+Source: include/trace/events/sunrpc.h (rpc_stats_latency), fs/nfs/nfstrace.h, net/sunrpc/sysfs.c
+(Linux 5.14).
 """
 
 from __future__ import annotations
@@ -45,10 +47,8 @@ AWAITING: Final = "pending_q_len"
 """Calls that were sent and have no reply yet."""
 OWN: Final = ("client", "replied_ns")
 """Columns that other clients' records do not have."""
-ABSENT: Final = {
-    "call_bytes": 32, "reply_bytes": 32, "status": 32, "count": 32, "file_id": 64, "offset": 64
-}  # fmt: skip
-"""Columns of other clients' records that the kernel does not tell -> bits."""
+ABSENT: Final = ("call_bytes", "reply_bytes")
+"""Columns of other clients' records that the kernel does not tell."""
 TCP: Final = (
     "round_trip_us", "round_trip_deviation_us", "congestion_window", "segment_size_bytes",
     "unacknowledged", "retransmitted", "retransmission_timeout_us",
@@ -145,7 +145,7 @@ class KernelRecorder:
 
         self._every_call, self._interval_ns = every_call, interval_ns
         self._connections = connections(self.addresses, self.port)
-        self._watch = KernelCalls(client=True)
+        self._watch = KernelCalls(client=True, files=every_call)
 
     def stop(self) -> None:
         """End it; what was recorded is still there to be taken."""
@@ -211,9 +211,8 @@ class KernelRecorder:
             self._count_operation(name, table.filter(which == number))
         if self._every_call and table.num_rows:
             rows = table.drop_columns(list(OWN))
-            for name, bits in ABSENT.items():
-                kind: Any = pa.uint64() if bits == 64 else pa.uint32()
-                rows = rows.append_column(name, pa.nulls(rows.num_rows, kind))
+            for name in ABSENT:
+                rows = rows.append_column(name, pa.nulls(rows.num_rows, pa.uint32()))
             self._kept.append(rows)
         if self._interval_ns and until_ns - self._sampled_ns >= self._interval_ns:
             self._sampled_ns = until_ns

@@ -48,6 +48,8 @@ ANSWERERS: Final = ("rpc.mountd", "nfsv4.exportd")
 """Programs that tell the kernel of a network namespace what is exported."""
 Version = Literal["3", "4.0", "4.1", "4.2"]
 VERSIONS: Final[tuple[Version, ...]] = ("3", "4.0", "4.1", "4.2")
+THREADS: Final = 8
+"""As rpc.nfsd starts unless told otherwise."""
 SECONDS: Final = 10
 """Lease and grace time of NFSv4: the shortest that the kernel takes."""
 GRACE_LIMIT_S: Final = 20.0
@@ -68,6 +70,8 @@ class KernelServerParameters(ServerParameters):
 
     threads: int | None = Field(default=None, ge=1, le=1024)
     """Threads of nfsd; 8 unless given, as rpc.nfsd."""
+    min_threads: int | None = Field(default=None, ge=1, le=1024)
+    """Linux's nfsd (7.0): threads of a pool that stay; up to `threads` come with the load."""
     export_sync: bool = True
     """Linux's nfsd: false exports `async`, which confirms what is not on the disk yet."""
     export_wdelay: bool = True
@@ -95,6 +99,8 @@ class KernelServerParameters(ServerParameters):
     def _possible(self) -> KernelServerParameters:
         if not self.nfs_versions:
             raise ValueError("nfs_versions: at least one")
+        if (self.min_threads or 0) > (self.threads or THREADS):
+            raise ValueError(f"min_threads: at most threads ({self.threads or THREADS})")
         return self
 
     def exported(self) -> list[str]:
@@ -171,6 +177,7 @@ class KernelServer(Server):
                 file, number = IO_MODES / f"io_cache_{name}", str(MODES.index(mode))
                 entry = kernel_settings.change(resources, file, number)
                 self._entries += [entry] if entry is not None else []
+        self._entries += _stay(control, wanted.min_threads, resources)
         settings = []
         for name in ("versions", "nfsv4leasetime", "nfsv4gracetime"):
             file = control / name
@@ -259,7 +266,7 @@ class KernelServer(Server):
         """Threads, versions, options of the export as read back; RunFailed where they differ."""
         wanted = self.parameters
         asked = {
-            "threads": str(wanted.threads or 8),
+            "threads": str(wanted.threads or THREADS),
             "nfs_versions": ",".join(one for one in VERSIONS if one in wanted.nfs_versions),
         }
         found = {
@@ -270,7 +277,7 @@ class KernelServer(Server):
         wrong = [
             f"{name}: asked {value}, in effect {found[name]}"
             for name, value in asked.items()
-            if value != found[name]
+            if value != found[name] and not (name == "threads" and wanted.min_threads)
         ]
         wrong += [
             f"{one}: not in effect ({','.join(exported)})"
@@ -285,6 +292,7 @@ class KernelServer(Server):
             )
         return {
             "program": "Linux nfsd", "threads": int(found["threads"]),
+            **({"min_threads": wanted.min_threads} if wanted.min_threads else {}),
             "nfs_versions": spoken(kernel_settings.read(control / "versions")),
             "export": ",".join(dict.fromkeys(exported)),
             "lease_s": int(kernel_settings.read(control / "nfsv4leasetime")),
@@ -321,7 +329,7 @@ def _script(wanted: KernelServerParameters, link: Link, ports: list[int]) -> str
             "{ test -e /proc/fs/nfsd/threads || mount -t nfsd nfsd /proc/fs/nfsd; }",
             f"exportfs -i -o {options} {_client(link.client)}:/",
             f"rpc.nfsd -H {link.server} -p {ports[0]} -U -L {SECONDS} -G {SECONDS} "
-            f"{' '.join(words)} {wanted.threads or 8}",
+            f"{' '.join(words)} {wanted.threads or THREADS}",
             f"exec rpc.mountd -F -u -p {ports[1]}",
         ]
     )
@@ -330,6 +338,21 @@ def _script(wanted: KernelServerParameters, link: Link, ports: list[int]) -> str
 def _client(address: str) -> str:
     """As exports(5) writes an address."""
     return f"[{address}]" if ":" in address else address
+
+
+def _stay(control: Path, threads: int | None, resources: Resources) -> list[Entry]:
+    """So many threads of a pool are to stay; RunFailed where all do."""
+    if threads is None:
+        return []
+    file = control / "min_threads"
+    if not file.exists():
+        raise RunFailed(
+            "min_threads: the threads of this kernel's NFS server do not come and go",
+            why=f"this is Linux {os.uname().release}; nfsd has it from 7.0 on",
+            fix="leave min_threads out, or take such a kernel (docs/vm.md)",
+        )
+    entry = kernel_settings.change(resources, file, str(threads))
+    return [] if entry is None else [entry]
 
 
 def _refuse_others(control: Path) -> None:

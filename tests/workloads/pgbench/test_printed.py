@@ -127,3 +127,14 @@ def test_reconnecting_is_part_of_the_rate() -> None:
 def test_a_report_that_is_not_whole_is_refused(text: str) -> None:
     with pytest.raises(RunFailed, match="no complete report"):
         read_printed_report(text)
+
+
+def test_no_transaction_at_all_is_no_broken_report() -> None:
+    """As pgbench 15 ends then: without a rate."""
+    text = (
+        "pgbench (15.18)\nduration: 3 s\nnumber of transactions actually processed: 0\n"
+        "number of failed transactions: 0 (NaN%)\n"
+    )
+    with pytest.raises(RunFailed, match="no transaction ended") as told:
+        read_printed_report(text)
+    assert "duration" in str(told.value.fix)

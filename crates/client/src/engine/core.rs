@@ -8,6 +8,9 @@ use super::request::{Completion, Reply, Times};
 use super::timers::{CallTimer, Congestion, Expiry, RoundTrips, TimeoutPolicy};
 use crate::error::CallError;
 use crate::options::{MountOptions, Recovery, Transport};
+use measure::{ByFile, DataCall};
+use wire::nfs3::procedure::{READ, WRITE};
+
 use crate::record::{Counters, FileCall, Operations, Outcome, RecordRing, RpcRecord, Samples};
 
 /// Counters, figures and the ring of records.
@@ -17,6 +20,32 @@ pub(super) struct Recorder {
     pub operations: Operations,
     pub ring: Option<RecordRing>,
     pub samples: Samples,
+    /// READs, WRITEs and COMMITs by the file's number; None: nobody has asked.
+    pub by_file: Option<ByFile<u64>>,
+}
+
+impl Recorder {
+    /// Whether it matters which file a call was about.
+    fn wants_files(&self) -> bool {
+        self.ring.is_some() || self.by_file.is_some()
+    }
+
+    fn record(&mut self, record: RpcRecord) {
+        self.operations.record(&record);
+        if let (Some(by_file), Some(file)) = (&mut self.by_file, record.file)
+            && file.file_id != 0
+        {
+            let call = match record.procedure {
+                READ => DataCall::Read,
+                WRITE => DataCall::Write,
+                _ => DataCall::Commit,
+            };
+            by_file.add(file.file_id, call, u64::from(file.done));
+        }
+        if let Some(ring) = &mut self.ring {
+            ring.push(record);
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -224,7 +253,7 @@ impl Core {
         call.times.completed_ns = now_ns;
         let (token, xid, times, sends) = (call.token, call.xid, call.times, call.sends);
         let mut record = record_of(call, &end);
-        if self.recorder.ring.is_some() {
+        if self.recorder.wants_files() {
             record.file = file_of(call, &end);
         }
         let was_outstanding = call.state == State::Outstanding;
@@ -243,10 +272,7 @@ impl Core {
         } else {
             counters.failed += 1;
         }
-        self.recorder.operations.record(&record);
-        if let Some(ring) = &mut self.recorder.ring {
-            ring.push(record);
-        }
+        self.recorder.record(record);
         self.delivered += 1;
         sink(Completion {
             token,

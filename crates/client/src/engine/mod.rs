@@ -38,7 +38,7 @@ mod turn;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use measure::{Clock, MonotonicClock};
+use measure::{Clock, FileCounts, MonotonicClock};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -209,6 +209,12 @@ impl<C: Clock> Engine<C> {
     /// Figures by operation.
     pub fn operations(&self) -> &Operations {
         &self.core.recorder.operations
+    }
+
+    /// READs, WRITEs and COMMITs by the file's number since the last time, from the first time on.
+    pub fn take_files(&mut self) -> Vec<(u64, FileCounts)> {
+        let by_file = &mut self.core.recorder.by_file;
+        by_file.get_or_insert_default().take()
     }
 
     /// `TCP_INFO` of each connection; `None` for those that are down. Empty over UDP.

@@ -1,8 +1,8 @@
 //! Which bytes of which file a READ, WRITE or COMMIT was about: from its message and its reply.
 //!
-//! Only looked at when every call is recorded. The file's number is the `fileid` of the reply's
-//! attributes, which is what a mount shows programs as the inode: so the calls of an fsync can be
-//! found. A server need not send attributes: then the number is not known.
+//! Only looked at when every call is recorded, or calls are counted by file. The file's number is
+//! the `fileid` of the reply's attributes, which a mount shows programs as the inode: so the calls
+//! of an fsync can be found. A server need not send attributes: then the number is not known.
 
 use wire::Reader;
 use wire::nfs3::FATTR3_BYTES;
@@ -17,6 +17,8 @@ pub struct FileCall {
     pub offset: u64,
     /// How many were asked for; of a COMMIT 0 means to the end.
     pub count: u32,
+    /// How many the reply says were read or written.
+    pub done: u32,
 }
 
 /// Place of `fileid` in `fattr3`.
@@ -31,11 +33,13 @@ impl FileCall {
             return None;
         }
         let (offset, count) = place(message).ok()?;
-        let file_id = results.and_then(|body| file_id(procedure, body).ok());
+        let answered = results.and_then(|body| answered(procedure, body).ok());
+        let (file_id, done) = answered.unwrap_or_default();
         Some(FileCall {
-            file_id: file_id.flatten().unwrap_or(0),
+            file_id,
             offset,
             count,
+            done,
         })
     }
 }
@@ -53,18 +57,24 @@ fn place(message: &[u8]) -> wire::Result<(u64, u32)> {
     Ok((reader.u64("offset")?, reader.u32("count")?))
 }
 
-fn file_id(procedure: u32, results: &[u8]) -> wire::Result<Option<u64>> {
+/// The file's number, and how many bytes were read or written; 0 each where the reply has none.
+fn answered(procedure: u32, results: &[u8]) -> wire::Result<(u64, u32)> {
     let mut reader = Reader::new(results);
-    reader.skip(4, "status")?;
+    let status = reader.u32("status")?;
     if procedure != READ && reader.bool("wcc_data.before")? {
         reader.skip(24, "wcc_attr")?;
     }
-    if !reader.bool("post_op_attr")? {
-        return Ok(None);
+    let mut file_id = 0;
+    if reader.bool("post_op_attr")? {
+        let attributes = reader.array::<FATTR3_BYTES>("fattr3")?;
+        let bytes = attributes.get(FILE_ID_AT..).and_then(|b| b.first_chunk());
+        file_id = bytes.map_or(0, |b| u64::from_be_bytes(*b));
     }
-    let attributes = reader.array::<FATTR3_BYTES>("fattr3")?;
-    let bytes = attributes.get(FILE_ID_AT..).and_then(|b| b.first_chunk());
-    Ok(bytes.map(|b| u64::from_be_bytes(*b)))
+    let done = match procedure {
+        READ | WRITE if status == 0 => reader.u32("count")?,
+        _ => 0,
+    };
+    Ok((file_id, done))
 }
 
 #[cfg(test)]
@@ -79,7 +89,7 @@ mod tests {
         words.iter().flat_map(|word| word.to_be_bytes()).collect()
     }
 
-    /// NFS3_OK, wcc_data with or without what was before, fattr3 with this fileid.
+    /// NFS3_OK, wcc_data with or without what was before, fattr3 with this fileid; 4096 bytes.
     fn results(before: Option<()>, fileid: Option<u64>) -> Vec<u8> {
         let mut bytes = vec![0; 4];
         if let Some(()) = before {
@@ -89,34 +99,39 @@ mod tests {
             bytes.extend([0; 4]);
         }
         let Some(fileid) = fileid else {
-            bytes.extend([0; 4]);
+            bytes.extend([0, 0, 0, 0, 0, 0, 16, 0]);
             return bytes;
         };
         bytes.extend([0, 0, 0, 1]);
         bytes.extend([9; 52]);
         bytes.extend(fileid.to_be_bytes());
         bytes.extend([9; 24]);
+        bytes.extend(4096_u32.to_be_bytes());
         bytes
     }
 
     #[test]
     fn offset_count_and_fileid_are_those_on_the_wire() {
         let call = message(WRITE, (1 << 40) + 8192, 16384);
-        let expected = |file_id| FileCall {
+        let expected = |file_id, done| FileCall {
             file_id,
             offset: (1 << 40) + 8192,
             count: 16384,
+            done,
         };
-        for (reply, file_id) in [
-            (results(Some(()), Some(77)), 77),
-            (results(None, Some(u64::MAX)), u64::MAX),
-            (results(Some(()), None), 0),
-            (vec![0; 3], 0),
+        let mut failed = results(None, Some(77));
+        failed[3] = 28; // NFS3ERR_NOSPC
+        for (reply, file_id, done) in [
+            (results(Some(()), Some(77)), 77, 4096),
+            (results(None, Some(u64::MAX)), u64::MAX, 4096),
+            (results(Some(()), None), 0, 4096),
+            (failed, 77, 0),
+            (vec![0; 3], 0, 0),
         ] {
             let found = FileCall::of(WRITE, &call, Some(&reply));
-            assert_eq!(found, Some(expected(file_id)));
+            assert_eq!(found, Some(expected(file_id, done)));
         }
-        assert_eq!(FileCall::of(WRITE, &call, None), Some(expected(0)));
+        assert_eq!(FileCall::of(WRITE, &call, None), Some(expected(0, 0)));
         let commit = FileCall::of(COMMIT, &message(COMMIT, 0, 0), None);
         assert_eq!(commit, Some(FileCall::default()));
         // A READ's results begin with the attributes.
@@ -124,8 +139,8 @@ mod tests {
         read.drain(..4);
         let found = FileCall::of(READ, &message(READ, 1, 2), Some(&read));
         assert_eq!(
-            found.map(|f| (f.file_id, f.offset, f.count)),
-            Some((5, 1, 2))
+            found.map(|f| (f.file_id, f.offset, f.count, f.done)),
+            Some((5, 1, 2, 4096))
         );
         assert_eq!(FileCall::of(1, &call, None), None);
     }

@@ -2,7 +2,9 @@
 
 use std::hash::Hasher;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use measure::{ByFile, DataCall, FileCounts};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher24;
@@ -105,6 +107,10 @@ pub struct Service {
     pub(super) exports: Vec<Export>,
     pub(super) key: HandleKey,
     pub(super) mounted: Mutex<Vec<(Vec<u8>, Vec<u8>)>>,
+    /// Somebody has asked which files READs, WRITEs and COMMITs are of.
+    counts_files: AtomicBool,
+    /// By the export's number and the object's.
+    by_file: Mutex<ByFile<(u32, u64)>>,
 }
 
 /// An object that a call named, with its store and the caller as seen there.
@@ -124,7 +130,29 @@ impl Service {
             exports,
             key,
             mounted: Mutex::new(Vec::new()),
+            counts_files: AtomicBool::new(false),
+            by_file: Mutex::default(),
         }
+    }
+
+    /// A call on data was done, with so many bytes.
+    pub(super) fn count(&self, of: &Named<'_>, call: DataCall, bytes: u32) {
+        if self.counts_files.load(Ordering::Relaxed) {
+            let file = (of.export.id, of.handle.object);
+            self.by_file.lock().add(file, call, u64::from(bytes));
+        }
+    }
+
+    /// READs, WRITEs and COMMITs done since the last time by the file's path in its export (`None`:
+    /// not known); the first time begins it.
+    pub fn take_files(&self) -> Vec<(Option<Vec<u8>>, FileCounts)> {
+        self.counts_files.store(true, Ordering::Relaxed);
+        let taken = self.by_file.lock().take();
+        let named = |((id, object), counts): ((u32, u64), FileCounts)| {
+            let export = self.exports.iter().find(|export| export.id == id);
+            (export.and_then(|export| export.store.path(object)), counts)
+        };
+        taken.into_iter().map(named).collect()
     }
 
     /// True if changes of names and attributes wait for a device.

@@ -1,5 +1,6 @@
 //! NFSv3 procedures on objects and data (RFC 1813 section 3.3): which arguments, which result.
 
+use measure::DataCall;
 use wire::nfs3::{
     ACCESS3args, ACCESS3resok, COMMIT3args, COMMIT3resok, FSINFO3args, FSSTAT3args, GETATTR3args,
     PATHCONF3args, READ3args, READLINK3args, READLINK3resok, SETATTR3args, WRITE3args, WRITE3resok,
@@ -158,7 +159,9 @@ impl Service {
         let named = self.named(caller, args.file).map_err(unseen);
         let read = named.and_then(|named| {
             let store = &named.export.store;
-            store.read(&named.caller, &named.handle, args.offset, count, payload)
+            let read = store.read(&named.caller, &named.handle, args.offset, count, payload)?;
+            self.count(&named, DataCall::Read, read.0.count);
+            Ok(read)
         });
         match read {
             Ok((done, attributes)) => {
@@ -191,6 +194,7 @@ impl Service {
             let store = &named.export.store;
             let (done, file_wcc) =
                 store.write(&named.caller, &named.handle, args.offset, data, args.stable)?;
+            self.count(&named, DataCall::Write, done.count);
             Ok(WRITE3resok {
                 file_wcc,
                 count: done.count,
@@ -206,7 +210,9 @@ impl Service {
         let named = self.named_to_change(caller, args.file).map_err(unchanged);
         let committed = named.and_then(|named| {
             let store = &named.export.store;
-            store.commit(&named.caller, &named.handle, args.offset, args.count)
+            let done = store.commit(&named.caller, &named.handle, args.offset, args.count)?;
+            self.count(&named, DataCall::Commit, 0);
+            Ok(done)
         });
         let result = committed.map(|(verf, file_wcc)| COMMIT3resok { file_wcc, verf });
         answer(out, result)

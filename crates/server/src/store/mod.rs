@@ -171,6 +171,10 @@ pub trait Store: Send + Sync {
     }
     /// The export's root directory.
     fn root(&self) -> Handle;
+    /// Where an object (by its number) was last seen, from the root on; `None`: not known.
+    fn path(&self, _object: u64) -> Option<Vec<u8>> {
+        None
+    }
     /// GETATTR.
     fn getattr(&self, object: &Handle) -> Result<fattr3, nfsstat3>;
     /// SETATTR, if `guard` is the object's ctime.

@@ -1,17 +1,25 @@
 //! From tracepoints to calls: what the client's and the server's events say together.
 //!
-//! A call of the client is one event, when it ends: its three times count back from there. A
-//! request of the server is six events of one thread, which has one request at a time.
+//! A call of the client is one event, when it ends: its three times count back from there. Behind
+//! it the same thread tells which bytes of which file it was about, if it was about any
+//! (net/sunrpc/sched.c, rpc_exit_task: calls are counted, then the reply is seen to). A request of
+//! the server is six events of one thread, which has one request at a time.
 
 use std::collections::HashMap;
 
 const NS_PER_US: u64 = 1000;
+/// What a call was about is told at most so long after its end.
+pub const PAIR_NS: u64 = 1_000_000;
+/// Calls that are about bytes of a file, by the kernel's names.
+const ON_DATA: [&str; 4] = ["READ", "READ_PLUS", "WRITE", "COMMIT"];
 
 /// What a tracepoint said; times in microseconds, as the kernel has them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// `rpc_stats_latency`: a call of the client has ended.
     Ended(Ended),
+    /// `nfs_readpage_done` and the like: what the call was about that this thread has just ended.
+    OnData(OnData),
     /// `xprt_retransmit`: it was sent once more.
     SentAgain {
         /// Task.
@@ -82,6 +90,19 @@ pub struct Ended {
     pub whole_us: u64,
 }
 
+/// Which bytes a READ, WRITE or COMMIT was about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OnData {
+    /// The server's number of the file.
+    pub file_id: u64,
+    /// First byte.
+    pub offset: u64,
+    /// How many were asked for; 0 of a COMMIT.
+    pub count: u32,
+    /// Without an error.
+    pub is_ok: bool,
+}
+
 /// What was said, when, and by which thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
@@ -116,6 +137,8 @@ pub struct ClientCall {
     pub completed_ns: u64,
     /// How often it was sent.
     pub sends: u32,
+    /// What it was about; None: about no data, or it was not told.
+    pub data: Option<OnData>,
 }
 
 /// A request of the kernel's server. Instants: CLOCK_MONOTONIC.
@@ -148,8 +171,9 @@ pub struct ServedCall {
 pub struct Calls {
     sent_again: HashMap<(u32, u32), u32>,
     threads: HashMap<u32, Thread>,
-    /// Those that ended.
-    pub client: Vec<ClientCall>,
+    /// The last call on data that each thread ended, until it tells what it was about.
+    untold: HashMap<u32, ClientCall>,
+    client: Vec<ClientCall>,
     /// Those that were answered.
     pub served: Vec<ServedCall>,
 }
@@ -168,7 +192,13 @@ impl Calls {
     pub fn take(&mut self, event: Event) {
         let Event { at_ns, tid, what } = event;
         match what {
-            What::Ended(ended) => self.ended(at_ns, ended),
+            What::Ended(ended) => self.ended(at_ns, tid, ended),
+            What::OnData(data) => {
+                if let Some(mut call) = self.untold.remove(&tid) {
+                    call.data = Some(data);
+                    self.client.push(call);
+                }
+            }
             What::SentAgain { task } => *self.sent_again.entry(task).or_default() += 1,
             What::Taken { waited_us } => {
                 let thread = self.threads.entry(tid).or_default();
@@ -230,12 +260,24 @@ impl Calls {
         call.filter(|call| call.xid == xid)
     }
 
-    fn ended(&mut self, at_ns: u64, ended: Ended) {
+    /// Takes the client's calls that ended until then, in order; events were taken until
+    /// [`PAIR_NS`] after it.
+    pub fn ended_until(&mut self, until_ns: u64) -> Vec<ClientCall> {
+        let ended = |call: &mut ClientCall| call.completed_ns <= until_ns;
+        let untold = self.untold.extract_if(|_, call| ended(call));
+        self.client.extend(untold.map(|(_, call)| call));
+        let mut found: Vec<_> = self.client.extract_if(.., ended).collect();
+        found.sort_by_key(|call| call.completed_ns);
+        found
+    }
+
+    fn ended(&mut self, at_ns: u64, tid: u32, ended: Ended) {
         let again = self.sent_again.remove(&ended.task).unwrap_or_default();
         let enqueued_ns = at_ns.saturating_sub(ended.whole_us * NS_PER_US);
         let sent_ns = (enqueued_ns + ended.queued_us * NS_PER_US).min(at_ns);
         let replied_ns = (sent_ns + ended.round_trip_us * NS_PER_US).min(at_ns);
-        self.client.push(ClientCall {
+        let on_data = ON_DATA.contains(&ended.operation.as_str());
+        let call = ClientCall {
             client: ended.task.0,
             xid: ended.xid,
             version: ended.version,
@@ -246,7 +288,13 @@ impl Calls {
             replied_ns: (ended.round_trip_us > 0).then_some(replied_ns),
             completed_ns: at_ns,
             sends: again.saturating_add(1),
-        });
+            data: None,
+        };
+        let whole = match on_data {
+            true => self.untold.insert(tid, call),
+            false => Some(call),
+        };
+        self.client.extend(whole);
     }
 }
 
@@ -280,7 +328,8 @@ mod tests {
     #[test]
     fn a_calls_times_count_back_from_its_end() {
         let again = What::SentAgain { task: (1, 2) };
-        let found = all(&[(9_000_000, 5, again), (10_000_000, 5, ended(950))]).client;
+        let found =
+            all(&[(9_000_000, 5, again), (10_000_000, 5, ended(950))]).ended_until(u64::MAX);
         assert_eq!(found.len(), 1);
         let call = &found[0];
         assert_eq!((call.enqueued_ns, call.sent_ns), (9_000_000, 9_030_000));
@@ -290,8 +339,38 @@ mod tests {
         );
         assert_eq!(call.sends, 2);
         // The next task of that number has been sent once again.
-        let found = all(&[(10_000_000, 5, ended(0))]).client;
+        let found = all(&[(10_000_000, 5, ended(0))]).ended_until(u64::MAX);
         assert_eq!((found[0].sends, found[0].replied_ns), (1, None));
+    }
+
+    #[test]
+    fn a_call_is_about_what_its_thread_tells_next() {
+        let about = |file_id| OnData {
+            file_id,
+            offset: 8192,
+            count: 4096,
+            is_ok: true,
+        };
+        let events = [
+            (1_000_000, 5, ended(9)),
+            (1_000_001, 6, ended(9)),
+            (1_000_002, 6, What::OnData(about(60))),
+            (1_000_003, 5, What::OnData(about(50))),
+            (1_000_004, 5, What::OnData(about(51))), // of a call that was not seen
+            (1_000_005, 5, ended(9)),
+            (1_000_006, 5, ended(9)),
+        ];
+        let mut calls = all(&events);
+        let found = calls.ended_until(1_000_005);
+        let file = |call: &ClientCall| call.data.map(|data| data.file_id);
+        let files: Vec<_> = found.iter().map(file).collect();
+        assert_eq!(files, [Some(50), Some(60), None]);
+        assert_eq!(
+            calls.ended_until(1_000_005),
+            [],
+            "the last one may still be told"
+        );
+        assert_eq!(calls.ended_until(1_000_006).len(), 1);
     }
 
     fn request(tid: u32, xid: u32, at_us: u64) -> Vec<(u64, u32, What)> {

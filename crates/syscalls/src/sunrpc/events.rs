@@ -1,15 +1,21 @@
 //! The tracepoints that are watched, and what their records say.
 
-use super::calls::{Ended, What};
+use super::calls::{Ended, OnData, What};
 use super::format::{Field, Format};
 
-/// A tracepoint of sunrpc.
+/// A tracepoint of sunrpc, or of nfs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Point {
     /// `rpc_stats_latency` (Linux 4.16).
     Ended,
     /// `xprt_retransmit` (Linux 5.3).
     SentAgain,
+    /// `nfs_readpage_done` (nfs).
+    Got,
+    /// `nfs_writeback_done` (nfs).
+    Put,
+    /// `nfs_commit_done` (nfs).
+    Committed,
     /// `svc_xprt_dequeue`.
     Taken,
     /// `svc_xdr_recvfrom` (Linux 5.8).
@@ -27,6 +33,8 @@ pub enum Point {
 impl Point {
     /// Of the client.
     pub const CLIENT: [Point; 2] = [Point::Ended, Point::SentAgain];
+    /// Of the client: which files its calls are about.
+    pub const FILES: [Point; 3] = [Point::Got, Point::Put, Point::Committed];
     /// Of the server.
     pub const SERVER: [Point; 6] = [
         Point::Taken,
@@ -42,6 +50,9 @@ impl Point {
         match self {
             Point::Ended => "rpc_stats_latency",
             Point::SentAgain => "xprt_retransmit",
+            Point::Got => "nfs_readpage_done",
+            Point::Put => "nfs_writeback_done",
+            Point::Committed => "nfs_commit_done",
             Point::Taken => "svc_xprt_dequeue",
             Point::Read => "svc_xdr_recvfrom",
             Point::Begun => "svc_process",
@@ -49,6 +60,19 @@ impl Point {
             Point::Done => "svc_stats_latency",
             Point::Answered => "svc_send",
         }
+    }
+
+    /// The group that it is in.
+    pub fn category(self) -> &'static str {
+        match Self::FILES.contains(&self) {
+            true => "nfs",
+            false => "sunrpc",
+        }
+    }
+
+    /// Whether calls can be told without it.
+    pub fn is_extra(self) -> bool {
+        self == Point::SentAgain || Self::FILES.contains(&self)
     }
 
     /// Its fields, all of which a record has to have.
@@ -66,6 +90,8 @@ impl Point {
                 "execute",
             ],
             Point::SentAgain => &["client_id", "task_id"],
+            Point::Got | Point::Put => &["fileid", "offset", "error", "arg_count"],
+            Point::Committed => &["fileid", "offset", "error"],
             Point::Taken => &["wakeup"],
             Point::Read | Point::Written => &["xid", "msg_len"],
             Point::Begun => &["xid", "vers", "proc", "service"],
@@ -112,6 +138,16 @@ impl Decoder {
             Point::SentAgain => What::SentAgain {
                 task: (short(0)?, short(1)?),
             },
+            Point::Got | Point::Put | Point::Committed => What::OnData(OnData {
+                file_id: number(0)?,
+                offset: number(1)?,
+                // Of a READ or WRITE without an error it is the number of bytes.
+                is_ok: short(2)?.cast_signed() >= 0,
+                count: match self.point {
+                    Point::Committed => 0,
+                    _ => short(3)?,
+                },
+            }),
             Point::Taken => What::Taken {
                 waited_us: number(0)?,
             },

@@ -36,18 +36,20 @@ use format::Format;
 
 /// Bytes of a ring: some 3,000 calls of one processor between two takes.
 const RING_BYTES: usize = 512 << 10;
-/// A record is in its ring at most so long after its instant.
-const SETTLED_NS: u64 = 2_000_000;
+/// A record, and what is told next of its call, is in its ring at most so long after its instant.
+const SETTLED_NS: u64 = 2_000_000 + calls::PAIR_NS;
 /// PERF_RECORD_LOST and PERF_RECORD_SAMPLE (linux/perf_event.h).
 const LOST: u32 = 2;
-const SAMPLE: u32 = 9;
-const ONLINE: &str = "sys/devices/system/cpu/online";
+pub(crate) const SAMPLE: u32 = 9;
+const ONLINE: &str = "/sys/devices/system/cpu/online";
 
 /// Which side is watched.
 #[derive(Clone, Copy, Debug)]
 pub struct Sides {
     /// The kernel's clients.
     pub client: bool,
+    /// Of these: which file a READ, WRITE or COMMIT is about.
+    pub files: bool,
     /// The kernel's servers.
     pub server: bool,
 }
@@ -73,8 +75,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Opens the tracepoints; those that this kernel lacks are an error, but for the one of calls
-    /// that are sent again.
+    /// Opens the tracepoints; those that this kernel lacks are an error, but for those of calls
+    /// that are sent again and of files.
     pub fn start(sides: Sides) -> Result<Self, WatchError> {
         let root = Path::new("/");
         let tracefs = Tracefs::open(root).map_err(|why| WatchError::Tracefs { why })?;
@@ -82,11 +84,13 @@ impl Watch {
         if sides.client {
             points.extend(Point::CLIENT);
         }
+        if sides.files {
+            points.extend(Point::FILES);
+        }
         if sides.server {
             points.extend(Point::SERVER);
         }
-        let online = std::fs::read_to_string(root.join(ONLINE)).unwrap_or_default();
-        let processors = numbers(&online);
+        let processors = processors();
         let mut watch = Watch {
             rings: Vec::new(),
             decoders: Vec::new(),
@@ -146,15 +150,14 @@ impl Watch {
         }
         // What one ring has before another one is emptied may be later than what is in that one.
         self.waiting.sort_by_key(|event| event.at_ns);
-        let settled = self
-            .waiting
-            .partition_point(|event| event.at_ns <= until_ns);
+        let told_ns = until_ns + calls::PAIR_NS;
+        let settled = self.waiting.partition_point(|event| event.at_ns <= told_ns);
         for event in self.waiting.drain(..settled) {
             self.calls.take(event);
         }
         Taken {
             until_ns,
-            client: std::mem::take(&mut self.calls.client),
+            client: self.calls.ended_until(until_ns),
             served: std::mem::take(&mut self.calls.served),
         }
     }
@@ -162,11 +165,11 @@ impl Watch {
 
 /// None: this kernel does not have it, and it is not needed.
 fn format(tracefs: &Tracefs, point: Point) -> Result<Option<Format>, WatchError> {
-    let text = match tracefs.format("sunrpc", point.name()) {
+    let text = match tracefs.format(point.category(), point.name()) {
         Ok(text) => text,
-        Err(_) if point == Point::SentAgain => return Ok(None),
+        Err(_) if point.is_extra() => return Ok(None),
         Err(error) => {
-            let why = format!("sunrpc/{}: {error}", point.name());
+            let why = format!("{}/{}: {error}", point.category(), point.name());
             return Err(WatchError::Tracefs { why });
         }
     };
@@ -176,7 +179,7 @@ fn format(tracefs: &Tracefs, point: Point) -> Result<Option<Format>, WatchError>
     Ok(Some(format))
 }
 
-fn ring(number: u64, processor: usize) -> io::Result<Sampler> {
+pub(crate) fn ring(number: u64, processor: usize) -> io::Result<Sampler> {
     let mut builder = Builder::new(Tracepoint::with_id(number));
     builder
         .any_pid()
@@ -190,7 +193,7 @@ fn ring(number: u64, processor: usize) -> io::Result<Sampler> {
     Ok(ring)
 }
 
-fn refused(error: io::Error) -> WatchError {
+pub(crate) fn refused(error: io::Error) -> WatchError {
     let step = "open a tracepoint of sunrpc".to_owned();
     match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => WatchError::Permission {
@@ -204,13 +207,16 @@ fn refused(error: io::Error) -> WatchError {
     }
 }
 
-/// Process, thread, time, length, record (perf_event_open(2), PERF_RECORD_SAMPLE).
+/// Process, thread, time, length, record (perf_event_open(2), PERF_RECORD_SAMPLE): the last one.
+pub(crate) fn raw(sample: &[u8]) -> Option<&[u8]> {
+    let length = u32::from_ne_bytes(sample.get(16..20)?.try_into().ok()?) as usize;
+    sample.get(20..20_usize.checked_add(length)?)
+}
+
 fn event(decoder: &Decoder, sample: &[u8]) -> Option<Event> {
     let tid = u32::from_ne_bytes(sample.get(4..8)?.try_into().ok()?);
     let at_ns = u64::from_ne_bytes(sample.get(8..16)?.try_into().ok()?);
-    let length = u32::from_ne_bytes(sample.get(16..20)?.try_into().ok()?) as usize;
-    let record = sample.get(20..20_usize.checked_add(length)?)?;
-    let what = decoder.decode(record)?;
+    let what = decoder.decode(raw(sample)?)?;
     Some(Event { at_ns, tid, what })
 }
 
@@ -218,6 +224,11 @@ fn event(decoder: &Decoder, sample: &[u8]) -> Option<Event> {
 fn lost(record: &[u8]) -> u64 {
     let count = record.get(8..16).and_then(|bytes| bytes.try_into().ok());
     count.map_or(1, u64::from_ne_bytes)
+}
+
+/// Those that are online.
+pub(crate) fn processors() -> Vec<usize> {
+    numbers(&std::fs::read_to_string(ONLINE).unwrap_or_default())
 }
 
 /// "0-3,6" of sysfs.

@@ -143,6 +143,8 @@ def load(
         try:
             shape.tables.load(server)
             with server.connect() as connection:
+                # VACUUM marks no row as visible whose commit is not in the log's file yet.
+                connection.execute("CHECKPOINT")
                 connection.execute("VACUUM (ANALYZE)")
                 for _ in range(ready_segments + 1):
                     connection.execute("SELECT pg_logical_emit_message(false, 'nfslab', '')")

@@ -223,7 +223,7 @@ class _Capture:
             self._rows = CallTable(self._running)
 
     def _asked(self) -> Asked:
-        from nfslab.captures.file_classes import read_file_classes
+        from nfslab.storage.file_classes import read_file_classes
 
         return Asked(lenses=LENSES, file_classes=read_file_classes(), columns=self._p.calls)
 

@@ -160,7 +160,7 @@ class _Run:
     """One run's watch."""
 
     def __init__(self, context: RunContext, p: FsyncParameters, asked: Asked) -> None:
-        from nfslab.captures.file_classes import read_file_classes
+        from nfslab.storage.file_classes import read_file_classes
 
         self._context, self._asked = context, asked
         # Read now: a file of classes with a mistake in it must not cost a run.

@@ -1,10 +1,11 @@
 """What an fsync on NFS waits for: its time split into the three steps of 26 July 2001.
 
-Needs the syncs of a run (collector `fsync` or `syscalls`), and every call: the record of our own
-NFS client (`rpc` with `calls = true`), or for other mounts, the kernel's too, a capture (`capture`
-with `calls = true`, see `sync_capture`). A sync and a call belong together by file and time: the
-call is on the file that the sync was for (the mount shows the server's fileid as the inode, the
-run's summary says which device is which target), and it was under way while the sync lasted.
+Needs the syncs of a run (collector `fsync` or `syscalls`), and every call: the record of the NFS
+client (`rpc` with `calls = true`; our own, or the kernel's by its tracepoints), or for other mounts
+a capture (`capture` with `calls = true`, see `sync_capture`). A sync and a call belong together by
+file and time: the call is on the file that the sync was for (the mount shows the server's fileid as
+the inode, the run's summary says which device is which target), and it was under way while the sync
+lasted.
 
     waiting     a WRITE that the client had taken before the sync began is under way
     sending     one that it took after that (the dirty pages)

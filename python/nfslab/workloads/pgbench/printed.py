@@ -102,6 +102,12 @@ def read_printed_report(text: str) -> PrintedReport:
         return int(found[name][group]) if name in found else None
 
     processed = count("processed")
+    if processed == 0 and not tps:
+        raise RunFailed(
+            "no transaction ended in pgbench's time",
+            why="it printed that it processed 0",
+            fix="give it more: workload.duration",
+        )
     if processed is None or not tps:
         raise RunFailed(
             "pgbench printed no complete report",

@@ -194,6 +194,12 @@ impl Store for DirectoryStore {
     fn root(&self) -> Handle {
         Handle::new(self.root_inode, 0)
     }
+    fn path(&self, object: u64) -> Option<Vec<u8>> {
+        let mut path = Vec::new();
+        let mut known = self.known.lock();
+        let found = known.path(object, 0, self.root_inode, &mut path);
+        found.then(|| [b"/", &*path].concat())
+    }
     fn getattr(&self, object: &Handle) -> Result<fattr3, nfsstat3> {
         Ok(attributes(&self.locate(object)?.stat))
     }

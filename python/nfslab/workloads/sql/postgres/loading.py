@@ -57,8 +57,6 @@ class PostgresTables:
         with server.connect() as connection:
             session = PostgresSession(server, connection)
             session.rows("SET max_parallel_maintenance_workers = 0")
-            # VACUUM marks no row as visible whose commit is not in the log's file yet.
-            session.rows("SET synchronous_commit = on")
             for statement in MADE:
                 session.rows(statement)
             # One connection: rows lie in the order of their ids.

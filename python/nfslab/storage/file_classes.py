@@ -40,7 +40,7 @@ def read_file_classes(path: Path | None = None) -> list[tuple[str, str]]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise kind(f"{file} is not TOML", why=str(error), fix=fix) from error
     if path is not None:
-        from nfslab.captures.file_class_form import pairs_of
+        from nfslab.storage.file_class_form import pairs_of
 
         return pairs_of(content, file, fix)
     try:

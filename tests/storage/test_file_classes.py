@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from nfslab._core import classify_paths
-from nfslab.captures.file_classes import SHIPPED, read_file_classes
 from nfslab.errors import UsageError
+from nfslab.storage.file_classes import SHIPPED, read_file_classes
 
 
 def test_shipped_classes_in_their_order() -> None:
