@@ -42,8 +42,9 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
 from nfslab.databases.postgres import cluster
-from nfslab.databases.postgres.deployment import ROLE_NAME, Deployment, without_libpq_variables
+from nfslab.databases.postgres.deployment import ROLE_NAME, PostgresDeployment
 from nfslab.databases.postgres.server import Server, start_server
+from nfslab.databases.shared.deployment import without_client_variables
 from nfslab.hosts.local import LocalHost
 from nfslab.machine.processes import all_statuses
 from nfslab.machine.resources import Resources
@@ -105,7 +106,7 @@ class Bench:
         deadline = time.monotonic() + PATIENCE_S
         self.logs = folder / "logs"
         self.logs.mkdir()
-        self.deployment = Deployment(
+        self.deployment = PostgresDeployment(
             installation=work.database.installation, host=LocalHost(), resources=resources,
             user=work.owner(), logs=self.logs, remaining_s=lambda: deadline - time.monotonic(),
             commands=[], database="postgres",
@@ -146,7 +147,7 @@ class Bench:
         """Run it to its end; its CPU seconds."""
         with log.open("w") as stream:
             process = subprocess.Popen(
-                without_libpq_variables(argv), stdout=stream, stderr=subprocess.STDOUT
+                without_client_variables(argv), stdout=stream, stderr=subprocess.STDOUT
             )
             _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)

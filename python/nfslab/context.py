@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from nfslab._core import RpcRecorder
     from nfslab.databases.postgres.service import PostgresService
+    from nfslab.databases.shared.service import DatabaseService
     from nfslab.machine.cgroup import Cgroup
     from nfslab.machine.watched_launch import LaunchWatcher
     from nfslab.mounts.kernel_recorder import KernelRecorder
@@ -40,7 +41,12 @@ class RecordsCalls(Protocol):
 class Services:
     """What is up in a run, for those that load or watch it; by target where it is a target's."""
 
+    engine: str = ""
+    """Of the database under load, with a server or without."""
+    database: DatabaseService | None = None
+    """Of whatever engine; an engine without a server has none."""
     postgres: PostgresService | None = None
+    """The same, where it is a PostgreSQL."""
     nfs_exports: dict[str, NfsExport] = field(default_factory=dict)
     """Not mounted: the workload is the client."""
     rpc_recorders: dict[str, RpcRecorder | KernelRecorder] = field(default_factory=dict)

@@ -60,3 +60,14 @@ def test_without_a_client_of_ours_it_says_so(run: Run) -> None:
     collector = RpcCollector(RpcCollectorParameters())
     assert not collector.applies(run.context).ok
     assert collector.stop().summary == {"incomplete": "it was never started"}
+
+
+def test_calls_of_the_timed_part_are_counted_at_its_ends(run: Run) -> None:
+    """100 at 10 s, 150 at 10.5 s, 160 at 11.5 s: between 10.25 s and 11 s 25 and 5 of them."""
+    run.context.services.rpc_recorders = {"target": Planted()}  # type: ignore[dict-item]
+    collector = RpcCollector(RpcCollectorParameters())
+    collector.start(run.context)
+    run.context.timed.was(10 * SECOND + SECOND // 4, 11 * SECOND)
+    evidence = collector.stop()
+    (operation,) = evidence.summary["clients"]["target"]["operations"]
+    assert operation["timed_calls"] == pytest.approx(30)

@@ -73,3 +73,27 @@ def test_facts_are_by_mount(tmp_path: Path) -> None:
     assert section is not None
     assert [row[1].text for row in section.tables[0].rows] == ["data", "wal"]
     assert "3 calls were lost" in section.notes[0]
+
+
+def test_calls_of_a_transaction_stand_side_by_side(tmp_path: Path) -> None:
+    kind = RpcEvidence()
+    points = {}
+    for label, calls in (
+        ("one", {"READ": 10.0, "COMMIT": 100.0, "LOOKUP": 200.0}),
+        ("other", {"READ": 300.0}),
+    ):
+        rows = [{"operation": n, "calls": 999, "timed_calls": c} for n, c in calls.items()]
+        rows.append({"operation": "FSINFO", "calls": 1, "timed_calls": 0.0})
+        summary = {"clients": {"nfs": {"operations": rows}}}
+        run = sealed_run(tmp_path / label, "rpc", summary, metrics={"transactions": 100})
+        facts = kind.facts(run)
+        assert facts is not None
+        points[label] = [(run, facts)]
+    section = kind.section(found_of(points))
+    assert section is not None
+    (table,) = [one for one in section.tables if one.title == "Calls of a transaction"]
+    assert [column.title for column in table.columns[3:]] == [
+        "READ", "GETATTR", "WRITE", "COMMIT", "LOOKUP",
+    ]  # fmt: skip
+    shown = [[cell.value for cell in row[3:]] for row in table.rows]
+    assert shown == [[pytest.approx(0.1), 0.0, 0.0, 1.0, 2.0], [3.0, 0.0, 0.0, 0.0, 0.0]]

@@ -51,6 +51,7 @@ def test_the_experiments_that_were_promised_are_there() -> None:
         "sfs-threads-1999",
         "sfs-threads-ganesha",
         "fsync-2001",
+        "engines-2001",
         "queries-2001",
         "answer-clients",
         "answer-nvram",

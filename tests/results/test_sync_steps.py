@@ -144,3 +144,4 @@ def test_the_share_of_the_log_in_a_transaction() -> None:
 def test_which_processes_serve_no_client() -> None:
     assert is_background("postgres: 15/main: checkpointer")
     assert not is_background("postgres: alice bench 10.0.0.1(5000) COMMIT")
+    assert not is_background("mariadbd --innodb_buffer_pool_load_at_startup=OFF")

@@ -22,6 +22,7 @@ from tests.workloads.run_context import Run, run_of
 
 SMALL: dict[str, dict[str, Any]] = {
     "pgbench": {"data": "disk", "transactions": 10},
+    "tpcb": {"data": "disk", "engine": "sqlite", "duration": 1},
     "tpcc": {"data": "disk", "terminals": 2, "duration": 1},
     "sql": {"data": "disk", "query": "clustered_range", "size": "1M"},
     "files": {"data": "disk", "file_size": "256k", "seeks": 20, "phases": "block_write,seeks"},
@@ -37,6 +38,7 @@ SMALL: dict[str, dict[str, Any]] = {
 
 LONG: dict[str, dict[str, Any]] = {
     "pgbench": {"data": "disk", "duration": 3600},
+    "tpcb": {"data": "disk", "engine": "sqlite", "duration": 3600},
     "tpcc": {"data": "disk", "duration": 3600},
     "sql": {
         "data": "disk",

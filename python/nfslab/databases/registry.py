@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 DATABASES: dict[str, str] = {
     "postgres": "nfslab.databases.postgres.database:PostgresDatabase",
+    "mariadb": "nfslab.databases.mariadb.database:MariadbDatabase",
+    "sqlite": "nfslab.databases.sqlite.database:SqliteDatabase",
 }
 
 

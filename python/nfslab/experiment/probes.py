@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nfslab.databases.sqlite.database import LIBRARY, library_version
 from nfslab.errors import NfslabError
 from nfslab.experiment.provenance import program_version
 from nfslab.machine.cgroup import memory_cgroup_available
@@ -117,6 +118,14 @@ def _postgres() -> Iterator[Probe]:
     user = unprivileged_user()
     name = "as you (not root)" if user is None else f"as {user_name(user)}"
     yield Probe("user of the server", True, name, "PostgreSQL refuses to run as root")
+
+
+def _engines() -> Iterator[Probe]:
+    yield _program("mariadbd", "mariadb-server-core", "the workload tpcb on MariaDB")
+    yield _program("sysbench", "sysbench", "the workload tpcb")
+    version = library_version()
+    purpose, fix = "the workload tpcb on SQLite", "apt install libsqlite3-0"
+    yield Probe("SQLite", bool(version), version or f"no {LIBRARY}", purpose, fix)
 
 
 def package_folder(name: str) -> Path | None:
@@ -293,6 +302,7 @@ def _virtual_machine() -> Iterator[Probe]:
 GROUPS: dict[str, Callable[[], Iterator[Probe]]] = {
     "core": _core,
     "PostgreSQL": _postgres,
+    "other databases": _engines,
     "striping": _striping,
     "isolation": _isolation,
     "reports": _reports,

@@ -98,7 +98,7 @@ def versions(machines: Sequence[SetupInfo], outcomes: Outcomes) -> dict[str, str
                 add(path.removeprefix("software.programs."), value)
         add("commit", _short_commit(facts.get("nfslab.commit")))
     for one in outcomes.setups:
-        add("PostgreSQL", one.server.get("version"))
+        add(one.server.get("engine", "PostgreSQL"), one.server.get("version"))
     return {name: ", ".join(values) for name, values in found.items()}
 
 

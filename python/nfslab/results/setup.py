@@ -61,7 +61,9 @@ PLACE_FACTS = ("backend", "number_of_devices", "chunk_bytes", "loop_files", "pro
 NFS_FACTS = (
     "transports", "transport_protocols", "sec", "options_reported", "client", "server", "served",
 )  # fmt: skip
-POSTGRESQL_FACTS = ("version", "source", "settings")
+SERVER_FACTS = ("version", "source", "settings")
+ENGINES = {"postgresql": "PostgreSQL", "mariadb": "MariaDB", "sqlite": "SQLite"}
+"""Name of a database's facts at a place -> as people write it."""
 
 
 def setup_facts(record: RunRecord, provenance: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,9 +82,12 @@ def server_facts(record: RunRecord) -> dict[str, Any]:
     A workload leaves it with the facts of the place where its data is.
     """
     for place in record.places.values():
-        stated = place.facts.get("postgresql")
-        if isinstance(stated, dict):
-            return {name: stated[name] for name in POSTGRESQL_FACTS if name in stated}
+        for key, engine in ENGINES.items():
+            stated = place.facts.get(key)
+            if isinstance(stated, dict):
+                # Older results are PostgreSQL's, and do not say so.
+                told = {} if key == "postgresql" else {"engine": engine}
+                return told | {name: stated[name] for name in SERVER_FACTS if name in stated}
     return {}
 
 

@@ -134,6 +134,8 @@ class Workload(ABC):
     """Names of the parameters that hold a target's name."""
     files_on: ClassVar[Literal["client", "server"]] = "client"
     """On which host the targets' files are used: where they have to be mounted."""
+    engine: str = ""
+    """Of the database server that it starts, if it starts one (`databases/registry.py`)."""
     others_serve: ClassVar[bool] = False
     """May programs that it does not start work for it, such as a server that is there?"""
 

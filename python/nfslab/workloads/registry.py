@@ -15,6 +15,7 @@ WORKLOADS: dict[str, str] = {
     "sfs": "nfslab.workloads.sfs:SfsWorkload",
     "storage": "nfslab.workloads.storage:StorageWorkload",
     "pgbench": "nfslab.workloads.pgbench.workload:PgbenchWorkload",
+    "tpcb": "nfslab.workloads.tpcb.workload:TpcbWorkload",
     "tpcc": "nfslab.workloads.tpcc.workload:TpccWorkload",
     "sql": "nfslab.workloads.sql.workload:SqlWorkload",
 }

@@ -19,7 +19,8 @@ from typing import Any
 import psycopg
 import pytest
 from nfslab.databases.postgres import server as servers
-from nfslab.databases.postgres.failures import explained, log_tail
+from nfslab.databases.postgres.failures import explained
+from nfslab.databases.shared.last_words import log_tail
 from nfslab.errors import Interrupted, RunFailed
 from nfslab.machine.processes import all_statuses, find_ours
 from nfslab.machine.resources import recover

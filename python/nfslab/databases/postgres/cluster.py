@@ -8,14 +8,9 @@ Either way a run begins from the same state: loaded and vacuumed, checkpointed, 
 cleanly, written to stable storage. The template is keyed by everything that determines
 its content (version, scale, ...), so points that differ in server settings share one.
 
-Decisions: the copy is made by cp(1) with `--reflink=never --sparse=never`. A reflink
-would be quick, but the first write to every block would then measure copy-on-write; holes
-would measure allocation. The log of a template has as many segments ready for reuse as
-PostgreSQL keeps by default, whatever the scale: how much a run has to create (16 MB of
-zeros each) depends on its own writing alone. The template is built with fsync off (it is
-written out once at the end, before it gets its name) and where the server's user can go;
-the cache itself may be out of its reach. A template is used only when its files and
-bytes are those of its manifest.
+The log of a template has as many segments ready for reuse as PostgreSQL keeps by default,
+whatever the scale: how much a run has to create (16 MB of zeros each) depends on its own writing
+alone. How a template is kept and copied: databases.shared.template.
 
 Limits: the layout on the target is that of a copied cluster, less interleaved than that
 of one that grew there: the run's notes say which it was.
@@ -23,10 +18,7 @@ of one that grew there: the run's notes say which it was.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -34,17 +26,17 @@ from typing import TYPE_CHECKING, Any, Final
 from nfslab.databases.postgres.deployment import ROLE_NAME
 from nfslab.databases.postgres.failures import full_target
 from nfslab.databases.postgres.server import start_server
+from nfslab.databases.shared.template import Loaded, copied, loaded_once
 from nfslab.errors import RunFailed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from nfslab.databases.base import Tables
-    from nfslab.databases.postgres.deployment import Deployment
+    from nfslab.databases.postgres.deployment import PostgresDeployment
     from nfslab.databases.postgres.settings import SettingValue
     from nfslab.targets.base import Place
 
-FILES_MAX: Final = 5_000_000
 SEGMENTS_READY: Final = 5
 """Log segments that a template has ready for reuse: PostgreSQL's default min_wal_size."""
 DEFAULT_SEGMENT_BYTES: Final = 16 << 20
@@ -84,11 +76,6 @@ class Shape:
             "wal_segment_bytes": self.wal_segment_bytes,
         }
 
-    def key(self) -> str:
-        """A name for it: the same shape has the same key."""
-        text = json.dumps(self.record(), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
-
 
 @dataclass(frozen=True, slots=True)
 class ClusterPlace:
@@ -111,7 +98,7 @@ def cluster_place(places: Mapping[str, Place]) -> ClusterPlace:
     return ClusterPlace(data.path / "pgdata", wal.path / "pgwal" if apart else None)
 
 
-def initialise(deployment: Deployment, place: ClusterPlace, shape: Shape) -> None:
+def initialise(deployment: PostgresDeployment, place: ClusterPlace, shape: Shape) -> None:
     """initdb: an empty cluster, with nobody allowed in until the server's access file says so."""
     argv = [
         deployment.installation.program("initdb"),
@@ -133,7 +120,7 @@ def initialise(deployment: Deployment, place: ClusterPlace, shape: Shape) -> Non
 
 
 def load(
-    deployment: Deployment,
+    deployment: PostgresDeployment,
     place: ClusterPlace,
     shape: Shape,
     settings: Mapping[str, SettingValue],
@@ -179,7 +166,7 @@ def load(
 
 
 def change(
-    deployment: Deployment,
+    deployment: PostgresDeployment,
     place: ClusterPlace,
     statements: Sequence[str],
     settings: Mapping[str, SettingValue],
@@ -211,7 +198,7 @@ def within(memory_bytes: int) -> dict[str, SettingValue]:
 
 
 def template(
-    deployment: Deployment,
+    deployment: PostgresDeployment,
     cache: Path,
     shape: Shape,
     places: Mapping[str, Place],
@@ -222,121 +209,23 @@ def template(
 
     `memory_bytes`: the limit that it is loaded under, if any.
     """
-    final = cache / f"pgcluster-{shape.key()}"
-    if _is_whole(final):
-        return final, False
-    if final.exists():
-        shutil.rmtree(final)
-    # Kept at their places by the journal until the template has its name.
-    entry = deployment.resources.make_directory(
-        _building_parent(cache, deployment.user) / f"{deployment.resources.name}-load",
-        owner=deployment.user,
-    )
-    staging = deployment.resources.make_directory(
-        cache / f".{deployment.resources.name}-template", mode=0o755
-    )
-    try:
-        building = ClusterPlace(entry.path / "pgdata", None)
+
+    def build(folder: Path) -> dict[str, Path]:
+        building = ClusterPlace(folder / "pgdata", None)
         settings = shape.loading_settings() | (within(memory_bytes) if memory_bytes else {})
         load(deployment, building, shape, settings, places, ready_segments=SEGMENTS_READY)
-        _move(deployment, building.data / "pg_wal", staging.path / "wal")
-        _move(deployment, building.data, staging.path / "data")
-        files, size_bytes = _inventory(staging.path)
-        manifest = {"files": files, "bytes": size_bytes, "shape": shape.record()}
-        text = json.dumps(manifest, indent=1)
-        (staging.path / "manifest.json").write_text(text, encoding="utf-8")
-        deployment.synchronise(staging.path)
-        staging.path.rename(final)
-        deployment.synchronise(cache)
-    finally:
-        staging.undo()
-        entry.undo()
-    return final, True
+        return {"wal": building.data / "pg_wal", "data": building.data}
+
+    return loaded_once(deployment, cache, Loaded("pgcluster", shape.record(), build))
 
 
 def restore(
-    deployment: Deployment, source: Path, place: ClusterPlace, places: Mapping[str, Place]
+    deployment: PostgresDeployment, source: Path, place: ClusterPlace, places: Mapping[str, Place]
 ) -> None:
     """Copy a template onto the run's places, onto stable storage."""
-    from nfslab.machine.users import reachable_by
-
-    # On a network file system root may be nobody: then only the owner can write there.
-    user = deployment.user
-    if user is not None and not reachable_by(source / "data", user).ok:
-        user = None
-    copy = ["cp", "--archive", "--reflink=never", "--sparse=never", "--no-target-directory", "--"]
-    wal = place.wal_directory
-    try:
-        deployment.run([*copy, str(source / "data"), str(place.data)], user=user)
-        deployment.run([*copy, str(source / "wal"), str(wal)], user=user)
-        if place.wal is not None:
-            link = ["ln", "--symbolic", "--", str(place.wal), str(place.data / "pg_wal")]
-            deployment.run(link, user=user)
-            deployment.synchronise(place.wal)
-        deployment.synchronise(place.data)
-    except RunFailed as error:
-        raise _copy_failure(error, places) from error
-
-
-def _copy_failure(error: RunFailed, places: Mapping[str, Place]) -> RunFailed:
-    """A full target by its role; anything else as it is."""
-    for mark in ("No space left on device", "Disk quota exceeded"):
-        if mark in error.why:
-            wal = places.get("wal")
-            role = "wal" if wal is not None and f"{wal.path}/pgwal" in error.why else "data"
-            place = places[role]
-            return RunFailed(
-                f"the target {place.target!r} (role {role}) is full: {place.path}",
-                why=f"{mark} while the loaded cluster was copied there",
-                fix="free space there, take a larger target, or a smaller workload.scale",
-            )
-    return error
-
-
-def _building_parent(cache: Path, user: int | None) -> Path:
-    """Where a template is built: in the cache when the server's user can get there."""
-    from nfslab.machine.users import reachable_by
-
-    if user is None or reachable_by(cache, user).ok:
-        return cache
-    return Path("/var/tmp")
-
-
-def _move(deployment: Deployment, source: Path, destination: Path) -> None:
-    """Rename, or copy where that is another file system; cp and rm say what fails."""
-    try:
-        source.rename(destination)
-    except OSError:
-        deployment.run(
-            ["cp", "--archive", "--no-target-directory", "--", str(source), str(destination)],
-            record=False,
-        )
-        shutil.rmtree(source)
-
-
-def _inventory(folder: Path) -> tuple[int, int]:
-    """(files, bytes) below a template, without its manifest."""
-    files = size_bytes = 0
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            path = Path(parent, name)
-            if path == folder / "manifest.json":
-                continue
-            files += 1
-            size_bytes += path.lstat().st_size
-            if files > FILES_MAX:
-                raise RunFailed(
-                    f"{folder} has more than {FILES_MAX} files",
-                    fix="use a smaller scale or fewer partitions",
-                )
-    return files, size_bytes
-
-
-def _is_whole(folder: Path) -> bool:
-    """Are the files and bytes those that the manifest says?"""
-    try:
-        text = (folder / "manifest.json").read_text(encoding="utf-8")
-        manifest: dict[str, Any] = json.loads(text)
-    except (OSError, ValueError):
-        return False
-    return _inventory(folder) == (manifest.get("files"), manifest.get("bytes"))
+    parts = {"data": place.data, "wal": place.wal_directory}
+    user = copied(deployment, source, parts, places)
+    if place.wal is not None:
+        link = ["ln", "--symbolic", "--", str(place.wal), str(place.data / "pg_wal")]
+        deployment.run(link, user=user)
+    deployment.synchronise(place.data)

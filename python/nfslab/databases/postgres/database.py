@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from nfslab.databases.base import Database, Session, Tables, not_durable
 from nfslab.databases.postgres import cluster
 from nfslab.databases.postgres.delays import DelayedCall, PlantedDelays
-from nfslab.databases.postgres.deployment import Deployment
+from nfslab.databases.postgres.deployment import PostgresDeployment
 from nfslab.databases.postgres.installation import Installation, find_installation
 from nfslab.databases.postgres.preflight import settings_accepted
 from nfslab.databases.postgres.relocation import reachable_copy
@@ -182,8 +182,8 @@ class PostgresDatabase(Database):
             server, self._server = self._server, None
             server.stop(hurry=hurry)
 
-    def _deployment(self, context: RunContext) -> Deployment:
-        return Deployment(
+    def _deployment(self, context: RunContext) -> PostgresDeployment:
+        return PostgresDeployment(
             installation=self.installation,
             host=context.server_host,
             resources=context.resources,
@@ -222,7 +222,8 @@ class PostgresDatabase(Database):
             "settings": in_effect,
         }
         not_durable(context, durability_reasons(in_effect))
-        context.services.postgres = PostgresService(
+        context.services.postgres = context.services.database = PostgresService(
+            kind=self.kind,
             conninfo=server.conninfo("postgres"),
             database=server.deployment.database,
             pid=server.process.pid,

@@ -11,17 +11,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from nfslab.databases.shared.last_words import told
 from nfslab.errors import RunFailed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from nfslab.targets.base import Place
-
-TAIL_BYTES: Final = 64 << 10
-TAIL_LINES: Final = 12
-LINE_LENGTH_MAX: Final = 400
 
 FULL: Final = re.compile(
     r"could not (?:extend|write|create|write to|fallocate|preallocate)[^\"]*\"(?P<file>[^\"]*)\""
@@ -33,27 +29,6 @@ SETTING: Final = re.compile(
     r"is outside the valid range for parameter|requires a (?:numeric|Boolean|value)|"
     r"configuration file .* contains errors) ?\"?(?P<name>[a-z_.]*)"
 )
-
-
-def log_tail(log: Path, *, since: int = 0) -> list[str]:
-    """Last lines of a log (from byte `since` on); empty when there is none."""
-    try:
-        size = log.stat().st_size
-        with log.open("rb") as stream:
-            start = max(since, size - TAIL_BYTES)
-            stream.seek(start)
-            text = stream.read(TAIL_BYTES).decode(errors="replace")
-    except OSError:
-        return []
-    lines = text.splitlines()
-    if start > since and lines:
-        lines = lines[1:]  # the first one is cut
-    return [line[:LINE_LENGTH_MAX] for line in lines if line.strip()]
-
-
-def told(lines: list[str]) -> str:
-    """The last lines, for an error's `why`."""
-    return "\n       ".join(lines[-TAIL_LINES:]) or "its log is empty"
 
 
 def full_target(lines: list[str], places: Mapping[str, Place]) -> RunFailed | None:

@@ -15,8 +15,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from nfslab.databases.postgres.deployment import ENVIRONMENT
 from nfslab.databases.postgres.settings import as_arguments
+from nfslab.databases.shared.deployment import ENVIRONMENT
 from nfslab.machine.availability import Availability
 from nfslab.machine.tools import said_by
 from nfslab.plugins import nearest

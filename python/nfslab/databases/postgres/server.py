@@ -25,9 +25,11 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from nfslab.databases.postgres.deployment import ROLE_NAME, short_private_folder
-from nfslab.databases.postgres.failures import explained, log_tail
+from nfslab.databases.postgres.deployment import ROLE_NAME
+from nfslab.databases.postgres.failures import explained
 from nfslab.databases.postgres.settings import as_arguments
+from nfslab.databases.shared.deployment import short_private_folder
+from nfslab.databases.shared.last_words import log_tail
 from nfslab.errors import RunFailed
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from nfslab.databases.postgres.deployment import Deployment
+    from nfslab.databases.postgres.deployment import PostgresDeployment
     from nfslab.databases.postgres.settings import SettingValue
     from nfslab.hosts.base import Link
     from nfslab.machine.resources import Entry
@@ -57,7 +59,7 @@ PORT_IN_USE: Final = ("could not bind", "Address already in use", "could not cre
 class Server:
     """A server that accepts connections."""
 
-    deployment: Deployment
+    deployment: PostgresDeployment
     process: Process
     log: Path
     host: str
@@ -157,7 +159,7 @@ def _signal(pid: int, number: int) -> None:
 
 
 def start_server(
-    deployment: Deployment,
+    deployment: PostgresDeployment,
     data: Path,
     settings: Mapping[str, SettingValue],
     *,
@@ -200,7 +202,7 @@ def start_server(
 
 
 def _launch(
-    deployment: Deployment,
+    deployment: PostgresDeployment,
     data: Path,
     settings: Mapping[str, SettingValue],
     access: Path,

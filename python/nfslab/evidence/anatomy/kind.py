@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from nfslab.display.sections import Section
     from nfslab.evidence.base import Found, SealedRun
 
+POSTGRES: Final = "postgres"
+"""The engine of `tpcb` whose waits are known."""
+
 
 class AnatomyEvidence(EvidenceKind[AnatomyFacts]):
     """An operation's mean time, in parts that sum to it."""
@@ -54,6 +57,8 @@ class AnatomyEvidence(EvidenceKind[AnatomyFacts]):
 
 def _root(run: SealedRun) -> Callable[[SealedRun], AnatomyFacts | None] | None:
     made = run.record.parameters.get("workload", {})
+    if made.get("engine", POSTGRES) != POSTGRES:
+        return None  # parts of a transaction are told by PostgreSQL's waits
     by_kind = ROOTS.get(str(made.get("kind", "")))
     return by_kind or (_of_database if run.record.operations in OF_DATABASE else None)
 

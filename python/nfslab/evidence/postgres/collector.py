@@ -129,7 +129,10 @@ class PostgresCollector(Collector):
         """Does this run have a PostgreSQL?"""
         if context.services.postgres is None:
             return Availability(
-                False, "this workload runs no PostgreSQL", "leave the collector postgres out"
+                False,
+                "this workload runs no PostgreSQL",
+                "leave the collector postgres out",
+                moot=bool(context.services.engine),  # another engine's point
             )
         return self.available()
 

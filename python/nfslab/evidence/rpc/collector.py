@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from nfslab.workloads.base import RunContext
 
     Floats = npt.NDArray[np.float64]
+    Integers = npt.NDArray[np.int64]
 
 CALL_ROWS_MAX: Final = 2_000_000
 """Calls kept in the table, about 250 MB; beyond, they are counted only."""
@@ -184,7 +185,8 @@ class _Watch:
         if client.calls.left_out:
             self._notes.append(f"{name}: {client.calls.left_out} calls are counted, not kept")
         try:
-            after, operations = dict(client.source.counters()), list(client.source.operations())
+            after = dict(client.source.counters())
+            operations = [dict(one) for one in client.source.operations()]
         except CoreError:
             return {"lost": lost}
         moved = {
@@ -192,7 +194,33 @@ class _Watch:
             for key, value in after.items()
             if key not in GAUGES and not key.endswith("_max")
         }
+        timed = self._timed_calls(client.samples.get("operations", []))
+        operations = [one | {"timed_calls": timed.get(one["operation"])} for one in operations]
         return {"counters": moved, "operations": operations, "lost": lost}
+
+    def _timed_calls(self, samples: list[pa.Table]) -> dict[str, float]:
+        """By operation, in the timed part: what was counted at its ends, from the samples beside
+        them."""
+        import numpy as np
+        import pyarrow as pa
+
+        from nfslab.results.coded_texts import coded_texts
+
+        start_ns, end_ns = self._context.timed.start_ns, self._context.timed.end_ns
+        if start_ns is None or end_ns is None or not samples:
+            return {}
+        table = pa.concat_tables(samples).unify_dictionaries()
+        at_ns = table["at_ns"].to_numpy().astype(np.int64)
+        calls = table["calls"].to_numpy().astype(np.int64)
+        names, which = coded_texts(table["operation"])
+        found: dict[str, float] = {}
+        for number, name in enumerate(names):
+            mine = which == number
+            if not mine.any():
+                continue
+            begin, end = np.interp((start_ns, end_ns), *_from_zero(at_ns, mine, calls[mine]))
+            found[name] = float(end - begin)
+        return found
 
 
 def _tables(clients: Mapping[str, _Client], zero_ns: int) -> dict[str, pa.Table]:
@@ -219,6 +247,17 @@ def _tables(clients: Mapping[str, _Client], zero_ns: int) -> dict[str, pa.Table]
         .sort_by("t_ns")
         for kind, parts in found.items()
     }
+
+
+def _from_zero(at_ns: Integers, mine: npt.NDArray[np.bool_], calls: Integers) -> Any:
+    """Instants and totals of an operation; it was called first behind the sample before its own."""
+    import numpy as np
+
+    own = at_ns[mine]
+    before = at_ns[at_ns < own[0]]
+    if not before.size:
+        return own, calls
+    return np.append(before[-1], own), np.append(0, calls)
 
 
 def _timed(table: pa.Table, column: str, zero_ns: int) -> pa.Table:

@@ -6,6 +6,7 @@ operation. A round trip is from the first send of a call to its reply.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
@@ -14,7 +15,7 @@ from nfslab.display import cells
 from nfslab.display.sections import Column, Section, Table
 from nfslab.evidence.base import EvidenceKind, Facts, TableSpec
 from nfslab.evidence.by_mount import by_mount, operations_of, series_table
-from nfslab.evidence.over_time import PanelSpec, named_panel, read_named, timed_mean
+from nfslab.evidence.over_time import PanelSpec, middle, named_panel, read_named, timed_mean
 from nfslab.evidence.same import MOUNT, OPERATION, POINT, RUNS, median, noted, total
 
 if TYPE_CHECKING:
@@ -48,6 +49,10 @@ NOTE: Final = (
     "Over time: round trips are means over each interval, from the first send to the reply, as the "
     "client's own records have them."
 )
+ASKED: Final = ("READ", "GETATTR", "WRITE", "COMMIT")
+"""Always in the table of a transaction's calls: that there is none is an answer."""
+CALLS_LEAST: Final = 0.001
+"""Of a transaction: operations that are rarer everywhere have no column."""
 OPERATIONS_MOST: Final = 8
 """Rows of one mount at one point, the most frequent operations first."""
 
@@ -58,6 +63,8 @@ class OperationFacts(Facts):
     operation: str
     calls: int
     errors: int | None
+    timed_calls: float | None = None
+    """In the timed part, by the samples at its ends; older runs have none."""
     p50_ns: float | None
     """From the first send to the reply."""
     p99_ns: float | None
@@ -79,6 +86,8 @@ class ClientFacts(Facts):
     """While it was watched."""
     major_timeouts: int
     operations: tuple[OperationFacts, ...]
+    transactions: float | None = None
+    """Of a database, in the timed part; None: the load is another."""
 
 
 class RpcFacts(Facts):
@@ -97,6 +106,7 @@ class RpcEvidence(EvidenceKind[RpcFacts]):
         series_table("rpc_series", _SERIES, ("outstanding", "queue"), optional=True),
     )
     Facts: ClassVar[type[Facts]] = RpcFacts
+    version: ClassVar[int] = 2
 
     def facts(self, run: SealedRun) -> RpcFacts | None:
         """Of the collector's summary."""
@@ -104,15 +114,22 @@ class RpcEvidence(EvidenceKind[RpcFacts]):
         if not summary.get("clients"):
             return None
         series = _read_series(run)
+        counted = run.record.metrics.get("transactions")
+        transactions = None
+        if counted is not None and run.record.operations == "transactions":
+            transactions = counted.value
         return RpcFacts(
-            clients=tuple(_client(name, one, series) for name, one in summary["clients"].items()),
+            clients=tuple(
+                _client(name, one, series).model_copy(update={"transactions": transactions})
+                for name, one in summary["clients"].items()
+            ),
             notes=tuple(summary.get("notes", [])),
         )
 
     def section(self, found: Found[RpcFacts]) -> Section | None:
         """Mounts and their operations by point."""
         mounts = by_mount(found, lambda facts: facts.clients)
-        tables = [_mount_table(mounts), _operation_table(mounts)]
+        tables = [_mount_table(mounts), _transaction_table(mounts), _operation_table(mounts)]
         return Section(
             self.title,
             anchor=self.kind,
@@ -181,6 +198,40 @@ def _mount_table(mounts: Sequence[Same[ClientFacts]]) -> Table:
         (Column("sent again"), total(lambda c: c.retransmissions, "warning")),
         (Column("major timeouts"), total(lambda c: c.major_timeouts, "severe")),
     ])  # fmt: skip
+
+
+def _calls(name: str, client: ClientFacts) -> float | None:
+    """Of an operation, for each transaction."""
+    mine = next((one for one in client.operations if one.operation == name), None)
+    counted = 0.0 if mine is None else mine.timed_calls
+    if counted is None or not client.transactions:
+        return None
+    return counted / client.transactions
+
+
+def _transaction_table(mounts: Sequence[Same[ClientFacts]]) -> Table:
+    """Which calls a transaction of a database makes, point beside point."""
+
+    known = [
+        mount
+        for mount in mounts
+        if any(c.transactions and any(o.timed_calls for o in c.operations) for c in mount.runs)
+    ]
+    names = {one.operation for mount in known for c in mount.runs for one in c.operations}
+    most = {
+        name: max(middle(_calls(name, c) for c in mount.runs) or 0.0 for mount in known)
+        for name in names - {*ASKED}
+    }
+    others = sorted((name for name in most if most[name] >= CALLS_LEAST), key=lambda n: -most[n])
+    columns = [
+        (Column(name), median(partial(_calls, name), "1"))
+        for name in (*ASKED, *others[:OPERATIONS_MOST])
+    ]
+    note = (
+        "Calls in the timed part over the transactions committed in it; medians over the runs. "
+        "Other operations with less than one call in a thousand transactions are left out."
+    )
+    return Table.of("Calls of a transaction", known, [POINT, MOUNT, RUNS, *columns], note=note)
 
 
 def _operation_table(mounts: Sequence[Same[ClientFacts]]) -> Table:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -39,8 +39,9 @@ if TYPE_CHECKING:
     from nfslab.workloads.base import RunContext, Workload
 
 
-SERVER: Final = Subject(argv=("postgres",), has_views=True, is_server=True)
-"""The server that a workload is going to start."""
+def _server(engine: str) -> Subject:
+    """The server that a workload is going to start."""
+    return Subject(argv=(engine,), has_views=engine == "postgres", is_server=True)
 
 
 class FsyncParameters(CollectorParameters):
@@ -79,8 +80,9 @@ class _SystemCalls(Collector):
 
     def expected(self, workload: Workload) -> Availability:
         """By which way: a server's files are used where it runs, a program's by itself."""
-        server = workload.files_on == "server"
-        return _answer(self._asked(), SERVER if server else Subject(argv=("true",)))
+        if workload.engine:
+            return _answer(self._asked(), _server(workload.engine))
+        return _answer(self._asked(), Subject(argv=("true",)))
 
     def ready(self, context: RunContext) -> None:
         """A server of the workload is watched from its launch on where eBPF cannot come later."""
@@ -100,12 +102,12 @@ class _SystemCalls(Collector):
                 f"the collector {context.services.syscalls_by} watches system calls already",
                 "leave fsync out: the collector syscalls has the syncs, too",
             )
-        service = context.services.postgres
+        service = context.services.database
         if service is None:
             return self.available()
         if isinstance(self._watch, _Run) and self._watch.has_launched(service.pid):
             return Availability(True)
-        return _answer(self._asked(), Subject(pids=[service.pid], has_views=True))
+        return _answer(self._asked(), Subject(pids=[service.pid], has_views=service.has_views))
 
     def start(self, context: RunContext) -> None:
         """Watch from now on, or from the start of the workload's program; RunFailed."""
@@ -176,7 +178,7 @@ class _Run:
         from nfslab.machine.watched_launch import LaunchWatcher
 
         with contextlib.suppress(Unavailable):  # `start` tells what is in the way
-            choice = choose(self._asked, SERVER)
+            choice = choose(self._asked, _server("server"))
             if choice.way == "shim":
                 self._server = LaunchWatcher(lambda argv: self._open(choice, Subject(argv=argv)))
                 self._context.services.server_watcher = self._server
@@ -188,17 +190,18 @@ class _Run:
         return self._server.process.pid == pid
 
     def begin(self) -> None:
-        service = self._context.services.postgres
+        service, postgres = self._context.services.database, self._context.services.postgres
         if service is not None:
-            if self._by_relation:
+            if self._by_relation and postgres is not None:
                 from nfslab.databases.postgres.relations import RelationNames
 
-                self._relations = RelationNames(service.conninfo)
+                self._relations = RelationNames(postgres.conninfo)
                 self._relations.read()
             if self._watch is not None and self.has_launched(service.pid):
                 self._context.timed.at_start(self._watch.mark)
                 return
-            self._attach(Subject(pids=[service.pid], has_views=True), service.conninfo)
+            subject = Subject(pids=[service.pid], has_views=service.has_views)
+            self._attach(subject, postgres.conninfo if postgres is not None else "")
             return
         from nfslab.machine.watched_launch import LaunchWatcher
 

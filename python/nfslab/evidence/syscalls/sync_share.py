@@ -140,8 +140,8 @@ def _by_backends(syncs: pa.Table, processes: Mapping[int, str]) -> NDArray[np.bo
 
 
 def is_background(title: str) -> bool:
-    """Is this a server process that serves no client?"""
-    return any(name in title for name in BACKGROUND)
+    """Is this a process of PostgreSQL that serves no client? Other servers are one process."""
+    return title.startswith("postgres:") and any(name in title for name in BACKGROUND)
 
 
 def _waits(rows: list[dict[str, Any]]) -> dict[str, float]:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     import psycopg
 
+    from nfslab.databases.base import Session
+
 NAME: Final = "tpcb_invariant"
 UPDATING: Final = frozenset({"tpcb-like", "simple-update"})
 SUMS: Final = {
@@ -58,6 +60,11 @@ def read_balances(connection: psycopg.Connection[Any]) -> Balances:
             assert row is not None
             values[name] = int(row[0])
     return Balances(**values)
+
+
+def balances_at_rest(session: Session) -> Balances:
+    """The same of any engine, when nobody else is at work."""
+    return Balances(**{name: int(session.rows(query)[0][0]) for name, query in SUMS.items()})
 
 
 def check_balances(

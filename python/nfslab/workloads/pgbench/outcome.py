@@ -211,7 +211,12 @@ def statements(printed: PrintedReport, names: Sequence[str]) -> pa.Table | None:
 
 
 def histogram_table(log: TransactionLog) -> pa.Table:
-    """Distribution of the committed transactions' latencies: (low_ns, high_ns, count).
+    """Distribution of the committed transactions' latencies."""
+    return latency_histogram(log.latency_us[log.status == OK] * 1000)
+
+
+def latency_histogram(latency_ns: npt.NDArray[np.int64]) -> pa.Table:
+    """(low_ns, high_ns, count).
 
     What lies outside of the histogram's range (below 1 ns: a latency of less than half a
     microsecond is logged as 0) is counted in rows of its own: low_ns = high_ns = 0 below,
@@ -223,7 +228,7 @@ def histogram_table(log: TransactionLog) -> pa.Table:
     from nfslab._core import Histogram
 
     histogram = Histogram(3)
-    latency_ns = np.ascontiguousarray(log.latency_us[log.status == OK] * 1000, dtype=np.int64)
+    latency_ns = np.ascontiguousarray(latency_ns, dtype=np.int64)
     histogram.record_many(latency_ns.data)
     rows: list[tuple[int, int | None, int]] = list(histogram.buckets())
     if histogram.below:

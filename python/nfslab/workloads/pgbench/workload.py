@@ -56,6 +56,7 @@ class PgbenchWorkload(Workload):
     Parameters: ClassVar[type[WorkloadParameters]] = PgbenchParameters
     roles: ClassVar[tuple[str, ...]] = ("data", "wal")
     files_on: ClassVar[Literal["client", "server"]] = "server"
+    engine = "postgres"
 
     def __init__(self, parameters: WorkloadParameters) -> None:
         super().__init__(parameters)

@@ -63,6 +63,7 @@ class SqlWorkload(Workload):
     def __init__(self, parameters: WorkloadParameters) -> None:
         assert isinstance(parameters, SqlParameters)
         super().__init__(parameters)
+        self.engine = parameters.engine
         self.p = parameters
         self._open = contextlib.ExitStack()
         self._connected: Connected | None = None

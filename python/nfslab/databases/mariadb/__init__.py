@@ -1,0 +1,1 @@
+"""MariaDB: a server of a run's own."""

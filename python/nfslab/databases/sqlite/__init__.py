@@ -1,0 +1,1 @@
+"""SQLite: a database file on a run's places, used by the program that loads it."""

@@ -1,0 +1,210 @@
+"""SQLite for a workload: a database file on the run's place, loaded or copied; there is no server.
+
+Loads and checks use Python's own sqlite3; the load uses the machine's library (`sqlite.lua`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+
+from nfslab.databases.base import Database, Session, Tables, not_durable
+from nfslab.databases.shared.deployment import Deployment
+from nfslab.databases.shared.template import Loaded, copied, loaded_once
+from nfslab.databases.sqlite.settings import SqliteSettings
+from nfslab.errors import RunFailed
+from nfslab.machine.availability import Availability
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterator, Sequence
+
+    from nfslab.workloads.base import RunContext
+
+LIBRARY: Final = "libsqlite3.so.0"
+PACKAGE_FIX: Final = "install it (Debian: apt-get install libsqlite3-0)"
+DRIVER: Final = Path(__file__).parent / "sqlite.lua"
+FILE: Final = "bench.sqlite3"
+WAIT_S: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteOptions:
+    """What an experiment may ask of it."""
+
+    load: Literal["copy", "fresh"] = "copy"
+    settings: SqliteSettings = field(default_factory=SqliteSettings)
+
+
+class SqliteDatabase(Database):
+    """A file of a run's own."""
+
+    kind: ClassVar[str] = "sqlite"
+    title: ClassVar[str] = "SQLite"
+
+    def __init__(self, options: SqliteOptions) -> None:
+        self.options = options
+        self._file: Path | None = None
+
+    def check(self) -> Availability:
+        """Is the library there?"""
+        if not library_version():
+            return Availability(False, f"there is no {LIBRARY}", PACKAGE_FIX)
+        return Availability(True)
+
+    def owner(self) -> int | None:
+        """The caller."""
+        return None
+
+    def file(self) -> Path:
+        """The database; RunFailed where there is none."""
+        if self._file is None:
+            raise RunFailed(
+                "there is no SQLite database: the run was not prepared", fix="call bring_up first"
+            )
+        return self._file
+
+    def bring_up(self, context: RunContext, tables: Tables) -> None:
+        """The file on its place, its journal mode tried out, settings written down."""
+        o, place = self.options, context.places["data"]
+        folder = place.path / "sqlite"
+        context.notes.append(f"SQLite {library_version()} ({LIBRARY})")
+        if o.load == "fresh":
+            with context.phase("load"):
+                self._load(folder, tables)
+            context.notes.append("the database was loaded anew for this run")
+        else:
+            deployment = Deployment(
+                host=context.server_host, resources=context.resources, user=None,
+                logs=context.logs, remaining_s=context.remaining_s, commands=context.commands,
+            )  # fmt: skip
+            with context.phase("load"):
+                source, made = loaded_once(deployment, context.cache, self._template(tables))
+            with context.phase("restore"):
+                copied(deployment, source, {"data": folder}, context.places)
+            context.notes.append(
+                "the database is a copy of one that was loaded "
+                + ("for this run" if made else "for an earlier run of this experiment")
+            )
+        self._file = folder / FILE
+        with context.phase("start"):
+            self._set_journal_mode(place.filesystem)
+        # The driver refuses to run with any other (sqlite.lua).
+        place.facts["sqlite"] = {
+            "version": library_version(),
+            "library": LIBRARY,
+            "settings": o.settings.model_dump(mode="json"),
+        }
+        not_durable(context, o.settings.durability_reasons())
+
+    @contextlib.contextmanager
+    def session(self) -> Iterator[Session]:
+        """A connection of Python's sqlite3."""
+        with _connected(self.file()) as connection:
+            yield _Session(connection)
+
+    def alive(self) -> bool:
+        """There is no server that could end."""
+        return self._file is not None
+
+    def death(self, what: str, also: str = "") -> RunFailed:
+        """In the library's words."""
+        return RunFailed(what, why=also, fix="see the logs of the run")
+
+    def stop(self, *, hurry: bool) -> None:
+        """Nothing was started."""
+        self._file = None
+
+    def _template(self, tables: Tables) -> Loaded:
+        record = tables.record() | {"sqlite": 3, "page_size": self.options.settings.page_size}
+
+        def build(folder: Path) -> dict[str, Path]:
+            self._load(folder / "sqlite", tables)
+            return {"data": folder / "sqlite"}
+
+        return Loaded("sqlite", record, build)
+
+    def _load(self, folder: Path, tables: Tables) -> None:
+        import sqlite3
+
+        folder.mkdir()
+        try:
+            with _connected(folder / FILE, new=True) as connection:
+                connection.execute(f"PRAGMA page_size = {self.options.settings.page_size}")
+                tables.load(_Session(connection))
+        except sqlite3.Error as error:
+            raise _failed("the database could not be loaded", error) from error
+
+    def _set_journal_mode(self, filesystem: str) -> None:
+        """A storage may not take it: then SQLite keeps another, or fails."""
+        import sqlite3
+
+        wanted = self.options.settings.journal_mode
+        why = f"journal_mode = {wanted} on {filesystem}: "
+        fix = "take another journal_mode in [workload.sqlite], or another target"
+        if wanted == "wal":
+            fix = "its -shm file needs mmap(MAP_SHARED); " + fix
+        try:
+            with _connected(self.file()) as connection:
+                (found,) = connection.execute(f"PRAGMA journal_mode = {wanted}").fetchone()
+                connection.execute("BEGIN IMMEDIATE")
+                connection.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            raise RunFailed(
+                "SQLite cannot work on this storage", why=f"{why}{_told(error)}", fix=fix
+            ) from error
+        if found != wanted:
+            raise RunFailed(
+                "SQLite cannot work on this storage", why=f"{why}SQLite stays at {found}", fix=fix
+            )
+
+
+class _Session:
+    """Statements without parameters, as they are written."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def rows(self, statement: str) -> Sequence[tuple[Any, ...]]:
+        """RunFailed when SQLite refuses it."""
+        import sqlite3
+
+        try:
+            return self._connection.execute(statement).fetchall()
+        except sqlite3.Error as error:
+            raise _failed(f"SQLite refused a statement ({statement[:200]})", error) from error
+
+
+def library_version() -> str:
+    """Of the machine's library; "" where there is none."""
+    try:
+        library = ctypes.CDLL(LIBRARY)
+    except OSError:
+        return ""
+    library.sqlite3_libversion.restype = ctypes.c_char_p
+    version: bytes = library.sqlite3_libversion()
+    return version.decode()
+
+
+@contextlib.contextmanager
+def _connected(file: Path, *, new: bool = False) -> Iterator[sqlite3.Connection]:
+    """In autocommit; closed at the end."""
+    import sqlite3
+
+    mode = "rwc" if new else "rw"
+    with contextlib.closing(
+        sqlite3.connect(f"{file.as_uri()}?mode={mode}", WAIT_S, isolation_level=None, uri=True)
+    ) as connection:
+        yield connection
+
+
+def _failed(what: str, error: sqlite3.Error) -> RunFailed:
+    return RunFailed(what, why=_told(error), fix="see the notes and logs of the run")
+
+
+def _told(error: sqlite3.Error) -> str:
+    name = getattr(error, "sqlite_errorname", "")
+    return f"{error} ({name})" if name else str(error)

@@ -1,0 +1,154 @@
+"""sysbench as the client of all three engines: its arguments, running it, its end.
+
+SQLite is a library: then sysbench's process is the database, too, and is what is watched.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from nfslab.databases.postgres.deployment import ROLE_NAME
+from nfslab.databases.shared.deployment import ENVIRONMENT, without_client_variables
+from nfslab.databases.sqlite.database import DRIVER
+from nfslab.errors import RunFailed
+from nfslab.machine.availability import Availability
+from nfslab.machine.tools import said_by
+from nfslab.workloads.tpcb.parameters import SCRIPT
+from nfslab.workloads.tpcb.rows import Transactions, read_rows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nfslab.databases.base import Database
+    from nfslab.databases.mariadb.server import MariadbServer
+    from nfslab.databases.postgres.server import Server
+    from nfslab.databases.sqlite.settings import SqliteSettings
+    from nfslab.machine.started import Process
+    from nfslab.machine.watched_launch import LaunchWatcher
+    from nfslab.workloads.base import RunContext
+    from nfslab.workloads.tpcb.parameters import TpcbParameters
+
+PROGRAM: Final = "sysbench"
+PACKAGE_FIX: Final = "install it (Debian: apt-get install sysbench)"
+PROBE_TIMEOUT_S: Final = 20.0
+POLL_S: Final = 0.1
+STOP_GRACE_S: Final = 3.0
+DATABASE: Final = "pgbench"
+CLIENT_NAME: Final = "tpcb"
+"""application_name of its connections to PostgreSQL."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRun:
+    """A sysbench that ended well."""
+
+    rows: Transactions
+    printed: str
+    cpu_s: float
+
+
+def available(driver: str) -> Availability:
+    """Is sysbench here, with a driver for this ("" for none)?"""
+    program = shutil.which(PROGRAM)
+    if program is None:
+        return Availability(False, f"there is no {PROGRAM}", PACKAGE_FIX)
+    if driver and driver not in _drivers(program):
+        return Availability(
+            False, f"{program} was built without its driver for {driver}", PACKAGE_FIX
+        )
+    return Availability(True)
+
+
+@lru_cache(maxsize=4)
+def _drivers(program: str) -> frozenset[str]:
+    try:
+        said = said_by([program, "--help"], PROBE_TIMEOUT_S).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return frozenset()
+    return frozenset(re.findall(r"^  (mysql|pgsql) - ", said, re.MULTILINE))
+
+
+def at_postgres(server: Server) -> list[str]:
+    """Where it is reached."""
+    return [
+        "--db-driver=pgsql", f"--pgsql-host={server.host}", f"--pgsql-port={server.port}",
+        f"--pgsql-user={ROLE_NAME}", f"--pgsql-db={DATABASE}",
+    ]  # fmt: skip
+
+
+def at_mariadb(server: MariadbServer) -> list[str]:
+    """Where it is reached."""
+    return [
+        "--db-driver=mysql", f"--mysql-socket={server.socket}", "--mysql-user=root",
+        f"--mysql-db={DATABASE}", "--mysql-ignore-errors=1213,1020,1205",
+    ]  # fmt: skip
+
+
+def at_sqlite(file: Path, settings: SqliteSettings) -> list[str]:
+    """Where it is, and how it is opened."""
+    pragmas = ";".join(f"{name}={value}" for name, value in settings.pragmas().items())
+    return [
+        f"--sqlite={file}", f"--sqlite_driver={DRIVER}", f"--pragmas={pragmas}",
+        f"--busy_timeout={settings.busy_timeout_ms}",
+    ]  # fmt: skip
+
+
+def arguments(
+    p: TpcbParameters, reached: list[str], *, seed: int, seconds: float, log: Path
+) -> list[str]:
+    """The whole command."""
+    return [
+        *(("env", f"PGAPPNAME={CLIENT_NAME}") if p.engine == "postgres" else ()),
+        *(PROGRAM, *reached),
+        f"--threads={p.clients}", f"--time={int(seconds)}", "--events=0",
+        f"--rand-seed={seed % (2**31 - 1) + 1}", f"--scale={p.scale}",
+        f"--max_tries={p.max_tries}", f"--log={log}", str(SCRIPT), "run",
+    ]  # fmt: skip
+
+
+def run(
+    context: RunContext, database: Database, argv: list[str], name: str, clients: int,
+    watcher: LaunchWatcher | None = None,
+) -> ClientRun:  # fmt: skip
+    """To its end; RunFailed in its words, or in those of a server that died."""
+    argv = without_client_variables(argv)
+    context.commands.append(argv)
+    out, log = context.logs / f"{name}.out", context.logs / f"{name}.log"
+    process = context.client_host.spawn(
+        argv, resources=context.resources, log=log, stdout=out, env=ENVIRONMENT, watcher=watcher
+    )
+    try:
+        code = _watched(context, database, process)
+    finally:
+        process.stop(grace_s=STOP_GRACE_S)
+    printed = out.read_text(encoding="utf-8", errors="replace")
+    if code != 0:
+        said = printed + log.read_text(encoding="utf-8", errors="replace")
+        lines = [line for line in said.splitlines() if "FATAL" in line] or said.splitlines()
+        if not database.alive():
+            raise database.death(f"{database.title} died in the middle of the run", said)
+        raise RunFailed(
+            f"sysbench failed (exit code {code})",
+            why="\n       ".join(lines[-6:]) or "it said nothing",
+            fix=f"see logs/{name}.log and the server's log of the run",
+        )
+    files = [context.logs / f"{name}.rows.{client}" for client in range(clients)]
+    rows = read_rows(files)
+    for file in files:
+        file.unlink()
+    return ClientRun(rows, printed, sum(process.cpu_s()))
+
+
+def _watched(context: RunContext, database: Database, process: Process) -> int:
+    while (code := process.poll()) is None:
+        context.remaining_s()
+        if not database.alive():
+            raise database.death(f"{database.title} died in the middle of the run")
+        time.sleep(POLL_S)
+    return code

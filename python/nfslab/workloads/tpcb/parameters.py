@@ -1,0 +1,93 @@
+"""Parameters of the workload `tpcb`, as written in the experiment file."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from nfslab.databases.mariadb import settings as of_mariadb
+from nfslab.databases.postgres import settings as of_postgres
+from nfslab.databases.sqlite.database import DRIVER
+from nfslab.databases.sqlite.settings import SqliteSettings
+from nfslab.quantities import Duration
+from nfslab.workloads.base import WorkloadParameters
+
+if TYPE_CHECKING:
+    from typing import Self
+
+Engine = Literal["postgres", "mariadb", "sqlite"]
+CLIENTS_MAX: Final = 4096
+SCALE_MAX: Final = 20_000
+SCRIPT: Final = Path(__file__).parent / "tpcb.lua"
+
+
+def definition() -> str:
+    """SHA-256 of the client's scripts."""
+    return hashlib.sha256(SCRIPT.read_bytes() + DRIVER.read_bytes()).hexdigest()
+
+
+class TpcbParameters(WorkloadParameters):
+    """What `[workload]` may hold with `kind = "tpcb"`."""
+
+    data: str
+    """Role: the target of the data directory, or of SQLite's database."""
+    wal: str | None = None
+    """Role: the target of the write-ahead (redo) log; default: with the data."""
+    engine: Engine = "postgres"
+    scale: int = Field(default=1, ge=1, le=SCALE_MAX)
+    """Branches; 100,000 accounts each."""
+    load: Literal["copy", "fresh"] = "copy"
+    """"copy": loaded once and copied for every run; "fresh": loaded anew for every run."""
+    clients: int = Field(default=1, ge=1, le=CLIENTS_MAX)
+    """Connections, each with a thread of its own."""
+    duration: Duration = Field(ge=1)
+    """Whole seconds."""
+    warm_up: Duration = 0.0
+    """Whole seconds of the same load before the timed part."""
+    max_tries: int = Field(default=10, ge=1, le=1_000_000)
+    """How often a transaction is tried that the database gave up: deadlock, lock timeout, busy."""
+    postgres: dict[str, of_postgres.SettingValue] = Field(default_factory=dict)
+    """Settings of its server, any: name = value."""
+    mariadb: dict[str, of_mariadb.SettingValue] = Field(default_factory=dict)
+    """The same."""
+    sqlite: SqliteSettings = Field(default_factory=SqliteSettings)
+    definition: str = ""
+    """SHA-256 of the client's scripts: filled in, others are another experiment."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _defined(cls, value: Any) -> Any:
+        if not isinstance(value, dict) or value.get("definition"):
+            return value
+        return {**value, "definition": definition()}
+
+    @field_validator("duration", "warm_up")
+    @classmethod
+    def _whole_seconds(cls, value: float) -> float:
+        if value != int(value):
+            raise ValueError(f"sysbench takes whole seconds, not {value:g}")
+        return value
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        for engine, given in ((of_postgres, self.postgres), (of_mariadb, self.mariadb)):
+            if len(given) > of_postgres.SETTINGS_MAX:
+                raise ValueError(f"more than {of_postgres.SETTINGS_MAX} settings")
+            problems = [p for name, v in given.items() if (p := engine.setting_problem(name, v))]
+            if problems:
+                raise ValueError("; ".join(problems))
+        if self.engine == "postgres":
+            problem = of_postgres.connections_problem(self.postgres, self.clients)
+        else:
+            problem = of_mariadb.connections_problem(self.mariadb, self.clients)
+        if problem and self.engine != "sqlite":
+            raise ValueError(problem)
+        if self.engine == "sqlite" and self.wal not in (None, self.data):
+            raise ValueError(
+                f"wal = {self.wal!r}: SQLite has its journal or log beside the database, in one "
+                "folder; leave wal out, or set it to the target of data"
+            )
+        return self

@@ -1,0 +1,260 @@
+"""tpcb: the same transaction on three engines, what each holds afterwards, and who is asked."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from nfslab.errors import RunFailed
+from nfslab.evidence.postgres.collector import PostgresCollector
+from nfslab.machine.processes import find_ours
+from nfslab.workloads.pgbench.parameters import PgbenchParameters
+from nfslab.workloads.pgbench.workload import PgbenchWorkload
+from nfslab.workloads.tpcb import client
+from nfslab.workloads.tpcb.parameters import TpcbParameters
+from nfslab.workloads.tpcb.workload import TpcbWorkload
+from pydantic import ValidationError
+
+from tests.workloads.run_context import Run, run_of
+
+ENGINES = ("postgres", "mariadb", "sqlite")
+every_engine = pytest.mark.parametrize("engine", ENGINES)
+STATEMENT = re.compile(
+    r"(?:execute \S+|statement): ((?:UPDATE|SELECT|INSERT|BEGIN|COMMIT|END)[^;\n]*)"
+)
+
+
+def tpcb(engine: str, **more: Any) -> TpcbWorkload:
+    given = {"data": "disk", "engine": engine, "duration": 1, "clients": 2, "scale": 2}
+    work = TpcbWorkload(TpcbParameters(**given | more))
+    if not (answer := work.check()).ok:
+        pytest.skip(answer.reason)
+    return work
+
+
+@contextmanager
+def prepared(work: TpcbWorkload | PgbenchWorkload, scratch: Path) -> Iterator[Run]:
+    name = f"tpcb-{uuid.uuid4().hex[:8]}"
+    with run_of(work, scratch, name=name, places={"data": scratch / f"{name}-data"}) as run:
+        work.prepare(run.context)
+        yield run
+
+
+@every_engine
+def test_each_transaction_is_a_row_and_is_in_the_database(engine: str, scratch: Path) -> None:
+    work = tpcb(engine, warm_up=1)
+    with prepared(work, scratch) as run:
+        outcome = work.measure(run.context)
+        (check,) = work.verify(run.context, outcome)
+        token = run.context.resources.token
+        work.finish(run.context)
+        assert find_ours(token) == []
+    rows = outcome.samples["transactions"]
+    t_ns, latency_ns = (rows[name].to_numpy() for name in ("t_ns", "latency_ns"))
+    assert outcome.operations == "transactions"
+    assert len(rows) == outcome.metrics["transactions"].value > 10
+    assert (latency_ns > 0).all()
+    assert (t_ns - latency_ns >= 0).all(), "t = 0 is the first one's begin"
+    assert (np.diff(t_ns) >= 0).all()
+    # A client has one transaction at a time.
+    for number in (0, 1):
+        mine = rows["client"].to_numpy() == number
+        assert (t_ns[mine][1:] - latency_ns[mine][1:] >= t_ns[mine][:-1]).all()
+    assert rows["lag_ns"].null_count == len(rows)
+    assert check.verdict == "ok", check.message
+    assert check.values["committed"] > len(rows), "those of the warm-up are in the database, too"
+    (log,) = outcome.checks
+    assert (log.name, log.verdict) == ("tpcb_log", "ok")
+    parts = {"client_cpu_s_per_transaction", "server_cpu_s_per_transaction"}
+    assert ("server_cpu_s_per_transaction" in outcome.metrics) == (engine != "sqlite")
+    assert all(outcome.metrics[name].value > 0 for name in parts & set(outcome.metrics))
+
+
+@every_engine
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = 7",
+        "UPDATE pgbench_branches SET bbalance = bbalance + 1 WHERE bid = 1",
+        "DELETE FROM pgbench_history WHERE mtime IS NOT NULL",
+    ],
+)
+def test_a_planted_change_is_a_violation(engine: str, harm: str, scratch: Path) -> None:
+    work = tpcb(engine)
+    with prepared(work, scratch) as run:
+        outcome = work.measure(run.context)
+        with work.database.session() as session:
+            session.rows(harm)
+        (check,) = work.verify(run.context, outcome)
+    assert check.verdict == "violation"
+    assert "should be equal" in check.message
+
+
+def logged(work: TpcbWorkload | PgbenchWorkload, scratch: Path) -> Counter[str]:
+    """Statements of the load, as PostgreSQL logs them."""
+    with prepared(work, scratch) as run:
+        log = run.context.logs / "postgres.log"
+        before = log.stat().st_size
+        work.measure(run.context)
+        text = log.read_bytes()[before:].decode()
+    return Counter(found[1].strip().replace("END", "COMMIT") for found in STATEMENT.finditer(text))
+
+
+def test_the_statements_are_those_of_tpcb_like(scratch: Path) -> None:
+    settings = {"log_statement": "all"}
+    ours = logged(tpcb("postgres", postgres=settings, clients=1), scratch)
+    theirs = logged(
+        PgbenchWorkload(
+            PgbenchParameters(
+                data="disk", transactions=50, scale=2, protocol="prepared", settings=settings
+            )
+        ),
+        scratch,
+    )
+    often = {statement for statement, count in theirs.items() if count == 50}
+    assert len(often) == 7
+    assert {statement for statement, count in ours.items() if count > 1} == often
+    assert len({ours[statement] for statement in often}) == 1
+
+
+def test_serialisation_errors_are_tried_again(scratch: Path) -> None:
+    work = tpcb(
+        "postgres", scale=1, clients=4, max_tries=1000,
+        postgres={"default_transaction_isolation": "serializable"},
+    )  # fmt: skip
+    with prepared(work, scratch) as run:
+        outcome = work.measure(run.context)
+        (check,) = work.verify(run.context, outcome)
+    assert outcome.metrics["retries"].value > 0
+    assert outcome.metrics["failed"].value == 0
+    assert check.verdict == "ok", check.message
+
+
+def test_a_lock_that_does_not_come_is_a_failed_transaction(scratch: Path) -> None:
+    """One of two branches is locked all the time."""
+    work = tpcb("mariadb", max_tries=2, mariadb={"innodb_lock_wait_timeout": 1})
+    with prepared(work, scratch) as run:
+        with work.database.session() as session:
+            session.rows("BEGIN")
+            session.rows("UPDATE pgbench_branches SET bbalance = bbalance + 0 WHERE bid = 1")
+            outcome = work.measure(run.context)
+            session.rows("ROLLBACK")
+        (check,) = work.verify(run.context, outcome)
+    failed = outcome.metrics["failed"].value
+    assert 1 <= failed <= 2
+    assert outcome.metrics["retries"].value == failed
+    assert outcome.samples["transactions"]["latency_ns"].null_count == failed
+    assert check.verdict == "ok", check.message
+
+
+def test_nothing_committed_is_no_figure(scratch: Path) -> None:
+    work = tpcb("sqlite", max_tries=2, sqlite={"busy_timeout_ms": 5})
+    with prepared(work, scratch) as run, work.database.session() as session:
+        session.rows("BEGIN IMMEDIATE")
+        with pytest.raises(RunFailed, match="no transaction was committed"):
+            work.measure(run.context)
+        session.rows("ROLLBACK")
+
+
+def test_a_pragma_that_is_not_in_effect_ends_the_run(scratch: Path) -> None:
+    work = tpcb("sqlite")
+    with prepared(work, scratch) as run:
+        with work.database.session() as session:
+            session.rows("PRAGMA page_size = 8192")
+            session.rows("VACUUM")
+        with pytest.raises(RunFailed) as caught:
+            work.measure(run.context)
+    assert "PRAGMA page_size is 8192, not 4096, as was asked for" in caught.value.why
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"engine": "sqlite", "wal": "other"}, "beside the database, in one folder"),
+        ({"engine": "postgres", "clients": 50, "postgres": {"max_connections": 20}}, "no room"),
+        ({"engine": "mariadb", "clients": 50, "mariadb": {"max_connections": 20}}, "no room"),
+        ({"mariadb": {"datadir": "/x"}}, "the roles `data` and `wal`"),
+        ({"postgres": {"port": 1}}, "private socket"),
+        ({"sqlite": {"journal_mode": "memory"}}, "'delete', 'truncate', 'persist' or 'wal'"),
+        ({"duration": 1.5}, "whole seconds"),
+        ({"engine": "oracle"}, "'postgres', 'mariadb' or 'sqlite'"),
+    ],
+)
+def test_what_cannot_be_is_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        TpcbParameters(**{"data": "disk", "duration": 1} | given)
+    assert said in str(caught.value)
+
+
+def test_the_log_of_sqlite_may_be_named_where_it_is() -> None:
+    assert TpcbParameters(data="disk", wal="disk", engine="sqlite", duration=1).wal == "disk"
+
+
+def test_a_missing_sysbench_is_said_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client.shutil, "which", lambda name: None)
+    answer = TpcbWorkload(TpcbParameters(data="disk", duration=1)).check()
+    assert not answer.ok
+    assert "apt-get install sysbench" in answer.fix
+
+
+def test_other_scripts_are_another_experiment() -> None:
+    made = TpcbParameters(data="disk", duration=1, definition="earlier")
+    assert made.definition == "earlier"
+    assert "others than those" in TpcbWorkload(made).check().reason
+
+
+def test_the_log_of_mariadb_lies_on_its_own_target(scratch: Path) -> None:
+    work = tpcb("mariadb", wal="log")
+    name = f"tpcb-{uuid.uuid4().hex[:8]}"
+    places = {role: scratch / f"{name}-{role}" for role in ("data", "wal")}
+    with run_of(work, scratch, name=name, places=places) as run:
+        work.prepare(run.context)
+        assert (places["wal"] / "redo" / "ib_logfile0").stat().st_size > 0
+        assert not (places["data"] / "mariadb" / "ib_logfile0").exists()
+        assert run.context.places["data"].facts["mariadb"]["settings"]["innodb_doublewrite"] == "ON"
+        service = run.context.services.database
+        assert service is not None
+        assert (service.kind, service.has_views) == ("mariadb", False)
+        assert run.context.services.postgres is None
+        answer = PostgresCollector(PostgresCollector.Parameters()).applies(run.context)
+        assert not answer.ok
+        assert answer.moot, "another engine's point: nothing is missing"
+
+
+@pytest.mark.parametrize("engine", ["postgres", "mariadb"])
+def test_a_server_that_dies_fails_the_run(engine: str, scratch: Path) -> None:
+    work = tpcb(engine, duration=60)
+    with prepared(work, scratch) as run:
+        service = run.context.services.database
+        assert service is not None
+        remaining_s = run.context.remaining_s
+
+        def killing() -> float:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(service.pid, signal.SIGKILL)
+            return remaining_s()
+
+        run.context.remaining_s = killing
+        with pytest.raises(RunFailed, match=f"{work.database.title} died in the middle of the run"):
+            work.measure(run.context)
+
+
+def test_a_template_is_made_once(scratch: Path) -> None:
+    """Runs of other settings share it; another page size has its own."""
+    made = []
+    for page_size, mode in ((2048, "wal"), (2048, "delete"), (1024, "delete")):
+        work = tpcb("sqlite", scale=1, sqlite={"page_size": page_size, "journal_mode": mode})
+        with prepared(work, scratch) as run, work.database.session() as session:
+            assert session.rows("PRAGMA page_size") == [(page_size,)]
+            made.append(any("loaded for this run" in note for note in run.context.notes))
+    assert made == [True, False, True]
