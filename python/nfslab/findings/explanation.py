@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.evidence.anatomy.differences import compared, point_anatomies
 from nfslab.evidence.anatomy.kind import AnatomyEvidence
-from nfslab.evidence.anatomy.parts import NOT_EXPLAINED, TRANSACTION
+from nfslab.evidence.anatomy.parts import NOT_EXPLAINED
 from nfslab.evidence.anatomy.section import ANCHOR as ANATOMY
 from nfslab.evidence.found import find, section_of
 from nfslab.evidence.slowest import at_point
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
 
 WHY_MOST: Final = 3
 """Lines that a run ends with."""
-AGAIN: Final = (
-    "More would be explained by running again: newer runs keep the time of each statement."
-)
 
 
 def pairs_of(analysis: Analysis) -> list[Compared]:
@@ -146,8 +143,6 @@ def explained(analysis: Analysis) -> list[Section]:
         return []
     whole = with_findings(made, analysis)
     cut = section_of(StatementsEvidence(), find(StatementsEvidence(), analysis))
-    if cut is None and any(run.facts.operation == TRANSACTION for run in found.runs):
-        whole = dataclasses.replace(whole, notes=[*whole.notes, AGAIN])
     return [whole] if cut is None else [whole, cut]
 
 

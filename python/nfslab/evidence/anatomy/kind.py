@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from nfslab.evidence.anatomy import transactions
+from nfslab.evidence.anatomy import in_process, transactions
 from nfslab.evidence.anatomy.calls import of_offered_calls, with_calls
 from nfslab.evidence.anatomy.files import of_files
 from nfslab.evidence.anatomy.inner import within_log_sync
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 
     from nfslab.display.sections import Section
     from nfslab.evidence.base import Found, SealedRun
-
-POSTGRES: Final = "postgres"
-"""The engine of `tpcb` whose waits are known."""
+    from nfslab.evidence.syscalls.facts import SyscallFacts
 
 
 class AnatomyEvidence(EvidenceKind[AnatomyFacts]):
@@ -37,7 +35,7 @@ class AnatomyEvidence(EvidenceKind[AnatomyFacts]):
     kind: ClassVar[str] = "anatomy"
     title: ClassVar[str] = "Where the time goes"
     Facts: ClassVar[type[Facts]] = AnatomyFacts
-    version: ClassVar[int] = 15
+    version: ClassVar[int] = 16
 
     def present(self, run: SealedRun) -> bool:
         """Of every workload whose operation is known."""
@@ -57,8 +55,8 @@ class AnatomyEvidence(EvidenceKind[AnatomyFacts]):
 
 def _root(run: SealedRun) -> Callable[[SealedRun], AnatomyFacts | None] | None:
     made = run.record.parameters.get("workload", {})
-    if made.get("engine", POSTGRES) != POSTGRES:
-        return None  # parts of a transaction are told by PostgreSQL's waits
+    if run.record.operations in OF_DATABASE and "engine" in made:
+        return ENGINES.get(str(made["engine"]))
     by_kind = ROOTS.get(str(made.get("kind", "")))
     return by_kind or (_of_database if run.record.operations in OF_DATABASE else None)
 
@@ -68,14 +66,24 @@ def _of_database(run: SealedRun) -> AnatomyFacts | None:
     made = transactions.anatomy(run, syscalls)
     if made is None:
         return None
+    slowest = slow_transactions(run) if syscalls else ()
+    return _with_inner(run, made.model_copy(update={"slowest": slowest}), syscalls)
+
+
+def _in_process(run: SealedRun) -> AnatomyFacts | None:
+    syscalls = facts_of(SyscallsEvidence(), run)
+    made = in_process.anatomy(run, syscalls)
+    return None if made is None else _with_inner(run, made, syscalls)
+
+
+def _with_inner(run: SealedRun, made: AnatomyFacts, syscalls: SyscallFacts | None) -> AnatomyFacts:
     calls = facts_of(NfsServerEvidence(), run)
     # Who waits for another's flush waits for just that: a sync of the log.
     parts = [
         within_log_sync(part, syscalls, calls) if part.name in ("log_sync", "log_turn") else part
         for part in made.parts
     ]
-    update = {"parts": tuple(parts), "slowest": slow_transactions(run) if syscalls else ()}
-    return with_calls(made.model_copy(update=update), calls)
+    return with_calls(made.model_copy(update={"parts": tuple(parts)}), calls)
 
 
 def _files(run: SealedRun) -> AnatomyFacts | None:
@@ -94,3 +102,8 @@ ROOTS: Final[dict[str, Callable[[SealedRun], AnatomyFacts | None]]] = {
     "storage": _on_storage,
 }
 """By kind of workload; whose operations are a database's need none."""
+ENGINES: Final[dict[str, Callable[[SealedRun], AnatomyFacts | None]]] = {
+    "postgres": _of_database,
+    "sqlite": _in_process,
+}
+"""By engine, where a workload has several. What MariaDB's threads wait for is not watched."""
