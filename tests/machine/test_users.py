@@ -113,7 +113,7 @@ def test_without_setpriv_root_becomes_nobody_and_says_so_beforehand(
     assert not refused.ok
     assert "setpriv" in refused.reason
     assert refused.fix == "apt install util-linux"
-    monkeypatch.setattr("nfslab.workloads.pgbench.workload.find_installation", lambda _: None)
+    monkeypatch.setattr("nfslab.databases.postgres.database.find_installation", lambda _: None)
     work = PgbenchWorkload(PgbenchParameters(data="disk", transactions=1))
     assert not PgbenchWorkload.available().ok
     assert "setpriv" in work.check().reason
