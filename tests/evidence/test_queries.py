@@ -110,6 +110,7 @@ def test_the_section_says_what_was_asked_at_least_and_at_most(tmp_path: Path) ->
     assert len(KIND.point_cells(None)) == len(KIND.point_columns)
 
 
+@pytest.mark.long
 @needs.fuse
 @pytest.mark.skipif(not PostgresDatabase.available().ok, reason="no PostgreSQL")
 def test_blocks_system_calls_and_nfs_agree(tmp_path: Path, capsys: Capture) -> None:

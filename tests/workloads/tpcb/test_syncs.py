@@ -70,13 +70,18 @@ def watched(way: Way | None = None, **given: Any) -> tuple[Counter[str], dict[st
 @pytest.mark.parametrize(
     ("mode", "level", "each"),
     [
-        ("delete", "normal", {JOURNAL: 1, DIRECTORY: 1, DATABASE: 1}),
         ("delete", "full", {JOURNAL: 2, DIRECTORY: 1, DATABASE: 1}),
-        ("delete", "extra", {JOURNAL: 2, DIRECTORY: 2, DATABASE: 1}),
-        ("truncate", "full", {JOURNAL: 3, DIRECTORY: 1, DATABASE: 1}),
-        ("persist", "full", {JOURNAL: 3, DIRECTORY: 1, DATABASE: 1}),
         ("wal", "full", {LOG: 1}),
-        ("delete", "off", {}),
+        *(
+            pytest.param(*one, marks=pytest.mark.long)
+            for one in (
+                ("delete", "normal", {JOURNAL: 1, DIRECTORY: 1, DATABASE: 1}),
+                ("delete", "extra", {JOURNAL: 2, DIRECTORY: 2, DATABASE: 1}),
+                ("truncate", "full", {JOURNAL: 3, DIRECTORY: 1, DATABASE: 1}),
+                ("persist", "full", {JOURNAL: 3, DIRECTORY: 1, DATABASE: 1}),
+                ("delete", "off", {}),
+            )
+        ),
     ],
 )
 def test_a_commit_of_sqlite_has_its_syncs(mode: str, level: str, each: dict[str, int]) -> None:
@@ -89,7 +94,10 @@ def test_a_commit_of_sqlite_has_its_syncs(mode: str, level: str, each: dict[str,
         assert wanted <= found[name] <= wanted + 3, (name, found, commits)
 
 
-@pytest.mark.parametrize("way", [pytest.param("ebpf", marks=needs.ebpf), "shim"])
+@pytest.mark.parametrize(
+    "way",
+    [pytest.param("ebpf", marks=needs.ebpf), pytest.param("shim", marks=pytest.mark.long)],
+)
 def test_innodb_counts_the_same_syncs(way: Way) -> None:
     # Nothing is written but for the transactions.
     quiet = {"innodb_stats_persistent": False, "innodb_max_dirty_pages_pct_lwm": 0}
