@@ -27,6 +27,8 @@ CONSTANTS: Final = {"c_name": NAME_CONSTANT + 66, "c_customer": 259, "c_item": 7
 WAREHOUSES_MAX: Final = 10_000
 TERMINALS: Final = 10
 """Of a warehouse (clause 4.2.2)."""
+PREDICATE_LOCKS: Final = 1024
+"""Of a transaction, mean: with PostgreSQL's default of 64 they run out (Stock-Level reads much)."""
 Isolation = Literal["read committed", "repeatable read", "serializable"]
 
 
@@ -106,7 +108,9 @@ class TpccParameters(WorkloadParameters):
             given |= {"scripts": scripts, "script_weights": [*MIX.values()]}
             paced = first_pause(self.think) if self.think else {}
             given["variables"] = CONSTANTS | own | paced
-        isolation = {"default_transaction_isolation": self.isolation}
+        isolation: dict[str, SettingValue] = {"default_transaction_isolation": self.isolation}
+        if self.isolation == "serializable":
+            isolation["max_pred_locks_per_transaction"] = PREDICATE_LOCKS
         return PgbenchParameters(
             **given,
             clients=self.terminals,
