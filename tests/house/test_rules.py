@@ -106,7 +106,7 @@ NOTHING_TO_DO = {
     "this run is closed: nothing can be started for it any more",
     "{} cannot be told anything",
     "record of run {} given to run {}",
-    "there is no PostgreSQL: the run was not prepared",
+    "there is no {}: the run was not prepared",
 }
 
 
@@ -215,7 +215,8 @@ def test_pinned_versions_satisfy_the_declared_bounds() -> None:
 
 
 PLUGIN_FOLDERS = ["hosts", "servers", "mounts", "targets", "workloads", "databases"]
-# A plug-in that is a folder has its class in the module of this name.
+# A plug-in that is a folder has its class in the module of this name. Databases have no registry:
+# workloads name the engines that they run.
 FOLDER_MODULES = {"workloads": "workload", "databases": "database"}
 
 
@@ -237,7 +238,7 @@ def plugin_modules(folder: str, registry: dict[str, str]) -> tuple[set[str], set
     return registered, present
 
 
-@pytest.mark.parametrize("folder", PLUGIN_FOLDERS)
+@pytest.mark.parametrize("folder", [one for one in PLUGIN_FOLDERS if one != "databases"])
 def test_registries_match_their_folders(folder: str) -> None:
     import importlib
 

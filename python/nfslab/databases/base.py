@@ -4,7 +4,8 @@
     session     one connection of our own, for loads, plans, checks
     stop        in peace after a verified run, at once otherwise
 
-A new engine is one folder with such a class, one line in `registry.py`, one test folder.
+A new engine is one folder with such a class, one test folder, and a value of `engine` in each
+workload that is to run it.
 """
 
 from __future__ import annotations

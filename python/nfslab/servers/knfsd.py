@@ -71,7 +71,7 @@ class KernelServerParameters(ServerParameters):
     threads: int | None = Field(default=None, ge=1, le=1024)
     """Threads of nfsd; 8 unless given, as rpc.nfsd."""
     min_threads: int | None = Field(default=None, ge=1, le=1024)
-    """Linux's nfsd (7.0): threads of a pool that stay; up to `threads` come with the load."""
+    """Linux's nfsd, later ones: threads of a pool that stay; up to `threads` come with the load."""
     export_sync: bool = True
     """Linux's nfsd: false exports `async`, which confirms what is not on the disk yet."""
     export_wdelay: bool = True
@@ -348,8 +348,8 @@ def _stay(control: Path, threads: int | None, resources: Resources) -> list[Entr
     if not file.exists():
         raise RunFailed(
             "min_threads: the threads of this kernel's NFS server do not come and go",
-            why=f"this is Linux {os.uname().release}; nfsd has it from 7.0 on",
-            fix="leave min_threads out, or take such a kernel (docs/vm.md)",
+            why=f"this is Linux {os.uname().release}, and its nfsd has no {file.name}",
+            fix="leave min_threads out, or take a kernel that has it (docs/vm.md)",
         )
     entry = kernel_settings.change(resources, file, str(threads))
     return [] if entry is None else [entry]

@@ -19,9 +19,9 @@ import base64
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from nfslab.context import Services, TimedPart
 from nfslab.errors import RunFailed
@@ -49,6 +49,35 @@ class WorkloadParameters(BaseModel):
     """Base of a workload's parameters: unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class DefinedParameters(WorkloadParameters):
+    """Of a workload whose data or scripts are its own: another definition is another experiment."""
+
+    definition: str = ""
+    """SHA-256 of what makes them; filled in."""
+
+    @classmethod
+    @abstractmethod
+    def defined(cls) -> str:
+        """The definition that this nfslab has."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _filled_in(cls, value: Any) -> Any:
+        if not isinstance(value, dict) or value.get("definition"):
+            return value
+        return {**value, "definition": cls.defined()}
+
+    def check_defined(self) -> Availability:
+        """Is the experiment's the one that this nfslab has?"""
+        if self.definition == self.defined():
+            return Availability(True)
+        return Availability(
+            False,
+            "the workload's own data or scripts are others than those of this experiment",
+            "start a new experiment, or take the nfslab that began it",
+        )
 
 
 @dataclass(slots=True)

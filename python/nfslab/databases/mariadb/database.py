@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
-from nfslab.databases.base import Database, Session, Tables, not_durable
+from nfslab.databases.base import Session, Tables, not_durable
 from nfslab.databases.mariadb.installation import (
     Installation,
     find_installation,
@@ -24,8 +24,9 @@ from nfslab.databases.mariadb.settings import (
     with_defaults,
 )
 from nfslab.databases.shared.deployment import Deployment
+from nfslab.databases.shared.served import ServedDatabase
 from nfslab.databases.shared.service import DatabaseService
-from nfslab.databases.shared.template import Loaded, copied, loaded_once
+from nfslab.databases.shared.template import Loaded, copied, loaded_once, on_places
 from nfslab.errors import RunFailed, Unavailable
 from nfslab.machine import users
 from nfslab.machine.availability import Availability
@@ -63,7 +64,7 @@ class MariadbOptions:
     settings: Mapping[str, SettingValue] = field(default_factory=dict)
 
 
-class MariadbDatabase(Database):
+class MariadbDatabase(ServedDatabase[MariadbServer]):
     """A MariaDB of a run's own."""
 
     kind: ClassVar[str] = "mariadb"
@@ -71,7 +72,6 @@ class MariadbDatabase(Database):
 
     def __init__(self, options: MariadbOptions) -> None:
         self.options = options
-        self._server: MariadbServer | None = None
 
     def check(self) -> Availability:
         """Is it installed, and does it take these settings?"""
@@ -92,47 +92,29 @@ class MariadbDatabase(Database):
                 return Availability(False, f"MariaDB has no variable {name}", fix)
         return answer
 
-    def owner(self) -> int | None:
-        """It refuses to run as root: an unprivileged user then, else the caller."""
-        return users.unprivileged_user()
-
     @cached_property
     def installation(self) -> Installation:
         """The system's."""
         return find_installation()
 
-    def server(self) -> MariadbServer:
-        """The one that is up; RunFailed where there is none."""
-        if self._server is None:
-            raise RunFailed(
-                "there is no MariaDB: the run was not prepared", fix="call bring_up first"
-            )
-        return self._server
-
     def bring_up(self, context: RunContext, tables: Tables) -> None:
         """Data directory and redo log on the places, server up, settings in effect written down."""
         o, version = self.options, self.installation.version
-        deployment = self._deployment(context)
+        deployment = Deployment.of(context, self.owner())
         settings = with_defaults(o.settings, o.clients)
         wal = context.places.get("wal", context.places["data"])
         place = MariadbPlace(context.places["data"].path / "mariadb", wal.path / "redo")
         context.notes.append(f"MariaDB {version} ({self.installation.server})")
-        if o.load == "fresh":
-            with context.phase("load"):
-                self._load(deployment, place, dict(settings), context, tables)
-            context.notes.append("the database was loaded anew for this run")
-        else:
-            with context.phase("load"):
-                source, made = loaded_once(
-                    deployment, context.cache, self._template(deployment, context, tables)
-                )
-            with context.phase("restore"):
-                parts = {"data": place.data, "wal": place.log}
-                copied(deployment, source, parts, context.places)
-            context.notes.append(
-                "the database is a copy of one that was loaded "
-                + ("for this run" if made else "for an earlier run of this experiment")
-            )
+        parts = {"data": place.data, "wal": place.log}
+        on_places(
+            context,
+            o.load,
+            fresh=lambda: self._load(deployment, place, dict(settings), context, tables),
+            once=lambda: loaded_once(
+                deployment, context.cache, self._template(deployment, context, tables)
+            ),
+            restore=lambda source: copied(deployment, source, parts, context.places),
+        )
         with context.phase("start"):
             deployment.watcher = context.services.server_watcher
             self._server = self._start(deployment, place, settings, context)
@@ -143,30 +125,6 @@ class MariadbDatabase(Database):
         """A connection of PyMySQL's."""
         with self.server().connect(self.options.database) as connection:
             yield _Session(self.server(), connection)
-
-    def alive(self) -> bool:
-        """Does its server still run?"""
-        return self._server is not None and self._server.alive()
-
-    def death(self, what: str, also: str = "") -> RunFailed:
-        """With the last lines of its log."""
-        return self.server().death(what, also)
-
-    def stop(self, *, hurry: bool) -> None:
-        """Shut it down."""
-        if self._server is not None:
-            server, self._server = self._server, None
-            server.stop(hurry=hurry)
-
-    def _deployment(self, context: RunContext) -> Deployment:
-        return Deployment(
-            host=context.server_host,
-            resources=context.resources,
-            user=self.owner(),
-            logs=context.logs,
-            remaining_s=context.remaining_s,
-            commands=context.commands,
-        )
 
     def _shape(self) -> dict[str, SettingValue]:
         return {n: v for n, v in self.options.settings.items() if n in SHAPES}

@@ -10,13 +10,13 @@ from __future__ import annotations
 import secrets
 import signal
 import socket
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.databases.mariadb.settings import as_arguments
 from nfslab.databases.shared.deployment import short_private_folder
 from nfslab.databases.shared.last_words import log_tail, told
+from nfslab.databases.shared.served import wait_until_ready
 from nfslab.errors import RunFailed
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from nfslab.targets.base import Place
 
 USER: Final = "root"
-READY_POLL_S: Final = 0.02
 STOP_S: Final = 20.0
 """A shutdown flushes pages; what is thrown away anyhow may not take longer."""
 CONNECT_S: Final = 10
@@ -127,6 +126,8 @@ def start_server(
     log: str = "mariadb.log",
 ) -> MariadbServer:
     """Start a server and wait until it accepts connections; RunFailed in its own words."""
+    import pymysql
+
     name = f"my-{secrets.token_hex(3)}"
     private = short_private_folder(deployment.resources, name, deployment.user)
     own = {
@@ -153,26 +154,14 @@ def start_server(
         raise
     server = MariadbServer(deployment, process, path, log_start, private, places)
     try:
-        _wait_until_ready(server)
+        wait_until_ready(
+            server, "MariaDB", lambda: _connected(server.socket, None).close(),
+            pymysql.Error, OSError,
+        )  # fmt: skip
     except BaseException:
         server.stop(hurry=True)
         raise
     return server
-
-
-def _wait_until_ready(server: MariadbServer) -> None:
-    """Until a connection works or the server ends."""
-    import pymysql
-
-    while True:
-        server.deployment.remaining_s()
-        if not server.alive():
-            raise server.death("MariaDB did not start")
-        try:
-            _connected(server.socket, None).close()
-            return
-        except (pymysql.Error, OSError):
-            time.sleep(READY_POLL_S)
 
 
 def _connected(path: Path, database: str | None) -> pymysql.Connection[Any]:

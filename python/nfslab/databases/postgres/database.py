@@ -6,15 +6,16 @@ Never as root: root's server runs as an unprivileged user, which owns the places
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from nfslab.databases.base import Database, Session, Tables, not_durable
+from nfslab.databases.base import Session, Tables, not_durable
 from nfslab.databases.postgres import cluster
-from nfslab.databases.postgres.delays import DelayedCall, PlantedDelays
+from nfslab.databases.postgres.delays import PlantedDelays
 from nfslab.databases.postgres.deployment import PostgresDeployment
 from nfslab.databases.postgres.installation import Installation, find_installation
+from nfslab.databases.postgres.parameters import PostgresParameters
 from nfslab.databases.postgres.preflight import settings_accepted
 from nfslab.databases.postgres.relocation import reachable_copy
 from nfslab.databases.postgres.server import Server, start_server
@@ -22,16 +23,17 @@ from nfslab.databases.postgres.service import PostgresService
 from nfslab.databases.postgres.settings import (
     REPORTED_SETTINGS,
     UNINTERESTING,
-    SettingValue,
     durability_reasons,
     with_defaults,
 )
+from nfslab.databases.shared.served import ServedDatabase
+from nfslab.databases.shared.template import on_places
 from nfslab.errors import RunFailed, Unavailable
 from nfslab.machine import users
 from nfslab.machine.availability import Availability
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import psycopg
 
@@ -39,34 +41,27 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresOptions:
-    """What an experiment may ask of it."""
+class Load:
+    """What a workload does with it."""
 
     clients: int
-    """Connections of the load."""
+    """Connections."""
     client_name: str
     """application_name of these."""
     database: str
-    postgres: str = "auto"
-    load: Literal["copy", "fresh"] = "copy"
-    data_checksums: bool | None = None
-    wal_segment_size: int | None = None
-    settings: Mapping[str, SettingValue] = field(default_factory=dict)
-    planted_delay: Mapping[DelayedCall, float] = field(default_factory=dict)
     socket: Literal["unix", "tcp"] = "unix"
     changes: Sequence[str] = ()
     """Statements done on the loaded database before the run's server starts."""
 
 
-class PostgresDatabase(Database):
+class PostgresDatabase(ServedDatabase[Server]):
     """A PostgreSQL of a run's own."""
 
     kind: ClassVar[str] = "postgres"
     title: ClassVar[str] = "PostgreSQL"
 
-    def __init__(self, options: PostgresOptions) -> None:
-        self.options = options
-        self._server: Server | None = None
+    def __init__(self, parameters: PostgresParameters, load: Load) -> None:
+        self.p, self.load = parameters, load
 
     @classmethod
     def available(cls) -> Availability:
@@ -86,16 +81,12 @@ class PostgresDatabase(Database):
             installation = self.installation
         except Unavailable as error:
             return Availability(False, f"{error.what}: {error.why}", error.fix)
-        return settings_accepted(installation, self.options.settings, self.owner())
-
-    def owner(self) -> int | None:
-        """PostgreSQL refuses to run as root: an unprivileged user then, else the caller."""
-        return users.unprivileged_user()
+        return settings_accepted(installation, self.p.settings, self.owner())
 
     @cached_property
     def installation(self) -> Installation:
         """The PostgreSQL asked for, where the server's user can reach it."""
-        found = find_installation(self.options.postgres)
+        found = find_installation(self.p.postgres)
         user = self.owner()
         if user is None:
             return found
@@ -110,54 +101,42 @@ class PostgresDatabase(Database):
             fix='set workload.postgres to "system" or "embedded", or install it elsewhere',
         )
 
-    def server(self) -> Server:
-        """The one that is up; RunFailed where there is none."""
-        if self._server is None:
-            raise RunFailed("there is no PostgreSQL: the run was not prepared")
-        return self._server
-
     def bring_up(self, context: RunContext, tables: Tables) -> None:
         """Cluster on the places, server up, settings in effect written down."""
-        o = self.options
+        p, load = self.p, self.load
         deployment = self._deployment(context)
         installation = deployment.installation
         place = cluster.cluster_place(context.places)
         shape = self._shape(tables)
-        settings = with_defaults(o.settings, o.clients, installation.major)
+        settings = with_defaults(p.settings, load.clients, installation.major)
         context.notes.append(
             f"PostgreSQL {installation.version} ({installation.source}: {installation.bindir})"
         )
-        if o.load == "fresh":
-            with context.phase("load"):
-                cluster.load(deployment, place, shape, settings, context.places)
-            context.notes.append("the database was loaded anew for this run")
-        else:
-            group = context.services.memory_cgroup
-            with context.phase("load"):
-                source, made = cluster.template(
-                    deployment, context.cache, shape, context.places,
-                    memory_bytes=None if group is None else group.limit_bytes,
-                )  # fmt: skip
-            with context.phase("restore"):
-                cluster.restore(deployment, source, place, context.places)
-            context.notes.append(
-                "the database is a copy of one that was loaded "
-                + ("for this run" if made else "for an earlier run of this experiment")
-            )
-        if o.changes:
+        group = context.services.memory_cgroup
+        on_places(
+            context,
+            p.load,
+            fresh=lambda: cluster.load(deployment, place, shape, settings, context.places),
+            once=lambda: cluster.template(
+                deployment, context.cache, shape, context.places,
+                memory_bytes=None if group is None else group.limit_bytes,
+            ),
+            restore=lambda source: cluster.restore(deployment, source, place, context.places),
+        )  # fmt: skip
+        if load.changes:
             with context.phase("changes"):
-                cluster.change(deployment, place, o.changes, settings, context.places)
+                cluster.change(deployment, place, load.changes, settings, context.places)
         with context.phase("start"):
             self._server = start_server(
                 replace(
                     deployment,
                     watcher=context.services.server_watcher,
-                    delays=PlantedDelays(o.planted_delay, place.data, place.wal_directory),
+                    delays=PlantedDelays(p.planted_delay, place.data, place.wal_directory),
                 ),
                 place.data,
                 settings,
                 places=context.places,
-                link=context.client_host.link if o.socket == "tcp" else None,
+                link=context.client_host.link if load.socket == "tcp" else None,
             )
         self._tell(context, place)
 
@@ -168,39 +147,20 @@ class PostgresDatabase(Database):
         with contextlib.closing(self.server().connect(database)) as connection:
             yield PostgresSession(self.server(), connection)
 
-    def alive(self) -> bool:
-        """Does its postmaster still run?"""
-        return self._server is not None and self._server.alive()
-
-    def death(self, what: str, also: str = "") -> RunFailed:
-        """With the last lines of its log."""
-        return self.server().death(what, also)
-
-    def stop(self, *, hurry: bool) -> None:
-        """Shut it down."""
-        if self._server is not None:
-            server, self._server = self._server, None
-            server.stop(hurry=hurry)
-
     def _deployment(self, context: RunContext) -> PostgresDeployment:
-        return PostgresDeployment(
+        return PostgresDeployment.of(
+            context,
+            self.owner(),
             installation=self.installation,
-            host=context.server_host,
-            resources=context.resources,
-            user=self.owner(),
-            logs=context.logs,
-            remaining_s=context.remaining_s,
-            commands=context.commands,
-            database=self.options.database,
-            say=context.say,
+            database=self.load.database,
         )
 
     def _shape(self, tables: Tables) -> cluster.Shape:
         return cluster.Shape(
             postgres=f"{self.installation.version} {self.installation.bindir}",
             tables=tables,
-            data_checksums=self.options.data_checksums,
-            wal_segment_bytes=self.options.wal_segment_size,
+            data_checksums=self.p.data_checksums,
+            wal_segment_bytes=self.p.wal_segment_size,
         )
 
     def _tell(self, context: RunContext, place: cluster.ClusterPlace) -> None:
@@ -230,7 +190,7 @@ class PostgresDatabase(Database):
             version=installation.version,
             major=installation.major,
             data_directory=place.data,
-            client_name=self.options.client_name,
+            client_name=self.load.client_name,
         )
 
 

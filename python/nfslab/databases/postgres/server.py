@@ -30,6 +30,7 @@ from nfslab.databases.postgres.failures import explained
 from nfslab.databases.postgres.settings import as_arguments
 from nfslab.databases.shared.deployment import short_private_folder
 from nfslab.databases.shared.last_words import log_tail
+from nfslab.databases.shared.served import READY_POLL_S, wait_until_ready
 from nfslab.errors import RunFailed
 
 if TYPE_CHECKING:
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from nfslab.targets.base import Place
 
 PORT_ATTEMPTS: Final = 5
-READY_POLL_S: Final = 0.02
 FAST_STOP_S: Final = 15.0
 """A fast shutdown writes a checkpoint; what is thrown away anyhow may not take longer."""
 IMMEDIATE_STOP_S: Final = 5.0
@@ -211,6 +211,8 @@ def _launch(
     log: str,
 ) -> Server:
     """Start it once, and wait until it accepts connections on its socket."""
+    import psycopg
+
     port = SOCKET_PORT if link is None else _free_port(link.server)
     folder = str(access.parent)
     own: dict[str, SettingValue] = {
@@ -244,26 +246,15 @@ def _launch(
     )
     server = Server(deployment, process, path, folder, port, places, log_start)
     try:
-        _wait_until_ready(server)
+        # As pg_ctl does.
+        wait_until_ready(
+            server, "PostgreSQL", lambda: psycopg.connect(server.conninfo("postgres")).close(),
+            psycopg.OperationalError,
+        )  # fmt: skip
     except BaseException:
         server.stop(hurry=True)
         raise
     return server
-
-
-def _wait_until_ready(server: Server) -> None:
-    """Poll as pg_ctl does, until a connection works or the server ends."""
-    import psycopg
-
-    while True:
-        server.deployment.remaining_s()
-        if not server.alive():
-            raise server.death("PostgreSQL did not start")
-        try:
-            psycopg.connect(server.conninfo("postgres")).close()
-            return
-        except psycopg.OperationalError:
-            time.sleep(READY_POLL_S)
 
 
 def _set_password(server: Server, password: str) -> None:

@@ -11,17 +11,19 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.errors import RunFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Self
 
     from nfslab.hosts.base import Completed, Host
     from nfslab.machine.resources import Entry, Resources
     from nfslab.machine.started import Process
     from nfslab.machine.watched_launch import LaunchWatcher
+    from nfslab.workloads.base import RunContext
 
 CLIENT_VARIABLES: Final = ("PG", "MYSQL_", "MARIADB_")
 """Beginnings of names: libpq's, those of MariaDB's libraries."""
@@ -55,6 +57,20 @@ class Deployment:
     """Of the first program that is started."""
     say: Callable[[str], None] = lambda _text: None
     """How far something long is."""
+
+    @classmethod
+    def of(cls, context: RunContext, user: int | None, **more: Any) -> Self:
+        """On the run's server host."""
+        return cls(
+            host=context.server_host,
+            resources=context.resources,
+            user=user,
+            logs=context.logs,
+            remaining_s=context.remaining_s,
+            commands=context.commands,
+            say=context.say,
+            **more,
+        )
 
     def run(
         self,

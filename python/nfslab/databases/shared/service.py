@@ -17,7 +17,7 @@ class DatabaseService:
     """Does it count its own calls on files, where it can be asked?"""
 
     kind: str
-    """The engine, as `databases/registry.py` names it."""
+    """The engine, as `Database.kind` names it."""
     pid: int
     """Its first process: all others are its children."""
     data_directory: Path

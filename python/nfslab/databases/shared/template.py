@@ -17,7 +17,7 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from nfslab.errors import RunFailed
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from nfslab.databases.shared.deployment import Deployment
     from nfslab.targets.base import Place
+    from nfslab.workloads.base import RunContext
 
 FILES_MAX: Final = 5_000_000
 
@@ -77,6 +78,30 @@ def loaded_once(deployment: Deployment, cache: Path, loaded: Loaded) -> tuple[Pa
         staging.undo()
         entry.undo()
     return final, True
+
+
+def on_places(
+    context: RunContext,
+    load: Literal["copy", "fresh"],
+    *,
+    fresh: Callable[[], None],
+    once: Callable[[], tuple[Path, bool]],
+    restore: Callable[[Path], object],
+) -> None:
+    """Loaded on the run's places, or a copy of the template that `once` gives; notes say which."""
+    if load == "fresh":
+        with context.phase("load"):
+            fresh()
+        context.notes.append("the database was loaded anew for this run")
+        return
+    with context.phase("load"):
+        source, made = once()
+    with context.phase("restore"):
+        restore(source)
+    context.notes.append(
+        "the database is a copy of one that was loaded "
+        + ("for this run" if made else "for an earlier run of this experiment")
+    )
 
 
 def copied(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from nfslab.databases.base import Database, Session, Tables, not_durable
 from nfslab.databases.shared.deployment import Deployment
-from nfslab.databases.shared.template import Loaded, copied, loaded_once
+from nfslab.databases.shared.template import Loaded, copied, loaded_once, on_places
 from nfslab.databases.sqlite.settings import SqliteSettings
 from nfslab.errors import RunFailed
 from nfslab.machine.availability import Availability
@@ -62,9 +62,7 @@ class SqliteDatabase(Database):
     def file(self) -> Path:
         """The database; RunFailed where there is none."""
         if self._file is None:
-            raise RunFailed(
-                "there is no SQLite database: the run was not prepared", fix="call bring_up first"
-            )
+            raise RunFailed(f"there is no {self.title}: the run was not prepared")
         return self._file
 
     def bring_up(self, context: RunContext, tables: Tables) -> None:
@@ -72,23 +70,14 @@ class SqliteDatabase(Database):
         o, place = self.options, context.places["data"]
         folder = place.path / "sqlite"
         context.notes.append(f"SQLite {library_version()} ({LIBRARY})")
-        if o.load == "fresh":
-            with context.phase("load"):
-                self._load(folder, tables)
-            context.notes.append("the database was loaded anew for this run")
-        else:
-            deployment = Deployment(
-                host=context.server_host, resources=context.resources, user=None,
-                logs=context.logs, remaining_s=context.remaining_s, commands=context.commands,
-            )  # fmt: skip
-            with context.phase("load"):
-                source, made = loaded_once(deployment, context.cache, self._template(tables))
-            with context.phase("restore"):
-                copied(deployment, source, {"data": folder}, context.places)
-            context.notes.append(
-                "the database is a copy of one that was loaded "
-                + ("for this run" if made else "for an earlier run of this experiment")
-            )
+        deployment = Deployment.of(context, None)
+        on_places(
+            context,
+            o.load,
+            fresh=lambda: self._load(folder, tables),
+            once=lambda: loaded_once(deployment, context.cache, self._template(tables)),
+            restore=lambda source: copied(deployment, source, {"data": folder}, context.places),
+        )
         self._file = folder / FILE
         with context.phase("start"):
             self._set_journal_mode(place.filesystem)

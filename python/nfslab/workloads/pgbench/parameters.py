@@ -15,14 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from nfslab.databases.postgres.delays import DelayedCall
-from nfslab.databases.postgres.settings import (
-    SETTINGS_MAX,
-    SettingValue,
-    connections_problem,
-    setting_problem,
-)
-from nfslab.quantities import Duration, Size
+from nfslab.databases.postgres.parameters import PostgresParameters
+from nfslab.databases.postgres.settings import connections_problem
+from nfslab.quantities import Duration
 from nfslab.workloads.base import WorkloadParameters
 
 if TYPE_CHECKING:
@@ -30,7 +25,6 @@ if TYPE_CHECKING:
 
 Builtin = Literal["tpcb-like", "simple-update", "select-only"]
 CLIENTS_MAX: Final = 10_000
-DELAY_MAX_S: Final = 10.0
 SCALE_MAX: Final = 21_474
 """Beyond it account numbers need 64 bits (pgbench's SCALE_32BIT_THRESHOLD is near)."""
 VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -65,15 +59,8 @@ def script_digest(path: Path) -> str:
         return ""
 
 
-class PgbenchParameters(WorkloadParameters):
+class PgbenchParameters(PostgresParameters, WorkloadParameters):
     """What `[workload]` may hold with `kind = "pgbench"`."""
-
-    data: str
-    """Role: the target of the data directory."""
-    wal: str | None = None
-    """Role: the target of the write-ahead log; default: with the data."""
-    postgres: str = "auto"
-    """"auto", "system", "embedded", "embedded-16", or the folder of the programs."""
 
     # What is loaded
     scale: int = Field(default=1, ge=1, le=SCALE_MAX)
@@ -81,15 +68,6 @@ class PgbenchParameters(WorkloadParameters):
     foreign_keys: bool = False
     partitions: int = Field(default=0, ge=0, le=10_000)
     partition_method: Literal["range", "hash"] = "range"
-    load: Literal["copy", "fresh"] = "copy"
-    """"copy": loaded once and copied for every run; "fresh": loaded anew for every run."""
-    data_checksums: bool | None = None
-    """None: as this version's initdb has it (on since 18)."""
-    wal_segment_size: Size | None = None
-    settings: dict[str, SettingValue] = Field(default_factory=dict)
-    """Server settings, any: name = value."""
-    planted_delay: dict[DelayedCall, Duration] = Field(default_factory=dict)
-    """Planted: each such call of the server on files waits so long: {log_sync = "2ms"}."""
 
     # The load
     clients: int = Field(default=1, ge=1, le=CLIENTS_MAX)
@@ -132,36 +110,11 @@ class PgbenchParameters(WorkloadParameters):
             raise ValueError(f"pgbench takes whole seconds, not {value:g}")
         return value
 
-    @field_validator("wal_segment_size")
-    @classmethod
-    def _segment(cls, value: int | None) -> int | None:
-        sizes = [1 << power for power in range(20, 31)]
-        if value is not None and value not in sizes:
-            raise ValueError("wal_segment_size is a power of two from 1M to 1G")
-        return value
-
-    @field_validator("settings")
-    @classmethod
-    def _settings(cls, value: dict[str, SettingValue]) -> dict[str, SettingValue]:
-        if len(value) > SETTINGS_MAX:
-            raise ValueError(f"more than {SETTINGS_MAX} settings")
-        problems = [p for name, v in value.items() if (p := setting_problem(name, v))]
-        if problems:
-            raise ValueError("; ".join(problems))
-        return value
-
     @field_validator("scripts")
     @classmethod
     def _scripts(cls, value: list[Path]) -> list[Path]:
         if len(set(value)) != len(value):
             raise ValueError("a script is named twice: use script_weights")
-        return value
-
-    @field_validator("planted_delay")
-    @classmethod
-    def _delays(cls, value: dict[DelayedCall, float]) -> dict[DelayedCall, float]:
-        if any(not 0 <= seconds <= DELAY_MAX_S for seconds in value.values()):
-            raise ValueError(f"a planted delay is at most {DELAY_MAX_S:g} s")
         return value
 
     @field_validator("variables")

@@ -16,7 +16,7 @@ import hashlib
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
-from nfslab.databases.postgres.database import PostgresDatabase, PostgresOptions
+from nfslab.databases.postgres.database import Load, PostgresDatabase
 from nfslab.errors import RunFailed
 from nfslab.machine.availability import Availability
 from nfslab.results.records import LoadShape
@@ -91,20 +91,7 @@ class PgbenchWorkload(Workload):
     def database(self) -> PostgresDatabase:
         """Its PostgreSQL."""
         p = self.driver
-        return PostgresDatabase(
-            PostgresOptions(
-                clients=p.clients,
-                client_name="pgbench",
-                database="pgbench",
-                postgres=p.postgres,
-                load=p.load,
-                data_checksums=p.data_checksums,
-                wal_segment_size=p.wal_segment_size,
-                settings=p.settings,
-                planted_delay=p.planted_delay,
-                socket=p.socket,
-            )
-        )
+        return PostgresDatabase(p, Load(p.clients, "pgbench", "pgbench", p.socket))
 
     def check_host(self, kind: str) -> Availability:
         """Another host than this machine is reached over its network alone."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from nfslab.databases.postgres.settings import SETTINGS_MAX, SettingValue, setting_problem
+from nfslab.databases.postgres.parameters import PostgresParameters
 from nfslab.quantities import Size, format_size
-from nfslab.workloads.base import WorkloadParameters
+from nfslab.workloads.base import DefinedParameters
 from nfslab.workloads.sql.data import definition, rows_of
 from nfslab.workloads.sql.queries import WRITING, Asked, Query
 
@@ -26,25 +26,14 @@ LOOKUPS_MOST: Final = 100_000
 """They are written into the statement."""
 
 
-class SqlParameters(WorkloadParameters):
-    """What `[workload]` may hold with `kind = "sql"`."""
+class SqlParameters(PostgresParameters, DefinedParameters):
+    """What `[workload]` may hold with `kind = "sql"`; `settings` may turn autovacuum on."""
 
-    data: str
-    """Role: the target of the data directory."""
-    wal: str | None = None
-    """Role: the target of the write-ahead log; default: with the data."""
     engine: Literal["postgres"] = "postgres"
-    postgres: str = "auto"
-    """"auto", "system", "embedded", "embedded-16", or the folder of the programs."""
 
     # What is loaded
     size: Size = Field(default=64 << 20, ge=SIZE_LEAST, le=SIZE_MOST)
     """Of the larger table, `items`; all that is loaded is about 1.6 times as much."""
-    load: Literal["copy", "fresh"] = "copy"
-    """"copy": loaded once and copied for every run; "fresh": loaded anew for every run."""
-    data_checksums: bool | None = None
-    settings: dict[str, SettingValue] = Field(default_factory=dict)
-    """Server settings, any: name = value. autovacuum is off unless it is said here."""
 
     # What is timed
     query: Query
@@ -58,25 +47,11 @@ class SqlParameters(WorkloadParameters):
     """Keys of `point_lookups`."""
     work_mem: Size = Field(default=4 << 20, ge=64 << 10, le=WORK_MEM_MOST)
     """For sorts and hash tables, and to make an index (maintenance_work_mem)."""
-    definition: str = ""
-    """SHA-256 of what makes the rows: filled in, others are another experiment."""
 
-    @field_validator("settings")
     @classmethod
-    def _settings(cls, value: dict[str, SettingValue]) -> dict[str, SettingValue]:
-        if len(value) > SETTINGS_MAX:
-            raise ValueError(f"more than {SETTINGS_MAX} settings")
-        problems = [p for name, v in value.items() if (p := setting_problem(name, v))]
-        if problems:
-            raise ValueError("; ".join(problems))
-        return value
-
-    @model_validator(mode="before")
-    @classmethod
-    def _defined(cls, value: Any) -> Any:
-        if not isinstance(value, dict) or value.get("definition"):
-            return value
-        return {**value, "definition": definition()}
+    def defined(cls) -> str:
+        """Of what makes the rows."""
+        return definition()
 
     @model_validator(mode="after")
     def _possible(self) -> Self:

@@ -27,7 +27,6 @@ from nfslab.results.core_tables import typed_table
 from nfslab.results.records import CheckRecord, LoadShape, Metric
 from nfslab.storage.page_cache import drop_page_cache
 from nfslab.workloads.base import Outcome, Workload
-from nfslab.workloads.sql.data import definition
 from nfslab.workloads.sql.dialect import DIALECTS, dialect_class
 from nfslab.workloads.sql.parameters import SqlParameters
 from nfslab.workloads.sql.queries import WRITING, answer
@@ -83,13 +82,8 @@ class SqlWorkload(Workload):
 
     def check(self) -> Availability:
         """The engine; are the rows those of the experiment?"""
-        if self.p.definition != definition():
-            return Availability(
-                False,
-                "the rows of sql are others than those of this experiment",
-                "start a new experiment, or take the nfslab that began it",
-            )
-        return self.dialect.check()
+        same = self.p.check_defined()
+        return self.dialect.check() if same.ok else same
 
     def check_host(self, kind: str) -> Availability:
         """Its client is this process."""
@@ -199,7 +193,7 @@ class SqlWorkload(Workload):
 
     def _session(self) -> Connected:
         if self._connected is None:
-            raise RunFailed("there is no PostgreSQL: the run was not prepared")
+            raise RunFailed(f"there is no {self.p.engine}: the run was not prepared")
         return self._connected
 
     def _remark(self, context: RunContext, connected: Connected) -> None:

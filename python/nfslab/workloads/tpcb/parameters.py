@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -13,7 +13,7 @@ from nfslab.databases.postgres import settings as of_postgres
 from nfslab.databases.sqlite.database import DRIVER
 from nfslab.databases.sqlite.settings import SqliteSettings
 from nfslab.quantities import Duration
-from nfslab.workloads.base import WorkloadParameters
+from nfslab.workloads.base import DefinedParameters
 
 if TYPE_CHECKING:
     from typing import Self
@@ -29,7 +29,7 @@ def definition() -> str:
     return hashlib.sha256(SCRIPT.read_bytes() + DRIVER.read_bytes()).hexdigest()
 
 
-class TpcbParameters(WorkloadParameters):
+class TpcbParameters(DefinedParameters):
     """What `[workload]` may hold with `kind = "tpcb"`."""
 
     data: str
@@ -54,15 +54,11 @@ class TpcbParameters(WorkloadParameters):
     mariadb: dict[str, of_mariadb.SettingValue] = Field(default_factory=dict)
     """The same."""
     sqlite: SqliteSettings = Field(default_factory=SqliteSettings)
-    definition: str = ""
-    """SHA-256 of the client's scripts: filled in, others are another experiment."""
 
-    @model_validator(mode="before")
     @classmethod
-    def _defined(cls, value: Any) -> Any:
-        if not isinstance(value, dict) or value.get("definition"):
-            return value
-        return {**value, "definition": definition()}
+    def defined(cls) -> str:
+        """Of the client's scripts."""
+        return definition()
 
     @field_validator("duration", "warm_up")
     @classmethod

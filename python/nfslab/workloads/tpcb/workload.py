@@ -10,7 +10,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from nfslab.databases.mariadb.database import MariadbDatabase, MariadbOptions
-from nfslab.databases.postgres.database import PostgresDatabase, PostgresOptions
+from nfslab.databases.postgres.database import Load, PostgresDatabase
+from nfslab.databases.postgres.parameters import PostgresParameters
 from nfslab.databases.sqlite.database import SqliteDatabase, SqliteOptions
 from nfslab.machine.availability import Availability
 from nfslab.results.core_tables import typed_table
@@ -21,7 +22,7 @@ from nfslab.workloads.pgbench.execution import server_cpu_s
 from nfslab.workloads.pgbench.loading import PgbenchTables
 from nfslab.workloads.pgbench.outcome import latency_histogram
 from nfslab.workloads.tpcb import client, rows
-from nfslab.workloads.tpcb.parameters import TpcbParameters, definition
+from nfslab.workloads.tpcb.parameters import TpcbParameters
 from nfslab.workloads.tpcb.tables import NUMBERS, TpcbTables
 
 if TYPE_CHECKING:
@@ -78,13 +79,10 @@ class TpcbWorkload(Workload):
     def check(self) -> Availability:
         """sysbench, the engine, its opinion of the settings."""
         p = self.parameters
-        if p.definition != definition():
-            return Availability(
-                False, "the client's scripts are others than those of this experiment",
-                "start a new experiment, or take the nfslab that began it",
-            )  # fmt: skip
-        found = client.available(DRIVERS[p.engine])
-        return self.database.check() if found.ok else found
+        for found in (p.check_defined(), client.available(DRIVERS[p.engine])):
+            if not found.ok:
+                return found
+        return self.database.check()
 
     def check_host(self, kind: str) -> Availability:
         """It goes by private sockets, and SQLite is no server at all."""
@@ -101,11 +99,9 @@ class TpcbWorkload(Workload):
         """Of the engine asked for."""
         p = self.parameters
         if p.engine == "postgres":
-            options = PostgresOptions(
-                clients=p.clients, client_name=client.CLIENT_NAME, database=client.DATABASE,
-                load=p.load, settings=p.postgres,
-            )  # fmt: skip
-            return PostgresDatabase(options)
+            postgres = PostgresParameters(data=p.data, wal=p.wal, load=p.load, settings=p.postgres)
+            load = Load(p.clients, client.CLIENT_NAME, client.DATABASE)
+            return PostgresDatabase(postgres, load)
         if p.engine == "mariadb":
             return MariadbDatabase(MariadbOptions(p.clients, client.DATABASE, p.load, p.mariadb))
         return SqliteDatabase(SqliteOptions(p.load, p.sqlite))

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field, model_validator
 
-from nfslab.databases.postgres.delays import DelayedCall
+from nfslab.databases.postgres.parameters import PostgresParameters
 from nfslab.databases.postgres.settings import SettingValue
-from nfslab.quantities import Duration, Size
-from nfslab.workloads.base import WorkloadParameters
+from nfslab.quantities import Duration
+from nfslab.workloads.base import DefinedParameters
 from nfslab.workloads.pgbench.parameters import CLIENTS_MAX, PgbenchParameters
 from nfslab.workloads.tpcc.pacing import first_pause
 from nfslab.workloads.tpcc.rows import NAME_CONSTANT
@@ -32,26 +32,11 @@ PREDICATE_LOCKS: Final = 1024
 Isolation = Literal["read committed", "repeatable read", "serializable"]
 
 
-class TpccParameters(WorkloadParameters):
+class TpccParameters(PostgresParameters, DefinedParameters):
     """What `[workload]` may hold with `kind = "tpcc"`."""
-
-    data: str
-    """Role: the target of the data directory."""
-    wal: str | None = None
-    """Role: the target of the write-ahead log; default: with the data."""
-    postgres: str = "auto"
-    """"auto", "system", "embedded", "embedded-16", or the folder of the programs."""
 
     # What is loaded
     warehouses: int = Field(default=1, ge=1, le=WAREHOUSES_MAX)
-    load: Literal["copy", "fresh"] = "copy"
-    """"copy": loaded once and copied for every run; "fresh": loaded anew for every run."""
-    data_checksums: bool | None = None
-    wal_segment_size: Size | None = None
-    settings: dict[str, SettingValue] = Field(default_factory=dict)
-    """Server settings, any: name = value."""
-    planted_delay: dict[DelayedCall, Duration] = Field(default_factory=dict)
-    """Planted: each such call of the server on files waits so long: {log_sync = "2ms"}."""
 
     # The load
     terminals: int = Field(default=TERMINALS, ge=1, le=CLIENTS_MAX)
@@ -72,15 +57,11 @@ class TpccParameters(WorkloadParameters):
     warm_up: Duration = 0.0
     """Whole seconds of the same load before the timed part."""
     socket: Literal["unix", "tcp"] = "unix"
-    definition: str = ""
-    """SHA-256 of tables, procedures and scripts: filled in, others are another experiment."""
 
-    @model_validator(mode="before")
     @classmethod
-    def _defined(cls, value: Any) -> Any:
-        if not isinstance(value, dict) or value.get("definition"):
-            return value
-        return {**value, "definition": definition()}
+    def defined(cls) -> str:
+        """Of tables, procedures and scripts."""
+        return definition()
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -96,13 +77,9 @@ class TpccParameters(WorkloadParameters):
 
     def driver(self, scripts: Sequence[Path] = ()) -> PgbenchParameters:
         """The same for pgbench; `scripts`: of `MIX`, in its order, once they are written."""
-        given: dict[str, Any] = {
-            name: getattr(self, name)
-            for name in (
-                "data", "wal", "postgres", "load", "data_checksums", "wal_segment_size",
-                "planted_delay", "threads", "max_tries", "duration", "warm_up", "socket",
-            )
-        }  # fmt: skip
+        alike = (*PostgresParameters.model_fields, "threads", "max_tries", "duration", "warm_up",
+                 "socket")  # fmt: skip
+        given: dict[str, Any] = {name: getattr(self, name) for name in alike}
         if scripts:
             own = {"warehouses": self.warehouses, "fixed_homes": int(self.homes == "fixed")}
             given |= {"scripts": scripts, "script_weights": [*MIX.values()]}
@@ -111,9 +88,5 @@ class TpccParameters(WorkloadParameters):
         isolation: dict[str, SettingValue] = {"default_transaction_isolation": self.isolation}
         if self.isolation == "serializable":
             isolation["max_pred_locks_per_transaction"] = PREDICATE_LOCKS
-        return PgbenchParameters(
-            **given,
-            clients=self.terminals,
-            settings=isolation | self.settings,
-            protocol="prepared",
-        )
+        given |= {"clients": self.terminals, "settings": isolation | self.settings}
+        return PgbenchParameters(**given, protocol="prepared")

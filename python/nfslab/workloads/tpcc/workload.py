@@ -21,7 +21,7 @@ from nfslab.workloads.tpcc import conditions, pacing
 from nfslab.workloads.tpcc.machine_use import MachineUse
 from nfslab.workloads.tpcc.parameters import MIX, TERMINALS, TpccParameters
 from nfslab.workloads.tpcc.rows import CUSTOMERS, DISTRICTS
-from nfslab.workloads.tpcc.scripts import definition, write_scripts
+from nfslab.workloads.tpcc.scripts import write_scripts
 from nfslab.workloads.tpcc.tables import TpccTables
 
 if TYPE_CHECKING:
@@ -75,13 +75,8 @@ class TpccWorkload(PgbenchWorkload):
 
     def check(self) -> Availability:
         """As pgbench's; are tables and scripts those of the experiment?"""
-        if self.asked.definition != definition():
-            return Availability(
-                False,
-                "tables, procedures or scripts of tpcc are others than those of this experiment",
-                "start a new experiment, or take the nfslab that began it",
-            )
-        return super().check()
+        same = self.asked.check_defined()
+        return super().check() if same.ok else same
 
     def keep_scripts(self, context: RunContext) -> None:
         """They are written into the run's logs, and run from there."""

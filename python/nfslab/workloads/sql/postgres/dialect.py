@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from nfslab.databases.postgres.database import PostgresDatabase, PostgresOptions
+from nfslab.databases.postgres.database import Load, PostgresDatabase
 from nfslab.errors import RunFailed
 from nfslab.machine.availability import Availability
 from nfslab.machine.processes import all_statuses
@@ -91,19 +91,10 @@ class PostgresDialect(Dialect):
     def database(self) -> PostgresDatabase:
         """Its PostgreSQL."""
         p = self.p
-        return PostgresDatabase(
-            PostgresOptions(
-                clients=1,
-                client_name=DATABASE,
-                database=DATABASE,
-                postgres=p.postgres,
-                load=p.load,
-                data_checksums=p.data_checksums,
-                # It would read and write beside the query.
-                settings={"autovacuum": False} | p.settings,
-                changes=statements(p.query, p.asked).changes,
-            )
-        )
+        # It would read and write beside the query.
+        settings = {"autovacuum": False} | p.settings
+        load = Load(1, DATABASE, DATABASE, changes=statements(p.query, p.asked).changes)
+        return PostgresDatabase(p.model_copy(update={"settings": settings}), load)
 
     def tables(self) -> Tables:
         """The same for all queries of one size."""
