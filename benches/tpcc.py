@@ -61,7 +61,7 @@ from nfslab.workloads.tpcc.workload import LOAD_S_PER_WAREHOUSE, TpccWorkload
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from nfslab.databases.postgres.settings import SettingValue
+    from nfslab.databases.shared.settings import SettingValue
 
 SEED: Final = 20031008
 PATIENCE_S: Final = 1800

@@ -18,7 +18,6 @@ from nfslab.databases.mariadb.installation import (
 from nfslab.databases.mariadb.server import MariadbPlace, MariadbServer, start_server
 from nfslab.databases.mariadb.settings import (
     REPORTED,
-    SettingValue,
     as_arguments,
     durability_reasons,
     with_defaults,
@@ -26,6 +25,7 @@ from nfslab.databases.mariadb.settings import (
 from nfslab.databases.shared.deployment import Deployment
 from nfslab.databases.shared.served import ServedDatabase
 from nfslab.databases.shared.service import DatabaseService
+from nfslab.databases.shared.settings import SettingValue
 from nfslab.databases.shared.template import Loaded, copied, loaded_once, on_places
 from nfslab.errors import RunFailed, Unavailable
 from nfslab.machine import users

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     import pymysql
 
-    from nfslab.databases.mariadb.settings import SettingValue
     from nfslab.databases.shared.deployment import Deployment
+    from nfslab.databases.shared.settings import SettingValue
     from nfslab.machine.resources import Entry
     from nfslab.machine.started import Process
     from nfslab.targets.base import Place

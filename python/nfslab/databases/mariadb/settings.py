@@ -8,13 +8,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from nfslab.databases.shared.settings import SettingValue, value_problem
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SettingValue = bool | int | float | str
-
 NAME: Final = re.compile(r"[a-z][a-z0-9_]{1,100}")
-VALUE_LENGTH_MAX: Final = 4096
 PREFIXES: Final = ("loose_", "skip_", "disable_", "enable_", "maximum_")
 """Of option names, before the name of a variable (my_getopt)."""
 
@@ -62,12 +61,7 @@ def setting_problem(name: str, value: object) -> str:
         return f"{name} cannot be set here: {RESERVED[name]}"
     if name.startswith(PREFIXES) and name not in ("skip_name_resolve",):
         return f"{name}: write the variable itself with true or false"
-    if isinstance(value, str):
-        if len(value) > VALUE_LENGTH_MAX:
-            return f"the value of {name} is longer than {VALUE_LENGTH_MAX} characters"
-        if any(ord(character) < 32 for character in value):
-            return f"the value of {name} contains a control character"
-    return ""
+    return value_problem(name, value)
 
 
 def as_arguments(settings: Mapping[str, SettingValue]) -> list[str]:

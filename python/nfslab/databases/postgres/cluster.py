@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from nfslab.databases.base import Tables
     from nfslab.databases.postgres.deployment import PostgresDeployment
-    from nfslab.databases.postgres.settings import SettingValue
+    from nfslab.databases.shared.settings import SettingValue
     from nfslab.targets.base import Place
 
 SEGMENTS_READY: Final = 5

@@ -7,7 +7,8 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from nfslab.databases.postgres.delays import DelayedCall
-from nfslab.databases.postgres.settings import SETTINGS_MAX, SettingValue, setting_problem
+from nfslab.databases.postgres.settings import setting_problem
+from nfslab.databases.shared.settings import SettingValue, refuse_problems
 from nfslab.quantities import Duration, Size
 
 DELAY_MAX_S: Final = 10.0
@@ -45,11 +46,7 @@ class PostgresParameters(BaseModel):
     @field_validator("settings")
     @classmethod
     def _settings(cls, value: dict[str, SettingValue]) -> dict[str, SettingValue]:
-        if len(value) > SETTINGS_MAX:
-            raise ValueError(f"more than {SETTINGS_MAX} settings")
-        problems = [p for name, v in value.items() if (p := setting_problem(name, v))]
-        if problems:
-            raise ValueError("; ".join(problems))
+        refuse_problems(value, setting_problem)
         return value
 
     @field_validator("planted_delay")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from nfslab.databases.postgres.installation import Installation
-    from nfslab.databases.postgres.settings import SettingValue
+    from nfslab.databases.shared.settings import SettingValue
 
 TIMEOUT_S: Final = 20.0
 UNKNOWN: Final = re.compile(r'unrecognized configuration parameter "([^"]*)"')

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import psycopg
 
     from nfslab.databases.postgres.deployment import PostgresDeployment
-    from nfslab.databases.postgres.settings import SettingValue
+    from nfslab.databases.shared.settings import SettingValue
     from nfslab.hosts.base import Link
     from nfslab.machine.resources import Entry
     from nfslab.machine.started import Process

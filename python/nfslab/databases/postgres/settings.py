@@ -12,16 +12,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from nfslab.databases.shared.settings import SettingValue, value_problem
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-SettingValue = bool | int | float | str
 
 NAME: Final = re.compile(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?")
 NAME_LENGTH_MAX: Final = 127
 """Twice PostgreSQL's NAMEDATALEN - 1 and a dot: longer ones cannot exist."""
-VALUE_LENGTH_MAX: Final = 4096
-SETTINGS_MAX: Final = 200
 
 _PLACE = "nfslab decides where the cluster lives: use the roles `data` and `wal`"
 _LISTEN = "nfslab chooses a private socket or a free port: use workload.socket"
@@ -57,12 +55,7 @@ def setting_problem(name: str, value: object) -> str:
         return f"{name!r} is no name of a server setting (lower case letters, digits, _)"
     if name in RESERVED:
         return f"{name} cannot be set here: {RESERVED[name]}"
-    if isinstance(value, str):
-        if len(value) > VALUE_LENGTH_MAX:
-            return f"the value of {name} is longer than {VALUE_LENGTH_MAX} characters"
-        if any(ord(character) < 32 for character in value):
-            return f"the value of {name} contains a control character"
-    return ""
+    return value_problem(name, value)
 
 
 def setting_text(value: SettingValue) -> str:

@@ -78,7 +78,7 @@ class Connected(ABC):
 
     @abstractmethod
     def before(self) -> None:
-        """What has to be done before each execution, and is not timed."""
+        """What has to be done before it is executed, and is not timed."""
 
     @abstractmethod
     def execute(self) -> Answer:

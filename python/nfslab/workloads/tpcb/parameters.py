@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from nfslab.databases.mariadb import settings as of_mariadb
 from nfslab.databases.postgres import settings as of_postgres
+from nfslab.databases.shared.settings import SettingValue, refuse_problems
 from nfslab.databases.sqlite.database import DRIVER
 from nfslab.databases.sqlite.settings import SqliteSettings
 from nfslab.quantities import Duration
@@ -49,9 +50,9 @@ class TpcbParameters(DefinedParameters):
     """Whole seconds of the same load before the timed part."""
     max_tries: int = Field(default=10, ge=1, le=1_000_000)
     """How often a transaction is tried that the database gave up: deadlock, lock timeout, busy."""
-    postgres: dict[str, of_postgres.SettingValue] = Field(default_factory=dict)
+    postgres: dict[str, SettingValue] = Field(default_factory=dict)
     """Settings of its server, any: name = value."""
-    mariadb: dict[str, of_mariadb.SettingValue] = Field(default_factory=dict)
+    mariadb: dict[str, SettingValue] = Field(default_factory=dict)
     """The same."""
     sqlite: SqliteSettings = Field(default_factory=SqliteSettings)
 
@@ -69,12 +70,8 @@ class TpcbParameters(DefinedParameters):
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
-        for engine, given in ((of_postgres, self.postgres), (of_mariadb, self.mariadb)):
-            if len(given) > of_postgres.SETTINGS_MAX:
-                raise ValueError(f"more than {of_postgres.SETTINGS_MAX} settings")
-            problems = [p for name, v in given.items() if (p := engine.setting_problem(name, v))]
-            if problems:
-                raise ValueError("; ".join(problems))
+        refuse_problems(self.postgres, of_postgres.setting_problem)
+        refuse_problems(self.mariadb, of_mariadb.setting_problem)
         if self.engine == "postgres":
             problem = of_postgres.connections_problem(self.postgres, self.clients)
         else:

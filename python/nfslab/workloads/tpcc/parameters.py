@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pydantic import Field, model_validator
 
 from nfslab.databases.postgres.parameters import PostgresParameters
-from nfslab.databases.postgres.settings import SettingValue
+from nfslab.databases.shared.settings import SettingValue
 from nfslab.quantities import Duration
 from nfslab.workloads.base import DefinedParameters
 from nfslab.workloads.pgbench.parameters import CLIENTS_MAX, PgbenchParameters

@@ -41,7 +41,7 @@ class Statements:
     uses: tuple[str, ...] = ()
     """Of `NODES`, those that are not switched off."""
     before: tuple[str, ...] = ()
-    """Before each execution, not timed."""
+    """Before it is executed, not timed."""
     undo: tuple[str, ...] = ()
     answer: str = ""
     """What yields the answer behind it, not timed; empty: it does itself."""
