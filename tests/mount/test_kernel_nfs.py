@@ -29,6 +29,7 @@ from nfslab.errors import NfslabError, RunFailed, UsageError
 from nfslab.hosts.base import Hosts, Link
 from nfslab.hosts.local import LocalHost
 from nfslab.hosts.namespace import NamespaceHost
+from nfslab.machine import nfs_mounts
 from nfslab.machine.mounts import mounts
 from nfslab.machine.processes import all_statuses, descendants_of
 from nfslab.machine.resources import Resources, recover
@@ -261,6 +262,32 @@ class TestOneServer:
         ours.down(ours.up(resources, HERE))
         [held] = nfsd.folder.iterdir()
         held.unlink()
+
+    def test_a_mount_that_somebody_stands_in_goes_all_the_same(
+        self, nfsd: Nfsd, scratch: Path, resources: Resources, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Lazily, within a bound; what is mounted then shares no connection with it."""
+        for limit in ("ANSWER_LIMIT_S", "FORCED_LIMIT_S"):
+            monkeypatch.setattr(nfs_mounts, limit, 0.5)
+        one = nfsd.target(scratch, vers="4.2")
+        place = one.up(resources, HERE)
+        bystander = subprocess.Popen(["sleep", "1000"], cwd=place.path)
+        try:
+            one.down(place)
+            assert not any(seen.mount_point == place.mount_point for seen in mounts())
+            assert list(scratch.iterdir()) == []
+            assert bystander.poll() is None, "it is nobody of ours"
+            own = nfsd.target(scratch, vers="4.2", nconnect=3)
+            again = own.up(resources, HERE)
+            assert again.facts["nfs"]["transports"] == 3
+            (again.path / "file").write_bytes(b"its own")
+            [stored] = nfsd.folder.glob("*/file")
+            assert stored.read_bytes() == b"its own"
+            own.down(again)
+        finally:
+            bystander.kill()
+            bystander.wait()
+        assert list(nfsd.folder.iterdir()) == []
 
 
 @kernel
