@@ -155,3 +155,24 @@ def test_the_build_folder_stays_unless_it_is_not_wanted(checkout: Path, slim: bo
     assert (checkout / "target").exists() != slim
     (told,) = [line for line in done.stderr.splitlines() if "on disk" in line]
     assert ("NFSLAB_SLIM" in told) != slim
+
+
+def test_a_python_that_would_be_removed_is_not_used(checkout: Path) -> None:
+    """That of an active .venv which has to be made anew: it once was removed, and then started."""
+    (checkout / ".venv" / "nfslab.ready").unlink()
+    active = checkout / ".venv" / "bin"
+    (active / "python3").write_text("#!/bin/sh\nexit 0\n")
+    (active / "python3").chmod(0o755)
+    tools = checkout / "tools"
+    tools.mkdir()
+    for name in ("bash", "cat", "dirname", "find", "readlink"):
+        found = shutil.which(name)
+        assert found is not None
+        (tools / name).symlink_to(found)
+    done = subprocess.run(
+        [checkout / "nfslab", "--help"], capture_output=True, text=True,
+        env={"PATH": f"{active}:{tools}"},
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "no Python 3.11 or newer" in done.stderr
+    assert (active / "python3").exists()
