@@ -10,7 +10,7 @@ import pytest
 from tests.cli.invocation import nfslab
 from tests.machine import needs
 
-SLOW_NS = 10e6
+SLOW_NS = 100e6
 FILE = """
 [experiment]
 name = "planted"
@@ -34,12 +34,12 @@ kind = "pgbench"
 data = "disk"
 wal = "nfs"
 scale = 2
-duration = "2s"
+duration = "3s"
 
 [[axes]]
 name = "service"
 parameter = "targets.nfs.service_time"
-values = [[], ["WRITE=10ms"]]
+values = [[], ["WRITE=100ms"]]
 labels = ["as it is", "slow"]
 """
 
@@ -49,7 +49,7 @@ labels = ["as it is", "slow"]
 def test_a_slow_server_is_found_in_the_logs_sync(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One client: every commit is one WRITE that is stable, which takes 10 ms."""
+    """One client: every commit is one WRITE that is stable, which takes 100 ms."""
     file = tmp_path / "planted.toml"
     file.write_text(FILE)
     assert nfslab(capsys, "run", file, "--results", tmp_path / "results").code == 0
@@ -76,7 +76,7 @@ TRANSACTIONS = 2000
 ALONE = (
     FILE.partition("[[axes]]")[0]
     .replace("repetitions = 5", "repetitions = 1")
-    .replace('duration = "2s"', f"transactions = {TRANSACTIONS}")
+    .replace('duration = "3s"', f"transactions = {TRANSACTIONS}")
     .replace('server = "embedded"', 'server = "embedded"\nspread = "exponential"\n'
              'service_time = ["WRITE=25ms"]')
 )  # fmt: skip
