@@ -21,7 +21,7 @@ from nfslab.workloads.registry import workload_class
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nfslab.workloads.base import RunContext
+    from nfslab.workloads.base import Outcome, RunContext
 
 RATE: Final = "rate"
 MIB: Final = 1 << 20
