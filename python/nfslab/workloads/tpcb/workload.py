@@ -12,7 +12,7 @@ from nfslab.databases.sqlite.database import SqliteDatabase, SqliteOptions
 from nfslab.workloads.pgbench import invariant
 from nfslab.workloads.pgbench.loading import PgbenchTables
 from nfslab.workloads.sysbench import client
-from nfslab.workloads.sysbench.workload import EMPTY_BYTES, LOG_BYTES, SysbenchWorkload
+from nfslab.workloads.sysbench.driven import EMPTY_BYTES, LOG_BYTES, SysbenchWorkload
 from nfslab.workloads.tpcb.parameters import SCRIPT, TpcbParameters
 from nfslab.workloads.tpcb.tables import NUMBERS, TpcbTables
 

@@ -1,6 +1,6 @@
 """Order entry like TPC-C's on MariaDB: sysbench runs the five transactions by their shares.
 
-The way of a run is sysbench's (nfslab.workloads.sysbench.workload); each transaction is one call of
+The way of a run is sysbench's (nfslab.workloads.sysbench.driven); each transaction is one call of
 a procedure. The client knows which new orders it has had rolled back: rows are counted exactly.
 """
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from nfslab.databases.mariadb.database import MariadbDatabase, MariadbOptions
 from nfslab.workloads.sysbench import client
+from nfslab.workloads.sysbench.driven import EMPTY_BYTES, LOG_BYTES, SysbenchWorkload
 from nfslab.workloads.sysbench.rows import ENDED_ROLLED_BACK
-from nfslab.workloads.sysbench.workload import EMPTY_BYTES, LOG_BYTES, SysbenchWorkload
 from nfslab.workloads.tpcc.mariadb.files import SCRIPT
 from nfslab.workloads.tpcc.mariadb.tables import MariadbTpccTables
 from nfslab.workloads.tpcc.parameters import CONSTANTS, TpccParameters
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nfslab.workloads.sysbench import rows
 
 DATABASE: Final = "tpcc"
-BYTES_PER_WAREHOUSE: Final = 105 << 20
+BYTES_PER_WAREHOUSE: Final = 130 << 20
 LOAD_S_PER_WAREHOUSE: Final = 12.0
 COPY_S_PER_WAREHOUSE: Final = 0.4
 CHECK_S_PER_WAREHOUSE: Final = 3.0
