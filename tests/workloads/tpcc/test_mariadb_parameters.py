@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from nfslab.databases.mariadb import installation
+from nfslab.experiment.reading import read_experiment
+from nfslab.shipped import experiment_files
 from nfslab.workloads.sysbench import client
 from nfslab.workloads.tpcc.mariadb.files import definition
 from nfslab.workloads.tpcc.mariadb.tables import MariadbTpccTables
@@ -80,3 +82,16 @@ def test_other_procedures_are_another_experiment() -> None:
     answer = TpccWorkload(parameters(definition="earlier")).check()
     assert "others than those" in answer.reason
     assert MariadbTpccTables(2).record()["definition"] == definition()
+
+
+def test_an_experiment_on_both_engines_has_no_one_definition() -> None:
+    experiment = read_experiment(experiment_files()["engines-tpcc"])
+    assert "definition" not in experiment.resolved["workload"]
+    assert experiment.resolved["workload"]["engine"] == {"axis": "engine"}
+    made = {
+        point.factors["engine"]: point.setup.resolved()["workload"]["definition"]
+        for point in experiment.points
+    }
+    assert made["MariaDB"] == definition() != made["PostgreSQL"]
+    alone = read_experiment(experiment_files()["variants-2003"])
+    assert alone.resolved["workload"]["definition"] == made["PostgreSQL"]

@@ -123,6 +123,7 @@ class TpccOnMariadb(SysbenchWorkload):
     def verify(self, context: RunContext, outcome: Outcome) -> list[CheckRecord]:
         """The conditions, and rows against what sysbench committed."""
         with context.phase("invariant"), self.database.session() as session:
+            session.rows(f"SET SESSION max_statement_time = {max(1, int(context.remaining_s()))}")
             found = self._tally.invariant(
                 session, self.engine, self._committed, rolled_back=self._rolled_back
             )
