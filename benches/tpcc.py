@@ -42,6 +42,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
 from nfslab.databases.postgres import cluster
+from nfslab.databases.postgres.database import PostgresSession
 from nfslab.databases.postgres.deployment import ROLE_NAME, PostgresDeployment
 from nfslab.databases.postgres.server import Server, start_server
 from nfslab.databases.shared.deployment import without_client_variables
@@ -53,10 +54,10 @@ from nfslab.workloads.pgbench.execution import server_cpu_s
 from nfslab.workloads.pgbench.invocation import pgbench_arguments
 from nfslab.workloads.pgbench.printed import read_printed_report
 from nfslab.workloads.tpcc import conditions
+from nfslab.workloads.tpcc.on_postgres import LOAD_S_PER_WAREHOUSE, TpccOnPostgres
 from nfslab.workloads.tpcc.parameters import MIX, TpccParameters
 from nfslab.workloads.tpcc.scripts import write_scripts
 from nfslab.workloads.tpcc.tables import TpccTables
-from nfslab.workloads.tpcc.workload import LOAD_S_PER_WAREHOUSE, TpccWorkload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -99,7 +100,7 @@ class Bench:
                   "threads": len(self.cores), "homes": "random",
                   "duration": asked.seconds}  # fmt: skip
         self.parameters = TpccParameters.model_validate(values)
-        work = TpccWorkload(self.parameters)
+        work = TpccOnPostgres(self.parameters)
         if not (usable := work.check()).ok:
             raise SystemExit(usable.reason)
         self.installation = work.database.installation
@@ -238,7 +239,8 @@ class Bench:
 
     def our_check(self, name: str, *, loaded: bool) -> str:
         with self.of(name).connect() as connection:
-            found = conditions.violations(connection, loaded=loaded)
+            session = PostgresSession(self.of(name), connection)
+            found = conditions.violations(session, "postgres", loaded=loaded)
         return conditions.told(found) or f"{len(found)} hold"
 
     def peer_check(self, name: str, *, loaded: bool) -> str:

@@ -48,3 +48,14 @@ def test_experiments_of_before_keep_their_identity() -> None:
     assert identity(call_delay=None) == identity(planted_delay={}) == identity()
     assert identity(call_delay="WRITE:1ms") != identity()
     assert identity(rsize=None, other=None) != identity()
+
+
+def test_a_parameter_that_one_kind_got_later_is_another_kinds_own() -> None:
+    def identity(kind: str, **more: Any) -> str:
+        point = {"limits": {}, "workload": {"kind": kind, "clients": 1, **more}}
+        return experiment_identity(order="random", seed=1, axes=[], points=[point])
+
+    assert identity("tpcc", engine="postgres", mariadb={}) == identity("tpcc")
+    assert identity("tpcc", engine="mariadb") != identity("tpcc")
+    assert identity("tpcc", mariadb={"sync_binlog": 1}) != identity("tpcc")
+    assert identity("tpcb", engine="postgres") != identity("tpcb")

@@ -24,6 +24,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "pgbench": {"data": "disk", "transactions": 10},
     "tpcb": {"data": "disk", "engine": "sqlite", "duration": 1},
     "tpcc": {"data": "disk", "terminals": 2, "duration": 1},
+    "tpcc/mariadb": {"data": "disk", "engine": "mariadb", "terminals": 2, "duration": 1},
     "sql": {"data": "disk", "query": "clustered_range", "size": "1M"},
     "files": {"data": "disk", "file_size": "256k", "seeks": 20, "phases": "block_write,seeks"},
     "sfs": {"data": "disk", "load": 200, "files": 600, "warm_up": "0s", "duration": "0.3s"},
@@ -40,6 +41,7 @@ LONG: dict[str, dict[str, Any]] = {
     "pgbench": {"data": "disk", "duration": 3600},
     "tpcb": {"data": "disk", "engine": "sqlite", "duration": 3600},
     "tpcc": {"data": "disk", "duration": 3600},
+    "tpcc/mariadb": {"data": "disk", "engine": "mariadb", "duration": 3600},
     "sql": {
         "data": "disk",
         "query": "full_scan",
@@ -55,10 +57,12 @@ LONG: dict[str, dict[str, Any]] = {
 """A run that has to be ended."""
 
 every_workload = pytest.mark.parametrize("kind", list(WORKLOADS))
+every_way = pytest.mark.parametrize("kind", [*WORKLOADS, "tpcc/mariadb"])
+"""KIND/WAY: one that another class does, by its parameters."""
 
 
 def make(kind: str, parameters: dict[str, dict[str, Any]] = SMALL) -> Workload:
-    cls = workload_class(kind)
+    cls = workload_class(kind.partition("/")[0])
     return cls(cls.Parameters(**parameters[kind]))
 
 
@@ -107,7 +111,7 @@ def test_parameters_are_strict_and_come_back_from_json(kind: str) -> None:
         cls.Parameters(**{k: v for k, v in SMALL[kind].items() if k != "data"})
 
 
-@every_workload
+@every_way
 def test_estimates_are_numbers_one_can_plan_with(kind: str) -> None:
     work = make(kind)
     assert 0 < work.estimate_s() < 3600
@@ -116,7 +120,7 @@ def test_estimates_are_numbers_one_can_plan_with(kind: str) -> None:
     assert all(isinstance(size, int) and size >= 0 for size in needed.values())
 
 
-@every_workload
+@every_way
 def test_finish_is_harmless_when_nothing_was_started(kind: str, scratch: Path) -> None:
     work = make(kind)
     with run_of(work, scratch, name=name(), places=places(work, scratch)) as run:
@@ -142,7 +146,7 @@ def one_run(work: Workload, run: Run) -> dict[str, Metric]:
     return outcome.metrics
 
 
-@every_workload
+@every_way
 def test_a_run_yields_metrics_and_leaves_nothing(kind: str, scratch: Path) -> None:
     work = usable(kind)
     with run_of(work, scratch, name=name(), places=places(work, scratch)) as run:
@@ -161,7 +165,7 @@ def test_a_run_yields_metrics_and_leaves_nothing(kind: str, scratch: Path) -> No
     assert primary.value > 0
 
 
-@every_workload
+@every_way
 def test_one_workload_object_may_run_twice(kind: str, scratch: Path) -> None:
     work = usable(kind)
     for _ in range(2):
@@ -169,7 +173,7 @@ def test_one_workload_object_may_run_twice(kind: str, scratch: Path) -> None:
             one_run(work, run)
 
 
-@every_workload
+@every_way
 def test_a_run_whose_time_is_over_ends_at_once_and_leaves_nothing(kind: str, scratch: Path) -> None:
     """Far behind the end of its time the work would be done; nobody waits for it (pytest's own
     limit is the deadline)."""

@@ -20,7 +20,7 @@ from nfslab.evidence.postgres.collector import PostgresCollector
 from nfslab.machine.processes import find_ours
 from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.workload import PgbenchWorkload
-from nfslab.workloads.tpcb import client
+from nfslab.workloads.sysbench import client
 from nfslab.workloads.tpcb.parameters import TpcbParameters
 from nfslab.workloads.tpcb.workload import TpcbWorkload
 from pydantic import ValidationError

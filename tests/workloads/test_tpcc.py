@@ -14,45 +14,16 @@ from nfslab.workloads.tpcc.machine_use import MachineUse
 from nfslab.workloads.tpcc.parameters import CONSTANTS, MIX, TpccParameters
 from nfslab.workloads.tpcc.scripts import definition, script
 from nfslab.workloads.tpcc.tables import TpccTables
-from nfslab.workloads.tpcc.workload import (
-    TpccWorkload,
-    check_database,
-    check_mix,
-    check_response,
-)
+from nfslab.workloads.tpcc.tally import check_database, check_mix, check_response
+from nfslab.workloads.tpcc.workload import TpccWorkload
 from pydantic import ValidationError
 
 from tests.workloads.run_context import Run, run_of, scratch_folder
 from tests.workloads.test_pgbench import carry_out, name, newest_postgres
+from tests.workloads.tpcc.planted import BROKEN
 
 _usable = TpccWorkload.available()
 needs_postgres = pytest.mark.skipif(not _usable.ok, reason=_usable.reason or "usable")
-BROKEN = {
-    1: ("UPDATE warehouse SET w_ytd = w_ytd + 1", {1, 8}),
-    2: ("UPDATE district SET d_next_o_id = d_next_o_id + 1 WHERE d_id = 1", {2}),
-    3: ("DELETE FROM new_order WHERE no_d_id = 1 AND no_o_id = 2500", {3, 5, 11}),
-    4: ("DELETE FROM order_line WHERE (ol_d_id, ol_o_id, ol_number) = (1, 1, 1)", {4, 6}),
-    5: ("UPDATE orders SET o_carrier_id = 1 WHERE (o_d_id, o_id) = (1, 3000)", {5, 7}),
-    6: (
-        "UPDATE order_line SET ol_o_id = 2, ol_number = 99 "
-        "WHERE (ol_d_id, ol_o_id, ol_number) = (1, 1, 1)",
-        {6},
-    ),
-    7: (
-        "UPDATE order_line SET ol_delivery_d = now() "
-        "WHERE (ol_d_id, ol_o_id, ol_number) = (1, 3000, 1)",
-        {7, 10, 12},
-    ),
-    8: ("UPDATE history SET h_amount = 11 WHERE (h_d_id, h_c_id) = (1, 1)", {8, 9, 10}),
-    9: ("UPDATE history SET h_d_id = 2 WHERE (h_d_id, h_c_id) = (1, 1)", {9}),
-    10: (
-        "UPDATE customer SET c_balance = c_balance + 1, c_ytd_payment = c_ytd_payment - 1 "
-        "WHERE (c_d_id, c_id) = (1, 1)",
-        {10},
-    ),
-    11: ("DELETE FROM orders WHERE (o_d_id, o_id) = (1, 1)", {4, 6, 7, 11}),
-    12: ("UPDATE customer SET c_ytd_payment = 11 WHERE (c_d_id, c_id) = (1, 1)", {12}),
-}
 
 
 def workload(**values: object) -> TpccWorkload:
@@ -137,7 +108,7 @@ def test_a_run(postgres: str, isolation: str, calls: str, scratch: Path) -> None
 
 def test_other_scripts_or_procedures_are_another_experiment() -> None:
     now = workload()
-    assert now.asked.definition == definition()
+    assert now.parameters.definition == definition()
     assert now.check().ok
     before = workload(definition="0" * 64).check()
     assert not before.ok

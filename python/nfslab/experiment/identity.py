@@ -24,6 +24,8 @@ IDENTITY_FORMAT = 1
 ADDED: Final[dict[str, Any]] = {"call_delay": None, "planted_delay": {}}
 """Parameters that came later, with the value that asks for nothing: experiments of before keep
 their identity."""
+ADDED_TO: Final[dict[str, dict[str, Any]]] = {"tpcc": {"engine": "postgres", "mariadb": {}}}
+"""The same of one kind of workload, target, ... alone: others have had parameters of that name."""
 POINT_ID_DIGITS = (8, 12, 16, 32)
 """Tried in this order until the points of an experiment differ; 8 nearly always do."""
 
@@ -68,10 +70,11 @@ def experiment_identity(
 
 def _as_before(section: Mapping[str, Any]) -> dict[str, Any]:
     """Without parameters that came later and ask for nothing."""
+    added = ADDED | ADDED_TO.get(str(section.get("kind")), {})
     return {
         key: _as_before(value) if isinstance(value, dict) else value
         for key, value in section.items()
-        if not (key in ADDED and value == ADDED[key])
+        if not (key in added and value == added[key])
     }
 
 

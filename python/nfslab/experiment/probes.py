@@ -121,8 +121,8 @@ def _postgres() -> Iterator[Probe]:
 
 
 def _engines() -> Iterator[Probe]:
-    yield _program("mariadbd", "mariadb-server-core", "the workload tpcb on MariaDB")
-    yield _program("sysbench", "sysbench", "the workload tpcb")
+    yield _program("mariadbd", "mariadb-server-core", "the workloads tpcb and tpcc on MariaDB")
+    yield _program("sysbench", "sysbench", "the workload tpcb, and tpcc on MariaDB")
     version = library_version()
     purpose, fix = "the workload tpcb on SQLite", "apt install libsqlite3-0"
     yield Probe("SQLite", bool(version), version or f"no {LIBRARY}", purpose, fix)

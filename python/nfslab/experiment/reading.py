@@ -110,6 +110,7 @@ def validate_source(source: Source) -> Experiment:
     records = axis_records(axes, points)
     if section.stopping is not None:
         _require_comparison(records, points, problems)
+    conditions = [point.setup.resolved() for point in points]
     return Experiment(
         source=source,
         section=section,
@@ -122,9 +123,9 @@ def validate_source(source: Source) -> Experiment:
             order=section.order,
             seed=section.seed,
             axes=[record.model_dump(mode="json", exclude={"scale"}) for record in records],
-            points=[point.setup.resolved() for point in points],
+            points=conditions,
         ),
-        resolved=_resolved(source, section, axes, points[0]),
+        resolved=_resolved(source, section, axes, conditions),
         warnings=problems.warnings,
     )
 
@@ -301,16 +302,25 @@ def _collectors_as_written(source: Source) -> list[str]:
 
 
 def _resolved(
-    source: Source, section: ExperimentSection, axes: list[Axis], first: Point
+    source: Source, section: ExperimentSection, axes: list[Axis], points: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """The whole file with defaults; where an axis sets a parameter stands its name."""
+    """The whole file with defaults; where an axis sets a parameter stands its name.
+
+    What follows from an axis, such as the definition of each engine's scripts, is left out: runs
+    have their own.
+    """
     resolved: dict[str, Any] = {
         "experiment": section.model_dump(mode="json"),
-        **first.setup.resolved(),
+        **copy.deepcopy(points[0]),
         "axes": copy.deepcopy(source.tree.get("axes", [])),
         "exclude": copy.deepcopy(source.tree.get("exclude", [])),
         "reference": copy.deepcopy(source.tree.get("reference", {})),
     }
+    paths = [path for axis in axes for path in axis.parameters]
+    first = points[0]["workload"]
+    for name in first.keys() - {path[1] for path in paths if path[0] == "workload"}:
+        if any(point["workload"].get(name) != first[name] for point in points):
+            del resolved["workload"][name]
     for axis in axes:
         for path in axis.parameters:
             put(resolved, path, {"axis": axis.name})

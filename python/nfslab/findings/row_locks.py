@@ -18,7 +18,9 @@ class RowLocks(PartsCause):
     cause: ClassVar[str] = "row_locks"
     parts: ClassVar[tuple[str, ...]] = ("row_locks",)
     what: ClassVar[str] = "waiting for rows that another transaction has locked"
-    confirm: ClassVar[str] = "raise the scale well above the number of clients: the part goes"
+    confirm: ClassVar[str] = (
+        "raise the scale (of tpcc: warehouses) well above the number of clients: the part goes"
+    )
     depends: ClassVar[tuple[str, ...]] = ("workload.scale", "workload.warehouses")
 
     def remedy(self, at: At) -> Mapping[str, tuple[Any, Any]]:

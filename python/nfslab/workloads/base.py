@@ -30,7 +30,7 @@ from nfslab.machine.own_command import failure_said, importing_us
 from nfslab.results.core_tables import typed_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     import pyarrow as pa
@@ -62,16 +62,21 @@ class DefinedParameters(WorkloadParameters):
     def defined(cls) -> str:
         """The definition that this nfslab has."""
 
+    @classmethod
+    def defined_for(cls, given: Mapping[str, Any]) -> str:
+        """The same where it is another one for other parameters."""
+        return cls.defined()
+
     @model_validator(mode="before")
     @classmethod
     def _filled_in(cls, value: Any) -> Any:
         if not isinstance(value, dict) or value.get("definition"):
             return value
-        return {**value, "definition": cls.defined()}
+        return {**value, "definition": cls.defined_for(value)}
 
     def check_defined(self) -> Availability:
         """Is the experiment's the one that this nfslab has?"""
-        if self.definition == self.defined():
+        if self.definition == self.defined_for(self.model_dump()):
             return Availability(True)
         return Availability(
             False,
@@ -219,6 +224,53 @@ class Workload(ABC):
     def finish(self, context: RunContext) -> None:
         """Stop what was started; called always, also after an error; must not raise
         because something was never started."""
+
+
+class ByAnother(Workload):
+    """A workload whose work another one does, chosen by the parameters."""
+
+    inner: Workload
+    """Set when it is made."""
+
+    def check(self) -> Availability:
+        """As the workload that does it says."""
+        return self.inner.check()
+
+    def check_host(self, kind: str) -> Availability:
+        """As the workload that does it says."""
+        return self.inner.check_host(kind)
+
+    def load_shape(self) -> LoadShape | None:
+        """As the workload that does it says."""
+        return self.inner.load_shape()
+
+    def owner(self) -> int | None:
+        """As the workload that does it says."""
+        return self.inner.owner()
+
+    def estimate_s(self) -> float:
+        """As the workload that does it says."""
+        return self.inner.estimate_s()
+
+    def estimate_bytes(self) -> dict[str, int]:
+        """As the workload that does it says."""
+        return self.inner.estimate_bytes()
+
+    def prepare(self, context: RunContext) -> None:
+        """Make what it needs."""
+        self.inner.prepare(context)
+
+    def measure(self, context: RunContext) -> Outcome:
+        """Its timed part."""
+        return self.inner.measure(context)
+
+    def verify(self, context: RunContext, outcome: Outcome) -> list[CheckRecord]:
+        """As the workload that does it says."""
+        return self.inner.verify(context, outcome)
+
+    def finish(self, context: RunContext) -> None:
+        """Stop what was started."""
+        self.inner.finish(context)
 
 
 class OwnCommand(Workload):

@@ -15,14 +15,13 @@ from pydantic import Field
 from nfslab.machine.availability import Availability
 from nfslab.quantities import Duration
 from nfslab.results.records import Metric
-from nfslab.workloads.base import Outcome, Workload, WorkloadParameters
+from nfslab.workloads.base import ByAnother, WorkloadParameters
 from nfslab.workloads.registry import workload_class
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nfslab.results.records import CheckRecord, LoadShape
-    from nfslab.workloads.base import RunContext
+    from nfslab.workloads.base import Outcome, RunContext
 
 RATE: Final = "rate"
 MIB: Final = 1 << 20
@@ -93,7 +92,7 @@ class StorageParameters(WorkloadParameters):
     """Of the timed part, at most; whole ones."""
 
 
-class StorageWorkload(Workload):
+class StorageWorkload(ByAnother):
     """One kind of work on a storage."""
 
     kind: ClassVar[str] = "storage"
@@ -107,16 +106,12 @@ class StorageWorkload(Workload):
         self._work = work = WORKS[self.parameters.work]
         chosen = workload_class(work.kind)
         given = {"data": self.parameters.data, work.timed_by: round(self.parameters.seconds)}
-        self._inner = chosen(chosen.Parameters(**work.parameters, **given))
+        self.inner = chosen(chosen.Parameters(**work.parameters, **given))
 
     @classmethod
     def available(cls) -> Availability:
         """Some kind of work can always be done; `check` asks for the one that is wanted."""
         return workload_class("files").available()
-
-    def check(self) -> Availability:
-        """As the workload that does it says."""
-        return self._inner.check()
 
     def check_host(self, kind: str) -> Availability:
         """Its kinds of work use files on different hosts."""
@@ -124,29 +119,9 @@ class StorageWorkload(Workload):
             return Availability(False, 'kind = "storage" runs on this machine', "leave client.host")
         return Availability(True)
 
-    def load_shape(self) -> LoadShape | None:
-        """As the workload that does it says."""
-        return self._inner.load_shape()
-
-    def owner(self) -> int | None:
-        """As the workload that does it says."""
-        return self._inner.owner()
-
-    def estimate_s(self) -> float:
-        """As the workload that does it says."""
-        return self._inner.estimate_s()
-
-    def estimate_bytes(self) -> dict[str, int]:
-        """As the workload that does it says."""
-        return self._inner.estimate_bytes()
-
-    def prepare(self, context: RunContext) -> None:
-        """Make its files or its database."""
-        self._inner.prepare(context)
-
     def measure(self, context: RunContext) -> Outcome:
         """The work; its main figure becomes `rate`."""
-        outcome = self._inner.measure(context)
+        outcome = self.inner.measure(context)
         found = outcome.metrics[self._work.metric]
         rate = Metric(value=found.value / self._work.per, unit="1/s", better="higher", primary=True)
         kept = {
@@ -155,11 +130,3 @@ class StorageWorkload(Workload):
         }
         outcome.metrics = {RATE: rate, **kept}
         return outcome
-
-    def verify(self, context: RunContext, outcome: Outcome) -> list[CheckRecord]:
-        """As the workload that does it says."""
-        return self._inner.verify(context, outcome)
-
-    def finish(self, context: RunContext) -> None:
-        """Stop what was started."""
-        self._inner.finish(context)

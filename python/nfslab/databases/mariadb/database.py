@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -121,10 +122,10 @@ class MariadbDatabase(ServedDatabase[MariadbServer]):
         self._tell(context, place)
 
     @contextlib.contextmanager
-    def session(self) -> Iterator[Session]:
+    def session(self) -> Iterator[MariadbSession]:
         """A connection of PyMySQL's."""
         with self.server().connect(self.options.database) as connection:
-            yield _Session(self.server(), connection)
+            yield MariadbSession(self.server(), connection)
 
     def _shape(self) -> dict[str, SettingValue]:
         return {n: v for n, v in self.options.settings.items() if n in SHAPES}
@@ -161,7 +162,7 @@ class MariadbDatabase(ServedDatabase[MariadbServer]):
         try:
             server.rows(f"CREATE DATABASE `{self.options.database}` CHARACTER SET latin1")
             with server.connect(self.options.database) as connection:
-                tables.load(_Session(server, connection))
+                tables.load(MariadbSession(server, connection))
         except BaseException:
             server.stop(hurry=True)
             raise
@@ -200,7 +201,7 @@ class MariadbDatabase(ServedDatabase[MariadbServer]):
         )
 
 
-class _Session:
+class MariadbSession(Session):
     """Statements without parameters, as they are written."""
 
     def __init__(self, server: MariadbServer, connection: pymysql.Connection[Any]) -> None:
@@ -222,3 +223,24 @@ class _Session:
                     fix="see logs/mariadb.log of the run",
                 ) from error
             raise self._server.death("MariaDB did not answer", str(error)) from error
+
+    def load_lines(self, into: str, lines: bytes) -> None:
+        """LOAD DATA of these lines; `into`: all behind INTO TABLE. RunFailed, as for a warning."""
+        # A file of memory alone: our own client opens it by its name.
+        with os.fdopen(os.memfd_create("nfslab-lines"), "wb") as file:
+            file.write(lines)
+            file.flush()
+            name = f"/proc/self/fd/{file.fileno()}"
+            self.rows(f"LOAD DATA LOCAL INFILE '{name}' INTO TABLE {into}")
+        # With LOCAL what is wrong with a line is a warning, and the line is left out or changed.
+        if said := self.rows("SHOW WARNINGS LIMIT 3"):
+            raise RunFailed(
+                f"MariaDB did not take all lines as they are ({into.split()[0]})",
+                why="; ".join(str(text) for _, _, text in said),
+                fix="see logs/load.log of the run",
+            )
+
+    def say(self, text: str) -> None:
+        """How far something long is; ends it when the run's time is over."""
+        self._server.deployment.remaining_s()
+        self._server.deployment.say(text)

@@ -176,7 +176,7 @@ def _connected(path: Path, database: str | None) -> pymysql.Connection[Any]:
         reached.settimeout(None)
         connection = pymysql.Connection(
             unix_socket=str(path), user=USER, database=database, autocommit=True,
-            charset="utf8mb4", defer_connect=True,
+            charset="utf8mb4", defer_connect=True, local_infile=True,
         )  # fmt: skip
         connection.connect(reached)
     except BaseException:

@@ -15,19 +15,20 @@ from nfslab.databases.sqlite.database import DRIVER
 from nfslab.databases.sqlite.settings import SqliteSettings
 from nfslab.quantities import Duration
 from nfslab.workloads.base import DefinedParameters
+from nfslab.workloads.sysbench.client import CLIENTS_MAX, SHARED, whole_seconds
 
 if TYPE_CHECKING:
     from typing import Self
 
 Engine = Literal["postgres", "mariadb", "sqlite"]
-CLIENTS_MAX: Final = 4096
 SCALE_MAX: Final = 20_000
 SCRIPT: Final = Path(__file__).parent / "tpcb.lua"
 
 
 def definition() -> str:
     """SHA-256 of the client's scripts."""
-    return hashlib.sha256(SCRIPT.read_bytes() + DRIVER.read_bytes()).hexdigest()
+    files = (SCRIPT, SHARED, DRIVER)
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 class TpcbParameters(DefinedParameters):
@@ -64,9 +65,7 @@ class TpcbParameters(DefinedParameters):
     @field_validator("duration", "warm_up")
     @classmethod
     def _whole_seconds(cls, value: float) -> float:
-        if value != int(value):
-            raise ValueError(f"sysbench takes whole seconds, not {value:g}")
-        return value
+        return whole_seconds(value)
 
     @model_validator(mode="after")
     def _possible(self) -> Self:

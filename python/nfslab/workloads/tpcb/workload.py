@@ -1,67 +1,43 @@
-"""One TPC-B-like load on PostgreSQL, MariaDB or SQLite, driven by sysbench.
-
-tps is committed transactions by the time from the first one's begin to the last one's end, by the
-client's own clock readings; sysbench's count of events has to agree with its log.
-"""
+"""One TPC-B-like load on PostgreSQL, MariaDB or SQLite, driven by sysbench."""
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from nfslab.databases.mariadb.database import MariadbDatabase, MariadbOptions
 from nfslab.databases.postgres.database import Load, PostgresDatabase
 from nfslab.databases.postgres.parameters import PostgresParameters
 from nfslab.databases.sqlite.database import SqliteDatabase, SqliteOptions
-from nfslab.machine.availability import Availability
-from nfslab.results.core_tables import typed_table
-from nfslab.results.records import LoadShape, Metric
-from nfslab.workloads.base import Outcome, Workload
 from nfslab.workloads.pgbench import invariant
-from nfslab.workloads.pgbench.execution import server_cpu_s
 from nfslab.workloads.pgbench.loading import PgbenchTables
-from nfslab.workloads.pgbench.outcome import latency_histogram
-from nfslab.workloads.tpcb import client, rows
-from nfslab.workloads.tpcb.parameters import TpcbParameters
+from nfslab.workloads.sysbench import client
+from nfslab.workloads.sysbench.driven import EMPTY_BYTES, LOG_BYTES, SysbenchWorkload
+from nfslab.workloads.tpcb.parameters import SCRIPT, TpcbParameters
 from nfslab.workloads.tpcb.tables import NUMBERS, TpcbTables
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import pyarrow as pa
-
     from nfslab.databases.base import Database, Tables
-    from nfslab.machine.watched_launch import LaunchWatcher
+    from nfslab.machine.availability import Availability
     from nfslab.results.records import CheckRecord
-    from nfslab.workloads.base import RunContext, WorkloadParameters
+    from nfslab.workloads.base import Outcome, RunContext, WorkloadParameters
+    from nfslab.workloads.sysbench.rows import Transactions
 
 DRIVERS: Final = {"postgres": "pgsql", "mariadb": "mysql", "sqlite": ""}
 """sysbench's."""
+DATABASE: Final = "pgbench"
+CLIENT_NAME: Final = "tpcb"
 BYTES_PER_SCALE: Final = 20 << 20
-EMPTY_BYTES: Final = {"postgres": 48 << 20, "mariadb": 140 << 20, "sqlite": 1 << 20}
-LOG_BYTES: Final = {"postgres": 64 << 20, "mariadb": 110 << 20, "sqlite": 0}
-"""What a log has at least: MariaDB's is made whole (innodb_log_file_size)."""
 BYTES_PER_TRANSACTION: Final = 3_000
 ASSUMED_TPS: Final = 3_000
-STATUS: Final = {
-    "Innodb_data_fsyncs": "1",
-    "Innodb_log_writes": "1",
-    "Innodb_os_log_written": "bytes",
-    "Innodb_data_reads": "1",
-    "Innodb_data_writes": "1",
-    "Innodb_pages_written": "1",
-}
-"""Counters of MariaDB's that become metrics, for each transaction."""
 
 
-class TpcbWorkload(Workload):
+class TpcbWorkload(SysbenchWorkload):
     """The same five statements on each engine."""
 
     kind: ClassVar[str] = "tpcb"
     summary: ClassVar[str] = "PostgreSQL, MariaDB or SQLite under a TPC-B like load (sysbench)"
     Parameters: ClassVar[type[WorkloadParameters]] = TpcbParameters
-    roles: ClassVar[tuple[str, ...]] = ("data", "wal")
-    files_on: ClassVar[Literal["client", "server"]] = "server"
     parameters: TpcbParameters
 
     def __init__(self, parameters: WorkloadParameters) -> None:
@@ -70,6 +46,11 @@ class TpcbWorkload(Workload):
             self.engine = self.parameters.engine
         self._committed = 0
         self._verified = False
+
+    @property
+    def asked(self) -> TpcbParameters:
+        """As it was given."""
+        return self.parameters
 
     @classmethod
     def available(cls) -> Availability:
@@ -84,31 +65,17 @@ class TpcbWorkload(Workload):
                 return found
         return self.database.check()
 
-    def check_host(self, kind: str) -> Availability:
-        """It goes by private sockets, and SQLite is no server at all."""
-        if kind != "local":
-            return Availability(False, 'kind = "tpcb" runs on this machine', "leave client.host")
-        return Availability(True)
-
-    def owner(self) -> int | None:
-        """Servers refuse to run as root."""
-        return self.database.owner()
-
     @cached_property
     def database(self) -> Database:
         """Of the engine asked for."""
         p = self.parameters
         if p.engine == "postgres":
             postgres = PostgresParameters(data=p.data, wal=p.wal, load=p.load, settings=p.postgres)
-            load = Load(p.clients, client.CLIENT_NAME, client.DATABASE)
+            load = Load(p.clients, CLIENT_NAME, DATABASE)
             return PostgresDatabase(postgres, load)
         if p.engine == "mariadb":
-            return MariadbDatabase(MariadbOptions(p.clients, client.DATABASE, p.load, p.mariadb))
+            return MariadbDatabase(MariadbOptions(p.clients, DATABASE, p.load, p.mariadb))
         return SqliteDatabase(SqliteOptions(p.load, p.sqlite))
-
-    def load_shape(self) -> LoadShape:
-        """Closed: a client waits for its answer."""
-        return LoadShape(kind="closed", clients=self.parameters.clients)
 
     def estimate_s(self) -> float:
         """Restore, start, run and check; loading once is shared by many runs."""
@@ -147,38 +114,17 @@ class TpcbWorkload(Workload):
                 "handler's, up to 0.1 s), which is in their latency"
             )
 
-    def measure(self, context: RunContext) -> Outcome:
-        """Warm-up, then the timed sysbench; its log becomes the samples."""
+    def load(self) -> client.Load:
+        """Its script, where the database is."""
         p = self.parameters
-        if p.warm_up:
-            with context.phase("warm-up"):
-                self._run(context, "warm-up", context.seed + 1, p.warm_up)
-            context.notes.append(
-                f"a warm-up of {p.warm_up:g} s came before the timed part, and is not counted"
-            )
-        service = context.services.database
-        before, status = self._server_cpu_s(context), self._status()
-        with context.timed() as part, context.phase("sysbench"):
-            watcher = part.watcher if service is None else None
-            done = self._run(context, "sysbench", context.seed, p.duration, watcher)
-        after = self._server_cpu_s(context)
-        spent = after - before if before is not None and after is not None else None
-        found = rows.metrics(done.rows, done.cpu_s, spent)
-        part.was(done.rows.start_ns, done.rows.end_ns)
-        samples = {
-            "transactions": done.rows.table(),
-            "latency_histogram": latency_histogram(done.rows.latency_ns[~done.rows.failed]),
-        }
-        if status:
-            grown = {name: value - status[name] for name, value in self._status().items()}
-            samples["server_status"] = _status_table(grown)
-            found |= _status_metrics(grown, done.rows.committed)
-        return Outcome(
-            metrics=found,
-            samples=samples,
-            operations="transactions",
-            checks=[rows.check_rows(done.rows, done.printed)],
-        )
+        return client.Load(
+            SCRIPT, p.clients, p.max_tries, self._reached(), {"scale": p.scale},
+            CLIENT_NAME if p.engine == "postgres" else "",
+        )  # fmt: skip
+
+    def count(self, done: Transactions) -> None:
+        """For what the database has to hold."""
+        self._committed += done.committed
 
     def verify(self, context: RunContext, outcome: Outcome) -> list[CheckRecord]:
         """Does the database hold what the client says it committed?"""
@@ -191,47 +137,11 @@ class TpcbWorkload(Workload):
         """Stop the server: in peace after a verified run, at once otherwise."""
         self.database.stop(hurry=not self._verified)
 
-    def _run(
-        self, context: RunContext, name: str, seed: int, seconds: float,
-        watcher: LaunchWatcher | None = None,
-    ) -> client.ClientRun:  # fmt: skip
-        p, log = self.parameters, context.logs / f"{name}.rows"
-        argv = client.arguments(p, self._reached(), seed=seed, seconds=seconds, log=log)
-        done = client.run(context, self.database, argv, name, p.clients, watcher)
-        self._committed += done.rows.committed
-        return done
-
     def _reached(self) -> list[str]:
         database = self.database
         if isinstance(database, PostgresDatabase):
             return client.at_postgres(database.server())
         if isinstance(database, MariadbDatabase):
-            return client.at_mariadb(database.server())
+            return client.at_mariadb(database.server(), DATABASE)
         assert isinstance(database, SqliteDatabase)
         return client.at_sqlite(database.file(), self.parameters.sqlite)
-
-    def _server_cpu_s(self, context: RunContext) -> float | None:
-        service = context.services.database
-        return None if service is None else server_cpu_s(service.pid)
-
-    def _status(self) -> dict[str, int]:
-        """What MariaDB has counted so far; others count elsewhere."""
-        if not isinstance(self.database, MariadbDatabase):
-            return {}
-        found = self.database.server().variables("STATUS")
-        return {name: int(value) for name, value in found.items() if value.isdigit()}
-
-
-def _status_table(grown: Mapping[str, int]) -> pa.Table:
-    """Counters of SHOW GLOBAL STATUS, by how much they grew over the timed part."""
-    import pyarrow as pa
-
-    return typed_table(sorted(grown.items()), {"name": pa.string(), "grown": pa.int64()})
-
-
-def _status_metrics(grown: Mapping[str, int], committed: int) -> dict[str, Metric]:
-    return {
-        f"{name.lower()}_per_transaction": Metric(value=grown[name] / committed, unit=unit)
-        for name, unit in STATUS.items()
-        if name in grown
-    }

@@ -1,7 +1,9 @@
-"""Order entry like TPC-C's on a PostgreSQL of its own, driven by pgbench.
+"""Order entry like TPC-C's on a database of its own: PostgreSQL by pgbench, MariaDB by sysbench.
 
-    rows ──> tables (COPY, keys, procedures) ──> conditions (clause 3.3.2) ──> the loaded cluster
-    scripts ──> pgbench ──> log ──> transactions of each kind ──> conditions again
+    rows ──> tables (keys, procedures) ──> conditions (clause 3.3.2) ──> the loaded database
+    scripts ──> client ──> log ──> tally: transactions of each kind ──> conditions again
 
-It is like DBT-2 and not TPC-C: results are not comparable with published TPC results.
+What engines share: rows, conditions, tally. What each has: `on_postgres` with tables, scripts, sql/
+and pacing; `on_mariadb` with mariadb/. It is like DBT-2 and not TPC-C: results are not comparable
+with published TPC results.
 """

@@ -1,19 +1,29 @@
 """The consistency conditions of TPC-C (revision 5.11, clause 3.3.2), asked of the database.
 
-Each query counts the rows at which its condition does not hold; a join that keeps rows without a
-partner finds those that are missing. Condition 11 holds for the loaded tables alone: a delivery
-changes it.
+Each query counts the rows at which its condition does not hold, those that are missing among them,
+in SQL that every engine knows (MariaDB has no FULL JOIN). Condition 11 holds for the loaded tables
+alone: a delivery changes it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from nfslab.errors import RunFailed
 from nfslab.workloads.tpcc.rows import DELIVERED
 
 if TYPE_CHECKING:
-    import psycopg
+    from nfslab.databases.base import Session
+
+SNAPSHOT: Final = {
+    "postgres": ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",),
+    "mariadb": (
+        "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+        "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+    ),
+}
+"""By engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +38,11 @@ class Condition:
     """Also after transactions."""
 
 
-def _unequal(left: str, right: str, keys: str, value: str = "value") -> str:
+def _unequal(left: str, right: str, keys: str) -> str:
     """Rows by `keys` whose values differ, or that are on one side only."""
     return (
-        f"SELECT count(*) FROM ({left}) AS l FULL JOIN ({right}) AS r USING ({keys}) "
-        f"WHERE l.{value} IS DISTINCT FROM r.{value}"
+        f"SELECT count(*) FROM (SELECT {keys} FROM ({left} UNION ALL {right}) AS of_both "
+        f"GROUP BY {keys} HAVING count(value) <> 2 OR min(value) <> max(value)) AS differing"
     )
 
 
@@ -52,11 +62,11 @@ CONDITIONS: Final = (
         "ON (o_w_id, o_d_id) = (d_w_id, d_id) "
         "LEFT JOIN (SELECT no_w_id, no_d_id, max(no_o_id) AS n FROM new_order GROUP BY 1, 2) AS n "
         "ON (no_w_id, no_d_id) = (d_w_id, d_id) "
-        "WHERE o IS DISTINCT FROM d_next_o_id - 1 OR n <> d_next_o_id - 1",
+        "WHERE o IS NULL OR o <> d_next_o_id - 1 OR n <> d_next_o_id - 1",
     ),
     Condition(
         3, "max(NO_O_ID) - min(NO_O_ID) + 1 = rows of NEW-ORDER",
-        "SELECT count(*) FROM (SELECT FROM new_order GROUP BY no_w_id, no_d_id "
+        "SELECT count(*) FROM (SELECT no_d_id FROM new_order GROUP BY no_w_id, no_d_id "
         "HAVING max(no_o_id) - min(no_o_id) + 1 <> count(*)) AS differing",
     ),
     Condition(
@@ -69,14 +79,16 @@ CONDITIONS: Final = (
     ),
     Condition(
         5, "O_CARRIER_ID is null where the order is in NEW-ORDER, and only there",
-        "SELECT count(*) FROM orders FULL JOIN new_order "
+        "SELECT (SELECT count(*) FROM orders LEFT JOIN new_order "
         "ON (no_w_id, no_d_id, no_o_id) = (o_w_id, o_d_id, o_id) "
-        "WHERE o_id IS NULL OR (o_carrier_id IS NULL) <> (no_o_id IS NOT NULL)",
+        "WHERE (o_carrier_id IS NULL) <> (no_o_id IS NOT NULL)) + "
+        "(SELECT count(*) FROM new_order LEFT JOIN orders "
+        "ON (o_w_id, o_d_id, o_id) = (no_w_id, no_d_id, no_o_id) WHERE o_id IS NULL)",
     ),
     Condition(
         6, "O_OL_CNT = rows of ORDER-LINE of the order",
         _unequal(
-            "SELECT o_w_id AS w, o_d_id AS d, o_id AS o, o_ol_cnt::bigint AS value FROM orders",
+            "SELECT o_w_id AS w, o_d_id AS d, o_id AS o, o_ol_cnt AS value FROM orders",
             "SELECT ol_w_id AS w, ol_d_id AS d, ol_o_id AS o, count(*) AS value FROM order_line "
             "GROUP BY 1, 2, 3",
             "w, d, o",
@@ -119,7 +131,7 @@ CONDITIONS: Final = (
     Condition(
         11, f"rows of ORDER - rows of NEW-ORDER = {DELIVERED} in each district",
         _unequal(
-            f"SELECT d_w_id AS w, d_id AS d, {DELIVERED}::numeric AS value FROM district",
+            f"SELECT d_w_id AS w, d_id AS d, {DELIVERED} AS value FROM district",
             "SELECT w, d, sum(value) AS value FROM ("
             "SELECT o_w_id AS w, o_d_id AS d, 1 AS value FROM orders UNION ALL "
             "SELECT no_w_id, no_d_id, -1 FROM new_order) AS counted GROUP BY 1, 2",
@@ -143,16 +155,16 @@ CONDITIONS: Final = (
 )  # fmt: skip
 
 
-def violations(connection: psycopg.Connection[Any], *, loaded: bool) -> dict[int, int]:
+def violations(session: Session, engine: str, *, loaded: bool) -> dict[int, int]:
     """Condition -> rows that contradict it, of all that have to hold now; in one snapshot."""
-    found = {}
-    with connection.transaction():
-        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        for condition in CONDITIONS:
-            if loaded or condition.always:
-                row = connection.execute(condition.violations).fetchone()
-                assert row is not None
-                found[condition.number] = int(row[0])
+    for statement in SNAPSHOT[engine]:
+        session.rows(statement)
+    found = {
+        condition.number: int(session.rows(condition.violations)[0][0])
+        for condition in CONDITIONS
+        if loaded or condition.always
+    }
+    session.rows("COMMIT")
     return found
 
 
@@ -162,3 +174,13 @@ def told(found: dict[int, int]) -> str:
     return "; ".join(
         f"3.3.2.{number} ({holds[number]}): {rows} rows" for number, rows in found.items() if rows
     )
+
+
+def require(found: dict[int, int]) -> None:
+    """RunFailed where one does not hold of tables that were just loaded."""
+    if broken := told(found):
+        raise RunFailed(
+            "the loaded tables are not those of TPC-C",
+            why=broken,
+            fix="see what storage the tables were loaded on: it has lost or changed rows",
+        )

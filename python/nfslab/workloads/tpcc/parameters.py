@@ -6,17 +6,21 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field, model_validator
 
+from nfslab.databases.mariadb.settings import connections_problem, setting_problem
 from nfslab.databases.postgres.parameters import PostgresParameters
-from nfslab.databases.shared.settings import SettingValue
+from nfslab.databases.shared.settings import SettingValue, refuse_problems
 from nfslab.quantities import Duration
 from nfslab.workloads.base import DefinedParameters
 from nfslab.workloads.pgbench.parameters import CLIENTS_MAX, PgbenchParameters
+from nfslab.workloads.sysbench.client import CLIENTS_MAX as SYSBENCH_CLIENTS_MAX
+from nfslab.workloads.sysbench.client import whole_seconds
+from nfslab.workloads.tpcc.mariadb import files as of_mariadb
 from nfslab.workloads.tpcc.pacing import first_pause
 from nfslab.workloads.tpcc.rows import NAME_CONSTANT
 from nfslab.workloads.tpcc.scripts import definition
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
     from typing import Self
 
@@ -29,11 +33,27 @@ TERMINALS: Final = 10
 """Of a warehouse (clause 4.2.2)."""
 PREDICATE_LOCKS: Final = 1024
 """Of a transaction, mean: with PostgreSQL's default of 64 they run out (Stock-Level reads much)."""
+Engine = Literal["postgres", "mariadb"]
 Isolation = Literal["read committed", "repeatable read", "serializable"]
+NOT_ON_MARIADB: Final = {
+    "calls": "each of its transactions is one call of a procedure",
+    "think": "its terminals have no keying and think times",
+    "threads": "sysbench has a thread for each terminal",
+    "socket": "it is reached by a private socket alone",
+    "postgres": "it chooses a PostgreSQL",
+    "data_checksums": "it is initdb's",
+    "wal_segment_size": "it is initdb's; see innodb_log_file_size in [workload.mariadb]",
+    "planted_delay": "only PostgreSQL's calls can be made to wait",
+}
+"""Parameters of which nothing but the default can be asked there, and why."""
 
 
 class TpccParameters(PostgresParameters, DefinedParameters):
     """What `[workload]` may hold with `kind = "tpcc"`."""
+
+    engine: Engine = "postgres"
+    mariadb: dict[str, SettingValue] = Field(default_factory=dict)
+    """Settings of MariaDB's server, any: name = value; PostgreSQL's are `settings`."""
 
     # What is loaded
     warehouses: int = Field(default=1, ge=1, le=WAREHOUSES_MAX)
@@ -63,16 +83,41 @@ class TpccParameters(PostgresParameters, DefinedParameters):
         """Of tables, procedures and scripts."""
         return definition()
 
+    @classmethod
+    def defined_for(cls, given: Mapping[str, Any]) -> str:
+        """Each engine has its own."""
+        return of_mariadb.definition() if given.get("engine") == "mariadb" else definition()
+
     @model_validator(mode="after")
     def _possible(self) -> Self:
         if self.duration < self.warm_up:
             raise ValueError("the run is shorter than its warm-up")
-        self.driver()  # refuses what pgbench would
+        refuse_problems(self.mariadb, setting_problem)
+        if self.engine == "mariadb":
+            self._possible_on_mariadb()
+        else:
+            self.driver()  # refuses what pgbench would
         return self
+
+    def _possible_on_mariadb(self) -> None:
+        """ValueError; PostgreSQL's `settings` may stay: the engine is an axis."""
+        for name, why in NOT_ON_MARIADB.items():
+            value = getattr(self, name)
+            field = type(self).model_fields[name]
+            if value != field.get_default(call_default_factory=True):
+                raise ValueError(f'{name} = {value!r} with engine = "mariadb": {why}; leave it out')
+        for seconds in (self.duration, self.warm_up):
+            whole_seconds(seconds)
+        if self.duration < 1:
+            raise ValueError("duration is at least one second")
+        if self.terminals > SYSBENCH_CLIENTS_MAX:
+            raise ValueError(f"sysbench has {SYSBENCH_CLIENTS_MAX} terminals at most")
+        if problem := connections_problem(self.mariadb, self.terminals):
+            raise ValueError(problem)
 
     @property
     def clients(self) -> int:
-        """Of pgbench: a terminal each."""
+        """Of pgbench or sysbench: a terminal each."""
         return self.terminals
 
     def driver(self, scripts: Sequence[Path] = ()) -> PgbenchParameters:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from nfslab.databases.postgres.database import PostgresSession
 from nfslab.errors import RunFailed
 from nfslab.workloads.tpcc import conditions
 from nfslab.workloads.tpcc.scripts import SQL, definition
@@ -74,19 +75,15 @@ class TpccTables:
             run(_text("procedures.sql"))
             with server.connect() as connection:
                 connection.execute("ANALYZE")
-                found = conditions.violations(connection, loaded=True)
+                session = PostgresSession(server, connection)
+                found = conditions.violations(session, "postgres", loaded=True)
         except psycopg.Error as error:
             raise RunFailed(
                 "the tables of the workload tpcc could not be loaded",
                 why=str(error).strip(),
                 fix="see logs/load.log of the run",
             ) from error
-        if broken := conditions.told(found):
-            raise RunFailed(
-                "the loaded tables are not those of TPC-C",
-                why=broken,
-                fix="see what storage the tables were loaded on: it has lost or changed rows",
-            )
+        conditions.require(found)
 
 
 def _side_by_side(

@@ -1,4 +1,4 @@
-"""What the client wrote of its transactions (tpcb.lua), as samples, metrics and a check."""
+"""What a script wrote of its transactions (transactions.lua), as samples, metrics and a check."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-COLUMNS: Final = 4
-"""completed, latency, retries, failed: 64 bits each."""
+COLUMNS: Final = 5
+"""completed, latency, retries, how it ended, which script's: 64 bits each."""
 ROW_BYTES: Final = 8 * COLUMNS
+ENDED_FAILED, ENDED_ROLLED_BACK = 1, 2
+"""How a transaction ended (0: committed); rolled back: as it was to be."""
 QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 EVENTS: Final = re.compile(r"total number of events:\s+(\d+)")
 
@@ -34,14 +36,21 @@ class Transactions:
     latency_ns: npt.NDArray[np.int64]
     client: npt.NDArray[np.int32]
     retries: npt.NDArray[np.int64]
-    failed: npt.NDArray[np.bool_]
+    ended: npt.NDArray[np.int64]
+    script: npt.NDArray[np.int16]
 
     def __len__(self) -> int:
         return len(self.completed_ns)
 
     @property
+    def failed(self) -> npt.NDArray[np.bool_]:
+        """Given up after all tries."""
+        found: npt.NDArray[np.bool_] = self.ended == ENDED_FAILED
+        return found
+
+    @property
     def committed(self) -> int:
-        """How many."""
+        """How many; those that were to be rolled back are among them, as pgbench has it."""
         return len(self) - int(self.failed.sum())
 
     @property
@@ -66,7 +75,7 @@ class Transactions:
                 "t_ns": pa.array(self.completed_ns - self.start_ns),
                 "client": pa.array(self.client),
                 "latency_ns": pa.array(self.latency_ns, mask=self.failed),
-                "script": pa.array(np.zeros(len(self), np.int16)),
+                "script": pa.array(self.script),
                 "status": pa.array(status),
                 "lag_ns": nothing,
                 "retries": pa.array(self.retries.astype(np.int32)),
@@ -91,20 +100,20 @@ def read_rows(files: Sequence[Path]) -> Transactions:
     rows = np.concatenate(parts)
     client = np.repeat(np.arange(len(parts), dtype=np.int32), [len(part) for part in parts])
     order = np.argsort(rows[:, 0], kind="stable")
-    completed, latency, retries, failed = np.ascontiguousarray(rows[order].T)
-    return Transactions(completed, latency, client[order], retries, failed != 0)
+    completed, latency, retries, ended, script = np.ascontiguousarray(rows[order].T)
+    return Transactions(completed, latency, client[order], retries, ended, script.astype(np.int16))
 
 
-def check_rows(rows: Transactions, printed: str) -> CheckRecord:
-    """As many rows as sysbench counted events by itself?"""
+def check_rows(name: str, rows: Transactions, printed: str) -> CheckRecord:
+    """As many rows as sysbench counted events by itself? `name`: of the check."""
     match = EVENTS.search(printed)
     events = int(match[1]) if match else -1
     values = {"transactions": len(rows), "events": events}
     if events != len(rows):
         message = f"{len(rows)} transactions are in the log, sysbench counted {events}"
-        return CheckRecord(name="tpcb_log", verdict="violation", message=message, values=values)
+        return CheckRecord(name=name, verdict="violation", message=message, values=values)
     message = f"all {events} transactions that sysbench counted are in the log"
-    return CheckRecord(name="tpcb_log", verdict="ok", message=message, values=values)
+    return CheckRecord(name=name, verdict="ok", message=message, values=values)
 
 
 def metrics(

@@ -1,4 +1,4 @@
-"""sysbench as the client of all three engines: its arguments, running it, its end.
+"""sysbench as the client of any engine: its arguments, running it, its end.
 
 SQLite is a library: then sysbench's process is the database, too, and is what is watched.
 """
@@ -9,8 +9,10 @@ import re
 import shutil
 import subprocess
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from nfslab.databases.postgres.deployment import ROLE_NAME
@@ -19,12 +21,9 @@ from nfslab.databases.sqlite.database import DRIVER
 from nfslab.errors import RunFailed
 from nfslab.machine.availability import Availability
 from nfslab.machine.tools import said_by
-from nfslab.workloads.tpcb.parameters import SCRIPT
-from nfslab.workloads.tpcb.rows import Transactions, read_rows
+from nfslab.workloads.sysbench.rows import Transactions, read_rows
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from nfslab.databases.base import Database
     from nfslab.databases.mariadb.server import MariadbServer
     from nfslab.databases.postgres.server import Server
@@ -32,16 +31,41 @@ if TYPE_CHECKING:
     from nfslab.machine.started import Process
     from nfslab.machine.watched_launch import LaunchWatcher
     from nfslab.workloads.base import RunContext
-    from nfslab.workloads.tpcb.parameters import TpcbParameters
 
 PROGRAM: Final = "sysbench"
 PACKAGE_FIX: Final = "install it (Debian: apt-get install sysbench)"
 PROBE_TIMEOUT_S: Final = 20.0
 POLL_S: Final = 0.1
 STOP_GRACE_S: Final = 3.0
-DATABASE: Final = "pgbench"
-CLIENT_NAME: Final = "tpcb"
-"""application_name of its connections to PostgreSQL."""
+CLIENTS_MAX: Final = 4096
+SHARED: Final = Path(__file__).parent / "transactions.lua"
+"""What each script reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What it is to do."""
+
+    script: Path
+    clients: int
+    """Connections, each with a thread of its own."""
+    max_tries: int
+    reached: list[str]
+    """Where the database is, as sysbench takes it."""
+    options: Mapping[str, int] = field(default_factory=dict)
+    """Of the script."""
+    name: str = ""
+    """application_name of its connections to PostgreSQL."""
+
+    def command(self, *, seed: int, seconds: float, log: Path) -> list[str]:
+        """The whole of it; `log`: of the rows, a file for each client."""
+        own = {"max_tries": self.max_tries, "log": log, **self.options}
+        return [
+            *(("env", f"PGAPPNAME={self.name}") if self.name else ()),
+            PROGRAM, *self.reached, f"--threads={self.clients}", f"--time={int(seconds)}",
+            "--events=0", f"--rand-seed={seed % (2**31 - 1) + 1}",
+            *(f"--{name}={value}" for name, value in own.items()), str(self.script), "run",
+        ]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +98,26 @@ def _drivers(program: str) -> frozenset[str]:
     return frozenset(re.findall(r"^  (mysql|pgsql) - ", said, re.MULTILINE))
 
 
+def whole_seconds(value: float) -> float:
+    """As sysbench takes them; ValueError."""
+    if value != int(value):
+        raise ValueError(f"sysbench takes whole seconds, not {value:g}")
+    return value
+
+
 def at_postgres(server: Server) -> list[str]:
     """Where it is reached."""
     return [
         "--db-driver=pgsql", f"--pgsql-host={server.host}", f"--pgsql-port={server.port}",
-        f"--pgsql-user={ROLE_NAME}", f"--pgsql-db={DATABASE}",
+        f"--pgsql-user={ROLE_NAME}", f"--pgsql-db={server.deployment.database}",
     ]  # fmt: skip
 
 
-def at_mariadb(server: MariadbServer) -> list[str]:
+def at_mariadb(server: MariadbServer, database: str) -> list[str]:
     """Where it is reached."""
     return [
         "--db-driver=mysql", f"--mysql-socket={server.socket}", "--mysql-user=root",
-        f"--mysql-db={DATABASE}", "--mysql-ignore-errors=1213,1020,1205",
+        f"--mysql-db={database}", "--mysql-ignore-errors=1213,1020,1205",
     ]  # fmt: skip
 
 
@@ -96,19 +127,6 @@ def at_sqlite(file: Path, settings: SqliteSettings) -> list[str]:
     return [
         f"--sqlite={file}", f"--sqlite_driver={DRIVER}", f"--pragmas={pragmas}",
         f"--busy_timeout={settings.busy_timeout_ms}",
-    ]  # fmt: skip
-
-
-def arguments(
-    p: TpcbParameters, reached: list[str], *, seed: int, seconds: float, log: Path
-) -> list[str]:
-    """The whole command."""
-    return [
-        *(("env", f"PGAPPNAME={CLIENT_NAME}") if p.engine == "postgres" else ()),
-        *(PROGRAM, *reached),
-        f"--threads={p.clients}", f"--time={int(seconds)}", "--events=0",
-        f"--rand-seed={seed % (2**31 - 1) + 1}", f"--scale={p.scale}",
-        f"--max_tries={p.max_tries}", f"--log={log}", str(SCRIPT), "run",
     ]  # fmt: skip
 
 
