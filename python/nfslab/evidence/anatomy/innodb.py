@@ -51,8 +51,9 @@ READS: Final = frozenset(calls.READS.values())
 WRITES: Final = frozenset(calls.WRITES.values())
 ON_FILES: Final = frozenset({*SYNCS, *READS, *WRITES, *calls.ON_FILES.values(),
                              *calls.ON_NAMES.values()})  # fmt: skip
-LOOKS_DOUBT: Final = 0.4
-"""Of a part that was looked at: how far looks were off exact times, at most."""
+LOOKS_DOUBT: Final = 0.5
+"""Of a part that was looked at: how far looks were off exact times (0.51 to 1.50, of which a
+third is chance)."""
 
 
 def part_of(wait: str, file_class: str) -> str | None:

@@ -186,6 +186,8 @@ class _Watch:
         except (pymysql.Error, OSError) as error:
             self._problem = self._problem or _one_line(error)
         self._clients.clear()
+        with self._lock:
+            self._descriptors.begin()
         self._processors.begin()
         if self._exact is not None:
             self._counted(self._exact.begin)
@@ -253,7 +255,8 @@ class _Watch:
     def _tell(self) -> None:
         found = {tid for (tid,) in self._rows(CLIENTS, self._service.database)}
         self._clients |= found
-        self._descriptors.look()
+        with self._lock:
+            self._descriptors.look()
         if self._looks is not None:
             self._looks.watch(found)
             self._processors.read((self._service.pid, tid) for tid in found)

@@ -30,6 +30,13 @@ class Descriptors:
         self.mixed: set[int] = set()
         """Those of files of several classes."""
 
+    def begin(self) -> None:
+        """The timed part begins: what was open before, and is not now, is forgotten."""
+        self._paths.clear()
+        self.class_of.clear()
+        self.mixed.clear()
+        self.look()
+
     def look(self) -> None:
         """Now; nothing of a process that is gone, or is another user's."""
         found: dict[int, str] = {}
