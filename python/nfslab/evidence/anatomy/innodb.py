@@ -52,8 +52,8 @@ WRITES: Final = frozenset(calls.WRITES.values())
 ON_FILES: Final = frozenset({*SYNCS, *READS, *WRITES, *calls.ON_FILES.values(),
                              *calls.ON_NAMES.values()})  # fmt: skip
 LOOKS_DOUBT: Final = 0.5
-"""Of a part that was looked at: how far looks were off exact times (0.51 to 1.50, of which a
-third is chance)."""
+"""Of a part that was looked at: how far looks were off exact times (0.51 to 1.50 of them on a
+busy machine, with what is chance)."""
 
 
 def part_of(wait: str, file_class: str) -> str | None:
