@@ -51,11 +51,11 @@ class ThreadLooks:
         self.cpu_ns = 0
         self.looks = 0
         if platform.machine() != MACHINE:
-            raise Unavailable("threads are not looked at", why=f"only calls of {MACHINE} are known")
+            raise _unseen(f"only calls of {MACHINE} are known")
         try:
             (self._folder / str(pid) / "syscall").read_text(encoding="ascii")
         except OSError as error:
-            raise Unavailable("threads are not looked at", why=str(error)) from error
+            raise _unseen(str(error)) from error
 
     def watch(self, tids: set[int]) -> None:
         """The threads of the load, as they are told."""
@@ -118,7 +118,7 @@ def program_of(pid: int) -> range:
         path = str((folder / "exe").readlink())
         lines = (folder / "maps").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
-        raise Unavailable("threads are not looked at", why=str(error)) from error
+        raise _unseen(str(error)) from error
     begin = end = 0
     for line in lines:
         words = line.split(maxsplit=5)
@@ -129,3 +129,7 @@ def program_of(pid: int) -> range:
         elif end and (is_program or (low == end and len(words) == 5)):
             end = high
     return range(begin, end)
+
+
+def _unseen(why: str) -> Unavailable:
+    return Unavailable("threads are not looked at", why=why, fix=f"run as root, on {MACHINE}")
