@@ -445,12 +445,16 @@ class WaitWatch:
     processor, waiting for one, or blocked, by the number that the program keeps for what it waits
     for. Every pause is counted, nothing is sampled; no tracepoint of a system call is used."""
 
-    def __new__(cls, root: int, symbol: str) -> WaitWatch:
+    def __new__(cls, root: int, symbol: str | None = None) -> WaitWatch:
         """A process and its descendants; `symbol`: the exported name of a pointer to that number,
-        "my_wait_event_info" of PostgreSQL 14 and newer. CoreError as `SyscallWatch`."""
+        "my_wait_event_info" of PostgreSQL 14 and newer. None: all threads, by the call that each is
+        in (x86-64, Linux 6.9): the state is its number (511: none) << 22, with the descriptor of
+        calls on one; of a futex bits 0 to 8 are its operation, 9: with a time limit, 10: in the
+        thread's own memory, 11: a static object, 12 and 13: the value expected there, 3 at most.
+        CoreError as `SyscallWatch`."""
     def totals(self) -> Columns:
         """Since it began: tid, kind ("running", "queued", "blocked", "unread": blocked, and the
-        number could not be read), state (the number where blocked), ns."""
+        number could not be read), state (the number where blocked), ns, times."""
     def figures(self) -> dict[str, int]:
         """kernel_run_ns and kernel_runs (0 unless kernel.bpf_stats_enabled), uncounted (pauses in
         no total: more threads and numbers than there is room for)."""

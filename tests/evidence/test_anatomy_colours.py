@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nfslab.evidence.anatomy.section import COLOURS, _coloured
-from nfslab.evidence.anatomy.transactions import ORDER
+from nfslab.evidence.anatomy.whole import ORDER
 
 
 def test_parts_have_colours_of_their_own_until_there_are_none() -> None:

@@ -44,14 +44,28 @@ labels = ["as it is", "slow"]
 """
 
 
+MARIADB = FILE.replace(
+    'collectors = ["postgres", "fsync"', 'collectors = ["mariadb", "fsync"'
+).replace('kind = "pgbench"', 'kind = "tpcb"\nengine = "mariadb"')
+
+
 @pytest.mark.long
 @needs.fuse
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(FILE, id="postgres"),
+        pytest.param(
+            MARIADB, id="mariadb", marks=[needs.ebpf, needs.program("sysbench", "mariadbd")]
+        ),
+    ],
+)
 def test_a_slow_server_is_found_in_the_logs_sync(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One client: every commit is one WRITE that is stable, which takes 100 ms."""
     file = tmp_path / "planted.toml"
-    file.write_text(FILE)
+    file.write_text(content)
     assert nfslab(capsys, "run", file, "--results", tmp_path / "results").code == 0
     (folder,) = (tmp_path / "results").iterdir()
     told = json.loads(nfslab(capsys, "explain", folder, "--json").out)

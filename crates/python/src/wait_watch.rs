@@ -17,13 +17,17 @@ pub struct WaitWatch {
 #[pymethods]
 impl WaitWatch {
     #[new]
-    fn new(py: Python<'_>, root: u32, symbol: &str) -> PyResult<Self> {
-        let waits = py.detach(|| Waits::start(root, symbol));
+    #[pyo3(signature = (root, symbol=None))]
+    fn new(py: Python<'_>, root: u32, symbol: Option<&str>) -> PyResult<Self> {
+        let waits = py.detach(|| match symbol {
+            Some(symbol) => Waits::start(root, symbol),
+            None => Waits::start_by_call(root),
+        });
         let waits = waits.map_err(|error| to_python(py, &error))?;
         Ok(WaitWatch { waits })
     }
 
-    /// Since it began: tid, kind, state, ns.
+    /// Since it began: tid, kind, state, ns, times.
     fn totals(&self, py: Python<'_>) -> PyResult<Columns> {
         let rows = py.detach(|| self.waits.totals());
         Builder::default()
@@ -31,6 +35,7 @@ impl WaitWatch {
             .text("kind", rows.iter().map(kind))
             .u32("state", rows.iter().map(|row| row.state))
             .u64("ns", rows.iter().map(|row| row.ns))
+            .u64("times", rows.iter().map(|row| row.times))
             .finish(py)
     }
 

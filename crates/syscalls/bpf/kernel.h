@@ -47,6 +47,7 @@ enum map_type {
 #define RB_AVAIL_DATA 0
 
 struct task_struct;
+struct pt_regs;
 
 /* Numbers of helpers: enum bpf_func_id of linux/bpf.h, the same on all machines. */
 static void *(*map_lookup)(void *map, const void *key) = (void *)1;
@@ -63,6 +64,7 @@ static u64 (*ring_query)(void *ring, u64 flags) = (void *)134;
 static void *(*task_storage)(void *map, struct task_struct *task, void *value,
 			     u64 flags) = (void *)156;
 static struct task_struct *(*current_task)(void) = (void *)158;
+static struct pt_regs *(*task_registers)(struct task_struct *task) = (void *)175;
 
 struct qstr {
 	u64 hash_len;
@@ -138,6 +140,16 @@ struct task_struct {
 	struct files_struct *files;
 	struct sched_entity se;
 	struct sched_info sched_info;
+} CORE;
+
+/* Of x86-64: a call's number and arguments, and the stack, as its thread entered the kernel. */
+struct pt_regs {
+	unsigned long r10;
+	unsigned long dx;
+	unsigned long si;
+	unsigned long di;
+	unsigned long orig_ax;
+	unsigned long sp;
 } CORE;
 
 struct gendisk {

@@ -25,6 +25,7 @@ EVIDENCE: dict[str, str] = {
     "profile": "nfslab.evidence.profile.kind:ProfileEvidence",
     "syscalls": "nfslab.evidence.syscalls.kind:SyscallsEvidence",
     "postgres": "nfslab.evidence.postgres.kind:PostgresEvidence",
+    "mariadb": "nfslab.evidence.mariadb.kind:MariadbEvidence",
     "rpc": "nfslab.evidence.rpc.kind:RpcEvidence",
     "mountstats": "nfslab.evidence.mountstats.kind:MountstatsEvidence",
     "nfsd": "nfslab.evidence.nfsd.kind:NfsdEvidence",
@@ -35,6 +36,7 @@ EVIDENCE: dict[str, str] = {
 COLLECTORS: dict[str, str] = {
     "capture": "nfslab.evidence.capture.collector:CaptureCollector",
     "fsync": "nfslab.evidence.syscalls.collector:FsyncCollector",
+    "mariadb": "nfslab.evidence.mariadb.collector:MariadbCollector",
     "mountstats": "nfslab.evidence.mountstats.collector:MountstatsCollector",
     "nfs_server": "nfslab.evidence.nfs_server.collector:NfsServerCollector",
     "nfsd": "nfslab.evidence.nfsd.collector:NfsdCollector",

@@ -1,4 +1,4 @@
-"""PostgreSQL's light locks, without the log's."""
+"""The database's light locks (latches), without the log's."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ class DatabaseLocks(PartsCause):
 
     cause: ClassVar[str] = "database_locks"
     parts: ClassVar[tuple[str, ...]] = ("database_locks",)
-    what: ClassVar[str] = "waiting for PostgreSQL's own light locks"
+    what: ClassVar[str] = "waiting for the database's own light locks"
     confirm: ClassVar[str] = "lower the number of clients: the part goes"
     depends: ClassVar[tuple[str, ...]] = ("workload.clients", "workload.terminals")

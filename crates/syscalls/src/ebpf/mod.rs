@@ -22,6 +22,8 @@
 #[cfg(not(ebpf))]
 mod absent;
 #[cfg(ebpf)]
+mod calls;
+#[cfg(ebpf)]
 mod grants;
 #[cfg(ebpf)]
 mod kernel;
@@ -128,7 +130,8 @@ pub struct Figures {
 pub struct WaitRow {
     /// Thread.
     pub tid: u32,
-    /// What it said that it waits for while it was blocked, or one of the three below.
+    /// What it said that it waits for while it was blocked, or one of the three below; by call: its
+    /// number (511: none), and 22 bits of what it is on (`bpf/waits.h`).
     pub state: u32,
     /// How long, ns.
     pub ns: u64,

@@ -53,6 +53,37 @@ pub fn take_in(roots: &[u32], map: BorrowedFd<'_>, entry: &[u8]) -> Result<usize
     Ok(taken)
 }
 
+/// Gives all threads of a process an entry each; those that start later have it of their parent.
+pub fn take_in_threads(pid: u32, map: BorrowedFd<'_>, entry: &[u8]) -> Result<(), WatchError> {
+    let mut seen = HashSet::from([pid]);
+    for _ in 0..LOOKS_MAX {
+        let found: Vec<u32> = threads(pid).filter(|tid| seen.insert(*tid)).collect();
+        if found.is_empty() {
+            break;
+        }
+        for tid in found {
+            match enter_thread(tid, map, entry) {
+                Ok(_) => {}
+                // One that ended meanwhile needs not be watched.
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                Err(error) => {
+                    return Err(WatchError::Bpf {
+                        step: format!("take in thread {tid} (Linux 6.9 and newer can)"),
+                        why: error.to_string(),
+                    });
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn threads(pid: u32) -> impl Iterator<Item = u32> {
+    let folder = fs::read_dir(format!("/proc/{pid}/task"));
+    let entries = folder.into_iter().flatten().filter_map(Result::ok);
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
 fn is_gone(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -61,9 +92,19 @@ fn is_gone(error: &io::Error) -> bool {
 }
 
 fn enter(pid: u32, map: BorrowedFd<'_>, entry: &[u8]) -> io::Result<bool> {
+    enter_as(pid, PidfdFlags::empty(), map, entry)
+}
+
+fn enter_thread(tid: u32, map: BorrowedFd<'_>, entry: &[u8]) -> io::Result<bool> {
+    /// PIDFD_THREAD.
+    const OF_THREAD: PidfdFlags = PidfdFlags::from_bits_retain(libc::O_EXCL as u32);
+    enter_as(tid, OF_THREAD, map, entry)
+}
+
+fn enter_as(pid: u32, flags: PidfdFlags, map: BorrowedFd<'_>, entry: &[u8]) -> io::Result<bool> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))?;
-    let process = pidfd_open(pid, PidfdFlags::empty())?;
+    let process = pidfd_open(pid, flags)?;
     kernel::store(map, process.as_fd(), entry)
 }
 

@@ -6,6 +6,10 @@
 //! nanosecond of every process is accounted for, once, by the scheduler's own instants: nothing is
 //! sampled. No tracepoint of a system call is attached, which would slow every call of the machine.
 //!
+//! A server of threads that keeps no such number (MariaDB) is told by the call that a thread is in
+//! when it leaves a processor, with its descriptor (`calls.rs`); of a futex, how it is waited for.
+//! Needs x86-64 and Linux 6.9, which lets threads be named.
+//!
 //! Limits: a wait that blocks nobody (a read from the page cache) is time on a processor. A pause
 //! that has not ended is in no total. Threads are told apart by number; one that is used again
 //! adds to the same rows. What Linux itself executes in between (interrupts) counts as the process.
@@ -20,9 +24,9 @@ use parking_lot::Mutex;
 
 use super::layout::{Figure, WAITER_BYTES, WaitKey, WaitTotal};
 use super::watch::{OBJECT, attach_btf, failed, map, of_map, refused, storage};
-use super::{WaitRow, grants, scope};
+use super::{WaitRow, calls, grants, scope};
 use crate::error::WatchError;
-use crate::exported::{NotFound, address_of};
+use crate::exported::{NotFound, address_of, image_of};
 
 /// Watches until it is stopped or dropped.
 pub struct Waits {
@@ -36,6 +40,11 @@ impl Waits {
     /// points to.
     pub fn start(root: u32, symbol: &str) -> Result<Self, WatchError> {
         start(root, symbol).map_err(|error| grants::explained(error, Path::new("/")))
+    }
+
+    /// Begins to watch all threads of a process and its descendants, by the calls that they are in.
+    pub fn start_by_call(root: u32) -> Result<Self, WatchError> {
+        start_by_call(root).map_err(|error| grants::explained(error, Path::new("/")))
     }
 
     /// Since it began, by thread and state.
@@ -83,10 +92,37 @@ fn start(root: u32, symbol: &str) -> Result<Waits, WatchError> {
         NotFound::Unread(_) => WatchError::Gone { pid: root },
         NotFound::Absent(why) => refused(&format!("find {symbol} in process {root}"), why),
     })?;
+    let mut loader = EbpfLoader::new();
+    loader.override_global("wait_word", &address, true);
+    let (waits, waiters) = attached(&mut loader, "switched")?;
+    scope::take_in(&[root], waiters.fd().as_fd(), &[0; WAITER_BYTES])?;
+    Ok(waits)
+}
+
+fn start_by_call(root: u32) -> Result<Waits, WatchError> {
+    if !cfg!(target_arch = "x86_64") {
+        let why = "only the calls of x86-64 are known".to_owned();
+        return Err(refused("tell which call a thread is in", why));
+    }
+    grants::may_load()?;
+    grants::has_types(Path::new("/"))?;
+    let program = image_of(root).map_err(|_| WatchError::Gone { pid: root })?;
+    let mut loader = EbpfLoader::new();
+    loader
+        .override_global("program_from", &program.start, true)
+        .override_global("program_until", &program.end, true)
+        .override_global("calls", &calls::WITH_DESCRIPTOR, true);
+    let (waits, waiters) = attached(&mut loader, "switched_in_call")?;
+    scope::take_in(&[root], waiters.fd().as_fd(), &[0; WAITER_BYTES])?;
+    scope::take_in_threads(root, waiters.fd().as_fd(), &[0; WAITER_BYTES])?;
+    Ok(waits)
+}
+
+/// Loaded and attached; and who is watched.
+fn attached(loader: &mut EbpfLoader<'_>, at_switch: &str) -> Result<(Waits, MapData), WatchError> {
     let btf = aya::Btf::from_sys_fs().map_err(|error| failed("read its types", &error))?;
-    let mut ebpf = EbpfLoader::new()
+    let mut ebpf = loader
         .allow_unsupported_maps()
-        .override_global("wait_word", &address, true)
         .map_max_entries("ring", super::RING_BYTES_MIN)
         .map_max_entries("files", 1)
         .map_max_entries("counts", 1)
@@ -97,11 +133,11 @@ fn start(root: u32, symbol: &str) -> Result<Waits, WatchError> {
     let figures = Array::try_from(map(&mut ebpf, "figures")?).map_err(of_map)?;
     let waiters = storage(&mut ebpf, "waiters")?;
     attach_btf(&mut ebpf, "sched_process_fork", "waiter_forked", &btf)?;
-    attach_btf(&mut ebpf, "sched_switch", "switched", &btf)?;
-    scope::take_in(&[root], waiters.fd().as_fd(), &[0; WAITER_BYTES])?;
-    Ok(Waits {
+    attach_btf(&mut ebpf, "sched_switch", at_switch, &btf)?;
+    let waits = Waits {
         attached: Mutex::new(Some(ebpf)),
         totals,
         figures,
-    })
+    };
+    Ok((waits, waiters))
 }

@@ -17,6 +17,7 @@ from nfslab.databases.mariadb.installation import (
     settings_accepted,
 )
 from nfslab.databases.mariadb.server import MariadbPlace, MariadbServer, start_server
+from nfslab.databases.mariadb.service import MariadbService
 from nfslab.databases.mariadb.settings import (
     REPORTED,
     as_arguments,
@@ -25,7 +26,6 @@ from nfslab.databases.mariadb.settings import (
 )
 from nfslab.databases.shared.deployment import Deployment
 from nfslab.databases.shared.served import ServedDatabase
-from nfslab.databases.shared.service import DatabaseService
 from nfslab.databases.shared.settings import SettingValue
 from nfslab.databases.shared.template import Loaded, copied, loaded_once, on_places
 from nfslab.errors import RunFailed, Unavailable
@@ -196,9 +196,11 @@ class MariadbDatabase(ServedDatabase[MariadbServer]):
                 "can be seen; ON is MariaDB's default, and may be faster"
             )
         not_durable(context, durability_reasons(in_effect))
-        context.services.database = DatabaseService(
-            kind=self.kind, pid=server.process.pid, data_directory=place.data
-        )
+        context.services.database = MariadbService(
+            kind=self.kind, pid=server.process.pid, data_directory=place.data,
+            socket=server.socket, database=self.options.database,
+            version=self.installation.version,
+        )  # fmt: skip
 
 
 class MariadbSession(Session):

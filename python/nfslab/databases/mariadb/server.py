@@ -69,7 +69,7 @@ class MariadbServer:
         import pymysql
 
         try:
-            return _connected(self.socket, database)
+            return connected(self.socket, database)
         except (pymysql.Error, OSError) as error:
             raise self.death("MariaDB cannot be reached", str(error)) from error
 
@@ -155,7 +155,7 @@ def start_server(
     server = MariadbServer(deployment, process, path, log_start, private, places)
     try:
         wait_until_ready(
-            server, "MariaDB", lambda: _connected(server.socket, None).close(),
+            server, "MariaDB", lambda: connected(server.socket, None).close(),
             pymysql.Error, OSError,
         )  # fmt: skip
     except BaseException:
@@ -164,8 +164,8 @@ def start_server(
     return server
 
 
-def _connected(path: Path, database: str | None) -> pymysql.Connection[Any]:
-    """pymysql.Error, OSError."""
+def connected(path: Path, database: str | None = None) -> pymysql.Connection[Any]:
+    """A connection (autocommit); pymysql.Error, OSError."""
     import pymysql
 
     # PyMySQL leaves its own socket open where nobody listens yet.

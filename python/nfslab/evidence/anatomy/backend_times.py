@@ -16,7 +16,7 @@ from nfslab.evidence.postgres.exact_waits import CLIENT_BACKEND, TIMES_TABLE
 from nfslab.results.evidence_tables import evidence_path, read_evidence
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from nfslab.evidence.base import SealedRun
 
@@ -29,17 +29,30 @@ def exact_parts(run: SealedRun, transactions: float) -> dict[str, PartFacts] | N
     """Part -> its mean time of a transaction; None: the pauses were not timed. ResultsError."""
     if not evidence_path(run.folder, TIMES_TABLE).is_file():
         return None
+    rows = read_evidence(run.folder, TIMES_TABLE).to_pylist()
+    return parts_of_times(
+        (
+            row["kind"],
+            part_of_wait(row["wait_event_type"], row["wait_event"]),
+            row["ns"] / transactions,
+        )
+        for row in rows
+        if row["backend_type"] == CLIENT_BACKEND
+    )
+
+
+def parts_of_times(
+    times: Iterable[tuple[str, str | None, float]],
+) -> dict[str, PartFacts] | None:
+    """Of (kind, the part that it is where it was blocked, ns of a transaction); None: of nothing.
+
+    Who was blocked "running" was so in what has no name.
+    """
     sums: dict[str, float] = {}
-    for row in read_evidence(run.folder, TIMES_TABLE).to_pylist():
-        if row["backend_type"] != CLIENT_BACKEND:
-            continue
-        name = PROCESSORS.get(row["kind"])
-        if name is None and row["kind"] == "unread":
-            name = "other_waits"
-        if name is None:
-            name = part_of_wait(row["wait_event_type"], row["wait_event"])
+    for kind, part, ns in times:
+        name = PROCESSORS.get(kind) or ("other_waits" if kind == "unread" else part)
         if name is not None:
-            sums[name] = sums.get(name, 0.0) + row["ns"] / transactions
+            sums[name] = sums.get(name, 0.0) + ns
     if not sums:
         return None
     inner = [
@@ -47,7 +60,7 @@ def exact_parts(run: SealedRun, transactions: float) -> dict[str, PartFacts] | N
         for name in ("run_queue", "on_cpu")
         if name in sums
     ]
-    blocked_ns = sums.pop("running", 0.0)
+    blocked_ns = sums.pop("running", 0.0) + sums.pop("unreported", 0.0)
     parts = {name: PartFacts(name=name, ns=ns, source="exact") for name, ns in sums.items()}
     return parts | at_work(inner, PartFacts(name="running", ns=0.0, source="exact"), blocked_ns)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from nfslab.evidence.anatomy import in_process, transactions
+from nfslab.evidence.anatomy import in_process, innodb, transactions
 from nfslab.evidence.anatomy.calls import of_offered_calls, with_calls
 from nfslab.evidence.anatomy.files import of_files
 from nfslab.evidence.anatomy.inner import within_log_sync
@@ -35,7 +35,7 @@ class AnatomyEvidence(EvidenceKind[AnatomyFacts]):
     kind: ClassVar[str] = "anatomy"
     title: ClassVar[str] = "Where the time goes"
     Facts: ClassVar[type[Facts]] = AnatomyFacts
-    version: ClassVar[int] = 16
+    version: ClassVar[int] = 17
 
     def present(self, run: SealedRun) -> bool:
         """Of every workload whose operation is known."""
@@ -62,8 +62,19 @@ def _root(run: SealedRun) -> Callable[[SealedRun], AnatomyFacts | None] | None:
 
 
 def _of_database(run: SealedRun) -> AnatomyFacts | None:
+    return _served(run, transactions.anatomy)
+
+
+def _of_innodb(run: SealedRun) -> AnatomyFacts | None:
+    return _served(run, innodb.anatomy)
+
+
+def _served(
+    run: SealedRun, anatomy: Callable[[SealedRun, SyscallFacts | None], AnatomyFacts | None]
+) -> AnatomyFacts | None:
+    """Of a server, whose threads or processes serve a client each."""
     syscalls = facts_of(SyscallsEvidence(), run)
-    made = transactions.anatomy(run, syscalls)
+    made = anatomy(run, syscalls)
     if made is None:
         return None
     slowest = slow_transactions(run) if syscalls else ()
@@ -104,6 +115,7 @@ ROOTS: Final[dict[str, Callable[[SealedRun], AnatomyFacts | None]]] = {
 """By kind of workload; whose operations are a database's need none."""
 ENGINES: Final[dict[str, Callable[[SealedRun], AnatomyFacts | None]]] = {
     "postgres": _of_database,
+    "mariadb": _of_innodb,
     "sqlite": _in_process,
 }
-"""By engine, where a workload has several. What MariaDB's threads wait for is not watched."""
+"""By engine, where a workload has several."""

@@ -107,21 +107,22 @@ MEANINGS: Final[dict[str, Meaning]] = {
         "database at work", "on a processor, or waiting for one; also in unreported calls where "
         "the scheduler was not asked", "c1"),
     "unreported": Meaning(
-        "unreported calls", "blocked where PostgreSQL reports no wait: looking up, sizing and "
-        "opening files, page faults"),
-    "on_cpu": Meaning("on a processor", "the scheduler's own account of the backends"),
+        "unreported calls", "blocked where no wait is reported: page faults; of PostgreSQL looking "
+        "up, sizing and opening files, too"),
+    "on_cpu": Meaning("on a processor", "the scheduler's own account"),
     "run_queue": Meaning("waiting for a processor", "runnable, but not running"),
     "log_sync": Meaning("log sync", "syncing the write-ahead log", "c3"),
     "log_write": Meaning("log write", "writing the log", "c5"),
     "log_turn": Meaning(
-        "waiting for another's flush", "one backend syncs the log for a group; these wait", "c6"),
-    "data_read": Meaning("data read", "reading pages that are not in shared buffers", "c4"),
+        "waiting for another's flush", "one syncs the log for a group; these wait", "c6"),
+    "data_read": Meaning("data read", "reading pages that the database has not in memory", "c4"),
     "data_extend": Meaning("data extend", "making a table or an index longer"),
     "data_write": Meaning("data write", "writing pages to make room, and syncing them"),
     "other_files": Meaning("other files", "temporary files, control file, ..."),
     "row_locks": Meaning("row locks", "waiting for another transaction's lock", "c2"),
-    "database_locks": Meaning("database locks", "waiting for PostgreSQL's own light locks", "c7"),
-    "other_waits": Meaning("other waits", "other wait events"),
+    "database_locks": Meaning(
+        "database locks", "waiting for the database's own light locks, or latches", "c7"),
+    "other_waits": Meaning("other waits", "waits of other kinds"),
     "waiting": Meaning("WRITEs of before", "WRITEs that were under way when the sync began"),
     "sending": Meaning("WRITEs of the sync", "WRITEs that the sync sent"),
     "committing": Meaning("COMMIT", "the COMMIT of the sync"),

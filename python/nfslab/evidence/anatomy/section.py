@@ -43,8 +43,8 @@ LEAST_SHARE: Final = 0.1
 NOTE: Final = (
     "Means over the runs of a point; the parts sum to the whole. Waits that PostgreSQL was sampled "
     "in may be off by a tenth of the part where its memory was read, by two fifths over SQL, and "
-    "by far more over SQL with one client; parts within parts are shares of other records of the "
-    "same run."
+    "by far more over SQL with one client; those of MariaDB that were looked at by half; parts "
+    "within parts are shares of other records of the same run."
 )
 ALONE: Final = (
     "Differences within blocks, each with its own 95 % interval, wider where it was sampled; "

@@ -18,7 +18,7 @@ import numpy as np
 
 from nfslab.evidence.slowest import SlowestFacts, slowest
 from nfslab.evidence.syscalls.facts import COLLECTORS
-from nfslab.evidence.syscalls.sync_share import log_syncs_of_backends
+from nfslab.evidence.syscalls.sync_share import log_syncs_of_backends, threads_of
 from nfslab.evidence.syscalls.tables import processes_of, read_syscall_tables
 from nfslab.results.coded_texts import integers
 from nfslab.results.evidence_tables import evidence_path, read_evidence
@@ -47,7 +47,8 @@ def slow_transactions(run: SealedRun) -> tuple[SlowestFacts, ...]:
     tables = read_syscall_tables(run.folder)
     if tables is None or _lost(run) or (tables.beyond is not None and tables.beyond.num_rows):
         return ()
-    begun, ended = log_syncs_of_backends(tables, processes_of(tables.syncs))
+    threads = threads_of(run.summary("mariadb"))
+    begun, ended = log_syncs_of_backends(tables, processes_of(tables.syncs), threads)
     rows = read_evidence(
         run.folder, TABLE, ["t_ns", "latency_ns", "lag_ns", "status"], folder="samples"
     )

@@ -25,15 +25,18 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from nfslab.evidence.anatomy.backend_times import at_work, disagreements, exact_parts
-from nfslab.evidence.anatomy.parts import (
-    OF_DATABASE,
-    TRANSACTION,
-    AnatomyFacts,
-    PartFacts,
-    with_rest,
+from nfslab.evidence.anatomy.backend_times import disagreements, exact_parts
+from nfslab.evidence.anatomy.parts import OF_DATABASE, TRANSACTION, AnatomyFacts
+from nfslab.evidence.anatomy.sampled import (
+    LEAST_SEEN,
+    LEAST_STRETCHES,
+    by_littles_law,
+    mean_numbers,
+    with_exact_syncs,
+    with_processors,
 )
 from nfslab.evidence.anatomy.wait_parts import part_of_wait
+from nfslab.evidence.anatomy.whole import whole_of
 from nfslab.evidence.over_time import NS, read_rows
 from nfslab.evidence.postgres.sql_waits import WAITS_TABLE
 from nfslab.results.coded_texts import coded_texts
@@ -41,26 +44,12 @@ from nfslab.results.coded_texts import coded_texts
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from nfslab.evidence.base import SealedRun
     from nfslab.evidence.syscalls.facts import SyscallFacts
 
-    Floats = NDArray[np.float64]
-
 CLIENT_BACKEND: Final = "client backend"
-ORDER: Final = (
-    "log_sync", "log_write", "log_turn", "data_read", "data_extend", "data_write", "other_files",
-    "row_locks", "database_locks", "running", "unreported", "other_waits",
-)  # fmt: skip
 LEAST_SAMPLES: Final = 10
 """Looks at the backends (over SQL) below which nothing is said."""
-LEAST_STRETCHES: Final = 4
-"""The same of stretches of time, which have many looks in memory each."""
-LEAST_SEEN: Final = 0.5
-"""Of the backends of clients that are connected all the time: where fewer are seen, those that are
-missing would be called the client's turn."""
-Z95: Final = 1.96
 MEMORY_DOUBT: Final = 0.1
 """Of a part that was sampled in memory: how far samples were off exact times, at most."""
 SQL_DOUBT: Final = 0.4
@@ -81,40 +70,26 @@ def anatomy(run: SealedRun, syscalls: SyscallFacts | None) -> AnatomyFacts | Non
     tracked = run.summary("postgres").get("settings", {}).get("track_activities", "on")
     seen, missed = _sampled(run, seconds) if tracked != "off" else (None, "")
     doubt = _doubt(run)
-    parts = {
-        name: PartFacts(
-            name=name,
-            ns=mean / number * seconds * NS,
-            error_ns=error / number * seconds * NS,
-            doubt_ns=doubt * mean / number * seconds * NS,
-            source="sampled",
-        )
-        for name, (mean, error) in (seen or {}).items()
-    }
+    parts = by_littles_law(seen or {}, seconds / number, doubt)
     timed = exact_parts(run, number)
     if timed is not None:
         notes = disagreements(parts, timed, mean_ns)
         parts = timed
     else:
-        notes = list(_with_exact_syncs(parts, syscalls))
+        notes = list(with_exact_syncs(parts, syscalls))
         if "running" in parts:
-            parts |= _with_processors(run, parts["running"], number / seconds)
+            processors = run.summary("postgres").get("processors", {})
+            parts |= with_processors(run, processors, parts["running"], number / seconds)
     notes += [*_not_granted(run), *([missed] if missed else [])]
-    shown = [parts[name] for name in ORDER if name in parts]
-    total = sum(part.ns for part in shown)
     told = timed is not None or seen is not None
     if not told and operation != TRANSACTION:
         return None  # too short to be seen: nothing of it, rather than none of a part
-    if told and total < mean_ns:
-        shown.append(PartFacts(name="client", ns=mean_ns - total, source="exact"))
-    else:
-        shown = with_rest(shown, mean_ns)
     wants = () if syscalls is not None else ("fsync",)
     return AnatomyFacts(
         operation=operation,
         operations=number,
         mean_ns=mean_ns,
-        parts=tuple(shown),
+        parts=tuple(whole_of(parts if told else None, mean_ns)),
         notes=tuple(notes),
         wants=wants if told else ("postgres",),
     )
@@ -148,14 +123,13 @@ def _sampled(run: SealedRun, seconds: float) -> tuple[dict[str, tuple[float, flo
     over_ns = rows["over_ns"].to_numpy() if "over_ns" in rows.column_names else np.zeros(t_ns.size)
     in_memory = bool(over_ns.any())
     rows = rows.filter(pa.array((t_ns - over_ns >= 0) & (t_ns <= seconds * NS)))
-    ticks, place = np.unique(rows["t_ns"].to_numpy(), return_inverse=True)
+    ticks = np.unique(rows["t_ns"].to_numpy())
     if ticks.size < (LEAST_STRETCHES if in_memory else LEAST_SAMPLES):
         return None, ""
     kinds, of_kind = coded_texts(rows["backend_type"])
     types, of_type = coded_texts(rows["wait_event_type"])
     events, of_event = coded_texts(rows["wait_event"])
     backends = rows["backends"].to_numpy().astype(np.float64)
-    counts: dict[str, Floats] = {}
     client = of_kind == (kinds.index(CLIENT_BACKEND) if CLIENT_BACKEND in kinds else -1)
     everyone = float(backends[client].sum()) / ticks.size
     if everyone < LEAST_SEEN * (connected := _connected(run)):
@@ -163,18 +137,11 @@ def _sampled(run: SealedRun, seconds: float) -> tuple[dict[str, tuple[float, flo
             f"Of {connected} clients' backends {everyone:.2g} were seen at a time: what they wait "
             "for is not told."
         )
-    for key in np.unique(of_type[client] * len(events) + of_event[client]).tolist():
-        which, event = divmod(key, len(events))
-        name = part_of_wait(types[which], events[event])
-        if name is not None:
-            mine = client & (of_type == which) & (of_event == event)
-            here = counts.setdefault(name, np.zeros(ticks.size))
-            np.add.at(here, place[mine], backends[mine])
-    spread = _between_neighbours if in_memory else _spread
-    return {
-        name: (float(each.mean()), Z95 * spread(each) / ticks.size**0.5)
-        for name, each in counts.items()
-    }, ""
+    names = [
+        part_of_wait(types[kind], events[event]) if mine else None
+        for kind, event, mine in zip(of_type, of_event, client, strict=True)
+    ]
+    return mean_numbers(rows["t_ns"].to_numpy(), names, backends, in_stretches=in_memory), ""
 
 
 def _connected(run: SealedRun) -> int:
@@ -182,64 +149,3 @@ def _connected(run: SealedRun) -> int:
     if run.record.load is None or run.record.parameters.get("workload", {}).get("connect_each"):
         return 0
     return run.record.load.clients or 0
-
-
-def _spread(values: Floats) -> float:
-    return float(values.std(ddof=1))
-
-
-def _between_neighbours(values: Floats) -> float:
-    """Standard deviation of what was drawn, of means of successive stretches of equal length: from
-    the differences of neighbours (von Neumann's estimator), so that a load that changes slowly adds
-    little. What it does add makes it larger, since looks of two stretches are independent."""
-    return float(np.sqrt(np.mean(np.diff(values) ** 2) / 2))
-
-
-def _with_exact_syncs(parts: dict[str, PartFacts], syscalls: SyscallFacts | None) -> Iterator[str]:
-    """The log's syncs as they were timed, in place of the samples; where both disagree, a note."""
-    share = next(iter(syscalls.shares), None) if syscalls is not None else None
-    sampled = parts.get("log_sync")
-    if share is None or not share.transactions or sampled is None:
-        return
-    exact_ns = share.backend_sync_ns / share.transactions
-    others = sum(part.ns for name, part in parts.items() if name != "log_sync")
-    error_ns = sampled.error_ns or 0.0
-    if abs(exact_ns - sampled.ns) > 2 * error_ns + AGREEMENT * exact_ns:
-        yield (
-            f"Syncs of the log take {exact_ns / 1e6:.3g} ms of a transaction by their own times, "
-            f"{sampled.ns / 1e6:.3g} ms (within {error_ns / 1e6:.2g}) by samples of wait events: "
-            "the first is shown."
-        )
-    left = sampled.ns + others - exact_ns
-    scale = max(left, 0.0) / others if others else 1.0
-    for name, part in parts.items():
-        update = {"ns": part.ns * scale, "error_ns": (part.error_ns or 0.0) * scale}
-        parts[name] = part.model_copy(update=update | {"doubt_ns": part.doubt_ns * scale})
-    parts["log_sync"] = PartFacts(name="log_sync", ns=exact_ns, source="exact")
-
-
-AGREEMENT: Final = 0.03
-"""Of the exact time: PostgreSQL's own work around the call is in the wait, and not in the call."""
-
-
-def _with_processors(run: SealedRun, running: PartFacts, rate_per_s: float) -> dict[str, PartFacts]:
-    """At work: on a processor, or waiting for one; the rest of it was blocked, without a name.
-
-    Part of the scheduler's times lies within waits (who is woken waits for a processor under the
-    name of what he slept in): where they are more than the whole, each has its share of it.
-    """
-    seen = run.summary("postgres").get("processors", {})
-    watched_ns = seen.get("watched_ns", 0)
-    clients = run.record.load.clients if run.record.load is not None else None
-    if not watched_ns or not clients:
-        return {}
-    # Mean number of backends on a processor, and waiting for one.
-    in_all = {name: clients * seen[key] / watched_ns for name, key in PROCESSORS.items()}
-    known_ns = {name: number / rate_per_s * NS for name, number in in_all.items()}
-    total_ns = sum(known_ns.values())
-    share = min(1.0, running.ns / total_ns) if total_ns else 1.0
-    parts = [PartFacts(name=name, ns=ns * share, source="exact") for name, ns in known_ns.items()]
-    return at_work(parts, running, max(running.ns - total_ns, 0.0))
-
-
-PROCESSORS: Final = {"run_queue": "queued_ns", "on_cpu": "on_cpu_ns"}

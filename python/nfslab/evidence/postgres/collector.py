@@ -41,7 +41,6 @@ from nfslab.errors import RunFailed, Unavailable
 from nfslab.evidence.collector import Collector, CollectorParameters, Evidence, Side
 from nfslab.evidence.postgres.exact_waits import TIMES_TABLE, ExactWaits
 from nfslab.evidence.postgres.memory_waits import MemoryWaits
-from nfslab.evidence.postgres.processors import Processors
 from nfslab.evidence.postgres.sql_waits import (
     WAITS_TABLE,
     SqlWaits,
@@ -51,6 +50,7 @@ from nfslab.evidence.postgres.sql_waits import (
 )
 from nfslab.machine.availability import Availability
 from nfslab.machine.cpu_times import process_cpu_ns
+from nfslab.machine.schedstat import Processors
 from nfslab.quantities import Duration
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ class _Watch:
         self._resets: set[str] = set()
         self._reset_stamps: dict[str, str] = {}
         self._cpu_s = 0.0
-        self._processors = Processors()
+        self._processors = Processors("postgres")
         self._exact: ExactWaits | None = None
         self._not_exact = ""
         self._lock = threading.Lock()
@@ -327,10 +327,10 @@ class _Watch:
     def _read_processors(self) -> None:
         """How long the load's backends were on processors so far."""
         if self._memory is not None:
-            self._processors.read(self._memory.load_pids())
+            self._processors.read((pid, pid) for pid in self._memory.load_pids())
             return
         rows = self._connection.execute(BACKENDS, (self._service.client_name,), prepare=True)
-        self._processors.read(pid for (pid,) in rows)
+        self._processors.read((pid, pid) for (pid,) in rows)
 
     def _read_counters(self) -> Counters:
         """All counters now; those that changed are kept with the time."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from nfslab.evidence.base import Facts
 from nfslab.evidence.syscalls.accesses import accesses_of, as_content
 from nfslab.evidence.syscalls.sync_blocks import BlocksRow, split_by_blocks
-from nfslab.evidence.syscalls.sync_share import LogShare, log_shares
+from nfslab.evidence.syscalls.sync_share import LogShare, log_shares, threads_of
 from nfslab.evidence.syscalls.sync_steps import StepsRow, read_sync_steps
 from nfslab.evidence.syscalls.tables import (
     ClassRow,
@@ -194,6 +194,7 @@ def _shares(
     seen = [e.summary.get("waits") for e in record.evidence if e.collector == "postgres"]
     waits: list[Any] = (seen[0] if seen else None) or []
     latency_ms, transactions = metrics.get("latency_mean_ms"), metrics.get(record.operations)
+    served = next((e.summary for e in record.evidence if e.collector == "mariadb"), {})
     found = log_shares(
         tables,
         processes_of(tables.syncs),
@@ -202,5 +203,6 @@ def _shares(
         transactions=None if transactions is None else int(transactions),
         latency_mean_ns=None if latency_ms is None else latency_ms * 1e6,
         waits=waits,
+        threads=threads_of(served),
     )
     return tuple(found)

@@ -23,7 +23,7 @@ from nfslab.evidence.syscalls.tables import SyscallTables, names_of, timed
 from nfslab.results.coded_texts import integers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -94,14 +94,16 @@ def log_shares(
     transactions: int | None = None,
     latency_mean_ns: float | None = None,
     waits: list[dict[str, Any]] | None = None,
+    threads: Collection[int] | None = None,
 ) -> list[LogShare]:
-    """One for each log that was synced. `processes`: pid -> title; `waits`: of `postgres`."""
+    """One for each log that was synced. `processes`: pid -> title; `waits`: of `postgres`;
+    `threads`: those that serve clients, of a server that is one process (`threads_of`)."""
     syncs, _ = timed(tables.syncs)
     if not syncs.num_rows:
         return []
     classes, of_class = classes_of(syncs, names_of(tables.files)[0])
     latencies = integers(syncs["latency_ns"])
-    by_backend = _by_backends(syncs, processes)
+    by_backend = _by_backends(syncs, processes, threads)
     seen = _waits(waits or [])
     found = []
     for log in LOGS:
@@ -117,7 +119,7 @@ def log_shares(
 
 
 def log_syncs_of_backends(
-    tables: SyscallTables, processes: Mapping[int, str]
+    tables: SyscallTables, processes: Mapping[int, str], threads: Collection[int] | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Begin and end of every sync of a database's log by a process that serves clients, in ns from
     the start of the timed part. `processes`: pid -> title."""
@@ -126,12 +128,25 @@ def log_syncs_of_backends(
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     classes, of_class = classes_of(syncs, names_of(tables.files)[0])
     logs = [number for number, name in enumerate(classes) if name in LOGS]
-    syncs = syncs.filter(np.isin(of_class, logs) & _by_backends(syncs, processes))
+    syncs = syncs.filter(np.isin(of_class, logs) & _by_backends(syncs, processes, threads))
     begun = integers(syncs["t_ns"])
     return begun, begun + integers(syncs["latency_ns"])
 
 
-def _by_backends(syncs: pa.Table, processes: Mapping[int, str]) -> NDArray[np.bool_]:
+def threads_of(summary: Mapping[str, Any]) -> Collection[int] | None:
+    """Threads that serve clients, as the collector `mariadb` summed up; None: not known."""
+    found: list[int] | None = summary.get("threads")
+    return found or None
+
+
+def _by_backends(
+    syncs: pa.Table, processes: Mapping[int, str], threads: Collection[int] | None
+) -> NDArray[np.bool_]:
+    if threads is not None:
+        serving: NDArray[np.bool_] = np.isin(
+            integers(syncs["tid"]), np.array(sorted(threads), dtype=np.int64)
+        )
+        return serving
     background = [pid for pid, title in processes.items() if is_background(title)]
     found: NDArray[np.bool_] = ~np.isin(
         integers(syncs["pid"]), np.array(background, dtype=np.int64)
