@@ -15,8 +15,9 @@ from nfslab.results.records import CheckRecord
 from nfslab.workloads.base import Outcome
 from nfslab.workloads.sql.data import PAGE
 from nfslab.workloads.sql.postgres import loading
-from nfslab.workloads.sql.postgres.dialect import PostgresDialect, fetched_bytes
+from nfslab.workloads.sql.postgres.dialect import PostgresDialect
 from nfslab.workloads.sql.queries import QUERIES, WRITING
+from nfslab.workloads.sql.session import fetched_bytes
 from nfslab.workloads.sql.workload import SqlWorkload, check_answer
 
 from tests.workloads.run_context import Run, run_of, scratch_folder

@@ -45,6 +45,8 @@ class MariadbPlace:
 
     data: Path
     log: Path
+    temporary: Path | None = None
+    """Of its temporary files; None: the server's private folder."""
 
 
 @dataclass(slots=True)
@@ -135,7 +137,7 @@ def start_server(
         "innodb_log_group_home_dir": place.log,
         "socket": private.path / "socket",
         "pid_file": private.path / "pid",
-        "tmpdir": private.path,
+        "tmpdir": place.temporary or private.path,
     }
     # Those of ours come last: the last one given is the one that counts.
     argv = [
@@ -176,7 +178,7 @@ def _connected(path: Path, database: str | None) -> pymysql.Connection[Any]:
         reached.settimeout(None)
         connection = pymysql.Connection(
             unix_socket=str(path), user=USER, database=database, autocommit=True,
-            charset="utf8mb4", defer_connect=True,
+            charset="utf8mb4", defer_connect=True, local_infile=True,
         )  # fmt: skip
         connection.connect(reached)
     except BaseException:

@@ -1,0 +1,69 @@
+"""The data set in MariaDB: tables that are kept in the order of their ids, rows in that order."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from nfslab.databases.mariadb.database import MariadbSession, RowsInMemory
+from nfslab.workloads.sql.data import FILLER, ITEMS, PARTS, Data, definition
+
+COLUMNS: Final = (
+    "id int NOT NULL, created int NOT NULL, code int NOT NULL, grp int NOT NULL, "
+    f"value int NOT NULL, filler varchar({FILLER}) NOT NULL"
+)
+MADE: Final = (
+    f"CREATE TABLE items ({COLUMNS}, PRIMARY KEY (id))",
+    f"CREATE TABLE copies ({COLUMNS})",
+    "CREATE TABLE parts (id int NOT NULL, item int NOT NULL, weight int NOT NULL, "
+    "PRIMARY KEY (id))",
+)
+INDEXED: Final = (
+    "CREATE INDEX items_created ON items (created)",
+    "CREATE INDEX items_code ON items (code)",
+    "CREATE UNIQUE INDEX parts_item ON parts (item)",
+    "ANALYZE TABLE items, parts",
+)
+
+
+def load_data(table: str, columns: tuple[str, ...]) -> str:
+    """The statement that takes CSV from its client."""
+    return (
+        f"LOAD DATA LOCAL INFILE {{file}} INTO TABLE {table} CHARACTER SET latin1 "
+        f"FIELDS TERMINATED BY ',' ({', '.join(columns)})"
+    )
+
+
+COPIES_LOAD: Final = load_data("copies", ITEMS)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+@dataclass(frozen=True, slots=True)
+class MariadbTables:
+    """`items` with so many rows, `parts`, and the empty `copies`."""
+
+    rows: int
+
+    def record(self) -> dict[str, Any]:
+        """Everything that determines them."""
+        return {"tables": "sql", "rows": self.rows, "definition": definition(),
+                "made": [*MADE, *INDEXED]}  # fmt: skip
+
+    def load(self, server: MariadbSession) -> None:
+        """Make and fill them; RunFailed."""
+        data = Data(self.rows)
+        for statement in MADE:
+            server.rows(statement)
+        _filled(server, load_data("items", ITEMS), data.items_csv())
+        _filled(server, load_data("parts", PARTS), data.parts_csv())
+        for statement in INDEXED:
+            server.rows(statement)
+
+
+def _filled(session: MariadbSession, statement: str, blocks: Iterable[bytes]) -> None:
+    for block in blocks:
+        with contextlib.closing(RowsInMemory([block])) as file:
+            session.load_data(statement, file)
