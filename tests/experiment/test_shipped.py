@@ -52,6 +52,7 @@ def test_the_experiments_that_were_promised_are_there() -> None:
         "sfs-threads-ganesha",
         "fsync-2001",
         "engines-2001",
+        "engines-queries",
         "queries-2001",
         "answer-clients",
         "answer-nvram",

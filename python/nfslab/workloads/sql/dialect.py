@@ -12,7 +12,7 @@ A new engine is one folder with such a class, one line in `DIALECTS`, a value of
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from nfslab.plugins import load_plugin
@@ -56,12 +56,15 @@ class Counts:
     """Written to the log."""
     fetched: int | None = None
     """From block devices, by the engine's processes, read-ahead included."""
+    files: int | None = None
+    """Temporary files made, where their bytes are not told: of none there are none."""
 
     def since(self, before: Counts) -> Counts:
         """The difference."""
-        return Counts(
+        moved = Counts(
             *(_moved(getattr(self, one.name), getattr(before, one.name)) for one in fields(Counts))
         )
+        return replace(moved, temporary=0) if moved.files == 0 else moved
 
 
 def _moved(now: int | None, before: int | None) -> int | None:

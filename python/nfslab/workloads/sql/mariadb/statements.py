@@ -66,7 +66,7 @@ def _rebuilt() -> Statements[Intended]:
     return Statements(
         text="OPTIMIZE TABLE items",
         answer=kept(BY_ID),
-        answer_plan=Intended(("range items by PRIMARY",)),
+        answer_plan=Intended(("range items by PRIMARY (the index alone)",)),
         undo=(deleted(1, DELETED),),
         changes=(deleted(0, DELETED),),
         mark=TABLE_ID,

@@ -191,6 +191,8 @@ class SqliteConnected(PlannedSession[Intended]):
         self, text: str, intended: Intended, *, execute: bool = True
     ) -> dict[str, Metric]:
         """By EXPLAIN QUERY PLAN; see `PlannedSession`."""
+        # An explanation alone does not look whether the schema is still the one that was read.
+        self._session.rows("SELECT count(*) FROM sqlite_schema")
         rows: Any = self._session.rows(f"EXPLAIN QUERY PLAN {text}")
         if wrong := intended.missing(lines_of(rows)):
             fix = "see whether its index is there; another version of SQLite may plan otherwise"
