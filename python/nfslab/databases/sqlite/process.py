@@ -70,7 +70,9 @@ class SqliteProcess(Session):
         """Tell it to do something, wait for what it says; RunFailed."""
         text = order(name, **content)
         if len(text) > LINE_MOST:
-            raise RunFailed("a statement is too long", why=f"{len(text)} bytes")
+            raise RunFailed(
+                "a statement is too long", why=f"{len(text)} bytes", fix="ask for fewer lookups"
+            )
         try:
             self.process.tell(text, TELL_S)
         except RunFailed as error:
