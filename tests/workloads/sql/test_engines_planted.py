@@ -13,7 +13,8 @@ from nfslab.databases.sqlite.database import SqliteDatabase
 from nfslab.errors import RunFailed
 from nfslab.workloads.sql.mariadb import statements as of_mariadb
 from nfslab.workloads.sql.sqlite import statements as of_sqlite
-from nfslab.workloads.sql.statements import Statements, covered
+from nfslab.workloads.sql.statements import Statements
+from nfslab.workloads.sql.texts import covered
 from nfslab.workloads.sql.workload import SqlWorkload
 
 from tests.workloads.run_context import Run

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from nfslab.databases.mariadb.database import MariadbSession, RowsInMemory
-from nfslab.workloads.sql.data import FILLER, ITEMS, PARTS, Data, definition
+from nfslab.workloads.sql.data import FILLER, ITEMS, PARTS
+from nfslab.workloads.sql.loading import SqlTables
 
 COLUMNS: Final = (
     "id int NOT NULL, created int NOT NULL, code int NOT NULL, grp int NOT NULL, "
@@ -41,25 +41,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-@dataclass(frozen=True, slots=True)
-class MariadbTables:
-    """`items` with so many rows, `parts`, and the empty `copies`."""
+class MariadbTables(SqlTables):
+    """See `SqlTables`."""
 
-    rows: int
-
-    def record(self) -> dict[str, Any]:
-        """Everything that determines them."""
-        return {"tables": "sql", "rows": self.rows, "definition": definition(),
-                "made": [*MADE, *INDEXED]}  # fmt: skip
+    made: ClassVar[tuple[str, ...]] = MADE
+    indexed: ClassVar[tuple[str, ...]] = INDEXED
 
     def load(self, server: MariadbSession) -> None:
         """Make and fill them; RunFailed."""
-        data = Data(self.rows)
-        for statement in MADE:
+        for statement in self.made:
             server.rows(statement)
-        _filled(server, load_data("items", ITEMS), data.items_csv())
-        _filled(server, load_data("parts", PARTS), data.parts_csv())
-        for statement in INDEXED:
+        _filled(server, load_data("items", ITEMS), self.data.items_csv())
+        _filled(server, load_data("parts", PARTS), self.data.parts_csv())
+        for statement in self.indexed:
             server.rows(statement)
 
 

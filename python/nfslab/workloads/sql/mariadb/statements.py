@@ -7,23 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from nfslab.workloads.sql import texts
 from nfslab.workloads.sql.mariadb.plans import Intended
-from nfslab.workloads.sql.queries import DELETED
-from nfslab.workloads.sql.statements import (
-    COPIED,
-    MADE_INDEX,
-    Statements,
-    covered,
-    deleted,
-    grouped,
-    joined,
-    kept,
-    of_index,
-    scan,
-    update,
-    updated,
-    within,
-)
+from nfslab.workloads.sql.statements import Statements
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,16 +32,15 @@ TABLE_ID: Final = (
 
 def _range(column: str, index: str) -> Callable[[Asked], Statements[Intended]]:
     return lambda asked: Statements(
-        text=scan(within(column, asked), f" FORCE INDEX ({index})"),
+        text=texts.scan(texts.within(column, asked), f" FORCE INDEX ({index})"),
         plan=Intended((f"range items by {index}",)),
     )
 
 
 def _lookups(asked: Asked) -> Statements[Intended]:
-    keys = ",".join(map(str, asked.keys.tolist()))
     return Statements(
         text="SELECT STRAIGHT_JOIN count(*), sum(value) FROM "
-        f"JSON_TABLE('[{keys}]', '$[*]' COLUMNS (id int PATH '$')) AS wanted "
+        f"JSON_TABLE('[{texts.keys(asked)}]', '$[*]' COLUMNS (id int PATH '$')) AS wanted "
         f"JOIN items{BY_ID} ON items.id = wanted.id",
         plan=Intended(("ALL wanted", "eq_ref items by PRIMARY")),
     )
@@ -65,19 +50,19 @@ def _rebuilt() -> Statements[Intended]:
     # InnoDB's OPTIMIZE TABLE makes the table anew: then it has another number.
     return Statements(
         text="OPTIMIZE TABLE items",
-        answer=kept(BY_ID),
+        answer=texts.kept(BY_ID),
         answer_plan=Intended(("range items by PRIMARY (the index alone)",)),
-        undo=(deleted(1, DELETED),),
-        changes=(deleted(0, DELETED),),
+        undo=(texts.deleted(1),),
+        changes=(texts.deleted(0),),
         mark=TABLE_ID,
         proof=TABLE_ID.replace("TABLE_ID", "TABLE_ID <> {mark}", 1),
     )
 
 
 STATEMENTS: Final[dict[str, Callable[[Asked], Statements[Intended]]]] = {
-    "full_scan": lambda _: Statements(text=scan(hint=NONE), plan=Intended(("ALL items",))),
+    "full_scan": lambda _: Statements(text=texts.scan(hint=NONE), plan=Intended(("ALL items",))),
     "index_only_scan": lambda _: Statements(
-        text=covered(" FORCE INDEX (items_created)"),
+        text=texts.covered(" FORCE INDEX (items_created)"),
         plan=Intended(("index items by items_created (the index alone)",)),
     ),
     "clustered_range": _range("id", "PRIMARY"),
@@ -85,7 +70,7 @@ STATEMENTS: Final[dict[str, Callable[[Asked], Statements[Intended]]]] = {
     "secondary_range_uncorrelated": _range("code", "items_code"),
     "point_lookups": _lookups,
     "hash_join": lambda _: Statements(
-        text=joined(f"parts{NONE} STRAIGHT_JOIN items{NONE} ON parts.item = items.id"),
+        text=texts.joined(f"parts{NONE} STRAIGHT_JOIN items{NONE} ON parts.item = items.id"),
         plan=Intended(
             ("ALL parts", "hash_ALL items"),
             ("block-nl-join",),
@@ -93,7 +78,7 @@ STATEMENTS: Final[dict[str, Callable[[Asked], Statements[Intended]]]] = {
         ),
     ),
     "nested_loop_join": lambda _: Statements(
-        text=joined(f"parts{NONE} STRAIGHT_JOIN items{BY_ID} ON parts.item = items.id"),
+        text=texts.joined(f"parts{NONE} STRAIGHT_JOIN items{BY_ID} ON parts.item = items.id"),
         plan=Intended(("ALL parts", "eq_ref items by PRIMARY")),
     ),
     # A sort within a derived table would be written once more. Each group is one row, which is
@@ -112,21 +97,21 @@ STATEMENTS: Final[dict[str, Callable[[Asked], Statements[Intended]]]] = {
         ),
     ),
     "aggregate": lambda _: Statements(
-        text=f"{grouped(NONE)} ORDER BY NULL",
+        text=f"{texts.grouped(NONE)} ORDER BY NULL",
         plan=Intended(("ALL items",), ("temporary_table",)),
     ),
-    "bulk_copy": lambda _: Statements(answer=COPIED, undo=("TRUNCATE copies",), copies=True),
+    "bulk_copy": lambda _: Statements(answer=texts.COPIED, undo=("TRUNCATE copies",), copies=True),
     "create_index": lambda _: Statements(
-        text=MADE_INDEX,
-        answer=of_index(" FORCE INDEX (items_made)"),
+        text=texts.MADE_INDEX,
+        answer=texts.of_index(" FORCE INDEX (items_made)"),
         answer_plan=Intended(("range items by items_made (the index alone)",)),
         undo=("DROP INDEX items_made ON items",),
     ),
     "vacuum": lambda _: _rebuilt(),
     "update_indexed": lambda asked: Statements(
-        text=update(asked, hint=BY_ID),
+        text=texts.update(asked, hint=BY_ID),
         plan=Intended(("range items by PRIMARY",)),
-        answer=updated(asked),
-        undo=(update(asked, "-", BY_ID),),
+        answer=texts.updated(asked),
+        undo=(texts.update(asked, "-", BY_ID),),
     ),
 }

@@ -9,24 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from nfslab.workloads.sql import texts
 from nfslab.workloads.sql.postgres.plans import Intended
-from nfslab.workloads.sql.queries import DELETED
-from nfslab.workloads.sql.statements import (
-    COPIED,
-    MADE_INDEX,
-    Statements,
-    covered,
-    deleted,
-    grouped,
-    joined,
-    kept,
-    numbered,
-    of_index,
-    scan,
-    update,
-    updated,
-    within,
-)
+from nfslab.workloads.sql.statements import Statements
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,19 +52,18 @@ def statements(query: str, asked: Asked) -> PostgresStatements:
 
 
 def _scan(condition: str, scans: str, uses: str) -> PostgresStatements:
-    return PostgresStatements(text=scan(condition), plan=Intended((scans,)), uses=(uses,))
+    return PostgresStatements(text=texts.scan(condition), plan=Intended((scans,)), uses=(uses,))
 
 
 def _range(column: str, index: str) -> Callable[[Asked], PostgresStatements]:
     return lambda asked: _scan(
-        within(column, asked), f"Index Scan using {index} on items", "indexscan"
+        texts.within(column, asked), f"Index Scan using {index} on items", "indexscan"
     )
 
 
 def _lookups(asked: Asked) -> PostgresStatements:
-    keys = ",".join(map(str, asked.keys.tolist()))
     return PostgresStatements(
-        text=f"SELECT count(*), sum(value) FROM unnest('{{{keys}}}'::int[]) AS key "
+        text=f"SELECT count(*), sum(value) FROM unnest('{{{texts.keys(asked)}}}'::int[]) AS key "
         "JOIN items ON items.id = key",
         plan=Intended(("Function Scan on unnest", "Index Scan using items_pkey on items"),
                       ("Nested Loop",)),
@@ -89,7 +73,7 @@ def _lookups(asked: Asked) -> PostgresStatements:
 
 def _join(node: str, uses: tuple[str, ...], *scans: str, **more: Any) -> PostgresStatements:
     return PostgresStatements(
-        text=joined("items JOIN parts ON parts.item = items.id"),
+        text=texts.joined("items JOIN parts ON parts.item = items.id"),
         plan=Intended(scans, (node,), **more),
         uses=uses,
     )
@@ -102,7 +86,7 @@ _BY_ID: Final = "Index Scan using items_pkey on items"
 _MADE: Final[dict[str, Callable[[Asked], PostgresStatements]]] = {
     "full_scan": lambda _: _scan("", _ITEMS, "seqscan"),
     "index_only_scan": lambda _: PostgresStatements(
-        text=covered(),
+        text=texts.covered(),
         plan=Intended(
             ("Index Only Scan using items_created on items",),
             facts=(("Index Only Scan", "Heap Fetches", 0),),
@@ -123,7 +107,7 @@ _MADE: Final[dict[str, Callable[[Asked], PostgresStatements]]] = {
         "Nested Loop", ("nestloop", "seqscan", "indexscan"), _PARTS, _BY_ID
     ),
     "sort_spill": lambda _: PostgresStatements(
-        text=numbered("items"),
+        text=texts.numbered("items"),
         plan=Intended(
             (_ITEMS,),
             ("Sort",),
@@ -133,47 +117,47 @@ _MADE: Final[dict[str, Callable[[Asked], PostgresStatements]]] = {
         uses=("seqscan", "sort"),
     ),
     "aggregate": lambda _: PostgresStatements(
-        text=grouped(),
+        text=texts.grouped(),
         plan=Intended((_ITEMS,), ("HashAggregate",)),
         uses=("seqscan", "hashagg"),
     ),
     "bulk_copy": lambda _: PostgresStatements(
-        answer=COPIED,
+        answer=texts.COPIED,
         undo=("TRUNCATE copies",),
         copies=True,
         grows=True,
     ),
     "create_index": lambda _: PostgresStatements(
-        text=MADE_INDEX,
-        answer=of_index(),
+        text=texts.MADE_INDEX,
+        answer=texts.of_index(),
         answer_plan=Intended(("Index Only Scan using items_made on items",)),
         undo=("DROP INDEX items_made",),
         uses=("indexonlyscan", "indexscan"),
     ),
     "vacuum": lambda _: PostgresStatements(
         text="VACUUM (INDEX_CLEANUP ON, PARALLEL 0, TRUNCATE OFF) items",
-        answer=kept(),
+        answer=texts.kept(),
         # No page that the index knows has a dead row, or one that somebody may not see.
         answer_plan=Intended(
             ("Index Only Scan using items_pkey on items",),
             facts=(("Index Only Scan", "Heap Fetches", 0),),
         ),
         uses=("indexscan", "indexonlyscan"),
-        undo=(deleted(1, DELETED),),
-        changes=(deleted(0, DELETED),),
+        undo=(texts.deleted(1),),
+        changes=(texts.deleted(0),),
     ),
     "update_indexed": lambda asked: PostgresStatements(
-        text=update(asked),
+        text=texts.update(asked),
         plan=Intended(("ModifyTable on items", _BY_ID)),
         uses=("indexscan",),
-        answer=updated(asked),
-        undo=(update(asked, "-"),),
+        answer=texts.updated(asked),
+        undo=(texts.update(asked, "-"),),
         grows=True,
     ),
     "checkpoint": lambda asked: PostgresStatements(
         text="CHECKPOINT",
         before=(
-            update(asked),
+            texts.update(asked),
             "DROP TABLE IF EXISTS mark",
             "CREATE TEMP TABLE mark AS SELECT pg_current_wal_insert_lsn() AS at",
         ),

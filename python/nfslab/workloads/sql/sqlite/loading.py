@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from nfslab.workloads.sql.data import ITEMS, PARTS, Data, definition
+from nfslab.workloads.sql.data import ITEMS, PARTS
+from nfslab.workloads.sql.loading import SqlTables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,25 +29,19 @@ INDEXED: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SqliteTables:
-    """`items` with so many rows, `parts`, and the empty `copies`."""
+class SqliteTables(SqlTables):
+    """See `SqlTables`."""
 
-    rows: int
-
-    def record(self) -> dict[str, Any]:
-        """Everything that determines them."""
-        return {"tables": "sql", "rows": self.rows, "definition": definition(),
-                "made": [*MADE, *INDEXED]}  # fmt: skip
+    made: ClassVar[tuple[str, ...]] = MADE
+    indexed: ClassVar[tuple[str, ...]] = INDEXED
 
     def load(self, server: SqliteSession) -> None:
         """Make and fill them; RunFailed."""
-        data = Data(self.rows)
-        for statement in MADE:
+        for statement in self.made:
             server.rows(statement)
-        _filled(server, "items", ITEMS, data.items_csv())
-        _filled(server, "parts", PARTS, data.parts_csv())
-        for statement in INDEXED:
+        _filled(server, "items", ITEMS, self.data.items_csv())
+        _filled(server, "parts", PARTS, self.data.parts_csv())
+        for statement in self.indexed:
             server.rows(statement)
 
 
