@@ -52,7 +52,8 @@ AGREE: Final = 0.01
 SLACK_BYTES: Final = 1 << 20
 NOTE: Final = (
     "Of one execution; medians over the runs of a point. Blocks read were not in the database's "
-    "buffers. Asked: READs sent in the timed part, or what the kernel fetched for the database's "
+    "buffers, those that it read ahead by itself among them. What stands as – it does not tell. "
+    "Asked: READs sent in the timed part, or what the kernel fetched for the database's "
     "processes. Asked / read is of queries that only read: above 1 it is "
     "read-ahead, below 1 the page cache had some."
 )
