@@ -8,12 +8,14 @@ from typing import Any
 import nfslab as results
 import pytest
 from nfslab.databases.postgres.database import PostgresDatabase
+from nfslab.display import cells
 from nfslab.evidence.anatomy.kind import AnatomyEvidence
 from nfslab.evidence.base import SealedRun
 from nfslab.evidence.found import find, section_of
 from nfslab.evidence.queries.kind import PROCESSES, QueriesEvidence, QueryFacts
 from nfslab.evidence.syscalls.collector import SyscallsCollector
 from nfslab.report.analysis import analyse
+from nfslab.workloads.sql.dialect import dialect_class
 
 from tests.cli.invocation import nfslab
 from tests.evidence.runs import found_of, sealed_run
@@ -108,6 +110,56 @@ def test_the_section_says_what_was_asked_at_least_and_at_most(tmp_path: Path) ->
     figures = KIND.at_point([facts for ((_, facts),) in runs.values()])
     assert [cell.text for cell in KIND.point_cells(figures)] == ["4 MiB", "1.75"]
     assert len(KIND.point_cells(None)) == len(KIND.point_columns)
+
+
+def test_what_a_database_does_not_tell_is_not_shown(tmp_path: Path) -> None:
+    told = made(tmp_path / "run", fetched_bytes=5.0 * MIB)
+    for name in ("hit_bytes", "temporary_bytes", "log_bytes"):
+        del told.record.metrics[name]
+    found = facts(told)
+    assert (found.hit_bytes, found.temporary_bytes, found.log_bytes) == (None, None, None)
+    assert found.read_ahead is None, "it may have written, too"
+    section = section_of(KIND, found_of({"a": [(told, found)]}))
+    assert section is not None
+    (row,) = section.tables[0].rows
+    texts = dict(zip([c.title for c in section.tables[0].columns], row, strict=True))
+    assert texts["blocks read"].text == "4 MiB"
+    assert {texts[name].text for name in ("buffers hit", "temporary", "log")} == {
+        cells.number(None).text
+    }
+
+
+@pytest.mark.long
+@needs.fuse
+@pytest.mark.parametrize("engine", ["mariadb", "sqlite"])
+def test_pages_system_calls_and_nfs_agree(engine: str, tmp_path: Path, capsys: Capture) -> None:
+    """What InnoDB reads are direct READs, one for one; SQLite's scan asks for no page twice."""
+    if not (there := dialect_class(engine).available()).ok:
+        pytest.skip(there.reason)
+    queries = ["full_scan", "secondary_range_uncorrelated"]
+    said = nfslab(
+        capsys, "run", "engines-queries", "--repetitions", 1, "--results", tmp_path, "--anyway",
+        "--set", f"axes.query={queries}".replace("'", '"'), "--set", f"workload.size={SIZE}",
+        "--set", "axes.storage=['nfs']", "--set", f"axes.engine=['{engine}']",
+    )  # fmt: skip
+    assert said.code == 0, said.out + said.err
+    found = {
+        run.facts.query: run.facts for run in find(KIND, analyse(results.open(tmp_path).path)).runs
+    }
+    assert set(found) == set(queries)
+    for one in found.values():
+        assert one.asked_of == "NFS"
+        assert one.read_bytes
+        assert one.asked_bytes is not None
+        if SyscallsCollector.available().ok:
+            assert one.called_bytes is not None
+            header = 32 if engine == "sqlite" else 0
+            assert 0 <= one.called_bytes - one.read_bytes <= header
+        assert one.read_bytes <= one.asked_bytes <= 2 * SIZE + MIB
+        assert one.read_ahead is not None
+    if engine == "mariadb":
+        scan = found["full_scan"]
+        assert scan.asked_bytes == pytest.approx(scan.read_bytes, rel=0.02)
 
 
 @pytest.mark.long

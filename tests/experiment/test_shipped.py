@@ -53,6 +53,8 @@ def test_the_experiments_that_were_promised_are_there() -> None:
         "fsync-2001",
         "engines-2001",
         "engines-tpcc",
+        "engines-queries",
+        "engines-mounts",
         "queries-2001",
         "answer-clients",
         "answer-nvram",

@@ -15,8 +15,9 @@ from nfslab.results.records import CheckRecord
 from nfslab.workloads.base import Outcome
 from nfslab.workloads.sql.data import PAGE
 from nfslab.workloads.sql.postgres import loading
-from nfslab.workloads.sql.postgres.dialect import PostgresDialect, fetched_bytes
+from nfslab.workloads.sql.postgres.dialect import PostgresDialect
 from nfslab.workloads.sql.queries import QUERIES, WRITING
+from nfslab.workloads.sql.session import fetched_bytes
 from nfslab.workloads.sql.workload import SqlWorkload, check_answer
 
 from tests.workloads.run_context import Run, run_of, scratch_folder
@@ -146,7 +147,7 @@ def test_planted_without_its_index_the_run_fails_and_shows_the_plan(
     scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     indexes = tuple(one for one in loading.INDEXED if "items_code" not in one)
-    monkeypatch.setattr(loading, "INDEXED", indexes)
+    monkeypatch.setattr(loading.PostgresTables, "indexed", indexes)
     work = workload("secondary_range_uncorrelated")
     with run_of(work, scratch, name=name()) as run:
         with pytest.raises(RunFailed, match="Seq Scan on items, not by Index Scan using items_code"

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nfslab.databases.sqlite.database import LIBRARY, library_version
+from nfslab.databases.sqlite.database import library_version
+from nfslab.databases.sqlite.library import LIBRARY
 from nfslab.errors import NfslabError
 from nfslab.experiment.provenance import program_version
 from nfslab.machine.cgroup import memory_cgroup_available
@@ -121,10 +122,10 @@ def _postgres() -> Iterator[Probe]:
 
 
 def _engines() -> Iterator[Probe]:
-    yield _program("mariadbd", "mariadb-server-core", "the workloads tpcb and tpcc on MariaDB")
+    yield _program("mariadbd", "mariadb-server-core", "the workloads tpcb, tpcc and sql on MariaDB")
     yield _program("sysbench", "sysbench", "the workload tpcb, and tpcc on MariaDB")
     version = library_version()
-    purpose, fix = "the workload tpcb on SQLite", "apt install libsqlite3-0"
+    purpose, fix = "the workloads tpcb and sql on SQLite", "apt install libsqlite3-0"
     yield Probe("SQLite", bool(version), version or f"no {LIBRARY}", purpose, fix)
 
 

@@ -7,7 +7,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from nfslab.databases.sqlite import database
+from nfslab.databases.sqlite import library
 from nfslab.databases.sqlite.database import SqliteDatabase, SqliteOptions
 from nfslab.databases.sqlite.settings import SqliteSettings
 from nfslab.errors import RunFailed
@@ -34,7 +34,7 @@ def test_a_page_is_a_power_of_two(size: int) -> None:
 
 
 def test_a_missing_library_is_said_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "LIBRARY", "libsqlite3.so.none")
+    monkeypatch.setattr(library, "LIBRARY", "libsqlite3.so.none")
     answer = SqliteDatabase(SqliteOptions()).check()
     assert not answer.ok
     assert "libsqlite3-0" in answer.fix

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
@@ -34,7 +35,7 @@ from nfslab.machine.availability import Availability
 from nfslab.plugins import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import pymysql
 
@@ -63,6 +64,10 @@ class MariadbOptions:
     database: str
     load: Literal["copy", "fresh"] = "copy"
     settings: Mapping[str, SettingValue] = field(default_factory=dict)
+    changes: Sequence[str] = ()
+    """Statements done on the loaded database before the run's server starts."""
+    temporary_with_data: bool = False
+    """Sorts and the like write their files on the place of the data."""
 
 
 class MariadbDatabase(ServedDatabase[MariadbServer]):
@@ -116,6 +121,14 @@ class MariadbDatabase(ServedDatabase[MariadbServer]):
             ),
             restore=lambda source: copied(deployment, source, parts, context.places),
         )
+        if o.changes:
+            with context.phase("changes"):
+                self._at_rest(
+                    deployment, place, dict(settings), context, "changes.log", self._change
+                )
+        if o.temporary_with_data:
+            place = replace(place, temporary=context.places["data"].path / "temporary")
+            deployment.run(["mkdir", str(place.temporary)], user=deployment.user)
         with context.phase("start"):
             deployment.watcher = context.services.server_watcher
             self._server = self._start(deployment, place, settings, context)
@@ -158,11 +171,29 @@ class MariadbDatabase(ServedDatabase[MariadbServer]):
             *as_arguments({"innodb_use_native_aio": False} | self._shape()),
         ]  # fmt: skip
         deployment.run(argv, log="install.log", user=deployment.user)
-        server = self._start(deployment, place, settings, context, log="load.log")
-        try:
+
+        def loaded(server: MariadbServer) -> None:
             server.rows(f"CREATE DATABASE `{self.options.database}` CHARACTER SET latin1")
             with server.connect(self.options.database) as connection:
                 tables.load(MariadbSession(server, connection))
+
+        self._at_rest(deployment, place, settings, context, "load.log", loaded)
+
+    def _change(self, server: MariadbServer) -> None:
+        with server.connect(self.options.database) as connection:
+            session = MariadbSession(server, connection)
+            for statement in self.options.changes:
+                session.rows(statement)
+
+    def _at_rest(
+        self, deployment: Deployment, place: MariadbPlace, settings: dict[str, SettingValue],
+        context: RunContext, log: str, work: Callable[[MariadbServer], None],
+    ) -> None:  # fmt: skip
+        """Work of a server that ends in peace, with nothing left to purge or merge."""
+        settings = settings | {"innodb_fast_shutdown": 0}
+        server = self._start(deployment, place, settings, context, log=log)
+        try:
+            work(server)
         except BaseException:
             server.stop(hurry=True)
             raise
@@ -211,12 +242,20 @@ class MariadbSession(Session):
 
     def rows(self, statement: str) -> Sequence[tuple[Any, ...]]:
         """RunFailed when MariaDB refuses it, or is gone."""
+        with self._explained(statement), self._connection.cursor() as cursor:
+            cursor.execute(statement)
+            return [tuple(map(_whole, row)) for row in cursor.fetchall()]
+
+    def load_data(self, statement: str, file: RowsInMemory) -> None:
+        """LOAD DATA LOCAL INFILE {file}; RunFailed as `rows`."""
+        self.rows(statement.format(file=f"'{file.path}'"))
+
+    @contextlib.contextmanager
+    def _explained(self, statement: str) -> Iterator[None]:
         import pymysql
 
         try:
-            with self._connection.cursor() as cursor:
-                cursor.execute(statement)
-                return list(cursor.fetchall())
+            yield
         except pymysql.Error as error:
             if not self._server.process.ended_within(0.0):
                 raise RunFailed(
@@ -228,12 +267,8 @@ class MariadbSession(Session):
 
     def load_lines(self, into: str, lines: bytes) -> None:
         """LOAD DATA of these lines; `into`: all behind INTO TABLE. RunFailed, as for a warning."""
-        # A file of memory alone: our own client opens it by its name.
-        with os.fdopen(os.memfd_create("nfslab-lines"), "wb") as file:
-            file.write(lines)
-            file.flush()
-            name = f"/proc/self/fd/{file.fileno()}"
-            self.rows(f"LOAD DATA LOCAL INFILE '{name}' INTO TABLE {into}")
+        with contextlib.closing(RowsInMemory([lines])) as file:
+            self.load_data(f"LOAD DATA LOCAL INFILE {{file}} INTO TABLE {into}", file)
         # With LOCAL what is wrong with a line is a warning, and the line is left out or changed.
         if said := self.rows("SHOW WARNINGS LIMIT 3"):
             raise RunFailed(
@@ -246,3 +281,26 @@ class MariadbSession(Session):
         """How far something long is; ends it when the run's time is over."""
         self._server.deployment.remaining_s()
         self._server.deployment.say(text)
+
+
+class RowsInMemory:
+    """A file that is in memory alone, for PyMySQL, which sends what it reads from a path."""
+
+    def __init__(self, blocks: Iterable[bytes]) -> None:
+        self._descriptor = os.memfd_create("nfslab-rows")
+        with open(os.dup(self._descriptor), "wb") as file:
+            file.writelines(blocks)
+
+    @property
+    def path(self) -> str:
+        """In this process."""
+        return f"/proc/self/fd/{self._descriptor}"
+
+    def close(self) -> None:
+        """Its memory is given back."""
+        os.close(self._descriptor)
+
+
+def _whole(value: Any) -> Any:
+    """MariaDB's sums are decimals, of whole numbers too."""
+    return int(value) if isinstance(value, Decimal) and value == int(value) else value

@@ -43,6 +43,11 @@ class Installation:
     version: str
     """As it states it, e.g. "10.11.6-MariaDB-0+deb12u1"."""
 
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The first two, e.g. (10, 11)."""
+        return tuple(int(part) for part in re.findall(r"\d+", self.version)[:2])
+
 
 def find_installation() -> Installation:
     """The system's; Unavailable names the package."""
@@ -56,12 +61,12 @@ def find_installation() -> Installation:
         )
     server, install = str(found[SERVER]), str(found[INSTALL])
     version = _version(server, os.stat(server).st_mtime_ns)
-    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
-    if numbers < OLDEST:
+    found_here = Installation(server, install, version)
+    if found_here.numbers < OLDEST:
         raise Unavailable(
             "MariaDB is too old", why=f"{server} is version {version}", fix="install 10.5 or later"
         )
-    return Installation(server, install, version)
+    return found_here
 
 
 @lru_cache(maxsize=16)

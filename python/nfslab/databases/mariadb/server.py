@@ -45,6 +45,8 @@ class MariadbPlace:
 
     data: Path
     log: Path
+    temporary: Path | None = None
+    """Of its temporary files; None: the server's private folder."""
 
 
 @dataclass(slots=True)
@@ -135,7 +137,7 @@ def start_server(
         "innodb_log_group_home_dir": place.log,
         "socket": private.path / "socket",
         "pid_file": private.path / "pid",
-        "tmpdir": private.path,
+        "tmpdir": place.temporary or private.path,
     }
     # Those of ours come last: the last one given is the one that counts.
     argv = [

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from nfslab.errors import RunFailed
 
@@ -107,6 +107,7 @@ class Deployment:
         stdout: str | None = None,
         stop_signal: int,
         host: Host | None = None,
+        stdin: Literal["pipe"] | None = None,
     ) -> Process:
         """Start a program that runs beside us; on the server's host, unless another is given."""
         self.commands.append(list(argv))
@@ -118,6 +119,7 @@ class Deployment:
             env=ENVIRONMENT | dict(env or {}),
             user=user,
             cwd=Path("/"),
+            stdin=stdin,
             stop_signal=stop_signal,
             watcher=self.watcher,
         )

@@ -1,30 +1,32 @@
 """SQLite for a workload: a database file on the run's place, loaded or copied; there is no server.
 
-Loads and checks use Python's own sqlite3; the load uses the machine's library (`sqlite.lua`).
+Loads and checks use Python's own sqlite3; the load uses the machine's library: within sysbench
+(`sqlite.lua`), or a process of ours (`process`).
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from nfslab.databases.base import Database, Session, Tables, not_durable
 from nfslab.databases.shared.deployment import Deployment
+from nfslab.databases.shared.service import DatabaseService
 from nfslab.databases.shared.template import Loaded, copied, loaded_once, on_places
+from nfslab.databases.sqlite.library import LIBRARY, loaded
+from nfslab.databases.sqlite.process import SqliteProcess
 from nfslab.databases.sqlite.settings import SqliteSettings
 from nfslab.errors import RunFailed
 from nfslab.machine.availability import Availability
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from nfslab.workloads.base import RunContext
 
-LIBRARY: Final = "libsqlite3.so.0"
 PACKAGE_FIX: Final = "install it (Debian: apt-get install libsqlite3-0)"
 DRIVER: Final = Path(__file__).parent / "sqlite.lua"
 FILE: Final = "bench.sqlite3"
@@ -37,6 +39,8 @@ class SqliteOptions:
 
     load: Literal["copy", "fresh"] = "copy"
     settings: SqliteSettings = field(default_factory=SqliteSettings)
+    changes: Sequence[str] = ()
+    """Statements done on the loaded database before it is used."""
 
 
 class SqliteDatabase(Database):
@@ -79,6 +83,10 @@ class SqliteDatabase(Database):
             restore=lambda source: copied(deployment, source, {"data": folder}, context.places),
         )
         self._file = folder / FILE
+        if o.changes:
+            with context.phase("changes"), self.session() as session:
+                for statement in o.changes:
+                    session.rows(statement)
         with context.phase("start"):
             self._set_journal_mode(place.filesystem)
         # The driver refuses to run with any other (sqlite.lua).
@@ -90,10 +98,30 @@ class SqliteDatabase(Database):
         not_durable(context, o.settings.durability_reasons())
 
     @contextlib.contextmanager
-    def session(self) -> Iterator[Session]:
+    def process(self, context: RunContext, pragmas: dict[str, str]) -> Iterator[SqliteProcess]:
+        """A process of ours that alone uses the database, watched as an engine's server is.
+
+        Its temporary files lie on the database's place.
+        """
+        folder = self.file().parent
+        temporary = folder.parent / "temporary"
+        temporary.mkdir()
+        deployment = Deployment.of(context, None, watcher=context.services.server_watcher)
+        made = SqliteProcess(deployment, temporary)
+        try:
+            made.open(self.file(), self.options.settings, pragmas)
+            context.services.database = DatabaseService(
+                kind=self.kind, pid=made.process.pid, data_directory=folder
+            )
+            yield made
+        finally:
+            made.stop()
+
+    @contextlib.contextmanager
+    def session(self) -> Iterator[SqliteSession]:
         """A connection of Python's sqlite3."""
         with _connected(self.file()) as connection:
-            yield _Session(connection)
+            yield SqliteSession(connection)
 
     def alive(self) -> bool:
         """There is no server that could end."""
@@ -123,7 +151,7 @@ class SqliteDatabase(Database):
         try:
             with _connected(folder / FILE, new=True) as connection:
                 connection.execute(f"PRAGMA page_size = {self.options.settings.page_size}")
-                tables.load(_Session(connection))
+                tables.load(SqliteSession(connection))
         except sqlite3.Error as error:
             raise _failed("the database could not be loaded", error) from error
 
@@ -151,7 +179,7 @@ class SqliteDatabase(Database):
             )
 
 
-class _Session:
+class SqliteSession(Session):
     """Statements without parameters, as they are written."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -166,15 +194,24 @@ class _Session:
         except sqlite3.Error as error:
             raise _failed(f"SQLite refused a statement ({statement[:200]})", error) from error
 
+    def insert(self, statement: str, rows: Iterable[Sequence[bytes | str]]) -> None:
+        """One execution for each row of values; RunFailed."""
+        import sqlite3
+
+        try:
+            self._connection.execute("BEGIN")
+            self._connection.executemany(statement, rows)
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise _failed(f"SQLite refused rows ({statement[:200]})", error) from error
+
 
 def library_version() -> str:
     """Of the machine's library; "" where there is none."""
     try:
-        library = ctypes.CDLL(LIBRARY)
+        version: bytes = loaded().sqlite3_libversion()
     except OSError:
         return ""
-    library.sqlite3_libversion.restype = ctypes.c_char_p
-    version: bytes = library.sqlite3_libversion()
     return version.decode()
 
 

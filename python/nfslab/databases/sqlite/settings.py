@@ -67,3 +67,13 @@ class SqliteSettings(BaseModel):
                 f"journal_mode = {mode}, synchronous = {self.synchronous}: a commit is not synced"
             ]
         return []
+
+
+def log_problem(data: str, wal: str | None) -> str:
+    """Why the log cannot have a target of its own; "" where it has none."""
+    if wal in (None, data):
+        return ""
+    return (
+        f"wal = {wal!r}: SQLite has its journal or log beside the database, in one "
+        "folder; leave wal out, or set it to the target of data"
+    )

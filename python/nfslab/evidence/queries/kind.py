@@ -1,7 +1,8 @@
 """What single queries (the workload `sql`) read and wrote, at each place on the way to the storage.
 
     blocks read     not in the database's buffers, by its own counters
-    system calls    bytes that reads of tables, indexes and their maps returned (`syscalls`)
+    system calls    bytes that reads of tables, indexes and their maps returned (`syscalls`); of
+                    SQLite reads of its log, too, which has pages that are not in the database yet
     asked           bytes of the READs sent in the timed part: by our client's record (`rpc` with
                     `calls = true`), the server's (`nfs_server`, replies with their headers), the
                     kernel's mounts (`mountstats`); without these what the kernel fetched for the
@@ -38,6 +39,7 @@ OPERATIONS: Final = "queries"
 """What the workload calls its table of them (`Outcome.operations`)."""
 DATA_CLASSES: Final = (
     "PostgreSQL tables and indexes", "PostgreSQL free space and visibility maps",
+    "InnoDB data", "InnoDB system tablespace", "InnoDB undo", "SQLite database", "SQLite WAL",
 )  # fmt: skip
 READS: Final = (("rpc_calls", "count", "NFS"), ("nfs_server_calls", "reply_bytes", "NFS replies"))
 """Table of calls, its column of bytes, what that is called."""
@@ -50,7 +52,8 @@ AGREE: Final = 0.01
 SLACK_BYTES: Final = 1 << 20
 NOTE: Final = (
     "Of one execution; medians over the runs of a point. Blocks read were not in the database's "
-    "buffers. Asked: READs sent in the timed part, or what the kernel fetched for the database's "
+    "buffers, those that it read ahead by itself among them. What stands as – it does not tell. "
+    "Asked: READs sent in the timed part, or what the kernel fetched for the database's "
     "processes. Asked / read is of queries that only read: above 1 it is "
     "read-ahead, below 1 the page cache had some."
 )
@@ -67,9 +70,10 @@ class QueryFacts(Facts):
     latency_ms: float
     read_bytes: float | None
     """None: the database cannot tell them from blocks that it made."""
-    hit_bytes: float
-    temporary_bytes: float
-    log_bytes: float
+    hit_bytes: float | None
+    """None, of these: the database does not tell."""
+    temporary_bytes: float | None
+    log_bytes: float | None
     called_bytes: float | None
     asked_bytes: float | None
     asked_of: str
@@ -78,7 +82,10 @@ class QueryFacts(Facts):
     @property
     def read_ahead(self) -> float | None:
         """Bytes asked by bytes of blocks read, of a query that only reads."""
-        if self.asked_bytes is None or not self.read_bytes or self.temporary_bytes:
+        if self.asked_bytes is None or not self.read_bytes:
+            return None
+        # Where nobody tells what was written it is no query that surely only reads.
+        if self.log_bytes is None or self.temporary_bytes != 0:
             return None
         if self.log_bytes > WRITES_LEAST * self.read_bytes:
             return None
@@ -130,9 +137,9 @@ class QueriesEvidence(EvidenceKind[QueryFacts]):
             query=str(run.record.parameters.get("workload", {}).get("query", "")),
             latency_ms=found["latency_mean_ms"],
             read_bytes=found.get("read_bytes"),
-            hit_bytes=found["hit_bytes"],
-            temporary_bytes=found["temporary_bytes"],
-            log_bytes=found["log_bytes"],
+            hit_bytes=found.get("hit_bytes"),
+            temporary_bytes=found.get("temporary_bytes"),
+            log_bytes=found.get("log_bytes"),
             called_bytes=None if called is None else called / number,
             asked_bytes=fetched if asked is None else asked / number,
             asked_of=asked_of or (PROCESSES if fetched else ""),
@@ -225,7 +232,7 @@ def _sentences(points: Sequence[Same[QueryFacts]]) -> list[str]:
 def _disagreements(found: Found[QueryFacts]) -> list[str]:
     return [
         f"{run.label}: system calls returned {run.facts.called_bytes:,.0f} bytes of tables and "
-        f"indexes, PostgreSQL counted {run.facts.read_bytes:,.0f}: one of them is not whole."
+        f"indexes, the database counted {run.facts.read_bytes:,.0f}: one of them is not whole."
         for run in found.runs
         if run.facts.disagrees
     ]

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from nfslab.databases.mariadb.settings import setting_problem
 from nfslab.databases.postgres.parameters import PostgresParameters
+from nfslab.databases.shared.settings import SettingValue, refuse_problems
+from nfslab.databases.sqlite.settings import SqliteSettings
 from nfslab.quantities import Size, format_size
 from nfslab.workloads.base import DefinedParameters
 from nfslab.workloads.sql.data import definition, rows_of
+from nfslab.workloads.sql.dialect import dialect_class
 from nfslab.workloads.sql.queries import WRITING, Asked, Query
 
 if TYPE_CHECKING:
     from typing import Self
 
+Engine = Literal["postgres", "mariadb", "sqlite"]
 SIZE_LEAST: Final = 1 << 20
 SIZE_MOST: Final = 256 << 30
 """Ids have 31 bits."""
 WORK_MEM_MOST: Final = 2 << 30
-SPILLS: Final = 2
-"""So many times `work_mem` are surely more than fits into it."""
 EXECUTIONS_MOST: Final = 1_000_000
 LOOKUPS_MOST: Final = 100_000
 """They are written into the statement."""
@@ -29,7 +32,12 @@ LOOKUPS_MOST: Final = 100_000
 class SqlParameters(PostgresParameters, DefinedParameters):
     """What `[workload]` may hold with `kind = "sql"`; `settings` may turn autovacuum on."""
 
-    engine: Literal["postgres"] = "postgres"
+    engine: Engine = "postgres"
+    """`postgres`, `settings` and what belongs to them are PostgreSQL's; of others there is a
+    table."""
+    mariadb: dict[str, SettingValue] = Field(default_factory=dict)
+    """Settings of its server, any: name = value."""
+    sqlite: SqliteSettings = Field(default_factory=SqliteSettings)
 
     # What is loaded
     size: Size = Field(default=64 << 20, ge=SIZE_LEAST, le=SIZE_MOST)
@@ -53,14 +61,21 @@ class SqlParameters(PostgresParameters, DefinedParameters):
         """Of what makes the rows."""
         return definition()
 
+    @model_serializer(mode="wrap")
+    def _of_its_engine(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without the tables of other engines: they change nothing, and experiments of before,
+        which knew of none, keep their identity."""
+        made: dict[str, Any] = written(self)
+        others = {"mariadb", "sqlite"} - {self.engine}
+        return {name: value for name, value in made.items() if name not in others}
+
     @model_validator(mode="after")
     def _possible(self) -> Self:
-        if self.query == "sort_spill" and self.size < SPILLS * self.work_mem:
-            raise ValueError(
-                f"sort_spill would not spill: size = {format_size(self.size)} is less than "
-                f"{SPILLS} times work_mem = {format_size(self.work_mem)}; raise size or lower "
-                "work_mem"
-            )
+        refuse_problems(self.mariadb, setting_problem)
+        if problem := dialect_class(self.engine).problem(self):
+            raise ValueError(problem)
+        if self.planted_delay and self.engine != "postgres":
+            raise ValueError("planted_delay is of PostgreSQL's calls alone: leave it out")
         if self.query == "point_lookups" and self.lookups > self.rows:
             raise ValueError(
                 f"{self.lookups} lookups of different rows, but size = {format_size(self.size)} "

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from nfslab.workloads.sql.queries import Answer
 
 OPERATIONS: Final = "queries"
-EMPTY_CLUSTER_BYTES: Final = 48 << 20
 LOADED: Final = 1.65
 """Bytes of tables and indexes for one of `items`."""
 ADDED: Final = 1.4
@@ -110,18 +109,20 @@ class SqlWorkload(Workload):
     def estimate_bytes(self) -> dict[str, int]:
         """Tables and indexes, and what the query adds."""
         p = self.p
-        data = EMPTY_CLUSTER_BYTES + int((LOADED + ADDED) * p.size)
+        data = self.dialect.empty_bytes + int((LOADED + ADDED) * p.size)
         written = (p.size if p.query in WRITING else 0) + (2 * p.size if p.load == "fresh" else 0)
-        wal = (80 << 20) + min(WAL_BYTES_MAX, written)
+        wal = self.dialect.log_bytes + min(WAL_BYTES_MAX, written)
         if p.wal is None or p.wal == p.data:
             return {"data": data + wal}
         return {"data": data, "wal": wal}
 
     def prepare(self, context: RunContext) -> None:
         """Database up, session open, plan as intended."""
+        p = self.p
         self._verified = False
+        context.services.engine = p.engine
         self.dialect.database.bring_up(context, self.dialect.tables())
-        connected = self._open.enter_context(self.dialect.connected())
+        connected = self._open.enter_context(self.dialect.connected(context))
         self._connected = connected
         (context.logs / "query.sql").write_text(connected.text(), encoding="utf-8")
         with context.phase("plan"):
@@ -193,20 +194,21 @@ class SqlWorkload(Workload):
 
     def _session(self) -> Connected:
         if self._connected is None:
-            raise RunFailed(f"there is no {self.p.engine}: the run was not prepared")
+            raise RunFailed(f"there is no {self.dialect.title}: the run was not prepared")
         return self._connected
 
     def _remark(self, context: RunContext, connected: Connected) -> None:
         """How large it is, beside the memory."""
         sizes = connected.sizes()
         said = (
-            f"items has {self.p.rows:,} rows, {format_size(sizes['items'])}; the database "
-            f"{format_size(sizes['database'])}"
+            f"items has {self.p.rows:,} rows"
+            + (f", {format_size(sizes['items'])}" if "items" in sizes else "")
+            + f"; the database {format_size(sizes['database'])}"
         )
         group = context.services.memory_cgroup
         if group is not None:
-            items, whole = (sizes[name] / group.limit_bytes for name in ("items", "database"))
-            said += f": {items:.2g} times and {whole:.2g} times the memory limit"
+            times = [f"{size / group.limit_bytes:.2g} times" for size in sizes.values()]
+            said += f": {' and '.join(times)} the memory limit"
         context.notes.append(said)
 
 

@@ -12,7 +12,7 @@ from nfslab.databases.mariadb import settings as of_mariadb
 from nfslab.databases.postgres import settings as of_postgres
 from nfslab.databases.shared.settings import SettingValue, refuse_problems
 from nfslab.databases.sqlite.database import DRIVER
-from nfslab.databases.sqlite.settings import SqliteSettings
+from nfslab.databases.sqlite.settings import SqliteSettings, log_problem
 from nfslab.quantities import Duration
 from nfslab.workloads.base import DefinedParameters
 from nfslab.workloads.sysbench.client import CLIENTS_MAX, SHARED, whole_seconds
@@ -77,9 +77,6 @@ class TpcbParameters(DefinedParameters):
             problem = of_mariadb.connections_problem(self.mariadb, self.clients)
         if problem and self.engine != "sqlite":
             raise ValueError(problem)
-        if self.engine == "sqlite" and self.wal not in (None, self.data):
-            raise ValueError(
-                f"wal = {self.wal!r}: SQLite has its journal or log beside the database, in one "
-                "folder; leave wal out, or set it to the target of data"
-            )
+        if self.engine == "sqlite" and (problem := log_problem(self.data, self.wal)):
+            raise ValueError(problem)
         return self

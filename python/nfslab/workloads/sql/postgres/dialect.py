@@ -10,26 +10,25 @@ from __future__ import annotations
 import contextlib
 import json
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from nfslab.databases.postgres.database import Load, PostgresDatabase
-from nfslab.errors import RunFailed
 from nfslab.machine.availability import Availability
-from nfslab.machine.processes import all_statuses
 from nfslab.results.records import Metric
-from nfslab.workloads.sql.dialect import Connected, Counts, Dialect, Proof
+from nfslab.workloads.sql.dialect import Counts, Dialect
 from nfslab.workloads.sql.postgres.loading import COPIES_COPY, PostgresTables
-from nfslab.workloads.sql.postgres.plans import Intended, Node, part_of, shown
+from nfslab.workloads.sql.postgres.plans import Intended, part_of, shown
 from nfslab.workloads.sql.postgres.statements import statements
+from nfslab.workloads.sql.session import PlannedSession, fetched_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from nfslab.databases.base import Tables
     from nfslab.databases.postgres.database import PostgresSession
+    from nfslab.workloads.base import RunContext
+    from nfslab.workloads.sql.dialect import Connected
     from nfslab.workloads.sql.parameters import SqlParameters
-    from nfslab.workloads.sql.queries import Answer
 
 DATABASE: Final = "sql"
 MAJOR_LEAST: Final = 15
@@ -49,26 +48,13 @@ MAINTENANCE_LEAST: Final = 1 << 20
 """Of maintenance_work_mem, before PostgreSQL 17."""
 
 
-def fetched_bytes(postmaster: int) -> int | None:
-    """What the kernel fetched from block devices for a server's processes that live (proc(5):
-    `read_bytes` of /proc/PID/io); None where that may not be read."""
-    total = 0
-    for status in all_statuses():
-        if postmaster in (status.identity.pid, status.parent):
-            try:
-                text = Path(f"/proc/{status.identity.pid}/io").read_text(encoding="ascii")
-            except ProcessLookupError:
-                continue
-            except OSError:
-                return None
-            total += int(text.partition("\nread_bytes: ")[2].split()[0])
-    return total
-
-
 class PostgresDialect(Dialect):
     """PostgreSQL 15 and later."""
 
     engine: ClassVar[str] = "postgres"
+    title: ClassVar[str] = "PostgreSQL"
+    empty_bytes: ClassVar[int] = 48 << 20
+    log_bytes: ClassVar[int] = 80 << 20
 
     @classmethod
     def available(cls) -> Availability:
@@ -101,7 +87,7 @@ class PostgresDialect(Dialect):
         return PostgresTables(self.p.rows)
 
     @contextlib.contextmanager
-    def connected(self) -> Iterator[Connected]:
+    def connected(self, context: RunContext) -> Iterator[Connected]:
         """The query's session, and one that reads the counters."""
         with self.database.session() as session, self.database.session("postgres") as watching:
             server = self.database.server()
@@ -109,8 +95,11 @@ class PostgresDialect(Dialect):
             yield PostgresConnected(session, watching, server.process.pid, self.p, whole)
 
 
-class PostgresConnected(Connected):
+class PostgresConnected(PlannedSession[Intended]):
     """See the module's text."""
+
+    copy_text: ClassVar[str] = COPIES_COPY
+    _session: PostgresSession
 
     def __init__(
         self,
@@ -120,49 +109,21 @@ class PostgresConnected(Connected):
         p: SqlParameters,
         reads_alone: bool,
     ) -> None:
-        self._session, self._watching, self._pid = session, watching, pid
-        self._query = p.query
-        self._run = statements(p.query, p.asked)
-        self._reads_told = reads_alone or not self._run.grows
+        self._watching, self._pid = watching, pid
+        run = statements(p.query, p.asked)
+        self._reads_told = reads_alone or not run.grows
         memory = {
             "work_mem": f"{p.work_mem >> 10}kB",
             "maintenance_work_mem": f"{max(p.work_mem, MAINTENANCE_LEAST) >> 10}kB",
         }
-        pins = {"application_name": DATABASE} | memory | self._run.pins()
-        self._pinning = [f"SET {name} = '{value}'" for name, value in pins.items()]
-        for statement in self._pinning:
-            session.rows(statement)
-        self._blocks = list(p.asked.data.items_csv(p.asked.copied)) if self._run.copies else []
+        pins = {"application_name": DATABASE} | memory | run.pins()
+        pinning = [f"SET {name} = '{value}'" for name, value in pins.items()]
+        super().__init__(session, p.query, run, pinning)
+        self._blocks = list(p.asked.data.items_csv(p.asked.copied)) if run.copies else []
 
-    def check_plan(self) -> None:
-        """Without executing it."""
-        if self._run.plan is not None:
-            self._explained(self._run.text, self._run.plan, execute=False)
-
-    def before(self) -> None:
-        """Statements of its own."""
-        for statement in self._run.before:
-            self._session.rows(statement)
-
-    def execute(self) -> Answer:
-        """The statement, or the COPY of rows that are in memory."""
-        if self._run.copies:
-            self._session.copy_in(COPIES_COPY, self._blocks)
-            return []
-        return list(self._session.rows(self._run.text))
-
-    def undo(self) -> None:
-        """Statements of its own."""
-        for statement in self._run.undo:
-            self._session.rows(statement)
-
-    def answer(self, yielded: Answer) -> Answer:
-        """Its own rows, or those of the statement that looks at what it left; sorted."""
-        if not self._run.answer:
-            return sorted(yielded)
-        if self._run.answer_plan is not None:
-            self._explained(self._run.answer, self._run.answer_plan)
-        return sorted(self._session.rows(self._run.answer))
+    def copy_in(self) -> None:
+        """COPY of the blocks."""
+        self._session.copy_in(COPIES_COPY, self._blocks)
 
     def counts(self) -> Counts:
         """Of the whole database, the server's log, its processes."""
@@ -172,25 +133,10 @@ class PostgresConnected(Connected):
         reads = read * block if self._reads_told else None
         return Counts(reads, hit * block, temporary, log, fetched_bytes(self._pid))
 
-    def prove(self) -> Proof:
-        """The plan again; executed once more where only that tells what it did."""
-        intended = self._run.plan
-        if intended is None:
-            return Proof(f"{self._query} has no plan: what it left was looked at")
-        plan = self._explained(self._run.text, intended)
-        metrics = {}
-        for kind, part in intended.told:
-            name, unit, factor = TOLD[part]
-            value = part_of(plan, kind, part)
-            if isinstance(value, int):
-                metrics[name] = Metric(value=value * factor, unit=unit)
+    def did(self, intended: Intended) -> str:
+        """The facts."""
         facts = [f"{part} = {value}" for _, part, value in intended.facts]
-        did = f" ({', '.join(facts)})" if facts else ""
-        return Proof(f"the plan was the intended one before and after{did}", metrics)
-
-    def empty(self) -> None:
-        """Nothing to look up."""
-        self._session.rows("SELECT 1")
+        return f" ({', '.join(facts)})" if facts else ""
 
     def sizes(self) -> dict[str, int]:
         """As PostgreSQL tells them."""
@@ -199,27 +145,24 @@ class PostgresConnected(Connected):
         )[0]
         return {"items": int(found[0]), "database": int(found[1])}
 
-    def text(self) -> str:
-        """Settings, then the statements in their order."""
-        run = self._run
-        lines = [*self._pinning, *run.before, COPIES_COPY if run.copies else run.text]
-        lines += [run.answer] if run.answer else []
-        return "".join(f"{line};\n" for line in lines)
-
-    def _explained(self, text: str, intended: Intended, *, execute: bool = True) -> Node:
-        """Its plan, executed where that is needed; RunFailed where it is another one, or did not do
-        what it is there for."""
+    def explained(
+        self, text: str, intended: Intended, *, execute: bool = True
+    ) -> dict[str, Metric]:
+        """By EXPLAIN; see `PlannedSession`."""
         execute = execute and intended.executed
         options = "ANALYZE, TIMING OFF, " if execute else ""
         found: Any = self._session.rows(f"EXPLAIN ({options}FORMAT JSON) {text}")[0][0]
-        plan: Node = (json.loads(found) if isinstance(found, str) else found)[0]["Plan"]
+        plan = (json.loads(found) if isinstance(found, str) else found)[0]["Plan"]
         wrong = intended.missing(plan)
         if not wrong and execute:
             wrong = intended.unproven(plan)
         if wrong:
-            raise RunFailed(
-                f"{self._query} cannot be run by its plan: {wrong}",
-                why=f"PostgreSQL's plan is\n{shown(plan)}",
-                fix="see whether a setting in [workload.settings], work_mem or share forbids it",
-            )
-        return plan
+            fix = "see whether a setting in [workload.settings], work_mem or share forbids it"
+            raise self.other_plan("PostgreSQL", wrong, shown(plan), fix)
+        metrics = {}
+        for kind, part in intended.told:
+            name, unit, factor = TOLD[part]
+            value = part_of(plan, kind, part)
+            if isinstance(value, int):
+                metrics[name] = Metric(value=value * factor, unit=unit)
+        return metrics

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from nfslab.databases.postgres.database import PostgresSession
-from nfslab.workloads.sql.data import ITEMS, PARTS, Data, definition
+from nfslab.workloads.sql.data import ITEMS, PARTS
+from nfslab.workloads.sql.loading import SqlTables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,20 +34,14 @@ COPIES_COPY: Final = f"COPY copies ({', '.join(ITEMS)}) FROM STDIN (FORMAT csv)"
 PARTS_COPY: Final = f"COPY parts ({', '.join(PARTS)}) FROM STDIN (FORMAT csv)"
 
 
-@dataclass(frozen=True, slots=True)
-class PostgresTables:
-    """`items` with so many rows, `parts`, and the empty `copies`."""
+class PostgresTables(SqlTables):
+    """See `SqlTables`."""
 
-    rows: int
-
-    def record(self) -> dict[str, Any]:
-        """Everything that determines them."""
-        return {"tables": "sql", "rows": self.rows, "definition": definition(),
-                "made": [*MADE, *INDEXED]}  # fmt: skip
+    made: ClassVar[tuple[str, ...]] = MADE
+    indexed: ClassVar[tuple[str, ...]] = INDEXED
 
     def load(self, server: Server) -> None:
         """Make and fill them; RunFailed."""
-        data = Data(self.rows)
 
         def timely(blocks: Iterable[bytes]) -> Iterator[bytes]:
             for block in blocks:
@@ -57,11 +51,11 @@ class PostgresTables:
         with server.connect() as connection:
             session = PostgresSession(server, connection)
             session.rows("SET max_parallel_maintenance_workers = 0")
-            for statement in MADE:
+            for statement in self.made:
                 session.rows(statement)
             # One connection: rows lie in the order of their ids.
-            session.copy_in(ITEMS_COPY, timely(data.items_csv()))
-            session.copy_in(PARTS_COPY, timely(data.parts_csv()))
-            for statement in INDEXED:
+            session.copy_in(ITEMS_COPY, timely(self.data.items_csv()))
+            session.copy_in(PARTS_COPY, timely(self.data.parts_csv()))
+            for statement in self.indexed:
                 server.deployment.remaining_s()
                 session.rows(statement)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from nfslab.workloads.sql.plans import difference
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -34,11 +36,8 @@ class Intended:
     def missing(self, plan: Node) -> str:
         """In which way a plan is not this one; empty: it is."""
         nodes = list(walk(plan))
-        scans = tuple(named(node) for node in nodes if _reads(node))
-        if scans != self.scans:
-            return f"it reads by {listed(scans)}, not by {listed(self.scans)}"
-        absent = [name for name in self.nodes if name not in set(map(named, nodes))]
-        return f"there is no {listed(absent)} in it" if absent else ""
+        scans = [named(node) for node in nodes if _reads(node)]
+        return difference(self.scans, self.nodes, scans, [named(node) for node in nodes])
 
     def unproven(self, plan: Node) -> str:
         """Which of `facts` does not hold in an executed plan; empty: all do."""
@@ -72,11 +71,6 @@ def named(node: Mapping[str, Any]) -> str:
 def part_of(plan: Node, kind: str, part: str) -> object:
     """Of the first node of that type; None: there is none."""
     return next((node.get(part) for node in walk(plan) if node["Node Type"] == kind), None)
-
-
-def listed(names: Any) -> str:
-    """For a sentence."""
-    return ", ".join(names) or "nothing"
 
 
 def shown(plan: Node, depth: int = 0) -> str:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from nfslab.workloads.sql import texts
 from nfslab.workloads.sql.postgres.plans import Intended
-from nfslab.workloads.sql.queries import DELETED
+from nfslab.workloads.sql.statements import Statements
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,26 +31,12 @@ PINNED: Final = {
 """Of every query: the same pages in the same order at each execution."""
 
 
-@dataclass(frozen=True, slots=True)
-class Statements:
+@dataclass(frozen=True, kw_only=True)
+class PostgresStatements(Statements[Intended]):
     """A query as it is run."""
 
-    text: str
-    """What is timed."""
-    plan: Intended | None = None
-    """None: it is no query that has one."""
     uses: tuple[str, ...] = ()
     """Of `NODES`, those that are not switched off."""
-    before: tuple[str, ...] = ()
-    """Before it is executed, not timed."""
-    undo: tuple[str, ...] = ()
-    answer: str = ""
-    """What yields the answer behind it, not timed; empty: it does itself."""
-    answer_plan: Intended | None = None
-    changes: tuple[str, ...] = ()
-    """Done on the loaded database before the run's server starts."""
-    copies: bool = False
-    """It is a COPY of rows that the client sends."""
     grows: bool = False
     """It makes a table longer, row by row."""
 
@@ -59,64 +46,52 @@ class Statements:
         return PINNED | nodes
 
 
-def statements(query: str, asked: Asked) -> Statements:
+def statements(query: str, asked: Asked) -> PostgresStatements:
     """Of one query."""
     return _MADE[query](asked)
 
 
-def _scan(condition: str, scan: str, uses: str) -> Statements:
-    return Statements(
-        f"SELECT count(*), sum(value) FROM items{condition}", Intended((scan,)), (uses,)
+def _scan(condition: str, scans: str, uses: str) -> PostgresStatements:
+    return PostgresStatements(text=texts.scan(condition), plan=Intended((scans,)), uses=(uses,))
+
+
+def _range(column: str, index: str) -> Callable[[Asked], PostgresStatements]:
+    return lambda asked: _scan(
+        texts.within(column, asked), f"Index Scan using {index} on items", "indexscan"
     )
 
 
-def _range(column: str, index: str) -> Callable[[Asked], Statements]:
-    def made(asked: Asked) -> Statements:
-        low, high = asked.span
-        condition = f" WHERE {column} >= {low} AND {column} < {high}"
-        return _scan(condition, f"Index Scan using {index} on items", "indexscan")
-
-    return made
-
-
-def _lookups(asked: Asked) -> Statements:
-    keys = ",".join(map(str, asked.keys.tolist()))
-    return Statements(
-        f"SELECT count(*), sum(value) FROM unnest('{{{keys}}}'::int[]) AS key "
+def _lookups(asked: Asked) -> PostgresStatements:
+    return PostgresStatements(
+        text=f"SELECT count(*), sum(value) FROM unnest('{{{texts.keys(asked)}}}'::int[]) AS key "
         "JOIN items ON items.id = key",
-        Intended(("Function Scan on unnest", "Index Scan using items_pkey on items"),
-                 ("Nested Loop",)),
-        ("nestloop", "indexscan"),
+        plan=Intended(("Function Scan on unnest", "Index Scan using items_pkey on items"),
+                      ("Nested Loop",)),
+        uses=("nestloop", "indexscan"),
     )  # fmt: skip
 
 
-def _join(node: str, uses: tuple[str, ...], *scans: str, **more: Any) -> Statements:
-    return Statements(
-        "SELECT count(*), sum(items.value + parts.weight) "
-        "FROM items JOIN parts ON parts.item = items.id",
-        Intended(scans, (node,), **more),
-        uses,
+def _join(node: str, uses: tuple[str, ...], *scans: str, **more: Any) -> PostgresStatements:
+    return PostgresStatements(
+        text=texts.joined("items JOIN parts ON parts.item = items.id"),
+        plan=Intended(scans, (node,), **more),
+        uses=uses,
     )
-
-
-def _update(asked: Asked, sign: str = "+") -> str:
-    low, high = asked.span
-    return f"UPDATE items SET code = code {sign} {asked.rows} WHERE id >= {low} AND id < {high}"
 
 
 _ITEMS: Final = "Seq Scan on items"
 _PARTS: Final = "Seq Scan on parts"
 _BY_ID: Final = "Index Scan using items_pkey on items"
 
-_MADE: Final[dict[str, Callable[[Asked], Statements]]] = {
+_MADE: Final[dict[str, Callable[[Asked], PostgresStatements]]] = {
     "full_scan": lambda _: _scan("", _ITEMS, "seqscan"),
-    "index_only_scan": lambda _: Statements(
-        "SELECT count(created), sum(created) FROM items",
-        Intended(
+    "index_only_scan": lambda _: PostgresStatements(
+        text=texts.covered(),
+        plan=Intended(
             ("Index Only Scan using items_created on items",),
             facts=(("Index Only Scan", "Heap Fetches", 0),),
         ),
-        ("indexonlyscan", "indexscan"),
+        uses=("indexonlyscan", "indexscan"),
     ),
     "clustered_range": _range("id", "items_pkey"),
     "secondary_range_correlated": _range("created", "items_created"),
@@ -131,60 +106,58 @@ _MADE: Final[dict[str, Callable[[Asked], Statements]]] = {
     "nested_loop_join": lambda _: _join(
         "Nested Loop", ("nestloop", "seqscan", "indexscan"), _PARTS, _BY_ID
     ),
-    "sort_spill": lambda _: Statements(
-        "SELECT count(*), count(*) FILTER (WHERE place <> code + 1), sum(length(filler)) FROM "
-        "(SELECT code, filler, row_number() OVER (ORDER BY code) AS place FROM items) AS sorted",
-        Intended(
+    "sort_spill": lambda _: PostgresStatements(
+        text=texts.numbered("items"),
+        plan=Intended(
             (_ITEMS,),
             ("Sort",),
             facts=(("Sort", "Sort Space Type", "Disk"),),
             told=(("Sort", "Sort Space Used"),),
         ),
-        ("seqscan", "sort"),
+        uses=("seqscan", "sort"),
     ),
-    "aggregate": lambda _: Statements(
-        "SELECT grp, count(*), sum(value) FROM items GROUP BY grp",
-        Intended((_ITEMS,), ("HashAggregate",)),
-        ("seqscan", "hashagg"),
+    "aggregate": lambda _: PostgresStatements(
+        text=texts.grouped(),
+        plan=Intended((_ITEMS,), ("HashAggregate",)),
+        uses=("seqscan", "hashagg"),
     ),
-    "bulk_copy": lambda _: Statements(
-        "",
-        answer="SELECT count(*), sum(value) FROM copies",
+    "bulk_copy": lambda _: PostgresStatements(
+        answer=texts.COPIED,
         undo=("TRUNCATE copies",),
         copies=True,
         grows=True,
     ),
-    "create_index": lambda _: Statements(
-        "CREATE INDEX items_made ON items (code, value)",
-        answer="SELECT count(value), sum(code) FROM items WHERE code >= 0",
+    "create_index": lambda _: PostgresStatements(
+        text=texts.MADE_INDEX,
+        answer=texts.of_index(),
         answer_plan=Intended(("Index Only Scan using items_made on items",)),
         undo=("DROP INDEX items_made",),
         uses=("indexonlyscan", "indexscan"),
     ),
-    "vacuum": lambda _: Statements(
-        "VACUUM (INDEX_CLEANUP ON, PARALLEL 0, TRUNCATE OFF) items",
-        answer="SELECT count(id), sum(id) FROM items WHERE id >= 0",
+    "vacuum": lambda _: PostgresStatements(
+        text="VACUUM (INDEX_CLEANUP ON, PARALLEL 0, TRUNCATE OFF) items",
+        answer=texts.kept(),
         # No page that the index knows has a dead row, or one that somebody may not see.
         answer_plan=Intended(
             ("Index Only Scan using items_pkey on items",),
             facts=(("Index Only Scan", "Heap Fetches", 0),),
         ),
         uses=("indexscan", "indexonlyscan"),
-        undo=(f"DELETE FROM items WHERE id % {DELETED} = 1",),
-        changes=(f"DELETE FROM items WHERE id % {DELETED} = 0",),
+        undo=(texts.deleted(1),),
+        changes=(texts.deleted(0),),
     ),
-    "update_indexed": lambda asked: Statements(
-        _update(asked),
-        Intended(("ModifyTable on items", _BY_ID)),
-        ("indexscan",),
-        answer=f"SELECT count(*), sum(code) FROM items WHERE code >= {asked.rows}",
-        undo=(_update(asked, "-"),),
+    "update_indexed": lambda asked: PostgresStatements(
+        text=texts.update(asked),
+        plan=Intended(("ModifyTable on items", _BY_ID)),
+        uses=("indexscan",),
+        answer=texts.updated(asked),
+        undo=(texts.update(asked, "-"),),
         grows=True,
     ),
-    "checkpoint": lambda asked: Statements(
-        "CHECKPOINT",
+    "checkpoint": lambda asked: PostgresStatements(
+        text="CHECKPOINT",
         before=(
-            _update(asked),
+            texts.update(asked),
             "DROP TABLE IF EXISTS mark",
             "CREATE TEMP TABLE mark AS SELECT pg_current_wal_insert_lsn() AS at",
         ),
