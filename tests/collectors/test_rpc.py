@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from nfslab.evidence.rpc.collector import RpcCollector, RpcCollectorParameters
+from nfslab.evidence.rpc.timed_calls import timed_calls
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 
 from tests.collectors.planted_rpc import SECOND, Planted
@@ -65,9 +67,49 @@ def test_without_a_client_of_ours_it_says_so(run: Run) -> None:
 def test_calls_of_the_timed_part_are_counted_at_its_ends(run: Run) -> None:
     """100 at 10 s, 150 at 10.5 s, 160 at 11.5 s: between 10.25 s and 11 s 25 and 5 of them."""
     run.context.services.rpc_recorders = {"target": Planted()}  # type: ignore[dict-item]
-    collector = RpcCollector(RpcCollectorParameters())
+    collector = RpcCollector(RpcCollectorParameters(interval=0.5))
     collector.start(run.context)
     run.context.timed.was(10 * SECOND + SECOND // 4, 11 * SECOND)
     evidence = collector.stop()
     (operation,) = evidence.summary["clients"]["target"]["operations"]
     assert operation["timed_calls"] == pytest.approx(30)
+
+
+def test_calls_of_the_timed_part_are_not_told_of_rare_readings(run: Run) -> None:
+    """Each 0.1 s was asked for: of the 60 calls, 50 may lie before its begin, or behind it."""
+    run.context.services.rpc_recorders = {"target": Planted()}  # type: ignore[dict-item]
+    collector = RpcCollector(RpcCollectorParameters(interval=0.05))
+    collector.start(run.context)
+    run.context.timed.was(10 * SECOND + SECOND // 4, 11 * SECOND)
+    evidence = collector.stop()
+    (operation,) = evidence.summary["clients"]["target"]["operations"]
+    assert operation["timed_calls"] is None
+    assert any("not all told" in note for note in evidence.summary["notes"])
+
+
+def totals(*rows: tuple[float, str, int]) -> pa.Table:
+    columns = {"at_ns": [round(t * SECOND) for t, _, _ in rows],
+               "operation": [name for _, name, _ in rows],
+               "calls": [calls for _, _, calls in rows]}  # fmt: skip
+    return pa.table(columns)
+
+
+@pytest.mark.parametrize(
+    ("start_s", "end_s", "expected"),
+    [
+        (1, 9, ({"READ": 80, "COMMIT": 0}, True)),  # a reading at each end
+        (0.5, 9, ({"READ": 80 + 5, "COMMIT": 0}, True)),
+        (1, 11, ({"COMMIT": 0}, False)),  # 20 READs of 100 may be behind it, all COMMITs before
+        (1, 31, ({}, False)),  # nothing was read near its end
+        (-9, 9, ({}, False)),  # nor near its begin
+    ],
+)
+def test_what_may_lie_outside_of_the_timed_part_is_not_counted_in_it(
+    start_s: float, end_s: float, expected: tuple[dict[str, float], bool]
+) -> None:
+    """READ: ten calls a second, read at 0 to 9 s and at 12 s; COMMIT: two calls at first."""
+    read = [(float(t), "READ", 10 * t) for t in (*range(10), 12)]
+    commit = [(float(t), "COMMIT", 2) for t in (*range(10), 12)]
+    table = totals(*read, *commit)
+    found, every = timed_calls(table, round(start_s * SECOND), round(end_s * SECOND), 0.3 * SECOND)
+    assert ({k: pytest.approx(v) for k, v in expected[0].items()}, expected[1]) == (found, every)

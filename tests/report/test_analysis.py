@@ -17,11 +17,12 @@ from nfslab.display.numbers import quantity
 from nfslab.errors import ResultsError, UsageError
 from nfslab.evidence.postgres.kind import FlushFigures
 from nfslab.report.analysis import analyse, render_json
+from nfslab.report.conditions import places
 from nfslab.report.model import Analysis, Warning
 from nfslab.report.reference import _as_published, _same_unit
 from nfslab.report.verdict import OTHER_WAY
 from nfslab.results.comparison import compare_selections
-from nfslab.results.records import CheckRecord, Metric
+from nfslab.results.records import CheckRecord, DurabilityRecord, Metric, PlaceRecord
 from nfslab.results.selection import parse_selection
 from nfslab.results.store import ExperimentFolder
 from nfslab.shipped import published_table
@@ -451,3 +452,17 @@ def test_a_point_whose_runs_all_failed_is_said_in_the_headline(tmp_path: Path, p
     failed = tuple((block, point) for block in range(3))
     recipe = Recipe(clients=(4,), repetitions=3, failed=failed, samples=False, evidence=False)
     assert "no run" in analyse(write_pgbench(tmp_path, recipe).path).verdict
+
+
+def test_ports_that_a_server_has_anew_make_no_other_place() -> None:
+    place = PlaceRecord(
+        target="nfs", kind="nfs", path="/m", filesystem="nfs", source="", mount_point="/m",
+        mount_options="",
+        durability=DurabilityRecord(level="volatile", reasons=[]),
+    )  # fmt: skip
+    runs = [
+        SimpleNamespace(places={"data": place.model_copy(update={"mount_options": options})})
+        for options in ("rw,port=40001,hard,mountport=40002", "rw,port=40003,hard,mountport=40004")
+    ]
+    (one,) = places(runs)  # type: ignore[arg-type]
+    assert (one.mount_options, one.runs) == ("rw,hard", 2)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Any
 
+from nfslab.mounts.kernel_options import without_ports
 from nfslab.report.model import PlaceInfo, SetupInfo
 from nfslab.results.selection import scalar_paths
 
@@ -36,7 +37,7 @@ def places(records: Iterable[RunRecord]) -> list[PlaceInfo]:
     """The distinct places of the counted runs, most used first within each role.
 
     Facts are those on which all runs at the place agree (a loop device has another number
-    each time).
+    each time); NFS options are without the ports, which a server of a run has anew.
     """
     found: dict[_Place, tuple[dict[str, Any], int]] = {}
     for record in records:
@@ -46,7 +47,7 @@ def places(records: Iterable[RunRecord]) -> list[PlaceInfo]:
                 place.target,
                 place.kind,
                 place.filesystem,
-                place.mount_options,
+                without_ports(place.mount_options),
                 place.durability.level,
                 tuple(place.durability.reasons),
             )

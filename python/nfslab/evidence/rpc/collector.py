@@ -194,32 +194,26 @@ class _Watch:
             for key, value in after.items()
             if key not in GAUGES and not key.endswith("_max")
         }
-        timed = self._timed_calls(client.samples.get("operations", []))
+        timed = self._timed_calls(name, client.samples.get("operations", []))
         operations = [one | {"timed_calls": timed.get(one["operation"])} for one in operations]
         return {"counters": moved, "operations": operations, "lost": lost}
 
-    def _timed_calls(self, samples: list[pa.Table]) -> dict[str, float]:
-        """By operation, in the timed part: what was counted at its ends, from the samples beside
-        them."""
-        import numpy as np
+    def _timed_calls(self, name: str, samples: list[pa.Table]) -> dict[str, float]:
+        """See `timed_calls`; a note where not all can be told."""
         import pyarrow as pa
 
-        from nfslab.results.coded_texts import coded_texts
+        from nfslab.evidence.rpc.timed_calls import timed_calls
 
         start_ns, end_ns = self._context.timed.start_ns, self._context.timed.end_ns
-        if start_ns is None or end_ns is None or not samples:
+        if start_ns is None or end_ns is None or not sum(table.num_rows for table in samples):
             return {}
         table = pa.concat_tables(samples).unify_dictionaries()
-        at_ns = table["at_ns"].to_numpy().astype(np.int64)
-        calls = table["calls"].to_numpy().astype(np.int64)
-        names, which = coded_texts(table["operation"])
-        found: dict[str, float] = {}
-        for number, name in enumerate(names):
-            mine = which == number
-            if not mine.any():
-                continue
-            begin, end = np.interp((start_ns, end_ns), *_from_zero(at_ns, mine, calls[mine]))
-            found[name] = float(end - begin)
+        found, every = timed_calls(table, start_ns, end_ns, self._p.interval * NS_PER_S)
+        if not every:
+            self._notes.append(
+                f"{name}: calls of the timed part are not all told: the counters were not read "
+                f"near its ends (a reading each {self._p.interval:g} s was asked for)"
+            )
         return found
 
 
@@ -247,17 +241,6 @@ def _tables(clients: Mapping[str, _Client], zero_ns: int) -> dict[str, pa.Table]
         .sort_by("t_ns")
         for kind, parts in found.items()
     }
-
-
-def _from_zero(at_ns: Integers, mine: npt.NDArray[np.bool_], calls: Integers) -> Any:
-    """Instants and totals of an operation; it was called first behind the sample before its own."""
-    import numpy as np
-
-    own = at_ns[mine]
-    before = at_ns[at_ns < own[0]]
-    if not before.size:
-        return own, calls
-    return np.append(before[-1], own), np.append(0, calls)
 
 
 def _timed(table: pa.Table, column: str, zero_ns: int) -> pa.Table:
