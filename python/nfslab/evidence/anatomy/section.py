@@ -40,12 +40,12 @@ LEAST_INNER: Final = 0.005
 """Of the whole: smaller parts within parts are not shown (they are in the JSON)."""
 LEAST_SHARE: Final = 0.1
 """Of the whole's difference: less is not told in a sentence."""
-NOTE: Final = (
-    "Means over the runs of a point; the parts sum to the whole. Waits that PostgreSQL was sampled "
-    "in may be off by a tenth of the part where its memory was read, by two fifths over SQL, and "
-    "by far more over SQL with one client; those of MariaDB that were looked at by half; parts "
-    "within parts are shares of other records of the same run."
+SUMS: Final = "Means over the runs of a point; the parts sum to the whole."
+SAMPLED: Final = (
+    "Sampled parts may be off besides: of PostgreSQL by a tenth where its memory was read, by two "
+    "fifths over SQL, by far more over SQL with one client; of MariaDB by half."
 )
+WITHIN: Final = "Parts within parts are shares of other records of the same run."
 ALONE: Final = (
     "Differences within blocks, each with its own 95 % interval, wider where it was sampled; "
     "shown: also after Holm's correction over the parts of that comparison. Small ones are "
@@ -86,12 +86,17 @@ def section(title: str, found: Found[AnatomyFacts]) -> Section | None:
     return Section(
         title,
         ANCHOR,
-        NOTE,
+        " ".join((SUMS, SAMPLED, WITHIN) if _any_sampled(found) else (SUMS, WITHIN)),
         sentences=said,
         tables=tables,
         figures=[_figure(points, order)],
         notes=notes,
     )
+
+
+def _any_sampled(found: Found[AnatomyFacts]) -> bool:
+    """Is a part known by samples alone?"""
+    return any(part.source == "sampled" for run in found.runs for part in run.facts.parts)
 
 
 def _several_watched(found: Found[AnatomyFacts]) -> bool:

@@ -300,8 +300,7 @@ class PgbenchWorkload(Workload):
             self._forget_room()
         self._count(run.printed, names, log)
         context.notes.append(
-            f"a warm-up of {p.warm_up:g} s came before the timed part "
-            f"({run.printed.processed} transactions, not counted)"
+            f"a warm-up of {p.warm_up:g} s came before the timed part, and is not counted"
         )
 
     def _log_room(self, context: RunContext, p: PgbenchParameters) -> execution.LogRoom:
