@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from nfslab.workloads.tpcb import client
+from nfslab.workloads.sysbench import client
 
 from tests.benches.small_run import by_first_cell, postgres, small
 
