@@ -73,10 +73,10 @@ def test_a_slow_server_is_found_in_the_logs_sync(
     first = compared["findings"][0]
     assert (first["cause"], first["confidence"]) == ("log_sync", "high")
     parts = {one["part"]: one for one in compared["parts"]}
-    # A model's service time is the whole of it, the server's own work included. A busy machine adds
-    # to every time, with and without the model; it cannot take from what was planted.
+    # A model's service time is the whole of it, the server's own work included. On a busy machine
+    # every time is longer, and another process may have flushed the log for some transactions.
     service = parts["log_sync/sending/service"]
-    assert 0.95 * SLOW_NS <= service["new_ns"] <= 2 * SLOW_NS
+    assert 0.5 * SLOW_NS <= service["new_ns"] <= 2 * SLOW_NS
     assert service["difference_ns"] >= 0.5 * first["effect_ns"]
     low, high = first["interval_ns"]
     assert low <= first["effect_ns"] <= high
