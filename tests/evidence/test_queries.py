@@ -155,7 +155,7 @@ def test_pages_system_calls_and_nfs_agree(engine: str, tmp_path: Path, capsys: C
             assert one.called_bytes is not None
             header = 32 if engine == "sqlite" else 0
             assert 0 <= one.called_bytes - one.read_bytes <= header
-        # Pages that InnoDB reads ahead may be asked for before the query's time, or be read behind it.
+        # Pages that InnoDB reads ahead may be asked for before the query, or come behind it.
         in_flight = MIB if engine == "mariadb" else 0
         assert one.read_bytes - in_flight <= one.asked_bytes <= 2 * SIZE + MIB
         assert one.read_ahead is not None
