@@ -335,7 +335,7 @@ def test_further_options_settings_and_the_server_are_as_asked(
         ({"vers": "3", "proto": "udp"}, NfslabError, "udp"),
         ({"vers": "4.2", "nfs_versions": ["3"]}, RunFailed, "vers=4.2"),
         ({"export_options": ["sometimes"]}, RunFailed, "sometimes"),
-        pytest.param({"min_threads": 2}, RunFailed, "7.0", marks=before_7),
+        pytest.param({"min_threads": 2}, RunFailed, "min_threads", marks=before_7),
         pytest.param({"io_read": "direct"}, RunFailed, "io_cache_read", marks=without_io_modes),
     ],
 )  # fmt: skip
