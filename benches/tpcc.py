@@ -54,10 +54,10 @@ from nfslab.workloads.pgbench.execution import server_cpu_s
 from nfslab.workloads.pgbench.invocation import pgbench_arguments
 from nfslab.workloads.pgbench.printed import read_printed_report
 from nfslab.workloads.tpcc import conditions
-from nfslab.workloads.tpcc.on_postgres import LOAD_S_PER_WAREHOUSE, TpccOnPostgres
 from nfslab.workloads.tpcc.parameters import MIX, TpccParameters
-from nfslab.workloads.tpcc.scripts import write_scripts
-from nfslab.workloads.tpcc.tables import TpccTables
+from nfslab.workloads.tpcc.postgres.scripts import write_scripts
+from nfslab.workloads.tpcc.postgres.tables import TpccTables
+from nfslab.workloads.tpcc.postgres.workload import LOAD_S_PER_WAREHOUSE, TpccOnPostgres
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -12,8 +12,8 @@ from nfslab.machine.cpu_times import CpuTimes
 from nfslab.workloads.tpcc.conditions import CONDITIONS, told
 from nfslab.workloads.tpcc.machine_use import MachineUse
 from nfslab.workloads.tpcc.parameters import CONSTANTS, MIX, TpccParameters
-from nfslab.workloads.tpcc.scripts import definition, script
-from nfslab.workloads.tpcc.tables import TpccTables
+from nfslab.workloads.tpcc.postgres.scripts import definition, script
+from nfslab.workloads.tpcc.postgres.tables import TpccTables
 from nfslab.workloads.tpcc.tally import check_database, check_mix, check_response
 from nfslab.workloads.tpcc.workload import TpccWorkload
 from pydantic import ValidationError

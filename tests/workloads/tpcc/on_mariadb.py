@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from nfslab.databases.mariadb.database import MariadbSession
-from nfslab.workloads.tpcc.on_mariadb import TpccOnMariadb
+from nfslab.workloads.tpcc.mariadb.workload import TpccOnMariadb
 from nfslab.workloads.tpcc.parameters import TpccParameters
 from nfslab.workloads.tpcc.workload import TpccWorkload
 

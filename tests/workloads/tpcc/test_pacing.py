@@ -10,15 +10,15 @@ from nfslab.workloads.pgbench.execution import PgbenchRun
 from nfslab.workloads.pgbench.printed import PrintedReport, ScriptReport
 from nfslab.workloads.pgbench.statements import CommandReport
 from nfslab.workloads.pgbench.transaction_log import TransactionLog
-from nfslab.workloads.tpcc.on_postgres import check_pace
-from nfslab.workloads.tpcc.pacing import (
+from nfslab.workloads.tpcc.parameters import MIX, TERMINALS
+from nfslab.workloads.tpcc.postgres.pacing import (
     MOST_PER_WAREHOUSE,
     last_pause_s,
     mean_cycle_s,
     paced,
     without_pauses,
 )
-from nfslab.workloads.tpcc.parameters import MIX, TERMINALS
+from nfslab.workloads.tpcc.postgres.workload import check_pace
 from nfslab.workloads.tpcc.workload import TpccWorkload
 
 from tests.workloads.run_context import run_of

@@ -3,7 +3,6 @@
     rows ──> tables (keys, procedures) ──> conditions (clause 3.3.2) ──> the loaded database
     scripts ──> client ──> log ──> tally: transactions of each kind ──> conditions again
 
-What engines share: rows, conditions, tally. What each has: `on_postgres` with tables, scripts, sql/
-and pacing; `on_mariadb` with mariadb/. It is like DBT-2 and not TPC-C: results are not comparable
-with published TPC results.
+Engines share rows, conditions, and tally; what each has for itself is in its folder. It is like
+DBT-2 and not TPC-C: results are not comparable with published TPC results.
 """

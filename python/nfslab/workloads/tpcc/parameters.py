@@ -15,9 +15,9 @@ from nfslab.workloads.pgbench.parameters import CLIENTS_MAX, PgbenchParameters
 from nfslab.workloads.sysbench.client import CLIENTS_MAX as SYSBENCH_CLIENTS_MAX
 from nfslab.workloads.sysbench.client import whole_seconds
 from nfslab.workloads.tpcc.mariadb import files as of_mariadb
-from nfslab.workloads.tpcc.pacing import first_pause
+from nfslab.workloads.tpcc.postgres.pacing import first_pause
+from nfslab.workloads.tpcc.postgres.scripts import definition
 from nfslab.workloads.tpcc.rows import NAME_CONSTANT
-from nfslab.workloads.tpcc.scripts import definition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from nfslab.workloads.base import ByAnother, Workload
-from nfslab.workloads.tpcc.on_mariadb import TpccOnMariadb
-from nfslab.workloads.tpcc.on_postgres import TpccOnPostgres
+from nfslab.workloads.tpcc.mariadb.workload import TpccOnMariadb
 from nfslab.workloads.tpcc.parameters import TpccParameters
+from nfslab.workloads.tpcc.postgres.workload import TpccOnPostgres
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

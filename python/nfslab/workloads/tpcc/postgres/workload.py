@@ -14,10 +14,10 @@ from nfslab.results.records import CheckRecord, LoadShape, Metric
 from nfslab.workloads.pgbench import outcome
 from nfslab.workloads.pgbench.transaction_log import OK
 from nfslab.workloads.pgbench.workload import EMPTY_CLUSTER_BYTES, PgbenchWorkload
-from nfslab.workloads.tpcc import pacing
 from nfslab.workloads.tpcc.parameters import MIX, TERMINALS, TpccParameters
-from nfslab.workloads.tpcc.scripts import write_scripts
-from nfslab.workloads.tpcc.tables import TpccTables
+from nfslab.workloads.tpcc.postgres import pacing
+from nfslab.workloads.tpcc.postgres.scripts import write_scripts
+from nfslab.workloads.tpcc.postgres.tables import TpccTables
 from nfslab.workloads.tpcc.tally import SIGMAS, Tally, Transactions, check
 
 if TYPE_CHECKING:

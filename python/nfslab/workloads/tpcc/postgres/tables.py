@@ -7,12 +7,13 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nfslab.databases.postgres.database import PostgresSession
 from nfslab.errors import RunFailed
-from nfslab.workloads.tpcc import conditions
-from nfslab.workloads.tpcc.scripts import SQL, definition
+from nfslab.workloads.tpcc import conditions, rows
+from nfslab.workloads.tpcc.postgres.scripts import SQL, definition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -29,26 +30,22 @@ class TpccTables:
 
     def record(self) -> dict[str, Any]:
         """Everything that determines the tables, what makes the rows included."""
-        rows = hashlib.sha256((SQL.parent / "rows.py").read_bytes()).hexdigest()
-        return {"tables": "tpcc", "rows": rows, "definition": definition()} | asdict(self)
+        made_by = hashlib.sha256(Path(rows.__file__).read_bytes()).hexdigest()
+        return {"tables": "tpcc", "rows": made_by, "definition": definition()} | asdict(self)
 
     def load(self, server: Server) -> None:
         """Make and fill them; RunFailed, also when a condition of clause 3.3.2 does not hold."""
         import psycopg
 
-        from nfslab.workloads.tpcc.rows import TABLES
-
         def fill(table: str, warehouse: int) -> None:
-            from nfslab.workloads.tpcc.rows import csv
-
             server.deployment.remaining_s()
-            rows = csv(table, warehouse, self.seed)
+            lines = rows.csv(table, warehouse, self.seed)
             with (
                 server.connect() as connection,
                 connection.cursor() as cursor,
                 cursor.copy(f"COPY {table} FROM STDIN (FORMAT csv)") as copy,
             ):
-                copy.write(rows)
+                copy.write(lines)
 
         def run(statement: str) -> None:
             server.deployment.remaining_s()
@@ -58,7 +55,7 @@ class TpccTables:
         parts = [
             (table, warehouse)
             for warehouse in range(1, self.warehouses + 1)
-            for table in TABLES
+            for table in rows.TABLES
             if table != "item"
         ]
         try:

@@ -13,7 +13,7 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from nfslab.workloads.tpcc.pacing import paced
+from nfslab.workloads.tpcc.postgres.pacing import paced
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
