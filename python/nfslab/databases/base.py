@@ -46,6 +46,10 @@ class Database(ABC):
     kind: ClassVar[str]
     title: ClassVar[str]
     """As people write it."""
+    empty_bytes: ClassVar[int]
+    """What it takes without tables, for the check of space."""
+    log_bytes: ClassVar[int]
+    """The least that its log takes; the same."""
 
     @abstractmethod
     def check(self) -> Availability:

@@ -75,6 +75,8 @@ class MariadbDatabase(ServedDatabase[MariadbServer]):
 
     kind: ClassVar[str] = "mariadb"
     title: ClassVar[str] = "MariaDB"
+    empty_bytes: ClassVar[int] = 140 << 20
+    log_bytes: ClassVar[int] = 110 << 20  # made whole (innodb_log_file_size)
 
     def __init__(self, options: MariadbOptions) -> None:
         self.options = options

@@ -59,6 +59,8 @@ class PostgresDatabase(ServedDatabase[Server]):
 
     kind: ClassVar[str] = "postgres"
     title: ClassVar[str] = "PostgreSQL"
+    empty_bytes: ClassVar[int] = 48 << 20
+    log_bytes: ClassVar[int] = 80 << 20
 
     def __init__(self, parameters: PostgresParameters, load: Load) -> None:
         self.p, self.load = parameters, load

@@ -48,6 +48,8 @@ class SqliteDatabase(Database):
 
     kind: ClassVar[str] = "sqlite"
     title: ClassVar[str] = "SQLite"
+    empty_bytes: ClassVar[int] = 1 << 20
+    log_bytes: ClassVar[int] = 1 << 20
 
     def __init__(self, options: SqliteOptions) -> None:
         self.options = options

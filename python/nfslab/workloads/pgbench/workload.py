@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 BYTES_PER_SCALE: Final = 16 << 20
 """Tables and keys of one scale unit (100,000 accounts), measured: 15 MB."""
-EMPTY_CLUSTER_BYTES: Final = 48 << 20
 WAL_BYTES_MAX: Final = 1_200 << 20
 """PostgreSQL's default max_wal_size, and what it may overshoot by between checkpoints."""
 WAL_BYTES_PER_TRANSACTION: Final = 6_000
@@ -122,9 +121,9 @@ class PgbenchWorkload(Workload):
         if p.transactions is None:
             count = (p.duration or 0.0) * (p.rate or ASSUMED_TPS * 10)
         scaled = p.scale * BYTES_PER_SCALE
-        data = EMPTY_CLUSTER_BYTES + scaled + int(count * DATA_BYTES_PER_TRANSACTION)
+        data = self.database.empty_bytes + scaled + int(count * DATA_BYTES_PER_TRANSACTION)
         written = count * WAL_BYTES_PER_TRANSACTION + (scaled if p.load == "fresh" else 0)
-        wal = (64 << 20) + min(WAL_BYTES_MAX, int(written))
+        wal = self.database.log_bytes + min(WAL_BYTES_MAX, int(written))
         if p.wal is None or p.wal == p.data:
             return {"data": data + wal}
         return {"data": data, "wal": wal}

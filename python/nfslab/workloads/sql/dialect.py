@@ -131,10 +131,6 @@ class Dialect(ABC):
     """As people write it."""
     lacking: ClassVar[Mapping[str, str]] = {}
     """Query -> why there is none such on this engine."""
-    empty_bytes: ClassVar[int]
-    """A database without tables, for the check of space."""
-    log_bytes: ClassVar[int]
-    """The least that its log takes; the same."""
 
     def __init__(self, parameters: SqlParameters) -> None:
         self.p = parameters

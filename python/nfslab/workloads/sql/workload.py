@@ -109,9 +109,9 @@ class SqlWorkload(Workload):
     def estimate_bytes(self) -> dict[str, int]:
         """Tables and indexes, and what the query adds."""
         p = self.p
-        data = self.dialect.empty_bytes + int((LOADED + ADDED) * p.size)
+        data = self.dialect.database.empty_bytes + int((LOADED + ADDED) * p.size)
         written = (p.size if p.query in WRITING else 0) + (2 * p.size if p.load == "fresh" else 0)
-        wal = self.dialect.log_bytes + min(WAL_BYTES_MAX, written)
+        wal = self.dialect.database.log_bytes + min(WAL_BYTES_MAX, written)
         if p.wal is None or p.wal == p.data:
             return {"data": data + wal}
         return {"data": data, "wal": wal}

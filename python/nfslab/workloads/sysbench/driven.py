@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from nfslab.results.records import CheckRecord
     from nfslab.workloads.base import RunContext
 
-EMPTY_BYTES: Final = {"postgres": 48 << 20, "mariadb": 140 << 20, "sqlite": 1 << 20}
-LOG_BYTES: Final = {"postgres": 64 << 20, "mariadb": 110 << 20, "sqlite": 0}
-"""What a log has at least: MariaDB's is made whole (innodb_log_file_size)."""
 STATUS: Final = {
     "Innodb_data_fsyncs": "1",
     "Innodb_log_writes": "1",

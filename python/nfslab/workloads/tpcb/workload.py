@@ -12,7 +12,7 @@ from nfslab.databases.sqlite.database import SqliteDatabase, SqliteOptions
 from nfslab.workloads.pgbench import invariant
 from nfslab.workloads.pgbench.loading import PgbenchTables
 from nfslab.workloads.sysbench import client
-from nfslab.workloads.sysbench.driven import EMPTY_BYTES, LOG_BYTES, SysbenchWorkload
+from nfslab.workloads.sysbench.driven import SysbenchWorkload
 from nfslab.workloads.tpcb.parameters import SCRIPT, TpcbParameters
 from nfslab.workloads.tpcb.tables import NUMBERS, TpcbTables
 
@@ -86,8 +86,8 @@ class TpcbWorkload(SysbenchWorkload):
         """Data by scale, the log by time."""
         p = self.parameters
         written = int((p.duration + p.warm_up) * ASSUMED_TPS * BYTES_PER_TRANSACTION)
-        data = EMPTY_BYTES[p.engine] + p.scale * BYTES_PER_SCALE
-        wal = LOG_BYTES[p.engine] + min(1_200 << 20, written)
+        data = self.database.empty_bytes + p.scale * BYTES_PER_SCALE
+        wal = self.database.log_bytes + min(1_200 << 20, written)
         if p.wal is None or p.wal == p.data:
             return {"data": data + wal}
         return {"data": data + written // 10, "wal": wal}

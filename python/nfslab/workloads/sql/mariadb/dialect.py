@@ -57,8 +57,6 @@ class MariadbDialect(Dialect):
 
     engine: ClassVar[str] = "mariadb"
     title: ClassVar[str] = "MariaDB"
-    empty_bytes: ClassVar[int] = 140 << 20
-    log_bytes: ClassVar[int] = 110 << 20
     lacking: ClassVar[Mapping[str, str]] = {
         "merge_join": "it has no merge join",
         "checkpoint": "it has no statement that makes InnoDB's checkpoint and waits for it",

@@ -53,8 +53,6 @@ class PostgresDialect(Dialect):
 
     engine: ClassVar[str] = "postgres"
     title: ClassVar[str] = "PostgreSQL"
-    empty_bytes: ClassVar[int] = 48 << 20
-    log_bytes: ClassVar[int] = 80 << 20
 
     @classmethod
     def available(cls) -> Availability:

@@ -49,8 +49,6 @@ class SqliteDialect(Dialect):
 
     engine: ClassVar[str] = "sqlite"
     title: ClassVar[str] = "SQLite"
-    empty_bytes: ClassVar[int] = 1 << 20
-    log_bytes: ClassVar[int] = 1 << 20
     lacking: ClassVar[Mapping[str, str]] = {
         "hash_join": "it joins by nested loops alone",
         "merge_join": "it joins by nested loops alone",

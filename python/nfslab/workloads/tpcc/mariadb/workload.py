@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from nfslab.databases.mariadb.database import MariadbDatabase, MariadbOptions
 from nfslab.workloads.sysbench import client
-from nfslab.workloads.sysbench.driven import EMPTY_BYTES, LOG_BYTES, SysbenchWorkload
+from nfslab.workloads.sysbench.driven import SysbenchWorkload
 from nfslab.workloads.sysbench.rows import ENDED_ROLLED_BACK
 from nfslab.workloads.tpcc.mariadb.files import SCRIPT
 from nfslab.workloads.tpcc.mariadb.tables import MariadbTpccTables
@@ -80,10 +80,10 @@ class TpccOnMariadb(SysbenchWorkload):
     def estimate_bytes(self) -> dict[str, int]:
         """Data by warehouses; the redo log is as large as it is made."""
         p = self.asked
-        data = EMPTY_BYTES["mariadb"] + p.warehouses * BYTES_PER_WAREHOUSE
+        data = self.database.empty_bytes + p.warehouses * BYTES_PER_WAREHOUSE
         if p.wal is None or p.wal == p.data:
-            return {"data": data + LOG_BYTES["mariadb"]}
-        return {"data": data, "wal": LOG_BYTES["mariadb"]}
+            return {"data": data + self.database.log_bytes}
+        return {"data": data, "wal": self.database.log_bytes}
 
     def prepare(self, context: RunContext) -> None:
         """The database on its places, a server up."""

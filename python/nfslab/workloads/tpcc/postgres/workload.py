@@ -13,7 +13,7 @@ from nfslab.databases.postgres.database import PostgresSession
 from nfslab.results.records import CheckRecord, LoadShape, Metric
 from nfslab.workloads.pgbench import outcome
 from nfslab.workloads.pgbench.transaction_log import OK
-from nfslab.workloads.pgbench.workload import EMPTY_CLUSTER_BYTES, PgbenchWorkload
+from nfslab.workloads.pgbench.workload import PgbenchWorkload
 from nfslab.workloads.tpcc.parameters import MIX, TERMINALS, TpccParameters
 from nfslab.workloads.tpcc.postgres import pacing
 from nfslab.workloads.tpcc.postgres.scripts import write_scripts
@@ -77,8 +77,9 @@ class TpccOnPostgres(PgbenchWorkload):
     def estimate_bytes(self) -> dict[str, int]:
         """Data by warehouses; the log by time."""
         p = self.asked
-        data = EMPTY_CLUSTER_BYTES + p.warehouses * BYTES_PER_WAREHOUSE
-        wal = (80 << 20) + min(1_200 << 20, int(WAL_BYTES_PER_S * (p.duration + p.warm_up)))
+        data = self.database.empty_bytes + p.warehouses * BYTES_PER_WAREHOUSE
+        written = min(1_200 << 20, int(WAL_BYTES_PER_S * (p.duration + p.warm_up)))
+        wal = self.database.log_bytes + written
         if p.wal is None or p.wal == p.data:
             return {"data": data + wal}
         return {"data": data, "wal": wal}
