@@ -76,6 +76,11 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM: it ends what Ctrl-C would end, at once."""
 
 
+def one_line(error: BaseException) -> str:
+    """Its words, for a sentence or a note."""
+    return " ".join(str(error).split())
+
+
 def of_core(error: Any, usage: Collection[str] = ()) -> UsageError | RunFailed:
     """An error of the core (`CoreError`) as one of ours; kinds in `usage` are bad usage."""
     kind = UsageError if error.kind in usage else RunFailed

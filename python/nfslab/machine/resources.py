@@ -32,7 +32,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nfslab.errors import NfslabError, RunFailed
+from nfslab.errors import NfslabError, RunFailed, one_line
 from nfslab.machine import journal as journals
 from nfslab.machine import nfs_mounts
 from nfslab.machine.journal import Journal, OpenEntry
@@ -355,7 +355,7 @@ def _attempt(told: list[str], kind: str, action: Callable[[], str]) -> bool:
         if sentence := action():
             told.append(sentence)
     except Exception as error:
-        told.append(f"could not undo ({kind}): {' '.join(str(error).split())}")
+        told.append(f"could not undo ({kind}): {one_line(error)}")
         return True
     return False
 
@@ -386,7 +386,7 @@ def recover(progress: Callable[[str], None] | None = None) -> list[str]:
                 for sentence in _recover_one(path):
                     tell(sentence)
             except Exception as error:
-                tell(f"could not clean up after {path.name}: {' '.join(str(error).split())}")
+                tell(f"could not clean up after {path.name}: {one_line(error)}")
     return told
 
 

@@ -29,6 +29,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from nfslab.errors import one_line
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
@@ -119,7 +121,7 @@ class RelationNames:
         except (psycopg.Error, OSError) as error:
             self._note(
                 f"{lacking} have no names: PostgreSQL does not let nfslab in "
-                f"({_one_line(error)}); PGUSER and PGPASSWORD may name somebody it does"
+                f"({one_line(error)}); PGUSER and PGPASSWORD may name somebody it does"
             )
             return
         wanted = [row for row in found if databases is None or row[0] in databases]
@@ -130,7 +132,7 @@ class RelationNames:
                 with self._connected(name) as connection:
                     self._add(oid, quoted, connection)
             except (psycopg.Error, OSError) as error:
-                self._note(f"the tables of the database {name} have no names: {_one_line(error)}")
+                self._note(f"the tables of the database {name} have no names: {one_line(error)}")
 
     def _add(self, oid: int, database: str, connection: Any) -> None:
         for row in connection.execute(RELATIONS):
@@ -255,7 +257,3 @@ def _as_owner(folder: Path | None) -> Iterator[None]:
         yield
     finally:
         os.seteuid(0)
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())

@@ -25,18 +25,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from pydantic import Field
 
 from nfslab.databases.mariadb.service import MariadbService
-from nfslab.errors import RunFailed, Unavailable
-from nfslab.evidence.collector import Collector, CollectorParameters, Evidence, Side
+from nfslab.errors import Unavailable, one_line
+from nfslab.evidence.collector import CollectorParameters, Evidence
+from nfslab.evidence.engine_collector import EngineCollector, EngineWatch
 from nfslab.evidence.mariadb.descriptors import Descriptors
 from nfslab.evidence.mariadb.exact_times import TIMES_TABLE, ExactTimes
 from nfslab.evidence.mariadb.looks import WAITS_TABLE, ThreadLooks
-from nfslab.machine.availability import Availability
 from nfslab.machine.schedstat import Processors, read_schedstat
 from nfslab.quantities import Duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pyarrow as pa
     import pymysql
 
@@ -67,59 +65,32 @@ class MariadbCollectorParameters(CollectorParameters):
     """Between two questions which threads are the load's."""
 
 
-class MariadbCollector(Collector):
+class MariadbCollector(EngineCollector):
     """Time of the threads and counters of the MariaDB under load."""
 
     kind: ClassVar[str] = "mariadb"
     summary: ClassVar[str] = "where the time of MariaDB's threads goes, and InnoDB's counters"
     Parameters: ClassVar[type[CollectorParameters]] = MariadbCollectorParameters
-    side: ClassVar[Side] = "server"
+    title: ClassVar[str] = "MariaDB"
+    driver: ClassVar[str] = "pymysql"
+    package: ClassVar[str] = "pymysql"
 
     parameters: MariadbCollectorParameters
 
     @classmethod
-    def available(cls) -> Availability:
-        """Is the driver there?"""
-        try:
-            import pymysql  # noqa: F401
-        except ImportError as error:
-            return Availability(
-                False, f"MariaDB's driver is missing: {error}", "pip install pymysql"
-            )
-        return Availability(True)
+    def service(cls, context: RunContext) -> MariadbService | None:
+        """See `EngineCollector`."""
+        found = context.services.database
+        return found if isinstance(found, MariadbService) else None
 
-    def applies(self, context: RunContext) -> Availability:
-        """Does this run have a MariaDB?"""
-        if not isinstance(context.services.database, MariadbService):
-            return Availability(
-                False,
-                "this workload runs no MariaDB",
-                "leave the collector mariadb out",
-                moot=bool(context.services.engine),  # another engine's point
-            )
-        return self.available()
-
-    def start(self, context: RunContext) -> None:
-        """Connect, begin to watch, go on in a thread; RunFailed when it cannot."""
-        import pymysql
-
-        service = context.services.database
-        if not isinstance(service, MariadbService):
-            raise RunFailed("there is no MariaDB to watch", fix='use engine = "mariadb"')
-        try:
-            watch = _Watch(context.timed, service, self.parameters, context.seed)
-        except (pymysql.Error, OSError) as error:
-            raise RunFailed(
-                "MariaDB cannot be watched",
-                why=str(error),
-                fix="see the server's log in the run's logs; max_connections may be too low",
-            ) from error
-        context.timed.at_start(watch.mark_start)
-        watch.begin()
-        self._watch = watch
+    def connected(self, context: RunContext) -> EngineWatch:
+        """See `EngineCollector`."""
+        service = self.service(context)
+        assert service is not None
+        return _Watch(context.timed, service, self.parameters, context.seed)
 
 
-class _Watch:
+class _Watch(EngineWatch):
     """One run's watching: a connection, a thread, what was seen."""
 
     def __init__(
@@ -137,7 +108,6 @@ class _Watch:
         self._looks: ThreadLooks | None = None
         self._refused: dict[str, str] = {}
         self._problem = ""
-        self._cpu_s = 0.0
         self._began_ns = time.monotonic_ns()
         self._connection: pymysql.Connection[Any] = connected(service.socket)
         try:
@@ -167,24 +137,24 @@ class _Watch:
                 self._exact = ExactTimes(self._service.pid)
                 return
             except CoreError as error:
-                self._refused["not_exact"] = _one_line(error)
+                self._refused["not_exact"] = one_line(error)
         try:
             self._looks = ThreadLooks(self._service.pid, seed)
         except Unavailable as error:
             self._refused["not_told"] = f"{error.what}: {error.why}"
 
     def begin(self) -> None:
-        """Ask in a thread from now on."""
+        """See `EngineWatch`."""
         self._thread.start()
 
     def mark_start(self) -> None:
-        """The timed part begins now (called by the workload): differences count from here."""
+        """See `EngineWatch`."""
         import pymysql
 
         try:
             self._first = self._counted(self._read_counters)
         except (pymysql.Error, OSError) as error:
-            self._problem = self._problem or _one_line(error)
+            self._problem = self._problem or one_line(error)
         self._clients.clear()
         with self._lock:
             self._descriptors.begin()
@@ -224,7 +194,7 @@ class _Watch:
             if ended is not None and self._own_began is not None:
                 server_s = (ended[1] - self._own_began[1]) / 1e9
         except (pymysql.Error, OSError) as error:
-            self._problem = self._problem or _one_line(error)
+            self._problem = self._problem or one_line(error)
         finally:
             self._connection.close()
         if self._problem:
@@ -250,7 +220,7 @@ class _Watch:
             while not self._over.wait(self._p.interval):
                 self._counted(self._tell)
         except (pymysql.Error, OSError) as error:
-            self._problem = _one_line(error)
+            self._problem = one_line(error)
 
     def _tell(self) -> None:
         found = {tid for (tid,) in self._rows(CLIENTS, self._service.database)}
@@ -271,15 +241,3 @@ class _Watch:
         with self._lock, self._connection.cursor() as cursor:
             cursor.execute(statement, given or None)
             return list(cursor.fetchall())
-
-    def _counted(self, action: Callable[[], Any]) -> Any:
-        """Do it, and add this thread's CPU time to the cost."""
-        before_s = time.thread_time()
-        try:
-            return action()
-        finally:
-            self._cpu_s += time.thread_time() - before_s
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())

@@ -37,8 +37,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from nfslab.errors import RunFailed, Unavailable
-from nfslab.evidence.collector import Collector, CollectorParameters, Evidence, Side
+from nfslab.errors import Unavailable, one_line
+from nfslab.evidence.collector import CollectorParameters, Evidence
+from nfslab.evidence.engine_collector import EngineCollector, EngineWatch
 from nfslab.evidence.postgres.exact_waits import TIMES_TABLE, ExactWaits
 from nfslab.evidence.postgres.memory_waits import MemoryWaits
 from nfslab.evidence.postgres.sql_waits import (
@@ -48,18 +49,16 @@ from nfslab.evidence.postgres.sql_waits import (
     mean_waits,
     waits_table,
 )
-from nfslab.machine.availability import Availability
 from nfslab.machine.cpu_times import process_cpu_ns
 from nfslab.machine.schedstat import Processors
 from nfslab.quantities import Duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import psycopg
     import pyarrow as pa
 
     from nfslab.context import TimedPart
+    from nfslab.databases.postgres.service import PostgresService
     from nfslab.workloads.base import RunContext
 
 COUNTER_ROWS_MAX: Final = 4_000_000
@@ -104,63 +103,39 @@ class PostgresCollectorParameters(CollectorParameters):
     """Time every pause of the server's processes, too, where eBPF is granted."""
 
 
-class PostgresCollector(Collector):
+class PostgresCollector(EngineCollector):
     """Wait events and counters of the PostgreSQL under load."""
 
     kind: ClassVar[str] = "postgres"
     summary: ClassVar[str] = "PostgreSQL's wait events and counters, sampled"
     Parameters: ClassVar[type[CollectorParameters]] = PostgresCollectorParameters
-    side: ClassVar[Side] = "server"
+    title: ClassVar[str] = "PostgreSQL"
+    driver: ClassVar[str] = "psycopg"
+    package: ClassVar[str] = "psycopg[binary]"
 
     parameters: PostgresCollectorParameters
 
     @classmethod
-    def available(cls) -> Availability:
-        """Is the PostgreSQL driver there?"""
-        try:
-            import psycopg  # noqa: F401
-        except ImportError as error:
-            return Availability(
-                False, f"the PostgreSQL driver is missing: {error}", "pip install 'psycopg[binary]'"
-            )
-        return Availability(True)
+    def service(cls, context: RunContext) -> PostgresService | None:
+        """See `EngineCollector`."""
+        return context.services.postgres
 
-    def applies(self, context: RunContext) -> Availability:
-        """Does this run have a PostgreSQL?"""
-        if context.services.postgres is None:
-            return Availability(
-                False,
-                "this workload runs no PostgreSQL",
-                "leave the collector postgres out",
-                moot=bool(context.services.engine),  # another engine's point
-            )
-        return self.available()
-
-    def start(self, context: RunContext) -> None:
-        """Connect, take the first readings, go on in a thread; RunFailed when it cannot."""
-        import psycopg
-
+    def connected(self, context: RunContext) -> EngineWatch:
+        """See `EngineCollector`."""
         service = context.services.postgres
-        if service is None:
-            raise RunFailed("there is no PostgreSQL to watch", fix="use the workload pgbench")
-        try:
-            watch = _Watch(context.timed, service, self.parameters, context.seed)
-        except psycopg.Error as error:
-            raise RunFailed(
-                "PostgreSQL cannot be watched",
-                why=str(error),
-                fix="see the server's log in the run's logs; max_connections may be too low",
-            ) from error
-        context.timed.at_start(watch.mark_start)
-        watch.begin()
-        self._watch = watch
+        assert service is not None
+        return _Watch(context.timed, service, self.parameters, context.seed)
 
 
-class _Watch:
+class _Watch(EngineWatch):
     """One run's watching: a connection, a thread, what was seen."""
 
     def __init__(
-        self, timed: TimedPart, service: Any, parameters: PostgresCollectorParameters, seed: int
+        self,
+        timed: TimedPart,
+        service: PostgresService,
+        parameters: PostgresCollectorParameters,
+        seed: int,
     ) -> None:
         import psycopg
 
@@ -184,7 +159,6 @@ class _Watch:
         self._missed_ticks = 0
         self._resets: set[str] = set()
         self._reset_stamps: dict[str, str] = {}
-        self._cpu_s = 0.0
         self._processors = Processors("postgres")
         self._exact: ExactWaits | None = None
         self._not_exact = ""
@@ -211,7 +185,7 @@ class _Watch:
         try:
             self._exact = ExactWaits(self._connection, self._service.pid, self._service.major)
         except (CoreError, Unavailable) as error:
-            self._not_exact = _one_line(error)
+            self._not_exact = one_line(error)
 
     def _look_at_memory(self, seed: int) -> None:
         """Where it is granted; why not, otherwise."""
@@ -220,14 +194,14 @@ class _Watch:
         try:
             self._memory = MemoryWaits(self._connection, self._service, self._p.interval, seed)
         except (CoreError, Unavailable) as error:
-            self._not_memory = _one_line(error)
+            self._not_memory = one_line(error)
 
     def begin(self) -> None:
-        """Sample in a thread from now on."""
+        """See `EngineWatch`."""
         self._thread.start()
 
     def mark_start(self) -> None:
-        """The timed part begins now: differences count from here (called by the workload)."""
+        """See `EngineWatch`."""
         import psycopg
 
         with contextlib.suppress(psycopg.Error):
@@ -263,7 +237,7 @@ class _Watch:
             if ended_ns is not None and self._backend_began_ns is not None:
                 backend_s = (ended_ns - self._backend_began_ns) / 1e9
         except psycopg.Error as error:
-            self._problem = self._problem or _one_line(error)
+            self._problem = self._problem or one_line(error)
         finally:
             self._connection.close()
         wall_s = (time.monotonic_ns() - self._began_ns) / 1e9
@@ -320,7 +294,7 @@ class _Watch:
                     due_ns += missed * interval_ns
                 self._over.wait(max(0.0, (due_ns - now_ns) / 1e9))
         except psycopg.Error as error:
-            self._problem = _one_line(error)
+            self._problem = one_line(error)
         except TooMuchError as error:
             self._problem = str(error)
 
@@ -402,14 +376,6 @@ class _Watch:
             time.sleep(OLD_STATISTICS_LAG_S)
         return True
 
-    def _counted(self, action: Callable[[], Any]) -> Any:
-        """Do it, and add this thread's CPU time to the cost."""
-        before_s = time.thread_time()
-        try:
-            return action()
-        finally:
-            self._cpu_s += time.thread_time() - before_s
-
     def _zero_ns(self) -> int:
         return self._timed.start_or(self._began_ns)
 
@@ -474,7 +440,3 @@ def _nested(differences: Counters) -> dict[str, Any]:
             here = here.setdefault(step, {})
         here[column] = value
     return result
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())

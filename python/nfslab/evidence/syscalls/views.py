@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any, Final
 
-from nfslab.errors import RunFailed
+from nfslab.errors import RunFailed, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -109,7 +109,7 @@ class SyscallViews:
                 ).fetchall()
                 self._note([f"{row[0]} is off: its times are 0" for row in rows])
         except psycopg.Error as error:
-            self._note([f"PostgreSQL does not answer: {' '.join(str(error).split())}"])
+            self._note([f"PostgreSQL does not answer: {one_line(error)}"])
         return found
 
     def _note(self, notes: Sequence[str]) -> None:
