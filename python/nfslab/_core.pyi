@@ -31,6 +31,7 @@ __all__ = [
     "WaitWatch",
     "build_info",
     "classify_paths",
+    "program_image",
     "run_files",
     "shim_path",
     "syscalls_grants",
@@ -185,6 +186,10 @@ def tcp_connections(address: str, port: int) -> Columns:
     local_port, and of "tcp" of `RpcRecorder.samples` all but at_ns and connection. CoreError:
     "sock_diag" (the kernel does not tell), "config" (no IP address).
     """
+
+def program_image(pid: int) -> tuple[int, int]:
+    """Where a process has its program in memory, with its static objects: begin and end, equal
+    where it is not there. OSError."""
 
 LOAD_SCHEMA: Final[int]
 """Version of the plan and of the report of `Load`."""

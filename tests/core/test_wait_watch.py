@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from nfslab._core import CoreError, WaitWatch
+from nfslab._core import CoreError, WaitWatch, program_image
 from nfslab.evidence.mariadb.calls import CALL_SHIFT, FUTEX, state_of
-from nfslab.evidence.mariadb.looks import program_of
 from nfslab.results.core_tables import core_table
 
 from tests.machine import needs
@@ -96,7 +94,7 @@ def test_each_thread_has_its_calls_whenever_it_began() -> None:
         process.stdin.write("go\n")
         process.stdin.flush()
         tids = json.loads(output.readline())
-        here, seen = program_of(process.pid), set()
+        here, seen = range(*program_image(process.pid)), set()
         for tid in tids:
             line = Path(f"/proc/{process.pid}/task/{tid}/syscall").read_text("ascii")
             seen.add((tid, state_of(line, here)))
@@ -123,6 +121,5 @@ def test_each_thread_has_its_calls_whenever_it_began() -> None:
 def test_a_process_that_is_gone_is_refused() -> None:
     with program() as (process, _):
         pass
-    time.sleep(0)
     with pytest.raises(CoreError):
         WaitWatch(process.pid)

@@ -66,7 +66,7 @@ mod _core {
     #[pymodule_export]
     use super::wait_sampler::WaitSampler;
     #[pymodule_export]
-    use super::wait_watch::WaitWatch;
+    use super::wait_watch::{WaitWatch, program_image};
 
     /// Version of the plan and of the report of `Load`.
     #[pymodule_export]

@@ -66,3 +66,9 @@ fn kind(row: &WaitRow) -> &'static str {
         _ => "blocked",
     }
 }
+
+/// Where a process has its program in memory, with its static objects: begin and end.
+#[pyfunction]
+pub fn program_image(pid: u32) -> std::io::Result<(u64, u64)> {
+    syscalls::image_of(pid).map(|image| (image.start, image.end))
+}

@@ -30,3 +30,5 @@ pub mod strace;
 pub mod sunrpc;
 pub mod tally;
 mod tracefs;
+
+pub use exported::image_of;

@@ -10,6 +10,7 @@ import json
 import os
 import secrets
 import select
+import signal
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
@@ -51,7 +52,7 @@ class SqliteProcess(Session):
         try:
             self.process = deployment.start(
                 argv, log=LOG, env=importing_us() | {"SQLITE_TMPDIR": str(temporary)},
-                stop_signal=9, stdin="pipe",
+                stop_signal=signal.SIGKILL, stdin="pipe",
             )  # fmt: skip
         except BaseException:
             self._forget()

@@ -41,8 +41,9 @@ class ThreadLooks:
 
     def __init__(self, pid: int, seed: int) -> None:
         """Unavailable: it may not be looked at."""
+        from nfslab._core import program_image
+
         self._folder = Path("/proc") / str(pid) / "task"
-        self._program = program_of(pid)
         self._random = random.Random(seed)
         self._tids: tuple[int, ...] = ()
         self._over = threading.Event()
@@ -53,6 +54,7 @@ class ThreadLooks:
         if platform.machine() != MACHINE:
             raise _unseen(f"only calls of {MACHINE} are known")
         try:
+            self._program = range(*program_image(pid))
             (self._folder / str(pid) / "syscall").read_text(encoding="ascii")
         except OSError as error:
             raise _unseen(str(error)) from error
@@ -109,26 +111,6 @@ class ThreadLooks:
                 continue
             seen[state_of(line, self._program)] += 1
         return 1 if self._tids else 0
-
-
-def program_of(pid: int) -> range:
-    """Where a process has its program in memory, with its static objects."""
-    folder = Path("/proc") / str(pid)
-    try:
-        path = str((folder / "exe").readlink())
-        lines = (folder / "maps").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError as error:
-        raise _unseen(str(error)) from error
-    begin = end = 0
-    for line in lines:
-        words = line.split(maxsplit=5)
-        low, high = (int(word, 16) for word in words[0].split("-"))
-        is_program = len(words) > 5 and words[5] == path
-        if is_program and not end:
-            begin, end = low, high
-        elif end and (is_program or (low == end and len(words) == 5)):
-            end = high
-    return range(begin, end)
 
 
 def _unseen(why: str) -> Unavailable:
