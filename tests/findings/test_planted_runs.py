@@ -77,6 +77,8 @@ def test_a_slow_server_is_found_in_the_logs_sync(
     # every time is longer, and another process may have flushed the log for some transactions.
     service = parts["log_sync/sending/service"]
     assert 0.5 * SLOW_NS <= service["new_ns"] <= 2 * SLOW_NS
+    flushed = [parts[name]["new_ns"] for name in ("log_sync", "log_turn") if name in parts]
+    assert sum(flushed) >= 0.8 * SLOW_NS, "whoever flushes it: every commit waits for a WRITE"
     assert service["difference_ns"] >= 0.5 * first["effect_ns"]
     low, high = first["interval_ns"]
     assert low <= first["effect_ns"] <= high
