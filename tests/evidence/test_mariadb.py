@@ -184,6 +184,7 @@ def test_no_nanosecond_of_a_clients_thread_is_left_out(tmp_path: Path) -> None:
     assert NOT_EXPLAINED not in seen.parts()
 
 
+@pytest.mark.long
 @needs.ebpf
 def test_syncs_of_the_log_are_those_that_system_calls_tell(tmp_path: Path) -> None:
     """A call is what it was blocked for, and what it was on a processor, or waited for one."""
@@ -205,6 +206,7 @@ def test_syncs_of_the_log_are_those_that_system_calls_tell(tmp_path: Path) -> No
     assert seen.parts()["log_sync"] == pytest.approx(blocked / seen.value("transactions"))
 
 
+@pytest.mark.long
 @needs.ebpf
 def test_row_locks_are_those_that_innodb_counts(tmp_path: Path) -> None:
     """It counts each wait, by a clock of some milliseconds, cut off to whole ones."""
@@ -231,6 +233,7 @@ def test_clients_that_meet_at_one_row_wait_for_it(tmp_path: Path) -> None:
     assert same > 2 * apart
 
 
+@pytest.mark.long
 def test_where_pauses_cannot_be_timed_threads_are_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

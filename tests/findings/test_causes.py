@@ -43,7 +43,7 @@ def test_the_planted_cause_comes_first_with_its_size(cause: str) -> None:
     assert inside >= within_chance(0.95, rounds)
 
 
-@pytest.mark.parametrize("noise", [0.05, 0.3])
+@pytest.mark.parametrize("noise", [0.05, pytest.param(0.3, marks=pytest.mark.long)])
 def test_a_against_a_names_nothing(noise: float) -> None:
     """At most one in twenty; the whole's difference has to be shown first."""
     rng = np.random.default_rng(7)

@@ -59,6 +59,14 @@ LONG: dict[str, dict[str, Any]] = {
 every_workload = pytest.mark.parametrize("kind", list(WORKLOADS))
 every_way = pytest.mark.parametrize("kind", [*WORKLOADS, "tpcc/mariadb"])
 """KIND/WAY: one that another class does, by its parameters."""
+every_run = pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=pytest.mark.long) if kind.startswith("tpcc") else kind
+        for kind in [*WORKLOADS, "tpcc/mariadb"]
+    ],
+)
+"""The same of what runs: `tpcc` loads tables of 100 MB, and goes pgbench's and sysbench's way."""
 
 
 def make(kind: str, parameters: dict[str, dict[str, Any]] = SMALL) -> Workload:
@@ -146,7 +154,7 @@ def one_run(work: Workload, run: Run) -> dict[str, Metric]:
     return outcome.metrics
 
 
-@every_way
+@every_run
 def test_a_run_yields_metrics_and_leaves_nothing(kind: str, scratch: Path) -> None:
     work = usable(kind)
     with run_of(work, scratch, name=name(), places=places(work, scratch)) as run:
@@ -165,7 +173,7 @@ def test_a_run_yields_metrics_and_leaves_nothing(kind: str, scratch: Path) -> No
     assert primary.value > 0
 
 
-@every_way
+@every_run
 def test_one_workload_object_may_run_twice(kind: str, scratch: Path) -> None:
     work = usable(kind)
     for _ in range(2):
@@ -173,7 +181,7 @@ def test_one_workload_object_may_run_twice(kind: str, scratch: Path) -> None:
             one_run(work, run)
 
 
-@every_way
+@every_run
 def test_a_run_whose_time_is_over_ends_at_once_and_leaves_nothing(kind: str, scratch: Path) -> None:
     """Far behind the end of its time the work would be done; nobody waits for it (pytest's own
     limit is the deadline)."""

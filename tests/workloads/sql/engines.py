@@ -19,8 +19,12 @@ from tests.workloads.run_context import Run, run_of
 
 SIZE = 4 << 20
 ENGINES = ("mariadb", "sqlite")
+QUICK = {"full_scan", "nested_loop_join", "sort_spill", "create_index", "bulk_copy"}
+"""One of each way of working; MariaDB takes two seconds to come and go."""
 EACH = [
-    (engine, query)
+    pytest.param(
+        engine, query, marks=() if query in QUICK or engine == "sqlite" else pytest.mark.long
+    )
     for engine in ENGINES
     for query in QUERIES
     if query not in dialect_class(engine).lacking

@@ -63,8 +63,8 @@ def of_data(read: Bytes) -> int:
     "query",
     [
         "full_scan",
-        "secondary_range_uncorrelated",
         *(pytest.param(one, marks=pytest.mark.long) for one in (
+            "secondary_range_uncorrelated",
             "index_only_scan", "clustered_range", "secondary_range_correlated", "point_lookups",
             "hash_join", "nested_loop_join", "sort_spill", "aggregate", "update_indexed",
         )),
@@ -82,8 +82,8 @@ def test_innodb_counts_what_system_calls_returned(query: str) -> None:
     "query",
     [
         "full_scan",
-        "secondary_range_uncorrelated",
         *(pytest.param(one, marks=pytest.mark.long) for one in (
+            "secondary_range_uncorrelated",
             "index_only_scan", "clustered_range", "secondary_range_correlated", "point_lookups",
             "nested_loop_join", "sort_spill", "aggregate", "create_index", "bulk_copy",
         )),
@@ -97,7 +97,7 @@ def test_sqlite_counts_what_system_calls_returned(query: str, mode: str) -> None
 
 
 @needs.ebpf
-@pytest.mark.parametrize("query", ["sort_spill", "full_scan"])
+@pytest.mark.parametrize("query", ["sort_spill", pytest.param("full_scan", marks=pytest.mark.long)])
 def test_what_a_query_that_only_reads_wrote_is_temporary(query: str) -> None:
     found, _, written = watched("sqlite", query)
     names = [name for name in written if not name.startswith("etilqs_") and written[name]]
@@ -112,6 +112,7 @@ def test_sqlite_is_watched_by_a_preloaded_library_too() -> None:
     assert 0 <= of_data(read) - found["read_bytes"] <= 2 * CHANGE_COUNTER
 
 
+@pytest.mark.long
 @needs.ebpf
 def test_temporary_files_of_mariadb_lie_with_its_data() -> None:
     """Its sort writes files, whose bytes it does not tell."""

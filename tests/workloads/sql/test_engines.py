@@ -76,8 +76,14 @@ def _pages_of_innodb(work: Any) -> int:
 
 @every_engine
 @pytest.mark.parametrize(
-    "query", ["full_scan", "sort_spill", "vacuum", "create_index", "update_indexed", "bulk_copy"]
-)
+    "query",
+    [
+        "sort_spill",
+        "bulk_copy",
+        *(pytest.param(one, marks=pytest.mark.long)
+          for one in ("full_scan", "vacuum", "create_index", "update_indexed")),
+    ],
+)  # fmt: skip
 def test_warm_it_ran_before(engine: str, query: str, scratch: Path) -> None:
     more: dict[str, Any] = {"executions": 1 if query in WRITING else 3}
     if engine == "sqlite" and query == "full_scan":

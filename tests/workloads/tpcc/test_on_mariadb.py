@@ -166,7 +166,8 @@ def test_a_planted_change_is_a_violation(harm: str, said: str, scratch: Path) ->
     assert ("3.3.2." in check.message) == (harm != "lost")
 
 
-@pytest.mark.parametrize("warehouses", [1, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("warehouses", [1, 2])
 def test_inputs_are_drawn_as_clause_2_says(warehouses: int, scratch: Path) -> None:
     """By the server's own log of what it was called with."""
     log: dict[str, Any] = {"general_log": True, "log_output": "TABLE"}

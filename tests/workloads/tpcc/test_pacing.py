@@ -92,7 +92,8 @@ def test_a_script_says_last_that_it_pauses_next() -> None:
 
 
 @needs_postgres
-@pytest.mark.parametrize("max_tries", [1000, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("max_tries", [1000, 1])
 def test_a_paced_run(scratch: Path, max_tries: int) -> None:
     """`tpcc_consistency`: the rows in the database are those of the turns taken for transactions.
 
