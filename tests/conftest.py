@@ -13,6 +13,7 @@ import hypothesis
 import pytest
 from nfslab.machine.resources import Resources
 
+from tests.disk import DISK
 from tests.report.browser import end_browser
 from tests.syncs import nobody_waits
 from tests.targets.nfs_share import MakeNfs
@@ -104,7 +105,7 @@ def resources(state: Path) -> Iterator[Resources]:
 @pytest.fixture
 def scratch() -> Iterator[Path]:
     """A folder that every user can enter (pytest's own are private to their owner)."""
-    folder = Path(tempfile.mkdtemp(prefix="nfslab-test-", dir="/var/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix="nfslab-test-", dir=DISK))
     folder.chmod(0o755)
     yield folder
     shutil.rmtree(folder)

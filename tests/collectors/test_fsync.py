@@ -25,6 +25,7 @@ from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.workload import PgbenchWorkload
 
 from tests.collectors.watched_nfs import LOG_NAME, Watched, plain, watched
+from tests.disk import DISK
 from tests.machine import needs
 from tests.workloads.run_context import run_of, scratch_folder
 
@@ -47,7 +48,7 @@ for n in range({SYNCS}):
 @contextlib.contextmanager
 def on_disk() -> Iterator[Path]:
     """A folder that every user can enter, where a sync takes its time."""
-    with tempfile.TemporaryDirectory(prefix="nfslab-test-", dir="/var/tmp") as name:
+    with tempfile.TemporaryDirectory(prefix="nfslab-test-", dir=DISK) as name:
         root = Path(name)
         root.chmod(0o755)
         yield root

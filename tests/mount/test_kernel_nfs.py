@@ -39,6 +39,7 @@ from nfslab.storage.mountstats import MountCounts, counts_at, read_counts, since
 from nfslab.targets.base import Place
 from nfslab.targets.nfs import NfsTarget
 
+from tests.disk import DISK
 from tests.hosts.here import HERE
 from tests.machine import needs
 from tests.vm.guests import cached_kernels, refused
@@ -47,7 +48,10 @@ LIMIT_S = 1800
 PATIENCE_S = 60
 VERSIONS = ("3", "4.0", "4.1", "4.2")
 ROOT = Path(__file__).parent.parent.parent
-GUEST = "mount -t tmpfs -o mode=1777 tmpfs /var/tmp && exec "
+GUEST = (
+    "mkdir -m 1777 /disk && mount -t tmpfs -o mode=1777 tmpfs /disk"
+    " && export NFSLAB_TEST_DISK=/disk && exec "
+)
 """What is exported lies on a file system that can be: an overlay cannot."""
 FILES = (
     "tests/mount/test_kernel_nfs.py", "tests/mount/test_kernel_calls.py",
@@ -81,7 +85,7 @@ without_io_modes = pytest.mark.skipif(
 def test_in_a_guest() -> None:
     """All of this file, the contracts of mounts and servers, what else needs a stock kernel."""
     pytest_there = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider",
-                    "--basetemp=/var/tmp/pytest"]  # fmt: skip
+                    "--basetemp=/disk/pytest"]  # fmt: skip
     chosen = "'kernel or knfsd or netem or md_and_dm'"
     command = GUEST + " ".join([*pytest_there, "-k", chosen, *FILES])
     done = subprocess.run(
@@ -153,7 +157,7 @@ def nfsd() -> Iterator[Nfsd]:
 
 @contextmanager
 def kernel_server() -> Iterator[Nfsd]:
-    folder = Path(tempfile.mkdtemp(prefix="nfslab-test-", dir="/var/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix="nfslab-test-", dir=DISK))
     folder.chmod(0o755)
     (folder / "state").mkdir()
     server = KernelServer(KernelServerParameters(), "knfsd")

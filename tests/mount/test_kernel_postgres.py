@@ -22,6 +22,7 @@ import pytest
 from nfslab._core import Mount
 from nfslab.machine.processes import all_statuses
 
+from tests.disk import DISK
 from tests.machine import needs
 from tests.mount.test_kernel_client import missing as no_kernel_client
 from tests.mount.test_kernel_nfs import Nfsd, kernel, kernel_server
@@ -60,7 +61,7 @@ def mounted(port: int, place: Path) -> Iterator[None]:
 def folders() -> Iterator[tuple[Path, Path, Path]]:
     """For the store, the mount and the sockets."""
     # Not pytest's own folder: each session takes it from other users again.
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+    with tempfile.TemporaryDirectory(dir=DISK) as folder:
         os.chmod(folder, 0o755)
         store, place, sockets = (Path(folder) / name for name in ("store", "mnt", "run"))
         for made in store, place, sockets:

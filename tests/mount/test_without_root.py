@@ -17,6 +17,8 @@ import pytest
 from nfslab._core import CoreError, Server, unmount
 from nfslab.machine.users import as_user, primary_group, reachable_by, unprivileged_user
 
+from tests.disk import DISK
+
 USER_S_WORK = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
@@ -49,7 +51,7 @@ def place() -> Iterator[Path]:
     opened = [*as_user(user), "sh", "-c", "exec 3<>/dev/fuse"]
     if subprocess.run(opened, capture_output=True, check=False).returncode != 0:
         pytest.skip("another user may not open /dev/fuse")
-    folder = Path(tempfile.mkdtemp(prefix="nfslab-test-", dir="/var/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix="nfslab-test-", dir=DISK))
     os.chown(folder, user, primary_group(user))
     yield folder
     with suppress(CoreError):  # nothing is mounted there any more

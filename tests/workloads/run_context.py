@@ -24,6 +24,8 @@ from nfslab.targets.base import Place
 from nfslab.workloads.base import RunContext, Workload
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 
+from tests.disk import DISK
+
 RUN_LIMIT_S = 1200.0
 ROOM_BYTES = 2 << 30
 
@@ -48,7 +50,7 @@ def scratch_folder(*, in_memory: bool = True) -> Iterator[Path]:
     """
     memory = Path("/dev/shm")
     roomy = in_memory and memory.is_dir() and shutil.disk_usage(memory).free > ROOM_BYTES
-    root = Path(tempfile.mkdtemp(prefix="nfslab-test-", dir=memory if roomy else "/var/tmp"))
+    root = Path(tempfile.mkdtemp(prefix="nfslab-test-", dir=memory if roomy else DISK))
     root.chmod(0o755)
     try:
         yield root
