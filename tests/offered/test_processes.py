@@ -56,9 +56,9 @@ class Watching:
     def assert_none_is_left(self) -> None:
         assert self.parts
         for part in self.parts:
-            assert part.process.returncode is not None
+            assert part.child.process.returncode is not None
             with pytest.raises(ProcessLookupError):
-                os.kill(part.process.pid, 0)
+                os.kill(part.child.process.pid, 0)
 
 
 def test_a_process_that_is_killed_makes_the_point_invalid(
@@ -66,7 +66,7 @@ def test_a_process_that_is_killed_makes_the_point_invalid(
 ) -> None:
     class Killing(Watching):
         def act(self) -> object:
-            self.parts[1].process.send_signal(signal.SIGKILL)
+            self.parts[1].child.process.send_signal(signal.SIGKILL)
             return True
 
     killing = Killing(monkeypatch)
@@ -89,7 +89,7 @@ def test_a_process_that_hangs_is_ended_and_makes_the_point_invalid(
 ) -> None:
     class Stopping(Watching):
         def act(self) -> object:
-            self.parts[1].process.send_signal(signal.SIGSTOP)
+            self.parts[1].child.process.send_signal(signal.SIGSTOP)
             return True
 
     monkeypatch.setattr(processes, "OVERTIME_S", 1.0)
@@ -106,7 +106,7 @@ def test_all_that_are_killed_leave_no_point(monkeypatch: pytest.MonkeyPatch) -> 
     class Killing(Watching):
         def act(self) -> object:
             for part in self.parts:
-                part.process.send_signal(signal.SIGKILL)
+                part.child.process.send_signal(signal.SIGKILL)
             return True
 
     with plan() as asked, pytest.raises(PartFailed) as failed:

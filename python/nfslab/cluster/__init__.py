@@ -1,0 +1,1 @@
+"""Several machines as one: who they are, their clocks, agents of ours on them."""

@@ -1,0 +1,103 @@
+"""What every engine that reaches several machines has to be able to do.
+
+    prime (this nfslab) ── Member.begin(module) ──> agent: `python -m module` on the member's host
+             orders, events: lines of `machine.agent`, both ways
+             what it left in its working folder comes home by `Agent.fetch`
+
+An agent has a working folder of its own on its host. Its standard input is its life: it ends when
+the prime closes it, and within `SILENCE_S` and a second when the prime is lost. A member that gives
+no sign of life for `SILENCE_S` is lost: its agents' last event is `lost`, with why.
+
+An engine carries lines and folders; it knows nothing of experiments. It never does a thing twice:
+an agent whose host is gone is not begun elsewhere.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from nfslab.results.records import ClockRecord
+
+SILENCE_S: Final = 2.0
+"""Without a sign of life from a member, until it counts as lost."""
+FOLDER_BYTES_MAX: Final = 8 << 30
+"""Of what an agent left, as it comes home."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """A member's clocks against ours, compared now."""
+
+    monotonic: ClockRecord
+    """CLOCK_MONOTONIC: what runs are timed by."""
+    realtime: ClockRecord
+    """CLOCK_REALTIME: what captures are stamped with."""
+
+
+class Agent(ABC):
+    """A process of ours on a member, while it is talked to."""
+
+    member: Member
+
+    @abstractmethod
+    def tell(self, name: str, **content: Any) -> None:
+        """An order; an agent that is gone is found out by its events."""
+
+    @abstractmethod
+    def events(self, timeout_s: float) -> list[dict[str, Any]]:
+        """What it said since, in order; waits so long for the first one.
+
+        The last ones: `ended` with `why`, when it has ended; `lost` with `why`, when the member is.
+        """
+
+    @abstractmethod
+    def fetch(self, destination: Path) -> None:
+        """Its working folder, after it ended, to a path that does not exist yet; RunFailed.
+
+        Plain files and folders alone, at most `FOLDER_BYTES_MAX`: a member may be hostile, and must
+        not be able to write anywhere else.
+        """
+
+    @abstractmethod
+    def end(self) -> None:
+        """Leave it: its input closes, it ends or is ended; its working folder goes."""
+
+
+class Member(ABC):
+    """One machine of a cluster."""
+
+    name: str
+    """As the user named it."""
+    address: str
+    """At which the others reach it."""
+
+    @abstractmethod
+    def facts(self) -> dict[str, Any]:
+        """kernel, cpus, memory_bytes, nfslab, core, ...: what a record keeps of it (JSON)."""
+
+    @abstractmethod
+    def clocks(self) -> Clocks:
+        """Compared now: of several round trips the shortest, with half of it as the error."""
+
+    @abstractmethod
+    def begin(self, module: str) -> Agent:
+        """Start `python -m module` there, of the same nfslab; RunFailed."""
+
+
+class Cluster(ABC):
+    """The machines of an experiment, connected until `close`."""
+
+    @property
+    @abstractmethod
+    def members(self) -> Sequence[Member]:
+        """In the order that the user gave them."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End all agents, and the connection."""

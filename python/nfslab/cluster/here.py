@@ -1,0 +1,125 @@
+"""The engine for one machine: members are hosts on it (itself, network namespaces), agents its
+children. Nothing is started beside them, nothing listens."""
+
+from __future__ import annotations
+
+import os
+import queue
+import shutil
+import tempfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nfslab import __version__
+from nfslab.cluster.base import Agent, Clocks, Cluster, Member
+from nfslab.errors import RunFailed
+from nfslab.machine import children
+from nfslab.results.records import ClockRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nfslab.machine.children import Child
+
+
+class AgentHere(Agent):
+    """A child of ours."""
+
+    def __init__(self, member: Member, child: Child, folder: Path) -> None:
+        self.member = member
+        self._child = child
+        self._folder = folder
+        self._said: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._listener = threading.Thread(target=self._listen, daemon=True, name="agent")
+        self._listener.start()
+
+    def tell(self, name: str, **content: Any) -> None:
+        """See `Agent.tell`."""
+        self._child.tell(name, **content)
+
+    def events(self, timeout_s: float) -> list[dict[str, Any]]:
+        """See `Agent.events`."""
+        found: list[dict[str, Any]] = []
+        try:
+            found.append(self._said.get(timeout=max(timeout_s, 0.0)))
+            while True:
+                found.append(self._said.get_nowait())
+        except queue.Empty:
+            return found
+
+    def fetch(self, destination: Path) -> None:
+        """See `Agent.fetch`."""
+        try:
+            shutil.copytree(self._folder, destination, symlinks=True)
+        except OSError as error:
+            raise RunFailed(
+                f"cannot bring home what {self.member.name} measured",
+                why=str(error),
+                fix="make room in the results folder",
+            ) from error
+
+    def end(self) -> None:
+        """See `Agent.end`."""
+        stdin = self._child.process.stdin
+        assert stdin is not None
+        stdin.close()
+        if not self._child.ends_within(children.LEAVE_S):
+            self._child.process.kill()
+        self._listener.join()
+        self._child.leave()
+        self._child.see_end()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _listen(self) -> None:
+        for _, event in children.events([self._child]):
+            self._said.put(event)
+
+
+class MemberHere(Member):
+    """This machine, or a network namespace on it (`before`: the words that enter it)."""
+
+    def __init__(self, name: str, address: str = "127.0.0.1", before: Sequence[str] = ()) -> None:
+        self.name = name
+        self.address = address
+        self._before = before
+
+    def facts(self) -> dict[str, Any]:
+        """See `Member.facts`."""
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return {
+            "kernel": os.uname().release, "cpus": os.cpu_count(), "memory_bytes": memory,
+            "nfslab": __version__,
+        }  # fmt: skip
+
+    def clocks(self) -> Clocks:
+        """The same clocks: 0, exactly."""
+        return Clocks(ClockRecord(), ClockRecord())
+
+    def begin(self, module: str) -> AgentHere:
+        """See `Member.begin`."""
+        folder = Path(tempfile.mkdtemp(prefix="nfslab-agent-"))
+        try:
+            return AgentHere(self, children.begin(module, cwd=folder, before=self._before), folder)
+        except OSError as error:
+            folder.rmdir()
+            raise RunFailed(
+                f"no process can be started on {self.name}",
+                why=error.strerror or str(error),
+                fix="free what the machine lacks",
+            ) from error
+
+
+class ClusterHere(Cluster):
+    """Members on this machine."""
+
+    def __init__(self, members: Sequence[Member]) -> None:
+        self._members = list(members)
+
+    @property
+    def members(self) -> Sequence[Member]:
+        """See `Cluster.members`."""
+        return self._members
+
+    def close(self) -> None:
+        """Agents are ended by those who began them."""
