@@ -21,3 +21,10 @@ def test_every_command_succeeds() -> None:
         "report --markdown",
     }
     assert all(0 < row["cpu_s"] < 60 for row in rows)
+
+
+def test_many_experiments_are_listed_and_asked() -> None:
+    rows = json.loads(small("results_speed", "--experiments", "2", "--json"))["rows"]
+    assert [row["runs"] for row in rows] == [16, 16]
+    assert {row["what"].split(",")[0] for row in rows} == {"list", "query"}
+    assert all(0 < row["cpu_s"] < 60 for row in rows)

@@ -25,7 +25,7 @@ from nfslab.evidence.registry import evidence_kinds
 from nfslab.report.analysis import analyse, render_json
 from nfslab.report.html.document import render_html
 from nfslab.report.markdown import render_markdown
-from nfslab.results.outcomes import Outcomes
+from nfslab.results.outcomes import located
 from nfslab.results.query import ResultsDatabase
 
 BEFORE = Path(__file__).parent.parent / "before"
@@ -162,7 +162,7 @@ def test_figures_are_those_of_then(name: str, tmp_path: Path) -> None:
     assert lost(report, now)[:20] == []
     assert folder.name in render_html(analysis)
     assert render_markdown(analysis)
-    with ResultsDatabase(Outcomes.open(folder)) as database:
+    with ResultsDatabase(located(folder)) as database:
         for view, rows in then["rows"].items():
             counted = database.ask(f'select count(*) as n from "{view}"')
             assert counted["n"].to_pylist() == [rows], view

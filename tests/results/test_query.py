@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from nfslab.errors import UsageError
-from nfslab.results.outcomes import Outcomes
+from nfslab.results.outcomes import Outcomes, located
 from nfslab.results.query import ResultsDatabase
 
 from tests.report.synthetic import Recipe, write_pgbench
@@ -29,7 +29,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def database(path: Path) -> Iterator[ResultsDatabase]:
-    with ResultsDatabase(Outcomes.open(path)) as opened:
+    with ResultsDatabase(located(path)) as opened:
         yield opened
 
 
@@ -93,7 +93,7 @@ def test_a_table_that_only_some_runs_have(tmp_path: Path) -> None:
     run.write_table("samples", "transactions", pa.table({"t_ns": [1], "new_column": ["x"]}))
     run.write_table("samples", "other", pa.table({"a": [1]}))
     run.seal(record.model_copy(update={"run_id": "b009-extra-a1", "block": 9}), {})
-    with ResultsDatabase(Outcomes.open(tmp_path)) as database:
+    with ResultsDatabase(located(tmp_path)) as database:
         assert database.ask("SELECT run_id, a FROM samples_other").to_pylist() == [
             {"run_id": "b009-extra-a1", "a": 1}
         ]
@@ -199,3 +199,67 @@ def test_mistakes_carry_the_databases_words(
 )
 def test_all_kinds_of_reading_work(database: ResultsDatabase, sql: str) -> None:
     assert database.ask(sql).num_columns > 0
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two experiments that have a column each that the other one lacks, and a third, damaged."""
+    folder = tmp_path_factory.mktemp("several")
+    plain = write_pgbench(folder / "a", RECIPE).path.rename(folder / ODD_NAME.replace("/", "_"))
+    more = Recipe(clients=(2, 3, 4), repetitions=2, measured_s=1.0, seed=9, durable=False)
+    write_pgbench(folder / "b", more).path.rename(folder / "more")
+    write_pgbench(folder / "c", RECIPE).path.rename(folder / "torn")
+    (folder / "torn" / "experiment.json").write_text("{")
+    catalogue = (plain / "catalogue.jsonl").read_text()
+    assert "tps" in catalogue
+    for empty in ("a", "b", "c"):
+        (folder / empty).rmdir()
+    return folder
+
+
+def test_several_experiments_are_asked_at_once(several: Path) -> None:
+    with ResultsDatabase(located(several)) as database:
+        rows = database.ask(
+            "SELECT experiment, count(*) AS n, max(tps) AS most FROM runs GROUP BY 1"
+        )
+        found = {row["experiment"]: row for row in rows.to_pylist()}
+        torn = dict(database.damaged)
+    assert list(torn) == ["torn"]
+    for path in (several / ODD_NAME, several / "more"):
+        lines = Outcomes.open(path).catalogue.lines
+        assert found.pop(path.name) == {
+            "experiment": path.name,
+            "n": len(lines),
+            "most": max(line.metrics["tps"] for line in lines if line.status == "ok"),
+        }
+    assert not found
+
+
+@pytest.mark.parametrize("view", ["points", "metrics", "samples_transactions"])
+def test_every_view_of_several_names_the_experiment(several: Path, view: str) -> None:
+    with ResultsDatabase(located(several)) as database:
+        asked = f"SELECT experiment, count(*) AS n FROM {view} GROUP BY 1 ORDER BY 1"
+        together = database.ask(asked).to_pylist()
+    alone = []
+    for path in sorted((several / "more", several / ODD_NAME), key=lambda path: path.name):
+        with ResultsDatabase([path]) as database:
+            (row,) = database.ask(f"SELECT count(*) AS n FROM {view}").to_pylist()
+            alone.append({"experiment": path.name, "n": row["n"]})
+    assert together == alone
+    assert all(row["n"] for row in alone)
+
+
+def test_a_table_of_several_is_joined_with_their_runs(several: Path) -> None:
+    with ResultsDatabase(located(several)) as database:
+        rows = database.ask(
+            "SELECT count(*) AS n FROM samples_transactions JOIN runs USING (experiment, run_id)"
+        ).to_pylist()
+        (all_rows,) = database.ask("SELECT count(*) AS n FROM samples_transactions").to_pylist()
+    assert rows == [all_rows]
+
+
+def test_nothing_outside_several_experiments_is_read(several: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.csv"
+    secret.write_text("a\n1\n")
+    with ResultsDatabase(located(several)) as database, pytest.raises(UsageError):
+        database.ask(f"SELECT * FROM '{secret}'")

@@ -14,7 +14,7 @@ from nfslab.errors import ResultsError
 from nfslab.quantities import format_duration
 
 if TYPE_CHECKING:
-    from nfslab.results.history import HistoryChange
+    from nfslab.results.history import HistoryChange, Measured
     from nfslab.results.outcomes import Outcomes
 
 DAMAGED_SHOWN = 5
@@ -77,18 +77,19 @@ def _list_shipped(as_json: bool) -> None:
 
 def _list_results(results: Path, with_runs: bool, as_json: bool) -> None:
     """What was run."""
-    from nfslab.results.history import history_changes
+    from nfslab.results.history import history_changes, measured
     from nfslab.results.outcomes import Outcomes, experiments_in
     from nfslab.results.store import RECORD, ExperimentFolder
 
     paths = [results] if (results / RECORD).is_file() else experiments_in(results)
     entries: list[dict[str, Any]] = []
-    experiments: list[Outcomes] = []
+    experiments: list[Measured] = []
     for path in paths:
         try:
             outcomes = Outcomes(ExperimentFolder.open(path))
             entry = _entry(outcomes)
-            experiments.append(outcomes)
+            if (figures := measured(outcomes)) is not None:
+                experiments.append(figures)
             if with_runs:
                 entry["runs"] = _runs(outcomes)
         except ResultsError as error:

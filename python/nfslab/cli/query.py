@@ -1,4 +1,4 @@
-"""`nfslab query`: SQL over the runs, points, samples and evidence of an experiment."""
+"""`nfslab query`: SQL over the runs, points, samples and evidence of experiments."""
 
 from __future__ import annotations
 
@@ -29,10 +29,12 @@ Examples:
   nfslab query RESULTS "SELECT placement, clients, median(tps) FROM runs GROUP BY ALL"
   nfslab query RESULTS --csv "SELECT run_id, quantile_cont(latency_ns, 0.999) / 1e6 AS p999_ms
     FROM samples_transactions GROUP BY run_id"
+  nfslab query results "SELECT experiment, max(tps) FROM runs WHERE counted GROUP BY ALL"
 
 \b
 Views: runs (every sealed run; `counted` are those in the figures), points, metrics, and
-samples_<name>, evidence_<name> with a run_id. Reading only; the language is DuckDB's.
+samples_<name>, evidence_<name> with a run_id. Of several experiments each has a column
+`experiment`. Reading only; the language is DuckDB's.
 """,
 )
 @click.argument("results", type=click.Path(path_type=Path))
@@ -41,8 +43,8 @@ samples_<name>, evidence_<name> with a run_id. Reading only; the language is Duc
 @click.option("--json", "as_json", is_flag=True, help="Print rows as JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print rows as CSV.")
 def command(results: Path, sql: str | None, list_views: bool, as_json: bool, as_csv: bool) -> None:
-    """Ask SQL of the experiment in RESULTS."""
-    from nfslab.results.outcomes import Outcomes
+    """Ask SQL of the experiment in RESULTS, or of all that are right below it."""
+    from nfslab.results.outcomes import located
     from nfslab.results.query import ResultsDatabase
 
     if (sql is None) != list_views:
@@ -54,13 +56,12 @@ def command(results: Path, sql: str | None, list_views: bool, as_json: bool, as_
         raise UsageError(
             "--json and --csv both print: give one of them", fix="leave one of them out"
         )
-    outcomes = Outcomes.open(results)
-    with ResultsDatabase(outcomes) as database:
+    with ResultsDatabase(located(results)) as database:
         if sql is None:
             _print_views(database.columns(), as_json)
             return
         answer = database.ask(sql)
-        left_out = {**outcomes.catalogue.damaged, **database.damaged}
+        left_out = database.damaged
     for name, why in left_out.items():
         click.echo(f"damaged, left out: {name}: {why}", err=True)
     if as_csv:

@@ -96,14 +96,14 @@ def read_catalogue(folder: Path, depth: Depth = "sizes") -> Catalogue:
     useless += len(by_id) - len(found)
     damaged: dict[str, str] = {}
     missing = 0
+    runs = folder / RUNS
     for run_id in sorted(sealed):
-        run = folder / RUNS / run_id
-        if harmed := harm(run, depth):
+        if harmed := harm(f"{runs}/{run_id}", depth):
             damaged[run_id] = harmed
             found.pop(run_id, None)
         elif run_id not in found:
             try:
-                found[run_id] = line_from_folder(run)
+                found[run_id] = line_from_folder(runs / run_id)
                 missing += 1
             except ResultsError as error:
                 damaged[run_id] = error.in_a_line(": ")

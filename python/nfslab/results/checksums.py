@@ -15,18 +15,20 @@ from __future__ import annotations
 import json
 import os
 import zlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from nfslab.results.durable import to_json, write_durably
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
 CHECKSUMS: Final = "checksums.json"
 RECORD: Final = "run.json"
 LOGS: Final = "logs/"
 """What stands there is in no figure."""
+SMALL_BYTES: Final = 1 << 14
+"""Read at first: records and lists of checksums are smaller."""
 CHUNK_BYTES: Final = 1 << 20
 Depth = Literal["sizes", "whole"]
 
@@ -40,7 +42,7 @@ def write_checksums(run: Path) -> None:
     write_durably(run / CHECKSUMS, to_json({"algorithm": "CRC-32", "files": files}, indent=1))
 
 
-def damage(run: Path, depth: Depth, only: Iterable[str] | None = None) -> dict[str, str]:
+def damage(run: Path | str, depth: Depth, only: Iterable[str] | None = None) -> dict[str, str]:
     """File (relative to the run) -> what is wrong with it; empty for a whole run.
 
     `only`: these files alone.
@@ -51,32 +53,45 @@ def damage(run: Path, depth: Depth, only: Iterable[str] | None = None) -> dict[s
     asked = None if only is None else set(only)
     if stated is None:
         names = _files(run) if asked is None else asked
-        found = {name: _unreadable_table(run / name) for name in names} if depth == "whole" else {}
+        found = {}
+        if depth == "whole":
+            found = {name: _unreadable_table(Path(run, name)) for name in names}
     else:
+        # Texts, not paths: of many runs, making paths would take longer than looking.
         found = {
-            name: _changed(run / name, facts, whole=depth == "whole" or name == RECORD)
+            name: _changed(f"{run}/{name}", facts, whole=depth == "whole" or name == RECORD)
             for name, facts in stated.items()
             if asked is None or name in asked
         }
     return {name: why for name, why in found.items() if why}
 
 
-def harm(run: Path, depth: Depth) -> str:
+def harm(run: Path | str, depth: Depth) -> str:
     """What is wrong with the files that figures are made of, in a line; empty for nothing."""
     found = damage(run, depth)
     return "; ".join(f"{name}: {why}" for name, why in found.items() if not name.startswith(LOGS))
 
 
-def crc32_of(path: Path) -> str:
+def crc32_of(path: Path | str) -> str:
     """CRC-32 of a file's bytes, eight hexadecimal digits."""
-    crc = 0
-    with path.open("rb") as file:
-        while piece := file.read(CHUNK_BYTES):
-            crc = zlib.crc32(piece, crc)
-    return f"{crc:08x}"
+    return _size_and_crc32(path)[1]
 
 
-def _files(run: Path) -> list[str]:
+def _size_and_crc32(path: Path | str) -> tuple[int, str]:
+    """By the descriptor: making file objects would take longer than small files do."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        piece = os.read(descriptor, SMALL_BYTES)
+        size, crc = len(piece), zlib.crc32(piece)
+        if size == SMALL_BYTES:
+            while piece := os.read(descriptor, CHUNK_BYTES):
+                size, crc = size + len(piece), zlib.crc32(piece, crc)
+    finally:
+        os.close(descriptor)
+    return size, f"{crc:08x}"
+
+
+def _files(run: Path | str) -> list[str]:
     """Regular files below the run's folder, without the checksums themselves."""
     found = []
     for parent, _, names in os.walk(run):
@@ -88,23 +103,24 @@ def _files(run: Path) -> list[str]:
     return sorted(name for name in found if name != CHECKSUMS)
 
 
-def _stated(run: Path) -> dict[str, dict[str, Any]] | str | None:
+def _stated(run: Path | str) -> dict[str, dict[str, Any]] | str | None:
     """The checksums that were written; why they cannot be read; None where there are none."""
     try:
-        content = json.loads((run / CHECKSUMS).read_bytes())
-        return {str(name): dict(facts) for name, facts in content["files"].items()}
+        with open(f"{run}/{CHECKSUMS}", "rb", buffering=0) as file:
+            content = json.loads(str(file.read(), "utf-8"))
+        return {name: dict(facts) for name, facts in content["files"].items()}
     except FileNotFoundError:
         return None
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         return f"cannot be read ({error})"
 
 
-def _changed(path: Path, facts: dict[str, Any], *, whole: bool) -> str:
+def _changed(path: str, facts: dict[str, Any], *, whole: bool) -> str:
     try:
-        size = path.stat().st_size
+        size, crc32 = _size_and_crc32(path) if whole else (os.stat(path).st_size, None)
         if size != facts.get("bytes"):
             return f"it has {size} bytes, {facts.get('bytes')} were written"
-        if whole and crc32_of(path) != facts.get("crc32"):
+        if whole and crc32 != facts.get("crc32"):
             return "it is not what was written (CRC-32)"
     except OSError as error:
         return f"it cannot be read ({error.strerror})"

@@ -18,6 +18,8 @@ RUN_COLUMNS = (
     "run_id", "point_id", "block", "position", "attempt", "status", "counted", "reason", "flags",
     "durability", "setup", "started_unix_ns", "duration_s",
 )  # fmt: skip
+MADE_COLUMNS = ("counted", "duration_s")
+"""Those of them that no line has as it is."""
 POINT_COLUMNS = (
     "point_id", "metric", "unit", "better", "n", "median", "low", "high", "mean",
     "standard_deviation", "minimum", "maximum",
@@ -35,7 +37,8 @@ def run_columns(outcomes: Outcomes, points: Iterable[int] | None = None) -> dict
     lines = [line for line in outcomes.catalogue.lines if wanted is None or line.point_id in wanted]
     counted = {line.run_id for line in outcomes.counted}
     columns: dict[str, list[Any]] = {
-        name: [getattr(line, name, None) for line in lines] for name in RUN_COLUMNS
+        name: [getattr(line, name) for line in lines] if name not in MADE_COLUMNS else []
+        for name in RUN_COLUMNS
     }
     columns["counted"] = [line.run_id in counted for line in lines]
     columns["duration_s"] = [line.duration_ns / 1e9 for line in lines]

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from nfslab.results.comparison import Difference, differences
 from nfslab.results.emulation import emulated_runs
+from nfslab.results.outcomes import Outcomes
 from nfslab.results.selection import Selection, point_label
 from nfslab.statistics.regimes import EXPERIMENTS_LEAST, EXPERIMENTS_MOST, regimes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nfslab.results.outcomes import Outcomes
+    from collections.abc import Iterable
+    from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,29 +57,54 @@ class HistoryChange:
         }
 
 
-def history_changes(experiments: Sequence[Outcomes]) -> list[HistoryChange]:
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """An experiment as its history needs it: without its runs, which may be very many."""
+
+    path: Path
+    identity: str
+    begun_unix_ns: int
+    metric: str
+    """The primary one."""
+    medians: dict[str, float]
+    """Point id -> median, where it is above zero."""
+
+
+def measured(outcomes: Outcomes) -> Measured | None:
+    """None: it has no figures."""
+    metric = outcomes.primary
+    if metric is None or emulated_runs(outcomes):
+        return None
+    record = outcomes.record
+    medians = {
+        point.point_id: value
+        for point, value in zip(outcomes.points, outcomes.medians(metric), strict=True)
+        if value is not None and value > 0
+    }
+    return Measured(outcomes.folder.path, record.identity, record.created_unix_ns, metric, medians)
+
+
+def history_changes(experiments: Iterable[Measured]) -> list[HistoryChange]:
     """Changes in each series of equal experiments, by time; the newest `EXPERIMENTS_MOST` of it."""
-    series: dict[tuple[str, str], list[Outcomes]] = {}
-    for outcomes in sorted(experiments, key=lambda one: one.record.created_unix_ns):
-        if outcomes.primary is not None and not emulated_runs(outcomes):
-            series.setdefault((outcomes.record.identity, outcomes.primary), []).append(outcomes)
+    series: dict[tuple[str, str], list[Measured]] = {}
+    for one in sorted(experiments, key=lambda one: one.begun_unix_ns):
+        series.setdefault((one.identity, one.metric), []).append(one)
     return [
         change
-        for (_, metric), members in series.items()
+        for members in series.values()
         if len(members) >= EXPERIMENTS_LEAST
-        for change in _changes(members[-EXPERIMENTS_MOST:], metric)
+        for change in _changes(members[-EXPERIMENTS_MOST:])
     ]
 
 
-def _changes(members: list[Outcomes], metric: str) -> list[HistoryChange]:
-    medians = [_medians(outcomes, metric) for outcomes in members]
+def _changes(members: list[Measured]) -> list[HistoryChange]:
+    medians = [one.medians for one in members]
     common = [point for point in medians[0] if all(point in one for one in medians)]
     if not common:
         return []
     figures = [[one[point] for point in common] for one in medians]
     found = regimes(figures)
     edges = [0, *(change.at for change in found), len(members)]
-    labels = {point.point_id: point_label(point) for point in members[0].points}
     made = []
     for number, change in enumerate(found):
         start, end = edges[number], edges[number + 2]
@@ -89,13 +114,14 @@ def _changes(members: list[Outcomes], metric: str) -> list[HistoryChange]:
             for place in range(len(common))
         ]
         place = max(range(len(common)), key=lambda one: abs(logs[one][1] - logs[one][0]))
-        before, after = members[change.at - 1], members[change.at]
+        before, after = (Outcomes.open(members[at].path) for at in (change.at - 1, change.at))
+        labels = {point.point_id: point_label(point) for point in after.points}
         made.append(
             HistoryChange(
                 outcomes=after,
                 before=before,
                 experiments=(len(levels[0]), len(levels[1])),
-                metric=metric,
+                metric=members[0].metric,
                 p_value=change.p_value,
                 ratio=math.exp(logs[place][1] - logs[place][0]),
                 label=labels[common[place]],
@@ -104,16 +130,6 @@ def _changes(members: list[Outcomes], metric: str) -> list[HistoryChange]:
             )
         )
     return made
-
-
-def _medians(outcomes: Outcomes, metric: str) -> dict[str, float]:
-    """Point id -> median, where it is above zero."""
-    medians = outcomes.medians(metric)
-    return {
-        point.point_id: value
-        for point, value in zip(outcomes.points, medians, strict=True)
-        if value is not None and value > 0
-    }
 
 
 def _differences(before: Outcomes, after: Outcomes) -> list[Difference]:

@@ -1,55 +1,48 @@
-"""SQL over one experiment's results: DuckDB on the Parquet files and the catalogue.
+"""SQL over results: DuckDB on the Parquet files and the catalogues.
 
 Views: `runs` (one row a sealed run), `points` (one row a point and metric), `metrics` (one
 row a metric: unit, direction), and for every table that the runs hold `samples_<name>` and
-`evidence_<name>`, all runs together with a `run_id` column in front.
+`evidence_<name>`, all runs together with a `run_id` column in front. Of several experiments every
+view has their folders' names as `experiment` before all else (`results.shelf`).
 
-Reading only, and only from this experiment: DuckDB runs in memory, may open files in the
-experiment's folder and nowhere else, installs and loads no extension, its settings are
+Reading only, and only from these experiments: DuckDB runs in memory, may open files in their
+folders and nowhere else, installs and loads no extension, its settings are
 locked, and anything but a query (COPY, ATTACH, INSERT, SET, ...) is refused, also below
 EXPLAIN: a results folder is never written to from here.
 
-Paths never become part of an SQL text. The folder is opened and named to DuckDB as
-/proc/self/fd/N: what a person's folder is called (brackets and stars would be patterns)
-plays no part, and run and table names hold only letters, digits, "_", "." and "-".
+Paths never become part of an SQL text. A folder is named to DuckDB by a number: what a person's
+folder is called (brackets and stars would be patterns) plays no part, and run and table names hold
+only letters, digits, "_", "." and "-".
 """
 
 from __future__ import annotations
 
 import itertools
-import os
 import re
 from typing import TYPE_CHECKING, Any
 
 import duckdb
-import pyarrow as pa
 
 from nfslab.errors import ResultsError, UsageError
-from nfslab.results.catalogue import RUNS
 from nfslab.results.checksums import damage
-from nfslab.results.columns import point_columns, run_columns
+from nfslab.results.shelf import CATALOGUE_VIEWS, Shelf
 
 if TYPE_CHECKING:
-    from nfslab.results.outcomes import Outcomes
+    from collections.abc import Sequence
+    from pathlib import Path
 
-MAX_TABLES = 1000
-"""Distinct tables in one experiment; collectors make a dozen."""
+    import pyarrow as pa
 
-_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _EXPLAIN = re.compile(r"\s*explain(\s+analyze)?\b(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
 
 
 class ResultsDatabase:
-    """One experiment as a database to be asked; use it as a context manager."""
+    """Experiments as a database to be asked; use it as a context manager."""
 
-    def __init__(self, outcomes: Outcomes) -> None:
-        self._outcomes = outcomes
-        self._folder = os.open(outcomes.folder.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self._root = f"/proc/self/fd/{self._folder}"
-        self._files = self._find_files()
+    def __init__(self, experiments: Sequence[Path]) -> None:
+        self._shelf = Shelf(experiments)
         self._made: set[str] = set()
-        self.damaged: dict[str, str] = {}
-        """Table ("RUN/evidence/NAME.parquet") -> why it was left out of its view."""
+        self._damaged: dict[str, str] = {}
         settings: dict[str, Any] = {
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
@@ -57,7 +50,7 @@ class ResultsDatabase:
             "python_enable_replacements": "false",  # else Python variables are tables
         }
         self._duckdb = duckdb.connect(":memory:", config=settings)
-        self._duckdb.execute("SET allowed_directories = $1", [[self._root]])
+        self._duckdb.execute("SET allowed_directories = $1", [self._shelf.folders])
         self._duckdb.execute("SET enable_external_access = false")
         self._duckdb.execute("SET lock_configuration = true")
 
@@ -70,16 +63,22 @@ class ResultsDatabase:
     def close(self) -> None:
         """Let go of the database and the folder."""
         self._duckdb.close()
-        os.close(self._folder)
+        self._shelf.close()
 
     @property
     def views(self) -> list[str]:
         """Names of all views."""
-        return ["runs", "points", "metrics", *sorted(self._files)]
+        return [*CATALOGUE_VIEWS, *sorted(self._shelf.tables)]
+
+    @property
+    def damaged(self) -> dict[str, str]:
+        """What was left out of views, run or table ("RUN/evidence/NAME.parquet") -> why."""
+        return self._shelf.damaged | self._damaged
 
     def columns(self) -> dict[str, list[tuple[str, str]]]:
         """View -> its columns as (name, SQL type); opens one file of every table."""
         found = {}
+        self._shelf.fill(self.views)
         for view in self.views:
             self._make(view)
             relation = self._duckdb.view(view)
@@ -95,7 +94,10 @@ class ResultsDatabase:
             raise self._wrong(error) from error
         self._refuse_writing(statements)
         text = sql.lower()
-        for view in self.views:  # a view opens its files when it is made: only what is asked
+        # A view opens its files when it is made: only what is asked. Runs are many.
+        views = self.views if "samples_" in text or "evidence_" in text else CATALOGUE_VIEWS
+        self._shelf.fill([view for view in views if view.lower() in text])
+        for view in views:
             if view.lower() in text:
                 self._make(view)
         try:
@@ -134,7 +136,7 @@ class ResultsDatabase:
 
     def _wrong(self, error: duckdb.Error) -> UsageError:
         """DuckDB's words without our inner path; its pointer to the place is kept."""
-        words = str(error).replace(self._root, str(self._outcomes.folder.path))
+        words = str(error).replace(self._shelf.root, "RESULTS")
         first, _, rest = words.partition("\n")
         kind, _, message = first.partition(": ")
         return UsageError(
@@ -143,91 +145,46 @@ class ResultsDatabase:
             fix=f"views: {', '.join(self.views)} (columns: `nfslab query RESULTS --list`)",
         )
 
-    def _find_files(self) -> dict[str, list[str]]:
-        """View name -> the files of that table, over all sealed runs that can be read."""
-        found: dict[str, list[str]] = {}
-        for line in self._outcomes.catalogue.lines:
-            for kind in ("samples", "evidence"):
-                folder = f"{self._root}/{RUNS}/{line.run_id}/{kind}"
-                try:
-                    names = sorted(os.listdir(folder))
-                except OSError:
-                    continue  # a run without such a folder has no such tables
-                for name in names:
-                    stem, dot, suffix = name.rpartition(".")
-                    view = f"{kind}_{stem}"
-                    if suffix == "parquet" and dot and _PLAIN_NAME.fullmatch(view):
-                        found.setdefault(view, []).append(f"{folder}/{name}")
-                if len(found) > MAX_TABLES:
-                    raise UsageError(
-                        f"more than {MAX_TABLES} tables in one experiment",
-                        fix="query a part of the runs: copy the folder with fewer of them",
-                    )
-        return found
-
-    def _leave_out_damaged(self, view: str) -> None:
+    def _whole(self, view: str) -> list[str]:
         """Only tables that are what was sealed; the others are named in `damaged`."""
         whole = []
-        for file in self._files[view]:
-            *_, run_id, kind, name = file.split("/")
-            run = self._outcomes.folder.runs_path / run_id
+        for file in self._shelf.tables[view]:
+            run, kind, name = file.rsplit("/", 2)
             table = f"{kind}/{name}"
             if harmed := damage(run, "whole", [table]):
-                self.damaged[f"{run_id}/{table}"] = "; ".join(harmed.values())
+                self._damaged[f"{self._shelf.named(run)}/{table}"] = "; ".join(harmed.values())
             else:
                 whole.append(file)
         if not whole:
             raise ResultsError(
                 f"every table of {view} is damaged",
-                why="; ".join(f"{name}: {why}" for name, why in list(self.damaged.items())[:5]),
+                why="; ".join(f"{name}: {why}" for name, why in list(self._damaged.items())[:5]),
                 fix="restore them from a copy, or run the experiment again: it makes them anew",
             )
-        self._files[view] = whole
+        return whole
 
     def _make(self, view: str) -> None:
         """Make one view, once."""
         if view in self._made:
             return
         self._made.add(view)
-        if view in self._files:
-            self._leave_out_damaged(view)
-            relation = self._duckdb.read_parquet(
-                self._files[view],
-                filename=True,
-                union_by_name=True,
-            )
-            # .../runs/<run id>/samples/<name>.parquet: the third part from the end.
-            run_id = "string_split(filename, '/')[-3] AS run_id"
-            relation.project(f"{run_id}, * EXCLUDE (filename)").create_view(view)
+        shelf = self._shelf
+        if view in CATALOGUE_VIEWS:
+            files, columns = shelf.catalogue(view), ""
+            number = "parse_filename(filename, true)"
+        else:
+            # ROOT/NUMBER/runs/<run id>/samples/<name>.parquet, counted from the end.
+            files, columns = self._whole(view), "string_split(filename, '/')[-3] AS run_id, "
+            number = "string_split(filename, '/')[-5]"
+        relation = self._duckdb.read_parquet(files, filename=True, union_by_name=True)
+        if shelf.is_one:
+            relation.project(f"{columns}* EXCLUDE (filename)").create_view(view)
             return
-        if view == "metrics":
-            metrics = self._outcomes.metrics
-            content: dict[str, list[Any]] = {
-                "metric": list(metrics),
-                "unit": [metric.unit for metric in metrics.values()],
-                "better": [metric.better for metric in metrics.values()],
-                "primary": [metric.primary for metric in metrics.values()],
-            }
-        elif view == "runs":
-            content = run_columns(self._outcomes)
-        else:
-            content = point_columns(self._outcomes)
-        self._duckdb.register(view, pa.table(_typed(content)))
-
-
-def _typed(content: dict[str, list[Any]]) -> dict[str, Any]:
-    """Arrow columns; one without any value is text or, for `flags`, a list of texts."""
-    columns: dict[str, Any] = {}
-    for name, values in content.items():
-        if name == "flags":
-            columns[name] = pa.array(values, pa.list_(pa.string()))
-        elif all(value is None for value in values):
-            columns[name] = pa.array(values, pa.string())
-        elif any(isinstance(value, float) for value in values):
-            columns[name] = pa.array(values, pa.float64())
-        else:
-            columns[name] = pa.array(values)
-    return columns
+        numbered = f"{number} AS __number, {columns}* EXCLUDE (filename)"
+        self._duckdb.register("__names", shelf.names())
+        names = self._duckdb.table("__names").set_alias("names")
+        joined = relation.project(numbered).set_alias("one").join(names, "__number = number")
+        joined.project("names.experiment, one.* EXCLUDE (__number)").create_view(view)
 
 
 def _distinct(names: list[str]) -> list[str]:

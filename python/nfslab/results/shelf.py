@@ -1,0 +1,178 @@
+"""Experiments as DuckDB reads them: a folder of numbers, made for one query.
+
+    ROOT/0 -> the first experiment's folder (a link)     ROOT/runs/0.parquet: its runs in columns
+    ROOT/1 -> ...
+
+Experiments are opened one after the other and let go: memory does not grow with their runs, but for
+the names of their tables where tables are asked for. The folder is in the place for temporary
+files, and goes when the query is answered.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from nfslab.errors import ResultsError, UsageError
+from nfslab.results.catalogue import RUNS
+from nfslab.results.columns import point_columns, run_columns
+from nfslab.results.outcomes import Outcomes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+CATALOGUE_VIEWS: Final = ("runs", "points", "metrics")
+MAX_TABLES: Final = 1000
+"""Distinct tables; collectors make a dozen."""
+FRACTIONS: Final = frozenset(
+    ("median", "low", "high", "mean", "standard_deviation", "minimum", "maximum", "duration_s")
+)
+"""Columns that are of this type also where nothing is known."""
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class Shelf:
+    """The experiments of one query."""
+
+    def __init__(self, experiments: Sequence[Path]) -> None:
+        self._paths = [path.resolve() for path in experiments]
+        self._folder = tempfile.TemporaryDirectory(prefix="nfslab-query-")
+        # Not by its name, which may hold what would be a pattern.
+        self._descriptor = os.open(self._folder.name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.root = f"/proc/self/fd/{self._descriptor}"
+        self.damaged: dict[str, str] = {}
+        """Run, or experiment -> why it is in no view."""
+        self._filled: set[str] = set()
+        self._kept: Outcomes | None = None
+        for number, path in enumerate(self._paths):
+            os.symlink(path, f"{self.root}/{number}")
+
+    def close(self) -> None:
+        """Remove it."""
+        self._folder.cleanup()
+        os.close(self._descriptor)
+
+    @property
+    def folders(self) -> list[str]:
+        """All that may be read: DuckDB follows the links before it compares."""
+        return [self.root, *map(str, self._paths)]
+
+    @property
+    def is_one(self) -> bool:
+        """There is one experiment: no column names it."""
+        return len(self._paths) == 1
+
+    def names(self) -> pa.Table:
+        """Number and folder's name of each."""
+        numbers = [str(number) for number in range(len(self._paths))]
+        return pa.table({"number": numbers, "experiment": [path.name for path in self._paths]})
+
+    def named(self, run: str) -> str:
+        """A run's folder on the shelf, as people know it."""
+        number, _, run_id = run.removeprefix(f"{self.root}/").split("/")
+        return run_id if self.is_one else f"{self._paths[int(number)].name}/{run_id}"
+
+    def fill(self, views: Sequence[str]) -> None:
+        """Have those of these views that are made of catalogues; ResultsError where there are no
+        experiments that can be read."""
+        wanted = [view for view in views if view in CATALOGUE_VIEWS and view not in self._filled]
+        if not wanted:
+            return
+        self._filled |= set(wanted)
+        for view in wanted:
+            os.mkdir(f"{self.root}/{view}")
+        for number, outcomes in self._opened():
+            for view in wanted:
+                table = pa.table(_typed(_content(view, outcomes), keep_empty=self.is_one))
+                pq.write_table(table, f"{self.root}/{view}/{number}.parquet")
+
+    def catalogue(self, view: str) -> list[str]:
+        """The files of a view that was filled."""
+        return [f"{self.root}/{view}/{name}" for name in sorted(os.listdir(f"{self.root}/{view}"))]
+
+    @cached_property
+    def tables(self) -> dict[str, list[str]]:
+        """View -> the files of that table, over all sealed runs that can be read."""
+        found: dict[str, list[str]] = {}
+        for number, outcomes in self._opened():
+            for line in outcomes.catalogue.lines:
+                for kind in ("samples", "evidence"):
+                    _add_tables(f"{self.root}/{number}/{RUNS}/{line.run_id}", kind, found)
+        return found
+
+    def _opened(self) -> Iterator[tuple[int, Outcomes]]:
+        """Each with its number; one alone is kept. What is damaged is noted."""
+        problem: ResultsError | None = None
+        some = False
+        for number, path in enumerate(self._paths):
+            try:
+                outcomes = self._kept or Outcomes.open(path)
+            except ResultsError as error:
+                problem, self.damaged[path.name] = error, error.in_a_line(": ")
+                continue
+            some = True
+            if self.is_one:
+                self._kept = outcomes
+            prefix = "" if self.is_one else f"{path.name}/"
+            for run_id, why in outcomes.catalogue.damaged.items():
+                self.damaged[f"{prefix}{run_id}"] = why
+            yield number, outcomes
+        if problem is not None and not some:
+            raise problem
+
+
+def _content(view: str, outcomes: Outcomes) -> dict[str, list[Any]]:
+    if view == "runs":
+        return run_columns(outcomes)
+    if view == "points":
+        return point_columns(outcomes)
+    metrics = outcomes.metrics
+    return {
+        "metric": list(metrics),
+        "unit": [metric.unit for metric in metrics.values()],
+        "better": [metric.better for metric in metrics.values()],
+        "primary": [metric.primary for metric in metrics.values()],
+    }
+
+
+def _add_tables(run: str, kind: str, found: dict[str, list[str]]) -> None:
+    try:
+        names = sorted(os.listdir(f"{run}/{kind}"))
+    except OSError:
+        return  # a run without such a folder has no such tables
+    for name in names:
+        stem, dot, suffix = name.rpartition(".")
+        view = f"{kind}_{stem}"
+        if suffix == "parquet" and dot and _PLAIN_NAME.fullmatch(view):
+            found.setdefault(view, []).append(f"{run}/{kind}/{name}")
+    if len(found) > MAX_TABLES:
+        raise UsageError(
+            f"more than {MAX_TABLES} tables",
+            fix="query a part of the runs: copy the folder with fewer of them",
+        )
+
+
+def _typed(content: dict[str, list[Any]], *, keep_empty: bool) -> dict[str, Any]:
+    """Arrow columns. One without any value is text, or left out: another experiment's has a type;
+    `flags` is a list of texts."""
+    columns: dict[str, Any] = {}
+    for name, values in content.items():
+        if name == "flags":
+            columns[name] = pa.array(values, pa.list_(pa.string()))
+        elif name in FRACTIONS:
+            columns[name] = pa.array(values, pa.float64())
+        elif all(value is None for value in values):
+            if keep_empty or not values:
+                columns[name] = pa.array(values, pa.string())
+        elif any(isinstance(value, float) for value in values):
+            columns[name] = pa.array(values, pa.float64())
+        else:
+            columns[name] = pa.array(values)
+    return columns
