@@ -15,6 +15,7 @@ from nfslab.results.records import CheckRecord, LoadShape, Metric
 from nfslab.workloads.base import Completions, Outcome
 
 from tests.experiment.session_support import left_behind, only_folder, records, run
+from tests.machine import needs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -196,6 +197,38 @@ def test_a_memory_limit_that_holds_nothing_fails_the_run(
         pytest.skip("this kernel does not keep the peak of a group")
     assert record.status == "failed"
     assert "nothing of the workload ran inside of the group" in record.reason
+
+
+GREEDY = """\
+[experiment]
+name = "greedy"
+repetitions = 1
+collectors = []
+[limits]
+memory = "64M"
+[targets.one]
+kind = "local"
+path = "/var/tmp"
+[workload]
+kind = "command"
+data = "one"
+argv = ["python3", "-S", "-c", "held = bytearray(256 << 20)"]
+"""
+
+
+@needs.memory_limit
+def test_a_program_that_is_killed_for_the_limit_fails_the_run_with_the_limit_as_its_cause(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "greedy.toml"
+    path.write_text(GREEDY)
+    run(path)
+    (record,) = records(only_folder(path))
+    assert record.status == "failed"
+    assert record.memory_limit["events"]["oom_kill"] >= 1
+    assert "limit 64 MiB" in record.reason
+    assert "limits.memory" in record.reason
+    assert any("python3 was ended by SIGKILL" in note for note in record.notes)
 
 
 def test_physical_bounds_pass_what_is_possible_and_find_what_is_not() -> None:

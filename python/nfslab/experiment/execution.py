@@ -384,7 +384,10 @@ class RunExecution:
         assert self._cgroup is not None
         self.found.memory_limit, check = memory_check(self._cgroup)
         self.found.checks.append(check)
-        if check.verdict == "violation":
+        if self.found.memory_limit["events"].get("oom_kill"):
+            # Whoever was killed for it left errors elsewhere, which are not the cause.
+            self.found.fail_before(Failure(check.message, "memory limit"))
+        elif check.verdict == "violation":
             # Figures of another limit than the one that was asked for are no figures.
             self.found.fail(Failure(check.message, "memory limit"))
 

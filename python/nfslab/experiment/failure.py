@@ -12,6 +12,7 @@ from nfslab.errors import NfslabError
 if TYPE_CHECKING:
     from pathlib import Path
 
+DRIVERS = ("psycopg", "pymysql")
 DEFECT_FIX = "this is a defect of nfslab: please report it with the traceback in the run's logs"
 
 
@@ -29,8 +30,8 @@ def expected(error: Exception) -> bool:
 
     if isinstance(error, NfslabError | OSError | CoreError | MemoryError):
         return True
-    # The database's driver, imported only where there is a database.
-    return type(error).__module__.partition(".")[0] == "psycopg"
+    # The databases' drivers, imported only where there is a database.
+    return type(error).__module__.partition(".")[0] in DRIVERS
 
 
 def reason_of(error: Exception) -> str:

@@ -70,6 +70,12 @@ class Findings:
             for name, metric in metrics.items()
         }
 
+    def fail_before(self, cause: Failure) -> None:
+        """What was found later and happened before: another failure becomes a note on it."""
+        later, self.failure = self.failure, cause
+        if later is not None:
+            self.fail(later)
+
     def fail(self, failure: Failure) -> None:
         """The first failure counts; a later one becomes a note."""
         if self.failure is None:

@@ -327,7 +327,10 @@ def memory_check(cgroup: Cgroup) -> tuple[dict[str, Any], CheckRecord]:
         message = f"{message}, peak {format_size(peak)}, hit {events.get('max', 0)} times"
     if kills:
         verdict = "violation"
-        message = f"{message}; the kernel killed {kills} processes for it"
+        message = (
+            f"{message}; the kernel killed {kills} processes for it: "
+            "give a larger limits.memory, or the server smaller buffers"
+        )
     return record, CheckRecord(
         name="memory_limit", verdict=verdict, message=message, values=dict(record)
     )

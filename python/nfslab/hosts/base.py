@@ -197,18 +197,17 @@ def tail(completed: Completed) -> str:
     return "\n       ".join(said[-TAIL_LINES:]) or "it said nothing"
 
 
+def end_of(name: str, code: int) -> str:
+    """How a program ended: "name failed with exit code 1", "name was ended by SIGKILL"."""
+    if code < 0:
+        with contextlib.suppress(ValueError):
+            return f"{name} was ended by {signal.Signals(-code).name}"
+    return f"{name} failed with exit code {code}"
+
+
 def failure(completed: Completed) -> RunFailed:
     """The error for a program that ended with another exit code than 0."""
     code, name = completed.returncode, Path(completed.argv[0]).name
-    if code < 0:
-        with contextlib.suppress(ValueError):
-            return RunFailed(
-                f"{name} was ended by {signal.Signals(-code).name}",
-                why=tail(completed),
-                fix="see `dmesg` if nobody ended it: the kernel may have been out of memory",
-            )
-    return RunFailed(
-        f"{name} failed with exit code {code}",
-        why=tail(completed),
-        fix=f"to see more, run it by hand: {shlex.join(completed.argv)}",
-    )
+    by_hand = f"to see more, run it by hand: {shlex.join(completed.argv)}"
+    memory = "see `dmesg` if nobody ended it: the kernel may have been out of memory"
+    return RunFailed(end_of(name, code), why=tail(completed), fix=memory if code < 0 else by_hand)

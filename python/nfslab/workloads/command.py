@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from nfslab.errors import RunFailed
+from nfslab.hosts.base import end_of
 from nfslab.machine.availability import Availability
 from nfslab.plugins import nearest
 from nfslab.quantities import Duration, Size
@@ -341,7 +342,7 @@ class CommandWorkload(Workload):
         }
         if code not in p.success_codes:
             raise RunFailed(
-                f"{Path(argv[0]).name} failed with exit code {code}",
+                end_of(Path(argv[0]).name, code),
                 why=_last_lines(said),
                 fix="see logs/command.out and logs/command.err of the run",
             )
