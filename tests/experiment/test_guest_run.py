@@ -124,6 +124,37 @@ def test_each_run_is_made_in_a_guest_with_its_kernel(
     assert session.made == 0
 
 
+@pytest.mark.parametrize(("slips", "status"), [(2, ["ok", "ok"]), (3, ["failed", "ok"])])
+def test_a_kernel_that_qemu_breaks_before_it_is_up_is_booted_again(
+    guest: Path, experiment_file: Write, tmp_path: Path, slips: int, status: list[str]
+) -> None:
+    (guest / "slips").write_text(str(slips))
+    path = file(experiment_file, "echo it was {kernel}")
+    run(path)
+    first, second = found = records(only_folder(path))
+    assert [one.status for one in found] == status
+    told = [note for note in first.notes if "booted again" in note]
+    if first.status == "ok":
+        assert len(told) == slips
+    else:
+        assert "int3" in first.reason
+    assert not [note for note in second.notes if "booted again" in note]
+    nothing_is_left(tmp_path)
+
+
+def test_what_breaks_once_a_kernel_is_up_is_not_tried_again(
+    guest: Path, experiment_file: Write
+) -> None:
+    """The command may have done anything by then."""
+    place = "$(dirname $(ls -t /proc/$(cat {0}/pid)/cwd/console.log))"
+    script = f"echo '{guest_support.SLIP}' > {place.format(guest)}/console.log; "
+    path = file(experiment_file, script + f"kill -9 $(cat {guest}/pid); exec sleep 1000")
+    run(path)
+    for record in records(only_folder(path)):
+        assert record.status == "failed"
+        assert "int3" in record.reason
+
+
 @pytest.mark.long
 def test_kernels_that_an_axis_sets_are_no_change_of_the_machine(
     guest: Path, experiment_file: Write, monkeypatch: pytest.MonkeyPatch

@@ -37,7 +37,7 @@ from nfslab.results.records import PhaseRecord
 from nfslab.vm import kernel as kernel_files
 from nfslab.vm.guest import Limits
 from nfslab.vm.qemu import Size
-from nfslab.vm.run import booted
+from nfslab.vm.run import attended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -186,10 +186,13 @@ class GuestRun:
         size, said = Size(self.machine.memory, self.machine.cpus), Tail()
         carrying.show_phase(GUEST_UP)
         say = self._notes.append
-        with booted(command, work, self.kernel, size, Limits(), say) as guest:
+        outputs: dict[str, Sink] = {"stdout": self._told, "stderr": said}
+
+        def attend(guest: Guest) -> int:
             self._kvm = guest.kvm
-            outputs: dict[str, Sink] = {"stdout": self._told, "stderr": said}
-            code = guest.attend(outputs, say, self._look(guest))
+            return guest.attend(outputs, say, self._look(guest))
+
+        code = attended(command, work, self.kernel, size, Limits(), say, attend)
         if self._told.error is not None:
             raise agent.error_of(self._told.error)
         if code != 0:

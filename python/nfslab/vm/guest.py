@@ -34,6 +34,10 @@ READ_BYTES = 1 << 16
 LOOK_S = 0.25
 CONSOLE_LINES = 25
 HEADLINE = re.compile(r"Kernel panic|BUG:|Oops|Out of memory|nfslab-guest:")
+SLIP = re.compile(r"\bint3: 0000 \[#1\]")
+SLIPPED = "QEMU's emulation slipped (int3: a known defect of QEMU before 8.1)"
+"""It may run an old translation of code that the kernel just patched, once in some hundred boots
+(qemu-devel, message 20230707103611.5906-1; ClangBuiltLinux/boot-utils issue 111)."""
 HEADLINES = 3
 """Lines that name what happened: pages of registers may follow them."""
 LOG_LINES = 3
@@ -213,6 +217,11 @@ class Guest:
             raise self.lost(f"the virtual machine {state} for {limit_s:g} s")
         return False
 
+    def slipped(self) -> bool:
+        """Was it QEMU that broke the kernel?"""
+        console = tail(self.place / "console.log")
+        return not self.kvm and any(SLIP.search(line) for line in console)
+
     def lost(self, what: str) -> RunFailed:
         """With what QEMU and virtiofsd said, and the end of the console."""
         logs = [self.place / "qemu.log", *(self.place / f"{tag}.log" for tag in self.shares)]
@@ -238,6 +247,8 @@ def tail(path: Path, lines: int = 0) -> list[str]:
 
 def _advice(said: list[str]) -> str:
     text = "\n".join(said)
+    if SLIP.search(text):
+        return f"run it again: {SLIPPED}"
     if "Out of memory" in text or "out of memory" in text:
         return "give it more memory: --memory 4G, or [machine] memory"
     if "Attempted to kill init" in text or "Kernel panic" in text:

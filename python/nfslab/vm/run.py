@@ -20,7 +20,7 @@ from nfslab.machine.processes import TOKEN_VARIABLE
 from nfslab.machine.resources import Resources
 from nfslab.vm import kernel as kernels
 from nfslab.vm import qemu
-from nfslab.vm.guest import Guest, Limits, NoSignOfLife
+from nfslab.vm.guest import SLIPPED, Guest, Limits, NoSignOfLife
 from nfslab.vm.initramfs import Archive
 from nfslab.vm.modules import needed
 from nfslab.vm.packages import STOCK
@@ -39,6 +39,7 @@ NOT_FOR_A_GUEST = ("DBUS_", "SSH_", "DISPLAY", "WAYLAND_", "XDG_RUNTIME_DIR", "X
 VARIABLE = re.compile(rf"(?!({TOKEN_VARIABLE}|E?UID|PPID|(SHELL|BASH)OPTS)$)[A-Za-z_][A-Za-z0-9_]*")
 """Names that a shell can export; some shells refuse their own."""
 GUEST_STATE = "/run/nfslab/state"
+BOOTS_MOST = 3
 SOCKET_PATH_MAX = 80
 """Of the folder that sockets lie in: unix(7) allows 108 bytes in all."""
 
@@ -64,10 +65,37 @@ def run(request: Request, out: IO[bytes], err: IO[bytes], say: Callable[[str], N
     """
     work = _checked(request)
     kernel = kernels.find(request.kernel, request.modules, say)
-    with booted(request.command, work, kernel, request.size, request.limits, say) as guest:
+
+    def attend(guest: Guest) -> int:
         how = "KVM" if guest.kvm else SENTENCE
         say(f"Linux {kernel.release} in a virtual machine ({how})")
         return guest.attend({"stdout": out, "stderr": err}, say)
+
+    return attended(request.command, work, kernel, request.size, request.limits, say, attend)
+
+
+def attended(
+    command: Sequence[str],
+    work: Path,
+    kernel: Kernel,
+    size: qemu.Size,
+    limits: Limits,
+    say: Callable[[str], None],
+    attend: Callable[[Guest], int],
+) -> int:
+    """What `attend` makes of a guest that runs a command in `work`; RunFailed, UsageError.
+
+    A guest in which QEMU slipped before its kernel was up has run nothing, and is booted again.
+    """
+    for number in range(1, BOOTS_MOST + 1):
+        with booted(command, work, kernel, size, limits, say) as guest:
+            try:
+                return attend(guest)
+            except RunFailed:
+                if number == BOOTS_MOST or guest.ready or not guest.slipped():
+                    raise
+        say(f"{SLIPPED}; booted again")
+    raise AssertionError("the last one returned or raised")
 
 
 @contextmanager
