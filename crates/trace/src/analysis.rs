@@ -11,6 +11,7 @@
 //! threads end: dropping the blocks stops their reader.
 
 mod dispatch;
+pub mod parts;
 mod pass;
 mod ports;
 mod summary;

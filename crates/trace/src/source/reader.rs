@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, Read};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -60,6 +61,10 @@ pub struct Reader {
     tally: Tally,
     kernel_drops: u64,
     inputs: u64,
+    /// Earliest time where the present input begins.
+    begun_ns: Option<i64>,
+    /// Whether the inputs are some of many: what they have to do with others is not judged here.
+    of_many: bool,
     /// Latest time of a frame in all blocks before.
     latest_ns: i64,
     /// Told once the frames before it are handed over.
@@ -110,6 +115,31 @@ impl Reader {
         Ok(reader)
     }
 
+    /// Opens some of the files of a capture, which are in their order: see [`super::in_order`].
+    ///
+    /// # Errors
+    /// As [`Reader::open`].
+    pub fn open_of_many(paths: &[PathBuf], bounds: Bounds) -> Result<Self, TraceError> {
+        let inputs: Vec<Input> = paths.iter().cloned().map(Input::File).collect();
+        let shared = Arc::new(Shared::default());
+        shared.set_total(total_bytes(&inputs));
+        let mut reader = Self::empty(bounds, shared);
+        reader.of_many = true;
+        reader.waiting = inputs.into();
+        reader.next_input()?;
+        Ok(reader)
+    }
+
+    /// Earliest time where the present input begins; `None` before its first frame.
+    pub fn begun_ns(&self) -> Option<i64> {
+        self.begun_ns
+    }
+
+    /// Whether fragments of IP came at all, and whether some still wait for others.
+    pub fn fragments(&self) -> (bool, bool) {
+        self.packets.fragments()
+    }
+
     /// Reads a capture from anything that gives bytes: for tests and fuzzing.
     ///
     /// # Errors
@@ -144,6 +174,8 @@ impl Reader {
             tally: Tally::default(),
             kernel_drops: 0,
             inputs: 0,
+            begun_ns: None,
+            of_many: false,
             latest_ns: i64::MIN,
             failed: None,
             finished: false,
@@ -258,6 +290,7 @@ impl Reader {
 
     fn begin(&mut self, mut started: Started) {
         self.inputs += 1;
+        self.begun_ns = None;
         self.carried = std::mem::take(&mut started.begin);
         self.current = Some(Current {
             broken: false,
@@ -376,8 +409,9 @@ impl Reader {
     fn check_begin(&mut self, current: &mut Current) {
         if current.fresh && self.tally.times_ns.known().is_some() {
             current.fresh = false;
-            let ended_ns = self.latest_ns.saturating_sub(OVERLAP_NS);
-            if self.inputs > 1 && self.tally.times_ns.least < ended_ns {
+            let begun_ns = self.tally.times_ns.least;
+            self.begun_ns = Some(begun_ns);
+            if self.inputs > 1 && !self.of_many && overlaps(begun_ns, self.latest_ns) {
                 self.packets.anomalies.count(Anomaly::FilesOverlap);
             }
         }
@@ -450,6 +484,11 @@ impl Reader {
         }
         self.kernel_drops = self.kernel_drops.saturating_add(format.kernel_drops());
     }
+}
+
+/// Whether what begins at one time lies beside what was seen up to another.
+pub(crate) fn overlaps(begun_ns: i64, latest_ns: i64) -> bool {
+    begun_ns < latest_ns.saturating_sub(OVERLAP_NS)
 }
 
 /// Sizes of all inputs, if all are regular files.

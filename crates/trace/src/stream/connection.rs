@@ -25,7 +25,7 @@ const NFS_PORT: u16 = 2049;
 
 /// What a connection carries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Protocol {
+pub(super) enum Protocol {
     #[default]
     Unknown,
     Rpc,
@@ -39,11 +39,11 @@ enum Protocol {
 #[derive(Debug, Default)]
 pub(super) struct Connection {
     pub(super) number: u32,
-    protocol: Protocol,
+    pub(super) protocol: Protocol,
     /// By side: whether its next segment may take a fast path ([`super::fast_path`]).
     pub(super) paces: [Pace; 2],
     /// Payload bytes passed over since the protocol was decided.
-    passed_over: u64,
+    pub(super) passed_over: u64,
     pub(super) last_ns: i64,
     pub(super) sides: [Direction; 2],
     /// Segments that wait for bytes in front of them.
@@ -225,12 +225,12 @@ impl Connection {
         }
     }
 
-    fn searched(&self) -> u64 {
+    pub(super) fn searched(&self) -> u64 {
         self.sides.iter().map(|side| side.framer.skipped).sum()
     }
 
     /// Holes count once it is known that they were in RPC.
-    fn settle_lost(&mut self, shared: &mut Shared) {
+    pub(super) fn settle_lost(&mut self, shared: &mut Shared) {
         for side in &mut self.sides {
             shared.lost += std::mem::take(&mut side.lost);
         }
@@ -254,6 +254,8 @@ impl Connection {
         match self.protocol {
             Protocol::Rpc | Protocol::Unknown => {}
             Protocol::NotRpc if begins_with_call(payload) => {
+                // How many bytes were passed over depends on where reading began.
+                shared.reach_back(0);
                 shared
                     .anomalies
                     .add(Anomaly::UnsynchronisedBytes, self.passed_over);
@@ -302,6 +304,10 @@ impl Connection {
 
     fn open<S: Sink>(&mut self, side: Side, segment: &Segment, shared: &mut Shared, sink: &mut S) {
         let (ours, theirs) = pick(&mut self.sides, side);
+        if ours.started && ours.syn.is_none() {
+            // Whether it was seen before is known to those alone who read what came before.
+            shared.reach_back(0);
+        }
         let again = ours.syn == Some(segment.sequence);
         let first_of_two = segment.flags & ACK == 0;
         let other = !ours.continues(segment.sequence) || first_of_two && theirs.saw_data();

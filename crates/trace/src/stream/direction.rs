@@ -7,6 +7,8 @@
 //!
 //! What comes early waits ([`super::holes`]).
 
+mod likeness;
+
 use super::Sink;
 use super::anomaly::Anomaly;
 use super::flight::{Flight, Window, tell};
@@ -72,6 +74,8 @@ pub(super) struct Direction {
     /// When the other side last said that bytes are missing.
     pub(super) asked_again_ns: Option<i64>,
     pub(super) flight: Flight,
+    /// Where the next byte was at each checkpoint ([`super::likeness`]); empty where nobody asks.
+    pub(super) horizons: Vec<u64>,
 }
 
 impl Direction {
@@ -94,6 +98,7 @@ impl Direction {
         self.acknowledged = if from_start { self.next } else { 0 };
         self.given_up = (0, 0);
         self.old_run = OldRun::default();
+        self.horizons.fill(self.origin);
     }
 
     /// Whether a SYN with this sequence number belongs to what was seen.
@@ -282,6 +287,9 @@ impl Direction {
         let keep_alive = piece.end - piece.start <= 1 && piece.start + 1 == self.next;
         if keep_alive {
             return;
+        }
+        if let Some(checkpoint) = self.horizons.iter().position(|at| piece.start < *at) {
+            scene.shared.reach_back(checkpoint);
         }
         if self.captured_twice(segment, piece.end) {
             scene.shared.anomalies.count(Anomaly::DuplicatePacket);

@@ -9,6 +9,7 @@
 //! The record mark's first byte counts as the message's first: its segment gives
 //! [`Message::first`].
 
+mod likeness;
 mod marks;
 
 use wire::programs::is_callback;

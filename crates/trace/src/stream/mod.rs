@@ -34,6 +34,7 @@ mod flight;
 mod framing;
 mod held;
 mod holes;
+mod likeness;
 mod out_of_order;
 mod plausibility;
 mod record;
@@ -46,6 +47,7 @@ mod udp;
 mod tests;
 
 pub use anomaly::{Anomaly, Counters};
+pub use likeness::{Ends, Paired};
 
 use self::connection::Connection;
 use self::shared::Shared;

@@ -18,6 +18,8 @@ pub(super) struct Shared {
     pub(super) lost: Lost,
     /// Connections numbered so far.
     pub(super) numbered: u32,
+    /// The first checkpoint that anything since the last one looked back behind.
+    pub(super) reached_back: Option<usize>,
     held_bytes: usize,
     partial_bytes: usize,
     flights: usize,
@@ -35,6 +37,13 @@ impl Shared {
         let number = self.numbered;
         self.numbered = self.numbered.wrapping_add(1);
         number
+    }
+
+    /// What is read now depends on what was read before this checkpoint.
+    #[cold]
+    pub(super) fn reach_back(&mut self, checkpoint: usize) {
+        let before = self.reached_back.unwrap_or(usize::MAX);
+        self.reached_back = Some(before.min(checkpoint));
     }
 
     /// Bytes kept in all.

@@ -1,0 +1,387 @@
+//! What was found in some files of a capture, and what joining it with its neighbours needs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::super::{Findings, summary};
+use crate::block::{Block, Endpoint, Host, Transport};
+use crate::ends::Ends;
+use crate::lens::operations::{Counted, Operations, Unfit};
+use crate::lens::{Extent, LENSES, Lens};
+use crate::limits::{DUPLICATE_NS, MAX_CONNECTIONS, MAX_OPERATION_LISTS};
+use crate::names::Names;
+use crate::packet::{Anomaly, Lost};
+use crate::source::{Totals, overlaps};
+use crate::stream;
+
+/// The form of a part's JSON.
+const VERSION: u32 = 1;
+/// Longest JSON of a part that is read: what 16 checkpoints with full tables take, and more.
+pub const MAX_PART_BYTES: usize = 256 << 20;
+
+/// Why parts are not joined: then the files are read in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Apart {
+    /// Reading on and beginning anew came to no common state.
+    #[error("what was under way at a file's end was not over within the next one")]
+    Open,
+    /// Something after the checkpoint depends on what came long before.
+    #[error(
+        "a connection that was idle at a file's end was used again, or old bytes were sent again"
+    )]
+    ReachedBack,
+    /// A table was full.
+    #[error("more connections, operations or lists of them than are told apart")]
+    Full,
+    /// There is no call of RPC.
+    #[error("there is no call in it")]
+    NoCalls,
+    /// It is no part.
+    #[error("it is not a part that this version of nfslab made")]
+    Wrong,
+}
+
+impl From<Unfit> for Apart {
+    fn from(unfit: Unfit) -> Self {
+        match unfit {
+            Unfit::Full => Apart::Full,
+            Unfit::Wrong => Apart::Wrong,
+        }
+    }
+}
+
+/// Numbers that add up; those of a stretch may be below zero, where something was taken back.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::analysis) struct Sums {
+    /// Packets, bytes, captured bytes, cut packets, kernel's drops, skipped bytes, bytes and gaps
+    /// lost, calls.
+    numbers: [i64; 9],
+    anomalies: BTreeMap<String, i64>,
+}
+
+impl Sums {
+    pub(in crate::analysis) fn of(numbers: [u64; 9], anomalies: &[(&str, u64)]) -> Self {
+        let mut sums = Sums {
+            numbers: numbers.map(|number| i64::try_from(number).unwrap_or(i64::MAX)),
+            ..Sums::default()
+        };
+        for (kind, count) in anomalies {
+            let count = i64::try_from(*count).unwrap_or(i64::MAX);
+            *sums.anomalies.entry((*kind).to_owned()).or_default() += count;
+        }
+        sums
+    }
+
+    pub(in crate::analysis) fn without(&self, before: &Self) -> Self {
+        let mut sums = self.clone();
+        for (number, less) in sums.numbers.iter_mut().zip(before.numbers) {
+            *number -= less;
+        }
+        for (kind, less) in &before.anomalies {
+            *sums.anomalies.entry(kind.clone()).or_default() -= less;
+        }
+        sums
+    }
+
+    fn add(&mut self, more: &Self) -> Option<()> {
+        for (number, more) in self.numbers.iter_mut().zip(more.numbers) {
+            *number = number.checked_add(more)?;
+        }
+        for (kind, more) in &more.anomalies {
+            let count = self.anomalies.entry(kind.clone()).or_default();
+            *count = count.checked_add(*more)?;
+        }
+        Some(())
+    }
+}
+
+/// A connection by its two ends, the lower one first: hosts as numbers in hexadecimal, ports.
+#[derive(Clone, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+pub(in crate::analysis) struct Known(String, u16, String, u16, bool);
+
+impl Known {
+    pub(super) fn of((one, other, transport): stream::Ends) -> Self {
+        let host = |end: Endpoint| format!("{:x}", Host::bits(end.host));
+        let udp = transport == Transport::Udp;
+        Known(host(one), one.port, host(other), other.port, udp)
+    }
+}
+
+/// What was counted between two checkpoints.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::analysis) struct Stretch {
+    pub(in crate::analysis) operations: Vec<Counted>,
+    pub(in crate::analysis) sums: Sums,
+    pub(in crate::analysis) times_ns: Option<(i64, i64)>,
+    /// The first checkpoint that something in it looked back behind.
+    pub(in crate::analysis) reached_back: Option<usize>,
+    /// A table of names was full.
+    pub(in crate::analysis) beyond: bool,
+    /// Connections that were first seen in it.
+    pub(in crate::analysis) newcomers: BTreeSet<Known>,
+}
+
+impl Stretch {
+    fn add(&mut self, more: Self) -> Result<(), Apart> {
+        let mut all = Operations::default();
+        all.add(&self.operations)?;
+        all.add(&more.operations)?;
+        self.operations = all.counted(&Names::default());
+        self.sums.add(&more.sums).ok_or(Apart::Wrong)?;
+        let mut times = Ends::default();
+        for (least, most) in self.times_ns.into_iter().chain(more.times_ns) {
+            times.add(Ends { least, most });
+        }
+        self.times_ns = times.known();
+        let reached_back = self.reached_back.into_iter().chain(more.reached_back);
+        self.reached_back = reached_back.min();
+        self.beyond |= more.beyond;
+        self.newcomers.extend(more.newcomers);
+        Ok(())
+    }
+}
+
+/// How a part ends.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub(super) enum End {
+    /// The capture's end.
+    Last,
+    /// The next file's reader is right from this checkpoint of its file on.
+    Agrees {
+        checkpoint: usize,
+        /// Connections that it has not seen yet.
+        idle: BTreeSet<Known>,
+        /// What comes must not be more than a second earlier.
+        now_ns: i64,
+    },
+    /// Neither.
+    #[default]
+    Open,
+}
+
+/// What was found in one file, or in several in a row.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Part {
+    version: u32,
+    pub(super) stretches: Vec<Stretch>,
+    /// Earliest time where each file begins, and latest time in it.
+    files: Vec<Option<(i64, i64)>>,
+    /// Lists of COMPOUND operations that occurred.
+    pub(super) lists: BTreeSet<Vec<u32>>,
+    /// Whether fragments of IP came.
+    pub(super) fragments: bool,
+    pub(super) cpu_ns: u64,
+    pub(super) end: End,
+    /// Connections and pairs of UDP that its last reader saw.
+    pub(super) seen: [usize; 2],
+}
+
+impl Part {
+    /// Nothing yet.
+    pub(super) fn new() -> Self {
+        Part {
+            version: VERSION,
+            ..Part::default()
+        }
+    }
+
+    /// A block of the task's own file, which begins at this time.
+    pub(super) fn saw(&mut self, block: &Block, begun_ns: Option<i64>) {
+        let Some((begun_ns, (_, most_ns))) = begun_ns.zip(block.times_ns) else {
+            return;
+        };
+        match self.files.first_mut() {
+            Some(Some((_, latest_ns))) => *latest_ns = most_ns.max(*latest_ns),
+            _ => self.files = vec![Some((begun_ns, most_ns))],
+        }
+    }
+
+    /// As it travels.
+    ///
+    /// # Errors
+    /// `Wrong` if it cannot be written.
+    pub fn encode(&self) -> Result<Vec<u8>, Apart> {
+        serde_json::to_vec(self).map_err(|_| Apart::Wrong)
+    }
+
+    /// A part that travelled; anything else is refused, here or when it is joined.
+    ///
+    /// # Errors
+    /// `Wrong` if it is none.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Apart> {
+        if bytes.len() > MAX_PART_BYTES {
+            return Err(Apart::Wrong);
+        }
+        let part: Part = serde_json::from_slice(bytes).map_err(|_| Apart::Wrong)?;
+        if part.version != VERSION {
+            return Err(Apart::Wrong);
+        }
+        Ok(part)
+    }
+
+    /// Both together; `next` begins with the file behind this one's last.
+    ///
+    /// # Errors
+    /// They do not tell what reading both in a row would.
+    pub fn join(mut self, next: Self) -> Result<Self, Apart> {
+        let End::Agrees {
+            checkpoint,
+            mut idle,
+            now_ns,
+        } = std::mem::take(&mut self.end)
+        else {
+            return Err(Apart::Open);
+        };
+        if checkpoint >= next.stretches.len() {
+            return Err(Apart::Wrong);
+        }
+        let Some(last) = self.stretches.last_mut() else {
+            return Err(Apart::Wrong);
+        };
+        if self.fragments && next.fragments {
+            return Err(Apart::ReachedBack);
+        }
+        let seen = self
+            .seen
+            .iter()
+            .chain(&next.seen)
+            .max()
+            .copied()
+            .unwrap_or_default();
+        if idle.len().saturating_add(seen) >= MAX_CONNECTIONS {
+            return Err(Apart::Full);
+        }
+        for stretch in next.stretches.into_iter().skip(checkpoint + 1) {
+            let earlier = stretch
+                .times_ns
+                .is_some_and(|(least_ns, _)| least_ns < now_ns.saturating_sub(DUPLICATE_NS));
+            let looked_back = stretch.reached_back.is_some_and(|at| at <= checkpoint);
+            if earlier || looked_back || !idle.is_disjoint(&stretch.newcomers) {
+                return Err(Apart::ReachedBack);
+            }
+            last.add(Stretch {
+                reached_back: None,
+                ..stretch
+            })?;
+        }
+        self.end = match next.end {
+            End::Agrees {
+                checkpoint,
+                idle: more,
+                now_ns,
+            } => {
+                idle.extend(more);
+                End::Agrees {
+                    checkpoint,
+                    idle,
+                    now_ns,
+                }
+            }
+            end => end,
+        };
+        self.files.extend(next.files);
+        self.lists.extend(next.lists);
+        self.fragments |= next.fragments;
+        self.cpu_ns = self.cpu_ns.saturating_add(next.cpu_ns);
+        self.seen = next.seen;
+        match self.lists.len() < MAX_OPERATION_LISTS {
+            true => Ok(self),
+            false => Err(Apart::Full),
+        }
+    }
+
+    /// What was found in a capture whose first and last files are among this part's. `moved` files
+    /// were given in another place; `inputs` are their names as given.
+    ///
+    /// # Errors
+    /// It is not the whole capture, or does not tell what reading it in a row would.
+    pub fn findings(self, moved: u64, inputs: &[String]) -> Result<Findings, Apart> {
+        if self.end != End::Last || self.seen.iter().any(|seen| *seen >= MAX_CONNECTIONS) {
+            return Err(Apart::Open);
+        }
+        let mut all = Stretch::default();
+        for stretch in self.stretches {
+            all.add(stretch)?;
+        }
+        if all.beyond {
+            return Err(Apart::Full);
+        }
+        let [
+            packets,
+            bytes,
+            captured,
+            cut,
+            drops,
+            skipped,
+            lost_bytes,
+            gaps,
+            calls,
+        ] = all
+            .sums
+            .numbers
+            .map(|number| u64::try_from(number).unwrap_or(0));
+        if calls == 0 {
+            return Err(Apart::NoCalls);
+        }
+        let mut anomalies: Vec<(&str, u64)> = Vec::new();
+        for (kind, count) in &all.sums.anomalies {
+            let count = u64::try_from(*count).map_err(|_| Apart::Wrong)?;
+            anomalies.push((kind, count));
+        }
+        anomalies.push((Anomaly::FilesReordered.name(), moved));
+        anomalies.push((Anomaly::FilesOverlap.name(), overlapping(&self.files)));
+        anomalies.retain(|(_, count)| *count > 0);
+        let (first_ns, last_ns) = all.times_ns.unwrap_or_default();
+        let extent = Extent {
+            first_ns,
+            last_ns,
+            capture_first_ns: first_ns,
+            packets,
+            calls,
+        };
+        let whole = summary::Whole {
+            extent,
+            has_times: all.times_ns.is_some(),
+            bytes,
+            window_ns: None,
+            lost: Lost {
+                bytes: lost_bytes,
+                gaps,
+            },
+            files: 0,
+        };
+        let totals = Totals {
+            captured_bytes: captured,
+            truncated_frames: cut,
+            kernel_drops: drops,
+            skipped_bytes: skipped,
+            ..Totals::default()
+        };
+        let mut operations = Operations::default();
+        operations.add(&all.operations)?;
+        let table = LENSES
+            .first()
+            .map(|(name, _)| (*name).to_owned())
+            .unwrap_or_default();
+        Ok(Findings {
+            summary: summary::summary(&whole, &totals, &anomalies, inputs),
+            sections: vec![(table, operations.finish(&Names::default(), &extent))],
+            cpu_ns: self.cpu_ns,
+        })
+    }
+}
+
+/// Files that begin before an earlier one ended.
+fn overlapping(files: &[Option<(i64, i64)>]) -> u64 {
+    let mut latest_ns = i64::MIN;
+    let mut count = 0;
+    for (begun_ns, ended_ns) in files.iter().flatten() {
+        count += u64::from(overlaps(*begun_ns, latest_ns));
+        latest_ns = latest_ns.max(*ended_ns);
+    }
+    count
+}
