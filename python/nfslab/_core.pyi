@@ -1312,6 +1312,32 @@ class Trace:
         Long columns: "lens/name" -> (numpy's element type, bytes).
         """
 
+def capture_order(files: list[str] | list[Path]) -> tuple[list[Path], int]:
+    """Files of a capture in the order of their first packets, and how many were in another place.
+
+    CoreError as those of `Trace`.
+    """
+
+def read_part(
+    file: str | Path, next: str | Path | None, progress: Callable[[TraceProgress], object]
+) -> bytes:
+    """The table per operation of a file of a capture, to be joined with those of the others.
+
+    Reads the beginning of the `next` file as well. `progress` ends it by what it raises.
+    CoreError as those of `Trace`.
+    """
+
+def join_parts(one: bytes, next: bytes) -> bytes:
+    """Two parts as one; `next` begins with the file behind the last one of the first.
+
+    CoreError "apart": they do not tell what reading the files in a row would.
+    """
+
+def part_findings(
+    part: bytes, moved: int, inputs: list[str]
+) -> tuple[str, dict[str, tuple[str, bytes]]]:
+    """As `Trace.finish`, of a part that is of all files. CoreError "apart"."""
+
 @final
 class Columns:
     """A table: an Arrow stream of one batch (`pyarrow.table(columns)`). Texts are dictionaries."""

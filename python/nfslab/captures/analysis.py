@@ -251,7 +251,17 @@ def name_of(source: Source) -> str:
     return source[0] if isinstance(source, tuple) else str(source)
 
 
-def in_words(error: CoreError) -> NfslabError:
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What a `CoreError` of another process says."""
+
+    kind: str
+    what: str
+    why: str
+    fix: str
+
+
+def in_words(error: CoreError | Fault) -> NfslabError:
     """An error of the core as one of ours."""
     if error.kind == "interrupted":
         return Interrupted("the capture was not read to its end")

@@ -47,6 +47,7 @@ Examples:
   nfslab trace nfs.pcap
   nfslab trace nfs.pcapng.gz --html nfs.html --calls nfs.parquet
   nfslab trace --quick --json ring_*.pcap
+  nfslab trace --quick --workers 8 day/*.pcap.gz
   timeout 60 tcpdump -i any -s 512 -w - port 2049 | nfslab trace -
   nfslab trace ring_*.pcap --from 12 --to 14.5 --by file
   nfslab trace --compare before.pcap after.pcap
@@ -108,6 +109,10 @@ def _class(text: str) -> tuple[str, str]:
     help="Classes of files (TOML) instead of those that come with nfslab.",
 )  # fmt: skip
 @click.option("--quick", is_flag=True, help="Only the table per operation: a fraction of the work.")
+@click.option(
+    "--workers", type=click.IntRange(1), default=1, metavar="N",
+    help="With --quick: read files side by side, on N processes.",
+)  # fmt: skip
 @click.option("--compare", is_flag=True, help="Compare each CAPTURE with the first.")
 @click.option(
     "--top", type=click.IntRange(1), default=TOP, show_default=True, help="Rows of a table."
@@ -121,7 +126,7 @@ def command(captures: tuple[str, ...], **options: Any) -> None:
         # numpy comes with what writes them, and its threads for matrices would spin for nothing.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     with polite_kill():
-        found = [_read(side, asked) for side in sides]
+        found = [_read(side, asked, options["workers"]) for side in sides]
         for capture in found:
             _require_nfs(capture, asked)
         comparison = _compared(found) if options["compare"] else None
@@ -230,12 +235,34 @@ def _asked(options: dict[str, Any]) -> Asked:
     return Asked(lenses, classes, window, options["calls"])
 
 
-def _read(side: list[Source], asked: Asked) -> CaptureAnalysis:
+def _read(side: list[Source], asked: Asked, workers: int) -> CaptureAnalysis:
     from nfslab.captures.analysis import name_of, read_captures
 
     label = name_of(side[0])
+    if workers > 1 and (found := _side_by_side(side, asked, workers, label)) is not None:
+        return found
     with Progress(sys.stderr, quiet_s=QUIET_S, every_s=LINE_EVERY_S) as progress:
         return read_captures(side, asked, lambda state: _show(progress, label, state))
+
+
+def _side_by_side(
+    side: list[Source], asked: Asked, workers: int, label: str
+) -> CaptureAnalysis | None:
+    """None, and a note, where the files have to be read in a row."""
+    from nfslab.captures.side_by_side import NotSideBySide, in_a_row_because, read_side_by_side
+
+    why = in_a_row_because(side, asked)
+    if why is None:
+        files = [source for source in side if not isinstance(source, tuple)]
+        try:
+            with Progress(sys.stderr, quiet_s=QUIET_S, every_s=LINE_EVERY_S) as progress:
+                return read_side_by_side(
+                    files, workers, lambda state: _show(progress, label, state)
+                )
+        except NotSideBySide as apart:
+            why = str(apart)
+    click.echo(f"nfslab: note: read by one process, not {workers}: {why}", err=True)
+    return None
 
 
 def _show(progress: Progress, label: str, state: TraceProgress) -> None:
