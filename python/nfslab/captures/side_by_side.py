@@ -3,11 +3,11 @@
     in order ──> one task a file ──> `workers` processes (`nfslab.captures.part_worker`)
              ──> parts ──> neighbours joined as they come ──> the same object as of one pass
 
-What a task reads, when parts may be joined, and why what comes out is what reading in a row gives,
-is the core's (`crates/trace/src/analysis/parts`): nothing in a part knows of processes. Where the
-core refuses to join, `NotSideBySide` says why, and the caller reads in a row. A process that is lost
-costs its file's work again. What is held here is one part for each stretch of files that are
-done: some hundred kilobytes, whatever the number of calls.
+What a task reads, when parts may be joined, and why what comes out is what reading in a row
+gives, is the core's (`crates/trace/src/analysis/parts`): nothing in a part knows of processes.
+Where the core refuses to join, `NotSideBySide` says why, and the caller reads in a row. A process
+that is lost costs its file's work again. What is held here is one part for each stretch of files
+that are done: some hundred kilobytes, whatever the number of calls.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from nfslab.captures.analysis import CaptureAnalysis, Fault, in_words
@@ -29,7 +30,6 @@ from nfslab.machine.own_command import importing_us
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
     from nfslab._core import TraceProgress
     from nfslab.captures.analysis import Asked, Source
@@ -79,6 +79,8 @@ def in_a_row_because(sources: Sequence[Source], asked: Asked) -> str | None:
         return "a stream is read by one process"
     if len(sources) < 2:
         return "there is one file"
+    if not all(Path(source).is_file() for source in sources if not isinstance(source, tuple)):
+        return "not all are regular files"
     if asked.calls is not None or asked.columns:
         return "--calls needs them in a row"
     if asked.window_ns is not None:
@@ -191,7 +193,7 @@ class _Pool:
             return
         self._tries[file] += 1
         if self._tries[file] >= TRIES:
-            last = next((line.strip() for line in reversed(said) if line.strip()), "it said nothing")
+            last = next((line.strip() for line in reversed(said) if line.strip()), "no word")
             raise RunFailed(
                 f"{self._files[file]} cannot be read",
                 why=f"the process that reads it ended {TRIES} times, at last with {code} ({last})",
