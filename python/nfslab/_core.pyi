@@ -1301,6 +1301,11 @@ class Trace:
         cls, inputs: list[str | Path | tuple[str, int]], options_json: str = "{}"
     ) -> Trace: ...
     def progress(self) -> TraceProgress: ...
+    def begun(self) -> list[int]:
+        """Frames in front of each input that was begun, in the order in which they are read.
+
+        Of each input that a row is from, once the row is there.
+        """
     def batches(self) -> CallRows | None:
         """The rows, once. With `columns` they have to be taken, or the analysis waits."""
     def stop(self) -> None:

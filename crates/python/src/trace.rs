@@ -46,6 +46,8 @@ struct Asked {
 struct State {
     analysis: Option<Analysis>,
     last: Progress,
+    /// Once it is handed over: its rows may still be on their way.
+    begun: Vec<u64>,
 }
 
 /// Reads captures on threads of its own.
@@ -78,6 +80,7 @@ impl Trace {
         Ok(Self {
             state: Mutex::new(State {
                 last: analysis.progress(),
+                begun: Vec::new(),
                 analysis: Some(analysis),
             }),
             rows: Mutex::new(rows),
@@ -93,6 +96,13 @@ impl Trace {
         let progress = state.last;
         drop(state);
         progress_entry(py, progress)
+    }
+
+    /// Frames in front of each input that was begun, in the order in which they are read.
+    fn begun(&self) -> Vec<u64> {
+        let state = self.state.lock();
+        let running = state.analysis.as_ref().map(Analysis::begun);
+        running.unwrap_or_else(|| state.begun.clone())
     }
 
     /// The rows of the calls, once; None when no columns were asked for.
@@ -117,6 +127,7 @@ impl Trace {
             let taken = state.analysis.take();
             if let Some(analysis) = &taken {
                 state.last = analysis.progress();
+                state.begun = analysis.begun();
             }
             taken
         };

@@ -146,6 +146,11 @@ impl Analysis {
         }
     }
 
+    /// Frames in front of each input that was begun: of each that has a row, once the row is there.
+    pub fn begun(&self) -> Vec<u64> {
+        self.watcher.begun()
+    }
+
     /// Batches of rows in the order of the calls, once, if columns were asked for. They have to be
     /// taken, or the analysis waits.
     pub fn batches(&mut self) -> Option<Receiver<RecordBatch>> {

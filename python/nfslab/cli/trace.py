@@ -93,8 +93,9 @@ def _class(text: str) -> tuple[str, str]:
     help="Write a page: all calls as points.",
 )
 @click.option(
-    "--calls", type=click.Path(path_type=Path), metavar="FILE", help="Write all calls as Parquet."
-)
+    "--calls", metavar="FILE|DIR/",
+    help="Write all calls as Parquet: one file, or in a folder one for each CAPTURE.",
+)  # fmt: skip
 @click.option("--from", "from_ns", callback=_MOMENT, metavar="S", help="Only calls sent from here.")
 @click.option("--to", "to_ns", callback=_MOMENT, metavar="S", help="Only calls sent before.")
 @click.option(
@@ -119,6 +120,9 @@ def _class(text: str) -> tuple[str, str]:
 )
 def command(captures: tuple[str, ...], **options: Any) -> None:
     """Read packet captures: every NFS call, how long it took, and what was in its way."""
+    if (calls := options["calls"]) is not None:
+        options["calls"] = Path(calls)
+        options["by_file"] = calls.endswith(os.sep) or Path(calls).is_dir()
     sides = _sides(captures, options["compare"])
     _check(sides, options)
     asked = _asked(options)
@@ -176,9 +180,13 @@ def _check(sides: list[list[Source]], options: dict[str, Any]) -> None:
         raise UsageError(
             "--calls writes the calls of one capture", fix="run it for each capture by itself"
         )
-    for option in ("html", "calls"):
-        if options[option] is not None:
-            _check_output(f"--{option}", options[option], sides)
+    if options["html"] is not None:
+        _check_output("--html", options["html"], sides)
+    if options["calls"] is not None:
+        if options["by_file"]:
+            _check_folder(options["calls"])
+        else:
+            _check_output("--calls", options["calls"], sides)
     if options["html"] is not None and _same(options["html"], options["calls"]):
         raise UsageError("--html and --calls name the same file", fix="give each its own")
     from_ns, to_ns = options["from_ns"], options["to_ns"]
@@ -203,6 +211,15 @@ def _check_output(option: str, path: Path, sides: list[list[Source]]) -> None:
                 f"{option} would overwrite the capture {source}",
                 fix=f"name another file with {option}",
             )
+
+
+def _check_folder(path: Path) -> None:
+    """UsageError where the folder of calls cannot be made, or has anything in it."""
+    check_output("--calls", path, folder=True)
+    if path.exists() and any(path.iterdir()):
+        raise UsageError(
+            f"{path} is a folder with something in it", fix="name a new one with --calls DIR/"
+        )
 
 
 def _same(one: Path, other: Path | None) -> bool:
@@ -232,7 +249,8 @@ def _asked(options: dict[str, Any]) -> Asked:
         from nfslab.storage.file_classes import read_file_classes
 
         classes += read_file_classes(options["classes"])
-    return Asked(lenses, classes, window, options["calls"])
+    by_file = options.get("by_file", False)
+    return Asked(lenses, classes, window, options["calls"], by_file)
 
 
 def _read(side: list[Source], asked: Asked, workers: int) -> CaptureAnalysis:

@@ -291,6 +291,7 @@ impl Reader {
     fn begin(&mut self, mut started: Started) {
         self.inputs += 1;
         self.begun_ns = None;
+        self.shared.begin_input(self.tally.frames);
         self.carried = std::mem::take(&mut started.begin);
         self.current = Some(Current {
             broken: false,
