@@ -12,6 +12,7 @@ use super::direction::Direction;
 use super::fast_path::Pace;
 use super::flight::tell;
 use super::framing::Role;
+use super::likeness::Began;
 use super::out_of_order::OutOfOrder;
 use super::shared::{Scene, Shared};
 use super::table::Side;
@@ -48,12 +49,22 @@ pub(super) struct Connection {
     pub(super) sides: [Direction; 2],
     /// Segments that wait for bytes in front of them.
     pub(super) waiting: Option<Box<OutOfOrder>>,
+    /// How the first connection between these ends began here, once there is another one.
+    pub(super) earlier: Option<Box<Began>>,
+    /// Its SYN was not seen: reading began within it.
+    pub(super) within: bool,
+    /// Sequence number of the SYN that it began with.
+    pub(super) begun_by: Option<u32>,
 }
 
 impl Connection {
-    pub(super) fn new(number: u32) -> Self {
+    /// One that begins with this segment.
+    pub(super) fn new(number: u32, segment: &Segment) -> Self {
+        let opens = segment.flags & (SYN | ACK) == SYN;
         Connection {
             number,
+            within: segment.flags & SYN == 0,
+            begun_by: opens.then_some(segment.sequence),
             ..Connection::default()
         }
     }
@@ -304,12 +315,18 @@ impl Connection {
 
     fn open<S: Sink>(&mut self, side: Side, segment: &Segment, shared: &mut Shared, sink: &mut S) {
         let (ours, theirs) = pick(&mut self.sides, side);
-        if ours.started && ours.syn.is_none() {
-            // Whether it was seen before is known to those alone who read what came before.
-            shared.reach_back(0);
-        }
         let again = ours.syn == Some(segment.sequence);
         let first_of_two = segment.flags & ACK == 0;
+        if self.within && ours.syn.is_none() && theirs.syn.is_none() {
+            // What was seen of it before is known to those alone who read that.
+            if first_of_two && theirs.saw_data() {
+                shared.opened_again(segment);
+            } else if ours.started || theirs.started || !first_of_two {
+                shared.reach_back(0);
+            } else {
+                return self.begin_anew(segment, side, shared, sink);
+            }
+        }
         let other = !ours.continues(segment.sequence) || first_of_two && theirs.saw_data();
         if other && !again {
             self.reuse(segment, side, shared, sink);
@@ -325,6 +342,24 @@ impl Connection {
         }
         let kind = |ends| TransportKind::Opened { ends };
         self.tell_of(side, segment, kind, shared, sink);
+    }
+
+    /// Without a byte seen of it, it is another one; whether that counts depends on what was read
+    /// before.
+    fn begin_anew<S: Sink>(
+        &mut self,
+        segment: &Segment,
+        side: Side,
+        shared: &mut Shared,
+        sink: &mut S,
+    ) {
+        let began = self.began().reopened(segment.sequence);
+        *self = Connection {
+            earlier: Some(Box::new(began)),
+            last_ns: segment.time_ns,
+            ..Connection::new(self.number, segment)
+        };
+        self.open(side, segment, shared, sink);
     }
 
     fn close<S: Sink>(
@@ -351,8 +386,11 @@ impl Connection {
     #[inline(never)]
     fn reuse<S: Sink>(&mut self, segment: &Segment, side: Side, shared: &mut Shared, sink: &mut S) {
         shared.anomalies.count(Anomaly::PortReused);
-        let number = shared.number();
-        let old = std::mem::replace(self, Connection::new(number));
+        let began = self.began();
+        let next = Connection::new(shared.number(), segment);
+        let old = std::mem::replace(self, next);
+        self.within = false;
+        self.earlier = Some(Box::new(began));
         old.retire([segment.source, segment.destination], side, shared, sink);
         self.last_ns = segment.time_ns;
     }

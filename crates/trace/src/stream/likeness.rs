@@ -5,9 +5,12 @@
 //! that was not seen again yet is *idle*: it must not come back later ([`crate::analysis::parts`] looks), and
 //! what it counts at its end is counted when the first streams are [let go](Streams::let_go).
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+
+use serde::{Deserialize, Serialize};
 
 use super::connection::{Connection, Protocol};
+use super::direction::Direction;
 use super::udp::Udp;
 use super::{Sink, Streams, anomaly::Anomaly};
 use crate::block::{Endpoint, Transport};
@@ -21,11 +24,94 @@ pub type Ends = (Endpoint, Endpoint, Transport);
 pub struct Paired {
     /// Number in the streams read from the checkpoint, number in those read from the beginning.
     pub numbers: HashMap<u32, u32>,
-    /// Connections that only those read from the beginning know.
-    pub idle: Vec<Ends>,
+    /// What only those read from the beginning know of connections.
+    pub rest: Vec<(Ends, Rest)>,
 }
 
-fn in_order([one, other]: &[Endpoint; 2], transport: Transport) -> Ends {
+/// What is known of a connection to who read what came before a checkpoint, and to nobody else.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rest {
+    /// Sequence numbers of its SYNs.
+    pub syns: BTreeSet<u32>,
+    /// It was not seen behind the checkpoint yet.
+    pub idle: Option<Idle>,
+}
+
+/// A connection that may come back.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub enum Idle {
+    /// A pair of UDP, of which nothing is remembered for longer than a second.
+    Udp,
+    /// A TCP connection.
+    Tcp {
+        /// Whether both sides sent payload.
+        data: bool,
+        /// Next sequence numbers of the lower and the higher end, if records are due there.
+        next: Option<[u32; 2]>,
+    },
+}
+
+/// How a connection began for who did not read what came before; sides: lower and higher end.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Began {
+    /// The SYN that it began with.
+    syn: Option<u32>,
+    /// The SYN of another one, in front of which nothing but empty segments was seen.
+    reopened: Option<u32>,
+    /// First sequence number with payload.
+    first: [Option<u32>; 2],
+    /// Furthest acknowledgement of a side's bytes in front of them.
+    early: [Option<u32>; 2],
+    /// It did not begin with whole records, seen for sure, or only one side sent any.
+    odd: bool,
+}
+
+impl Began {
+    /// Whether whoever knows the rest would have counted the same: and how many ports as used anew
+    /// that were not counted. `None` if not.
+    pub fn continues(&self, rest: &Rest) -> Option<u64> {
+        let (data, next) = match &rest.idle {
+            None | Some(Idle::Udp) => return Some(0),
+            Some(Idle::Tcp { data, next }) => (*data, *next),
+        };
+        // A FIN takes one number.
+        let seen = |side: usize, at: u32, most: i32| {
+            next.is_some_and(|next| at.wrapping_sub(next[side]) as i32 <= most)
+        };
+        let closed = |side: usize| self.early[side].is_none_or(|at| seen(side, at, 1));
+        if let Some(syn) = self.syn.or(self.reopened) {
+            let reused = data && !rest.syns.contains(&syn) && closed(0) && closed(1);
+            return reused.then_some(1);
+        }
+        let next = next.filter(|_| !self.odd)?;
+        let goes_on = |side: usize| match self.first[side] {
+            Some(first) => {
+                first == next[side] && self.early[side].is_none_or(|at| seen(side, at, 0))
+            }
+            None => closed(side),
+        };
+        (goes_on(0) && goes_on(1)).then_some(0)
+    }
+
+    /// The same, and a SYN of another one followed.
+    pub(super) fn reopened(self, syn: u32) -> Self {
+        let reopened = self.reopened.or(Some(syn));
+        Began { reopened, ..self }
+    }
+
+    /// With the sides' places as those of these ends.
+    fn of_ends(mut self, [one, other]: &[Endpoint; 2]) -> Self {
+        if one > other {
+            self.first.reverse();
+            self.early.reverse();
+        }
+        self
+    }
+}
+
+pub(super) fn in_order([one, other]: &[Endpoint; 2], transport: Transport) -> Ends {
     let (low, high) = if one <= other {
         (one, other)
     } else {
@@ -68,6 +154,41 @@ impl Connection {
     fn bytes(&self) -> u64 {
         self.passed_over + self.searched()
     }
+
+    /// How the first one between these ends began.
+    pub(super) fn began(&self) -> Began {
+        if let Some(earlier) = &self.earlier {
+            return (**earlier).clone();
+        }
+        let [one, other] = &self.sides;
+        let odd = |side: &Direction| side.looked_back || side.framer.begun_within;
+        Began {
+            syn: self.begun_by,
+            reopened: None,
+            first: [one.first, other.first],
+            early: [one.early_acknowledgement, other.early_acknowledgement],
+            odd: odd(one) || odd(other) || one.started != other.started,
+        }
+    }
+
+    /// What is known of it beside what `later` knows.
+    fn rest(&self, [one, other]: &[Endpoint; 2], later: Option<&Self>) -> Rest {
+        let syns = self.sides.iter().filter_map(|side| side.syn).collect();
+        if later.is_some() {
+            return Rest { syns, idle: None };
+        }
+        let mut next = [0, 1].map(|side: usize| self.sides[side].next_record());
+        if one > other {
+            next.reverse();
+        }
+        let next = match (self.protocol, next) {
+            (Protocol::Rpc, [Some(low), Some(high)]) => Some([low, high]),
+            _ => None,
+        };
+        let data = self.sides.iter().all(Direction::saw_data);
+        let idle = Some(Idle::Tcp { data, next });
+        Rest { syns, idle }
+    }
 }
 
 impl Udp {
@@ -80,9 +201,12 @@ impl Udp {
         }
         let idle = self.pairs.iter();
         let idle = idle.filter(|(ends, _)| later.pairs.peek(ends).is_none());
-        paired
-            .idle
-            .extend(idle.map(|(ends, _)| in_order(ends, Transport::Udp)));
+        let rest = || Rest {
+            idle: Some(Idle::Udp),
+            ..Rest::default()
+        };
+        let idle = idle.map(|(ends, _)| (in_order(ends, Transport::Udp), rest()));
+        paired.rest.extend(idle);
         self.remembers_like(later, &paired.numbers, since_ns)
     }
 }
@@ -101,11 +225,13 @@ impl Streams {
             paired.numbers.insert(connection.number, known.number);
         }
         for (ends, connection) in self.connections.iter() {
-            if later.connections.peek(ends).is_none() {
-                if !connection.is_quiet() {
-                    return None;
-                }
-                paired.idle.push(in_order(ends, Transport::Tcp));
+            let known = later.connections.peek(ends).map(|(known, _)| known);
+            if known.is_none() && !connection.is_quiet() {
+                return None;
+            }
+            let rest = connection.rest(ends, known);
+            if rest != Rest::default() {
+                paired.rest.push((in_order(ends, Transport::Tcp), rest));
             }
         }
         let alike = self.udp.pair_with(&later.udp, since_ns, &mut paired)
@@ -153,6 +279,17 @@ impl Streams {
     /// The first checkpoint that something looked back behind since this was asked last.
     pub fn take_reached_back(&mut self) -> Option<usize> {
         self.shared.reached_back.take()
+    }
+
+    /// How each TCP connection began.
+    pub fn began(&self) -> impl Iterator<Item = (Ends, Began)> {
+        let all = self.connections.iter();
+        all.map(|(ends, it)| (in_order(ends, Transport::Tcp), it.began().of_ends(ends)))
+    }
+
+    /// Connections opened again since this was asked last, whose SYN before that was not seen.
+    pub fn take_opened(&mut self) -> Vec<(Ends, u32)> {
+        std::mem::take(&mut self.shared.opened)
     }
 
     /// Connections and pairs seen, those of UDP behind those of TCP.

@@ -25,6 +25,7 @@ fn bounds() -> Bounds {
     }
 }
 
+const BEGUN_US: u64 = 1_600_000_000_000_000;
 /// Seconds that captures are drawn out to.
 const LENGTH_US: u64 = 4_000_000_000;
 
@@ -34,6 +35,11 @@ fn word(packet: &[u8], at: usize) -> u64 {
 
 fn time_us(packet: &[u8]) -> u64 {
     word(packet, 0) * 1_000_000 + word(packet, 4)
+}
+
+fn set_time(packet: &mut [u8], at_us: u64) {
+    packet[..4].copy_from_slice(&((at_us / 1_000_000) as u32).to_le_bytes());
+    packet[4..8].copy_from_slice(&((at_us % 1_000_000) as u32).to_le_bytes());
 }
 
 /// All packets, from `begun_us` on and more than an hour long.
@@ -48,8 +54,7 @@ fn long(capture: &[u8], begun_us: u64) -> Vec<Vec<u8>> {
     let later = |packet: &&[u8]| {
         let at_us = begun_us + (time_us(packet) - first_us) * factor;
         let mut out = packet.to_vec();
-        out[..4].copy_from_slice(&((at_us / 1_000_000) as u32).to_le_bytes());
-        out[4..8].copy_from_slice(&((at_us % 1_000_000) as u32).to_le_bytes());
+        set_time(&mut out, at_us);
         out
     };
     packets.iter().map(later).collect()
@@ -86,7 +91,7 @@ fn captures() -> Vec<(String, Vec<u8>)> {
         .collect();
     let mut packets: Vec<_> = together
         .iter()
-        .flat_map(|(_, it)| long(it, 1_600_000_000_000_000))
+        .flat_map(|(_, it)| long(it, BEGUN_US))
         .collect();
     packets.sort_by_key(|it| time_us(it));
     let header = found[0].1[..HEADER_BYTES].to_vec();
@@ -95,6 +100,28 @@ fn captures() -> Vec<(String, Vec<u8>)> {
     let mixed = [header, packets.concat()].concat();
     found.push((name, mixed));
     found
+}
+
+/// The packets of one capture all the time, those of another one now and then: where they pause
+/// most, its connections are idle for long, and come back.
+fn with_pauses(one: &[u8], other: &[u8], seed: u64) -> Vec<u8> {
+    const STAGES: usize = 6;
+    let mut random = fastrand::Rng::with_seed(seed);
+    let others = long(other, BEGUN_US);
+    let mut pauses: Vec<usize> = (1..others.len()).collect();
+    pauses.sort_by_key(|at| time_us(&others[at - 1]).abs_diff(time_us(&others[*at])));
+    let mut pauses = pauses.split_off(pauses.len() - STAGES);
+    pauses.sort_unstable();
+    let mut begins: Vec<u64> = (0..=STAGES).map(|_| random.u64(..LENGTH_US)).collect();
+    begins.sort_unstable();
+    let mut packets = long(one, BEGUN_US);
+    packets.extend(others.into_iter().enumerate().map(|(number, mut packet)| {
+        let stage = pauses.partition_point(|at| *at <= number);
+        set_time(&mut packet, BEGUN_US + begins[stage] + number as u64 * 50);
+        packet
+    }));
+    packets.sort_by_key(|it| time_us(it));
+    [one[..HEADER_BYTES].to_vec(), packets.concat()].concat()
 }
 
 /// Files with the packets between places drawn at random.
@@ -209,6 +236,34 @@ fn parts_of_whole_and_spoilt_captures_are_what_reading_in_a_row_is() {
             joined += usize::from(agree(&capture, seed, &format!("{name}, seed {seed}")));
             all += 1;
         }
+    }
+    println!("{joined} of {all}");
+    assert!(joined * 3 > all, "{joined} of {all} could be joined");
+}
+
+#[test]
+fn connections_that_come_back_are_what_reading_in_a_row_makes_of_them() {
+    let all_shared = shared();
+    let named = |name: &str| {
+        let mut found = all_shared.iter().filter(|(it, _)| it.starts_with(name));
+        found.next().unwrap().1.clone()
+    };
+    let others = [
+        "linux61_pgbench_v3",
+        "v3_tcp_ipv6_q4",
+        "v41_slots8",
+        "linux61_pgbench_v42",
+    ];
+    let (mut joined, mut all) = (0, 0);
+    for seed in 0..32 {
+        let other = named(others[seed as usize % others.len()]);
+        let capture = with_pauses(&named("v3_tcp_q1"), &other, seed);
+        let capture = match seed / 4 % 4 {
+            3 => spoilt(&capture, seed),
+            _ => capture,
+        };
+        joined += usize::from(agree(&capture, seed, &format!("pauses, seed {seed}")));
+        all += 1;
     }
     println!("{joined} of {all}");
     assert!(joined * 3 > all, "{joined} of {all} could be joined");

@@ -13,7 +13,7 @@ use crate::limits::{DUPLICATE_NS, MAX_CONNECTIONS, MAX_OPERATION_LISTS};
 use crate::names::Names;
 use crate::packet::{Anomaly, Lost};
 use crate::source::{Totals, overlaps};
-use crate::stream;
+use crate::stream::{self, Began, Idle, Rest};
 
 /// The form of a part's JSON.
 const VERSION: u32 = 1;
@@ -85,6 +85,16 @@ impl Sums {
         sums
     }
 
+    /// Ports used anew that only who read what came before could count.
+    fn count_ports_reused(&mut self, more: u64) -> Option<()> {
+        if more > 0 {
+            let kind = stream::Anomaly::PortReused.name().to_owned();
+            let count = self.anomalies.entry(kind).or_default();
+            *count = count.checked_add_unsigned(more)?;
+        }
+        Some(())
+    }
+
     fn add(&mut self, more: &Self) -> Option<()> {
         for (number, more) in self.numbers.iter_mut().zip(more.numbers) {
             *number = number.checked_add(more)?;
@@ -122,6 +132,8 @@ pub(in crate::analysis) struct Stretch {
     pub(in crate::analysis) beyond: bool,
     /// Connections that were first seen in it.
     pub(in crate::analysis) newcomers: BTreeSet<Known>,
+    /// Connections opened again, whose SYN before that was not seen.
+    pub(in crate::analysis) opened: BTreeSet<(Known, u32)>,
 }
 
 impl Stretch {
@@ -140,6 +152,7 @@ impl Stretch {
         self.reached_back = reached_back.min();
         self.beyond |= more.beyond;
         self.newcomers.extend(more.newcomers);
+        self.opened.extend(more.opened);
         Ok(())
     }
 }
@@ -152,8 +165,8 @@ pub(super) enum End {
     /// The next file's reader is right from this checkpoint of its file on.
     Agrees {
         checkpoint: usize,
-        /// Connections that it has not seen yet.
-        idle: BTreeSet<Known>,
+        /// What it does not know of connections.
+        rest: Vec<(Known, Rest)>,
         /// What comes must not be more than a second earlier.
         now_ns: i64,
     },
@@ -178,6 +191,8 @@ pub struct Part {
     pub(super) end: End,
     /// Connections and pairs of UDP that its last reader saw.
     pub(super) seen: [usize; 2],
+    /// How TCP connections that were first seen in it began.
+    pub(super) began: Vec<(Known, Began)>,
 }
 
 impl Part {
@@ -230,59 +245,75 @@ impl Part {
     pub fn join(mut self, next: Self) -> Result<Self, Apart> {
         let End::Agrees {
             checkpoint,
-            mut idle,
+            rest,
             now_ns,
         } = std::mem::take(&mut self.end)
         else {
             return Err(Apart::Open);
         };
-        if checkpoint >= next.stretches.len() {
-            return Err(Apart::Wrong);
-        }
         let Some(last) = self.stretches.last_mut() else {
             return Err(Apart::Wrong);
         };
+        if checkpoint >= next.stretches.len() {
+            return Err(Apart::Wrong);
+        }
         if self.fragments && next.fragments {
             return Err(Apart::ReachedBack);
         }
-        let seen = self
-            .seen
-            .iter()
-            .chain(&next.seen)
-            .max()
-            .copied()
-            .unwrap_or_default();
-        if idle.len().saturating_add(seen) >= MAX_CONNECTIONS {
+        let mut known: BTreeMap<Known, Rest> = rest.into_iter().collect();
+        let idle = known.values().filter(|rest| rest.idle.is_some()).count();
+        let seen = self.seen.iter().chain(&next.seen).max().copied();
+        if idle.saturating_add(seen.unwrap_or_default()) >= MAX_CONNECTIONS {
             return Err(Apart::Full);
         }
-        for stretch in next.stretches.into_iter().skip(checkpoint + 1) {
-            let earlier = stretch
-                .times_ns
-                .is_some_and(|(least_ns, _)| least_ns < now_ns.saturating_sub(DUPLICATE_NS));
-            let looked_back = stretch.reached_back.is_some_and(|at| at <= checkpoint);
-            if earlier || looked_back || !idle.is_disjoint(&stretch.newcomers) {
-                return Err(Apart::ReachedBack);
+        let began: BTreeMap<&Known, &Began> =
+            next.began.iter().map(|(it, how)| (it, how)).collect();
+        for (number, stretch) in next.stretches.into_iter().enumerate() {
+            let behind = number > checkpoint;
+            let mut reused = 0;
+            for connection in &stretch.newcomers {
+                let Some(rest) = known.get_mut(connection) else {
+                    continue;
+                };
+                if behind && matches!(rest.idle, Some(Idle::Tcp { .. })) {
+                    let began = began.get(connection).ok_or(Apart::Wrong)?;
+                    reused += began.continues(rest).ok_or(Apart::ReachedBack)?;
+                }
+                rest.idle = None;
             }
-            last.add(Stretch {
-                reached_back: None,
-                ..stretch
-            })?;
+            if behind {
+                check_behind(&stretch, checkpoint, now_ns, &known)?;
+                last.add(Stretch {
+                    reached_back: None,
+                    ..stretch
+                })?;
+                last.sums.count_ports_reused(reused).ok_or(Apart::Wrong)?;
+            }
         }
         self.end = match next.end {
             End::Agrees {
                 checkpoint,
-                idle: more,
+                rest,
                 now_ns,
             } => {
-                idle.extend(more);
+                for (connection, more) in rest {
+                    let rest = known.entry(connection).or_default();
+                    rest.syns.extend(more.syns);
+                    rest.idle = more.idle;
+                }
+                let rest = known.into_iter().collect();
                 End::Agrees {
                     checkpoint,
-                    idle,
+                    rest,
                     now_ns,
                 }
             }
             end => end,
         };
+        let first_seen: BTreeSet<&Known> = self.began.iter().map(|(it, _)| it).collect();
+        let more = next.began.iter().filter(|(it, _)| !first_seen.contains(it));
+        let more: Vec<_> = more.cloned().collect();
+        self.began.extend(more);
         self.files.extend(next.files);
         self.lists.extend(next.lists);
         self.fragments |= next.fragments;
@@ -372,6 +403,24 @@ impl Part {
             sections: vec![(table, operations.finish(&Names::default(), &extent))],
             cpu_ns: self.cpu_ns,
         })
+    }
+}
+
+/// Whether a stretch behind the checkpoint is what reading on would have found.
+fn check_behind(
+    stretch: &Stretch,
+    checkpoint: usize,
+    now_ns: i64,
+    known: &BTreeMap<Known, Rest>,
+) -> Result<(), Apart> {
+    let least_ns = stretch.times_ns.map(|(least_ns, _)| least_ns);
+    let earlier = least_ns.is_some_and(|at_ns| at_ns < now_ns.saturating_sub(DUPLICATE_NS));
+    let looked_back = stretch.reached_back.is_some_and(|at| at <= checkpoint);
+    let mut opened = stretch.opened.iter();
+    let sent_twice = opened.any(|(it, syn)| known.get(it).is_some_and(|it| it.syns.contains(syn)));
+    match earlier || looked_back || sent_twice {
+        true => Err(Apart::ReachedBack),
+        false => Ok(()),
     }
 }
 

@@ -195,8 +195,13 @@ fn newcomers(part: &mut Part, walk: &mut Walk) -> BTreeSet<Known> {
 fn cut(part: &mut Part, walk: &mut Walk, newcomers: BTreeSet<Known>) {
     let totals = walk.reader.totals();
     let stretch = walk.pass.checkpoint(&totals, &mut walk.sums);
+    let opened = walk.pass.streams().take_opened();
     part.stretches.push(Stretch {
         newcomers,
+        opened: opened
+            .into_iter()
+            .map(|(it, syn)| (Known::of(it), syn))
+            .collect(),
         ..stretch
     });
 }
@@ -215,7 +220,9 @@ fn agreed(walk: &mut Walk, beside: &mut Beside, checkpoint: u32) -> Option<End> 
     let paired = walk.pass.pair(&later.pass, now_ns)?;
     Some(End::Agrees {
         checkpoint: checkpoint as usize,
-        idle: paired.idle.into_iter().map(Known::of).collect(),
+        rest: (paired.rest.into_iter())
+            .map(|(ends, rest)| (Known::of(ends), rest))
+            .collect(),
         now_ns,
     })
 }
@@ -223,6 +230,8 @@ fn agreed(walk: &mut Walk, beside: &mut Beside, checkpoint: u32) -> Option<End> 
 fn ended(mut part: Part, mut walk: Walk, end: End, later: Option<&Pass>) -> Part {
     // In front of what follows, which empties the tables.
     let newcomers = newcomers(&mut part, &mut walk);
+    let began = walk.pass.streams().began();
+    part.began = began.map(|(it, how)| (Known::of(it), how)).collect();
     match later {
         Some(later) => walk.pass.let_go(later),
         None => walk.pass.end(),

@@ -11,10 +11,8 @@ impl Direction {
     pub(in crate::stream) fn is_like(&self, other: &Self, since_ns: i64) -> bool {
         // Positions count from where reading began, 2^32 apart or not at all.
         let from_next = |it: &Self, position: u64| position.wrapping_sub(it.next);
-        let acknowledged = |it: &Self| match it.acknowledged {
-            0 => None,
-            position => Some(from_next(it, position)),
-        };
+        // What was acknowledged of the past says nothing.
+        let acknowledged = |it: &Self| from_next(it, it.acknowledged.max(it.next));
         let steady = |it: &Self| {
             (
                 (it.started, it.closed, it.lost, it.next as u32),
@@ -32,6 +30,12 @@ impl Direction {
             && calm(self)
             && calm(other)
             && self.framer.is_like(&other.framer)
+    }
+
+    /// The next sequence number, if a record is due there, and surely.
+    pub(in crate::stream) fn next_record(&self) -> Option<u32> {
+        let due = self.started && !self.closed && self.acknowledged <= self.next;
+        (due && self.is_quiet() && self.framer.is_sure()).then_some(self.next as u32)
     }
 
     /// Whether nothing of it waits for more.

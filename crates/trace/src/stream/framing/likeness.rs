@@ -1,6 +1,7 @@
 //! Whether two framers will do the same with the bytes that come.
 
-use super::Framer;
+use super::super::plausibility::Trust;
+use super::{Framer, Step};
 
 impl Framer {
     /// Whether it goes on as `other` does. Frame numbers are left out: they count from where
@@ -25,6 +26,12 @@ impl Framer {
             && self.kept == other.kept
             && self.carry.is_none()
             && other.carry.is_none()
+    }
+
+    /// Whether a record is due, as after many.
+    pub(in crate::stream) fn is_sure(&self) -> bool {
+        let plain = !self.resynchronised && !self.recognised && !self.lost_step && !self.found_tls;
+        self.step == Step::Mark && self.trust == Trust::Sure && plain && self.skipped == 0
     }
 
     /// Whether nothing is under way.
