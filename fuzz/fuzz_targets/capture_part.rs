@@ -1,7 +1,7 @@
 #![no_main]
-//! Parts of a capture that somebody hands over: bytes as they are, or one that was made of a capture
-//! with bytes of it changed. It is refused, or goes on its way and comes back as it was; parts that
-//! are joined with others and looked into give findings or a reason, and nothing panics.
+//! Parts of a capture that somebody hands over: bytes as they are, or one that was made of a
+//! capture with bytes of it changed. It is refused, or goes on its way and comes back as it was;
+//! parts that are joined and looked into give findings or a reason, and nothing panics.
 use bounded::fuzz_target;
 use trace::analysis::parts::Part;
 

@@ -1,11 +1,14 @@
 //! Reads inputs, one after another, into blocks of segments.
 
+mod of_many;
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, Read};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+pub(crate) use of_many::overlaps;
 
 use super::Input;
 use super::bounds::Bounds;
@@ -24,9 +27,6 @@ use crate::packet::{Anomaly, Packets};
 
 /// Packets of a live stream wait no longer than this for a block to fill.
 const HOLD: Duration = Duration::from_millis(100);
-/// Frames of one capture may be out of order by this much, where one file ends and the next one
-/// begins too: more is an overlap.
-const OVERLAP_NS: i64 = 100_000_000;
 /// A block with less room than this is full: reading files in small pieces costs more.
 const SMALL_ROOM_BYTES: usize = 8192;
 
@@ -113,31 +113,6 @@ impl Reader {
             reader.next_input()?;
         }
         Ok(reader)
-    }
-
-    /// Opens some of the files of a capture, which are in their order: see [`super::in_order`].
-    ///
-    /// # Errors
-    /// As [`Reader::open`].
-    pub fn open_of_many(paths: &[PathBuf], bounds: Bounds) -> Result<Self, TraceError> {
-        let inputs: Vec<Input> = paths.iter().cloned().map(Input::File).collect();
-        let shared = Arc::new(Shared::default());
-        shared.set_total(total_bytes(&inputs));
-        let mut reader = Self::empty(bounds, shared);
-        reader.of_many = true;
-        reader.waiting = inputs.into();
-        reader.next_input()?;
-        Ok(reader)
-    }
-
-    /// Earliest time where the present input begins; `None` before its first frame.
-    pub fn begun_ns(&self) -> Option<i64> {
-        self.begun_ns
-    }
-
-    /// Whether fragments of IP came at all, and whether some still wait for others.
-    pub fn fragments(&self) -> (bool, bool) {
-        self.packets.fragments()
     }
 
     /// Reads a capture from anything that gives bytes: for tests and fuzzing.
@@ -485,11 +460,6 @@ impl Reader {
         }
         self.kernel_drops = self.kernel_drops.saturating_add(format.kernel_drops());
     }
-}
-
-/// Whether what begins at one time lies beside what was seen up to another.
-pub(crate) fn overlaps(begun_ns: i64, latest_ns: i64) -> bool {
-    begun_ns < latest_ns.saturating_sub(OVERLAP_NS)
 }
 
 /// Sizes of all inputs, if all are regular files.

@@ -313,7 +313,13 @@ impl Connection {
         tell(&mut scene, segment.time_ns, from_client, kind(ends));
     }
 
-    fn open<S: Sink>(&mut self, side: Side, segment: &Segment, shared: &mut Shared, sink: &mut S) {
+    pub(super) fn open<S: Sink>(
+        &mut self,
+        side: Side,
+        segment: &Segment,
+        shared: &mut Shared,
+        sink: &mut S,
+    ) {
         let (ours, theirs) = pick(&mut self.sides, side);
         let again = ours.syn == Some(segment.sequence);
         let first_of_two = segment.flags & ACK == 0;
@@ -342,24 +348,6 @@ impl Connection {
         }
         let kind = |ends| TransportKind::Opened { ends };
         self.tell_of(side, segment, kind, shared, sink);
-    }
-
-    /// Without a byte seen of it, it is another one; whether that counts depends on what was read
-    /// before.
-    fn begin_anew<S: Sink>(
-        &mut self,
-        segment: &Segment,
-        side: Side,
-        shared: &mut Shared,
-        sink: &mut S,
-    ) {
-        let began = self.began().reopened(segment.sequence);
-        *self = Connection {
-            earlier: Some(Box::new(began)),
-            last_ns: segment.time_ns,
-            ..Connection::new(self.number, segment)
-        };
-        self.open(side, segment, shared, sink);
     }
 
     fn close<S: Sink>(

@@ -2,8 +2,9 @@
 //! checkpoint of a later file: then what the others find is what the first ones would find.
 //!
 //! Connections are numbered anew by those that began later; [`Paired`] tells which is which. One
-//! that was not seen again yet is *idle*: it must not come back later ([`crate::analysis::parts`] looks), and
-//! what it counts at its end is counted when the first streams are [let go](Streams::let_go).
+//! that was not seen again yet is *idle*: what it counts at its end is counted when the first
+//! streams are [let go](Streams::let_go), and [`Began`] tells, should it come back, whether that
+//! makes a difference ([`crate::analysis::parts`] asks).
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -11,9 +12,11 @@ use serde::{Deserialize, Serialize};
 
 use super::connection::{Connection, Protocol};
 use super::direction::Direction;
+use super::shared::Shared;
+use super::table::Side;
 use super::udp::Udp;
 use super::{Sink, Streams, anomaly::Anomaly};
-use crate::block::{Endpoint, Transport};
+use crate::block::{Endpoint, Segment, Transport};
 use crate::limits::DUPLICATE_NS;
 
 /// The two endpoints of a connection, the lower one first, and how they talk.
@@ -169,6 +172,24 @@ impl Connection {
             early: [one.early_acknowledgement, other.early_acknowledgement],
             odd: odd(one) || odd(other) || one.started != other.started,
         }
+    }
+
+    /// Without a byte seen of it, it is another one; whether that counts depends on what was read
+    /// before.
+    pub(super) fn begin_anew<S: Sink>(
+        &mut self,
+        segment: &Segment,
+        side: Side,
+        shared: &mut Shared,
+        sink: &mut S,
+    ) {
+        let began = self.began().reopened(segment.sequence);
+        *self = Connection {
+            earlier: Some(Box::new(began)),
+            last_ns: segment.time_ns,
+            ..Connection::new(self.number, segment)
+        };
+        self.open(side, segment, shared, sink);
     }
 
     /// What is known of it beside what `later` knows.

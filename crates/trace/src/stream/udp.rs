@@ -154,8 +154,8 @@ impl Udp {
 }
 
 impl Udp {
-    /// Whether datagrams that come from `since_ns + DUPLICATE_NS` on find the same copies here as in
-    /// one that was begun `later`; `numbers` tells what connections are here.
+    /// Whether datagrams that come from `since_ns + DUPLICATE_NS` on find the same copies here as
+    /// in one that was begun `later`; `numbers` tells what connections are here.
     pub(super) fn remembers_like(
         &self,
         later: &Self,

@@ -124,6 +124,31 @@ fn with_pauses(one: &[u8], other: &[u8], seed: u64) -> Vec<u8> {
     [one[..HEADER_BYTES].to_vec(), packets.concat()].concat()
 }
 
+/// The same packets in the other format: a section, an interface, enhanced packets.
+fn pcapng(link_type: &[u8], packets: &[Vec<u8>]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut block = |kind: u32, body: &[u8]| {
+        let length = (body.len().next_multiple_of(4) as u32 + 12).to_le_bytes();
+        out.extend_from_slice(&kind.to_le_bytes());
+        out.extend_from_slice(&length);
+        out.extend_from_slice(body);
+        out.resize(out.len().next_multiple_of(4), 0);
+        out.extend_from_slice(&length);
+    };
+    let mut section = 0x1a2b_3c4d_u32.to_le_bytes().to_vec();
+    section.extend([1, 0, 0, 0]);
+    section.extend([0xff; 8]);
+    block(0x0a0d_0d0a, &section);
+    block(1, &[&link_type[..2], &[0; 6]].concat());
+    for packet in packets {
+        let at_us = time_us(packet);
+        let times = [(at_us >> 32) as u32, at_us as u32].map(u32::to_le_bytes);
+        let body = [&[0; 4], times.as_flattened(), &packet[8..]].concat();
+        block(6, &body);
+    }
+    out
+}
+
 /// Files with the packets between places drawn at random.
 fn split(
     header: &[u8],
@@ -139,13 +164,16 @@ fn split(
     cuts.dedup();
     let files = cuts.windows(2).enumerate().map(|(number, ends)| {
         let path = to.join(format!("{number}.pcap"));
-        let bytes = [header.to_vec(), packets[ends[0]..ends[1]].concat()].concat();
-        if random.bool() {
-            let mut gz = GzEncoder::new(Vec::new(), Compression::fast());
-            gz.write_all(&bytes).unwrap();
-            fs::write(&path, gz.finish().unwrap()).unwrap();
-        } else {
-            fs::write(&path, bytes).unwrap();
+        let some = &packets[ends[0]..ends[1]];
+        let pcap = || [header.to_vec(), some.concat()].concat();
+        match random.u8(..3) {
+            0 => fs::write(&path, pcap()).unwrap(),
+            1 => fs::write(&path, pcapng(&header[20..24], some)).unwrap(),
+            _ => {
+                let mut gz = GzEncoder::new(Vec::new(), Compression::fast());
+                gz.write_all(&pcap()).unwrap();
+                fs::write(&path, gz.finish().unwrap()).unwrap();
+            }
         }
         path
     });

@@ -26,7 +26,8 @@
 
 mod part;
 mod reading;
+mod stretch;
 
 pub use part::{Apart, MAX_PART_BYTES, Part};
-pub(super) use part::{Stretch, Sums};
 pub use reading::{Task, read};
+pub(super) use stretch::{Stretch, Sums};

@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::super::{Findings, summary};
-use crate::block::{Block, Endpoint, Host, Transport};
-use crate::ends::Ends;
-use crate::lens::operations::{Counted, Operations, Unfit};
+use super::stretch::{Known, Stretch};
+use crate::block::Block;
+use crate::lens::operations::{Operations, Unfit};
 use crate::lens::{Extent, LENSES, Lens};
 use crate::limits::{DUPLICATE_NS, MAX_CONNECTIONS, MAX_OPERATION_LISTS};
 use crate::names::Names;
 use crate::packet::{Anomaly, Lost};
 use crate::source::{Totals, overlaps};
-use crate::stream::{self, Began, Idle, Rest};
+use crate::stream::{Began, Idle, Rest};
 
 /// The form of a part's JSON.
 const VERSION: u32 = 1;
@@ -51,112 +51,6 @@ impl From<Unfit> for Apart {
     }
 }
 
-/// Numbers that add up; those of a stretch may be below zero, where something was taken back.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-#[serde(deny_unknown_fields)]
-pub(in crate::analysis) struct Sums {
-    /// Packets, bytes, captured bytes, cut packets, kernel's drops, skipped bytes, bytes and gaps
-    /// lost, calls.
-    numbers: [i64; 9],
-    anomalies: BTreeMap<String, i64>,
-}
-
-impl Sums {
-    pub(in crate::analysis) fn of(numbers: [u64; 9], anomalies: &[(&str, u64)]) -> Self {
-        let mut sums = Sums {
-            numbers: numbers.map(|number| i64::try_from(number).unwrap_or(i64::MAX)),
-            ..Sums::default()
-        };
-        for (kind, count) in anomalies {
-            let count = i64::try_from(*count).unwrap_or(i64::MAX);
-            *sums.anomalies.entry((*kind).to_owned()).or_default() += count;
-        }
-        sums
-    }
-
-    pub(in crate::analysis) fn without(&self, before: &Self) -> Self {
-        let mut sums = self.clone();
-        for (number, less) in sums.numbers.iter_mut().zip(before.numbers) {
-            *number -= less;
-        }
-        for (kind, less) in &before.anomalies {
-            *sums.anomalies.entry(kind.clone()).or_default() -= less;
-        }
-        sums
-    }
-
-    /// Ports used anew that only who read what came before could count.
-    fn count_ports_reused(&mut self, more: u64) -> Option<()> {
-        if more > 0 {
-            let kind = stream::Anomaly::PortReused.name().to_owned();
-            let count = self.anomalies.entry(kind).or_default();
-            *count = count.checked_add_unsigned(more)?;
-        }
-        Some(())
-    }
-
-    fn add(&mut self, more: &Self) -> Option<()> {
-        for (number, more) in self.numbers.iter_mut().zip(more.numbers) {
-            *number = number.checked_add(more)?;
-        }
-        for (kind, more) in &more.anomalies {
-            let count = self.anomalies.entry(kind.clone()).or_default();
-            *count = count.checked_add(*more)?;
-        }
-        Some(())
-    }
-}
-
-/// A connection by its two ends, the lower one first: hosts as numbers in hexadecimal, ports.
-#[derive(Clone, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
-pub(in crate::analysis) struct Known(String, u16, String, u16, bool);
-
-impl Known {
-    pub(super) fn of((one, other, transport): stream::Ends) -> Self {
-        let host = |end: Endpoint| format!("{:x}", Host::bits(end.host));
-        let udp = transport == Transport::Udp;
-        Known(host(one), one.port, host(other), other.port, udp)
-    }
-}
-
-/// What was counted between two checkpoints.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-#[serde(deny_unknown_fields)]
-pub(in crate::analysis) struct Stretch {
-    pub(in crate::analysis) operations: Vec<Counted>,
-    pub(in crate::analysis) sums: Sums,
-    pub(in crate::analysis) times_ns: Option<(i64, i64)>,
-    /// The first checkpoint that something in it looked back behind.
-    pub(in crate::analysis) reached_back: Option<usize>,
-    /// A table of names was full.
-    pub(in crate::analysis) beyond: bool,
-    /// Connections that were first seen in it.
-    pub(in crate::analysis) newcomers: BTreeSet<Known>,
-    /// Connections opened again, whose SYN before that was not seen.
-    pub(in crate::analysis) opened: BTreeSet<(Known, u32)>,
-}
-
-impl Stretch {
-    fn add(&mut self, more: Self) -> Result<(), Apart> {
-        let mut all = Operations::default();
-        all.add(&self.operations)?;
-        all.add(&more.operations)?;
-        self.operations = all.counted(&Names::default());
-        self.sums.add(&more.sums).ok_or(Apart::Wrong)?;
-        let mut times = Ends::default();
-        for (least, most) in self.times_ns.into_iter().chain(more.times_ns) {
-            times.add(Ends { least, most });
-        }
-        self.times_ns = times.known();
-        let reached_back = self.reached_back.into_iter().chain(more.reached_back);
-        self.reached_back = reached_back.min();
-        self.beyond |= more.beyond;
-        self.newcomers.extend(more.newcomers);
-        self.opened.extend(more.opened);
-        Ok(())
-    }
-}
-
 /// How a part ends.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub(super) enum End {
@@ -173,6 +67,30 @@ pub(super) enum End {
     /// Neither.
     #[default]
     Open,
+}
+
+impl End {
+    /// The same, with what is known of connections from before.
+    fn knowing(self, mut known: BTreeMap<Known, Rest>) -> Self {
+        let End::Agrees {
+            checkpoint,
+            rest,
+            now_ns,
+        } = self
+        else {
+            return self;
+        };
+        for (connection, more) in rest {
+            let rest = known.entry(connection).or_default();
+            rest.syns.extend(more.syns);
+            rest.idle = more.idle;
+        }
+        End::Agrees {
+            checkpoint,
+            rest: known.into_iter().collect(),
+            now_ns,
+        }
+    }
 }
 
 /// What was found in one file, or in several in a row.
@@ -251,12 +169,6 @@ impl Part {
         else {
             return Err(Apart::Open);
         };
-        let Some(last) = self.stretches.last_mut() else {
-            return Err(Apart::Wrong);
-        };
-        if checkpoint >= next.stretches.len() {
-            return Err(Apart::Wrong);
-        }
         if self.fragments && next.fragments {
             return Err(Apart::ReachedBack);
         }
@@ -266,21 +178,15 @@ impl Part {
         if idle.saturating_add(seen.unwrap_or_default()) >= MAX_CONNECTIONS {
             return Err(Apart::Full);
         }
+        let (Some(last), true) = (self.stretches.last_mut(), checkpoint < next.stretches.len())
+        else {
+            return Err(Apart::Wrong);
+        };
         let began: BTreeMap<&Known, &Began> =
             next.began.iter().map(|(it, how)| (it, how)).collect();
         for (number, stretch) in next.stretches.into_iter().enumerate() {
             let behind = number > checkpoint;
-            let mut reused = 0;
-            for connection in &stretch.newcomers {
-                let Some(rest) = known.get_mut(connection) else {
-                    continue;
-                };
-                if behind && matches!(rest.idle, Some(Idle::Tcp { .. })) {
-                    let began = began.get(connection).ok_or(Apart::Wrong)?;
-                    reused += began.continues(rest).ok_or(Apart::ReachedBack)?;
-                }
-                rest.idle = None;
-            }
+            let reused = come_back(&stretch, behind, &began, &mut known)?;
             if behind {
                 check_behind(&stretch, checkpoint, now_ns, &known)?;
                 last.add(Stretch {
@@ -290,26 +196,7 @@ impl Part {
                 last.sums.count_ports_reused(reused).ok_or(Apart::Wrong)?;
             }
         }
-        self.end = match next.end {
-            End::Agrees {
-                checkpoint,
-                rest,
-                now_ns,
-            } => {
-                for (connection, more) in rest {
-                    let rest = known.entry(connection).or_default();
-                    rest.syns.extend(more.syns);
-                    rest.idle = more.idle;
-                }
-                let rest = known.into_iter().collect();
-                End::Agrees {
-                    checkpoint,
-                    rest,
-                    now_ns,
-                }
-            }
-            end => end,
-        };
+        self.end = next.end.knowing(known);
         let first_seen: BTreeSet<&Known> = self.began.iter().map(|(it, _)| it).collect();
         let more = next.began.iter().filter(|(it, _)| !first_seen.contains(it));
         let more: Vec<_> = more.cloned().collect();
@@ -341,6 +228,7 @@ impl Part {
         if all.beyond {
             return Err(Apart::Full);
         }
+        let numbers = all.sums.numbers();
         let [
             packets,
             bytes,
@@ -348,21 +236,14 @@ impl Part {
             cut,
             drops,
             skipped,
-            lost_bytes,
+            lost,
             gaps,
             calls,
-        ] = all
-            .sums
-            .numbers
-            .map(|number| u64::try_from(number).unwrap_or(0));
+        ] = numbers;
         if calls == 0 {
             return Err(Apart::NoCalls);
         }
-        let mut anomalies: Vec<(&str, u64)> = Vec::new();
-        for (kind, count) in &all.sums.anomalies {
-            let count = u64::try_from(*count).map_err(|_| Apart::Wrong)?;
-            anomalies.push((kind, count));
-        }
+        let mut anomalies = all.sums.anomalies()?;
         anomalies.push((Anomaly::FilesReordered.name(), moved));
         anomalies.push((Anomaly::FilesOverlap.name(), overlapping(&self.files)));
         anomalies.retain(|(_, count)| *count > 0);
@@ -379,10 +260,7 @@ impl Part {
             has_times: all.times_ns.is_some(),
             bytes,
             window_ns: None,
-            lost: Lost {
-                bytes: lost_bytes,
-                gaps,
-            },
+            lost: Lost { bytes: lost, gaps },
             files: 0,
         };
         let totals = Totals {
@@ -404,6 +282,28 @@ impl Part {
             cpu_ns: self.cpu_ns,
         })
     }
+}
+
+/// Idle connections that come back in a stretch are known no longer; of those that do so behind the
+/// checkpoint: how many ports used anew nobody counted.
+fn come_back(
+    stretch: &Stretch,
+    behind: bool,
+    began: &BTreeMap<&Known, &Began>,
+    known: &mut BTreeMap<Known, Rest>,
+) -> Result<u64, Apart> {
+    let mut reused = 0;
+    for connection in &stretch.newcomers {
+        let Some(rest) = known.get_mut(connection) else {
+            continue;
+        };
+        if behind && matches!(rest.idle, Some(Idle::Tcp { .. })) {
+            let began = began.get(connection).ok_or(Apart::Wrong)?;
+            reused += began.continues(rest).ok_or(Apart::ReachedBack)?;
+        }
+        rest.idle = None;
+    }
+    Ok(reused)
 }
 
 /// Whether a stretch behind the checkpoint is what reading on would have found.

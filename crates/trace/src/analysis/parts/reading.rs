@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::super::{Options, Pass, Progress};
-use super::part::{End, Known, Part, Stretch, Sums};
+use super::part::{End, Part};
+use super::stretch::{Known, Stretch, Sums};
 use crate::block::Block;
 use crate::ends::Ends;
 use crate::error::TraceError;
@@ -41,8 +42,8 @@ impl Task {
         }
     }
 
-    /// The checkpoint's number behind so many blocks: each is twice as far from the file's beginning
-    /// as the one before.
+    /// The checkpoint's number behind so many blocks: each is twice as far from the file's
+    /// beginning as the one before.
     fn checkpoint(&self, blocks: u64) -> Option<u32> {
         let times = blocks / self.first_blocks.max(1);
         let whole = times * self.first_blocks == blocks;
