@@ -22,7 +22,8 @@
 //! are joined in the order of their files, two neighbours at a time, whichever first. Its size
 //! depends on operations, latencies told apart and connections, not on calls.
 //!
-//! Limits: the table by operation alone.
+//! Limits: the table by operation alone. While the next file's beginning is read, two passes are
+//! held at once, each within [`crate::limits`].
 
 mod part;
 mod reading;
