@@ -1301,6 +1301,11 @@ class Trace:
         cls, inputs: list[str | Path | tuple[str, int]], options_json: str = "{}"
     ) -> Trace: ...
     def progress(self) -> TraceProgress: ...
+    def begun(self) -> list[int]:
+        """Frames in front of each input that was begun, in the order in which they are read.
+
+        Of each input that a row is from, once the row is there.
+        """
     def batches(self) -> CallRows | None:
         """The rows, once. With `columns` they have to be taken, or the analysis waits."""
     def stop(self) -> None:
@@ -1311,6 +1316,32 @@ class Trace:
 
         Long columns: "lens/name" -> (numpy's element type, bytes).
         """
+
+def capture_order(files: list[str] | list[Path]) -> tuple[list[Path], int]:
+    """Files of a capture in the order of their first packets, and how many were in another place.
+
+    CoreError as those of `Trace`.
+    """
+
+def read_part(
+    file: str | Path, next: str | Path | None, progress: Callable[[TraceProgress], object]
+) -> bytes:
+    """The table per operation of a file of a capture, to be joined with those of the others.
+
+    Reads the beginning of the `next` file as well. `progress` ends it by what it raises.
+    CoreError as those of `Trace`.
+    """
+
+def join_parts(one: bytes, next: bytes) -> bytes:
+    """Two parts as one; `next` begins with the file behind the last one of the first.
+
+    CoreError "apart": they do not tell what reading the files in a row would.
+    """
+
+def part_findings(
+    part: bytes, moved: int, inputs: list[str]
+) -> tuple[str, dict[str, tuple[str, bytes]]]:
+    """As `Trace.finish`, of a part that is of all files. CoreError "apart"."""
 
 @final
 class Columns:

@@ -11,6 +11,7 @@ mod histogram;
 mod kernel_calls;
 mod load;
 mod mount;
+mod parts;
 mod rpc_records;
 mod run_files;
 mod sampler;
@@ -45,6 +46,8 @@ mod _core {
     use super::load::Load;
     #[pymodule_export]
     use super::mount::{Mount, unmount};
+    #[pymodule_export]
+    use super::parts::{capture_order, join_parts, part_findings, read_part};
     #[pymodule_export]
     use super::rpc_records::RpcRecorder;
     #[pymodule_export]

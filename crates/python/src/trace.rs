@@ -46,6 +46,8 @@ struct Asked {
 struct State {
     analysis: Option<Analysis>,
     last: Progress,
+    /// Once it is handed over: its rows may still be on their way.
+    begun: Vec<u64>,
 }
 
 /// Reads captures on threads of its own.
@@ -78,6 +80,7 @@ impl Trace {
         Ok(Self {
             state: Mutex::new(State {
                 last: analysis.progress(),
+                begun: Vec::new(),
                 analysis: Some(analysis),
             }),
             rows: Mutex::new(rows),
@@ -92,13 +95,14 @@ impl Trace {
         }
         let progress = state.last;
         drop(state);
-        let entry = PyDict::new(py);
-        entry.set_item("read_bytes", progress.read_bytes)?;
-        entry.set_item("total_bytes", progress.total_bytes)?;
-        entry.set_item("frames", progress.frames)?;
-        entry.set_item("calls", progress.calls)?;
-        entry.set_item("finished", progress.finished)?;
-        Ok(entry)
+        progress_entry(py, progress)
+    }
+
+    /// Frames in front of each input that was begun, in the order in which they are read.
+    fn begun(&self) -> Vec<u64> {
+        let state = self.state.lock();
+        let running = state.analysis.as_ref().map(Analysis::begun);
+        running.unwrap_or_else(|| state.begun.clone())
     }
 
     /// The rows of the calls, once; None when no columns were asked for.
@@ -123,6 +127,7 @@ impl Trace {
             let taken = state.analysis.take();
             if let Some(analysis) = &taken {
                 state.last = analysis.progress();
+                state.begun = analysis.begun();
             }
             taken
         };
@@ -135,7 +140,7 @@ impl Trace {
         };
         let found = py.detach(|| analysis.finish());
         self.state.lock().last.finished = true;
-        handed_over(py, found.map_err(|error| to_python(py, &error))?)
+        text_of(py, found.map_err(|error| to_python(py, &error))?)
     }
 }
 
@@ -219,8 +224,19 @@ fn input(given: Given) -> Result<Input, TraceError> {
     }
 }
 
+/// How far an analysis is, as Python sees it.
+pub fn progress_entry(py: Python<'_>, progress: Progress) -> PyResult<Bound<'_, PyDict>> {
+    let entry = PyDict::new(py);
+    entry.set_item("read_bytes", progress.read_bytes)?;
+    entry.set_item("total_bytes", progress.total_bytes)?;
+    entry.set_item("frames", progress.frames)?;
+    entry.set_item("calls", progress.calls)?;
+    entry.set_item("finished", progress.finished)?;
+    Ok(entry)
+}
+
 /// One JSON object (summary, then a key for each section), and the long columns as bytes.
-fn handed_over(py: Python<'_>, findings: Findings) -> PyResult<(String, Bound<'_, PyDict>)> {
+pub fn text_of(py: Python<'_>, findings: Findings) -> PyResult<(String, Bound<'_, PyDict>)> {
     let blobs = PyDict::new(py);
     let mut all = match findings.summary {
         Value::Object(entries) => entries,

@@ -11,6 +11,7 @@
 //! threads end: dropping the blocks stops their reader.
 
 mod dispatch;
+pub mod parts;
 mod pass;
 mod ports;
 mod summary;
@@ -143,6 +144,11 @@ impl Analysis {
             calls: self.calls.load(Relaxed),
             finished: self.thread.is_finished(),
         }
+    }
+
+    /// Frames in front of each input that was begun: of each that has a row, once the row is there.
+    pub fn begun(&self) -> Vec<u64> {
+        self.watcher.begun()
     }
 
     /// Batches of rows in the order of the calls, once, if columns were asked for. They have to be

@@ -398,6 +398,11 @@ impl Names {
         Some(name.to_vec())
     }
 
+    /// All lists of COMPOUND operations that have a number.
+    pub fn operation_lists(&self) -> &[Vec<u32>] {
+        &self.operations
+    }
+
     /// The number of a list of COMPOUND operations; `None` (and counted) beyond
     /// [`MAX_OPERATION_LISTS`].
     #[inline]

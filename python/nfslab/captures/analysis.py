@@ -58,6 +58,8 @@ class Asked:
     """Only calls sent in this time from the first frame on."""
     calls: Path | None = None
     """Write the calls there, as Parquet."""
+    calls_by_file: bool = False
+    """`calls` is a folder: a file for each capture."""
     columns: bool = False
     """The caller takes the rows of the calls itself."""
 
@@ -149,7 +151,7 @@ def read_captures(
         if asked.calls is None:
             wait_for(running, progress, piped=is_piped(sources))
             return finish(running, sources)
-        return _with_calls(running, sources, asked.calls, progress)
+        return _with_calls(running, sources, asked, progress)
     finally:
         running.stop()
 
@@ -157,12 +159,14 @@ def read_captures(
 def _with_calls(
     running: Trace,
     sources: Sequence[Source],
-    calls: Path,
+    asked: Asked,
     progress: Callable[[TraceProgress], None] | None,
 ) -> CaptureAnalysis:
-    from nfslab.captures.writing import CallsWriter
+    from nfslab.captures.writing import CallsWriter, PartsWriter
 
-    writer = CallsWriter(running, calls, [name_of(source) for source in sources])
+    assert asked.calls is not None
+    kind = PartsWriter if asked.calls_by_file else CallsWriter
+    writer = kind(running, asked.calls, _as_read(sources))
     try:
         writer.begin()
         wait_for(running, progress, piped=is_piped(sources))
@@ -176,6 +180,19 @@ def _with_calls(
             raise writer.failed from error
         raise
     return found
+
+
+def _as_read(sources: Sequence[Source]) -> list[str]:
+    """Their names, in the order in which the core reads them."""
+    from nfslab._core import CoreError, capture_order
+
+    files = [source for source in sources if not isinstance(source, tuple)]
+    if len(files) < len(sources):
+        return [name_of(source) for source in sources]
+    try:
+        return [str(file) for file in capture_order([str(file) for file in files])[0]]
+    except CoreError as error:
+        raise in_words(error) from error
 
 
 def start(sources: Sequence[Source], asked: Asked) -> Trace:
@@ -251,7 +268,17 @@ def name_of(source: Source) -> str:
     return source[0] if isinstance(source, tuple) else str(source)
 
 
-def in_words(error: CoreError) -> NfslabError:
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What a `CoreError` of another process says."""
+
+    kind: str
+    what: str
+    why: str
+    fix: str
+
+
+def in_words(error: CoreError | Fault) -> NfslabError:
     """An error of the core as one of ours."""
     if error.kind == "interrupted":
         return Interrupted("the capture was not read to its end")

@@ -17,7 +17,9 @@ CPU at a size of about 25 bytes a call, with nothing that a common reader lacks:
 
 from __future__ import annotations
 
+import contextlib
 import json
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -26,7 +28,7 @@ import pyarrow.parquet as pq
 from nfslab import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
     from typing import Protocol
 
@@ -64,6 +66,59 @@ def write_calls(batches: ArrowStream, path: Path, *, sources: Sequence[str] = ()
             # The pages take their columns from the batch, the file its metadata from the schema.
             writer.write_batch(batch.replace_schema_metadata(schema.metadata))
     return rows
+
+
+def write_parts(
+    batches: ArrowStream,
+    folder: Path,
+    *,
+    sources: Sequence[str],
+    begun: Callable[[], Sequence[int]],
+) -> None:
+    """Write a part for each of the `sources`, which are in the order in which they are read.
+
+    A part begins with the first call of whose frames the first lies in its source; `begun` gives
+    the frames in front of each source that was begun so far. In the order of their names the parts
+    are in the order of the calls. Complete, and what is raised, as of `write_calls`.
+    """
+    import numpy as np
+
+    reader = pa.RecordBatchReader.from_stream(batches)
+
+    def part(number: int) -> pq.ParquetWriter:
+        schema = reader.schema.with_metadata(_metadata(sources[number:][:1]))
+        return pq.ParquetWriter(folder / part_name(number), schema, **_options(schema))
+
+    with contextlib.ExitStack() as last:
+        number = 0
+        writer = last.enter_context(part(number))
+        for batch in reader:
+            frames = batch.column("frame_call").to_numpy(zero_copy_only=False)
+            # A call a little out of its turn stays behind those in front of it.
+            of_each = np.maximum.accumulate(np.searchsorted(begun(), frames, side="left") - 1)
+            for of_some, rows in _stretches(batch, np.maximum(of_each, number)):
+                while number < of_some:
+                    last.pop_all().close()
+                    number += 1
+                    writer = last.enter_context(part(number))
+                writer.write_batch(rows.replace_schema_metadata(_metadata(sources[number:][:1])))
+        for empty in range(number + 1, len(sources)):
+            part(empty).close()
+
+
+def part_name(number: int) -> str:
+    """Of the part of a source by its place."""
+    return f"part-{number:05d}.parquet"
+
+
+def _stretches(batch: Any, of_each: Any) -> Iterator[tuple[int, Any]]:
+    """Rows that belong to one part, whose number does not fall."""
+    import numpy as np
+
+    ends = [0, *(np.flatnonzero(np.diff(of_each)) + 1).tolist(), batch.num_rows]
+    for begin, end in pairwise(ends):
+        if end > begin:
+            yield int(of_each[begin]), batch.slice(begin, end - begin)
 
 
 def _metadata(sources: Sequence[str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The calls of a running analysis on their way into a Parquet file.
+"""The calls of a running analysis on their way into a Parquet file, or a folder of them.
 
 A thread takes the rows, since the core waits for somebody to take them, while the main
 thread looks after progress and signals. The file gets its name when all went well, and never
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import threading
 from typing import TYPE_CHECKING
 
@@ -44,11 +45,9 @@ class CallsWriter:
         rows = self._running.batches()
         if rows is None:
             raise ValueError("the analysis was started without columns")
-        if self._path.is_dir():
-            raise _refused(self._path, IsADirectoryError(errno.EISDIR, "it is a folder"))
         try:
             # Now, not when an hour of decoding is over.
-            self._temporary.touch()
+            self._make()
         except OSError as error:
             raise _refused(self._path, error) from error
         thread = threading.Thread(
@@ -58,14 +57,25 @@ class CallsWriter:
         thread.start()
 
     def _write(self, rows: CallRows) -> None:
-        from nfslab.captures.parquet import write_calls
-
         try:
-            write_calls(rows, self._temporary, sources=self._sources)
+            self._write_all(rows)
         except Exception as error:
             self._error = error
             # Nobody takes the rows any more: the analysis would wait for ever.
             self._running.stop()
+
+    def _make(self) -> None:
+        if self._path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "it is a folder")
+        self._temporary.touch()
+
+    def _sync(self) -> None:
+        fsync_path(self._temporary)
+
+    def _write_all(self, rows: CallRows) -> None:
+        from nfslab.captures.parquet import write_calls
+
+        write_calls(rows, self._temporary, sources=self._sources)
 
     @property
     def failed(self) -> RunFailed | None:
@@ -79,7 +89,7 @@ class CallsWriter:
             self._remove()
             raise failed
         try:
-            fsync_path(self._temporary)
+            self._sync()
             self._temporary.rename(self._path)
             fsync_path(self._path.parent)
         except OSError as error:
@@ -99,6 +109,28 @@ class CallsWriter:
     def _remove(self) -> None:
         with contextlib.suppress(OSError):
             self._temporary.unlink(missing_ok=True)
+
+
+class PartsWriter(CallsWriter):
+    """The same into a folder that is new or empty: a file for each of the `sources`, which are in
+    the order in which they are read.
+    """
+
+    def _make(self) -> None:
+        self._temporary.mkdir()
+
+    def _write_all(self, rows: CallRows) -> None:
+        from nfslab.captures.parquet import write_parts
+
+        write_parts(rows, self._temporary, sources=self._sources, begun=self._running.begun)
+
+    def _sync(self) -> None:
+        for part in self._temporary.iterdir():
+            fsync_path(part)
+        fsync_path(self._temporary)
+
+    def _remove(self) -> None:
+        shutil.rmtree(self._temporary, ignore_errors=True)
 
 
 def _refused(path: Path, error: Exception) -> RunFailed:

@@ -47,6 +47,7 @@ Examples:
   nfslab trace nfs.pcap
   nfslab trace nfs.pcapng.gz --html nfs.html --calls nfs.parquet
   nfslab trace --quick --json ring_*.pcap
+  nfslab trace --quick --workers 8 day/*.pcap.gz
   timeout 60 tcpdump -i any -s 512 -w - port 2049 | nfslab trace -
   nfslab trace ring_*.pcap --from 12 --to 14.5 --by file
   nfslab trace --compare before.pcap after.pcap
@@ -92,8 +93,9 @@ def _class(text: str) -> tuple[str, str]:
     help="Write a page: all calls as points.",
 )
 @click.option(
-    "--calls", type=click.Path(path_type=Path), metavar="FILE", help="Write all calls as Parquet."
-)
+    "--calls", metavar="FILE|DIR/",
+    help="Write all calls as Parquet: one file, or in a folder one for each CAPTURE.",
+)  # fmt: skip
 @click.option("--from", "from_ns", callback=_MOMENT, metavar="S", help="Only calls sent from here.")
 @click.option("--to", "to_ns", callback=_MOMENT, metavar="S", help="Only calls sent before.")
 @click.option(
@@ -108,12 +110,19 @@ def _class(text: str) -> tuple[str, str]:
     help="Classes of files (TOML) instead of those that come with nfslab.",
 )  # fmt: skip
 @click.option("--quick", is_flag=True, help="Only the table per operation: a fraction of the work.")
+@click.option(
+    "--workers", type=click.IntRange(1), default=1, metavar="N",
+    help="With --quick: read files side by side, on N processes.",
+)  # fmt: skip
 @click.option("--compare", is_flag=True, help="Compare each CAPTURE with the first.")
 @click.option(
     "--top", type=click.IntRange(1), default=TOP, show_default=True, help="Rows of a table."
 )
 def command(captures: tuple[str, ...], **options: Any) -> None:
     """Read packet captures: every NFS call, how long it took, and what was in its way."""
+    if (calls := options["calls"]) is not None:
+        options["calls"] = Path(calls)
+        options["by_file"] = calls.endswith(os.sep) or Path(calls).is_dir()
     sides = _sides(captures, options["compare"])
     _check(sides, options)
     asked = _asked(options)
@@ -121,7 +130,7 @@ def command(captures: tuple[str, ...], **options: Any) -> None:
         # numpy comes with what writes them, and its threads for matrices would spin for nothing.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     with polite_kill():
-        found = [_read(side, asked) for side in sides]
+        found = [_read(side, asked, options["workers"]) for side in sides]
         for capture in found:
             _require_nfs(capture, asked)
         comparison = _compared(found) if options["compare"] else None
@@ -171,9 +180,13 @@ def _check(sides: list[list[Source]], options: dict[str, Any]) -> None:
         raise UsageError(
             "--calls writes the calls of one capture", fix="run it for each capture by itself"
         )
-    for option in ("html", "calls"):
-        if options[option] is not None:
-            _check_output(f"--{option}", options[option], sides)
+    if options["html"] is not None:
+        _check_output("--html", options["html"], sides)
+    if options["calls"] is not None:
+        if options["by_file"]:
+            _check_folder(options["calls"])
+        else:
+            _check_output("--calls", options["calls"], sides)
     if options["html"] is not None and _same(options["html"], options["calls"]):
         raise UsageError("--html and --calls name the same file", fix="give each its own")
     from_ns, to_ns = options["from_ns"], options["to_ns"]
@@ -198,6 +211,15 @@ def _check_output(option: str, path: Path, sides: list[list[Source]]) -> None:
                 f"{option} would overwrite the capture {source}",
                 fix=f"name another file with {option}",
             )
+
+
+def _check_folder(path: Path) -> None:
+    """UsageError where the folder of calls cannot be made, or has anything in it."""
+    check_output("--calls", path, folder=True)
+    if path.exists() and any(path.iterdir()):
+        raise UsageError(
+            f"{path} is a folder with something in it", fix="name a new one with --calls DIR/"
+        )
 
 
 def _same(one: Path, other: Path | None) -> bool:
@@ -227,15 +249,38 @@ def _asked(options: dict[str, Any]) -> Asked:
         from nfslab.storage.file_classes import read_file_classes
 
         classes += read_file_classes(options["classes"])
-    return Asked(lenses, classes, window, options["calls"])
+    by_file = options.get("by_file", False)
+    return Asked(lenses, classes, window, options["calls"], by_file)
 
 
-def _read(side: list[Source], asked: Asked) -> CaptureAnalysis:
+def _read(side: list[Source], asked: Asked, workers: int) -> CaptureAnalysis:
     from nfslab.captures.analysis import name_of, read_captures
 
     label = name_of(side[0])
+    if workers > 1 and (found := _side_by_side(side, asked, workers, label)) is not None:
+        return found
     with Progress(sys.stderr, quiet_s=QUIET_S, every_s=LINE_EVERY_S) as progress:
         return read_captures(side, asked, lambda state: _show(progress, label, state))
+
+
+def _side_by_side(
+    side: list[Source], asked: Asked, workers: int, label: str
+) -> CaptureAnalysis | None:
+    """None, and a note, where the files have to be read in a row."""
+    from nfslab.captures.side_by_side import NotSideBySide, in_a_row_because, read_side_by_side
+
+    why = in_a_row_because(side, asked)
+    if why is None:
+        files = [source for source in side if not isinstance(source, tuple)]
+        try:
+            with Progress(sys.stderr, quiet_s=QUIET_S, every_s=LINE_EVERY_S) as progress:
+                return read_side_by_side(
+                    files, workers, lambda state: _show(progress, label, state)
+                )
+        except NotSideBySide as apart:
+            why = str(apart)
+    click.echo(f"nfslab: note: read by one process, not {workers}: {why}", err=True)
+    return None
 
 
 def _show(progress: Progress, label: str, state: TraceProgress) -> None:

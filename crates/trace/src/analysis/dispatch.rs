@@ -13,7 +13,7 @@ use crate::calls::Output;
 use crate::columns::Batches;
 use crate::error::TraceError;
 use crate::event::Event;
-use crate::lens::operations::Operations;
+use crate::lens::operations::{Counted, Operations};
 use crate::lens::{Extent, Interest, LENSES, Lens, Section};
 use crate::names::Names;
 
@@ -101,6 +101,11 @@ impl Dispatch {
             sender,
             ready: Vec::new(),
         });
+    }
+
+    /// What the table by operation counted since this was asked last.
+    pub(super) fn take_counted(&mut self, names: &Names) -> Vec<Counted> {
+        std::mem::take(&mut self.operations).counted(names)
     }
 
     /// Whether any lens but that of the operations runs.

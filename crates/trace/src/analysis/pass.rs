@@ -7,6 +7,7 @@ use std::sync::mpsc::SyncSender;
 use arrow_array::RecordBatch;
 
 use super::dispatch::Dispatch;
+use super::parts::{Stretch, Sums};
 use super::ports::Ports;
 use super::{Findings, Options, summary};
 use crate::block::Block;
@@ -15,7 +16,7 @@ use crate::error::TraceError;
 use crate::lens::Extent;
 use crate::prefetch::prefetch;
 use crate::source::Totals;
-use crate::stream::Streams;
+use crate::stream::{Paired, Streams};
 
 /// Segments between the one that is looked at and the one whose bytes are asked for.
 const AHEAD: usize = 4;
@@ -120,6 +121,77 @@ impl Pass {
             Some(failure) => Err(failure),
             None => Ok(()),
         }
+    }
+
+    /// What was counted since the last checkpoint, and `before` brought up to date.
+    pub(super) fn checkpoint(&mut self, totals: &Totals, before: &mut Sums) -> Stretch {
+        self.streams.checkpoint();
+        let counters = self.streams.counters();
+        let mut anomalies: Vec<(&str, u64)> = totals.anomalies.iter().collect();
+        anomalies.extend(counters.anomalies.iter());
+        anomalies.extend(self.calls.anomalies().iter());
+        let mut lost = counters.lost;
+        lost += totals.fragments_lost;
+        let numbers = [
+            self.packets,
+            self.bytes,
+            totals.captured_bytes,
+            totals.truncated_frames,
+            totals.kernel_drops,
+            totals.skipped_bytes,
+            lost.bytes,
+            lost.gaps,
+            self.calls.calls(),
+        ];
+        let so_far = Sums::of(numbers, &anomalies);
+        let sums = so_far.without(before);
+        *before = so_far;
+        let looked_back = self.calls.take_reached_back().then_some(0);
+        let reached_back = self
+            .streams
+            .take_reached_back()
+            .into_iter()
+            .chain(looked_back);
+        let beyond = summary::beyond(&self.calls.names().beyond())
+            .next()
+            .is_some();
+        let (names, dispatch) = self.calls.names_and_output();
+        Stretch {
+            operations: dispatch.take_counted(names),
+            sums,
+            times_ns: self.times_ns.take(),
+            reached_back: reached_back.min(),
+            beyond: beyond || names.files() > 0,
+            ..Stretch::default()
+        }
+    }
+
+    /// How this pass goes on as one that was begun `later`; `None` if it may not.
+    pub(super) fn pair(&self, later: &Self, now_ns: i64) -> Option<Paired> {
+        let paired = self.streams.pair(&later.streams, now_ns)?;
+        let alike = self.calls.is_like(&later.calls, &paired.numbers);
+        alike.then_some(paired)
+    }
+
+    /// One that was begun `later` goes on in its place.
+    pub(super) fn let_go(&mut self, later: &Self) {
+        self.streams.let_go(&later.streams, &mut self.calls);
+    }
+
+    /// The capture ended: what is under way is counted.
+    pub(super) fn end(&mut self) {
+        self.streams.finish(&mut self.calls);
+        self.calls.finish();
+    }
+
+    /// The streams, for what parts tell of connections.
+    pub(super) fn streams(&mut self) -> &mut Streams {
+        &mut self.streams
+    }
+
+    /// Lists of COMPOUND operations that occurred.
+    pub(super) fn operation_lists(&self) -> &[Vec<u32>] {
+        self.calls.names().operation_lists()
     }
 
     /// The first frames' times are known: so is the window.

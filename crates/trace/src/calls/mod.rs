@@ -28,6 +28,7 @@ mod counted;
 mod index;
 mod keep;
 mod learning;
+mod likeness;
 mod open;
 mod orphans;
 mod peers;
@@ -52,6 +53,7 @@ use crate::stream::{Front, Keep, Message, Sink};
 pub use anomaly::{Anomalies, Anomaly};
 use body::{Inside, checksum, inside, protection};
 use keep::keep;
+pub(crate) use open::REFUSALS;
 use open::{Open, Protection, has};
 use orphans::Orphans;
 use peers::{PairKey, Peers};
@@ -108,6 +110,8 @@ pub struct Calls<O> {
     calls: u64,
     /// Whether usual calls may take the fast path.
     quick: bool,
+    /// A call was looked for on other connections in a way that depends on where reading began.
+    reached_back: bool,
 }
 
 impl<O: Output> Calls<O> {
@@ -124,6 +128,7 @@ impl<O: Output> Calls<O> {
             scratch: Vec::new(),
             calls: 0,
             quick: true,
+            reached_back: false,
         }
     }
 
@@ -207,7 +212,9 @@ impl<O: Output> Calls<O> {
             }
             None => {
                 let now_ns = message.first.time_ns;
+                self.reached_back |= self.peers.is_crowded(peer);
                 if let Some(number) = self.sent_elsewhere(peer, &open, now_ns) {
+                    self.reached_back = true;
                     self.reconnected(number, peer);
                     return self.sent_again(number, message);
                 }

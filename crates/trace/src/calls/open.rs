@@ -63,7 +63,7 @@ pub enum Answer {
     Unreadable,
 }
 
-const REFUSALS: [&str; 7] = [
+pub const REFUSALS: [&str; 7] = [
     "PROG_UNAVAIL",
     "PROG_MISMATCH",
     "PROC_UNAVAIL",
@@ -77,7 +77,7 @@ const REFUSALS: [&str; 7] = [
 pub const NONE: u32 = u32::MAX;
 
 /// What matching and counting need of a waiting call: kept of each.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Kept {
     pub call_first_ns: i64,
     pub last_send_ns: i64,

@@ -37,6 +37,17 @@ pub struct Peer {
     ended: bool,
 }
 
+impl Peer {
+    /// Whether calls of it are matched as those of `other` are.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let of = |it: &Self| {
+            let ends = (it.client, it.server, it.transport);
+            (ends, it.open, it.last_reply_ns, it.ended)
+        };
+        of(self) == of(other)
+    }
+}
+
 /// Caller and called, and how: a client that changes from UDP to TCP or back mounts anew, with new
 /// transaction ids.
 type Hosts = (Host, Host, Transport);
@@ -246,6 +257,12 @@ impl Peers {
             Some(peer) if peer.seen <= YOUNG_CALLS => self.others(peer),
             _ => &[],
         }
+    }
+
+    /// Whether not all other pairs are searched: which ones then depends on where reading began.
+    #[inline(always)]
+    pub fn is_crowded(&self, number: u32) -> bool {
+        self.before(number).len() >= MAX_SEARCHED
     }
 
     fn others(&self, peer: &Peer) -> &[u32] {

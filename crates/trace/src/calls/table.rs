@@ -326,6 +326,31 @@ impl Table {
     }
 }
 
+impl Table {
+    /// Whether it goes on as `other` does, its calls being `same`, in the same order.
+    pub fn is_like(&self, other: &Self, mut same: impl FnMut(&Kept, &Kept) -> bool) -> bool {
+        let at = |table: &Self, place: usize| -> Option<Kept> {
+            let number = match table.order.get(place) {
+                Some(low) => table.number(*low),
+                None => table.ring.base() + place as u64,
+            };
+            table.get(number).copied()
+        };
+        let all_in_order = |it: &Self| it.order.is_empty() || it.order.len() == it.ring.len();
+        let begun = |it: &Self| (!it.is_empty()).then_some(it.last_first_ns);
+        self.ring.len() == other.ring.len()
+            && (self.answered, begun(self)) == (other.answered, begun(other))
+            && self.aliases.is_empty()
+            && other.aliases.is_empty()
+            && all_in_order(self)
+            && all_in_order(other)
+            && (0..self.ring.len()).all(|place| {
+                let pair = at(self, place).zip(at(other, place));
+                pair.is_some_and(|(ours, theirs)| same(&ours, &theirs))
+            })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,6 +8,10 @@
 //! The histogram has HdrHistogram's buckets and answers as `measure::histogram` does (a property of
 //! the tests), but keeps nothing twice and grows with its values: it is written for every call.
 
+mod counted;
+
+pub use counted::Counted;
+
 use measure::histogram::HIGHEST_NS;
 use serde_json::{Value, json};
 

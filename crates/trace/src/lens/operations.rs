@@ -11,9 +11,13 @@
 //! the last protocol is looked at first, its rows are indexed by operation. Numbers without a name
 //! get rows of their own until [`MAX_ROWS`]; beyond, they are counted together as `OTHER`.
 
+mod counted;
 mod json;
 #[cfg(test)]
 mod tests;
+
+pub(in crate::lens) use counted::add;
+pub use counted::{Counted, Unfit};
 
 use std::collections::BTreeMap;
 
@@ -358,6 +362,14 @@ impl Operations {
 
     /// Spreads the lists over the rows, and gives COMPOUND all latencies.
     fn spread(&mut self, at: usize, names: &Names) {
+        self.spread_lists(at, names);
+        if self.protocols[at].compounds {
+            self.sum_latencies(at);
+        }
+    }
+
+    /// Spreads the lists over the rows.
+    fn spread_lists(&mut self, at: usize, names: &Names) {
         let lists = std::mem::take(&mut self.protocols[at].lists);
         for (id, list) in lists.iter().enumerate() {
             let Ok(id) = u32::try_from(id) else { break };
@@ -376,9 +388,6 @@ impl Operations {
                 counts.not_executed += not_executed;
                 counts.answered += list.counts.answered - not_executed;
             }
-        }
-        if self.protocols[at].compounds {
-            self.sum_latencies(at);
         }
     }
 

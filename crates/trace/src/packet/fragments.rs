@@ -128,6 +128,16 @@ impl Fragments {
         self.charged_bytes
     }
 
+    /// Whether any fragment came.
+    pub(super) fn have_come(&self) -> bool {
+        self.generation > 0
+    }
+
+    /// Whether a datagram waits for more of them.
+    pub(super) fn wait(&self) -> bool {
+        self.datagrams.values().any(|datagram| !datagram.done)
+    }
+
     /// The next datagram that is ready; its buffer comes back through [`Fragments::reuse`].
     pub(super) fn next_ready(&mut self) -> Option<Assembled> {
         self.ready.pop_front()

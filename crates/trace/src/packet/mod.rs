@@ -160,6 +160,11 @@ impl Packets {
         self.fragments.charged_bytes()
     }
 
+    /// Whether fragments came at all, and whether some still wait for others.
+    pub fn fragments(&self) -> (bool, bool) {
+        (self.fragments.have_come(), self.fragments.wait())
+    }
+
     /// The capture ended: no fragment will come any more.
     pub fn finish(&mut self, out: &mut Vec<Segment>) {
         self.fragments_lost += self.fragments.finish(&mut self.anomalies);

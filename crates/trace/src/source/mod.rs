@@ -44,8 +44,10 @@ use std::path::PathBuf;
 
 pub use bounds::Bounds;
 pub use mapped::Stretch;
+pub use order::in_order;
 pub use progress::Watcher;
 pub use reader::Reader;
+pub(crate) use reader::overlaps;
 pub use sink::{Part, Totals};
 pub use thread::{Blocks, spawn};
 

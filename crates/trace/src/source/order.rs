@@ -1,6 +1,6 @@
 //! Several files as one capture: in the order of their first packets.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::progress::Shared;
@@ -42,6 +42,20 @@ pub(super) fn in_time_order(
     let pairs = timed.iter().zip(&before);
     let moved = pairs.filter(|((now, _), was)| now != *was).count() as u64;
     Ok((timed.into_iter().map(|(_, input)| input).collect(), moved))
+}
+
+/// [`in_time_order`] of files by name.
+///
+/// # Errors
+/// A file cannot be read.
+pub fn in_order(paths: Vec<PathBuf>) -> Result<(Vec<PathBuf>, u64), TraceError> {
+    let inputs = paths.into_iter().map(Input::File).collect();
+    let (inputs, moved) = in_time_order(inputs, Bounds::default())?;
+    let paths = inputs.into_iter().filter_map(|input| match input {
+        Input::File(path) => Some(path),
+        Input::Stream { .. } => None,
+    });
+    Ok((paths.collect(), moved))
 }
 
 /// Earliest time in the file's first block of packets.

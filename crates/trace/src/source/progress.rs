@@ -1,7 +1,7 @@
 //! What other threads may see of a reader, and how they stop it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Shared between the reading thread and whoever watches it.
 #[derive(Debug, Default)]
@@ -11,6 +11,8 @@ pub(super) struct Shared {
     frames: AtomicU64,
     /// Sizes of the regular files; `u64::MAX` if an input has none.
     total_bytes: AtomicU64,
+    /// Frames in front of each input that was begun.
+    begun: Mutex<Vec<u64>>,
 }
 
 impl Shared {
@@ -20,6 +22,11 @@ impl Shared {
 
     pub(super) fn set_frames(&self, frames: u64) {
         self.frames.store(frames, Relaxed);
+    }
+
+    pub(super) fn begin_input(&self, frames: u64) {
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        begun.push(frames);
     }
 
     pub(super) fn set_total(&self, bytes: Option<u64>) {
@@ -52,6 +59,12 @@ impl Watcher {
     /// Frames found so far.
     pub fn frames(&self) -> u64 {
         self.0.frames.load(Relaxed)
+    }
+
+    /// Frames in front of each input that was begun, in the order in which they are read.
+    pub fn begun(&self) -> Vec<u64> {
+        let begun = self.0.begun.lock();
+        begun.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Asks the reader to end: it gives `Interrupted` with its next block, or within 100 ms if it

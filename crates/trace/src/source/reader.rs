@@ -1,10 +1,14 @@
 //! Reads inputs, one after another, into blocks of segments.
 
+mod of_many;
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+pub(crate) use of_many::overlaps;
 
 use super::Input;
 use super::bounds::Bounds;
@@ -23,9 +27,6 @@ use crate::packet::{Anomaly, Packets};
 
 /// Packets of a live stream wait no longer than this for a block to fill.
 const HOLD: Duration = Duration::from_millis(100);
-/// Frames of one capture may be out of order by this much, where one file ends and the next one
-/// begins too: more is an overlap.
-const OVERLAP_NS: i64 = 100_000_000;
 /// A block with less room than this is full: reading files in small pieces costs more.
 const SMALL_ROOM_BYTES: usize = 8192;
 
@@ -60,6 +61,10 @@ pub struct Reader {
     tally: Tally,
     kernel_drops: u64,
     inputs: u64,
+    /// Earliest time where the present input begins.
+    begun_ns: Option<i64>,
+    /// Whether the inputs are some of many: what they have to do with others is not judged here.
+    of_many: bool,
     /// Latest time of a frame in all blocks before.
     latest_ns: i64,
     /// Told once the frames before it are handed over.
@@ -144,6 +149,8 @@ impl Reader {
             tally: Tally::default(),
             kernel_drops: 0,
             inputs: 0,
+            begun_ns: None,
+            of_many: false,
             latest_ns: i64::MIN,
             failed: None,
             finished: false,
@@ -258,6 +265,8 @@ impl Reader {
 
     fn begin(&mut self, mut started: Started) {
         self.inputs += 1;
+        self.begun_ns = None;
+        self.shared.begin_input(self.tally.frames);
         self.carried = std::mem::take(&mut started.begin);
         self.current = Some(Current {
             broken: false,
@@ -376,8 +385,9 @@ impl Reader {
     fn check_begin(&mut self, current: &mut Current) {
         if current.fresh && self.tally.times_ns.known().is_some() {
             current.fresh = false;
-            let ended_ns = self.latest_ns.saturating_sub(OVERLAP_NS);
-            if self.inputs > 1 && self.tally.times_ns.least < ended_ns {
+            let begun_ns = self.tally.times_ns.least;
+            self.begun_ns = Some(begun_ns);
+            if self.inputs > 1 && !self.of_many && overlaps(begun_ns, self.latest_ns) {
                 self.packets.anomalies.count(Anomaly::FilesOverlap);
             }
         }

@@ -12,6 +12,7 @@ use super::direction::Direction;
 use super::fast_path::Pace;
 use super::flight::tell;
 use super::framing::Role;
+use super::likeness::Began;
 use super::out_of_order::OutOfOrder;
 use super::shared::{Scene, Shared};
 use super::table::Side;
@@ -25,7 +26,7 @@ const NFS_PORT: u16 = 2049;
 
 /// What a connection carries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Protocol {
+pub(super) enum Protocol {
     #[default]
     Unknown,
     Rpc,
@@ -39,21 +40,31 @@ enum Protocol {
 #[derive(Debug, Default)]
 pub(super) struct Connection {
     pub(super) number: u32,
-    protocol: Protocol,
+    pub(super) protocol: Protocol,
     /// By side: whether its next segment may take a fast path ([`super::fast_path`]).
     pub(super) paces: [Pace; 2],
     /// Payload bytes passed over since the protocol was decided.
-    passed_over: u64,
+    pub(super) passed_over: u64,
     pub(super) last_ns: i64,
     pub(super) sides: [Direction; 2],
     /// Segments that wait for bytes in front of them.
     pub(super) waiting: Option<Box<OutOfOrder>>,
+    /// How the first connection between these ends began here, once there is another one.
+    pub(super) earlier: Option<Box<Began>>,
+    /// Its SYN was not seen: reading began within it.
+    pub(super) within: bool,
+    /// Sequence number of the SYN that it began with.
+    pub(super) begun_by: Option<u32>,
 }
 
 impl Connection {
-    pub(super) fn new(number: u32) -> Self {
+    /// One that begins with this segment.
+    pub(super) fn new(number: u32, segment: &Segment) -> Self {
+        let opens = segment.flags & (SYN | ACK) == SYN;
         Connection {
             number,
+            within: segment.flags & SYN == 0,
+            begun_by: opens.then_some(segment.sequence),
             ..Connection::default()
         }
     }
@@ -225,12 +236,12 @@ impl Connection {
         }
     }
 
-    fn searched(&self) -> u64 {
+    pub(super) fn searched(&self) -> u64 {
         self.sides.iter().map(|side| side.framer.skipped).sum()
     }
 
     /// Holes count once it is known that they were in RPC.
-    fn settle_lost(&mut self, shared: &mut Shared) {
+    pub(super) fn settle_lost(&mut self, shared: &mut Shared) {
         for side in &mut self.sides {
             shared.lost += std::mem::take(&mut side.lost);
         }
@@ -254,6 +265,8 @@ impl Connection {
         match self.protocol {
             Protocol::Rpc | Protocol::Unknown => {}
             Protocol::NotRpc if begins_with_call(payload) => {
+                // How many bytes were passed over depends on where reading began.
+                shared.reach_back(0);
                 shared
                     .anomalies
                     .add(Anomaly::UnsynchronisedBytes, self.passed_over);
@@ -300,10 +313,26 @@ impl Connection {
         tell(&mut scene, segment.time_ns, from_client, kind(ends));
     }
 
-    fn open<S: Sink>(&mut self, side: Side, segment: &Segment, shared: &mut Shared, sink: &mut S) {
+    pub(super) fn open<S: Sink>(
+        &mut self,
+        side: Side,
+        segment: &Segment,
+        shared: &mut Shared,
+        sink: &mut S,
+    ) {
         let (ours, theirs) = pick(&mut self.sides, side);
         let again = ours.syn == Some(segment.sequence);
         let first_of_two = segment.flags & ACK == 0;
+        if self.within && ours.syn.is_none() && theirs.syn.is_none() {
+            // What was seen of it before is known to those alone who read that.
+            if first_of_two && theirs.saw_data() {
+                shared.opened_again(segment);
+            } else if ours.started || theirs.started || !first_of_two {
+                shared.reach_back(0);
+            } else {
+                return self.begin_anew(segment, side, shared, sink);
+            }
+        }
         let other = !ours.continues(segment.sequence) || first_of_two && theirs.saw_data();
         if other && !again {
             self.reuse(segment, side, shared, sink);
@@ -345,8 +374,11 @@ impl Connection {
     #[inline(never)]
     fn reuse<S: Sink>(&mut self, segment: &Segment, side: Side, shared: &mut Shared, sink: &mut S) {
         shared.anomalies.count(Anomaly::PortReused);
-        let number = shared.number();
-        let old = std::mem::replace(self, Connection::new(number));
+        let began = self.began();
+        let next = Connection::new(shared.number(), segment);
+        let old = std::mem::replace(self, next);
+        self.within = false;
+        self.earlier = Some(Box::new(began));
         old.retire([segment.source, segment.destination], side, shared, sink);
         self.last_ns = segment.time_ns;
     }

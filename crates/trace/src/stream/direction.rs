@@ -7,6 +7,8 @@
 //!
 //! What comes early waits ([`super::holes`]).
 
+mod likeness;
+
 use super::Sink;
 use super::anomaly::Anomaly;
 use super::flight::{Flight, Window, tell};
@@ -72,6 +74,14 @@ pub(super) struct Direction {
     /// When the other side last said that bytes are missing.
     pub(super) asked_again_ns: Option<i64>,
     pub(super) flight: Flight,
+    /// Where the next byte was at each checkpoint ([`super::likeness`]); empty where nobody asks.
+    pub(super) horizons: Vec<u64>,
+    /// The first sequence number with payload, where no SYN was seen.
+    pub(super) first: Option<u32>,
+    /// Furthest acknowledgement of the other side before any payload.
+    pub(super) early_acknowledgement: Option<u32>,
+    /// Bytes from before the first ones came later, or it began twice.
+    pub(super) looked_back: bool,
 }
 
 impl Direction {
@@ -84,9 +94,10 @@ impl Direction {
 
     /// The first byte will be `sequence`; `from_start`: it is the connection's first.
     pub(super) fn start(&mut self, sequence: u32, from_start: bool) {
-        let role = self.framer.role;
+        let (role, begun_within) = (self.framer.role, self.framer.begun_within);
         self.framer = Framer::new(from_start);
         self.framer.role = role;
+        self.framer.begun_within = begun_within;
         self.started = true;
         self.next = FIRST_EPOCH | u64::from(sequence);
         self.origin = self.next;
@@ -94,6 +105,7 @@ impl Direction {
         self.acknowledged = if from_start { self.next } else { 0 };
         self.given_up = (0, 0);
         self.old_run = OldRun::default();
+        self.horizons.fill(self.origin);
     }
 
     /// Whether a SYN with this sequence number belongs to what was seen.
@@ -119,12 +131,24 @@ impl Direction {
     #[inline(always)]
     pub(super) fn acknowledged_up_to(&mut self, acknowledgement: u32) -> Option<(u64, bool)> {
         let position = self.position(acknowledgement);
-        if !self.started || position <= self.acknowledged {
+        if !self.started {
+            self.note_early(acknowledgement);
+            return None;
+        }
+        if position <= self.acknowledged {
             return None;
         }
         let before = self.acknowledged != 0;
         self.acknowledged = position;
         Some((position, before))
+    }
+
+    #[cold]
+    fn note_early(&mut self, acknowledgement: u32) {
+        let known = self.early_acknowledgement.get_or_insert(acknowledgement);
+        if acknowledgement.wrapping_sub(*known) as i32 > 0 {
+            *known = acknowledgement;
+        }
     }
 
     /// The same where nobody asks whether they are more: no branch, since nobody can tell.
@@ -182,6 +206,8 @@ impl Direction {
         let syn = u32::from(segment.flags & SYN != 0);
         let sequence = segment.sequence.wrapping_add(syn);
         if !self.started {
+            self.looked_back |= self.first.is_some();
+            self.first.get_or_insert(sequence);
             self.start(sequence, false);
         }
         let start = self.position(sequence);
@@ -282,6 +308,10 @@ impl Direction {
         let keep_alive = piece.end - piece.start <= 1 && piece.start + 1 == self.next;
         if keep_alive {
             return;
+        }
+        self.looked_back |= piece.start < self.origin;
+        if let Some(checkpoint) = self.horizons.iter().position(|at| piece.start < *at) {
+            scene.shared.reach_back(checkpoint);
         }
         if self.captured_twice(segment, piece.end) {
             scene.shared.anomalies.count(Anomaly::DuplicatePacket);

@@ -9,6 +9,7 @@
 //! The record mark's first byte counts as the message's first: its segment gives
 //! [`Message::first`].
 
+mod likeness;
 mod marks;
 
 use wire::programs::is_callback;
@@ -93,6 +94,8 @@ pub(super) struct Framer {
     /// The search under way began because the step was lost, not because the stream began.
     pub(super) lost_step: bool,
     pub(super) carry: Option<Box<Carry>>,
+    /// The stream did not begin with a record, seen whole, or it is not sure that it did.
+    pub(super) begun_within: bool,
 }
 
 impl Framer {
@@ -272,6 +275,9 @@ impl Framer {
             Missing::Lost => scene.shared.anomalies.count(Anomaly::RecordIncomplete),
             Missing::Nothing => {}
         }
+        if self.resynchronised && !self.found_rpc {
+            self.begun_within |= is_unexpected(head, scene);
+        }
         if known && head.len() >= MIN_HEAD_BYTES {
             scene.sink.message(&Message {
                 connection: scene.connection,
@@ -372,7 +378,10 @@ impl Framer {
             shared.release_partial(CARRY_BYTES);
         }
         self.kept.release(shared);
-        *self = Framer::default();
+        *self = Framer {
+            begun_within: true,
+            ..Framer::default()
+        };
     }
 
     #[cold]
@@ -380,7 +389,10 @@ impl Framer {
     fn lose_step<S: Sink>(&mut self, kind: Anomaly, scene: &mut Scene<'_, S>) {
         match self.trust {
             Trust::Fresh => {}
-            Trust::Found => scene.shared.anomalies.count(Anomaly::ResynchronisedWrongly),
+            Trust::Found => {
+                self.begun_within = true;
+                scene.shared.anomalies.count(Anomaly::ResynchronisedWrongly);
+            }
             Trust::Sure if self.found_tls => {}
             Trust::Sure => scene.shared.anomalies.count(kind),
         }
@@ -394,6 +406,18 @@ impl Framer {
         }
         self.step = Step::Search;
     }
+}
+
+/// Whether it is a reply to no known call: what it counts as depends on how it was found.
+#[cold]
+fn is_unexpected<S: Sink>(head: &[u8], scene: &Scene<'_, S>) -> bool {
+    let xid = head.first_chunk().map(|xid| u32::from_be_bytes(*xid));
+    let reply = head.get(4..8) == Some(&[0, 0, 0, 1]);
+    reply
+        && !xid.is_some_and(|xid| {
+            let (from, to) = (scene.from, scene.to);
+            scene.sink.expects(scene.connection, from, to, xid)
+        })
 }
 
 /// A message came of which nothing can be read.

@@ -34,6 +34,7 @@ mod flight;
 mod framing;
 mod held;
 mod holes;
+mod likeness;
 mod out_of_order;
 mod plausibility;
 mod record;
@@ -46,6 +47,7 @@ mod udp;
 mod tests;
 
 pub use anomaly::{Anomaly, Counters};
+pub use likeness::{Began, Ends, Idle, Paired, Rest};
 
 use self::connection::Connection;
 use self::shared::Shared;
@@ -197,7 +199,7 @@ impl Streams {
     #[cold]
     #[inline(never)]
     fn connect<S: Sink>(&mut self, segment: &Segment, sink: &mut S) -> usize {
-        let connection = Connection::new(self.shared.number());
+        let connection = Connection::new(self.shared.number(), segment);
         let ends = [segment.source, segment.destination];
         let (slot, gone) = self.connections.insert(ends, connection);
         if let Some((ends, gone)) = gone {

@@ -20,7 +20,7 @@ pub(super) enum Fill {
 }
 
 /// The kept bytes of one record.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct Kept {
     bytes: Vec<u8>,
     /// Where the head ended, if it did.

@@ -68,6 +68,7 @@ impl Framer {
             self.found_tls |= looks_like_tls_record(rest);
             self.found_mpa |= MPA_KEYS.iter().any(|key| rest.starts_with(key));
         }
+        self.begun_within |= !(untouched && self.trust == Trust::Fresh && begins_with_record(rest));
         let mut at = 0;
         while let Some(offset) = candidate(rest, at) {
             let front = rest.get(offset..).unwrap_or_default();
@@ -237,6 +238,11 @@ fn judge(front: &[u8]) -> Verdict<'_> {
     } else {
         Verdict::No
     }
+}
+
+/// Whether a record is found in front, without a look at what follows.
+fn begins_with_record(rest: &[u8]) -> bool {
+    candidate(rest, 0) == Some(0) && matches!(judge(rest), Verdict::Yes(..))
 }
 
 /// Whether two stretches are equal as far as both go.

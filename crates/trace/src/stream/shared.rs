@@ -2,10 +2,14 @@
 
 use super::anomaly::Anomalies;
 use super::held::Held;
+use super::likeness::{Ends, in_order};
 use super::{Endpoint, Sink};
+use crate::block::{Segment, Transport};
 use crate::limits::{MAX_FLIGHT_TOTAL, MAX_HELD_BYTES_TOTAL, MAX_PARTIAL_BYTES_TOTAL};
 use crate::packet::Lost;
 
+/// Connections opened again that are told apart.
+const MAX_OPENED: usize = 4096;
 /// Buffers and holders kept for the next use.
 const SPARES: usize = 32;
 /// Largest buffer kept for the next use, bytes.
@@ -18,6 +22,11 @@ pub(super) struct Shared {
     pub(super) lost: Lost,
     /// Connections numbered so far.
     pub(super) numbered: u32,
+    /// The first checkpoint that anything since the last one looked back behind.
+    pub(super) reached_back: Option<usize>,
+    /// Connections that were opened again since the last checkpoint, whose SYN before that was not
+    /// seen, and the SYN's sequence number.
+    pub(super) opened: Vec<(Ends, u32)>,
     held_bytes: usize,
     partial_bytes: usize,
     flights: usize,
@@ -35,6 +44,23 @@ impl Shared {
         let number = self.numbered;
         self.numbered = self.numbered.wrapping_add(1);
         number
+    }
+
+    /// What is read now depends on what was read before this checkpoint.
+    #[cold]
+    pub(super) fn reach_back(&mut self, checkpoint: usize) {
+        let before = self.reached_back.unwrap_or(usize::MAX);
+        self.reached_back = Some(before.min(checkpoint));
+    }
+
+    /// A connection is opened again, whose SYN before that was not seen.
+    #[cold]
+    pub(super) fn opened_again(&mut self, segment: &Segment) {
+        if self.opened.len() >= MAX_OPENED {
+            return self.reach_back(0);
+        }
+        let ends = in_order(&[segment.source, segment.destination], Transport::Tcp);
+        self.opened.push((ends, segment.sequence));
     }
 
     /// Bytes kept in all.

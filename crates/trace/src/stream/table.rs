@@ -207,3 +207,29 @@ impl<V> Table<V> {
         NONE
     }
 }
+
+impl<V> Table<V> {
+    /// Entries so far; they stay until there are [`MAX_CONNECTIONS`].
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Endpoints and values, in the order of first sight while none had to leave.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&[Endpoint; 2], &V)> {
+        self.slots.iter().map(|slot| (&slot.ends, &slot.value))
+    }
+
+    /// The values.
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
+        self.slots.iter_mut().map(|slot| &mut slot.value)
+    }
+
+    /// A value and which of its endpoints is the first of `ends`, without counting as a use.
+    pub(super) fn peek(&self, ends: &[Endpoint; 2]) -> Option<(&V, Side)> {
+        let hash = hash_of(&self.hasher, ends);
+        let is = |slot: &u32| self.side(*slot as usize, &ends[0], &ends[1]).is_some();
+        let slot = *self.index.find(hash, is)? as usize;
+        let side = self.side(slot, &ends[0], &ends[1])?;
+        Some((&self.slots.get(slot)?.value, side))
+    }
+}

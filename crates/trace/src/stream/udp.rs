@@ -6,6 +6,8 @@
 //! identification (IPv6 without fragments, some systems' IPv4) are told apart by their time: no
 //! client sends again within a millisecond.
 
+use std::collections::HashMap;
+
 use wire::rpc::{looks_like_call, looks_like_reply};
 
 use super::anomaly::Anomaly;
@@ -35,7 +37,7 @@ struct Print {
 /// The datagrams of a capture.
 #[derive(Debug, Default)]
 pub(super) struct Udp {
-    pairs: Table<u32>,
+    pub(super) pairs: Table<u32>,
     seen: Vec<[(Print, i64); WAYS]>,
 }
 
@@ -130,7 +132,11 @@ impl Udp {
             0 => (print.front as u32, DUPLICATE_WITHOUT_ID_NS),
             id => (id, DUPLICATE_NS),
         };
-        let place = (mark ^ connection.wrapping_mul(0x9e37_79b1) ^ side << 11) as usize;
+        // Of the endpoints, not the connection's number: that depends on where reading began.
+        let ports = u32::from(segment.source.port) << 16 | u32::from(segment.destination.port);
+        let hosts = segment.source.host.low_bits() ^ segment.destination.host.low_bits();
+        let ends = (ports ^ hosts as u32).wrapping_mul(0x9e37_79b1);
+        let place = (mark ^ ends ^ ends >> 16) as usize;
         let Some(ways) = self.seen.get_mut(place % REMEMBERED) else {
             return false;
         };
@@ -144,5 +150,36 @@ impl Udp {
         ways.rotate_right(1);
         ways[0] = (print, segment.time_ns);
         false
+    }
+}
+
+impl Udp {
+    /// Whether datagrams that come from `since_ns + DUPLICATE_NS` on find the same copies here as
+    /// in one that was begun `later`; `numbers` tells what connections are here.
+    pub(super) fn remembers_like(
+        &self,
+        later: &Self,
+        numbers: &HashMap<u32, u32>,
+        since_ns: i64,
+    ) -> bool {
+        let none = [Default::default(); WAYS];
+        (0..REMEMBERED).all(|place| {
+            let ours = self.seen.get(place).unwrap_or(&none);
+            let theirs = later.seen.get(place).unwrap_or(&none);
+            ours.iter().zip(theirs).all(|(one, (print, time_ns))| {
+                let stale = one.1 < since_ns && *time_ns < since_ns;
+                let connection = numbers.get(&print.connection).copied();
+                stale
+                    || connection.is_some_and(|connection| {
+                        *one == (
+                            Print {
+                                connection,
+                                ..*print
+                            },
+                            *time_ns,
+                        )
+                    })
+            })
+        })
     }
 }

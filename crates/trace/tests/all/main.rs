@@ -7,6 +7,7 @@ mod rows;
 
 mod against_tshark;
 mod mapped_files;
+mod parts;
 mod quick_way;
 mod time_lenses;
 mod truth;

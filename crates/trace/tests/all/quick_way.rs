@@ -15,10 +15,10 @@ use trace::source::{Bounds, Reader};
 
 use crate::rows::captures;
 
-const HEADER_BYTES: usize = 24;
+pub const HEADER_BYTES: usize = 24;
 
 /// All whole captures of the shared folder, uncompressed.
-fn shared() -> Vec<(String, Vec<u8>)> {
+pub fn shared() -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(captures()).unwrap() {
         let path = entry.unwrap().path();
@@ -94,7 +94,7 @@ fn shared_captures_are_counted_alike() {
 }
 
 /// Packets with their record headers.
-fn packets(capture: &[u8]) -> Vec<&[u8]> {
+pub fn packets(capture: &[u8]) -> Vec<&[u8]> {
     let mut found = Vec::new();
     let mut rest = &capture[HEADER_BYTES..];
     while rest.len() >= 16 {
@@ -107,7 +107,7 @@ fn packets(capture: &[u8]) -> Vec<&[u8]> {
 }
 
 /// About one packet of fifty is spoilt.
-fn spoilt(capture: &[u8], seed: u64) -> Vec<u8> {
+pub fn spoilt(capture: &[u8], seed: u64) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut packets: Vec<Vec<u8>> = packets(capture).iter().map(|it| it.to_vec()).collect();
     for at in 0..packets.len() {

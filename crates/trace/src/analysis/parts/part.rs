@@ -1,0 +1,336 @@
+//! What was found in some files of a capture, and what joining it with its neighbours needs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::super::{Findings, summary};
+use super::stretch::{Known, Stretch};
+use crate::block::Block;
+use crate::lens::operations::{Operations, Unfit};
+use crate::lens::{Extent, LENSES, Lens};
+use crate::limits::{DUPLICATE_NS, MAX_CONNECTIONS, MAX_OPERATION_LISTS};
+use crate::names::Names;
+use crate::packet::{Anomaly, Lost};
+use crate::source::{Totals, overlaps};
+use crate::stream::{Began, Idle, Rest};
+
+/// The form of a part's JSON.
+const VERSION: u32 = 1;
+/// Longest JSON of a part that is read: what 16 checkpoints with full tables take, and more.
+pub const MAX_PART_BYTES: usize = 256 << 20;
+
+/// Why parts are not joined: then the files are read in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Apart {
+    /// Reading on and beginning anew came to no common state.
+    #[error("what was under way at a file's end was not over within the next one")]
+    Open,
+    /// Something after the checkpoint depends on what came long before.
+    #[error(
+        "a connection that was idle at a file's end was used again, or old bytes were sent again"
+    )]
+    ReachedBack,
+    /// A table was full.
+    #[error("more connections, operations or lists of them than are told apart")]
+    Full,
+    /// There is no call of RPC.
+    #[error("there is no call in it")]
+    NoCalls,
+    /// It is no part.
+    #[error("it is not a part that this version of nfslab made")]
+    Wrong,
+}
+
+impl From<Unfit> for Apart {
+    fn from(unfit: Unfit) -> Self {
+        match unfit {
+            Unfit::Full => Apart::Full,
+            Unfit::Wrong => Apart::Wrong,
+        }
+    }
+}
+
+/// How a part ends.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub(super) enum End {
+    /// The capture's end.
+    Last,
+    /// The next file's reader is right from this checkpoint of its file on.
+    Agrees {
+        checkpoint: usize,
+        /// What it does not know of connections.
+        rest: Vec<(Known, Rest)>,
+        /// What comes must not be more than a second earlier.
+        now_ns: i64,
+    },
+    /// Neither.
+    #[default]
+    Open,
+}
+
+impl End {
+    /// The same, with what is known of connections from before.
+    fn knowing(self, mut known: BTreeMap<Known, Rest>) -> Self {
+        let End::Agrees {
+            checkpoint,
+            rest,
+            now_ns,
+        } = self
+        else {
+            return self;
+        };
+        for (connection, more) in rest {
+            let rest = known.entry(connection).or_default();
+            rest.syns.extend(more.syns);
+            rest.idle = more.idle;
+        }
+        End::Agrees {
+            checkpoint,
+            rest: known.into_iter().collect(),
+            now_ns,
+        }
+    }
+}
+
+/// What was found in one file, or in several in a row.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Part {
+    version: u32,
+    pub(super) stretches: Vec<Stretch>,
+    /// Earliest time where each file begins, and latest time in it.
+    files: Vec<Option<(i64, i64)>>,
+    /// Lists of COMPOUND operations that occurred.
+    pub(super) lists: BTreeSet<Vec<u32>>,
+    /// Whether fragments of IP came.
+    pub(super) fragments: bool,
+    pub(super) cpu_ns: u64,
+    pub(super) end: End,
+    /// Connections and pairs of UDP that its last reader saw.
+    pub(super) seen: [usize; 2],
+    /// How TCP connections that were first seen in it began.
+    pub(super) began: Vec<(Known, Began)>,
+}
+
+impl Part {
+    /// Nothing yet.
+    pub(super) fn new() -> Self {
+        Part {
+            version: VERSION,
+            ..Part::default()
+        }
+    }
+
+    /// A block of the task's own file, which begins at this time.
+    pub(super) fn saw(&mut self, block: &Block, begun_ns: Option<i64>) {
+        let Some((begun_ns, (_, most_ns))) = begun_ns.zip(block.times_ns) else {
+            return;
+        };
+        match self.files.first_mut() {
+            Some(Some((_, latest_ns))) => *latest_ns = most_ns.max(*latest_ns),
+            _ => self.files = vec![Some((begun_ns, most_ns))],
+        }
+    }
+
+    /// As it travels.
+    ///
+    /// # Errors
+    /// `Wrong` if it cannot be written.
+    pub fn encode(&self) -> Result<Vec<u8>, Apart> {
+        serde_json::to_vec(self).map_err(|_| Apart::Wrong)
+    }
+
+    /// A part that travelled; anything else is refused, here or when it is joined.
+    ///
+    /// # Errors
+    /// `Wrong` if it is none.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Apart> {
+        if bytes.len() > MAX_PART_BYTES {
+            return Err(Apart::Wrong);
+        }
+        let part: Part = serde_json::from_slice(bytes).map_err(|_| Apart::Wrong)?;
+        if part.version != VERSION {
+            return Err(Apart::Wrong);
+        }
+        Ok(part)
+    }
+
+    /// Both together; `next` begins with the file behind this one's last.
+    ///
+    /// # Errors
+    /// They do not tell what reading both in a row would.
+    pub fn join(mut self, next: Self) -> Result<Self, Apart> {
+        let End::Agrees {
+            checkpoint,
+            rest,
+            now_ns,
+        } = std::mem::take(&mut self.end)
+        else {
+            return Err(Apart::Open);
+        };
+        if self.fragments && next.fragments {
+            return Err(Apart::ReachedBack);
+        }
+        let mut known: BTreeMap<Known, Rest> = rest.into_iter().collect();
+        let idle = known.values().filter(|rest| rest.idle.is_some()).count();
+        let seen = self.seen.iter().chain(&next.seen).max().copied();
+        if idle.saturating_add(seen.unwrap_or_default()) >= MAX_CONNECTIONS {
+            return Err(Apart::Full);
+        }
+        let (Some(last), true) = (self.stretches.last_mut(), checkpoint < next.stretches.len())
+        else {
+            return Err(Apart::Wrong);
+        };
+        let began: BTreeMap<&Known, &Began> =
+            next.began.iter().map(|(it, how)| (it, how)).collect();
+        for (number, stretch) in next.stretches.into_iter().enumerate() {
+            let behind = number > checkpoint;
+            let reused = come_back(&stretch, behind, &began, &mut known)?;
+            if behind {
+                check_behind(&stretch, checkpoint, now_ns, &known)?;
+                last.add(Stretch {
+                    reached_back: None,
+                    ..stretch
+                })?;
+                last.sums.count_ports_reused(reused).ok_or(Apart::Wrong)?;
+            }
+        }
+        self.end = next.end.knowing(known);
+        let first_seen: BTreeSet<&Known> = self.began.iter().map(|(it, _)| it).collect();
+        let more = next.began.iter().filter(|(it, _)| !first_seen.contains(it));
+        let more: Vec<_> = more.cloned().collect();
+        self.began.extend(more);
+        self.files.extend(next.files);
+        self.lists.extend(next.lists);
+        self.fragments |= next.fragments;
+        self.cpu_ns = self.cpu_ns.saturating_add(next.cpu_ns);
+        self.seen = next.seen;
+        match self.lists.len() < MAX_OPERATION_LISTS {
+            true => Ok(self),
+            false => Err(Apart::Full),
+        }
+    }
+
+    /// What was found in a capture whose first and last files are among this part's. `moved` files
+    /// were given in another place; `inputs` are their names as given.
+    ///
+    /// # Errors
+    /// It is not the whole capture, or does not tell what reading it in a row would.
+    pub fn findings(self, moved: u64, inputs: &[String]) -> Result<Findings, Apart> {
+        if self.end != End::Last || self.seen.iter().any(|seen| *seen >= MAX_CONNECTIONS) {
+            return Err(Apart::Open);
+        }
+        let mut all = Stretch::default();
+        for stretch in self.stretches {
+            all.add(stretch)?;
+        }
+        if all.beyond {
+            return Err(Apart::Full);
+        }
+        let numbers = all.sums.numbers();
+        let [
+            packets,
+            bytes,
+            captured,
+            cut,
+            drops,
+            skipped,
+            lost,
+            gaps,
+            calls,
+        ] = numbers;
+        if calls == 0 {
+            return Err(Apart::NoCalls);
+        }
+        let mut anomalies = all.sums.anomalies()?;
+        anomalies.push((Anomaly::FilesReordered.name(), moved));
+        anomalies.push((Anomaly::FilesOverlap.name(), overlapping(&self.files)));
+        anomalies.retain(|(_, count)| *count > 0);
+        let (first_ns, last_ns) = all.times_ns.unwrap_or_default();
+        let extent = Extent {
+            first_ns,
+            last_ns,
+            capture_first_ns: first_ns,
+            packets,
+            calls,
+        };
+        let whole = summary::Whole {
+            extent,
+            has_times: all.times_ns.is_some(),
+            bytes,
+            window_ns: None,
+            lost: Lost { bytes: lost, gaps },
+            files: 0,
+        };
+        let totals = Totals {
+            captured_bytes: captured,
+            truncated_frames: cut,
+            kernel_drops: drops,
+            skipped_bytes: skipped,
+            ..Totals::default()
+        };
+        let mut operations = Operations::default();
+        operations.add(&all.operations)?;
+        let table = LENSES
+            .first()
+            .map(|(name, _)| (*name).to_owned())
+            .unwrap_or_default();
+        Ok(Findings {
+            summary: summary::summary(&whole, &totals, &anomalies, inputs),
+            sections: vec![(table, operations.finish(&Names::default(), &extent))],
+            cpu_ns: self.cpu_ns,
+        })
+    }
+}
+
+/// Idle connections that come back in a stretch are known no longer; of those that do so behind the
+/// checkpoint: how many ports used anew nobody counted.
+fn come_back(
+    stretch: &Stretch,
+    behind: bool,
+    began: &BTreeMap<&Known, &Began>,
+    known: &mut BTreeMap<Known, Rest>,
+) -> Result<u64, Apart> {
+    let mut reused = 0;
+    for connection in &stretch.newcomers {
+        let Some(rest) = known.get_mut(connection) else {
+            continue;
+        };
+        if behind && matches!(rest.idle, Some(Idle::Tcp { .. })) {
+            let began = began.get(connection).ok_or(Apart::Wrong)?;
+            reused += began.continues(rest).ok_or(Apart::ReachedBack)?;
+        }
+        rest.idle = None;
+    }
+    Ok(reused)
+}
+
+/// Whether a stretch behind the checkpoint is what reading on would have found.
+fn check_behind(
+    stretch: &Stretch,
+    checkpoint: usize,
+    now_ns: i64,
+    known: &BTreeMap<Known, Rest>,
+) -> Result<(), Apart> {
+    let least_ns = stretch.times_ns.map(|(least_ns, _)| least_ns);
+    let earlier = least_ns.is_some_and(|at_ns| at_ns < now_ns.saturating_sub(DUPLICATE_NS));
+    let looked_back = stretch.reached_back.is_some_and(|at| at <= checkpoint);
+    let mut opened = stretch.opened.iter();
+    let sent_twice = opened.any(|(it, syn)| known.get(it).is_some_and(|it| it.syns.contains(syn)));
+    match earlier || looked_back || sent_twice {
+        true => Err(Apart::ReachedBack),
+        false => Ok(()),
+    }
+}
+
+/// Files that begin before an earlier one ended.
+fn overlapping(files: &[Option<(i64, i64)>]) -> u64 {
+    let mut latest_ns = i64::MIN;
+    let mut count = 0;
+    for (begun_ns, ended_ns) in files.iter().flatten() {
+        count += u64::from(overlaps(*begun_ns, latest_ns));
+        latest_ns = latest_ns.max(*ended_ns);
+    }
+    count
+}

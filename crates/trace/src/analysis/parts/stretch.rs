@@ -1,0 +1,132 @@
+//! What was counted between two checkpoints.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::Apart;
+use crate::block::{Endpoint, Host, Transport};
+use crate::ends::Ends;
+use crate::lens::operations::{Counted, Operations};
+use crate::names::Names;
+use crate::stream;
+
+/// Numbers that add up; those of a stretch may be below zero, where something was taken back.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::analysis) struct Sums {
+    /// Packets, bytes, captured bytes, cut packets, kernel's drops, skipped bytes, bytes and gaps
+    /// lost, calls.
+    numbers: [i64; 9],
+    anomalies: BTreeMap<String, i64>,
+}
+
+impl Sums {
+    pub(in crate::analysis) fn of(numbers: [u64; 9], anomalies: &[(&str, u64)]) -> Self {
+        let mut sums = Sums {
+            numbers: numbers.map(|number| i64::try_from(number).unwrap_or(i64::MAX)),
+            ..Sums::default()
+        };
+        for (kind, count) in anomalies {
+            let count = i64::try_from(*count).unwrap_or(i64::MAX);
+            *sums.anomalies.entry((*kind).to_owned()).or_default() += count;
+        }
+        sums
+    }
+
+    pub(in crate::analysis) fn without(&self, before: &Self) -> Self {
+        let mut sums = self.clone();
+        for (number, less) in sums.numbers.iter_mut().zip(before.numbers) {
+            *number -= less;
+        }
+        for (kind, less) in &before.anomalies {
+            *sums.anomalies.entry(kind.clone()).or_default() -= less;
+        }
+        sums
+    }
+
+    /// Ports used anew that only who read what came before could count.
+    pub(super) fn count_ports_reused(&mut self, more: u64) -> Option<()> {
+        if more > 0 {
+            let kind = stream::Anomaly::PortReused.name().to_owned();
+            let count = self.anomalies.entry(kind).or_default();
+            *count = count.checked_add_unsigned(more)?;
+        }
+        Some(())
+    }
+
+    /// Each; one below zero, which no capture has, is 0.
+    pub(super) fn numbers(&self) -> [u64; 9] {
+        let whole = |number: i64| u64::try_from(number).unwrap_or(0);
+        self.numbers.map(whole)
+    }
+
+    /// Kinds that occurred, and how often.
+    pub(super) fn anomalies(&self) -> Result<Vec<(&str, u64)>, Apart> {
+        let count = |count: i64| u64::try_from(count).map_err(|_| Apart::Wrong);
+        let each = self.anomalies.iter();
+        each.map(|(kind, it)| Ok((kind.as_str(), count(*it)?)))
+            .collect()
+    }
+
+    fn add(&mut self, more: &Self) -> Option<()> {
+        for (number, more) in self.numbers.iter_mut().zip(more.numbers) {
+            *number = number.checked_add(more)?;
+        }
+        for (kind, more) in &more.anomalies {
+            let count = self.anomalies.entry(kind.clone()).or_default();
+            *count = count.checked_add(*more)?;
+        }
+        Some(())
+    }
+}
+
+/// A connection by its two ends, the lower one first: hosts as numbers in hexadecimal, ports.
+#[derive(Clone, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+pub(in crate::analysis) struct Known(String, u16, String, u16, bool);
+
+impl Known {
+    pub(super) fn of((one, other, transport): stream::Ends) -> Self {
+        let host = |end: Endpoint| format!("{:x}", Host::bits(end.host));
+        let udp = transport == Transport::Udp;
+        Known(host(one), one.port, host(other), other.port, udp)
+    }
+}
+
+/// What was counted between two checkpoints.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::analysis) struct Stretch {
+    pub(in crate::analysis) operations: Vec<Counted>,
+    pub(in crate::analysis) sums: Sums,
+    pub(in crate::analysis) times_ns: Option<(i64, i64)>,
+    /// The first checkpoint that something in it looked back behind.
+    pub(in crate::analysis) reached_back: Option<usize>,
+    /// A table of names was full.
+    pub(in crate::analysis) beyond: bool,
+    /// Connections that were first seen in it.
+    pub(in crate::analysis) newcomers: BTreeSet<Known>,
+    /// Connections opened again, whose SYN before that was not seen.
+    pub(in crate::analysis) opened: BTreeSet<(Known, u32)>,
+}
+
+impl Stretch {
+    pub(super) fn add(&mut self, more: Self) -> Result<(), Apart> {
+        let mut all = Operations::default();
+        all.add(&self.operations)?;
+        all.add(&more.operations)?;
+        self.operations = all.counted(&Names::default());
+        self.sums.add(&more.sums).ok_or(Apart::Wrong)?;
+        let mut times = Ends::default();
+        for (least, most) in self.times_ns.into_iter().chain(more.times_ns) {
+            times.add(Ends { least, most });
+        }
+        self.times_ns = times.known();
+        let reached_back = self.reached_back.into_iter().chain(more.reached_back);
+        self.reached_back = reached_back.min();
+        self.beyond |= more.beyond;
+        self.newcomers.extend(more.newcomers);
+        self.opened.extend(more.opened);
+        Ok(())
+    }
+}

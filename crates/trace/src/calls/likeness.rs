@@ -1,0 +1,62 @@
+//! Whether calls that were matched from the beginning go on as others do that were matched from a
+//! checkpoint of a later file; of calls as their briefs alone.
+//!
+//! How many calls a pair of hosts made before is left out: it decides only whether a call is looked
+//! for on other connections, and [`Calls::take_reached_back`] tells when one was found there.
+
+use std::collections::HashMap;
+
+use super::open::{Kept, NONE, has};
+use super::peers::Peer;
+use super::{Calls, Output};
+use crate::call::OperationsId;
+use crate::names::Names;
+
+impl<O: Output> Calls<O> {
+    /// Whether these go on as `later` ones do; `numbers` tells what the later ones' connections are
+    /// here.
+    pub fn is_like(&self, later: &Self, numbers: &HashMap<u32, u32>) -> bool {
+        let same_peer = |ours: &Peer, theirs: &Peer| {
+            ours.is_like(theirs) && numbers.get(&theirs.connection) == Some(&ours.connection)
+        };
+        let mut known: HashMap<u32, u32> = HashMap::new();
+        let mut peers_agree = |ours: u32, theirs: u32| match known.get(&theirs) {
+            Some(found) => *found == ours,
+            None => {
+                known.insert(theirs, ours);
+                let pair = self.peers.get(ours).zip(later.peers.get(theirs));
+                pair.is_some_and(|(ours, theirs)| same_peer(ours, theirs))
+            }
+        };
+        let operations = |calls: &Self, id: u32| match id {
+            NONE => None,
+            id => Some(calls.names.operations(OperationsId(id)).to_vec()),
+        };
+        let same_call = |ours: &Kept, theirs: &Kept| {
+            let plain = |it: &Kept| Kept {
+                peer: 0,
+                operations: 0,
+                // The full way notes more than the quick one, of which nothing is kept here.
+                has: it.has & (has::SUPERSEDED | has::RELEASED),
+                ..*it
+            };
+            plain(ours) == plain(theirs)
+                && peers_agree(ours.peer, theirs.peer)
+                && ((ours.operations == NONE && theirs.operations == NONE)
+                    || operations(self, ours.operations) == operations(later, theirs.operations))
+        };
+        self.orphans.is_empty()
+            && later.orphans.is_empty()
+            && self.table.is_like(&later.table, same_call)
+    }
+
+    /// Whether something since this was asked last depends on what was read before any checkpoint.
+    pub fn take_reached_back(&mut self) -> bool {
+        std::mem::take(&mut self.reached_back)
+    }
+
+    /// Names, and where what is found goes.
+    pub fn names_and_output(&mut self) -> (&Names, &mut O) {
+        (&self.names, &mut self.output)
+    }
+}

@@ -1,0 +1,51 @@
+"""Reads files of a capture for another process: `python -m nfslab.captures.part_worker`.
+
+    parent (`nfslab.machine.agent`)      this process
+    read: `file`, `next`           ──>   the file, and the beginning of the next
+                                         between: progress: `state`
+                                         part: `part` (the core's JSON, as text), or error
+    ... as often as it is told
+
+The parent's end of standard input is its life, as is that of standard output: what cannot be said
+ends it. A Ctrl-C is the parent's to obey.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+from nfslab.machine.agent import Parent, ParentGone, error_content
+
+LINE_MAX = 1 << 20
+"""Bytes of a command: two names of files."""
+
+
+def work(parent: Parent) -> None:
+    """One file after the other."""
+    from nfslab._core import CoreError, read_part
+
+    while True:
+        told = parent.obey("read")
+        try:
+            part = read_part(
+                told["file"], told["next"], lambda state: parent.say("progress", state=state)
+            )
+        except CoreError as error:
+            parent.say("error", **error_content(error))
+        else:
+            parent.say("part", part=part.decode())
+
+
+def main() -> int:
+    """Exit code: 0 the parent is gone, as it is when all is done."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        work(Parent(LINE_MAX))
+    except (ParentGone, BrokenPipeError):
+        return 0
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

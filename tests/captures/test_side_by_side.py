@@ -1,0 +1,184 @@
+"""`--workers`: files read by a process each give what reading them in a row gives, to the byte;
+a process that is killed costs time alone; what cannot be put together is read in a row, and said.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nfslab.captures import side_by_side
+from nfslab.captures.analysis import Asked, read_captures
+from nfslab.captures.side_by_side import NotSideBySide, read_side_by_side
+from nfslab.errors import RunFailed
+
+from tests.captures.test_part import HEADER_BYTES, records
+from tests.cli.invocation import nfslab
+
+ROOT = Path(__file__).resolve().parents[2]
+QUICK = Asked(lenses=("operations",))
+LENGTH_S = 4000
+"""Captures are drawn out to it: a call is settled 120 s after its reply."""
+
+
+def cut(capture: bytes, folder: Path, files: int) -> list[Path]:
+    """The packets, drawn out in time, in so many files."""
+    packets = [bytearray(record) for _, record in records(capture)]
+    for number, packet in enumerate(packets):
+        at_us = LENGTH_S * 10**6 * number // len(packets)
+        struct.pack_into("<II", packet, 0, 1_700_000_000 + at_us // 10**6, at_us % 10**6)
+    paths = []
+    for number in range(files):
+        some = packets[len(packets) * number // files : len(packets) * (number + 1) // files]
+        paths.append(folder / f"{number}.pcap")
+        paths[-1].write_bytes(capture[:HEADER_BYTES] + b"".join(some))
+    return paths
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """A busy server's capture in two files of 24 MB."""
+    folder = tmp_path_factory.mktemp("side-by-side")
+    made = folder / "whole.pcap"
+    generator = ROOT / "benches" / "capture_generator.py"
+    command = [sys.executable, str(generator), "small", "48M", "--out", str(made)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    found = cut(made.read_bytes(), folder, 2)
+    made.unlink()
+    return found
+
+
+def told(text: str) -> str:
+    """The JSON, as it stands, without the processors' time."""
+    content = json.loads(text)
+    assert content.pop("analysis_cpu_ns") > 0
+    assert content["calls"] > 0
+    return json.dumps(content)
+
+
+def in_a_row(paths: list[Path]) -> str:
+    return told(json.dumps(read_captures(paths, QUICK).content))
+
+
+class Watched:
+    """The processes that were started."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.started: list[subprocess.Popen[bytes]] = []
+        start = side_by_side._started
+
+        def started() -> side_by_side.Worker:
+            worker = start()
+            self.started.append(worker.process)
+            return worker
+
+        monkeypatch.setattr(side_by_side, "_started", started)
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
+    return Watched(monkeypatch)
+
+
+def test_the_json_of_two_workers_is_that_of_one(
+    files: list[Path], capsys: pytest.CaptureFixture[str], watched: Watched
+) -> None:
+    alone = nfslab(capsys, "trace", "--quick", "--json", *files)
+    two = nfslab(capsys, "trace", "--quick", "--json", "--workers", 2, *files)
+    assert (alone.code, two.code, two.err) == (0, 0, "")
+    assert len(watched.started) == 2
+    assert told(two.out) == told(alone.out)
+
+
+def test_files_in_another_order_are_counted_as_such(files: list[Path]) -> None:
+    found = read_side_by_side(files[::-1], 2)
+    assert told(json.dumps(found.content)) == in_a_row(files[::-1])
+    kinds = {entry["kind"]: entry["count"] for entry in found.content["anomalies"]}
+    assert kinds["files_reordered"] == 2
+
+
+def test_a_worker_killed_half_way_costs_its_file_s_work_again(
+    files: list[Path], watched: Watched
+) -> None:
+    killed: list[int] = []
+
+    def kill_once(state: Any) -> None:
+        assert 0 < state["read_bytes"] <= state["total_bytes"]
+        if not killed:
+            killed.append(watched.started[0].pid)
+            os.kill(killed[0], signal.SIGKILL)
+
+    found = read_side_by_side(files, 2, kill_once)
+    assert watched.started[0].returncode == -signal.SIGKILL
+    assert len(watched.started) == 3
+    assert told(json.dumps(found.content)) == in_a_row(files)
+
+
+def test_a_file_that_ends_every_process_is_told(
+    files: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(side_by_side.sys, "executable", "/bin/false")
+    with pytest.raises(RunFailed, match="cannot be read") as refused:
+        read_side_by_side(files, 2)
+    assert "ended 3 times" in refused.value.why
+
+
+def test_an_interruption_leaves_no_process(files: list[Path], watched: Watched) -> None:
+    def interrupt(_state: Any) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        read_side_by_side(files, 2, interrupt)
+    assert [process.poll() for process in watched.started] == [-signal.SIGKILL] * 2
+
+
+def test_what_does_not_settle_is_read_in_a_row(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capture = gzip.decompress((Path(__file__).parent / "v3_udp.pcap.gz").read_bytes())
+    paths = cut(capture, tmp_path, 2)
+    with pytest.raises(NotSideBySide, match="under way"):
+        read_side_by_side(paths, 2)
+    two = nfslab(capsys, "trace", "--quick", "--json", "--workers", 2, *paths)
+    assert two.code == 0
+    assert two.err.startswith("nfslab: note: read by one process, not 2: what was under way")
+    assert told(two.out) == in_a_row(paths)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ((), "only the table per operation"),
+        (("--quick", "--from", "0"), "--from and --to"),
+        (("--quick", "--calls", "calls.parquet"), "--calls"),
+    ],
+)
+def test_what_parts_do_not_tell_is_read_in_a_row(
+    arguments: tuple[str, ...],
+    why: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    capture = gzip.decompress((Path(__file__).parent / "v3_tcp_q1.pcap.gz").read_bytes())
+    paths = cut(capture, tmp_path, 2)
+    said = nfslab(capsys, "trace", "--json", "--workers", 2, *arguments, *paths)
+    assert (said.code, said.err.count("\n")) == (0, 1)
+    assert why in said.err
+
+
+def test_one_file_and_a_missing_one(files: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    said = nfslab(capsys, "trace", "--quick", "--workers", 2, files[0])
+    assert (said.code, "there is one file" in said.err) == (0, True)
+    said = nfslab(capsys, "trace", "--quick", "--workers", 2, files[0], files[0].with_name("no"))
+    assert said.code == 2
+    assert "no" in said.err
