@@ -109,7 +109,7 @@ def main() -> int:
     if options.small:
         options.repetitions, options.files = 1, 2
     size = options.size or (120_000_000 if options.small else 6 * GB)
-    best = 0.0
+    times: dict[str, float] = {}
     with tempfile.TemporaryDirectory(dir=options.dir) as name:
         folder = Path(name)
         generate("small", size, folder / "whole.pcap")
@@ -123,13 +123,14 @@ def main() -> int:
             alone = min(cost.wall_s for cost in costs["1 on 1 processor"])
             for workers, some in costs.items():
                 wall_s, cpu_s = (min(getattr(it, n) for it in some) for n in ("wall_s", "cpu_s"))
-                best = max(best, alone / wall_s)
+                times[f"{kind}, {workers}"] = alone / wall_s
                 print(f"| {len(paths)} {kind} | {workers} | {wall_s:.2f} | {cpu_s:.2f} "
                       f"| {alone / wall_s:.2f} |", flush=True)  # fmt: skip
     if options.small or options.workers != 2:
         return 0
-    print(f"\n{best:.2f} times one on one processor at best; the aim is {AIM} with two")
-    return int(best < AIM)
+    reached = [times[f"{kind}, 2"] for kind in ("plain", "gzip")]
+    print(f"\nplain {reached[0]:.2f}, gzip {reached[1]:.2f} times one on one processor; aim: {AIM}")
+    return int(min(reached) < AIM)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from nfslab.captures import side_by_side
 from nfslab.captures.analysis import Asked, read_captures
 from nfslab.captures.side_by_side import NotSideBySide, read_side_by_side
 from nfslab.errors import RunFailed
+from nfslab.machine.children import Child
 
 from tests.captures.test_part import HEADER_BYTES, records
 from tests.cli.invocation import nfslab
@@ -75,7 +76,7 @@ class Watched:
         self.started: list[subprocess.Popen[bytes]] = []
         start = side_by_side._started
 
-        def started() -> side_by_side.Worker:
+        def started() -> Child:
             worker = start()
             self.started.append(worker.process)
             return worker
@@ -125,7 +126,7 @@ def test_a_worker_killed_half_way_costs_its_file_s_work_again(
 def test_a_file_that_ends_every_process_is_told(
     files: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(side_by_side.sys, "executable", "/bin/false")
+    monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(RunFailed, match="cannot be read") as refused:
         read_side_by_side(files, 2)
     assert "ended 3 times" in refused.value.why

@@ -12,34 +12,30 @@ that are done: some hundred kilobytes, whatever the number of calls.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import selectors
-import subprocess
-import sys
-import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.captures.analysis import CaptureAnalysis, Fault, in_words
 from nfslab.errors import RunFailed
-from nfslab.machine.agent import Lines, order
-from nfslab.machine.own_command import importing_us
+from nfslab.machine import children
+from nfslab.machine.agent import Lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from nfslab._core import TraceProgress
     from nfslab.captures.analysis import Asked, Source
+    from nfslab.machine.children import Child
 
 READ_BYTES: Final = 1 << 20
 PART_MAX: Final = 600 << 20
 """Bytes of an event: the core's bound of a part, as JSON within JSON."""
 TRIES: Final = 3
 """A file that ends its process so often is not given to another one."""
-LEAVE_S: Final = 10.0
 
 
 class NotSideBySide(Exception):
@@ -50,27 +46,9 @@ class NotSideBySide(Exception):
 class Worker:
     """A process, and the file that it reads."""
 
-    process: subprocess.Popen[bytes]
-    complaints: IO[bytes]
-    lines: Lines = field(default_factory=lambda: Lines(PART_MAX))
+    child: Child
     file: int | None = None
     state: TraceProgress | None = None
-
-    def tell(self, name: str, **content: Any) -> None:
-        """A command; one that is gone is found out by its output."""
-        assert self.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.write(order(name, **content))
-            self.process.stdin.flush()
-
-    def end(self) -> None:
-        """It holds nothing that anybody needs."""
-        self.process.kill()
-        self.process.wait(LEAVE_S)
-        for pipe in (self.process.stdin, self.process.stdout, self.complaints):
-            assert pipe is not None
-            with contextlib.suppress(BrokenPipeError):
-                pipe.close()
 
 
 def in_a_row_because(sources: Sequence[Source], asked: Asked) -> str | None:
@@ -144,13 +122,13 @@ class _Pool:
     def end(self) -> None:
         """No process is left."""
         for worker in self._workers:
-            worker.end()
+            worker.child.end()
 
     def _begin(self, selector: selectors.BaseSelector) -> None:
-        worker = _started()
+        worker = Worker(_started())
         self._workers.append(worker)
-        assert worker.process.stdout is not None
-        selector.register(worker.process.stdout, selectors.EVENT_READ, worker)
+        assert worker.child.process.stdout is not None
+        selector.register(worker.child.process.stdout, selectors.EVENT_READ, worker)
         self._give(worker)
 
     def _give(self, worker: Worker) -> None:
@@ -159,16 +137,16 @@ class _Pool:
         if worker.file is not None:
             behind = worker.file + 1
             following = self._files[behind] if behind < len(self._files) else None
-            worker.tell("read", file=self._files[worker.file], next=following)
+            worker.child.tell("read", file=self._files[worker.file], next=following)
 
     def _hear(self, selector: selectors.BaseSelector, worker: Worker) -> None:
-        assert worker.process.stdout is not None
-        found = os.read(worker.process.stdout.fileno(), READ_BYTES)
+        assert worker.child.process.stdout is not None
+        found = os.read(worker.child.process.stdout.fileno(), READ_BYTES)
         if not found:
-            selector.unregister(worker.process.stdout)
+            selector.unregister(worker.child.process.stdout)
             self._lost(selector, worker)
             return
-        for event in _said(worker, found):
+        for event in worker.child.said(found):
             if event["event"] == "error":
                 raise in_words(Fault(*(event[name] for name in ("kind", "what", "why", "fix"))))
             if event["event"] == "progress":
@@ -185,18 +163,15 @@ class _Pool:
     def _lost(self, selector: selectors.BaseSelector, worker: Worker) -> None:
         """Its file is read again, from the beginning, by a new one."""
         self._workers.remove(worker)
-        code, file = worker.process.wait(), worker.file
-        worker.complaints.seek(0)
-        said = worker.complaints.read()[-READ_BYTES:].decode(errors="replace").split("\n")
-        worker.end()
+        fate, file = worker.child.fate(), worker.file
+        worker.child.end()
         if file is None:
             return
         self._tries[file] += 1
         if self._tries[file] >= TRIES:
-            last = next((line.strip() for line in reversed(said) if line.strip()), "no word")
             raise RunFailed(
                 f"{self._files[file]} cannot be read",
-                why=f"the process that reads it ended {TRIES} times, at last with {code} ({last})",
+                why=f"the process that reads it ended {TRIES} times, at last: {fate}",
                 fix="leave --workers out; is there memory left?",
             )
         self._waiting.insert(0, file)
@@ -234,33 +209,14 @@ class _Pool:
         )
 
 
-def _said(worker: Worker, found: bytes) -> Iterator[dict[str, Any]]:
-    for line in worker.lines.feed(found):
-        if line is None:
-            raise RunFailed(
-                "a reading process says too much",
-                why=f"more than {PART_MAX >> 20} MiB",
-                fix="leave --workers out, and report this",
-            )
-        yield json.loads(line)
-
-
-def _started() -> Worker:
-    complaints = tempfile.TemporaryFile()  # noqa: SIM115
+def _started() -> Child:
     try:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "nfslab.captures.part_worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=complaints,
-            env=os.environ | importing_us(),
-            start_new_session=True,  # a Ctrl-C is for us
-        )
+        child = children.begin("nfslab.captures.part_worker")
     except OSError as error:
-        complaints.close()
         raise RunFailed(
             "a process that reads captures cannot be started",
             why=str(error.strerror or error),
             fix="ask for fewer --workers, or free what the machine lacks",
         ) from error
-    return Worker(process, complaints)
+    child.lines = Lines(PART_MAX)
+    return child

@@ -51,6 +51,15 @@ class Child:
             self.process.stdin.write(order(name, **content))
             self.process.stdin.flush()
 
+    def said(self, found: bytes) -> Iterator[dict[str, Any]]:
+        """The events among these bytes of its output; RunFailed: it says too much."""
+        for line in self.lines.feed(found):
+            if line is None:
+                raise RunFailed(
+                    "a process of ours said more than can be kept", fix="Please report this."
+                )
+            yield json.loads(line)
+
     def leave(self) -> None:
         """Close its pipes: it sees that nobody is there, and ends."""
         for pipe in (self.process.stdin, self.process.stdout):
@@ -72,6 +81,12 @@ class Child:
             self.process.kill()
             self.process.wait()
         self.complaints.close()
+
+    def end(self) -> None:
+        """Kill it: it holds nothing that anybody needs."""
+        self.process.kill()
+        self.leave()
+        self.see_end()
 
     def fate(self) -> str:
         """Why it ended, in words."""
@@ -125,14 +140,4 @@ def events(
                     selector.unregister(key.fileobj)
                     yield index, {"event": "ended", "why": children[index].fate()}
                     continue
-                yield from ((index, event) for event in _said(children[index], found))
-
-
-def _said(child: Child, found: bytes) -> Iterator[dict[str, Any]]:
-    """The events among what a child said."""
-    for line in child.lines.feed(found):
-        if line is None:
-            raise RunFailed(
-                "a process of ours said more than can be kept", fix="Please report this."
-            )
-        yield json.loads(line)
+                yield from ((index, event) for event in children[index].said(found))
