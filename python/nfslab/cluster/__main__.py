@@ -1,0 +1,70 @@
+"""`python -m nfslab.cluster`: what launchers start (docs/cluster.md), and what ssh does.
+
+scheduler --dir DIR [--host H] [--port P]        the meeting point
+worker --dir DIR --scheduler ADDRESS [--name N]  one on each host
+ordered                                          reads what to be as one line of JSON
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from pathlib import Path
+
+import click
+
+from nfslab.cluster.certificates import Papers, papers_in
+from nfslab.cluster.serving import serve_scheduler, serve_worker
+from nfslab.errors import NfslabError
+
+DEFAULT_PORT = 8786
+FOLDER = click.Path(path_type=Path, file_okay=False)
+
+
+@click.group()
+def main() -> None:
+    """The processes of a cluster."""
+
+
+@main.command()
+@click.option("--dir", "folder", type=FOLDER, required=True, help="The cluster's certificates.")
+@click.option("--host", default="", help="Listen on this address alone; default: all.")
+@click.option("--port", default=DEFAULT_PORT, show_default=True, help="0: any.")
+def scheduler(folder: Path, host: str, port: int) -> None:
+    """The meeting point, until SIGTERM."""
+    sys.exit(serve_scheduler(papers_in(folder, "scheduler"), host, port))
+
+
+@main.command()
+@click.option("--dir", "folder", type=FOLDER, required=True, help="The cluster's certificates.")
+@click.option("--scheduler", "address", required=True, metavar="tls://HOST:PORT")
+@click.option("--name", default=None, help="Of this host in the cluster; default: its host name.")
+@click.option("--host", default=None, help="The address at which others reach this host.")
+def worker(folder: Path, address: str, name: str | None, host: str | None) -> None:
+    """One on each host, until the scheduler ends."""
+    who = name or socket.gethostname()
+    sys.exit(serve_worker(papers_in(folder, "worker"), address, who, host))
+
+
+@main.command()
+def ordered() -> None:
+    """What the line says; keys never are in a command's words, where others can read them."""
+    said = json.loads(sys.stdin.buffer.readline())
+    papers = Papers(**said["papers"])
+    lives = said["lives_by_input"]
+    if said["do"] == "scheduler":
+        sys.exit(serve_scheduler(papers, said["host"], said["port"], lives_by_input=lives))
+    sys.exit(
+        serve_worker(
+            papers, said["scheduler"], said["name"], said.get("host"), lives_by_input=lives
+        )
+    )
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except NfslabError as error:
+        print(f"nfslab: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
