@@ -63,9 +63,9 @@ class Rendezvous(Scheduler):  # type: ignore[misc]
         """A worker comes, under the name that its certificate gives it."""
         name = said.get("name")
         if not isinstance(name, str) or not peer_of_comm(comm).may_be(name):
-            return refusal(f"a worker without the certificate of {name!r}")
+            return await comm.write(refusal(f"a worker without the certificate of {name!r}"))
         if len(self.workers) >= HOSTS_MAX:
-            return refusal(f"more than {HOSTS_MAX} hosts")
+            return await comm.write(refusal(f"more than {HOSTS_MAX} hosts"))
         # Nothing of what it tells of itself is kept but where it is.
         said["metrics"] = {
             "bandwidth": {"total": 1, "workers": {}, "types": {}}, "memory": 0,

@@ -47,9 +47,10 @@ class Member(Worker):  # type: ignore[misc]
         self._token = token
         self._visit: Attended | None = None
         self.handlers = {ATTEND: self._attend}
-        close = self.stream_handlers["close"]
-        self.stream_handlers.clear()
-        self.stream_handlers["close"] = close
+        # The scheduler also tells of others that left, and of tasks: nothing of it matters here.
+        for name in self.stream_handlers:
+            if name != "close":
+                self.stream_handlers[name] = ignored
 
     def start_http_server(self, *_arguments: Any, **_named: Any) -> None:
         """None."""
@@ -78,3 +79,7 @@ class Member(Worker):  # type: ignore[misc]
             await self._visit.leave()
         done: str | None = await super().close(*arguments, **named)
         return done
+
+
+def ignored(**_said: Any) -> None:
+    """What a scheduler tells its workers that is of no interest to ours."""
