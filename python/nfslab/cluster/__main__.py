@@ -11,12 +11,18 @@ import json
 import socket
 import sys
 from pathlib import Path
+from urllib.parse import quote
 
 import click
 
 from nfslab.cluster.certificates import Papers, papers_in
+from nfslab.cluster.identity import facts_here
+from nfslab.cluster.needed import engine_version
 from nfslab.cluster.serving import serve_scheduler, serve_worker
+from nfslab.cluster.starting import begin
 from nfslab.errors import NfslabError
+from nfslab.machine.agent import error_content
+from nfslab.machine.journal import state_folder
 
 DEFAULT_PORT = 8786
 FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -60,6 +66,28 @@ def ordered() -> None:
             papers, said["scheduler"], said["name"], said.get("host"), lives_by_input=lives
         )
     )
+
+
+@main.command()
+def facts() -> None:
+    """One line of JSON."""
+    click.echo(json.dumps(facts_here() | {"engine": engine_version()}))
+
+
+@main.command()
+def detached() -> None:
+    """As `ordered`, in a session of its own that stays when the line was said (for ssh)."""
+    order = json.loads(sys.stdin.buffer.readline())
+    folder = state_folder() / "cluster-logs"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    log = folder / f"{quote(str(order.get('name', 'scheduler')), safe='')}.log"
+    # Of the last start alone.
+    log.unlink(missing_ok=True)
+    try:
+        _, said = begin(order, log)
+    except NfslabError as error:
+        said = {"event": "error", **error_content(error)}
+    click.echo(json.dumps(said))
 
 
 if __name__ == "__main__":

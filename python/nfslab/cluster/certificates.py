@@ -35,6 +35,8 @@ CLOCK_SLACK: Final = datetime.timedelta(hours=1)
 """Hosts whose clocks are behind ours accept it, too: what their offset is, is measured later."""
 PREFIX: Final = "nfslab:"
 AUTHORITY: Final = "ca"
+FILES: Final = tuple(f"{one}.{end}" for one in (AUTHORITY, *ROLES) for end in ("pem", "key"))
+"""Of a cluster's folder."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,6 +129,8 @@ class Link:
         self._on_lost: Callable[[str], None] = lambda _why: None
         self._waiting: dict[tuple[str, int], asyncio.Future[dict[str, Any]]] = {}
         self._next = 0
+        self._comm: Any = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def open(
         self, heard: Callable[[dict[str, Any]], None], on_lost: Callable[[str], None],
@@ -212,6 +214,8 @@ class Link:
 
     async def close(self) -> None:
         """Leave it: it ends what of ours is there."""
+        if self._comm is None:
+            return
         await self.say({"is": "leave"})
         for task in self._tasks:
             task.cancel()

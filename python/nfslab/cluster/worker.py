@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nfslab.cluster.certificates import Papers
 
 ATTEND: Final = "nfslab-attend"
+LEAVE: Final = "nfslab-leave"
 JOIN_S: Final = 20.0
 BUSY: Final = "another nfslab holds this host"
 
@@ -46,7 +47,7 @@ class Member(Worker):  # type: ignore[misc]
         self._own_folder = folder
         self._token = token
         self._visit: Attended | None = None
-        self.handlers = {ATTEND: self._attend}
+        self.handlers = {ATTEND: self._attend, LEAVE: self._leave}
         # The scheduler also tells of others that left, and of tasks: nothing of it matters here.
         for name in self.stream_handlers:
             if name != "close":
@@ -71,6 +72,13 @@ class Member(Worker):  # type: ignore[misc]
                 await self._visit.serve(prime)
             finally:
                 self._visit = None
+        return Status.dont_reply
+
+    def _leave(self, comm: Any) -> Status:
+        if peer_of_comm(comm).role == "prime":
+            self.loop.add_callback(self.close, reason="its prime said so")
+        else:
+            comm.abort()
         return Status.dont_reply
 
     async def close(self, *arguments: Any, **named: Any) -> str | None:
