@@ -15,6 +15,7 @@ from tests.cluster.clusters import Cluster
 BAD = {
     "none": ({"hosts": []}, "a cluster of no hosts"),
     "twice": ({"hosts": ["one", "two", "one"]}, "the same host twice: one"),
+    "twice, as another user": ({"hosts": ["one", "root@one"]}, "the same host twice: one"),
     "no name": ({"hosts": ["root@"]}, "'root@' is no host"),
     "an option": ({"hosts": ["-oProxyCommand=x"]}, "is no host"),
     "a path": ({"hosts": ["../x"]}, "is no host"),

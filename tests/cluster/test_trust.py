@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import resource
 import socket
 import ssl
 from collections.abc import Callable, Iterator
@@ -278,6 +279,45 @@ def test_a_worker_that_says_what_it_must_not_is_lost(authority: Authority, wrong
     assert "said what nfslab does not say" in said or "a message of" in said
 
 
+@pytest.mark.parametrize("answer", [{}, {"monotonic_ns": "x"}, {"monotonic_ns": None}])
+def test_a_clock_that_is_none_loses_its_worker(
+    authority: Authority, answer: dict[str, Any]
+) -> None:
+    async def act(comm: Any, _said: Any) -> None:
+        await comm.write(HELLO)
+        while (said := await comm.read())["is"] != "clock":
+            pass
+        await comm.write({"is": "clock", "n": said["n"], **answer})
+        await comm.read()
+
+    hostile = Hostile(authority.papers("worker", "one"), act)
+    loop = Loop()
+    member = MemberThere(Link("one", hostile.address, authority.papers("prime"), loop), loop)
+    member.connect()
+    with pytest.raises(RunFailed, match="one said what nfslab does not say"):
+        member.clocks()
+    assert member.link.lost
+    loop.close()
+    hostile.close()
+
+
+def test_words_of_a_machine_cannot_steer_a_terminal(authority: Authority) -> None:
+    evil = "\x1b]0;evil\x07\n" + "x" * 10_000
+
+    async def act(comm: Any, _said: Any) -> None:
+        await comm.write(HELLO)
+        while (await comm.read())["is"] != "begin":
+            pass
+        await comm.write({"is": "refused", "agent": 0, "why": evil})
+        await comm.read()
+
+    said = refusals(authority.papers("prime"), Hostile(authority.papers("worker", "one"), act))
+    assert "evil" in said
+    assert "\x1b" not in said
+    assert "\x07" not in said
+    assert len(said) < 3000
+
+
 def test_a_worker_cannot_answer_in_the_name_of_another(authority: Authority) -> None:
     async def act(comm: Any, _said: Any) -> None:
         await comm.write(HELLO)
@@ -395,6 +435,20 @@ def test_nothing_lands_outside(tmp_path: Path, path: str, kind: str) -> None:
 
 def piece(kind: str, path: Any = "a", content: Any = b"x") -> dict[str, Any]:
     return {"kind": kind, "path": path, "bytes": content}
+
+
+def test_a_full_disk_here_is_said(tmp_path: Path) -> None:
+    """A limit on the size of files stands for it: the same way of failing, for this test alone."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    landing = Landing(tmp_path / "home", "one")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        with pytest.raises(RunFailed, match="cannot bring home what one measured") as raised:
+            landing.take({"kind": "file", "path": "a", "bytes": b"x" * 100_000})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "make room" in raised.value.fix
+    assert list(tmp_path.iterdir()) == []
 
 
 LIES = {

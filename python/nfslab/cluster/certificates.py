@@ -31,7 +31,7 @@ Role = Literal["scheduler", "prime", "worker"]
 ROLES: Final[tuple[Role, ...]] = ("scheduler", "prime", "worker")
 ANY_NAME: Final = "*"
 VALID_DAYS: Final = 30
-CLOCK_SLACK: Final = datetime.timedelta(hours=1)
+CLOCK_SLACK: Final = datetime.timedelta(days=1)
 """Hosts whose clocks are behind ours accept it, too: what their offset is, is measured later."""
 PREFIX: Final = "nfslab:"
 AUTHORITY: Final = "ca"

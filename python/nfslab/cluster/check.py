@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from nfslab.cluster.identity import SAME, UNKNOWN, facts_here
+from nfslab.cluster.identity import SAME, UNKNOWN, facts_here, shown
 from nfslab.display.numbers import quantity
 from nfslab.errors import NfslabError
 
@@ -106,7 +106,11 @@ def _checked(member: MemberThere) -> HostReport:
         report.facts = member.facts()
         # Before the doctor, who gives its processors something to do.
         report.clocks = member.clocks()
-        report.probes = [one for one in member.doctor()["probes"] if isinstance(one, dict)]
+        report.probes = [
+            {key: value if isinstance(value, bool) else shown(value) for key, value in one.items()}
+            for one in member.doctor()["probes"]
+            if isinstance(one, dict)
+        ]
     except NfslabError as error:
         report.facts = member.facts()
         report.problem = error

@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 import tempfile
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from nfslab.machine import children
 
@@ -109,6 +109,8 @@ class Hosted(asyncio.Protocol):
                 os.killpg(self._child.process.pid, signal.SIGKILL)
             await asyncio.to_thread(self._child.process.wait)
         self._output.close()
+        if self._told is not None:
+            await asyncio.wait([self._told])
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
         self._child.complaints.close()
 
@@ -124,10 +126,3 @@ def _listed(folder: Path) -> Iterator[tuple[str, bool]]:
             path = os.path.join(here, name)
             if os.path.isfile(path) and not os.path.islink(path):
                 yield os.path.relpath(path, folder), False
-
-
-def close_quietly(*transports: Any) -> None:
-    """Those of an agent whose start failed half way."""
-    for one in transports:
-        with contextlib.suppress(Exception):
-            one.close()

@@ -12,6 +12,7 @@ from nfslab import __version__
 SAME: Final = ("nfslab", "core")
 """What has to be the same on all machines of a cluster."""
 UNKNOWN: Final = "none"
+WORDS_MAX: Final = 2000
 
 
 def core_identity() -> str:
@@ -47,3 +48,9 @@ def difference(here: dict[str, Any], there: dict[str, Any]) -> str:
         if there.get(what) != here.get(what)
     ]
     return "; ".join(found)
+
+
+def shown(words: Any) -> str:
+    """What a machine said, as it may be printed: no control of a terminal, and not for ever."""
+    text = str(words)[:WORDS_MAX]
+    return "".join(one if one.isprintable() else " " for one in text)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.cluster.attended import BEAT_S
 from nfslab.cluster.base import SILENCE_S
-from nfslab.cluster.identity import difference, facts_here
+from nfslab.cluster.identity import difference, facts_here, shown
 from nfslab.cluster.messages import PlainConnector, PlainTLS
 from nfslab.errors import RunFailed, UsageError, one_line
 
@@ -30,7 +30,6 @@ CONNECT_S: Final = 5.0
 ANSWER_S: Final = 90.0
 """For what a machine has to look up; `doctor` tries things."""
 FACTS_MAX: Final = 256
-FACT_CHARACTERS_MAX: Final = 500
 SCHEME: Final = "tls://"
 
 
@@ -103,7 +102,7 @@ async def members_at(scheduler: str, papers: Papers) -> list[tuple[str, str]]:
             said = await comm.read()
             if said["kind"] != "nfslab-scheduler":
                 raise ValueError(f"it calls itself {str(said['kind'])[:100]!r}")
-            return [(str(name), str(address)) for name, address in said["members"]]
+            return [(shown(name), shown(address)) for name, address in said["members"]]
     except (OSError, TimeoutError, KeyError, TypeError, ValueError) as error:
         raise RunFailed(
             f"what answers at {scheduler} is no scheduler of nfslab's",
@@ -168,7 +167,7 @@ class Link:
             self._comm.abort()
             raise RunFailed(
                 f"{self.name} is taken",
-                why=str(said["busy"])[:FACT_CHARACTERS_MAX],
+                why=shown(said["busy"]),
                 fix="wait until that one has ended",
             )
         differs = difference(own, self.facts)
@@ -176,7 +175,7 @@ class Link:
             self._comm.abort()
             raise RunFailed(
                 f"{self.name} has another nfslab",
-                why=differs or str(said["refused"])[:FACT_CHARACTERS_MAX],
+                why=differs or shown(said["refused"]),
                 fix="bring the same state of nfslab to all hosts, and build it on each",
             )
 
@@ -261,7 +260,13 @@ class Link:
             RecursionError,
             RunFailed,
         ) as error:
-            self._lose(f"{self.name} said what nfslab does not say: {one_line(error)}")
+            self.refuse(error)
+
+    def refuse(self, error: Exception) -> RunFailed:
+        """It said what is no answer: it is lost, and this is the error."""
+        why = f"{self.name} said what nfslab does not say: {one_line(error)}"
+        self._lose(why)
+        return RunFailed(why, fix="see who else can do as nfslab there")
 
     def _lose(self, why: str) -> None:
         if self.lost:
@@ -281,9 +286,7 @@ def facts_of(text: Any) -> dict[str, Any]:
     if not isinstance(found, dict) or len(found) > FACTS_MAX:
         raise ValueError("no facts")
     return {
-        str(key)[:FACT_CHARACTERS_MAX]: (
-            value[:FACT_CHARACTERS_MAX] if isinstance(value, str) else value
-        )
+        shown(key): shown(value) if isinstance(value, str) else value
         for key, value in found.items()
         if isinstance(value, str | int | float | bool) or value is None
     }

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nfslab.cluster.attended import LEAVE_S
 from nfslab.cluster.base import Agent, Clocks, Cluster, Member
 from nfslab.cluster.hosted import PIECES_AHEAD
+from nfslab.cluster.identity import shown
 from nfslab.cluster.landing import Landing
 from nfslab.cluster.link import ANSWER_S, CONNECT_S, Link, Loop
 from nfslab.errors import RunFailed
@@ -112,7 +113,7 @@ class AgentThere(Agent):
             case "said":
                 self._listen(said["bytes"])
             case "ended":
-                self._put({"event": "ended", "why": str(said["why"])[:ORDER_PIECE_BYTES]})
+                self._put({"event": "ended", "why": shown(said["why"])})
                 self._ended = True
             case "piece":
                 if self._pieces.full():
@@ -121,7 +122,7 @@ class AgentThere(Agent):
             case "begun":
                 self._begun.put("")
             case "refused":
-                self._begun.put(str(said["why"])[:ORDER_PIECE_BYTES] or "no reason was given")
+                self._begun.put(shown(said["why"]) or "no reason was given")
             case "gone":
                 self._gone.put("")
             case other:
@@ -188,7 +189,7 @@ class MemberThere(Member):
         if not isinstance(found, dict) or not isinstance(found.get("probes"), list):
             raise RunFailed(
                 f"{self.name} cannot say what it can do",
-                why=str((found or {}).get("error", "its answer is no report"))[:1000],
+                why=shown((found or {}).get("error", "its answer is no report")),
                 fix="run nfslab doctor there",
             )
         return found
@@ -205,6 +206,8 @@ class MemberThere(Member):
         self.link.post("begin", agent=agent.number, module=module)
         why = self.link.lost or agent.wait_begun()
         if why:
+            # It may have begun after all.
+            self.link.post("end", agent=agent.number)
             self.forget(agent)
             raise RunFailed(
                 f"no process can be started on {self.name}", why=why,
@@ -235,6 +238,8 @@ class ClusterThere(Cluster):
         self._members = list(members)
         self._loop = loop
         self._end = end
+        self.cleaned: dict[str, list[str]] = {}
+        """What dead workers had left on hosts, and was undone when this cluster was started."""
 
     @property
     def members(self) -> Sequence[MemberThere]:
@@ -258,7 +263,10 @@ async def compared(link: Link, read: Callable[[], tuple[int, int, int]]) -> Cloc
     for _ in range(ROUNDS):
         wall_ns, begin_ns, here_ns = read()
         said = await link.asked("clock", "clock", CONNECT_S)
-        there = [int(said[part]) for part in ("monotonic_ns", "wall_ns", "width_ns")]
+        try:
+            there = [int(said[part]) for part in ("monotonic_ns", "wall_ns", "width_ns")]
+        except (KeyError, TypeError, ValueError) as error:
+            raise link.refuse(error) from error
         trip_ns = said["heard_ns"] - begin_ns
         middle_ns = trip_ns // 2
         # Up, whatever is odd: the truth has to lie within.

@@ -78,10 +78,12 @@ def connect(section: ClusterSection) -> ClusterThere:
         resources.close()
 
     try:
-        return joined(running.address, folder, order=section.hosts, end=end)
+        cluster = joined(running.address, folder, order=section.hosts, end=end)
     except BaseException:
         end()
         raise
+    cluster.cleaned = running.cleaned
+    return cluster
 
 
 def joined(

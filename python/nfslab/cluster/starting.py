@@ -93,7 +93,8 @@ def checked_hosts(hosts: Sequence[str]) -> list[str]:
             "a cluster of no hosts", why="hosts = []",
             fix='name them: hosts = ["load1", "load2"], or leave [cluster] out for one machine',
         )  # fmt: skip
-    if twice := [name for name, count in Counter(hosts).items() if count > 1]:
+    counted = Counter(name.rpartition("@")[2] for name in hosts)
+    if twice := [name for name, count in counted.items() if count > 1]:
         raise UsageError(
             f"the same host twice: {', '.join(twice)}",
             why="two workers on one machine would share what each is said to have",
