@@ -62,8 +62,17 @@ def command() -> None:
 
 @command.command("check", epilog=EPILOG)
 @_with(HOSTS, SCHEDULER, FOLDER, PYTHON, JSON)
+@click.option(
+    "--members", type=click.IntRange(min=1), metavar="N",
+    help="Of a cluster that runs: wait until so many have joined; another number is an error.",
+)  # fmt: skip
 def check_command(
-    hosts: tuple[str, ...], scheduler: str | None, folder: Path | None, python: str, as_json: bool
+    hosts: tuple[str, ...],
+    scheduler: str | None,
+    folder: Path | None,
+    python: str,
+    as_json: bool,
+    members: int | None,
 ) -> None:
     """For each host: reachable, same nfslab, clock offset and its error, what it can do.
 
@@ -73,7 +82,7 @@ def check_command(
     from nfslab.cluster.commands import check
 
     with polite_kill():
-        reports = check(hosts, scheduler, folder, python)
+        reports = check(hosts, scheduler, folder, python, members)
     if as_json:
         click.echo(json.dumps({"hosts": [report.as_json() for report in reports]}, indent=2))
     else:

@@ -1,8 +1,12 @@
 """`python -m nfslab.cluster`: what launchers start (docs/cluster.md), and what ssh does.
 
-scheduler --dir DIR [--host H] [--port P]        the meeting point
-worker --dir DIR --scheduler ADDRESS [--name N]  one on each host
-ordered                                          reads what to be as one line of JSON
+    certificates --dir DIR                             makes those of a cluster
+    scheduler --dir DIR [--host H] [--port P]          the meeting point
+    worker --dir DIR [--scheduler ADDRESS] [--name N]  one on each host
+    facts                                              which nfslab this is, as JSON
+    ordered, detached                                  what to be is read as one line of JSON
+
+Each says one line of JSON on its standard output when it is up, or why it is not.
 """
 
 from __future__ import annotations
@@ -15,12 +19,12 @@ from urllib.parse import quote
 
 import click
 
-from nfslab.cluster.certificates import Papers, papers_in
+from nfslab.cluster.certificates import Authority, Papers, papers_in
 from nfslab.cluster.identity import facts_here
 from nfslab.cluster.needed import engine_version
 from nfslab.cluster.serving import serve_scheduler, serve_worker
-from nfslab.cluster.starting import begin
-from nfslab.errors import NfslabError
+from nfslab.cluster.starting import begin, running_address
+from nfslab.errors import NfslabError, UsageError
 from nfslab.machine.agent import error_content
 from nfslab.machine.journal import state_folder
 
@@ -34,6 +38,19 @@ def main() -> None:
 
 
 @main.command()
+@click.option("--dir", "folder", type=FOLDER, required=True, help="A folder to be made.")
+def certificates(folder: Path) -> None:
+    """Make those of a new cluster: for a scheduler that something else starts."""
+    if folder.exists():
+        raise UsageError(
+            f"{folder} exists already",
+            why="the certificates of a cluster in it would be of no use any more",
+            fix="name another folder, or remove this one",
+        )
+    Authority.new().write(folder)
+
+
+@main.command()
 @click.option("--dir", "folder", type=FOLDER, required=True, help="The cluster's certificates.")
 @click.option("--host", default="", help="Listen on this address alone; default: all.")
 @click.option("--port", default=DEFAULT_PORT, show_default=True, help="0: any.")
@@ -44,13 +61,17 @@ def scheduler(folder: Path, host: str, port: int) -> None:
 
 @main.command()
 @click.option("--dir", "folder", type=FOLDER, required=True, help="The cluster's certificates.")
-@click.option("--scheduler", "address", required=True, metavar="tls://HOST:PORT")
+@click.option(
+    "--scheduler", "address", metavar="tls://HOST:PORT",
+    help="Default: that which `nfslab cluster start --dir DIR` has recorded in the folder.",
+)  # fmt: skip
 @click.option("--name", default=None, help="Of this host in the cluster; default: its host name.")
 @click.option("--host", default=None, help="The address at which others reach this host.")
-def worker(folder: Path, address: str, name: str | None, host: str | None) -> None:
+def worker(folder: Path, address: str | None, name: str | None, host: str | None) -> None:
     """One on each host, until the scheduler ends."""
     who = name or socket.gethostname()
-    sys.exit(serve_worker(papers_in(folder, "worker"), address, who, host))
+    where = running_address(folder, address)
+    sys.exit(serve_worker(papers_in(folder, "worker"), where, who, host))
 
 
 @main.command()

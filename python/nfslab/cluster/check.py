@@ -71,7 +71,8 @@ class HostReport:
         if self.clocks is not None:
             for name, record in asdict(self.clocks).items():
                 offset, error = record.offset_ns / 1e9, record.error_ns / 1e9
-                told = f"{quantity(offset, 's')} ahead of here, to ± {quantity(error, 's')}"
+                way = "ahead of" if offset >= 0 else "behind"
+                told = f"{quantity(abs(offset), 's')} {way} here, to ± {quantity(error, 's')}"
                 yield f"      {name} clock: {told}"
         for group, words in GROUPS.items():
             yield from self._group(group, words)
@@ -95,23 +96,32 @@ def _mark(ok: bool) -> str:
 
 def checked(members: Sequence[MemberThere]) -> list[HostReport]:
     """Of members that were not greeted yet."""
+    reports = [_greeted(member) for member in members]
+    # After all clocks: the doctor gives processors something to do.
     with ThreadPoolExecutor(min(len(members), ASKED_AT_ONCE) or 1) as pool:
-        return list(pool.map(_checked, members))
+        list(pool.map(_asked, members, reports))
+    return reports
 
 
-def _checked(member: MemberThere) -> HostReport:
+def _greeted(member: MemberThere) -> HostReport:
     report = HostReport(member.name, member.address)
     try:
         member.connect()
-        report.facts = member.facts()
-        # Before the doctor, who gives its processors something to do.
         report.clocks = member.clocks()
+    except NfslabError as error:
+        report.problem = error
+    report.facts = member.facts()
+    return report
+
+
+def _asked(member: MemberThere, report: HostReport) -> None:
+    if not report.ok:
+        return
+    try:
         report.probes = [
             {key: value if isinstance(value, bool) else shown(value) for key, value in one.items()}
             for one in member.doctor()["probes"]
             if isinstance(one, dict)
         ]
     except NfslabError as error:
-        report.facts = member.facts()
         report.problem = error
-    return report

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from nfslab.cluster.certificates import Authority, papers_in
 from nfslab.cluster.check import HostReport, checked
 from nfslab.cluster.needed import require
-from nfslab.cluster.settings import members_of, running_address
+from nfslab.cluster.settings import members_of
 from nfslab.cluster.starting import (
     AllFailed,
     Running,
@@ -18,6 +18,7 @@ from nfslab.cluster.starting import (
     default_folder,
     forget,
     recorded,
+    running_address,
     start,
     write_record,
 )
@@ -30,7 +31,11 @@ if TYPE_CHECKING:
 
 
 def check(
-    hosts: Sequence[str], scheduler: str | None, folder: Path | None, python: str
+    hosts: Sequence[str],
+    scheduler: str | None,
+    folder: Path | None,
+    python: str = "",
+    wanted: int | None = None,
 ) -> list[HostReport]:
     """Of these hosts, or of a cluster that runs; UsageError, RunFailed: there is none."""
     require()
@@ -41,7 +46,7 @@ def check(
         )  # fmt: skip
     if not hosts:
         found = folder or default_folder()
-        return _of_running(running_address(found, scheduler), found)
+        return _of_running(running_address(found, scheduler), found, wanted)
     checked_hosts(hosts)
     with Resources("cluster check") as resources:
         place = resources.make_directory(state_folder() / resources.name).path
@@ -56,14 +61,14 @@ def check(
     return [fit.get(name) or HostReport(name, problem=running.failed.get(name)) for name in hosts]
 
 
-def _of_running(address: str, folder: Path) -> list[HostReport]:
+def _of_running(address: str, folder: Path, wanted: int | None = None) -> list[HostReport]:
     from nfslab.cluster.link import Loop
     from nfslab.cluster.remote import ClusterThere
 
     papers = papers_in(folder, "prime")
     loop = Loop()
     try:
-        members = members_of(address, papers, loop)
+        members = members_of(address, papers, loop, wanted)
     except BaseException:
         loop.close()
         raise

@@ -10,13 +10,14 @@ scheduler = "tls://prime:8786"               # one that runs: Slurm, Kubernetes,
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from nfslab.cluster.needed import require
-from nfslab.cluster.starting import checked_hosts, default_folder, recorded, start
+from nfslab.cluster.starting import checked_hosts, default_folder, start
 from nfslab.errors import RunFailed, UsageError
 from nfslab.machine.journal import state_folder
 from nfslab.machine.resources import Resources
@@ -25,7 +26,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nfslab.cluster.certificates import Papers
+    from nfslab.cluster.link import Loop
     from nfslab.cluster.remote import ClusterThere, MemberThere
+
+
+JOIN_S: Final = 60.0
+"""How long hosts that launchers start are waited for."""
+JOIN_POLL_S: Final = 0.2
 
 
 class ClusterSection(BaseModel):
@@ -39,6 +46,8 @@ class ClusterSection(BaseModel):
     """Of a cluster that runs already."""
     certificates: str | None = None
     """Its folder of certificates, with `scheduler`; default: that of `nfslab cluster start`."""
+    members: int | None = Field(default=None, ge=1)
+    """With `scheduler`: so many hosts; they are waited for, and no other number will do."""
     python: str = ""
     """nfslab's Python on the hosts; default: the same path as here."""
 
@@ -48,6 +57,8 @@ class ClusterSection(BaseModel):
             raise ValueError('either hosts = ["load1", ...] or scheduler = "tls://HOST:PORT"')
         if self.scheduler is None and self.certificates is not None:
             raise ValueError("certificates are those of a scheduler that runs: name it, too")
+        if self.scheduler is None and self.members is not None:
+            raise ValueError("members counts those of a scheduler that runs: name it, too")
         if self.scheduler is not None and self.python:
             raise ValueError("python is for hosts that are reached over ssh")
         if self.hosts is not None:
@@ -64,7 +75,7 @@ def connect(section: ClusterSection) -> ClusterThere:
     if section.hosts is None:
         assert section.scheduler is not None
         folder = Path(section.certificates) if section.certificates else default_folder()
-        return joined(section.scheduler, folder)
+        return joined(section.scheduler, folder, wanted=section.members)
     resources = Resources("cluster of an experiment")
     try:
         folder = resources.make_directory(state_folder() / resources.name).path
@@ -91,6 +102,7 @@ def joined(
     folder: Path,
     *,
     order: list[str] | None = None,
+    wanted: int | None = None,
     end: Callable[[], object] | None = None,
 ) -> ClusterThere:
     """All members of the scheduler at this address; RunFailed, UsageError."""
@@ -101,7 +113,7 @@ def joined(
     papers = papers_in(folder, "prime")
     loop = Loop()
     try:
-        members = ordered(members_of(address, papers, loop), order)
+        members = ordered(members_of(address, papers, loop, wanted), order)
         for member in members:
             member.connect()
     except BaseException:
@@ -110,13 +122,25 @@ def joined(
     return ClusterThere(members, loop, end)
 
 
-def members_of(address: str, papers: Papers, loop: object) -> list[MemberThere]:
-    """Who joined, not greeted yet, by name; RunFailed: nobody did."""
-    from nfslab.cluster.link import Link, Loop, members_at
+def members_of(
+    address: str, papers: Papers, loop: Loop, wanted: int | None = None
+) -> list[MemberThere]:
+    """Who joined, not greeted yet, by name; RunFailed: nobody, or not so many as `wanted`."""
+    from nfslab.cluster.link import Link, members_at
     from nfslab.cluster.remote import MemberThere
 
-    assert isinstance(loop, Loop)
-    found = loop.call(members_at(address, papers))
+    deadline = time.monotonic() + JOIN_S
+    while True:
+        found = loop.call(members_at(address, papers))
+        if wanted is None or len(found) >= wanted or time.monotonic() >= deadline:
+            break
+        time.sleep(JOIN_POLL_S)
+    if wanted is not None and len(found) != wanted:
+        raise RunFailed(
+            f"{len(found)} hosts have joined the cluster at {address}, not {wanted}",
+            why=f"those that are there: {', '.join(sorted(name for name, _ in found)) or 'none'}",
+            fix="see the log of the launcher that starts the workers, or correct the number",
+        )
     if not found:
         raise RunFailed(
             f"no host has joined the cluster at {address}",
@@ -138,15 +162,3 @@ def ordered(members: list[MemberThere], names: list[str] | None) -> list[MemberT
             fix="see its log there, in nfslab's state folder: cluster-logs",
         )
     return [by_name[name] for name in names]
-
-
-def running_address(folder: Path, given: str | None) -> str:
-    """The scheduler that is meant: the given one, or that of `nfslab cluster start`."""
-    found = recorded(folder)
-    if given is None and found is None:
-        raise UsageError(
-            "no cluster is running that was started here",
-            why=f"there is no record of one in {folder}",
-            fix="name hosts, --scheduler tls://HOST:PORT, or: nfslab cluster start HOST...",
-        )
-    return given or str((found or {})["address"])

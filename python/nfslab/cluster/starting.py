@@ -284,6 +284,18 @@ def recorded(folder: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and "address" in found else None
 
 
+def running_address(folder: Path, given: str | None) -> str:
+    """The scheduler that is meant: the given one, or that of `nfslab cluster start`."""
+    found = recorded(folder)
+    if given is None and found is None:
+        raise UsageError(
+            "no cluster is running that was started here",
+            why=f"there is no record of one in {folder}",
+            fix="name hosts, --scheduler tls://HOST:PORT, or: nfslab cluster start HOST...",
+        )
+    return given or str((found or {})["address"])
+
+
 def forget(folder: Path) -> None:
     """Remove what a cluster has in its folder, and the folder when nothing else is in it."""
     for name in MADE:
