@@ -147,6 +147,30 @@ def test_a_scheduler_that_is_not_ours(loop: Loop, authority: Authority) -> None:
     stock.close()
 
 
+def listening(pid: int) -> list[int]:
+    """Ports on which a process listens, as the kernel tells."""
+    own = {os.readlink(one) for one in Path(f"/proc/{pid}/fd").iterdir() if one.exists()}
+    ports = []
+    for table in ("tcp", "tcp6"):
+        for row in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            words = row.split()
+            if words[3] == "0A" and f"socket:[{words[9]}]" in own:
+                ports.append(int(words[1].rpartition(":")[2], 16))
+    return ports
+
+
+def test_nothing_listens_but_the_two_that_ask_for_a_certificate(
+    cluster: Cluster, loop: Loop
+) -> None:
+    """No dashboard, no HTTP; and the prime listens on nothing."""
+    at_worker = worker_address(cluster, loop)
+    assert listening(cluster.scheduler.pid) == [host_and_port(cluster.address)[1]]
+    assert listening(cluster.workers["one"].pid) == [host_and_port(at_worker)[1]]
+    before = listening(os.getpid())
+    with cluster.connected():
+        assert listening(os.getpid()) == before
+
+
 # Keys
 
 

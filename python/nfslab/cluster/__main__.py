@@ -22,8 +22,9 @@ import click
 from nfslab.cluster.certificates import Authority, Papers, papers_in
 from nfslab.cluster.identity import facts_here
 from nfslab.cluster.needed import engine_version
+from nfslab.cluster.record import running_address
 from nfslab.cluster.serving import serve_scheduler, serve_worker
-from nfslab.cluster.starting import begin, running_address
+from nfslab.cluster.starting import begin
 from nfslab.errors import NfslabError, UsageError
 from nfslab.machine.agent import error_content
 from nfslab.machine.journal import state_folder

@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING
 from nfslab.cluster.certificates import Authority, papers_in
 from nfslab.cluster.check import HostReport, checked
 from nfslab.cluster.needed import require
+from nfslab.cluster.record import (
+    default_folder,
+    forget,
+    recorded,
+    running_address,
+    write_record,
+)
 from nfslab.cluster.settings import members_of
 from nfslab.cluster.starting import (
     AllFailed,
     Running,
     begin_scheduler,
     checked_hosts,
-    default_folder,
-    forget,
-    recorded,
-    running_address,
     start,
-    write_record,
 )
 from nfslab.errors import NfslabError, RunFailed, UsageError
 from nfslab.machine.journal import state_folder
@@ -106,7 +108,7 @@ def start_to_stay(
         return running
     Authority.new().write(place)
     running = begin_scheduler(place, "", stays=True, port=port)
-    write_record(running, [])
+    write_record(place, running.address, [])
     return running
 
 

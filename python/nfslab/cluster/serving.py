@@ -12,6 +12,7 @@ import contextlib
 import logging
 import os
 import signal
+import socket
 import sys
 import tempfile
 from pathlib import Path
@@ -63,7 +64,8 @@ def serve_worker(
             os.environ[TOKEN_VARIABLE] = resources.token
             folder = Path(tempfile.gettempdir()) / resources.name
             with resources.make_directory(folder) as entry:
-                server = Member(scheduler, papers, name, entry.path, resources.token, host)
+                where = host or _address_towards(scheduler)
+                server = Member(scheduler, papers, name, entry.path, resources.token, where)
                 await _begun(server, f"{name} cannot join the cluster at {scheduler}")
                 # After Dask's threads began: they need not hurry.
                 with contextlib.suppress(OSError):
@@ -72,6 +74,20 @@ def serve_worker(
                 await _until_end(server, lives_by_input)
 
     return _run(served)
+
+
+def _address_towards(scheduler: str) -> str | None:
+    """Ours, by which we reach it: a worker listens on no other. None: it cannot be found."""
+    host, _, port = scheduler.removeprefix("tls://").rpartition(":")
+    try:
+        kind = socket.SOCK_DGRAM
+        family, _, _, _, there = socket.getaddrinfo(host.strip("[]"), int(port), type=kind)[0]
+        with socket.socket(family, kind) as one:
+            one.connect(there)
+            found = str(one.getsockname()[0])
+    except (OSError, ValueError):
+        return None
+    return f"[{found}]" if ":" in found else found
 
 
 async def _begun(server: Any, what: str) -> None:

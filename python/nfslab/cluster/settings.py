@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from nfslab.cluster.needed import require
-from nfslab.cluster.starting import checked_hosts, default_folder, start
+from nfslab.cluster.record import default_folder
+from nfslab.cluster.starting import checked_hosts, start
 from nfslab.errors import RunFailed, UsageError
 from nfslab.machine.journal import state_folder
 from nfslab.machine.resources import Resources

@@ -21,12 +21,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from nfslab.cluster.certificates import FILES, Authority, papers_in
+from nfslab.cluster.certificates import Authority, papers_in
 from nfslab.cluster.identity import difference, facts_here
 from nfslab.cluster.needed import PACKAGES
+from nfslab.cluster.record import LOG, forget, write_record
 from nfslab.errors import NfslabError, RunFailed, UsageError
 from nfslab.machine.agent import error_of
-from nfslab.machine.journal import state_folder
 from nfslab.machine.own_command import importing_us
 
 if TYPE_CHECKING:
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from nfslab.cluster.ssh import SshHost
 
 HOSTS_MAX: Final = 64
-RECORD: Final = "cluster.json"
-LOG: Final = "scheduler.log"
-MADE: Final = (*FILES, RECORD, LOG)
 STOP_S: Final = 15.0
 
 
@@ -79,11 +76,6 @@ class AllFailed(RunFailed):
         first = next(iter(failed.values()))
         super().__init__(first.what, why=first.why, fix=first.fix)
         self.failed = failed
-
-
-def default_folder() -> Path:
-    """Where `nfslab cluster start` keeps certificates and record."""
-    return state_folder() / "cluster"
 
 
 def checked_hosts(hosts: Sequence[str]) -> list[str]:
@@ -155,7 +147,7 @@ async def start(
     running.failed |= late
     running.cleaned = {name: told for name, told in joined.items() if told}
     if stays:
-        write_record(running, list(joined))
+        write_record(running.folder, running.address, list(joined))
     return running
 
 
@@ -266,39 +258,3 @@ def begin(order: dict[str, Any], log: Path) -> tuple[subprocess.Popen[bytes], di
         process.wait()
         raise error_of(said)
     return process, said
-
-
-def write_record(running: Running, hosts: Sequence[str]) -> None:
-    """What `nfslab cluster stop` and `check` know it by."""
-    path = running.folder / RECORD
-    text = json.dumps({"address": running.address, "hosts": list(hosts)})
-    path.write_text(text, encoding="utf-8")
-
-
-def recorded(folder: Path) -> dict[str, Any] | None:
-    """The cluster that was started with this folder; None: none was."""
-    try:
-        found = json.loads((folder / RECORD).read_text("utf-8"))
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) and "address" in found else None
-
-
-def running_address(folder: Path, given: str | None) -> str:
-    """The scheduler that is meant: the given one, or that of `nfslab cluster start`."""
-    found = recorded(folder)
-    if given is None and found is None:
-        raise UsageError(
-            "no cluster is running that was started here",
-            why=f"there is no record of one in {folder}",
-            fix="name hosts, --scheduler tls://HOST:PORT, or: nfslab cluster start HOST...",
-        )
-    return given or str((found or {})["address"])
-
-
-def forget(folder: Path) -> None:
-    """Remove what a cluster has in its folder, and the folder when nothing else is in it."""
-    for name in MADE:
-        (folder / name).unlink(missing_ok=True)
-    with contextlib.suppress(OSError):
-        folder.rmdir()
