@@ -140,6 +140,7 @@ def stop_running(
             fix="nothing has to be done: its certificates are removed, its workers have ended",
         )
     told = asyncio.run(stop(address, papers_in(place, "prime"), hosts))
-    if not hosts:
+    if not hosts and recorded(place) is not None:
+        # Ours. Others' certificates are not ours to remove.
         forget(place)
     return told
