@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -91,6 +92,19 @@ def test_a_killed_agent_is_told_of(cluster: Cluster) -> None:
         os.kill(only_child(cluster).pid, signal.SIGKILL)
         assert heard(agent, "ended")["why"] == "killed by SIGKILL"
         agent.end()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may hurry")
+def test_workers_hurry_and_their_agents_do_not(cluster: Cluster) -> None:
+    """What is measured runs as everything else does."""
+    with cluster.connected() as connected:
+        connected.members[0].begin(PART)
+        worker = cluster.workers["one"].pid
+        assert os.getpriority(os.PRIO_PROCESS, worker) == -10
+        assert os.getpriority(os.PRIO_PROCESS, only_child(cluster).pid) == 0
+        threads = {one.name: one.native_id for one in threading.enumerate()}
+        assert os.getpriority(os.PRIO_PROCESS, threads["cluster"] or 0) == -10
+        assert os.getpriority(os.PRIO_PROCESS, 0) == 0
 
 
 def test_words_by_the_megabyte_all_arrive_in_order(tmp_path: Path, state: Path) -> None:

@@ -107,6 +107,21 @@ def test_without_hosts_a_cluster_for_launchers_is_started(
     assert not folder.exists()
 
 
+def test_what_others_made_is_not_removed(
+    state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a Kubernetes Secret is: certificates without a record."""
+    made = Cluster(tmp_path)
+    try:
+        words = ["--scheduler", made.address, "--dir", str(made.folder)]
+        stopped = nfslab(capsys, "cluster", "stop", *words)
+        assert (stopped.code, stopped.out) == (0, "scheduler: ended\n")
+        assert made.scheduler.wait(PATIENCE_S) == 0
+        assert (made.folder / "ca.key").exists()
+    finally:
+        made.close()
+
+
 def launched(*words: str) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-P", "-m", "nfslab.cluster", *words]
     return subprocess.run(argv, capture_output=True, text=True, check=False)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.cluster.attended import BEAT_S
 from nfslab.cluster.base import SILENCE_S
+from nfslab.cluster.hurry import hurry
 from nfslab.cluster.identity import difference, facts_here, shown
 from nfslab.cluster.messages import PlainConnector, PlainTLS
 from nfslab.errors import RunFailed, UsageError, one_line
@@ -38,8 +39,12 @@ class Loop:
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True, name="cluster")
+        self._thread = threading.Thread(target=self._run, daemon=True, name="cluster")
         self._thread.start()
+
+    def _run(self) -> None:
+        hurry()
+        self.loop.run_forever()
 
     def call(self, work: Coroutine[Any, Any, Any], limit_s: float | None = None) -> Any:
         """Run it there, and wait for it; TimeoutError."""

@@ -16,8 +16,9 @@ import socket
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
+from nfslab.cluster.hurry import hurry
 from nfslab.errors import NfslabError, RunFailed, one_line
 from nfslab.machine import agent
 from nfslab.machine.processes import TOKEN_VARIABLE
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from nfslab.cluster.certificates import Papers
-
-NICENESS: Final = -10
-"""Of a worker, where it may: its beats have to come while the load takes all processors."""
 
 
 def serve_scheduler(papers: Papers, host: str, port: int, *, lives_by_input: bool = False) -> int:
@@ -67,9 +65,7 @@ def serve_worker(
                 where = host or _address_towards(scheduler)
                 server = Member(scheduler, papers, name, entry.path, resources.token, where)
                 await _begun(server, f"{name} cannot join the cluster at {scheduler}")
-                # After Dask's threads began: they need not hurry.
-                with contextlib.suppress(OSError):
-                    os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
+                hurry()
                 _say(agent.event("up", address=server.address, cleaned=told))
                 await _until_end(server, lives_by_input)
 
