@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from nfslab.cluster import link
@@ -17,7 +18,8 @@ from nfslab.cluster.attended import BEAT_S, GRACE_S
 from nfslab.cluster.base import SILENCE_S
 from nfslab.cluster.identity import facts_here
 from nfslab.cluster.link import Loop
-from nfslab.cluster.remote import AgentThere
+from nfslab.cluster.remote import AgentThere, ClusterThere
+from nfslab.cluster.settings import joined
 from nfslab.errors import RunFailed
 
 from tests.cluster.clusters import (
@@ -40,6 +42,18 @@ def cluster(tmp_path: Path, state: Path) -> Iterator[Cluster]:
     made.close()
 
 
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """For tests that leave it as it was."""
+    place = tmp_path_factory.mktemp("calm")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NFSLAB_STATE", str(place / "state"))
+        made = Cluster(place)
+        made.worker("one")
+        yield made
+        made.close()
+
+
 def only_child(cluster: Cluster, name: str = "one") -> Watched:
     (pid,) = children_of(cluster.workers[name].pid)
     return Watched(pid)
@@ -56,8 +70,8 @@ def test_bounds_keep_the_promise_of_three_seconds() -> None:
     assert 4 * BEAT_S < SILENCE_S
 
 
-def test_orders_reach_it_and_its_events_come_back_with_its_end(cluster: Cluster) -> None:
-    with cluster.connected() as connected:
+def test_orders_reach_it_and_its_events_come_back_with_its_end(calm: Cluster) -> None:
+    with calm.connected() as connected:
         (member,) = connected.members
         assert (member.name, member.address) == ("one", "127.0.0.1")
         agent = member.begin(PART)
@@ -67,10 +81,10 @@ def test_orders_reach_it_and_its_events_come_back_with_its_end(cluster: Cluster)
         agent.end()
 
 
-def test_what_it_left_comes_home_and_its_folder_goes(cluster: Cluster, tmp_path: Path) -> None:
-    with cluster.connected() as connected:
+def test_what_it_left_comes_home_and_its_folder_goes(calm: Cluster, tmp_path: Path) -> None:
+    with calm.connected() as connected:
         agent = connected.members[0].begin(PART)
-        folder = folder_of(only_child(cluster).pid)
+        folder = folder_of(only_child(calm).pid)
         (folder / "samples" / "deep").mkdir(parents=True)
         content = os.urandom(3 << 20)
         (folder / "samples" / "one").write_bytes(content)
@@ -86,22 +100,22 @@ def test_what_it_left_comes_home_and_its_folder_goes(cluster: Cluster, tmp_path:
         assert not folder.exists()
 
 
-def test_a_killed_agent_is_told_of(cluster: Cluster) -> None:
-    with cluster.connected() as connected:
+def test_a_killed_agent_is_told_of(calm: Cluster) -> None:
+    with calm.connected() as connected:
         agent = connected.members[0].begin(PART)
-        os.kill(only_child(cluster).pid, signal.SIGKILL)
+        os.kill(only_child(calm).pid, signal.SIGKILL)
         assert heard(agent, "ended")["why"] == "killed by SIGKILL"
         agent.end()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may hurry")
-def test_workers_hurry_and_their_agents_do_not(cluster: Cluster) -> None:
+def test_workers_hurry_and_their_agents_do_not(calm: Cluster) -> None:
     """What is measured runs as everything else does."""
-    with cluster.connected() as connected:
+    with calm.connected() as connected:
         connected.members[0].begin(PART)
-        worker = cluster.workers["one"].pid
+        worker = calm.workers["one"].pid
         assert os.getpriority(os.PRIO_PROCESS, worker) == -10
-        assert os.getpriority(os.PRIO_PROCESS, only_child(cluster).pid) == 0
+        assert os.getpriority(os.PRIO_PROCESS, only_child(calm).pid) == 0
         threads = {one.name: one.native_id for one in threading.enumerate()}
         assert os.getpriority(os.PRIO_PROCESS, threads["cluster"] or 0) == -10
         assert os.getpriority(os.PRIO_PROCESS, 0) == 0
@@ -121,14 +135,16 @@ def test_words_by_the_megabyte_all_arrive_in_order(tmp_path: Path, state: Path) 
         with made.connected() as connected:
             agent = connected.members[0].begin(PART)
             agent.tell("listen", pad="y" * 5_000_000)
-            seen: list[int] = []
-            while not seen or seen[-1] != -1:
+            seen: list[dict[str, Any]] = []
+            while "ended" not in [event["event"] for event in seen[-1:]]:
                 events = agent.events(PATIENCE_S)
                 assert events
-                seen += [event.get("n", -1) for event in events]
-                said = [event["words"] for event in events if event["event"] == "heard"]
-            assert seen == [*range(300), -1]
-            assert said == [len(json.dumps({"do": "listen", "pad": "y" * 5_000_000})) + 1]
+                seen += events
+            assert [event["event"] for event in seen] == [*["n"] * 300, "heard", "ended"]
+            assert [event["n"] for event in seen[:300]] == [*range(300)]
+            assert seen[300]["words"] == (
+                len(json.dumps({"do": "listen", "pad": "y" * 5_000_000})) + 1
+            )
             agent.end()
     finally:
         made.close()
@@ -212,47 +228,70 @@ def test_workers_end_with_their_scheduler(cluster: Cluster) -> None:
     assert worker.wait(PATIENCE_S) == 0
 
 
-def test_one_prime_at_a_time(cluster: Cluster) -> None:
-    with cluster.connected():
+def test_who_leaves_leaves_it_free(calm: Cluster) -> None:
+    """Also with an agent that has to be killed: the next prime need not try again."""
+    for _ in range(3):
+        with calm.connected() as connected:
+            connected.members[0].begin(PART)
+            child = only_child(calm)
+            stop(child.pid)
+        assert not child.lives()
+
+
+def test_one_that_cannot_be_had_frees_the_others(cluster: Cluster) -> None:
+    cluster.worker("two")
+    loop = Loop()
+    (two,) = cluster.joined(loop, "two")
+    two.connect()
+    with pytest.raises(RunFailed, match="two is taken"):
+        joined(cluster.address, cluster.folder)
+    # The first was greeted before that, and is free again.
+    (one,) = cluster.joined(loop, "one")
+    one.connect()
+    ClusterThere([one, two], loop).close()
+
+
+def test_one_prime_at_a_time(calm: Cluster) -> None:
+    with calm.connected():
         loop = Loop()
-        (member,) = cluster.joined(loop)
+        (member,) = calm.joined(loop)
         with pytest.raises(RunFailed, match="one is taken"):
             member.connect()
         loop.close()
 
 
 def test_another_state_of_nfslab_is_refused_by_both_sides(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    calm: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = facts_here() | {"core": "another"}
     monkeypatch.setattr(link, "facts_here", lambda: here)
     loop = Loop()
-    (member,) = cluster.joined(loop)
+    (member,) = calm.joined(loop)
     with pytest.raises(RunFailed, match="one has another nfslab") as raised:
         member.connect()
     assert "'another' here" in raised.value.why
     # The worker itself does nothing for it, even if the prime would.
     monkeypatch.setattr(link, "difference", lambda _here, _there: "")
-    (member,) = cluster.joined(loop)
+    (member,) = calm.joined(loop)
     with pytest.raises(RunFailed, match="one has another nfslab"):
         member.connect()
     loop.close()
 
 
-def test_a_name_is_joined_once(cluster: Cluster) -> None:
-    said = cluster.worker("one")
+def test_a_name_is_joined_once(calm: Cluster) -> None:
+    said = calm.worker("one")
     assert said["event"] == "error"
     assert "name taken, one" in said["why"]
     assert "name each host once" in said["fix"]
 
 
-def test_what_cannot_be_begun_says_why(cluster: Cluster) -> None:
-    with cluster.connected() as connected:
+def test_what_cannot_be_begun_says_why(calm: Cluster) -> None:
+    with calm.connected() as connected:
         (member,) = connected.members
         with pytest.raises(RunFailed, match="no process can be started on one"):
             member.begin("os")
         # As where the disk is full: the worker has no place for an agent's folder.
-        (folder,) = Path(os.environ.get("TMPDIR", "/tmp")).glob(f"nfslab-{token(cluster)}")
+        (folder,) = Path(os.environ.get("TMPDIR", "/tmp")).glob(f"nfslab-{token(calm)}")
         folder.rename(folder.with_name(f"{folder.name}-away"))
         try:
             with pytest.raises(RunFailed, match="No such file or directory"):
@@ -267,13 +306,13 @@ def token(cluster: Cluster) -> str:
     return journal.stem
 
 
-def test_facts_are_those_of_the_machine(cluster: Cluster) -> None:
-    with cluster.connected() as connected:
+def test_facts_are_those_of_the_machine(calm: Cluster) -> None:
+    with calm.connected() as connected:
         assert connected.members[0].facts() == facts_here()
 
 
-def test_the_doctor_there_is_asked(cluster: Cluster) -> None:
-    with cluster.connected() as connected:
+def test_the_doctor_there_is_asked(calm: Cluster) -> None:
+    with calm.connected() as connected:
         (member,) = connected.members
         groups = {probe["group"] for probe in member.doctor()["probes"]}
         assert {"targets", "collectors"} <= groups

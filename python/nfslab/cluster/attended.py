@@ -54,6 +54,7 @@ class Attended:
         self._agents: dict[int, Hosted] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._left = asyncio.Event()
+        self._in_order = False
         self._heard_s = self._alive_s = time.monotonic()
 
     async def serve(self, prime: dict[str, Any]) -> None:
@@ -70,12 +71,15 @@ class Attended:
         try:
             await asyncio.wait({beats, words}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self._comm.abort()
+            if not self._in_order:
+                self._comm.abort()
             for task in (beats, words, *self._tasks):
                 task.cancel()
             await asyncio.gather(beats, words, *self._tasks, return_exceptions=True)
             await self._end_all()
             self._left.set()
+            # A prime that left in order waits for this: then the host is free for the next one.
+            self._comm.abort()
 
     async def leave(self) -> None:
         """The worker ends, and its agents before it."""
@@ -109,6 +113,7 @@ class Attended:
                     return
                 self._heard_s = now_s
                 if said.get("is") == "leave":
+                    self._in_order = True
                     return
                 await self._obey(said)
 

@@ -217,15 +217,15 @@ class Link:
             del self._waiting[answer, number]
 
     async def close(self) -> None:
-        """Leave it: it ends what of ours is there."""
-        if self._comm is None:
+        """Leave it: it ends what of ours is there, and then the connection."""
+        if not self._tasks:
             return
         await self.say({"is": "leave"})
-        for task in self._tasks:
-            task.cancel()
-        with contextlib.suppress(OSError, TimeoutError):
-            async with asyncio.timeout(CONNECT_S):
-                await self._comm.close()
+        beating, listening = self._tasks
+        beating.cancel()
+        # Who listens sees the end; to cancel it would end the connection before the word is out.
+        await asyncio.wait([listening], timeout=CONNECT_S)
+        listening.cancel()
         self._lose(f"{self.name} was left")
 
     async def _beat(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import itertools
 import json
@@ -248,9 +249,13 @@ class ClusterThere(Cluster):
 
     def close(self) -> None:
         """See `Cluster.close`."""
+
+        async def left() -> None:
+            leaving = [member.link.close() for member in self._members]
+            await asyncio.gather(*leaving, return_exceptions=True)
+
         try:
-            for member in self._members:
-                self._loop.call(member.link.close())
+            self._loop.call(left())
             self._loop.close()
         finally:
             if self._end is not None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nfslab.cluster.hurry import hurry
+from nfslab.cluster.needed import require
 from nfslab.errors import NfslabError, RunFailed, one_line
 from nfslab.machine import agent
 from nfslab.machine.processes import TOKEN_VARIABLE
@@ -123,6 +124,18 @@ async def _until_end(server: Any, lives_by_input: bool) -> None:
 
 
 def _run(served: Callable[[], Coroutine[Any, Any, None]]) -> int:
+    try:
+        require()
+        _configure()
+        asyncio.run(served())
+    except NfslabError as error:
+        _say(agent.event("error", **agent.error_content(error)))
+        print(error, file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+def _configure() -> None:
     import dask
 
     # The person's settings of Dask are for the person's own clusters.
@@ -133,13 +146,6 @@ def _run(served: Callable[[], Coroutine[Any, Any, None]]) -> int:
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     for name in ("distributed", "distributed.client"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    try:
-        asyncio.run(served())
-    except NfslabError as error:
-        _say(agent.event("error", **agent.error_content(error)))
-        print(error, file=sys.stderr)
-        return error.exit_code
-    return 0
 
 
 def _say(line: bytes) -> None:

@@ -113,12 +113,14 @@ def joined(
 
     papers = papers_in(folder, "prime")
     loop = Loop()
+    members: list[MemberThere] = []
     try:
         members = ordered(members_of(address, papers, loop, wanted), order)
         for member in members:
             member.connect()
     except BaseException:
-        loop.close()
+        # Those that were greeted are left, so that they are free for others.
+        ClusterThere(members, loop).close()
         raise
     return ClusterThere(members, loop, end)
 
