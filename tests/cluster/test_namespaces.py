@@ -24,9 +24,9 @@ from tests.cluster.clusters import (
     Watched,
     children_of,
     device_of,
-    heard,
     three_namespaces,
 )
+from tests.cluster.hearing import heard
 from tests.stopping import stop
 
 usable = NamespaceHost.available()

@@ -22,15 +22,8 @@ from nfslab.cluster.remote import AgentThere, ClusterThere
 from nfslab.cluster.settings import joined
 from nfslab.errors import RunFailed
 
-from tests.cluster.clusters import (
-    PART,
-    PATIENCE_S,
-    Cluster,
-    Watched,
-    children_of,
-    folder_of,
-    heard,
-)
+from tests.cluster.clusters import PART, Cluster, Watched, children_of, folder_of
+from tests.cluster.hearing import PATIENCE_S, heard
 from tests.stopping import stop
 
 

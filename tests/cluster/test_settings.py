@@ -14,7 +14,8 @@ from nfslab.errors import RunFailed, UsageError
 from pydantic import ValidationError
 
 from tests.cli.invocation import nfslab
-from tests.cluster.clusters import PATIENCE_S, Cluster
+from tests.cluster.clusters import Cluster
+from tests.cluster.hearing import PATIENCE_S
 
 BAD = {
     "none": ({"hosts": []}, "a cluster of no hosts"),

@@ -15,7 +15,8 @@ from nfslab.cluster.settings import ClusterSection, connect
 from nfslab.errors import RunFailed
 
 from tests.cli.invocation import nfslab
-from tests.cluster.clusters import PART, Watched, heard
+from tests.cluster.clusters import PART, Watched
+from tests.cluster.hearing import heard
 from tests.cluster.ssh_server import WHY_NOT, SshServer, usable
 
 pytestmark = pytest.mark.skipif(not usable, reason=WHY_NOT)

@@ -36,7 +36,8 @@ from nfslab.cluster.messages import MESSAGE_BYTES_MAX, Refused, plain
 from nfslab.cluster.remote import MemberThere
 from nfslab.errors import RunFailed, UsageError
 
-from tests.cluster.clusters import PATIENCE_S, Cluster, heard
+from tests.cluster.clusters import Cluster
+from tests.cluster.hearing import PATIENCE_S, heard
 from tests.cluster.hostile import Evil, Hostile, pickled
 
 HELLO = {"is": "hello", "name": "one", "facts": json.dumps(facts_here())}
