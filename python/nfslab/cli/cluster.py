@@ -27,8 +27,7 @@ Examples:
   nfslab cluster check --scheduler tls://prime:8786 --dir /shared/certificates --json
 
 \b
-An experiment starts and stops its own: [cluster] hosts = ["load1", "load2"]. docs/cluster.md has
-recipes for ssh, Slurm, Kubernetes and MPI, and says who can do what in a cluster.
+docs/cluster.md has recipes for ssh, Slurm, Kubernetes and MPI, and says who can do what.
 """
 
 
