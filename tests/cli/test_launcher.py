@@ -111,6 +111,35 @@ def test_it_builds_when_what_the_core_is_made_of_changed(
     assert (done.stdout == "python -m nfslab\n") == (not builds)
 
 
+def test_the_first_cluster_installs_what_one_machine_does_not_need(checkout: Path) -> None:
+    shutil.copy(ROOT / "requirements-cluster.txt", checkout)
+    programs = checkout.parent / "bin"
+    programs.mkdir()
+    installer = f'echo "$@" >>"{programs}/installed"'
+    for name, script in (
+        ("cargo", "exit 0"),
+        ("rustc", "echo rustc 999.0.0"),
+        ("uv", installer),
+    ):
+        (programs / name).write_text(f"#!/bin/sh\n{script}\n")
+        (programs / name).chmod(0o755)
+    env = {"PATH": f"{programs}:{os.environ['PATH']}"}
+
+    def said(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [checkout / "nfslab", *words], capture_output=True, text=True, env=env
+        )
+
+    assert said("run", "cluster").stderr == ""
+    assert not (programs / "installed").exists()
+    first = said("cluster", "check")
+    assert "what several machines need" in first.stderr
+    assert first.stdout == "python -m nfslab cluster check\n"
+    assert (programs / "installed").read_text().count("requirements-cluster.txt") == 1
+    assert said("cluster", "check").stderr == ""
+    assert (programs / "installed").read_text().count("requirements-cluster.txt") == 1
+
+
 def test_what_the_core_is_built_without_is_said_in_one_line(checkout: Path) -> None:
     """As cargo prints it, amid what it says besides."""
     (checkout / "crates/one/lib.rs").touch()

@@ -9,18 +9,9 @@ import pytest
 from nfslab.cluster.base import Agent
 from nfslab.cluster.here import ClusterHere, MemberHere
 
+from tests.cluster.hearing import heard
+
 PART = "nfslab.offered.part"
-PATIENCE_S = 60.0
-
-
-def heard(agent: Agent, name: str) -> dict[str, object]:
-    """The event of that name; what came before it is of no interest."""
-    while True:
-        events = agent.events(PATIENCE_S)
-        assert events, f"nothing was said within {PATIENCE_S} s"
-        for event in events:
-            if event["event"] == name:
-                return event
 
 
 @pytest.fixture

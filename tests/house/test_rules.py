@@ -184,7 +184,7 @@ def test_cargo_lock_names_crates_io_only() -> None:
 
 
 def test_requirements_are_pinned_with_hashes_and_name_no_host() -> None:
-    for name in ("requirements.txt", "requirements-dev.txt"):
+    for name in ("requirements.txt", "requirements-cluster.txt", "requirements-dev.txt"):
         text = (ROOT / name).read_text()
         entries = [e for e in re.split(r"\n(?=\S)", text) if e.strip()]
         assert entries, name
@@ -212,6 +212,30 @@ def test_pinned_versions_satisfy_the_declared_bounds() -> None:
         assert versions, f"{requirement.name} is not pinned"
         assert str(requirement.specifier), f"{requirement.name} has no bounds"
         assert all(requirement.specifier.contains(v) for v in versions), text
+
+
+def pins_of(name: str) -> dict[str, str]:
+    found = re.findall(r"^([A-Za-z0-9_.-]+)==(\S+)", (ROOT / name).read_text(), flags=re.MULTILINE)
+    return dict(found)
+
+
+def test_several_machines_are_pinned_apart_and_alike() -> None:
+    """What `nfslab cluster` needs is locked in a list of its own, which changes no other pin."""
+    import tomllib
+
+    from packaging.requirements import Requirement
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    pins = pins_of("requirements-cluster.txt")
+    for text in project["optional-dependencies"]["cluster"]:
+        requirement = Requirement(text)
+        assert requirement.specifier.contains(pins[requirement.name]), text
+        assert requirement.name not in pins_of("requirements.txt")
+    for name in ("requirements.txt", "requirements-dev.txt"):
+        others = pins_of(name)
+        assert {one: pins[one] for one in pins.keys() & others.keys()} == {
+            one: others[one] for one in pins.keys() & others.keys()
+        }
 
 
 PLUGIN_FOLDERS = ["hosts", "servers", "mounts", "targets", "workloads", "databases"]
@@ -382,6 +406,10 @@ def test_help_is_quick_because_nothing_heavy_is_imported() -> None:
         "jinja2",
         "psycopg",
         "asyncio",
+        "distributed",
+        "dask",
+        "cryptography",
+        "asyncssh",
     }
     assert loaded & heavy == set()
 

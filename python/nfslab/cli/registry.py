@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("nfslab.cli.serve", "Serve a folder or memory over NFSv3, as slow as you want."),
     "mount": ("nfslab.cli.mount", "Mount an NFS export without the kernel's NFS (FUSE)."),
     "umount": ("nfslab.cli.umount", "Take such a mount away, or what a dead one left."),
+    "cluster": ("nfslab.cli.cluster", "Measure from several machines: check, start, stop."),
     "vm": ("nfslab.cli.vm", "Run a command under a stock kernel, in a virtual machine."),
     "doctor": ("nfslab.cli.doctor", "What this machine can do, and what is missing."),
 }

@@ -1,0 +1,167 @@
+"""`[cluster]` of an experiment file, and the cluster that it asks for.
+
+[cluster]
+hosts = ["load1", "load2", "root@load3"]     # over ssh: started for the experiment, then stopped
+
+[cluster]
+scheduler = "tls://prime:8786"               # one that runs: Slurm, Kubernetes, MPI started it
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from nfslab.cluster.needed import require
+from nfslab.cluster.record import default_folder
+from nfslab.cluster.starting import checked_hosts, start
+from nfslab.errors import RunFailed, UsageError
+from nfslab.machine.journal import state_folder
+from nfslab.machine.resources import Resources
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nfslab.cluster.certificates import Papers
+    from nfslab.cluster.link import Loop
+    from nfslab.cluster.remote import ClusterThere, MemberThere
+
+
+JOIN_S: Final = 60.0
+"""How long hosts that launchers start are waited for."""
+JOIN_POLL_S: Final = 0.2
+
+
+class ClusterSection(BaseModel):
+    """What `[cluster]` may hold."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    hosts: list[str] | None = None
+    """Over ssh; each is "host" or "user@host"."""
+    scheduler: str | None = None
+    """Of a cluster that runs already."""
+    certificates: str | None = None
+    """Its folder of certificates, with `scheduler`; default: that of `nfslab cluster start`."""
+    members: int | None = Field(default=None, ge=1)
+    """With `scheduler`: so many hosts; they are waited for, and no other number will do."""
+    python: str = ""
+    """nfslab's Python on the hosts; default: the same path as here."""
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if (self.hosts is None) == (self.scheduler is None):
+            raise ValueError('either hosts = ["load1", ...] or scheduler = "tls://HOST:PORT"')
+        if self.scheduler is None and self.certificates is not None:
+            raise ValueError("certificates are those of a scheduler that runs: name it, too")
+        if self.scheduler is None and self.members is not None:
+            raise ValueError("members counts those of a scheduler that runs: name it, too")
+        if self.scheduler is not None and self.python:
+            raise ValueError("python is for hosts that are reached over ssh")
+        if self.hosts is not None:
+            try:
+                checked_hosts(self.hosts)
+            except UsageError as error:
+                raise ValueError(f"{error.in_a_line()}; {error.fix}") from error
+        return self
+
+
+def connect(section: ClusterSection) -> ClusterThere:
+    """The cluster, with all its members greeted; RunFailed, UsageError before anything is run."""
+    require()
+    if section.hosts is None:
+        assert section.scheduler is not None
+        folder = Path(section.certificates) if section.certificates else default_folder()
+        return joined(section.scheduler, folder, wanted=section.members)
+    resources = Resources("cluster of an experiment")
+    try:
+        folder = resources.make_directory(state_folder() / resources.name).path
+        running = asyncio.run(start(section.hosts, folder, python=section.python, stays=False))
+    except BaseException:
+        resources.close()
+        raise
+
+    def end() -> None:
+        running.end()
+        resources.close()
+
+    try:
+        cluster = joined(running.address, folder, order=section.hosts, end=end)
+    except BaseException:
+        end()
+        raise
+    cluster.cleaned = running.cleaned
+    return cluster
+
+
+def joined(
+    address: str,
+    folder: Path,
+    *,
+    order: list[str] | None = None,
+    wanted: int | None = None,
+    end: Callable[[], object] | None = None,
+) -> ClusterThere:
+    """All members of the scheduler at this address; RunFailed, UsageError."""
+    from nfslab.cluster.certificates import papers_in
+    from nfslab.cluster.link import Loop
+    from nfslab.cluster.remote import ClusterThere
+
+    papers = papers_in(folder, "prime")
+    loop = Loop()
+    members: list[MemberThere] = []
+    try:
+        members = ordered(members_of(address, papers, loop, wanted), order)
+        for member in members:
+            member.connect()
+    except BaseException:
+        # Those that were greeted are left, so that they are free for others.
+        ClusterThere(members, loop).close()
+        raise
+    return ClusterThere(members, loop, end)
+
+
+def members_of(
+    address: str, papers: Papers, loop: Loop, wanted: int | None = None
+) -> list[MemberThere]:
+    """Who joined, not greeted yet, by name; RunFailed: nobody, or not so many as `wanted`."""
+    from nfslab.cluster.link import Link, members_at
+    from nfslab.cluster.remote import MemberThere
+
+    deadline = time.monotonic() + JOIN_S
+    while True:
+        found = loop.call(members_at(address, papers))
+        if wanted is None or len(found) >= wanted or time.monotonic() >= deadline:
+            break
+        time.sleep(JOIN_POLL_S)
+    if wanted is not None and len(found) != wanted:
+        raise RunFailed(
+            f"{len(found)} hosts have joined the cluster at {address}, not {wanted}",
+            why=f"those that are there: {', '.join(sorted(name for name, _ in found)) or 'none'}",
+            fix="see the log of the launcher that starts the workers, or correct the number",
+        )
+    if not found:
+        raise RunFailed(
+            f"no host has joined the cluster at {address}",
+            why="its scheduler knows of no worker",
+            fix="start workers: nfslab cluster start HOST..., or docs/cluster.md for launchers",
+        )
+    return [MemberThere(Link(name, where, papers, loop), loop) for name, where in sorted(found)]
+
+
+def ordered(members: list[MemberThere], names: list[str] | None) -> list[MemberThere]:
+    """As the user named them."""
+    if names is None:
+        return members
+    by_name = {member.name: member for member in members}
+    if missing := [name for name in names if name not in by_name]:
+        raise RunFailed(
+            f"{', '.join(missing)} did not stay in the cluster",
+            why="its worker joined and is not there any more",
+            fix="see its log there, in nfslab's state folder: cluster-logs",
+        )
+    return [by_name[name] for name in names]
