@@ -11,18 +11,19 @@ import signal
 import struct
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from nfslab.captures import side_by_side
 from nfslab.captures.analysis import Asked, read_captures
 from nfslab.captures.side_by_side import NotSideBySide, read_side_by_side
 from nfslab.errors import RunFailed
-from nfslab.machine.children import Child
+from nfslab.machine import children
 
 from tests.captures.test_part import HEADER_BYTES, records
 from tests.cli.invocation import nfslab
+from tests.cluster.clusters import Cluster
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = Asked(lenses=("operations",))
@@ -74,14 +75,14 @@ class Watched:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.started: list[subprocess.Popen[bytes]] = []
-        start = side_by_side._started
+        begin = children.begin
 
-        def started() -> Child:
-            worker = start()
-            self.started.append(worker.process)
-            return worker
+        def begun(*words: Any, **options: Any) -> children.Child:
+            child = begin(*words, **options)
+            self.started.append(child.process)
+            return child
 
-        monkeypatch.setattr(side_by_side, "_started", started)
+        monkeypatch.setattr(children, "begin", begun)
 
 
 @pytest.fixture
@@ -138,7 +139,50 @@ def test_an_interruption_leaves_no_process(files: list[Path], watched: Watched) 
 
     with pytest.raises(KeyboardInterrupt):
         read_side_by_side(files, 2, interrupt)
-    assert [process.poll() for process in watched.started] == [-signal.SIGKILL] * 2
+    assert [process.poll() for process in watched.started] == [0, 0]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    made = Cluster(tmp_path)
+    for name in ("one", "two"):
+        made.worker(name)
+    yield made
+    made.close()
+
+
+def test_hosts_of_a_cluster_give_the_same(
+    files: list[Path], cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = ["--cluster", cluster.address, "--certificates", cluster.folder]
+    found = nfslab(capsys, "trace", "--quick", "--json", *there, *files)
+    assert (found.code, found.err) == (0, "")
+    assert told(found.out) == in_a_row(files)
+
+
+def test_a_host_that_is_lost_costs_its_file_s_work_again(
+    files: list[Path], cluster: Cluster
+) -> None:
+    killed: list[int] = []
+
+    def kill_once(_state: Any) -> None:
+        if not killed:
+            killed.append(cluster.workers["one"].pid)
+            cluster.workers["one"].kill()
+
+    with cluster.connected() as there:
+        found = read_side_by_side(files, 2, kill_once, there.members)
+    assert killed
+    assert told(json.dumps(found.content)) == in_a_row(files)
+
+
+def test_without_any_host_left_nothing_is_read(files: list[Path], cluster: Cluster) -> None:
+    def kill_all(_state: Any) -> None:
+        for worker in cluster.workers.values():
+            worker.kill()
+
+    with cluster.connected() as there, pytest.raises(RunFailed, match="no host is left"):
+        read_side_by_side(files, 2, kill_all, there.members)
 
 
 def test_what_does_not_settle_is_read_in_a_row(
@@ -150,7 +194,7 @@ def test_what_does_not_settle_is_read_in_a_row(
         read_side_by_side(paths, 2)
     two = nfslab(capsys, "trace", "--quick", "--json", "--workers", 2, *paths)
     assert two.code == 0
-    assert two.err.startswith("nfslab: note: read by one process, not 2: what was under way")
+    assert two.err.startswith("nfslab: note: read by one process, here: what was under way")
     assert told(two.out) == in_a_row(paths)
 
 

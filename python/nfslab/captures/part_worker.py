@@ -14,8 +14,12 @@ from __future__ import annotations
 
 import signal
 import sys
+from typing import TYPE_CHECKING
 
 from nfslab.machine.agent import Parent, ParentGone, error_content
+
+if TYPE_CHECKING:
+    from nfslab._core import TraceProgress
 
 LINE_MAX = 1 << 20
 """Bytes of a command: two names of files."""
@@ -25,12 +29,15 @@ def work(parent: Parent) -> None:
     """One file after the other."""
     from nfslab._core import CoreError, read_part
 
+    def progress(state: TraceProgress) -> None:
+        parent.say("progress", state=state)
+        if not parent.is_there():
+            raise ParentGone
+
     while True:
         told = parent.obey("read")
         try:
-            part = read_part(
-                told["file"], told["next"], lambda state: parent.say("progress", state=state)
-            )
+            part = read_part(told["file"], told["next"], progress)
         except CoreError as error:
             parent.say("error", **error_content(error))
         else:

@@ -1,52 +1,54 @@
 """Files of one capture read side by side, by processes, and put together as if read in a row.
 
-    in order ──> one task a file ──> `workers` processes (`nfslab.captures.part_worker`)
+    in order ──> one task a file ──> agents (`captures.part_worker`), here or on a cluster's hosts
              ──> parts ──> neighbours joined as they come ──> the same object as of one pass
 
 What a task reads, when parts may be joined, and why what comes out is what reading in a row
 gives, is the core's (`crates/trace/src/analysis/parts`): nothing in a part knows of processes.
 Where the core refuses to join, `NotSideBySide` says why, and the caller reads in a row. A process
-that is lost costs its file's work again. What is held here is one part for each stretch of files
-that are done: some hundred kilobytes, whatever the number of calls.
+or a host that is lost costs its file's work again. What is held here is one part for each stretch
+of files that are done: some hundred kilobytes, whatever the number of calls.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import selectors
+import queue
+import threading
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.captures.analysis import CaptureAnalysis, Fault, in_words
+from nfslab.cluster.here import MemberHere
 from nfslab.errors import RunFailed
-from nfslab.machine import children
-from nfslab.machine.agent import Lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from nfslab._core import TraceProgress
     from nfslab.captures.analysis import Asked, Source
-    from nfslab.machine.children import Child
+    from nfslab.cluster.base import Agent, Member
 
-READ_BYTES: Final = 1 << 20
-PART_MAX: Final = 600 << 20
-"""Bytes of an event: the core's bound of a part, as JSON within JSON."""
+MODULE: Final = "nfslab.captures.part_worker"
 TRIES: Final = 3
 """A file that ends its process so often is not given to another one."""
+LISTEN_S: Final = 0.2
+"""How soon who listens to an agent notices that it is no longer needed."""
 
 
 class NotSideBySide(Exception):
     """The files have to be read in a row; the text says why."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Worker:
     """A process, and the file that it reads."""
 
-    child: Child
+    member: Member
+    agent: Agent
     file: int | None = None
     state: TraceProgress | None = None
 
@@ -72,8 +74,13 @@ def read_side_by_side(
     files: Sequence[str | Path],
     workers: int,
     progress: Callable[[TraceProgress], None] | None = None,
+    members: Sequence[Member] = (),
 ) -> CaptureAnalysis:
-    """The table per operation of a capture. `NotSideBySide`; else as `read_captures`."""
+    """The table per operation of a capture. `NotSideBySide`; else as `read_captures`.
+
+    `workers` processes here, or on all of these members together, which see the files at the same
+    paths; those are opened here, too, for their order.
+    """
     from nfslab._core import CoreError, capture_order, part_findings
 
     names = [str(file) for file in files]
@@ -81,7 +88,8 @@ def read_side_by_side(
         ordered, moved = capture_order(names)
     except CoreError as error:
         raise in_words(error) from error
-    pool = _Pool([str(file) for file in ordered], progress)
+    whole_paths = [os.path.abspath(file) for file in ordered]
+    pool = _Pool(whole_paths, members or [MemberHere("this machine")], progress)
     try:
         whole = pool.run(min(workers, len(ordered)))
         text, blobs = part_findings(whole, moved, names)
@@ -98,38 +106,62 @@ def _apart(error: Any) -> Exception:
 
 class _Pool:
     def __init__(
-        self, files: Sequence[str], progress: Callable[[TraceProgress], None] | None
+        self,
+        files: Sequence[str],
+        members: Sequence[Member],
+        progress: Callable[[TraceProgress], None] | None,
     ) -> None:
         self._files, self._progress = files, progress
+        self._members = list(members)
         self._sizes = [os.stat(file).st_size for file in files]
         self._waiting = list(range(len(files)))
         self._tries = [0] * len(files)
         self._workers: list[Worker] = []
+        self._said: queue.SimpleQueue[tuple[Worker, dict[str, Any]]] = queue.SimpleQueue()
+        self._listeners: list[threading.Thread] = []
+        self._over = False
         self._parts: dict[int, tuple[int, bytes]] = {}
         """First file of a stretch -> the file behind its last, and its part."""
         self._done_bytes = self._done_frames = self._done_calls = 0
 
     def run(self, workers: int) -> bytes:
         """The part of all files."""
-        with selectors.DefaultSelector() as selector:
-            for _ in range(workers):
-                self._begin(selector)
-            while 0 not in self._parts or self._parts[0][0] < len(self._files):
-                for key, _ in selector.select():
-                    self._hear(selector, key.data)
+        for _ in range(workers):
+            self._begin()
+        while 0 not in self._parts or self._parts[0][0] < len(self._files):
+            self._hear(*self._said.get())
         return self._parts[0][1]
 
     def end(self) -> None:
         """No process is left."""
+        self._over = True
         for worker in self._workers:
-            worker.child.end()
+            worker.agent.end()
+        for listener in self._listeners:
+            listener.join()
 
-    def _begin(self, selector: selectors.BaseSelector) -> None:
-        worker = Worker(_started())
+    def _begin(self) -> None:
+        """One more process, on the member with the fewest; one that starts none is lost."""
+        counts = Counter(worker.member.name for worker in self._workers)
+        member = min(self._members, key=lambda one: counts[one.name])
+        try:
+            worker = Worker(member, member.begin(MODULE))
+        except RunFailed as error:
+            self._without(member, error.in_a_line(": "))
+            self._begin()
+            return
         self._workers.append(worker)
-        assert worker.child.process.stdout is not None
-        selector.register(worker.child.process.stdout, selectors.EVENT_READ, worker)
+        listener = threading.Thread(target=self._listen, args=(worker,), daemon=True)
+        self._listeners.append(listener)
+        listener.start()
         self._give(worker)
+
+    def _listen(self, worker: Worker) -> None:
+        while not self._over:
+            for event in worker.agent.events(LISTEN_S):
+                self._said.put((worker, event))
+                if event["event"] in ("ended", "lost"):
+                    return
 
     def _give(self, worker: Worker) -> None:
         worker.file = self._waiting.pop(0) if self._waiting else None
@@ -137,34 +169,42 @@ class _Pool:
         if worker.file is not None:
             behind = worker.file + 1
             following = self._files[behind] if behind < len(self._files) else None
-            worker.child.tell("read", file=self._files[worker.file], next=following)
+            worker.agent.tell("read", file=self._files[worker.file], next=following)
 
-    def _hear(self, selector: selectors.BaseSelector, worker: Worker) -> None:
-        assert worker.child.process.stdout is not None
-        found = os.read(worker.child.process.stdout.fileno(), READ_BYTES)
-        if not found:
-            selector.unregister(worker.child.process.stdout)
-            self._lost(selector, worker)
-            return
-        for event in worker.child.said(found):
-            if event["event"] == "error":
-                raise in_words(Fault(*(event[name] for name in ("kind", "what", "why", "fix"))))
-            if event["event"] == "progress":
+    def _hear(self, worker: Worker, event: dict[str, Any]) -> None:
+        match event["event"]:
+            case "error":
+                fault = Fault(*(str(event[name]) for name in ("kind", "what", "why", "fix")))
+                raise in_words(fault)
+            case "progress":
                 worker.state = event["state"]
                 self._show()
-            elif event["event"] == "part" and worker.file is not None:
+            case "part" if worker.file is not None:
                 self._take(worker.file, event["part"].encode())
                 self._done_bytes += self._sizes[worker.file]
                 if worker.state is not None:
                     self._done_frames += worker.state["frames"]
                     self._done_calls += worker.state["calls"]
                 self._give(worker)
+            case "ended" | "lost" as how:
+                if how == "lost":
+                    self._without(worker.member, str(event["why"]))
+                self._lost(worker, str(event["why"]))
 
-    def _lost(self, selector: selectors.BaseSelector, worker: Worker) -> None:
+    def _without(self, member: Member, why: str) -> None:
+        if member in self._members:
+            self._members.remove(member)
+        if not self._members:
+            raise RunFailed(
+                "the captures cannot be read: no host is left to read them", why=why,
+                fix="nfslab cluster check tells of each; or read them here, without --workers",
+            )  # fmt: skip
+
+    def _lost(self, worker: Worker, fate: str) -> None:
         """Its file is read again, from the beginning, by a new one."""
         self._workers.remove(worker)
-        fate, file = worker.child.fate(), worker.file
-        worker.child.end()
+        worker.agent.end()
+        file = worker.file
         if file is None:
             return
         self._tries[file] += 1
@@ -175,7 +215,7 @@ class _Pool:
                 fix="leave --workers out; is there memory left?",
             )
         self._waiting.insert(0, file)
-        self._begin(selector)
+        self._begin()
 
     def _take(self, file: int, part: bytes) -> None:
         """A part, joined with its neighbours that are there."""
@@ -207,16 +247,3 @@ class _Pool:
                 "finished": False,
             }
         )
-
-
-def _started() -> Child:
-    try:
-        child = children.begin("nfslab.captures.part_worker")
-    except OSError as error:
-        raise RunFailed(
-            "a process that reads captures cannot be started",
-            why=str(error.strerror or error),
-            fix="ask for fewer --workers, or free what the machine lacks",
-        ) from error
-    child.lines = Lines(PART_MAX)
-    return child

@@ -10,9 +10,11 @@ Exit code: 0 read, 1 a capture cannot be read or has no NFS in it, 2 bad usage (
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +27,12 @@ from nfslab.quantities import format_size, parse_duration_s
 from nfslab.results.durable import to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from nfslab._core import TraceContent, TraceProgress
     from nfslab.captures.analysis import Asked, CaptureAnalysis, Source
     from nfslab.captures.comparison import CaptureComparison
+    from nfslab.cluster.base import Member
     from nfslab.display.sections import Section, Table
 
 STANDARD_INPUT = "-"
@@ -48,6 +51,7 @@ Examples:
   nfslab trace nfs.pcapng.gz --html nfs.html --calls nfs.parquet
   nfslab trace --quick --json ring_*.pcap
   nfslab trace --quick --workers 8 day/*.pcap.gz
+  nfslab trace --quick --cluster tls://prime:8786 --workers 16 /shared/day/*.pcap
   timeout 60 tcpdump -i any -s 512 -w - port 2049 | nfslab trace -
   nfslab trace ring_*.pcap --from 12 --to 14.5 --by file
   nfslab trace --compare before.pcap after.pcap
@@ -112,7 +116,15 @@ def _class(text: str) -> tuple[str, str]:
 @click.option("--quick", is_flag=True, help="Only the table per operation: a fraction of the work.")
 @click.option(
     "--workers", type=click.IntRange(1), default=1, metavar="N",
-    help="With --quick: read files side by side, on N processes.",
+    help="With --quick: read files side by side, on N processes (of each host).",
+)  # fmt: skip
+@click.option(
+    "--cluster", metavar="ADDRESS",
+    help="With --quick: by hosts of this cluster, which see CAPTUREs at the same paths.",
+)  # fmt: skip
+@click.option(
+    "--certificates", type=click.Path(path_type=Path), metavar="DIR",
+    help="Those of --cluster. [of nfslab cluster start]",
 )  # fmt: skip
 @click.option("--compare", is_flag=True, help="Compare each CAPTURE with the first.")
 @click.option(
@@ -130,7 +142,7 @@ def command(captures: tuple[str, ...], **options: Any) -> None:
         # numpy comes with what writes them, and its threads for matrices would spin for nothing.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     with polite_kill():
-        found = [_read(side, asked, options["workers"]) for side in sides]
+        found = [_read(side, asked, options) for side in sides]
         for capture in found:
             _require_nfs(capture, asked)
         comparison = _compared(found) if options["compare"] else None
@@ -253,18 +265,19 @@ def _asked(options: dict[str, Any]) -> Asked:
     return Asked(lenses, classes, window, options["calls"], by_file)
 
 
-def _read(side: list[Source], asked: Asked, workers: int) -> CaptureAnalysis:
+def _read(side: list[Source], asked: Asked, options: dict[str, Any]) -> CaptureAnalysis:
     from nfslab.captures.analysis import name_of, read_captures
 
     label = name_of(side[0])
-    if workers > 1 and (found := _side_by_side(side, asked, workers, label)) is not None:
+    several = options["workers"] > 1 or options["cluster"] is not None
+    if several and (found := _side_by_side(side, asked, options, label)) is not None:
         return found
     with Progress(sys.stderr, quiet_s=QUIET_S, every_s=LINE_EVERY_S) as progress:
         return read_captures(side, asked, lambda state: _show(progress, label, state))
 
 
 def _side_by_side(
-    side: list[Source], asked: Asked, workers: int, label: str
+    side: list[Source], asked: Asked, options: dict[str, Any], label: str
 ) -> CaptureAnalysis | None:
     """None, and a note, where the files have to be read in a row."""
     from nfslab.captures.side_by_side import NotSideBySide, in_a_row_because, read_side_by_side
@@ -273,14 +286,34 @@ def _side_by_side(
     if why is None:
         files = [source for source in side if not isinstance(source, tuple)]
         try:
-            with Progress(sys.stderr, quiet_s=QUIET_S, every_s=LINE_EVERY_S) as progress:
-                return read_side_by_side(
-                    files, workers, lambda state: _show(progress, label, state)
-                )
+            with (
+                _members(options) as members,
+                Progress(sys.stderr, quiet_s=QUIET_S, every_s=LINE_EVERY_S) as progress,
+            ):
+                workers = options["workers"] * max(len(members), 1)
+                show = partial(_show, progress, label)
+                return read_side_by_side(files, workers, show, members)
         except NotSideBySide as apart:
             why = str(apart)
-    click.echo(f"nfslab: note: read by one process, not {workers}: {why}", err=True)
+    click.echo(f"nfslab: note: read by one process, here: {why}", err=True)
     return None
+
+
+@contextlib.contextmanager
+def _members(options: dict[str, Any]) -> Iterator[Sequence[Member]]:
+    """The hosts of the cluster that is asked for; none: this machine."""
+    if options["cluster"] is None:
+        yield ()
+        return
+    from nfslab.cluster.settings import ClusterSection, connect
+
+    folder = options["certificates"]
+    certificates = None if folder is None else str(folder)
+    cluster = connect(ClusterSection(scheduler=options["cluster"], certificates=certificates))
+    try:
+        yield cluster.members
+    finally:
+        cluster.close()
 
 
 def _show(progress: Progress, label: str, state: TraceProgress) -> None:

@@ -3,6 +3,7 @@ children. Nothing is started beside them, nothing listens."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import shutil
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from nfslab import __version__
 from nfslab.cluster.base import Agent, Clocks, Cluster, Member
-from nfslab.errors import RunFailed
+from nfslab.errors import RunFailed, one_line
 from nfslab.machine import children
 from nfslab.results.records import ClockRecord
 
@@ -63,7 +64,8 @@ class AgentHere(Agent):
         """See `Agent.end`."""
         stdin = self._child.process.stdin
         assert stdin is not None
-        stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            stdin.close()
         if not self._child.ends_within(children.LEAVE_S):
             self._child.process.kill()
         self._listener.join()
@@ -72,8 +74,13 @@ class AgentHere(Agent):
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _listen(self) -> None:
-        for _, event in children.events([self._child]):
-            self._said.put(event)
+        try:
+            for _, event in children.events([self._child]):
+                self._said.put(event)
+        except (RunFailed, ValueError) as error:
+            # Too much, or no event: whoever says that is not heard any further.
+            self._child.process.kill()
+            self._said.put({"event": "ended", "why": one_line(error)})
 
 
 class MemberHere(Member):
