@@ -68,12 +68,15 @@ ENGINES = {"postgresql": "PostgreSQL", "mariadb": "MariaDB", "sqlite": "SQLite"}
 
 def setup_facts(record: RunRecord, provenance: Mapping[str, Any]) -> dict[str, Any]:
     """{"places": by role, "server": ..., "machine": ..., "disks": by device} of one run."""
-    return {
+    facts = {
         "places": {role: _place(place) for role, place in record.places.items()},
         "server": server_facts(record),
         "machine": _machine(provenance),
         "disks": _disks(provenance),
     }
+    if record.client_hosts:
+        facts["client hosts"] = {host.name: host.setup for host in record.client_hosts}
+    return facts
 
 
 def server_facts(record: RunRecord) -> dict[str, Any]:

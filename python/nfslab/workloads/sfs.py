@@ -11,10 +11,15 @@ Time zero of samples and evidence is the load's start, its warm-up included; met
 measured window behind it: `achieved_ops_per_s`; `arrived_ops_per_s` (open load only);
 `response_mean_ms` and quantiles, from the planned instant of an operation (open load) or its
 sending (closed); `saturated`: 1 or 0, as `nfslab.statistics.load_curve` defines it.
+
+On several client hosts the generator processes of all of them are one point (`offered.hosts`):
+each host runs its own, connected before the common start, and keeps what they handed over.
 """
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import json
 import sys
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
@@ -22,10 +27,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from pydantic import Field, model_validator
 
 from nfslab.errors import RunFailed, UsageError
+from nfslab.machine.availability import Availability
 from nfslab.quantities import Duration, Size
 from nfslab.results.records import CheckRecord, LoadShape, Metric
 from nfslab.workloads.base import (
     Completions,
+    HostFigures,
     Outcome,
     OwnCommand,
     WorkloadParameters,
@@ -39,8 +46,11 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from nfslab.context import HostPart, Share
     from nfslab.mounts.none import NfsExport
     from nfslab.offered.mixes import Mix
+    from nfslab.offered.plans import Point
+    from nfslab.offered.processes import Generators
     from nfslab.workloads.base import RunContext
 
 PHASE: Final = "nfs_operations"
@@ -123,6 +133,12 @@ class SfsWorkload(OwnCommand):
     failure_in_json: ClassVar[bool] = True
     parameters: SfsParameters
 
+    def __init__(self, parameters: WorkloadParameters) -> None:
+        super().__init__(parameters)
+        self._generators: Generators | None = None
+        """On one of several client hosts: its processes."""
+        self._running = contextlib.ExitStack()
+
     def load_shape(self) -> LoadShape:
         """Open: operations at their own instants; closed: each client waits for its answer."""
         p = self.parameters
@@ -183,22 +199,117 @@ class SfsWorkload(OwnCommand):
 
     def prepare(self, context: RunContext) -> None:
         """Make the file set."""
+        if context.share is not None:
+            self._prepare_part(context, context.share)
+            return
         self.printed(context, [*self._command(context), "--prepare-only"], "file set")
 
     def measure(self, context: RunContext) -> Outcome:
         """Run the command; its JSON becomes metrics, samples and checks."""
+        if self._generators is not None:
+            return self._measure_part(context, self._generators)
         argv = self._command(context)
         context.commands.append(argv)
         with context.timed() as part:
             result = json.loads(self.printed(context, argv, "offered load", part.watcher))
         (point,) = result["points"]
+        return self._outcome(context, point)
+
+    def finish(self, context: RunContext) -> None:
+        """Generator processes of this host go; the command has ended."""
+        self._running.close()
+
+    def check_hosts(self, hosts: int, processes: int) -> Availability:
+        """Each generator process needs a part of the load."""
+        p, of = self.parameters, hosts * processes
+        if p.generators != 1:
+            return Availability(
+                False,
+                "workload.generators are the generator processes of a load from one host",
+                "say client.processes instead: those on each of the client hosts",
+            )
+        at_once = p.outstanding if p.mode == "open" else p.clients * p.processes
+        if at_once < of * p.threads:
+            return Availability(
+                False,
+                f"{hosts} client hosts with {processes} processes of {p.threads} threads are "
+                f"{of * p.threads}, the load has {at_once} operations at once",
+                "ask for fewer hosts, processes or threads, or for more of workload."
+                + ("outstanding" if p.mode == "open" else "clients or workload.processes"),
+            )
+        return Availability(True)
+
+    def connections(self, processes: int) -> int:
+        """Of each host: its threads', each with one mount."""
+        return processes * max(self.parameters.threads, len(self.mounts()))
+
+    def merged(self, context: RunContext, parts: Sequence[HostPart]) -> Outcome:
+        """The core adds up what all generator processes handed over."""
+        from nfslab.offered.hosts import merged
+
+        point, load, by_host = merged(self._point(context).plan(), parts)
+        point["histograms"] = {
+            name: base64.b64encode(histogram.to_v2()).decode()
+            for name, histogram in load.histograms().items()
+        }
+        outcome = self._outcome(context, point)
+        outcome.by_host = {
+            name: HostFigures(one.answered, one.mean_ns) for name, one in by_host.items()
+        }
+        return outcome
+
+    def _prepare_part(self, context: RunContext, share: Share) -> None:
+        """The generator processes of this host, and their file set."""
+        from nfslab._core import CoreError
+        from nfslab.offered.processes import PartFailed, started
+
+        plan = self._point(context).plan()
+
+        told = ""
+
+        def progress(state: dict[str, Any]) -> None:
+            nonlocal told
+            context.remaining_s()
+            if (words := progress_words(state)) != told:
+                told = words
+                context.say(words)
+
+        try:
+            self._generators = self._running.enter_context(
+                started(plan, share.indices, share.of, progress)
+            )
+            with context.phase("file set"):
+                self._generators.prepare()
+        except (CoreError, PartFailed) as error:
+            raise RunFailed(error.what, why=error.why, fix=error.fix) from error
+
+    def _measure_part(self, context: RunContext, generators: Generators) -> Outcome:
+        """Their load from the common start on; what they handed over is kept."""
+        from nfslab.offered.hosts import keep
+        from nfslab.offered.processes import START_S, PartFailed
+
+        try:
+            generators.connect()
+            with context.timed(lead_s=START_S) as part:
+                assert part.start_ns is not None
+                generators.run(part.start_ns)
+        except PartFailed as error:
+            raise RunFailed(error.what, why=error.why, fix=error.fix) from error
+        begins = [one.began_ns for one in generators.parts if one.began_ns is not None]
+        if begins:
+            part.began(max(begins))
+        keep(generators.parts, context.folder)
+        return Outcome(metrics={})
+
+    def _outcome(self, context: RunContext, point: dict[str, Any]) -> Outcome:
+        """Metrics, samples and checks of a point."""
         stored = {key: value for key, value in point.items() if key != "histograms"}
         text = json.dumps(stored, indent=1)
         (context.logs / "sfs.json").write_text(text, encoding="utf-8")
         refuse_debug_build(point.get("flags", []))
         if point.get("failed"):
             raise RunFailed(point["reasons"][0]["text"], fix=point.get("fix", ""))
-        part.was(point["start_monotonic_ns"], point["window_end_ns"])
+        context.timed.was(point["start_monotonic_ns"], point["window_end_ns"])
         context.notes.extend(point["notes"])
         return Outcome(
             metrics=point_metrics(point),
@@ -211,7 +322,8 @@ class SfsWorkload(OwnCommand):
             checks=point_checks(point),
         )
 
-    def _command(self, context: RunContext) -> list[str]:
+    def _exports(self, context: RunContext) -> list[NfsExport]:
+        """Of all mounts; RunFailed where a target is none."""
         exports = context.services.nfs_exports
         targets = [context.places[role].target for role in self.mounts()]
         for target in targets:
@@ -221,12 +333,46 @@ class SfsWorkload(OwnCommand):
                     why="the workload sfs speaks NFS itself, it needs no mount",
                     fix=f'[targets.{target}] kind = "nfs", client = "none"',
                 )
+        return [exports[target] for target in targets]
+
+    def _point(self, context: RunContext) -> Point:
+        """The same as the command makes of `arguments`."""
+        from nfslab.offered.plans import Load, Mounted, Point
+
+        p, exports = self.parameters, self._exports(context)
+        names = ("mode", "arrivals", "outstanding", "clients", "processes", "think")
+        return Point(
+            [Mounted(export.source, ",".join(export.options)) for export in exports],
+            p.whole_mix(),
+            Load(p.load, **{name: getattr(p, name) for name in names}),
+            warm_up_s=p.warm_up,
+            measure_s=p.duration,
+            cool_down_s=p.cool_down,
+            threads=max(p.threads, len(exports)),
+            seed=p.seed,
+            repetition=context.seed % 2**63,
+            verify_share=p.verify_share,
+            files=p.files,
+            bytes_per_op_per_s=p.bytes_per_op,
+            calibration=any(export.is_calibration for export in exports),
+        )
+
+    def _command(self, context: RunContext) -> list[str]:
+        exports = self._exports(context)
         mix = self.parameters.mix
         if self.parameters.mix_table is not None:
             path = context.logs / "mix.json"
             path.write_text(json.dumps(self.parameters.mix_table), encoding="utf-8")
             mix = str(path)
-        return self.arguments([exports[target] for target in targets], mix, context.seed)
+        return self.arguments(exports, mix, context.seed)
+
+
+def progress_words(state: dict[str, Any]) -> str:
+    """How far generator processes are; changes about once a second."""
+    if state["stage"] == "prepare":
+        return f"file set, {state['step']}: {state['done'] / max(state['total'], 1):.0%}"
+    done_s, total_s = state["elapsed_ns"] / 1e9, state["total_ns"] / 1e9
+    return f"{state['phase'].replace('_', ' ')}: {done_s:.0f} of {total_s:.0f} s"
 
 
 def point_metrics(point: dict[str, Any]) -> dict[str, Metric]:
