@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import signal
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
+from nfslab.cluster.base import Clocks
+from nfslab.cluster.here import AgentHere, MemberHere
 from nfslab.cluster.namespaces import NamespacesHere
+from nfslab.experiment.client_hosts import ClientHosts
+from nfslab.experiment.host_checks import start_skew
+from nfslab.experiment.spread_run import SpreadExecution
+from nfslab.machine.resources import recover
+from nfslab.results.records import ClientHostRecord, ClockRecord
 
 from tests.experiment.session_support import left_behind, only_folder, records, run
 from tests.experiment.spread_support import check, require_measured, written
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+    from nfslab.cluster.base import Agent
+    from nfslab.experiment.in_part import AskedPart
     from nfslab.results.records import RunRecord
 
 usable = NamespacesHere.available()
@@ -86,3 +99,154 @@ def test_each_host_is_in_the_record_and_its_part_in_the_folder(tmp_path: Path) -
     point = json.loads((sealed / "logs" / "sfs.json").read_text())
     assert len({one["pid"] for one in point["processes"]}) == 4
     assert record.places["data"].durability.level == "volatile", "as the server is"
+
+
+class Meddling:
+    """Does something to a host while all measure, or before they are told when to begin."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, act: Callable[[ClientHosts], None]) -> None:
+        self.pids: list[int] = []
+        waits = ClientHosts.await_all
+
+        def meddled(
+            clients: ClientHosts, event: str, silence_s: float = 4.0, of: Any = None
+        ) -> None:
+            if event == "measured":
+                self.pids = [pid_of(host.agent) for host in clients.hosts]
+                act(clients)
+            waits(clients, event, silence_s, of)
+
+        monkeypatch.setattr(ClientHosts, "await_all", meddled)
+
+    def assert_none_is_left(self) -> None:
+        assert self.pids
+        for pid in self.pids:
+            with pytest.raises(ProcessLookupError):
+                os.kill(pid, 0)
+
+
+def pid_of(agent: Agent) -> int:
+    assert isinstance(agent, AgentHere)
+    return agent._child.process.pid
+
+
+@pytest.mark.parametrize(
+    ("number", "why"),
+    [
+        (signal.SIGKILL, "killed by SIGKILL"),
+        (signal.SIGSTOP, r"it gave no sign of life for 2\.\d s"),
+    ],
+)
+def test_a_lost_host_fails_the_run_with_its_name_and_the_experiment_goes_on(
+    number: signal.Signals, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost: list[int] = []
+
+    def once(clients: ClientHosts) -> None:
+        if not lost:
+            lost.append(pid_of(clients.hosts[1].agent))
+            os.kill(lost[0], number)
+
+    meddling = Meddling(monkeypatch, once)
+    path = written(tmp_path, ("repetitions = 1", "repetitions = 2"), processes=1)
+    run(path)
+    first, second = records(only_folder(path))
+    assert (first.status, first.failure_phase) == ("failed", "measure")
+    assert re.search("client host host2 was lost", first.reason)
+    assert re.search(why, first.reason)
+    require_measured(second)
+    meddling.assert_none_is_left()
+    with pytest.raises(ProcessLookupError):
+        os.kill(lost[0], 0)
+    monkeypatch.undo()
+    monkeypatch.setenv("NFSLAB_STATE", str(tmp_path / "state"))
+    recover()
+    assert left_behind(tmp_path) == [], "the next start removes what the lost agent had made"
+
+
+def test_a_host_that_fails_is_named_and_what_it_left_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = SpreadExecution._asked
+
+    def misled(self: SpreadExecution, number: int, host: Any, taken: dict[str, Any]) -> AskedPart:
+        if number == 1:
+            options = ["port=1", "mountport=1"]
+            taken = {"server": taken["server"] | {"options": options}}
+        return asked(self, number, host, taken)
+
+    monkeypatch.setattr(SpreadExecution, "_asked", misled)
+    record, sealed = made(written(tmp_path, processes=1))
+    assert record.status == "failed"
+    assert record.failure_phase == "prepare"
+    assert record.reason.startswith("client host host2: 127.0.0.1:/export cannot be mounted")
+    part = json.loads((sealed / "hosts" / "host2" / "run.json").read_text())
+    assert (part["status"], part["failure_phase"]) == ("failed", "prepare/file set")
+    assert not (sealed / "hosts" / "host1").exists(), "it was given up"
+    assert left_behind(tmp_path) == []
+
+
+def test_hosts_whose_clocks_differ_are_put_on_one_axis(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Told that host2's clock is 60 ms ahead, it begins so much later, and says that it did not."""
+    ahead_ns = 60_000_000
+
+    def clocks(member: MemberHere) -> Clocks:
+        clock = ClockRecord(offset_ns=ahead_ns * (member.name == "host2"), error_ns=7)
+        return Clocks(clock, clock)
+
+    monkeypatch.setattr(MemberHere, "clocks", clocks)
+    record, sealed = made(written(tmp_path, processes=1))
+    require_measured(record)
+    assert [one.clock.offset_ns for one in record.client_hosts] == [0, ahead_ns]
+    begins = [
+        json.loads(json.loads(file.read_bytes())["sums"])["times"]["start_ns"]
+        for file in sorted((sealed / "hosts").glob("*/parts/*.json"))
+    ]
+    assert begins[1] - begins[0] == ahead_ns
+    point = json.loads((sealed / "logs" / "sfs.json").read_text())
+    assert point["start_monotonic_ns"] == begins[0], "on the prime's clock"
+    assert point["little"]["residual_ns"] == 0
+    assert all(one.skew_ns is not None and one.skew_ns >= 0 for one in record.client_hosts)
+    assert check(record, "start_skew").values["hosts"]["host2"]["error_ns"] == 7
+
+
+def test_a_host_that_is_told_too_late_makes_the_run_invalid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def clocks(member: MemberHere) -> Clocks:
+        clock = ClockRecord(offset_ns=-2_000_000_000 * (member.name == "host2"))
+        return Clocks(clock, clock)
+
+    monkeypatch.setattr(MemberHere, "clocks", clocks)
+    record, _ = made(written(tmp_path, processes=1))
+    assert record.status == "failed"
+    load, skew = check(record, "offered_load"), check(record, "start_skew")
+    assert (load.verdict, skew.verdict) == ("violation", "violation")
+    assert "host2, generator process 1 of 1 ended before its time" in load.message
+    assert "not ready for the common start" in load.message
+    assert skew.message == "host2: nobody knows when its programs began"
+    assert record.client_hosts[0].skew_ns is not None
+
+
+def told(name: str, skew_ns: int | None, error_ns: int = 0) -> ClientHostRecord:
+    return ClientHostRecord(name=name, skew_ns=skew_ns, clock=ClockRecord(error_ns=error_ns))
+
+
+@pytest.mark.parametrize(
+    ("hosts", "verdict", "says"),
+    [
+        ([told("a", 1_000_000), told("b", 4_900_000)], "ok", "b began 4.90 ms behind"),
+        ([told("a", 5_000_001), told("b", 0)], "violation", "a began 5.00 ms behind"),
+        ([told("a", 0), told("b", 4_000_000, 1_500_000)], "violation", "compared to 1.50 ms"),
+        ([told("a", -6_000_000)], "violation", "a began 6.00 ms before"),
+        ([told("a", 0), told("b", None)], "violation", "b: nobody knows when"),
+    ],
+)
+def test_skew_counts_with_the_error_of_the_clocks(
+    hosts: list[ClientHostRecord], verdict: str, says: str
+) -> None:
+    found = start_skew(hosts, 1_000_000_000)
+    assert found.verdict == verdict
+    assert says in found.message

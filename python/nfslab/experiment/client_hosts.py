@@ -142,6 +142,17 @@ class ClientHosts:
         for host in sealed:
             host.agent.fetch(folder / host.name)
 
+    def fetch_failed(self, folder: Path) -> list[str]:
+        """The same of those whose part failed; their names."""
+        names = []
+        for host in self.hosts:
+            if host.said.get("sealed", {}).get("status") == "failed":
+                if not host.is_over:
+                    self.await_all("ended", of=[host])
+                host.agent.fetch(folder / host.name)
+                names.append(host.name)
+        return names
+
     def end(self) -> None:
         """None is at work any more; at once for all, since one that is stuck takes its time."""
         ends = [threading.Thread(target=host.agent.end) for host in self.hosts]

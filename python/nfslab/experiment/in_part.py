@@ -206,7 +206,7 @@ class PartOfWorkload(ByAnother):
         self._prime.say(
             "measured",
             given_ns=timed.given_ns,
-            began_ns=timed.began_ns or timed.start_ns,
+            began_ns=timed.began_ns,
             busy=busy,
         )
         self._prime.order("go", context.remaining_s)

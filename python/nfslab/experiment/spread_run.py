@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.cluster.base import SILENCE_S
 from nfslab.context import HostPart, Share
-from nfslab.errors import RunFailed
+from nfslab.errors import NfslabError, RunFailed
 from nfslab.experiment.adopting import sealed_elsewhere
 from nfslab.experiment.client_hosts import ClientHosts, require_room
 from nfslab.experiment.execution import RunExecution
@@ -270,6 +270,28 @@ class SpreadExecution(RunExecution):
     def _hosts_down(self) -> None:
         """Agents end, wherever they are; then their hosts."""
         cluster, self._cluster = self._cluster, None
+        try:
+            if self.found.context is not None and self.found.failure is not None:
+                self._keep_what_failed(self.found.context.folder)
+        finally:
+            self._end(cluster)
+
+    def _keep_what_failed(self, run: Path) -> None:
+        """Of a host whose part failed: what it sealed, as its logs may tell why."""
+        arrived = run / ".failed"
+        try:
+            arrived.mkdir()
+            for name in self._clients.fetch_failed(arrived):
+                sealed = arrived / name / RUNS / self.run.run_id
+                sealed_elsewhere(sealed, f"client host {name}", AGAIN)
+                (run / HOSTS).mkdir(exist_ok=True)
+                sealed.rename(run / HOSTS / name)
+        except (NfslabError, OSError) as error:
+            self.found.notes.append(f"what a client host left cannot be kept: {error}")
+        finally:
+            shutil.rmtree(arrived, ignore_errors=True)
+
+    def _end(self, cluster: Cluster | None) -> None:
         try:
             self._clients.end()
         finally:

@@ -296,7 +296,7 @@ class SfsWorkload(OwnCommand):
         except PartFailed as error:
             raise RunFailed(error.what, why=error.why, fix=error.fix) from error
         begins = [one.began_ns for one in generators.parts if one.began_ns is not None]
-        if begins:
+        if len(begins) == len(generators.parts):
             part.began(max(begins))
         keep(generators.parts, context.folder)
         return Outcome(metrics={})
