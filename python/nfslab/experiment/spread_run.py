@@ -28,9 +28,9 @@ from nfslab.experiment.in_part import AskedPart
 from nfslab.experiment.watching import Watching
 from nfslab.hosts.local import LocalHost
 from nfslab.machine.availability import Availability
-from nfslab.results.catalogue import RUNS
+from nfslab.results.catalogue import HOSTS, RUNS
 from nfslab.results.records import ClientHostRecord
-from nfslab.results.setup import setup_digest
+from nfslab.results.setup import machine_digest
 from nfslab.workloads.base import ByAnother, Outcome
 
 if TYPE_CHECKING:
@@ -44,12 +44,10 @@ if TYPE_CHECKING:
     from nfslab.experiment.setup import TargetSetup
     from nfslab.hosts.base import Host, Link
     from nfslab.machine.resources import Resources
-    from nfslab.results.records import CheckRecord, RunRecord
+    from nfslab.results.records import CheckRecord
     from nfslab.targets.base import Target
     from nfslab.workloads.base import RunContext, Workload
 
-HOSTS: Final = "hosts"
-"""In a run's folder: what each client host sealed."""
 START_S: Final = 0.5
 """From the word to all hosts to their common start: time for it to arrive."""
 AGAIN: Final = "run it again; if it stays so, see that host's nfslab and disk"
@@ -175,6 +173,8 @@ class SpreadExecution(RunExecution):
                 if did is not None and total:
                     record.operations, record.share = did.operations, did.operations / total
                     record.mean_latency_ns = did.mean_latency_ns
+                    even = 1 / len(records)
+                    record.planned_share = even if did.planned_share is None else did.planned_share
             self.found.client_hosts = records
             start, end = context.timed.start_ns, context.timed.end_ns
             timed_ns = end - start if start is not None and end is not None else 0
@@ -219,7 +219,7 @@ class SpreadExecution(RunExecution):
             kind=self.setup.client.host,
             address=host.member.address,
             folder=f"{HOSTS}/{host.name}",
-            setup=setup_digest(part.record, read_provenance(part.folder)),
+            setup=machine_digest(read_provenance(part.folder)),
             processes=part.share.processes,
             clock=host.before,
             clock_after=host.after,
@@ -327,11 +327,3 @@ def address_towards(address: str) -> str:
         raise RunFailed(
             f"no way leads to {address}", why=str(error), fix="see `ip route` and its name"
         ) from error
-
-
-def host_record(run: Path, name: str) -> RunRecord:
-    """The record of one client host's part, in a sealed run's folder; ResultsError."""
-    from nfslab.results.records import RunRecord
-    from nfslab.results.upgrade import load_valid
-
-    return load_valid(run / HOSTS / name / "run.json", "run", RunRecord)

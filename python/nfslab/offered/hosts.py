@@ -56,6 +56,8 @@ class OfHost:
     answered: int
     response_ns: int
     """Sum of all responses."""
+    planned_share: float
+    """Of the whole load."""
 
     @property
     def mean_ns(self) -> float | None:
@@ -118,7 +120,12 @@ def merged(
     load = Load(json.dumps(plan))
     try:
         report = load.merge(sums, lost)
-        figures = {name: _of_host(some) for name, some in handed.items()}
+        planned = {one["process"]: one["offered_ops_per_s"] for one in report["processes"]}
+        total = sum(planned.values())
+        figures = {
+            name: _of_host(some, sum(planned.get(one.index, 0.0) for one in some) / total)
+            for name, some in handed.items()
+        }
     except (CoreError, ValueError, LookupError, TypeError) as error:
         raise RunFailed(
             "what the client hosts measured is not one point",
@@ -151,11 +158,11 @@ def _moved(text: str, offset_ns: int) -> str:
     return json.dumps(sums)
 
 
-def _of_host(handed: Sequence[Handed]) -> OfHost:
+def _of_host(handed: Sequence[Handed], planned_share: float) -> OfHost:
     answered = response_ns = 0
     for one in handed:
         if one.sums is not None:
             for row in json.loads(one.sums)["measured"]["operations"]:
                 answered += row["measured"]
                 response_ns += (row["responses"] or {}).get("sum_ns", 0)
-    return OfHost(answered, response_ns)
+    return OfHost(answered, response_ns, planned_share)

@@ -2,7 +2,9 @@
 
 Views: `runs` (one row a sealed run), `points` (one row a point and metric), `metrics` (one
 row a metric: unit, direction), and for every table that the runs hold `samples_<name>` and
-`evidence_<name>`, all runs together with a `run_id` column in front.
+`evidence_<name>`, all runs together with a `run_id` column in front. Of runs that several client
+hosts made, evidence has a column `host` behind it: the name of a client host, or NULL for this
+machine; what samples a client host kept for itself are `samples_<name>_by_host`.
 
 Reading only, and only from this experiment: DuckDB runs in memory, may open files in the
 experiment's folder and nowhere else, installs and loads no extension, its settings are
@@ -25,7 +27,7 @@ import duckdb
 import pyarrow as pa
 
 from nfslab.errors import ResultsError, UsageError
-from nfslab.results.catalogue import RUNS
+from nfslab.results.catalogue import HOSTS, RUNS
 from nfslab.results.checksums import damage
 from nfslab.results.columns import point_columns, run_columns
 
@@ -147,15 +149,14 @@ class ResultsDatabase:
         """View name -> the files of that table, over all sealed runs that can be read."""
         found: dict[str, list[str]] = {}
         for line in self._outcomes.catalogue.lines:
-            for kind in ("samples", "evidence"):
-                folder = f"{self._root}/{RUNS}/{line.run_id}/{kind}"
+            for kind, folder, ending in self._table_folders(line.run_id):
                 try:
                     names = sorted(os.listdir(folder))
                 except OSError:
                     continue  # a run without such a folder has no such tables
                 for name in names:
                     stem, dot, suffix = name.rpartition(".")
-                    view = f"{kind}_{stem}"
+                    view = f"{kind}_{stem}{ending}"
                     if suffix == "parquet" and dot and _PLAIN_NAME.fullmatch(view):
                         found.setdefault(view, []).append(f"{folder}/{name}")
                 if len(found) > MAX_TABLES:
@@ -165,13 +166,25 @@ class ResultsDatabase:
                     )
         return found
 
+    def _table_folders(self, run_id: str) -> list[tuple[str, str, str]]:
+        """(kind of table, folder, what views of it end with) of a run and its client hosts."""
+        run = f"{self._root}/{RUNS}/{run_id}"
+        found = [(kind, f"{run}/{kind}", "") for kind in ("samples", "evidence")]
+        try:
+            hosts = sorted(os.listdir(f"{run}/{HOSTS}"))
+        except OSError:
+            return found  # one client
+        for host in hosts:
+            found.append(("samples", f"{run}/{HOSTS}/{host}/samples", "_by_host"))
+            found.append(("evidence", f"{run}/{HOSTS}/{host}/evidence", ""))
+        return found
+
     def _leave_out_damaged(self, view: str) -> None:
         """Only tables that are what was sealed; the others are named in `damaged`."""
         whole = []
         for file in self._files[view]:
-            *_, run_id, kind, name = file.split("/")
+            run_id, _, table = file.removeprefix(f"{self._root}/{RUNS}/").partition("/")
             run = self._outcomes.folder.runs_path / run_id
-            table = f"{kind}/{name}"
             if harmed := damage(run, "whole", [table]):
                 self.damaged[f"{run_id}/{table}"] = "; ".join(harmed.values())
             else:
@@ -196,9 +209,15 @@ class ResultsDatabase:
                 filename=True,
                 union_by_name=True,
             )
-            # .../runs/<run id>/samples/<name>.parquet: the third part from the end.
-            run_id = "string_split(filename, '/')[-3] AS run_id"
-            relation.project(f"{run_id}, * EXCLUDE (filename)").create_view(view)
+            # .../runs/<run id>/samples/<name>.parquet: the third part from the end; of a client
+            # host .../runs/<run id>/hosts/<host>/samples/<name>.parquet.
+            parts = "string_split(filename, '/')"
+            there = f"{parts}[-4] = '{HOSTS}'"
+            columns = f"{parts}[-3] AS run_id"
+            if any(file.split("/")[-4] == HOSTS for file in self._files[view]):
+                columns = f"CASE WHEN {there} THEN {parts}[-5] ELSE {parts}[-3] END AS run_id"
+                columns += f", CASE WHEN {there} THEN {parts}[-3] END AS host"
+            relation.project(f"{columns}, * EXCLUDE (filename)").create_view(view)
             return
         if view == "metrics":
             metrics = self._outcomes.metrics

@@ -122,7 +122,7 @@ class ClientHostRecord(HostRecord):
     folder: str = ""
     """What it sealed of its part, in the run's folder: hosts/NAME."""
     setup: str = ""
-    """Digest of what was in effect there."""
+    """Digest of the machine and its software."""
     processes: int = 1
     """Of the workload."""
     clock_after: ClockRecord = Field(default_factory=ClockRecord)
@@ -138,6 +138,8 @@ class ClientHostRecord(HostRecord):
     operations: float | None = None
     share: float | None = None
     """Of the operations of all hosts."""
+    planned_share: float | None = None
+    """The same as it was to be."""
     mean_latency_ns: float | None = None
 
 

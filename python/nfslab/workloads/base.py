@@ -152,6 +152,8 @@ class HostFigures:
     operations: float
     """Or whatever the workload counts."""
     mean_latency_ns: float | None = None
+    planned_share: float | None = None
+    """Of the whole load; None: as much as any other."""
 
 
 @dataclass(slots=True)

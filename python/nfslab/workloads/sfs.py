@@ -254,7 +254,8 @@ class SfsWorkload(OwnCommand):
         }
         outcome = self._outcome(context, point)
         outcome.by_host = {
-            name: HostFigures(one.answered, one.mean_ns) for name, one in by_host.items()
+            name: HostFigures(one.answered, one.mean_ns, one.planned_share)
+            for name, one in by_host.items()
         }
         return outcome
 
