@@ -18,6 +18,7 @@ from nfslab.experiment.client_hosts import ClientHosts
 from nfslab.experiment.host_checks import start_skew
 from nfslab.experiment.spread_run import SpreadExecution
 from nfslab.machine.resources import recover
+from nfslab.mounts.fuse import FuseMount
 from nfslab.results.records import ClientHostRecord, ClockRecord
 
 from tests.experiment.session_support import left_behind, only_folder, records, run
@@ -250,3 +251,56 @@ def test_skew_counts_with_the_error_of_the_clocks(
     found = start_skew(hosts, 1_000_000_000)
     assert found.verdict == verdict
     assert says in found.message
+
+
+COMMAND = """
+kind = "command"
+data = "server"
+argv = [
+    "sh", "-c",
+    "echo rate $((100 + {host})) level {host}.5 of {hosts}; echo {host} > {data}/{host}",
+]
+clean = ["sh", "-c", "ls {data} >&2"]
+[[workload.metrics]]
+name = "rate"
+pattern = 'rate ([0-9]+)'
+unit = "1/s"
+primary = true
+[[workload.metrics]]
+name = "level"
+pattern = "level ([0-9.]+)"
+unit = "ms"
+[[workload.metrics]]
+name = "hosts"
+pattern = 'of ([0-9]+)'
+"""
+
+
+def test_a_program_runs_once_on_each_host_on_one_shared_mount(tmp_path: Path) -> None:
+    if not FuseMount.available().ok:
+        pytest.skip(FuseMount.available().reason)
+    path = written(tmp_path, ('client = "none"\n', ""), hosts=3, processes=1)
+    head, _, _ = path.read_text().partition("[workload]")
+    path.write_text(head + "[workload]" + COMMAND)
+    record, sealed = made(path)
+    violated = {one.name for one in record.checks if one.verdict == "violation"}
+    assert violated <= {"start_skew"}, record.reason
+    values = {name: metric.value for name, metric in record.metrics.items()}
+    assert (values["rate"], values["level"], values["hosts"]) == (303, 1.5, 3)
+    assert "rate of 3 client hosts: the sum" in record.notes
+    assert "level of 3 client hosts: the mean" in record.notes
+    assert [one.share for one in record.client_hosts] == [100 / 303, 101 / 303, 102 / 303]
+    walls = []
+    for one in record.client_hosts:
+        part = json.loads((sealed / one.folder / "run.json").read_text())
+        walls.append(part["metrics"]["wall_s"]["value"])
+        assert part["places"]["data"]["facts"]["nfs"]["client"] == "user"
+    assert values["wall_s"] == max(walls)
+    assert record.places["data"].filesystem.startswith("fuse"), "as the client hosts see it"
+    seen = {
+        name
+        for one in record.client_hosts
+        for name in (sealed / one.folder / "logs" / "command-beside.log").read_text().split()
+    }
+    assert {"0", "1", "2"} <= seen, "one folder for all"
+    assert left_behind(tmp_path) == []

@@ -11,13 +11,18 @@
     better = "higher"
 
 The program is an argument list and never meets a shell. `{data}`, `{run_folder}`, `{seed}`,
-`{clients}` and the keys of `values` are replaced inside an argument, which stays one
-argument whatever the value holds; any other brace is left as it is.
+`{clients}`, `{host}`, `{hosts}` and the keys of `values` are replaced in an argument, which stays
+one argument whatever the value holds; any other brace is left as it is.
 
 Decisions: a metric that is missing fails the run, and one that a pattern finds several
 times with different values does too unless the file says which is meant: a figure that
 was picked by chance is worse than none. Wall and CPU time of the program (with the
 children that it waited for) are always metrics. Output is kept with the run, bounded.
+
+On several client hosts the program runs once on each, from one instant on; `{host}` is its number
+there, from 0, and `{hosts}` how many there are. Rates (units that end in /s) and CPU times are
+added up, the wall time is the longest, of any other metric the run has the mean of the hosts; which
+was done stands in the run's notes, and each host's own figures in its part.
 """
 
 from __future__ import annotations
@@ -37,12 +42,13 @@ from nfslab.machine.availability import Availability
 from nfslab.plugins import nearest
 from nfslab.quantities import Duration, Size
 from nfslab.results.records import Metric
-from nfslab.workloads.base import Outcome, Workload, WorkloadParameters
+from nfslab.workloads.base import HostFigures, Outcome, Workload, WorkloadParameters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Self
 
+    from nfslab.context import HostPart
     from nfslab.machine.started import Process
     from nfslab.workloads.base import RunContext
 
@@ -55,7 +61,7 @@ STOP_GRACE_S: Final = 3.0
 CLEAN_LIMIT_S: Final = 60.0
 ARGUMENTS_MAX: Final = 10_000
 PLACEHOLDER: Final = re.compile(r"\{([a-z][a-z0-9_]*)\}")
-BUILT_IN: Final = ("data", "run_folder", "seed", "clients")
+BUILT_IN: Final = ("data", "run_folder", "seed", "clients", "host", "hosts")
 METRIC_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 OWN_METRICS: Final = frozenset({"wall_s", "user_s", "system_s"})
 
@@ -335,6 +341,7 @@ class CommandWorkload(Workload):
                 end_ns = time.monotonic_ns()
                 process.stop(grace_s=STOP_GRACE_S)
         part.was(start_ns, end_ns)
+        part.began(start_ns)
         said = {
             "stdout": _text(logs / "command.out"),
             "stderr": _text(logs / "command.err"),
@@ -356,6 +363,41 @@ class CommandWorkload(Workload):
         primary = next((m.name for m in p.metrics if m.primary), None)
         metrics[primary or next((m.name for m in p.metrics), "wall_s")].primary = True
         return Outcome(metrics=metrics)
+
+    def check_hosts(self, hosts: int, processes: int) -> Availability:
+        """The program runs once on each host."""
+        if processes == 1:
+            return Availability(True)
+        return Availability(
+            False,
+            "the program of the workload command runs once on each client host",
+            "leave client.processes out, and let the program start more: {clients} in its argv",
+        )
+
+    def merged(self, context: RunContext, parts: Sequence[HostPart]) -> Outcome:
+        """What the hosts' programs said, put together by the unit."""
+        context.commands.extend(argv for part in parts for argv in part.record.commands)
+        metrics: dict[str, Metric] = {}
+        for name, first in parts[0].record.metrics.items():
+            found = [part.record.metrics.get(name) for part in parts]
+            values = [one.value for one in found if one is not None]
+            if len(values) < len(parts):
+                raise RunFailed(
+                    f"the metric {name!r} is not of every client host",
+                    why=", ".join(part.name for part, one in zip(parts, found, strict=True)
+                                  if one is None),
+                    fix="see what the program said there: hosts/NAME/logs of the run",
+                )  # fmt: skip
+            way, value = _together(name, first.unit, values)
+            metrics[name] = first.model_copy(update={"value": value})
+            context.notes.append(f"{name} of {len(parts)} client hosts: {way}")
+        outcome = Outcome(metrics=metrics)
+        rate = next((n for n, m in metrics.items() if m.primary and _is_rate(m.unit)), None)
+        if rate is not None:
+            outcome.by_host = {
+                part.name: HostFigures(part.record.metrics[rate].value) for part in parts
+            }
+        return outcome
 
     def finish(self, context: RunContext) -> None:
         """End the program if it still runs; run `clean`."""
@@ -410,6 +452,8 @@ class CommandWorkload(Workload):
             "run_folder": str(context.folder),
             "seed": str(context.seed),
             "clients": str(p.clients),
+            "host": str(context.share.host if context.share else 0),
+            "hosts": str(context.share.hosts if context.share else 1),
         }
 
     def _environment(self, context: RunContext) -> dict[str, str]:
@@ -431,6 +475,19 @@ class CommandWorkload(Workload):
                 fix="correct its pattern or json in [[workload.metrics]]",
             ) from error
         return Metric(value=value, unit=pattern.unit, better=pattern.better)
+
+
+def _is_rate(unit: str) -> bool:
+    return unit.endswith("/s")
+
+
+def _together(name: str, unit: str, values: Sequence[float]) -> tuple[str, float]:
+    """(how, the value) of one metric of several client hosts."""
+    if name == "wall_s":
+        return "the longest", max(values)
+    if _is_rate(unit) or name in OWN_METRICS:
+        return "the sum", math.fsum(values)
+    return "the mean", math.fsum(values) / len(values)
 
 
 def _seconds(value: float) -> Metric:
