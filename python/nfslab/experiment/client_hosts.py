@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.errors import RunFailed
-from nfslab.experiment.in_part import MODULE
+from nfslab.experiment.host_facts import MODULE
 from nfslab.machine.journal import boot_id
 from nfslab.results.records import ClockRecord
 
@@ -31,10 +31,6 @@ READY_S: Final = 60.0
 BUSY_SILENCE_S: Final = 4.0
 """Without a sign of life while agents start programs; `cluster.base.SILENCE_S`: in a load."""
 SLICE_S: Final = 0.1
-FILES_KEPT: Final = 64
-"""Of an agent for itself: libraries, logs, sockets."""
-PIPES: Final = 3
-"""Of an agent, for each process of the workload."""
 
 
 @dataclass(slots=True)
@@ -210,26 +206,3 @@ def lost(name: str, why: str) -> RunFailed:
         why=why,
         fix="see what ended it there: memory, limits, the network, somebody's kill",
     )
-
-
-def require_room(host: ClientHost, processes: int, connections: int) -> None:
-    """RunFailed where the host's limits allow no such number of processes; before it begins."""
-    room(host.name, host.facts, processes, connections)
-
-
-def room(name: str, facts: dict[str, Any], processes: int, connections: int) -> None:
-    """The same of what a host said of itself (`in_part.facts`)."""
-    files, ports = facts.get("files"), facts.get("ports")
-    needed = PIPES * processes + FILES_KEPT
-    if isinstance(files, int) and 0 < files < needed:
-        raise RunFailed(
-            f"{processes} processes are more than the open files of host {name} allow",
-            why=f"they need {needed}, its limit is {files}",
-            fix="raise it there (ulimit -n), or ask for fewer (client.processes)",
-        )
-    if isinstance(ports, int) and 0 < ports < connections:
-        raise RunFailed(
-            f"{processes} processes are more than the ports of host {name} allow",
-            why=f"they need {connections} connections, it has {ports} ports for them",
-            fix="widen net.ipv4.ip_local_port_range there, or ask for fewer (client.processes)",
-        )

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import os
 import queue
-import resource
 import sys
 import threading
 from pathlib import Path
@@ -31,13 +30,13 @@ from pydantic import BaseModel, ConfigDict
 from nfslab.context import Share, TimedPart
 from nfslab.errors import Interrupted, NfslabError, RunFailed
 from nfslab.experiment.execution import Carrying, RunExecution
+from nfslab.experiment.host_facts import facts
 from nfslab.experiment.in_guest import Asked, carry_out
 from nfslab.experiment.plan import PlannedRun
 from nfslab.experiment.setup import Point, Setup
 from nfslab.machine import agent
 from nfslab.machine.availability import Availability
 from nfslab.machine.cpu_times import read_cpu_times
-from nfslab.machine.journal import boot_id
 from nfslab.results.catalogue import RUNS
 from nfslab.results.records import ExperimentRecord
 from nfslab.workloads.base import ByAnother
@@ -52,12 +51,10 @@ if TYPE_CHECKING:
     from nfslab.targets.base import Target
     from nfslab.workloads.base import Outcome, RunContext, Workload
 
-MODULE: Final = "nfslab.experiment.in_part"
 ALIVE_S: Final = 0.5
 """Between two signs of life."""
 LINE_BYTES_MAX: Final = 64 << 20
 WAIT_SLICE_S: Final = 0.2
-PORTS: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 class AskedPart(BaseModel):
@@ -248,19 +245,6 @@ class PartExecution(RunExecution):
         """All hosts begin to watch together."""
         self._prime.pass_gate("measure", context.remaining_s)
         super()._start_watching(context)
-
-
-def facts() -> dict[str, Any]:
-    """What a prime has to know of this host before it gives it a part."""
-    from nfslab import __version__
-    from nfslab._core import build_info
-
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    low, high = map(int, PORTS.read_text("ascii").split()) if PORTS.exists() else (0, -1)
-    return {
-        "boot_id": boot_id(), "kernel": os.uname().release, "nfslab": __version__,
-        "core": build_info(), "cpus": os.cpu_count(), "files": files, "ports": high - low + 1,
-    }  # fmt: skip
 
 
 def main() -> int:

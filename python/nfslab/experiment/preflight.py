@@ -173,8 +173,7 @@ def _of_point(point: Point, asked: dict[tuple[str, Any], list[Obstacle]]) -> lis
 
 def _of_client_hosts(setup: Setup) -> list[Obstacle]:
     """Can several client hosts make it together, as far as this machine knows?"""
-    from nfslab.experiment.client_hosts import room
-    from nfslab.experiment.in_part import facts
+    from nfslab.experiment.host_facts import facts, room
 
     client = setup.client
     if client.hosts is None:

@@ -21,9 +21,10 @@ from nfslab.cluster.base import SILENCE_S
 from nfslab.context import HostPart, Share
 from nfslab.errors import NfslabError, RunFailed
 from nfslab.experiment.adopting import sealed_elsewhere
-from nfslab.experiment.client_hosts import ClientHosts, require_room
+from nfslab.experiment.client_hosts import ClientHosts
 from nfslab.experiment.execution import RunExecution
 from nfslab.experiment.host_checks import host_checks
+from nfslab.experiment.host_facts import room
 from nfslab.experiment.in_part import AskedPart
 from nfslab.experiment.watching import Watching
 from nfslab.hosts.local import LocalHost
@@ -119,7 +120,7 @@ class SpreadExecution(RunExecution):
             self._names = [host.name for host in self._clients.hosts]
             processes = self.setup.client.processes
             for host in self._clients.hosts:
-                require_room(host, processes, self._whole.connections(processes))
+                room(host.name, host.facts, processes, self._whole.connections(processes))
 
     def _files_host(self) -> Host:
         return ServingHost(self._link)

@@ -42,7 +42,8 @@ from nfslab.machine.availability import Availability
 from nfslab.plugins import nearest
 from nfslab.quantities import Duration, Size
 from nfslab.results.records import Metric
-from nfslab.workloads.base import HostFigures, Outcome, Workload, WorkloadParameters
+from nfslab.workloads.base import Outcome, Workload, WorkloadParameters
+from nfslab.workloads.command_hosts import OWN_METRICS, together
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -63,7 +64,6 @@ ARGUMENTS_MAX: Final = 10_000
 PLACEHOLDER: Final = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 BUILT_IN: Final = ("data", "run_folder", "seed", "clients", "host", "hosts")
 METRIC_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
-OWN_METRICS: Final = frozenset({"wall_s", "user_s", "system_s"})
 
 
 def _json_path(value: object) -> object:
@@ -376,28 +376,7 @@ class CommandWorkload(Workload):
 
     def merged(self, context: RunContext, parts: Sequence[HostPart]) -> Outcome:
         """What the hosts' programs said, put together by the unit."""
-        context.commands.extend(argv for part in parts for argv in part.record.commands)
-        metrics: dict[str, Metric] = {}
-        for name, first in parts[0].record.metrics.items():
-            found = [part.record.metrics.get(name) for part in parts]
-            values = [one.value for one in found if one is not None]
-            if len(values) < len(parts):
-                raise RunFailed(
-                    f"the metric {name!r} is not of every client host",
-                    why=", ".join(part.name for part, one in zip(parts, found, strict=True)
-                                  if one is None),
-                    fix="see what the program said there: hosts/NAME/logs of the run",
-                )  # fmt: skip
-            way, value = _together(name, first.unit, values)
-            metrics[name] = first.model_copy(update={"value": value})
-            context.notes.append(f"{name} of {len(parts)} client hosts: {way}")
-        outcome = Outcome(metrics=metrics)
-        rate = next((n for n, m in metrics.items() if m.primary and _is_rate(m.unit)), None)
-        if rate is not None:
-            outcome.by_host = {
-                part.name: HostFigures(part.record.metrics[rate].value) for part in parts
-            }
-        return outcome
+        return together(context, parts)
 
     def finish(self, context: RunContext) -> None:
         """End the program if it still runs; run `clean`."""
@@ -475,19 +454,6 @@ class CommandWorkload(Workload):
                 fix="correct its pattern or json in [[workload.metrics]]",
             ) from error
         return Metric(value=value, unit=pattern.unit, better=pattern.better)
-
-
-def _is_rate(unit: str) -> bool:
-    return unit.endswith("/s")
-
-
-def _together(name: str, unit: str, values: Sequence[float]) -> tuple[str, float]:
-    """(how, the value) of one metric of several client hosts."""
-    if name == "wall_s":
-        return "the longest", max(values)
-    if _is_rate(unit) or name in OWN_METRICS:
-        return "the sum", math.fsum(values)
-    return "the mean", math.fsum(values) / len(values)
 
 
 def _seconds(value: float) -> Metric:
