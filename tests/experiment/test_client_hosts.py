@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import shutil
 import signal
+import subprocess
+import sys
+import time
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -18,20 +24,28 @@ from nfslab.experiment.client_hosts import ClientHosts
 from nfslab.experiment.host_checks import start_skew
 from nfslab.experiment.spread_run import SpreadExecution
 from nfslab.machine.resources import recover
+from nfslab.machine.undo import LINK_TOKEN_DIGITS, NETWORK_NAMESPACES
 from nfslab.mounts.fuse import FuseMount
 from nfslab.results.records import ClientHostRecord, ClockRecord
 
-from tests.experiment.session_support import left_behind, only_folder, records, run
+from tests.experiment.session_support import (
+    journal_tokens,
+    left_behind,
+    only_folder,
+    processes_of_state,
+    records,
+    run,
+)
 from tests.experiment.spread_support import check, require_measured, written
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from nfslab.cluster.base import Agent
     from nfslab.experiment.in_part import AskedPart
     from nfslab.results.records import RunRecord
 
+PATIENCE_S = 120
 usable = NamespacesHere.available()
 KINDS = [
     pytest.param("local"),
@@ -304,3 +318,58 @@ def test_a_program_runs_once_on_each_host_on_one_shared_mount(tmp_path: Path) ->
     }
     assert {"0", "1", "2"} <= seen, "one folder for all"
     assert left_behind(tmp_path) == []
+
+
+def processes_of(module: str, state: Path) -> list[int]:
+    """Those of ours with that module in their words."""
+    found = []
+    for pid in processes_of_state(state):
+        with contextlib.suppress(OSError):
+            if module in Path(f"/proc/{pid}/cmdline").read_text():
+                found.append(pid)
+    return found
+
+
+def wait_until(what: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not what():
+        assert time.monotonic() < deadline, f"{process.args} is at {process.poll()}"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("host", KINDS)
+def test_a_run_that_is_ended_leaves_no_agent_and_no_host(
+    host: str, number: signal.Signals, tmp_path: Path
+) -> None:
+    changes = [('duration = "2s"', 'duration = "600s"')]
+    path = written(tmp_path, *changes, host=host, processes=2)
+    state = tmp_path / "state"
+    command = [sys.executable, "-m", "nfslab", "run", str(path), "--results"]
+    with subprocess.Popen(
+        [*command, str(tmp_path / "results")],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | {"NFSLAB_STATE": str(state), "NFSLAB_TURN": ""},
+    ) as process:
+        wait_until(lambda: len(processes_of("nfslab.offered.part", state)) == 4, process)
+        agents = processes_of("nfslab.experiment.in_part", state)
+        folders = [Path(os.readlink(f"/proc/{pid}/cwd")) for pid in agents]
+        tokens = journal_tokens(tmp_path)
+        process.send_signal(number)
+        code = process.wait(PATIENCE_S)
+        assert code == (130 if number == signal.SIGINT else -signal.SIGKILL)
+        wait_until(lambda: not processes_of("nfslab.experiment.in_part", state), process)
+        wait_until(lambda: not processes_of("nfslab.offered.part", state), process)
+    assert len(agents) == 2
+    assert not any(folder.exists() for folder in folders)
+    if number == signal.SIGKILL:
+        recover()
+        shutil.rmtree(only_folder(path).path)  # the next call would remove what is half written
+    assert processes_of_state(state) == []
+    assert left_behind(tmp_path) == []
+    networks = [*NETWORK_NAMESPACES.glob("*"), *Path("/sys/class/net").iterdir()]
+    assert tokens
+    assert not [
+        one for one in networks for token in tokens if token[:LINK_TOKEN_DIGITS] in one.name
+    ]

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import os
 import queue
+import shutil
 import sys
 import threading
 from pathlib import Path
@@ -91,7 +92,8 @@ class Prime:
     def __init__(self) -> None:
         self._orders: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         self._saying = threading.Lock()
-        self._gone = False
+        self.is_gone = False
+        """Nobody listens any more."""
         self._stop: Stop | None = None
 
     def begin(self) -> None:
@@ -102,7 +104,7 @@ class Prime:
     def stops(self, stop: Stop) -> None:
         """What is asked to stop when nobody is there any more."""
         self._stop = stop
-        if self._gone:
+        if self.is_gone:
             stop.request("the end of the connection")
 
     def say(self, name: str, **content: Any) -> None:
@@ -145,12 +147,12 @@ class Prime:
 
     def _live(self) -> None:
         ended = threading.Event()
-        while not self._gone:
+        while not self.is_gone:
             self.say("alive")
             ended.wait(ALIVE_S)
 
     def _leave(self) -> None:
-        self._gone = True
+        self.is_gone = True
         self._orders.put(None)
         if self._stop is not None:
             self._stop.request("the end of the connection")
@@ -271,6 +273,10 @@ def main() -> int:
     except NfslabError as error:
         prime.say("error", **agent.error_content(error))
         return 1
+    finally:
+        if prime.is_gone:
+            # Nobody is there who would remove it.
+            shutil.rmtree(Path.cwd(), ignore_errors=True)
     return 0
 
 
