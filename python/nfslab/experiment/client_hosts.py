@@ -9,13 +9,14 @@ for its form: they are on machines that may be anybody's.
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from nfslab.errors import RunFailed
+from nfslab.errors import NfslabError, RunFailed
 from nfslab.experiment.host_facts import MODULE
 from nfslab.machine.journal import boot_id
 from nfslab.results.records import ClockRecord
@@ -151,7 +152,7 @@ class ClientHosts:
 
     def end(self) -> None:
         """None is at work any more; at once for all, since one that is stuck takes its time."""
-        ends = [threading.Thread(target=host.agent.end) for host in self.hosts]
+        ends = [threading.Thread(target=_ended, args=(host,)) for host in self.hosts]
         for thread in ends:
             thread.start()
         for thread in ends:
@@ -197,6 +198,12 @@ class ClientHosts:
     @staticmethod
     def _failed(host: ClientHost, what: str, why: str = "", fix: str = "") -> RunFailed:
         return RunFailed(f"client host {host.name}: {what}", why=why, fix=fix)
+
+
+def _ended(host: ClientHost) -> None:
+    """One that cannot be ended is no reason to leave the others."""
+    with contextlib.suppress(NfslabError, OSError):
+        host.agent.end()
 
 
 def lost(name: str, why: str) -> RunFailed:

@@ -183,6 +183,8 @@ def _needs(points: list[Point]) -> list[str]:
     for setup in (point.setup for point in points):
         for target in setup.used_targets().values():
             words.update(dict.fromkeys(target.make().needs()))
+        if setup.client.host == "namespace":
+            words |= dict.fromkeys(("root", "network namespaces"))
         if setup.limits.memory is not None:
             words["memory cgroups"] = None
         if setup.machine.kernel is not None:

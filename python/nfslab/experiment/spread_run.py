@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import time
 from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.cluster.base import SILENCE_S
 from nfslab.context import HostPart, Share
-from nfslab.errors import NfslabError, RunFailed
+from nfslab.errors import NfslabError
 from nfslab.experiment.adopting import sealed_elsewhere
 from nfslab.experiment.client_hosts import ClientHosts
 from nfslab.experiment.execution import RunExecution
@@ -315,16 +314,3 @@ def members_of(client: Client, resources: Resources) -> tuple[Cluster, Link]:
         cluster.close()
         raise
     return cluster, cluster.link
-
-
-def address_towards(address: str) -> str:
-    """Which of our addresses a host at that one sees; RunFailed where no way leads there."""
-    try:
-        family, kind, protocol, _, there = socket.getaddrinfo(address, 9, type=socket.SOCK_DGRAM)[0]
-        with socket.socket(family, kind, protocol) as one:
-            one.connect(there)
-            return str(one.getsockname()[0])
-    except OSError as error:
-        raise RunFailed(
-            f"no way leads to {address}", why=str(error), fix="see `ip route` and its name"
-        ) from error
