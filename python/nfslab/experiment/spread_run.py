@@ -93,7 +93,8 @@ class Spread(ByAnother):
         return []
 
     def finish(self, context: RunContext) -> None:
-        """Agents are ended with the hosts."""
+        """Agents end before their servers: what waits for a reply that never comes takes long."""
+        self._execution.end_agents()
 
 
 class SpreadExecution(RunExecution):
@@ -268,13 +269,21 @@ class SpreadExecution(RunExecution):
         return self._cluster is not None
 
     def _hosts_down(self) -> None:
-        """Agents end, wherever they are; then their hosts."""
+        """Agents, if they are still there; then their hosts."""
         cluster, self._cluster = self._cluster, None
+        try:
+            self._clients.end()
+        finally:
+            if cluster is not None:
+                cluster.close()
+
+    def end_agents(self) -> None:
+        """None is at work; what one left whose part failed is kept."""
         try:
             if self.found.context is not None and self.found.failure is not None:
                 self._keep_what_failed(self.found.context.folder)
         finally:
-            self._end(cluster)
+            self._clients.end()
 
     def _keep_what_failed(self, run: Path) -> None:
         """Of a host whose part failed: what it sealed, as its logs may tell why."""
@@ -290,13 +299,6 @@ class SpreadExecution(RunExecution):
             self.found.notes.append(f"what a client host left cannot be kept: {error}")
         finally:
             shutil.rmtree(arrived, ignore_errors=True)
-
-    def _end(self, cluster: Cluster | None) -> None:
-        try:
-            self._clients.end()
-        finally:
-            if cluster is not None:
-                cluster.close()
 
 
 def members_of(client: Client, resources: Resources) -> tuple[Cluster, Link]:
