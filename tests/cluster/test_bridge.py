@@ -16,6 +16,7 @@ from nfslab.hosts.namespace import LINK_NAME_CHARACTERS
 from nfslab.machine.resources import Resources
 from nfslab.machine.undo import LINK_TOKEN_DIGITS, NETWORK_NAMESPACES
 
+PATIENCE_S = 60.0
 usable = NamespacesHere.available()
 needs_namespaces = pytest.mark.skipif(not usable.ok, reason=usable.reason)
 
@@ -49,7 +50,9 @@ def test_each_has_an_address_and_a_network_of_its_own(resources: Resources) -> N
         assert all(one in allowed for one in addresses)
         with socket.create_server((cluster.link.server, 0)):
             pass  # ours, as they see us
-        agents = [one.begin("nfslab.offered.part") for one in members]
+        agents = [one.begin("nfslab.experiment.in_part") for one in members]
+        for agent in agents:
+            assert agent.events(PATIENCE_S), "it has entered its network before it speaks"
         ours = os.stat("/proc/self/ns/net").st_ino
         assert len({ours, *map(network_of, agents)}) == 4
         for agent in agents:
