@@ -8,6 +8,7 @@ part begins. A new service is one field here, with a type.
 from __future__ import annotations
 
 import contextlib
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from nfslab.machine.watched_launch import LaunchWatcher
     from nfslab.mounts.kernel_recorder import KernelRecorder
     from nfslab.mounts.none import NfsExport
+    from nfslab.results.records import RunRecord
 
 
 class RecordsCalls(Protocol):
@@ -61,6 +63,39 @@ class Services:
     """Where server and client of the workload are, when their memory is limited."""
 
 
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Which part of a load that several client hosts make a run is."""
+
+    host: int
+    """0-based."""
+    hosts: int
+    processes: int
+    """Of the workload, on each host."""
+
+    @property
+    def of(self) -> int:
+        """Processes of all hosts."""
+        return self.hosts * self.processes
+
+    @property
+    def indices(self) -> range:
+        """Of the processes here, among those of all hosts."""
+        return range(self.host * self.processes, (self.host + 1) * self.processes)
+
+
+@dataclass(frozen=True, slots=True)
+class HostPart:
+    """What one client host measured: its own sealed run."""
+
+    name: str
+    share: Share
+    folder: Path
+    record: RunRecord
+    offset_ns: int
+    """Its monotonic clock minus ours."""
+
+
 class TimedPart:
     """The part of a run that its figures are of; the runner owns it.
 
@@ -71,11 +106,20 @@ class TimedPart:
 
     Instants are nanoseconds of `clock`, the monotonic clock of the host that the workload's
     client runs on. They are None until they are known: a run that fails before has none.
+
+    On one of several client hosts the block begins at the instant that all of them were given
+    (`CommonStart`); a program that takes its instant beforehand asks for it with `lead_s`:
+
+        with context.timed(lead_s=0.1) as part:
+            program.begin(at_ns=part.start_ns)
+            part.began(program.began_ns)   # by its own account
     """
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self.start_ns: int | None = None
         self.end_ns: int | None = None
+        self.began_ns: int | None = None
+        """When the last of its programs really began, by its own account; None: it has none."""
         self.watcher: LaunchWatcher | None = None
         """Who watches the program that is timed: an option of its launch."""
         self._clock = clock
@@ -86,16 +130,39 @@ class TimedPart:
         self._at_start.append(call)
 
     @contextlib.contextmanager
-    def __call__(self) -> Iterator[TimedPart]:
-        """The timed part is the block, unless `was` says it more exactly."""
+    def __call__(self, lead_s: float = 0.0) -> Iterator[TimedPart]:
+        """The timed part is the block, unless `was` says it more exactly.
+
+        With `lead_s` it begins so much later than the block, at `start_ns`.
+        """
+        given_ns = self._given()
         calls, self._at_start = self._at_start, []
         for call in calls:
             call()
-        self.start_ns = self._clock()
+        if given_ns is None:
+            self.start_ns = self._clock() + round(lead_s * 1e9)
+        elif lead_s:
+            self.start_ns = given_ns
+        else:
+            self._wait_until(given_ns)
+            self.start_ns = self.began_ns = self._clock()
         try:
             yield self
         finally:
             self.end_ns = self._clock()
+
+    def _given(self) -> int | None:
+        """The instant that somebody else decides on, once it is known; None: nobody does."""
+        return None
+
+    def _wait_until(self, at_ns: int) -> None:
+        """Of `clock`; never too early."""
+        while (left_ns := at_ns - self._clock()) > 0:
+            time.sleep(left_ns / 1e9)
+
+    def began(self, at_ns: int) -> None:
+        """When its programs really began; of several, the last."""
+        self.began_ns = at_ns
 
     def was(self, start_ns: int, end_ns: int) -> None:
         """When it really began and ended, by the timed program's own account."""

@@ -92,6 +92,7 @@ def test_shipped_experiments_tell_time_and_needs(
         assert entries[name]["seconds"] > entries[name]["runs"]
     assert entries["quickstart"]["needs"] == ["FUSE"]
     assert entries["sfs-threads-ganesha"]["needs"] == ["root", "NFS-Ganesha"]
+    assert entries["sfs-clients-1999"]["needs"] == ["root", "network namespaces"]
     assert entries["bonnie-2001"]["needs"] == ["root", "md, dm or btrfs"]
     assert "memory cgroups" in entries["files-sweep-2004"]["needs"]
     # The table is of the same entries: asking all of them again takes seconds.

@@ -6,6 +6,7 @@ Facts of all counted runs, computed once, computed anew when they no longer fit.
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import types
 from pathlib import Path
@@ -32,10 +33,12 @@ from nfslab.report.html.document import render_html
 from nfslab.report.markdown import render_markdown
 from nfslab.results.catalogue import read_run
 from nfslab.results.checksums import write_checksums
+from nfslab.results.store import ExperimentFolder
 
 from tests.cli.invocation import nfslab
 from tests.report.browser import browser, figures, opened, settled
 from tests.report.synthetic import Recipe, write_pgbench
+from tests.results.client_hosts import SEEN, plant_hosts
 
 RECIPE = Recipe(placements={"together": 1.0}, clients=(1, 5), repetitions=7, durable=False)
 
@@ -183,3 +186,24 @@ def test_a_run_alone_in_a_folder_has_facts_and_no_cache(toy: ToyEvidence, folder
     assert section is not None
     assert section.tables[0].rows[0][0].text == "moved"
     assert not (folder.parent / "facts").exists()
+
+
+def test_what_client_hosts_saw_is_shown_by_host_and_never_mixed(
+    toy: ToyEvidence, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = plant_hosts(ExperimentFolder.open(folder))
+    for run in runs:
+        for host in SEEN:
+            evidence = run / "hosts" / host / "evidence"
+            shutil.copy(evidence / "planted.parquet", evidence / "system_cpu.parquet")
+    for _ in range(2):  # computed, then known
+        (section,) = [one for one in sections_of(analyse(folder)) if one.title == "Toy rows"]
+        assert section.sentences == ["14 toys counted."], "of this machine, as without hosts"
+        assert [part.title for part in section.parts] == [f"On client host {h}" for h in SEEN]
+        for part, seen in zip(section.parts, SEEN.values(), strict=True):
+            assert part.sentences == ["14 toys counted."]
+            assert {row[1].text for row in part.tables[0].rows} == {str(len(seen))}
+        ids = [figure.id for part in section.parts for figure in part.figures]
+        assert ids == [f"toy-rows-{host}" for host in SEEN], "unique in a page"
+    assert len(toy.computed) == 3 * 14
+    assert render_html(folder).count("On client host load1") >= 1

@@ -50,6 +50,7 @@ def test_the_experiments_that_were_promised_are_there() -> None:
         "nfs-sweep-2004",
         "sfs-threads-1999",
         "sfs-threads-ganesha",
+        "sfs-clients-1999",
         "fsync-2001",
         "engines-2001",
         "engines-tpcc",
@@ -122,7 +123,11 @@ def test_suggestions_are_found() -> None:
 
 @pytest.mark.parametrize(
     ("name", "threads"),
-    [("sfs-threads-1999", (1, 2, 4, 8, 16)), ("sfs-threads-ganesha", (2, 4, 8, 16))],
+    [
+        ("sfs-threads-1999", (1, 2, 4, 8, 16)),
+        ("sfs-clients-1999", (1, 2, 4, 8, 16)),
+        ("sfs-threads-ganesha", (2, 4, 8, 16)),
+    ],
 )
 def test_the_study_of_server_threads_has_the_rows_of_1999(
     name: str, threads: tuple[int, ...]

@@ -79,11 +79,11 @@ def test_a_server_here_sees_the_namespaces_address(resources: Resources) -> None
 def test_taken_networks_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     first = ipaddress.IPv4Network("10.213.0.0/29")
     monkeypatch.setattr(namespace, "networks_in_use", lambda: [first])
-    assert namespace._free_pair() == ("10.213.0.9", "10.213.0.10")
+    assert str(namespace.free_network(30)) == "10.213.0.8/30"
     everything = ipaddress.IPv4Network("0.0.0.0/0")
     monkeypatch.setattr(namespace, "networks_in_use", lambda: [everything])
     with pytest.raises(RunFailed, match="no private network is free"):
-        namespace._free_pair()
+        namespace.free_network(30)
 
 
 def test_without_root_it_says_so(monkeypatch: pytest.MonkeyPatch, resources: Resources) -> None:

@@ -15,6 +15,7 @@ from nfslab.results.outcomes import Outcomes, located
 from nfslab.results.query import ResultsDatabase
 
 from tests.report.synthetic import Recipe, write_pgbench
+from tests.results.client_hosts import SEEN, plant_hosts
 
 RECIPE = Recipe(clients=(1, 5), repetitions=3, measured_s=1.0, failed=((0, 0),), durable=False)
 ODD_NAME = 'it\'s [1]*?; DROP TABLE runs; -- "x"'
@@ -263,3 +264,30 @@ def test_nothing_outside_several_experiments_is_read(several: Path, tmp_path: Pa
     secret.write_text("a\n1\n")
     with ResultsDatabase(located(several)) as database, pytest.raises(UsageError):
         database.ask(f"SELECT * FROM '{secret}'")
+
+
+def test_what_client_hosts_saw_has_their_names(tmp_path: Path) -> None:
+    folder = write_pgbench(tmp_path, RECIPE)
+    runs = plant_hosts(folder)
+    with ResultsDatabase([folder.path]) as database:
+        asked = "SELECT host, sum(seen) AS seen, count(DISTINCT run_id) AS runs FROM"
+        rows = database.ask(f"{asked} evidence_planted GROUP BY host ORDER BY host").to_pylist()
+        assert [(row["host"], row["seen"], row["runs"]) for row in rows] == [
+            (name, sum(seen) * len(runs), len(runs)) for name, seen in SEEN.items()
+        ]
+        ids = database.ask("SELECT DISTINCT run_id FROM samples_own_by_host").to_pylist()
+        assert {row["run_id"] for row in ids} == {run.name for run in runs}
+        assert "samples_own" not in database.views, "whole runs have no such samples"
+        assert "host" not in dict(database.columns()["evidence_system_cpu"]), "as it was"
+
+
+def test_a_damaged_table_of_a_client_host_is_left_out_and_named(tmp_path: Path) -> None:
+    folder = write_pgbench(tmp_path, RECIPE)
+    run, *_ = plant_hosts(folder)
+    with ResultsDatabase([folder.path]) as database:
+        table = run / "hosts" / "load1" / "evidence" / "planted.parquet"
+        content = bytearray(table.read_bytes())
+        content[8] ^= 1
+        table.write_bytes(content)
+        database.ask("SELECT * FROM evidence_planted")
+        assert list(database.damaged) == [f"{run.name}/hosts/load1/evidence/planted.parquet"]

@@ -15,13 +15,8 @@ from nfslab.mounts.none import NfsExport
 from nfslab.targets.base import Place
 from nfslab.targets.nfs import NfsTarget
 from nfslab.workloads.base import Completions, Outcome
-from nfslab.workloads.sfs import (
-    SfsParameters,
-    SfsWorkload,
-    completions,
-    point_checks,
-    point_metrics,
-)
+from nfslab.workloads.sfs import SfsParameters, SfsWorkload
+from nfslab.workloads.sfs_point import completions, point_checks, point_metrics
 from pydantic import ValidationError
 
 from tests.hosts.here import HERE

@@ -1,6 +1,7 @@
 """Facts of sealed runs, kept beside them: computed once, read ever after.
 
     <experiment>/facts/<run id>/<kind>.json
+    <experiment>/facts/<run id>/hosts/<name>/<kind>.json       of what a client host saw
 
 A sealed run never changes, so what was computed of it stays true as long as it is computed in the
 same way: the file names the version of the kind, the schema of the records, the instant at which
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from pydantic import ValidationError
 
-from nfslab.results.catalogue import RUNS
+from nfslab.results.catalogue import HOSTS, RUNS
 from nfslab.results.durable import TEMPORARY_PREFIX, to_json
 from nfslab.results.records import SCHEMA_VERSION
 
@@ -50,6 +51,9 @@ def facts_of(kind: EvidenceKind[F], run: SealedRun) -> F | None:
 def _path(kind: EvidenceKind[Any], run: SealedRun) -> Path | None:
     """None: the folder is in no experiment."""
     runs = run.folder.parent
+    if runs.name == HOSTS and runs.parent.parent.name == RUNS:
+        facts = runs.parent.parent.parent / FACTS
+        return facts / run.run_id / HOSTS / run.folder.name / f"{kind.kind}.json"
     return runs.parent / FACTS / run.run_id / f"{kind.kind}.json" if runs.name == RUNS else None
 
 

@@ -68,6 +68,8 @@ class Collector(ABC):
     Parameters: ClassVar[type[CollectorParameters]]
     side: ClassVar[Side] = "client"
     """On which of the run's hosts it watches: whose clock its tables have."""
+    of_machine: ClassVar[bool] = False
+    """It watches a whole machine: of several hosts, each of them."""
 
     parameters: CollectorParameters
     _watch: Watch | None = None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from nfslab.display.sections import Section
 from nfslab.errors import ResultsError
 from nfslab.evidence.base import Facts, Found, RunFacts, SealedRun
+from nfslab.evidence.by_host import PlacedRun, with_hosts
 from nfslab.evidence.cache import facts_of
 from nfslab.evidence.registry import evidence_kinds
 from nfslab.results.catalogue import RUNS, read_run
@@ -77,7 +78,19 @@ def find(kind: EvidenceKind[F], analysis: Analysis) -> Found[F]:
 
 def sections_of(analysis: Analysis) -> list[Section]:
     """What reports show, in the order of the registry."""
-    made = [section_of(kind, found) for kind, found in found_evidence(analysis)]
+    runs = counted_runs(analysis)
+    sealed: dict[str, SealedRun] = {}
+    made = []
+    for kind in evidence_kinds():
+        found = _find(kind, analysis, runs, sealed)
+        tells = found.runs or found.problems or kind.workload == analysis.workload
+        section = section_of(kind, found) if tells else None
+        placed = [
+            PlacedRun(one, run.point, run.block, run.label)
+            for run in runs
+            if (one := sealed.get(run.folder.name)) is not None and one.record.client_hosts
+        ]
+        made.append(with_hosts(kind, section, placed, analysis.name, found.points))
     return [section for section in made if section is not None]
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from nfslab.evidence.collector import Collector
 
 EVIDENCE: dict[str, str] = {
+    "hosts": "nfslab.evidence.hosts.kind:HostsEvidence",
     "anatomy": "nfslab.evidence.anatomy.kind:AnatomyEvidence",
     "queries": "nfslab.evidence.queries.kind:QueriesEvidence",
     "statements": "nfslab.evidence.statements.kind:StatementsEvidence",

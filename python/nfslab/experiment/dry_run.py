@@ -183,6 +183,8 @@ def _needs(points: list[Point]) -> list[str]:
     for setup in (point.setup for point in points):
         for target in setup.used_targets().values():
             words.update(dict.fromkeys(target.make().needs()))
+        if setup.client.host == "namespace":
+            words |= dict.fromkeys(("root", "network namespaces"))
         if setup.limits.memory is not None:
             words["memory cgroups"] = None
         if setup.machine.kernel is not None:
@@ -197,6 +199,7 @@ def dry_run_lines(plan: DryRun) -> list[str]:
     lines += [f"warning: {line.strip()}" for w in plan.experiment.warnings for line in w.lines()]
     lines += plan.notes
     lines += ["", *_points(plan), ""]
+    lines += _client_hosts(plan)
     lines += _order(plan)
     if plan.folder:
         done = len(plan.planned) - len(plan.missing)
@@ -237,6 +240,18 @@ def _points(plan: DryRun) -> list[str]:
         mark = "  cannot run here" if point.point_id in blocked else ""
         lines.append(f"  {point.point_id}  {point.label()}{mark}")
     return lines
+
+
+def _client_hosts(plan: DryRun) -> list[str]:
+    """Who makes the load, where several hosts do it together."""
+    kinds = {"local": "agents on this machine", "namespace": "network namespaces on this machine"}
+    found: dict[str, None] = {}
+    for client in (point.setup.client for point in plan.points):
+        if names := client.host_names:
+            where = kinds.get(client.host, client.host)
+            each = f"{client.processes} processes on each, {len(names) * client.processes} in all"
+            found[f"client hosts: {len(names)} ({', '.join(names)}), {where}; {each}"] = None
+    return [*found, ""] if found else []
 
 
 def _order(plan: DryRun) -> list[str]:

@@ -49,7 +49,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from nfslab.context import Share, TimedPart
     from nfslab.experiment.plan import PlannedRun
+    from nfslab.experiment.setup import TargetSetup
     from nfslab.experiment.stop import Stop
     from nfslab.hosts.base import Host
     from nfslab.machine.cgroup import Cgroup
@@ -99,6 +101,7 @@ class RunExecution:
         self._over = False
         self._was_beside = False
         self._cgroup: Cgroup | None = None
+        self._share: Share | None = None
         self._workload = self.setup.workload.make()
         self._watching = Watching(self.setup.collectors)
 
@@ -157,7 +160,7 @@ class RunExecution:
         limits = self.setup.limits
         if not self.carrying.asked:
             with self.phase("preflight"):
-                require_here(self.run.point)
+                self._require_here()
         if limits.settle_s > 0:
             with self.phase("settle"):
                 until = time.monotonic() + limits.settle_s
@@ -184,7 +187,7 @@ class RunExecution:
             self.found.page_cache = {"dropped": "no", "reason": "limits.drop_page_cache = false"}
         self.stop.check()
         try:
-            self._watching.start(context, self.phase)
+            self._start_watching(context)
             others = OthersWindow()
             with self.phase("measure"):
                 _, start_ns = self.clocks.read()
@@ -197,11 +200,22 @@ class RunExecution:
         finally:
             self._watching.stop(partial.logs)
         self._watching.require()
+        self._gather()
         self.stop.check()
         self.found.checks += self.found.outcome.checks
         with self.phase("verify"):
             self.found.checks += self._workload.verify(context, self.found.outcome)
             self._require_truth()
+
+    def _require_here(self) -> None:
+        """RunFailed when this machine cannot make it."""
+        require_here(self.run.point)
+
+    def _start_watching(self, context: RunContext) -> None:
+        self._watching.start(context, self.phase)
+
+    def _gather(self) -> None:
+        """Nobody else has figures of it."""
 
     def _is_ours(self) -> bool:
         """Does nothing on this machine work for the run that neither we nor the kernel started?
@@ -238,25 +252,39 @@ class RunExecution:
         """Every target that plays a role, each once, on the host that uses its files."""
         from nfslab.hosts.base import Hosts
 
-        hosts = Hosts(self._hosts[self._workload.files_on], self._hosts["server"])
+        hosts = Hosts(self._files_host(), self._hosts["server"])
         owner = self._workload.owner()
         places: dict[str, Place] = {}
         for name, setup in self.setup.used_targets().items():
             self.stop.check()
-            target = setup.make()
-            places[name] = target.up(resources, hosts, owner=owner)
-            self._up.append((target, places[name]))
-        self.found.places = {
-            role: places[name] for role, name in self.setup.workload.roles().items()
-        }
+            target = self._target(setup)
+            if target is not None:
+                places[name] = target.up(resources, hosts, owner=owner)
+                self._up.append((target, places[name]))
+        roles = self.setup.workload.roles().items()
+        self.found.places = {role: places[name] for role, name in roles if name in places}
         if self.setup.limits.memory is not None:
             from nfslab.machine.cgroup import memory_cgroup
 
             self._cgroup = memory_cgroup(self.setup.limits.memory, resources)
 
+    def _files_host(self) -> Host:
+        """Where the targets' files are used."""
+        return self._hosts[self._workload.files_on]
+
+    def _target(self, setup: TargetSetup) -> Target | None:
+        """A target of the run; None: it is not up here."""
+        return setup.make()
+
+    def _timed_part(self, host: Host) -> TimedPart:
+        """On the clock of the client's host."""
+        from nfslab.context import TimedPart
+
+        return TimedPart(host.monotonic_ns)
+
     def _make_context(self, partial: PartialRun, resources: Resources) -> RunContext:
         """What the workload and the collectors share."""
-        from nfslab.context import Services, TimedPart
+        from nfslab.context import Services
         from nfslab.workloads.base import RunContext
 
         hosts, services = dict(self._hosts), Services(memory_cgroup=self._cgroup)
@@ -276,9 +304,10 @@ class RunExecution:
             phase=self.phase,
             say=self.carrying.show_phase,
             remaining_s=self._remaining_s,
-            timed=TimedPart(hosts["client"].monotonic_ns),
+            timed=self._timed_part(hosts["client"]),
             services=services,
             files_on=self._workload.files_on,
+            share=self._share,
         )
 
     def _remaining_s(self) -> float:
@@ -300,7 +329,7 @@ class RunExecution:
 
         by_target = {place.target: place for place in self.found.places.values()}
         for name, needed in needed_bytes(self.run.point).items():
-            if by_target[name].facts.get(SPACE_ELSEWHERE):
+            if name not in by_target or by_target[name].facts.get(SPACE_ELSEWHERE):
                 continue
             facts = os.statvfs(by_target[name].path)
             free = facts.f_bavail * facts.f_frsize
@@ -353,12 +382,19 @@ class RunExecution:
             self._step("memory limit", self._read_memory_limit, partial)
         for target, place in reversed(self._up):
             self._step("targets down", lambda t=target, p=place: t.down(p), partial)  # type: ignore[misc]
-        client = self._hosts.get("client")
-        if client is not None and client is not self._hosts["server"]:
-            self._step("hosts down", client.down, partial)
+        if self._hosts_are_up():
+            self._step("hosts down", self._hosts_down, partial)
         left = resources.close() if resources is not None else []
         if left:
             self.found.notes.append(f"had to be cleaned up after the run: {'; '.join(left)}")
+
+    def _hosts_are_up(self) -> bool:
+        """Whether there are others than this machine."""
+        client = self._hosts.get("client")
+        return client is not None and client is not self._hosts["server"]
+
+    def _hosts_down(self) -> None:
+        self._hosts["client"].down()
 
     def _step(self, name: str, action: Callable[[], None], partial: PartialRun) -> None:
         """One step of the teardown; what it raises is noted and the others go on.

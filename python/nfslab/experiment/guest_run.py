@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.errors import Interrupted, RunFailed
+from nfslab.experiment.adopting import sealed_elsewhere
 from nfslab.experiment.failure import Failure, expected, keep_traceback, reason_of
 from nfslab.experiment.in_guest import MODULE, Asked
 from nfslab.experiment.sealing import Findings, Sealing
@@ -30,8 +31,7 @@ from nfslab.experiment.watching import Watching
 from nfslab.machine import agent
 from nfslab.machine.own_command import LAST_LINES, importing_us
 from nfslab.quantities import format_duration
-from nfslab.results.catalogue import PARTIAL_PREFIX, RUNS, read_provenance, read_run
-from nfslab.results.checksums import harm
+from nfslab.results.catalogue import PARTIAL_PREFIX, RUNS
 from nfslab.results.emulation import CHECK
 from nfslab.results.records import PhaseRecord
 from nfslab.vm import kernel as kernel_files
@@ -228,11 +228,7 @@ class GuestRun:
 
     def _adopted(self, sealed: Path, was_beside: bool) -> CatalogueLine:
         """What the guest sealed, sealed here; RunFailed when it is not whole."""
-        if not sealed.is_dir():
-            raise RunFailed("the virtual machine left no run behind", fix=AGAIN)
-        if harmed := harm(sealed, "whole"):
-            raise RunFailed("what the virtual machine wrote is damaged", why=harmed, fix=AGAIN)
-        record, provenance = read_run(sealed), read_provenance(sealed)
+        record, provenance = sealed_elsewhere(sealed, "the virtual machine", AGAIN)
         checks = list(record.checks)
         if (self.carrying.turn.beside() or was_beside) and record.status == "ok":
             checks.append(another_experiment())

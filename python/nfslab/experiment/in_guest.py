@@ -22,8 +22,9 @@ from nfslab.machine import agent
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from nfslab.experiment.execution import Carrying, RunExecution
     from nfslab.experiment.plan import PlannedRun
-    from nfslab.results.records import ExperimentRecord
+    from nfslab.results.records import CatalogueLine, ExperimentRecord
 
 MODULE = "nfslab.experiment.in_guest"
 
@@ -38,7 +39,12 @@ class Asked:
     primary: str | None
 
 
-def carry_out(asked: Asked, folder: Path, tell: Callable[..., None]) -> None:
+def carry_out(
+    asked: Asked,
+    folder: Path,
+    tell: Callable[..., None],
+    execution: Callable[[Carrying, PlannedRun, int], RunExecution] | None = None,
+) -> CatalogueLine:
     """Make the run and seal it in `folder/runs`; NfslabError when it cannot be stored."""
     from nfslab.experiment.execution import Carrying, RunExecution
     from nfslab.experiment.shared import run_cache, warm_up
@@ -57,8 +63,9 @@ def carry_out(asked: Asked, folder: Path, tell: Callable[..., None]) -> None:
         carrying = Carrying(
             results, asked.record, cache, stop, turn, phase, asked.primary, asked=False
         )
-        RunExecution(carrying, asked.run, asked.position).execute()
-        tell("sealed")
+        line = (execution or RunExecution)(carrying, asked.run, asked.position).execute()
+        tell("sealed", status=line.status, reason=line.reason)
+    return line
 
 
 def main() -> int:

@@ -21,7 +21,7 @@ from nfslab.quantities import format_size
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from nfslab.experiment.setup import Point
+    from nfslab.experiment.setup import Point, Setup
 
 MAX_REASONS_SHOWN = 20
 
@@ -117,6 +117,9 @@ def _of_guest(point: Point, asked: dict[tuple[str, Any], list[Obstacle]]) -> lis
     from nfslab.vm.run import require
 
     machine = point.setup.machine
+    if point.setup.client.hosts is not None:
+        reason = "a run in a virtual machine has one client host: the guest"
+        return [Obstacle("client hosts", reason, "leave out client.hosts, or [machine] kernel")]
     part = f"kernel {machine.kernel}"
 
     def question() -> Availability:
@@ -156,6 +159,7 @@ def _of_point(point: Point, asked: dict[tuple[str, Any], list[Obstacle]]) -> lis
         ask(f"host {host}", wire, lambda: host_class(host).available(wire))
         asked_of = (host, workload.parameters.model_dump_json())
         ask(f"host {host}", asked_of, lambda: workload.make().check_host(host))
+    found += _of_client_hosts(setup)
     if setup.limits.memory is not None:
         from nfslab.machine.cgroup import memory_cgroup_available
 
@@ -165,6 +169,27 @@ def _of_point(point: Point, asked: dict[tuple[str, Any], list[Obstacle]]) -> lis
             key = collector.parameters.model_dump_json()
             ask(f"collector {name}", key, lambda c=collector: c.make().available())  # type: ignore[misc]
     return found
+
+
+def _of_client_hosts(setup: Setup) -> list[Obstacle]:
+    """Can several client hosts make it together, as far as this machine knows?"""
+    from nfslab.experiment.host_facts import facts, room
+
+    client = setup.client
+    if client.hosts is None:
+        return []
+    workload, names, part = setup.workload.make(), client.host_names, "client hosts"
+    if setup.limits.memory is not None:
+        reason = "limits.memory is of server and client on one machine, not of several client hosts"
+        return [Obstacle(part, reason, "leave out limits.memory, or client.hosts")]
+    answer = workload.check_hosts(len(names), client.processes)
+    if answer.ok:
+        try:
+            for name in names:
+                room(name, facts(), client.processes, workload.connections(client.processes))
+        except RunFailed as error:
+            answer = Availability(False, f"{error.what}: {error.why}", error.fix)
+    return [] if answer.ok else [Obstacle(part, answer.reason, answer.fix)]
 
 
 def _answer(question: Callable[[], Availability]) -> Availability:

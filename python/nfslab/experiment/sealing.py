@@ -18,10 +18,12 @@ from nfslab.experiment.validity import Clocks, validity_checks
 from nfslab.results.records import (
     CatalogueLine,
     CheckRecord,
+    ClientHostRecord,
     HostRecord,
     LoadShape,
     Metric,
     PhaseRecord,
+    PlaceRecord,
     RunRecord,
 )
 
@@ -51,6 +53,10 @@ class Findings:
     checks: list[CheckRecord] = field(default_factory=list)
     provenance: dict[str, Any] = field(default_factory=dict)
     hosts: dict[str, HostRecord] = field(default_factory=dict)
+    client_hosts: list[ClientHostRecord] = field(default_factory=list)
+    """Several that made the load together."""
+    places_there: dict[str, PlaceRecord] = field(default_factory=dict)
+    """Role -> where it was on them, as the first of them told; before those of this machine."""
     page_cache: dict[str, Any] = field(default_factory=dict)
     others_during: float | None = None
     """Share of all processors that programs had which are not the run's; None: not known."""
@@ -155,6 +161,7 @@ class Sealing:
         if found.primary is not None and metrics and found.primary not in metrics:
             notes.append(f"there is no metric {found.primary!r} in this run ([experiment] primary)")
         places = {role: place.record() for role, place in found.places.items()}
+        places |= found.places_there
         durability = None
         if places:
             from nfslab.storage.durability import weakest
@@ -182,6 +189,7 @@ class Sealing:
             checks=found.checks,
             places=places,
             hosts=found.hosts,
+            client_hosts=found.client_hosts,
             load=self.load,
             operations=found.outcome.operations if found.outcome else "",
             durability=durability,

@@ -7,6 +7,7 @@ in the file is declared here, so that this module is the reference of the file's
 from __future__ import annotations
 
 import re
+import socket
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -31,6 +32,10 @@ from nfslab.vm.packages import STOCK, VERSION
 from nfslab.vm.qemu import CPUS_MAX, MEMORY_MAX_BYTES, MEMORY_MIN_BYTES
 
 LOCAL = "local"
+HOSTS_MAX = 32
+"""Client hosts of one run."""
+THIS_MACHINE = frozenset({LOCAL, "localhost", socket.gethostname(), socket.getfqdn()})
+"""Names under which it would be a client host of itself."""
 MAX_REPETITIONS = 10_000
 MAX_LEVELS = 1_000
 """Levels of one axis; more make a plot that nobody can read."""
@@ -135,6 +140,28 @@ def _host(value: str) -> str:
     return value
 
 
+def _hosts(value: list[object]) -> list[object]:
+    """Names of several client hosts."""
+    for name in value:
+        if not isinstance(name, str) or not IDENTIFIER.fullmatch(name):
+            raise ValueError(f'{name!r} cannot name a host: letters, digits, "_" and "-"')
+        if name in THIS_MACHINE:
+            raise ValueError(
+                f"{name!r} is this machine, where the servers are: as a client host it would "
+                "compete with them; name another one"
+            )
+    if twice := [name for name in dict.fromkeys(value) if value.count(name) > 1]:
+        raise ValueError(
+            f"{twice[0]!r} stands twice: a host is one part of the load; give it more "
+            "processes instead"
+        )
+    if not value:
+        raise ValueError(
+            "no host is named: name one, or leave the line out for a load from this machine"
+        )
+    return value
+
+
 class Client(Section):
     """`[client]`: where the workload's client runs."""
 
@@ -145,6 +172,26 @@ class Client(Section):
     """Packets of each way that are lost, in percent."""
     rate: Size | None = Field(default=None, gt=0)
     """Bytes a second of each way; None: as fast as it goes."""
+    hosts: (
+        Annotated[
+            Annotated[int, Field(strict=True, ge=1, le=HOSTS_MAX), Tag("a number")]
+            | Annotated[
+                list[str], Field(max_length=HOSTS_MAX), BeforeValidator(_hosts), Tag("a list")
+            ],
+            Discriminator(lambda given: "a list" if isinstance(given, list) else "a number"),
+        ]
+        | None
+    ) = None
+    """Several client hosts of that kind that make the load together: how many, or their names."""
+    processes: int = Field(default=1, ge=1, le=256)
+    """Of the workload, on each of several client hosts."""
+
+    @property
+    def host_names(self) -> list[str]:
+        """Of several client hosts; empty where there is one that has no agent."""
+        if isinstance(self.hosts, int):
+            return [f"host{number}" for number in range(1, self.hosts + 1)]
+        return list(self.hosts or ())
 
     @property
     def wire(self) -> Wire:
@@ -155,6 +202,17 @@ class Client(Section):
     def _has_a_wire(self) -> Client:
         if self.wire and self.host == LOCAL:
             raise ValueError('delay, loss and rate need host = "namespace": loopback has no wire')
+        return self
+
+    @model_validator(mode="after")
+    def _has_hosts(self) -> Client:
+        if self.hosts is None and "processes" in self.model_fields_set:
+            raise ValueError("processes are those of each of several client hosts: give hosts, too")
+        if isinstance(self.hosts, list) and self.host == LOCAL:
+            raise ValueError(
+                'named hosts need host = "namespace" (network namespaces of this machine); '
+                "a number of them on this machine needs no names"
+            )
         return self
 
 

@@ -40,6 +40,7 @@ from nfslab.experiment.preflight import preflight, require_runnable, skipped_rec
 from nfslab.experiment.reading import Experiment, read_experiment
 from nfslab.experiment.repetitions import repetitions_text
 from nfslab.experiment.shared import run_cache, warm_up
+from nfslab.experiment.spread_run import SpreadExecution
 from nfslab.experiment.stop import Stop, TimeOver
 from nfslab.machine.turn import Turn
 from nfslab.quantities import format_duration
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from nfslab.experiment.progress import View
     from nfslab.experiment.setup import Point
     from nfslab.results.store import ExperimentFolder
+    from nfslab.vm.kernel import Kernel
 
 TURN_POLL_S = 0.5
 
@@ -239,11 +241,7 @@ def _go(
                 view.run_begins(run)
                 place = position + session.made
                 kernel = kernels.get(run.point.setup.machine)
-                execution = (
-                    RunExecution(carrying, run, place)
-                    if kernel is None
-                    else GuestRun(carrying, run, place, kernel)
-                )
+                execution = _execution(carrying, run, place, kernel)
                 line = execution.execute()
                 forecast.learn(line)
                 session.made += 1
@@ -256,6 +254,17 @@ def _go(
     finally:
         view.end()
     return session
+
+
+def _execution(
+    carrying: Carrying, run: PlannedRun, place: int, kernel: Kernel | None
+) -> RunExecution | GuestRun:
+    """Here, in a virtual machine, or by several client hosts."""
+    if kernel is not None:
+        return GuestRun(carrying, run, place, kernel)
+    if run.point.setup.client.hosts is not None:
+        return SpreadExecution(carrying, run, place)
+    return RunExecution(carrying, run, place)
 
 
 def _added_block(

@@ -72,6 +72,12 @@ class CollectorSetup:
 
         return collector_class(self.kind).side
 
+    def of_machine(self) -> bool:
+        """Whether it watches a whole machine, whatever runs there."""
+        from nfslab.evidence.registry import collector_class
+
+        return collector_class(self.kind).of_machine
+
 
 @dataclass(frozen=True, slots=True)
 class Setup:
@@ -89,9 +95,11 @@ class Setup:
         # Not where there is none: experiments without keep their identity.
         guest = self.machine.kernel is not None
         machine = {"machine": self.machine.model_dump(mode="json")} if guest else {}
+        several = self.client.hosts is not None
+        one_host = set() if several else {"hosts", "processes"}
         return {
             "limits": self.limits.model_dump(mode="json"),
-            "client": self.client.model_dump(mode="json"),
+            "client": self.client.model_dump(mode="json", exclude=one_host),
             **machine,
             "targets": {
                 name: {"kind": target.kind, **target.parameters.model_dump(mode="json")}
@@ -110,6 +118,35 @@ class Setup:
     def used_targets(self) -> dict[str, TargetSetup]:
         """The targets that the workload uses here: they are brought up for a run."""
         return {name: self.targets[name] for name in dict.fromkeys(self.workload.roles().values())}
+
+    @classmethod
+    def of(cls, resolved: dict[str, Any]) -> Setup:
+        """What `resolved` said, read again; whatever pydantic raises where it did not."""
+        from nfslab.evidence.registry import collector_class
+        from nfslab.experiment.sections import Client, Limits, Machine
+        from nfslab.targets.registry import target_class
+        from nfslab.workloads.registry import workload_class
+
+        def split(section: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+            return section["kind"], {k: v for k, v in section.items() if k != "kind"}
+
+        targets = {}
+        for name, section in resolved["targets"].items():
+            kind, values = split(section)
+            parameters = target_class(kind).Parameters.model_validate(values)
+            targets[name] = TargetSetup(name, kind, parameters)
+        kind, values = split(resolved["workload"])
+        return cls(
+            limits=Limits.model_validate(resolved["limits"]),
+            client=Client.model_validate(resolved["client"]),
+            machine=Machine.model_validate(resolved.get("machine", {})),
+            targets=targets,
+            workload=WorkloadSetup(kind, workload_class(kind).Parameters.model_validate(values)),
+            collectors={
+                name: CollectorSetup(name, collector_class(name).Parameters.model_validate(values))
+                for name, values in resolved["collectors"].items()
+            },
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,20 +96,16 @@ class NamespaceHost(LocalHost):
         device = f"nl{resources.token}"[:LINK_NAME_CHARACTERS]
         self._entry = resources.network(name, device)
         self._network = NETWORK_NAMESPACES / name
-        _ip("netns", "add", name)
-        _ip("link", "add", device, "type", "veth", "peer", "name", INSIDE, "netns", name)
-        with _lock():
-            server, client = _free_pair()
-            _ip("address", "add", f"{server}/{PREFIX_BITS}", "dev", device)
-        _ip("link", "set", device, "up")
-        _ip("-n", name, "link", "set", "lo", "up")
-        _ip("-n", name, "address", "add", f"{client}/{PREFIX_BITS}", "dev", INSIDE)
-        _ip("-n", name, "link", "set", INSIDE, "up")
-        if self._wire:
-            self._laid = wires.lay(self._wire, device, _run)
-            wires.lay(self._wire, INSIDE, lambda *argv: _run("ip", "netns", "exec", name, *argv))
+        join(name, device)
+        with addresses_lock():
+            network = free_network(PREFIX_BITS)
+            server, client = map(str, network.hosts())
+            ip("address", "add", f"{server}/{PREFIX_BITS}", "dev", device)
+        ip("link", "set", device, "up")
+        give_address(name, f"{client}/{PREFIX_BITS}")
+        self._laid = lay_wire(self._wire, name, device)
         self._link = Link(server, client)
-        self._prove(self._link)
+        prove(self._link, self._network)
 
     def down(self) -> None:
         """The pair and the namespace go."""
@@ -137,28 +133,58 @@ class NamespaceHost(LocalHost):
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
         """This thread, and those that it starts, are in the namespace."""
-        with (
-            open(f"/proc/self/task/{threading.get_native_id()}/ns/net", "rb") as before,
-            (self._network or Path("/")).open("rb") as there,
-        ):
-            _set_network(there.fileno())
-            try:
-                yield
-            finally:
-                _set_network(before.fileno())
+        with entered_network(self._network or Path("/")):
+            yield
 
-    def _prove(self, link: Link) -> None:
-        """One connection: a firewall that drops it would show as a benchmark that hangs."""
-        with socket.create_server((link.server, 0)) as listener, self.entered():
-            port = listener.getsockname()[1]
-            try:
-                socket.create_connection((link.server, port), CONNECT_LIMIT_S).close()
-            except OSError as error:
-                raise RunFailed(
-                    f"nothing comes through from {link.client} to {link.server}",
-                    why=str(error),
-                    fix="let the firewall of this machine accept what its veth devices bring",
-                ) from error
+
+def join(name: str, device: str) -> None:
+    """A new namespace, and a veth pair between it and this machine; RunFailed."""
+    ip("netns", "add", name)
+    ip("link", "add", device, "type", "veth", "peer", "name", INSIDE, "netns", name)
+
+
+def give_address(name: str, address: str) -> None:
+    """Its loopback and its end of the pair are up, with this address."""
+    ip("-n", name, "link", "set", "lo", "up")
+    ip("-n", name, "address", "add", address, "dev", INSIDE)
+    ip("-n", name, "link", "set", INSIDE, "up")
+
+
+def lay_wire(wire: Wire, name: str, device: str) -> dict[str, Any]:
+    """Delay, loss and rate on both ends of the pair, as read back; empty without."""
+    if not wire:
+        return {}
+    laid = wires.lay(wire, device, run)
+    wires.lay(wire, INSIDE, lambda *argv: run("ip", "netns", "exec", name, *argv))
+    return laid
+
+
+@contextlib.contextmanager
+def entered_network(network: Path) -> Iterator[None]:
+    """This thread, and those that it starts, are in that namespace."""
+    with (
+        open(f"/proc/self/task/{threading.get_native_id()}/ns/net", "rb") as before,
+        network.open("rb") as there,
+    ):
+        _set_network(there.fileno())
+        try:
+            yield
+        finally:
+            _set_network(before.fileno())
+
+
+def prove(link: Link, network: Path) -> None:
+    """One connection: a firewall that drops it would show as a benchmark that hangs."""
+    with socket.create_server((link.server, 0)) as listener, entered_network(network):
+        port = listener.getsockname()[1]
+        try:
+            socket.create_connection((link.server, port), CONNECT_LIMIT_S).close()
+        except OSError as error:
+            raise RunFailed(
+                f"nothing comes through from {link.client} to {link.server}",
+                why=str(error),
+                fix="let the firewall of this machine accept what its veth devices bring",
+            ) from error
 
 
 def _set_network(descriptor: int) -> None:
@@ -172,21 +198,20 @@ def _set_network(descriptor: int) -> None:
 
 
 @contextlib.contextmanager
-def _lock() -> Iterator[None]:
+def addresses_lock() -> Iterator[None]:
     """One run at a time chooses addresses."""
     with (state_folder() / "addresses.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
-def _free_pair() -> tuple[str, str]:
-    """Both ends of the first network of `RANGES` that nothing here touches; RunFailed."""
+def free_network(prefix_bits: int) -> ipaddress.IPv4Network:
+    """The first network of `RANGES` of that size that nothing here touches; RunFailed."""
     taken = networks_in_use()
     for one in RANGES:
-        for network in ipaddress.ip_network(one).subnets(new_prefix=PREFIX_BITS):
+        for network in ipaddress.IPv4Network(one).subnets(new_prefix=prefix_bits):
             if not any(network.overlaps(other) for other in taken):
-                server, client = network.hosts()
-                return str(server), str(client)
+                return network
     raise RunFailed(
         "no private network is free for a namespace",
         why=f"something here uses each part of {', '.join(RANGES)}",
@@ -197,21 +222,22 @@ def _free_pair() -> tuple[str, str]:
 def networks_in_use() -> list[ipaddress.IPv4Network]:
     """Every IPv4 network that an address or a route of this machine names, but the default."""
     found = []
-    for row in json.loads(_ip("-json", "-4", "route", "show", "table", "all") or "[]"):
+    for row in json.loads(ip("-json", "-4", "route", "show", "table", "all") or "[]"):
         if (there := row.get("dst", "default")) != "default":
             found.append(ipaddress.IPv4Network(there, strict=False))
-    for row in json.loads(_ip("-json", "-4", "address", "show") or "[]"):
+    for row in json.loads(ip("-json", "-4", "address", "show") or "[]"):
         for address in row.get("addr_info", []):
             text = f"{address['local']}/{address['prefixlen']}"
             found.append(ipaddress.IPv4Network(text, strict=False))
     return found
 
 
-def _ip(*arguments: str) -> str:
-    return _run("ip", *arguments)
+def ip(*arguments: str) -> str:
+    """ip(8); RunFailed in its words."""
+    return run("ip", *arguments)
 
 
-def _run(*argv: str) -> str:
+def run(*argv: str) -> str:
     """ip(8), tc(8); RunFailed in their words."""
     done = said_by(argv, COMMAND_LIMIT_S)
     if done.returncode != 0:

@@ -3,6 +3,8 @@
     plan ──> one process a part (`nfslab.offered.part`) ──> prepared: the first, then the others
          ──> all connected ──> one instant for all ──> sums of each ──> the core adds them up
 
+They may be on several hosts (`nfslab.offered.hosts`): each host then has some of the parts.
+
 Each process has its own connections, threads and file handles, and works on files that no other one
 has: what belongs to whom is a function of the file's number, in the core. The file set is that of
 the whole offered load. A process that cannot start or prepare fails the point (`PartFailed`); one
@@ -20,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nfslab.machine import children
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from nfslab._core import Load
     from nfslab.machine.children import Child
@@ -44,10 +46,13 @@ class Part:
     """A generator process."""
 
     index: int
+    """Among the parts of the whole load."""
     child: Child
     state: dict[str, Any] = field(default_factory=dict)
     """Its last progress."""
     sums: str | None = None
+    began_ns: int | None = None
+    """When it was there to begin, by its own account."""
     lost: str | None = None
     """What became of it, if it handed over nothing."""
 
@@ -68,12 +73,10 @@ def measured(
     from nfslab._core import Load
 
     whole = Load(json.dumps(plan))
-    plans = [plan | {"part": {"index": n, "of": processes}} for n in range(processes)]
-    for one in plans:
-        Load(json.dumps(one))  # refused before anything is started
-    with _started(plans, progress) as generators:
+    with started(plan, range(processes), processes, progress) as generators:
         generators.prepare()
-        generators.run()
+        generators.connect()
+        generators.run(time.monotonic_ns() + round(START_S * 1e9))
         parts = generators.parts
         lost = [(part.index, part.lost) for part in parts if part.lost is not None]
         sums = [part.sums for part in parts if part.sums is not None]
@@ -89,21 +92,26 @@ def measured(
 
 
 @contextlib.contextmanager
-def _started(
-    plans: Sequence[dict[str, Any]], progress: Callable[[dict[str, Any]], object]
+def started(
+    plan: dict[str, Any],
+    indices: Iterable[int],
+    of: int,
+    progress: Callable[[dict[str, Any]], object],
 ) -> Iterator[Generators]:
-    """Processes that have their plans; at the end none is left."""
-    parts: list[Part] = []
+    """Processes that have their plans: those parts of so many; at the end none is left."""
+    from nfslab._core import Load
+
+    plans = {index: plan | {"part": {"index": index, "of": of}} for index in indices}
+    for one in plans.values():
+        Load(json.dumps(one))  # refused before anything is started
+    generators = Generators([], plan, of, progress)
     try:
-        for index, plan in enumerate(plans):
-            parts.append(_start(index, len(plans)))
-            parts[-1].child.tell("plan", plan=plan)
-        yield Generators(parts, plans[0], progress)
+        for index, one in plans.items():
+            generators.parts.append(_start(index, of))
+            generators.parts[-1].child.tell("plan", plan=one)
+        yield generators
     finally:
-        for part in parts:
-            part.child.leave()
-        for part in parts:
-            part.child.see_end()
+        generators.leave()
 
 
 def _start(index: int, of: int) -> Part:
@@ -120,18 +128,31 @@ def _start(index: int, of: int) -> Part:
 
 @dataclass
 class Generators:
-    """The processes of one point, from their plans to their sums."""
+    """The processes of one point, or those of one host, from their plans to their sums."""
 
     parts: list[Part]
     plan: dict[str, Any]
+    of: int
+    """Parts of the whole load."""
     progress: Callable[[dict[str, Any]], object]
 
     def prepare(self) -> None:
-        """The file set: the first process makes it, the others look at theirs; then connected."""
-        first, others = self.parts[:1], self.parts[1:]
-        self._each(first, "prepare", "prepared")
-        self._each(others, "prepare", "prepared")
+        """The file set: the load's first part makes it, the others look at theirs."""
+        first = [part for part in self.parts if part.index == 0]
+        others = [part for part in self.parts if part.index != 0]
+        for some in filter(None, (first, others)):
+            self._each(some, "prepare", "prepared")
+
+    def connect(self) -> None:
+        """Threads and connections of all."""
         self._each(self.parts, "connect", "connected")
+
+    def leave(self) -> None:
+        """None is left."""
+        for part in self.parts:
+            part.child.leave()
+        for part in self.parts:
+            part.child.see_end()
 
     def _each(self, parts: Sequence[Part], word: str, answer: str) -> None:
         """Tells all of them, and waits until each has answered."""
@@ -156,23 +177,23 @@ class Generators:
             if not waiting:
                 return
 
-    def run(self) -> None:
+    def run(self, start_ns: int) -> None:
         """The load, at one instant for all; until each has handed over its sums or is lost."""
-        start_ns = time.monotonic_ns() + round(START_S * 1e9)
         for part in self.parts:
             part.child.tell("start", at_ns=start_ns)
         phases = ("warm_up_s", "measure_s", "cool_down_s")
-        load_s = START_S + sum(self.plan.get(phase, 0.0) for phase in phases)
+        ahead_s = max(start_ns - time.monotonic_ns(), 0) / 1e9
+        load_s = ahead_s + sum(self.plan.get(phase, 0.0) for phase in phases)
         limit_s = load_s + self.plan.get("silence_limit_s", 30.0) + OVERTIME_S
         deadline = time.monotonic() + limit_s
         for part, event in self._events(self.parts, deadline):
             said = event["event"]
             if said == "progress":
                 part.state = event["state"]
-                if part.index == self._slowest() and self.progress(self._together()) is False:
+                if part is self._slowest() and self.progress(self._together()) is False:
                     self._stop()
             elif said == "sums":
-                part.sums = event["sums"]
+                part.sums, part.began_ns = event["sums"], event["began_ns"]
             elif said == "error":
                 part.lost = ": ".join(filter(None, (event["what"], event["why"])))
             elif said == "ended" and not part.is_done:
@@ -185,16 +206,16 @@ class Generators:
                 part.lost = f"it did not end within {limit_s:.0f} s"
 
     def _name(self, part: Part) -> str:
-        return f"generator process {part.index + 1} of {len(self.parts)}"
+        return f"generator process {part.index + 1} of {self.of}"
 
-    def _slowest(self) -> int:
+    def _slowest(self) -> Part:
         """The first process that is still at work: it gives the display its beat."""
-        return next((part.index for part in self.parts if not part.is_done), -1)
+        return next((part for part in self.parts if not part.is_done), self.parts[-1])
 
     def _together(self) -> dict[str, Any]:
         """Progress of all: the beat's phase, everybody's counts."""
         states = [part.state for part in self.parts if part.state.get("stage") == "run"]
-        beat = self.parts[self._slowest()].state
+        beat = self._slowest().state
         sums = ("answered", "unexpected", "outstanding")
         return beat | {name: sum(state[name] for state in states) for name in sums}
 

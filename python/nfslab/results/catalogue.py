@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 CATALOGUE = "catalogue.jsonl"
 RUNS = "runs"
+HOSTS = "hosts"
+"""In a run's folder: what each of several client hosts sealed of it."""
 PARTIAL_PREFIX = ".partial-"
 
 MAX_RUNS = 1_000_000
@@ -185,6 +187,11 @@ def read_run(run: Path) -> RunRecord:
             fix="give the folder its own name back",
         )
     return record
+
+
+def read_part(run: Path, host: str) -> RunRecord:
+    """The record of one client host's part of a sealed run; `ResultsError` as `read_run`."""
+    return load_valid(run / HOSTS / host / "run.json", "run", RunRecord)
 
 
 def read_provenance(run: Path) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 Views: `runs` (one row a sealed run), `points` (one row a point and metric), `metrics` (one
 row a metric: unit, direction), and for every table that the runs hold `samples_<name>` and
-`evidence_<name>`, all runs together with a `run_id` column in front. Of several experiments every
+`evidence_<name>`, all runs together with a `run_id` column in front. Of runs that several client
+hosts made, evidence has a column `host` behind it: the name of a client host, or NULL for this
+machine; what samples a client host kept for itself are `samples_<name>_by_host`. Of several experiments every
 view has their folders' names as `experiment` before all else (`results.shelf`).
 
 Reading only, and only from these experiments: DuckDB runs in memory, may open files in their
@@ -24,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from nfslab.errors import ResultsError, UsageError
+from nfslab.results.catalogue import HOSTS
 from nfslab.results.checksums import damage
 from nfslab.results.shelf import CATALOGUE_VIEWS, Shelf
 
@@ -149,10 +152,9 @@ class ResultsDatabase:
         """Only tables that are what was sealed; the others are named in `damaged`."""
         whole = []
         for file in self._shelf.tables[view]:
-            run, kind, name = file.rsplit("/", 2)
-            table = f"{kind}/{name}"
+            run, table, known = self._shelf.sealed(file)
             if harmed := damage(run, "whole", [table]):
-                self._damaged[f"{self._shelf.named(run)}/{table}"] = "; ".join(harmed.values())
+                self._damaged[f"{known}/{table}"] = "; ".join(harmed.values())
             else:
                 whole.append(file)
         if not whole:
@@ -173,9 +175,8 @@ class ResultsDatabase:
             files, columns = shelf.catalogue(view), ""
             number = "parse_filename(filename, true)"
         else:
-            # ROOT/NUMBER/runs/<run id>/samples/<name>.parquet, counted from the end.
-            files, columns = self._whole(view), "string_split(filename, '/')[-3] AS run_id, "
-            number = "string_split(filename, '/')[-5]"
+            files = self._whole(view)
+            number, columns = _places(any(f"/{HOSTS}/" in file for file in files))
         relation = self._duckdb.read_parquet(files, filename=True, union_by_name=True)
         if shelf.is_one:
             relation.project(f"{columns}* EXCLUDE (filename)").create_view(view)
@@ -185,6 +186,22 @@ class ResultsDatabase:
         names = self._duckdb.table("__names").set_alias("names")
         joined = relation.project(numbered).set_alias("one").join(names, "__number = number")
         joined.project("names.experiment, one.* EXCLUDE (__number)").create_view(view)
+
+
+def _places(has_hosts: bool) -> tuple[str, str]:
+    """SQL for the number of a table's experiment, and for the columns that tell its run and host.
+
+    ROOT/NUMBER/runs/<run id>/samples/<name>.parquet, or of a client host
+    ROOT/NUMBER/runs/<run id>/hosts/<host>/samples/<name>.parquet: counted from the end.
+    """
+    parts = "string_split(filename, '/')"
+    if not has_hosts:
+        return f"{parts}[-5]", f"{parts}[-3] AS run_id, "
+    there = f"CASE WHEN {parts}[-4] = '{HOSTS}' THEN {parts}"
+    return (
+        f"{there}[-7] ELSE {parts}[-5] END",
+        f"{there}[-5] ELSE {parts}[-3] END AS run_id, {there}[-3] END AS host, ",
+    )
 
 
 def _distinct(names: list[str]) -> list[str]:

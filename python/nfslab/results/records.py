@@ -14,6 +14,7 @@ date, and a newer one is refused with a clear message (never half understood).
             samples/*.parquet    raw samples in the order in which they were measured
             evidence/*.parquet   what the collectors saw; evidence/<collector>.json sums up
             logs/*.log           what servers and programs said
+            hosts/<name>/        of several client hosts: the same of each, as it sealed it
         runs/.partial-<run id>/  a run under way or cut off: never counted
 
 Units are in the names. Times are integer nanoseconds since the epoch (`_unix_ns`) or of
@@ -113,6 +114,35 @@ class HostRecord(Record):
     """Kernel, addresses."""
 
 
+class ClientHostRecord(HostRecord):
+    """One of several client hosts that made a run's load together."""
+
+    address: str = ""
+    """At which the others reached it."""
+    folder: str = ""
+    """What it sealed of its part, in the run's folder: hosts/NAME."""
+    setup: str = ""
+    """Digest of the machine and its software."""
+    processes: int = 1
+    """Of the workload."""
+    clock_after: ClockRecord = Field(default_factory=ClockRecord)
+    """Compared again behind the timed part; `clock` is from before."""
+    drift_ppm: float | None = None
+    """How much faster its clock went than ours."""
+    skew_ns: int | None = None
+    """When its programs began, by their own account, behind the common start, on our clock."""
+    silence_ns: int = 0
+    """The longest that it gave no sign of life while it measured."""
+    cpu_busy: float | None = None
+    """Share of all its processors, of the timed part."""
+    operations: float | None = None
+    share: float | None = None
+    """Of the operations of all hosts."""
+    planned_share: float | None = None
+    """The same as it was to be."""
+    mean_latency_ns: float | None = None
+
+
 class LoadShape(Record):
     """How a workload offers its load."""
 
@@ -171,6 +201,8 @@ class RunRecord(Record):
     """Role (data, wal, ...) -> where it was."""
     hosts: dict[str, HostRecord] = Field(default_factory=dict)
     """"client", "server" -> where it was; of older runs: this machine."""
+    client_hosts: list[ClientHostRecord] = Field(default_factory=list)
+    """Several hosts that made the load together; empty: the client was one."""
     load: LoadShape | None = None
     """None: not known of this workload."""
     operations: str = ""

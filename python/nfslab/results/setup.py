@@ -68,10 +68,14 @@ ENGINES = {"postgresql": "PostgreSQL", "mariadb": "MariaDB", "sqlite": "SQLite"}
 
 def setup_facts(record: RunRecord, provenance: Mapping[str, Any]) -> dict[str, Any]:
     """{"places": by role, "server": ..., "machine": ..., "disks": by device} of one run."""
+    machine = _machine(provenance)
+    if record.client_hosts:
+        # As a set: another number of hosts that are alike is no other machine.
+        machine["client hosts"] = sorted({host.setup for host in record.client_hosts})
     return {
         "places": {role: _place(place) for role, place in record.places.items()},
         "server": server_facts(record),
-        "machine": _machine(provenance),
+        "machine": machine,
         "disks": _disks(provenance),
     }
 
@@ -93,7 +97,15 @@ def server_facts(record: RunRecord) -> dict[str, Any]:
 
 def setup_digest(record: RunRecord, provenance: Mapping[str, Any]) -> str:
     """Twelve hex digits that differ when anything in `setup_facts` differs."""
-    facts = setup_facts(record, provenance)
+    return _digest(setup_facts(record, provenance))
+
+
+def machine_digest(provenance: Mapping[str, Any]) -> str:
+    """The same of a machine and its software alone."""
+    return _digest(_machine(provenance))
+
+
+def _digest(facts: dict[str, Any]) -> str:
     canonical = json.dumps(facts, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 

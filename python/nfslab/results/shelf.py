@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nfslab.errors import ResultsError, UsageError
-from nfslab.results.catalogue import RUNS
+from nfslab.results.catalogue import HOSTS, RUNS
 from nfslab.results.columns import point_columns, run_columns
 from nfslab.results.outcomes import Outcomes
 
@@ -74,10 +74,12 @@ class Shelf:
         numbers = [str(number) for number in range(len(self._paths))]
         return pa.table({"number": numbers, "experiment": [path.name for path in self._paths]})
 
-    def named(self, run: str) -> str:
-        """A run's folder on the shelf, as people know it."""
-        number, _, run_id = run.removeprefix(f"{self.root}/").split("/")
-        return run_id if self.is_one else f"{self._paths[int(number)].name}/{run_id}"
+    def sealed(self, file: str) -> tuple[str, str, str]:
+        """Of a table's file: the run's folder on the shelf, the table within it, and the run as
+        people know it."""
+        number, _, run_id, table = file.removeprefix(f"{self.root}/").split("/", 3)
+        known = run_id if self.is_one else f"{self._paths[int(number)].name}/{run_id}"
+        return f"{self.root}/{number}/{RUNS}/{run_id}", table, known
 
     def fill(self, views: Sequence[str]) -> None:
         """Have those of these views that are made of catalogues; ResultsError where there are no
@@ -103,8 +105,10 @@ class Shelf:
         found: dict[str, list[str]] = {}
         for number, outcomes in self._opened():
             for line in outcomes.catalogue.lines:
-                for kind in ("samples", "evidence"):
-                    _add_tables(f"{self.root}/{number}/{RUNS}/{line.run_id}", kind, found)
+                for folder, view, ending in _table_folders(
+                    f"{self.root}/{number}/{RUNS}/{line.run_id}"
+                ):
+                    _add_tables(folder, view, ending, found)
         return found
 
     def _opened(self) -> Iterator[tuple[int, Outcomes]]:
@@ -142,16 +146,32 @@ def _content(view: str, outcomes: Outcomes) -> dict[str, list[Any]]:
     }
 
 
-def _add_tables(run: str, kind: str, found: dict[str, list[str]]) -> None:
+def _table_folders(run: str) -> list[tuple[str, str, str]]:
+    """(folder, what views of its tables begin with, and end with) of a run and its client hosts."""
+    found = [(f"{run}/{kind}", kind, "") for kind in ("samples", "evidence")]
     try:
-        names = sorted(os.listdir(f"{run}/{kind}"))
+        hosts = sorted(os.listdir(f"{run}/{HOSTS}"))
+    except OSError:
+        return found  # one client
+    for host in hosts:
+        there = f"{run}/{HOSTS}/{host}"
+        found += [
+            (f"{there}/samples", "samples", "_by_host"),
+            (f"{there}/evidence", "evidence", ""),
+        ]
+    return found
+
+
+def _add_tables(folder: str, begin: str, ending: str, found: dict[str, list[str]]) -> None:
+    try:
+        names = sorted(os.listdir(folder))
     except OSError:
         return  # a run without such a folder has no such tables
     for name in names:
         stem, dot, suffix = name.rpartition(".")
-        view = f"{kind}_{stem}"
+        view = f"{begin}_{stem}{ending}"
         if suffix == "parquet" and dot and _PLAIN_NAME.fullmatch(view):
-            found.setdefault(view, []).append(f"{run}/{kind}/{name}")
+            found.setdefault(view, []).append(f"{folder}/{name}")
     if len(found) > MAX_TABLES:
         raise UsageError(
             f"more than {MAX_TABLES} tables",

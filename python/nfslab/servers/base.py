@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import BaseModel, ConfigDict
 
 from nfslab.machine.availability import Availability
+from nfslab.results.records import DurabilityRecord
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from nfslab.hosts.base import Host, Link
     from nfslab.machine.resources import Resources
     from nfslab.machine.started import Process
-    from nfslab.results.records import DurabilityRecord, Level
+    from nfslab.results.records import Level
 
 
 class ServerParameters(BaseModel):
@@ -102,6 +103,40 @@ class Server(ABC):
     def offer(self, target: str, services: Services) -> None:
         """Add what it lets be watched."""
         return
+
+
+class ServedElsewhere(Server):
+    """A server of the run on another host, as those see it that were told of it."""
+
+    kind: ClassVar[str] = "elsewhere"
+    summary: ClassVar[str] = "a server of the run on another host"
+    Parameters: ClassVar[type[ServerParameters]] = ServerParameters
+
+    def __init__(self, told: dict[str, Any], named: str) -> None:
+        super().__init__(ServerParameters(), named)
+        self.source, self.options = str(told["source"]), [str(one) for one in told["options"]]
+        self.model = told["model"]
+        self._has_folders = bool(told["has_folders"])
+        self._durability = DurabilityRecord.model_validate(told["durability"])
+
+    def start(self, folder: Path, resources: Resources, *, host: Host, link: Link) -> None:
+        """It is up."""
+
+    def stop(self) -> None:
+        """Whoever started it ends it."""
+
+    def free_bytes(self, directory: Path) -> int | None:
+        """Whoever started it has asked."""
+        return None
+
+    @property
+    def has_folders(self) -> bool:
+        """As told."""
+        return self._has_folders
+
+    def durability(self, folder: Path) -> DurabilityRecord | None:
+        """As told."""
+        return self._durability
 
 
 def check_together(server: Server, client: str) -> None:

@@ -120,6 +120,21 @@ class Target(ABC):
         """Add what workload and collectors may use while the place is up."""
         return
 
+    def for_others(self) -> bool:
+        """It is to serve other hosts, which use its files; called before `up`.
+
+        False: nothing is up here; each of them makes its own of the same parameters.
+        """
+        return False
+
+    def handed_on(self, place: Place) -> dict[str, Any]:
+        """What those others need to use what is up here, as JSON: for their `taken`."""
+        return {}
+
+    def taken(self, told: dict[str, Any]) -> None:
+        """What `handed_on` said where it is up; called before `up`, which makes the rest of it."""
+        return
+
     @abstractmethod
     def down(self, place: Place) -> None:
         """Remove what `up` made. Must work on a place that has failed half way."""

@@ -9,7 +9,8 @@ together, hence axes; one that the chosen server and mount do not have is refuse
 in effect are read back and recorded.
 
 The server runs on the host for servers; it is mounted on the host where the files are used, and
-what they say goes over the link between the two.
+what they say goes over the link between the two. For several client hosts it is started here and
+mounted by each of them (`ServedElsewhere` is what they see of it).
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from pydantic import ValidationError, create_model, model_validator
 from nfslab.machine.availability import Availability
 from nfslab.machine.mounts import answers
 from nfslab.machine.users import primary_group
+from nfslab.mounts.base import MountParameters
 from nfslab.mounts.registry import MOUNTS, mount_class
 from nfslab.results.records import DurabilityRecord
-from nfslab.servers.base import check_together
+from nfslab.servers.base import ServedElsewhere, check_together
 from nfslab.servers.registry import SERVERS, server_class, server_kind
 from nfslab.targets.base import (
     SPACE_ELSEWHERE,
@@ -183,6 +185,8 @@ class NfsTarget(Target):
     def __init__(self, name: str, parameters: TargetParameters) -> None:
         super().__init__(name, parameters)
         self._up: dict[Path, _Up] = {}
+        self._is_for_others = False
+        self._elsewhere: dict[str, Any] | None = None
 
     @classmethod
     def available(cls) -> Availability:
@@ -191,7 +195,7 @@ class NfsTarget(Target):
 
     def check(self) -> Availability:
         """The server, the mount, and room for folders; options are read when it is mounted."""
-        for part in self.parameters.parts(self.name):
+        for part in self._parts():
             if not (usable := part.available()).ok:
                 return usable
         return usable_folder(self._directory)
@@ -199,6 +203,36 @@ class NfsTarget(Target):
     def needs(self) -> tuple[str, ...]:
         """What its server and its mount need."""
         return tuple(word for part in self.parameters.parts(self.name) for word in part.needs)
+
+    def for_others(self) -> bool:
+        """A server of the run is started here, and mounted by them."""
+        server, _ = self.parameters.parts(self.name)
+        self._is_for_others = server.is_ours
+        return self._is_for_others
+
+    def handed_on(self, place: Place) -> dict[str, Any]:
+        """Where it is, its ports, its model, and what it keeps."""
+        server = self._up[place.path].server
+        return {
+            "source": server.source,
+            "options": server.options,
+            "model": server.model,
+            "has_folders": server.has_folders,
+            "durability": place.durability.model_dump(mode="json"),
+        }
+
+    def taken(self, told: dict[str, Any]) -> None:
+        """It is mounted here, and served there."""
+        self._elsewhere = told or None
+
+    def _parts(self) -> tuple[Server, Mounting]:
+        """The server and the mount of this host."""
+        server, mount = self.parameters.parts(self.name)
+        if self._is_for_others and mount.has_files:
+            mount = mount_class("none")(MountParameters(), self.name)
+        if self._elsewhere is not None:
+            server = ServedElsewhere(self._elsewhere, self.parameters.server)
+        return server, mount
 
     @property
     def _directory(self) -> Path:
@@ -213,7 +247,7 @@ class NfsTarget(Target):
         """Start the server, mount its export, make an empty folder on it; RunFailed."""
         self.require()
         require_our_files(self, hosts.files)
-        server, mount = self.parameters.parts(self.name)
+        server, mount = self._parts()
         made = _Up(own_folder(self, self._directory, resources, owner), server, mount)
         try:
             place = self._made(made, resources, hosts, owner)
@@ -251,7 +285,7 @@ class NfsTarget(Target):
             server.source, server.options, point, resources,
             host=hosts.files, is_calibration=not server.has_folders,
         )  # fmt: skip
-        nfs: dict[str, Any] = {"client": wanted.client, "server": wanted.server} | mount.facts()
+        nfs: dict[str, Any] = {"client": mount.kind, "server": wanted.server} | mount.facts()
         if server.model is not None:
             nfs["served"] = server.model
         facts: dict[str, Any] = {"nfs": nfs}
@@ -276,7 +310,8 @@ class NfsTarget(Target):
             made.on_export = own_folder(self, point, resources, owner)
             return made.on_export.path
         path = point / "data"
-        path.mkdir(mode=0o700)
+        # Of several client hosts, the first makes it for all.
+        path.mkdir(mode=0o700, exist_ok=self._elsewhere is not None)
         if owner is not None and owner != os.geteuid():
             os.chown(path, owner, primary_group(owner))
         return path

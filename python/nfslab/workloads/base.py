@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from nfslab.context import Services, TimedPart
+from nfslab.context import Services, Share, TimedPart
 from nfslab.errors import RunFailed
 from nfslab.machine.availability import Availability, measuring_core
 from nfslab.machine.own_command import failure_said, importing_us
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from nfslab.context import HostPart
     from nfslab.hosts.base import Host
     from nfslab.machine.resources import Resources
     from nfslab.machine.watched_launch import LaunchWatcher
@@ -116,6 +117,8 @@ class RunContext:
     """What is up: the workload adds its own for the collectors."""
     files_on: Literal["client", "server"] = "client"
     """On which of the two hosts the places' files are used, and their NFS mounted."""
+    share: Share | None = None
+    """On one of several client hosts: which part of the load is made here."""
     notes: list[str] = field(default_factory=list)
     commands: list[list[str]] = field(default_factory=list)
 
@@ -142,6 +145,17 @@ class Completions:
     counts: Sequence[int]
 
 
+@dataclass(frozen=True, slots=True)
+class HostFigures:
+    """What one of several client hosts did in the timed part."""
+
+    operations: float
+    """Or whatever the workload counts."""
+    mean_latency_ns: float | None = None
+    planned_share: float | None = None
+    """Of the whole load; None: as much as any other."""
+
+
 @dataclass(slots=True)
 class Outcome:
     """What the timed part yielded."""
@@ -155,6 +169,8 @@ class Outcome:
     """Of the operations, how many have a row there."""
     completions: Sequence[Completions] = ()
     """Of runs that keep no row an operation: stretches of the timed part with their counts."""
+    by_host: dict[str, HostFigures] = field(default_factory=dict)
+    """Of several client hosts: what each of them did."""
     checks: list[CheckRecord] = field(default_factory=list)
 
 
@@ -188,6 +204,26 @@ class Workload(ABC):
     def check_host(self, kind: str) -> Availability:
         """Can its client run on this kind of host? Called before the first run."""
         return Availability(True)
+
+    def check_hosts(self, hosts: int, processes: int) -> Availability:
+        """Can so many client hosts make its load together, with so many processes on each?
+
+        One that can splits it by `context.share`, in `prepare` and `measure` on each host, and puts
+        it together in `merged`.
+        """
+        return Availability(
+            False,
+            f"the workload {self.kind} runs on one client host",
+            "leave client.hosts out, or take a workload that several make together: sfs",
+        )
+
+    def connections(self, processes: int) -> int:
+        """Of each of several client hosts with so many processes: the ports that they take."""
+        return processes
+
+    def merged(self, context: RunContext, parts: Sequence[HostPart]) -> Outcome:
+        """The outcome of the whole load; `parts` in the order of hosts, all of them. RunFailed."""
+        raise NotImplementedError(f"{self.kind} says that it runs on several hosts")
 
     def load_shape(self) -> LoadShape | None:
         """How it offers its load; None for a program of which that is not known."""
@@ -232,6 +268,12 @@ class ByAnother(Workload):
     inner: Workload
     """Set when it is made."""
 
+    def stand_for(self, inner: Workload) -> None:
+        """It is that workload to all who ask what it is."""
+        self.inner = inner
+        for name in ("kind", "roles", "files_on", "engine", "others_serve"):
+            setattr(self, name, getattr(inner, name))
+
     def check(self) -> Availability:
         """As the workload that does it says."""
         return self.inner.check()
@@ -239,6 +281,18 @@ class ByAnother(Workload):
     def check_host(self, kind: str) -> Availability:
         """As the workload that does it says."""
         return self.inner.check_host(kind)
+
+    def check_hosts(self, hosts: int, processes: int) -> Availability:
+        """As the workload that does it says."""
+        return self.inner.check_hosts(hosts, processes)
+
+    def connections(self, processes: int) -> int:
+        """As the workload that does it says."""
+        return self.inner.connections(processes)
+
+    def merged(self, context: RunContext, parts: Sequence[HostPart]) -> Outcome:
+        """As the workload that does it puts it together."""
+        return self.inner.merged(context, parts)
 
     def load_shape(self) -> LoadShape | None:
         """As the workload that does it says."""

@@ -11,13 +11,18 @@
     better = "higher"
 
 The program is an argument list and never meets a shell. `{data}`, `{run_folder}`, `{seed}`,
-`{clients}` and the keys of `values` are replaced inside an argument, which stays one
-argument whatever the value holds; any other brace is left as it is.
+`{clients}`, `{host}`, `{hosts}` and the keys of `values` are replaced in an argument, which stays
+one argument whatever the value holds; any other brace is left as it is.
 
 Decisions: a metric that is missing fails the run, and one that a pattern finds several
 times with different values does too unless the file says which is meant: a figure that
 was picked by chance is worse than none. Wall and CPU time of the program (with the
 children that it waited for) are always metrics. Output is kept with the run, bounded.
+
+On several client hosts the program runs once on each, from one instant on; `{host}` is its number
+there, from 0, and `{hosts}` how many there are. Rates (units that end in /s) and CPU times are
+added up, the wall time is the longest, of any other metric the run has the mean of the hosts; which
+was done stands in the run's notes, and each host's own figures in its part.
 """
 
 from __future__ import annotations
@@ -39,11 +44,13 @@ from nfslab.plugins import nearest
 from nfslab.quantities import Duration, Size
 from nfslab.results.records import Metric
 from nfslab.workloads.base import Outcome, Workload, WorkloadParameters
+from nfslab.workloads.command_hosts import OWN_METRICS, together
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Self
 
+    from nfslab.context import HostPart
     from nfslab.machine.started import Process
     from nfslab.workloads.base import RunContext
 
@@ -56,9 +63,8 @@ STOP_GRACE_S: Final = 3.0
 CLEAN_LIMIT_S: Final = 60.0
 ARGUMENTS_MAX: Final = 10_000
 PLACEHOLDER: Final = re.compile(r"\{([a-z][a-z0-9_]*)\}")
-BUILT_IN: Final = ("data", "run_folder", "seed", "clients")
+BUILT_IN: Final = ("data", "run_folder", "seed", "clients", "host", "hosts")
 METRIC_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
-OWN_METRICS: Final = frozenset({"wall_s", "user_s", "system_s"})
 
 
 def _json_path(value: object) -> object:
@@ -336,6 +342,7 @@ class CommandWorkload(Workload):
                 end_ns = time.monotonic_ns()
                 process.stop(grace_s=STOP_GRACE_S)
         part.was(start_ns, end_ns)
+        part.began(start_ns)
         said = {
             "stdout": _text(logs / "command.out"),
             "stderr": _text(logs / "command.err"),
@@ -357,6 +364,20 @@ class CommandWorkload(Workload):
         primary = next((m.name for m in p.metrics if m.primary), None)
         metrics[primary or next((m.name for m in p.metrics), "wall_s")].primary = True
         return Outcome(metrics=metrics)
+
+    def check_hosts(self, hosts: int, processes: int) -> Availability:
+        """The program runs once on each host."""
+        if processes == 1:
+            return Availability(True)
+        return Availability(
+            False,
+            "the program of the workload command runs once on each client host",
+            "leave client.processes out, and let the program start more: {clients} in its argv",
+        )
+
+    def merged(self, context: RunContext, parts: Sequence[HostPart]) -> Outcome:
+        """What the hosts' programs said, put together by the unit."""
+        return together(context, parts)
 
     def finish(self, context: RunContext) -> None:
         """End the program if it still runs; run `clean`."""
@@ -411,6 +432,8 @@ class CommandWorkload(Workload):
             "run_folder": str(context.folder),
             "seed": str(context.seed),
             "clients": str(p.clients),
+            "host": str(context.share.host if context.share else 0),
+            "hosts": str(context.share.hosts if context.share else 1),
         }
 
     def _environment(self, context: RunContext) -> dict[str, str]:

@@ -11,10 +11,15 @@ Time zero of samples and evidence is the load's start, its warm-up included; met
 measured window behind it: `achieved_ops_per_s`; `arrived_ops_per_s` (open load only);
 `response_mean_ms` and quantiles, from the planned instant of an operation (open load) or its
 sending (closed); `saturated`: 1 or 0, as `nfslab.statistics.load_curve` defines it.
+
+On several client hosts the generator processes of all of them are one point (`offered.hosts`):
+each host runs its own, connected before the common start, and keeps what they handed over.
 """
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import json
 import sys
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
@@ -22,34 +27,39 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from pydantic import Field, model_validator
 
 from nfslab.errors import RunFailed, UsageError
+from nfslab.machine.availability import Availability
 from nfslab.quantities import Duration, Size
-from nfslab.results.records import CheckRecord, LoadShape, Metric
+from nfslab.results.records import LoadShape
 from nfslab.workloads.base import (
-    Completions,
+    HostFigures,
     Outcome,
     OwnCommand,
     WorkloadParameters,
-    buckets_table,
     refuse_debug_build,
+)
+from nfslab.workloads.sfs_point import (
+    completions,
+    histograms_table,
+    operations_table,
+    point_checks,
+    point_metrics,
+    series_table,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Self
 
-    import pyarrow as pa
-
+    from nfslab.context import HostPart, Share
     from nfslab.mounts.none import NfsExport
     from nfslab.offered.mixes import Mix
+    from nfslab.offered.plans import Point
+    from nfslab.offered.processes import Generators
     from nfslab.workloads.base import RunContext
 
-PHASE: Final = "nfs_operations"
-"""Name of the load in samples: a rate of operations."""
 MOUNTS: Final = ("data", "data_2", "data_3", "data_4")
 """Roles: a mount each."""
 ASSUMED_BYTES_PER_S: Final = 50e6
-NS_PER_MS: Final = 1e6
-QUANTILES: Final = ("p50", "p90", "p99", "p999")
 
 
 class SfsParameters(WorkloadParameters):
@@ -123,6 +133,12 @@ class SfsWorkload(OwnCommand):
     failure_in_json: ClassVar[bool] = True
     parameters: SfsParameters
 
+    def __init__(self, parameters: WorkloadParameters) -> None:
+        super().__init__(parameters)
+        self._generators: Generators | None = None
+        """On one of several client hosts: its processes."""
+        self._running = contextlib.ExitStack()
+
     def load_shape(self) -> LoadShape:
         """Open: operations at their own instants; closed: each client waits for its answer."""
         p = self.parameters
@@ -183,22 +199,118 @@ class SfsWorkload(OwnCommand):
 
     def prepare(self, context: RunContext) -> None:
         """Make the file set."""
+        if context.share is not None:
+            self._prepare_part(context, context.share)
+            return
         self.printed(context, [*self._command(context), "--prepare-only"], "file set")
 
     def measure(self, context: RunContext) -> Outcome:
         """Run the command; its JSON becomes metrics, samples and checks."""
+        if self._generators is not None:
+            return self._measure_part(context, self._generators)
         argv = self._command(context)
         context.commands.append(argv)
         with context.timed() as part:
             result = json.loads(self.printed(context, argv, "offered load", part.watcher))
         (point,) = result["points"]
+        return self._outcome(context, point)
+
+    def finish(self, context: RunContext) -> None:
+        """Generator processes of this host go; the command has ended."""
+        self._running.close()
+
+    def check_hosts(self, hosts: int, processes: int) -> Availability:
+        """Each generator process needs a part of the load."""
+        p, of = self.parameters, hosts * processes
+        if p.generators != 1:
+            return Availability(
+                False,
+                "workload.generators are the generator processes of a load from one host",
+                "say client.processes instead: those on each of the client hosts",
+            )
+        at_once = p.outstanding if p.mode == "open" else p.clients * p.processes
+        if at_once < of * p.threads:
+            return Availability(
+                False,
+                f"{hosts} client hosts with {processes} processes of {p.threads} threads are "
+                f"{of * p.threads}, the load has {at_once} operations at once",
+                "ask for fewer hosts, processes or threads, or for more of workload."
+                + ("outstanding" if p.mode == "open" else "clients or workload.processes"),
+            )
+        return Availability(True)
+
+    def connections(self, processes: int) -> int:
+        """Of each host: its threads', each with one mount."""
+        return processes * max(self.parameters.threads, len(self.mounts()))
+
+    def merged(self, context: RunContext, parts: Sequence[HostPart]) -> Outcome:
+        """The core adds up what all generator processes handed over."""
+        from nfslab.offered.hosts import merged
+
+        point, load, by_host = merged(self._point(context).plan(), parts)
+        point["histograms"] = {
+            name: base64.b64encode(histogram.to_v2()).decode()
+            for name, histogram in load.histograms().items()
+        }
+        outcome = self._outcome(context, point)
+        outcome.by_host = {
+            name: HostFigures(one.answered, one.mean_ns, one.planned_share)
+            for name, one in by_host.items()
+        }
+        return outcome
+
+    def _prepare_part(self, context: RunContext, share: Share) -> None:
+        """The generator processes of this host, and their file set."""
+        from nfslab._core import CoreError
+        from nfslab.offered.processes import PartFailed, started
+
+        plan = self._point(context).plan()
+
+        told = ""
+
+        def progress(state: dict[str, Any]) -> None:
+            nonlocal told
+            context.remaining_s()
+            if (words := progress_words(state)) != told:
+                told = words
+                context.say(words)
+
+        try:
+            self._generators = self._running.enter_context(
+                started(plan, share.indices, share.of, progress)
+            )
+            with context.phase("file set"):
+                self._generators.prepare()
+        except (CoreError, PartFailed) as error:
+            raise RunFailed(error.what, why=error.why, fix=error.fix) from error
+
+    def _measure_part(self, context: RunContext, generators: Generators) -> Outcome:
+        """Their load from the common start on; what they handed over is kept."""
+        from nfslab.offered.hosts import keep
+        from nfslab.offered.processes import START_S, PartFailed
+
+        try:
+            generators.connect()
+            with context.timed(lead_s=START_S) as part:
+                assert part.start_ns is not None
+                generators.run(part.start_ns)
+        except PartFailed as error:
+            raise RunFailed(error.what, why=error.why, fix=error.fix) from error
+        begins = [one.began_ns for one in generators.parts if one.began_ns is not None]
+        if len(begins) == len(generators.parts):
+            part.began(max(begins))
+        keep(generators.parts, context.folder)
+        return Outcome(metrics={})
+
+    def _outcome(self, context: RunContext, point: dict[str, Any]) -> Outcome:
+        """Metrics, samples and checks of a point."""
         stored = {key: value for key, value in point.items() if key != "histograms"}
         text = json.dumps(stored, indent=1)
         (context.logs / "sfs.json").write_text(text, encoding="utf-8")
         refuse_debug_build(point.get("flags", []))
         if point.get("failed"):
             raise RunFailed(point["reasons"][0]["text"], fix=point.get("fix", ""))
-        part.was(point["start_monotonic_ns"], point["window_end_ns"])
+        context.timed.was(point["start_monotonic_ns"], point["window_end_ns"])
         context.notes.extend(point["notes"])
         return Outcome(
             metrics=point_metrics(point),
@@ -211,7 +323,8 @@ class SfsWorkload(OwnCommand):
             checks=point_checks(point),
         )
 
-    def _command(self, context: RunContext) -> list[str]:
+    def _exports(self, context: RunContext) -> list[NfsExport]:
+        """Of all mounts; RunFailed where a target is none."""
         exports = context.services.nfs_exports
         targets = [context.places[role].target for role in self.mounts()]
         for target in targets:
@@ -221,107 +334,43 @@ class SfsWorkload(OwnCommand):
                     why="the workload sfs speaks NFS itself, it needs no mount",
                     fix=f'[targets.{target}] kind = "nfs", client = "none"',
                 )
+        return [exports[target] for target in targets]
+
+    def _point(self, context: RunContext) -> Point:
+        """The same as the command makes of `arguments`."""
+        from nfslab.offered.plans import Load, Mounted, Point
+
+        p, exports = self.parameters, self._exports(context)
+        names = ("mode", "arrivals", "outstanding", "clients", "processes", "think")
+        return Point(
+            [Mounted(export.source, ",".join(export.options)) for export in exports],
+            p.whole_mix(),
+            Load(p.load, **{name: getattr(p, name) for name in names}),
+            warm_up_s=p.warm_up,
+            measure_s=p.duration,
+            cool_down_s=p.cool_down,
+            threads=max(p.threads, len(exports)),
+            seed=p.seed,
+            repetition=context.seed % 2**63,
+            verify_share=p.verify_share,
+            files=p.files,
+            bytes_per_op_per_s=p.bytes_per_op,
+            calibration=any(export.is_calibration for export in exports),
+        )
+
+    def _command(self, context: RunContext) -> list[str]:
+        exports = self._exports(context)
         mix = self.parameters.mix
         if self.parameters.mix_table is not None:
             path = context.logs / "mix.json"
             path.write_text(json.dumps(self.parameters.mix_table), encoding="utf-8")
             mix = str(path)
-        return self.arguments([exports[target] for target in targets], mix, context.seed)
+        return self.arguments(exports, mix, context.seed)
 
 
-def point_metrics(point: dict[str, Any]) -> dict[str, Metric]:
-    """The numbers of a point."""
-    from nfslab.offered.points import load_point
-
-    of_curve = load_point(point)
-    achieved, saturated = of_curve.achieved_ops_per_s, float(of_curve.is_saturated)
-    metrics = {
-        "achieved_ops_per_s": Metric(value=achieved, unit="1/s", better="higher", primary=True),
-        "saturated": Metric(value=saturated, unit="1", better="lower"),
-        "outstanding_mean": Metric(value=point["outstanding_mean"], unit="1", better="lower"),
-    }
-    if (arrived := of_curve.arrived_ops_per_s) is not None:
-        metrics["arrived_ops_per_s"] = Metric(value=arrived, unit="1/s")
-    if of_curve.closed_operations is not None:
-        metrics["answered"] = Metric(value=of_curve.closed_operations, unit="1")
-    metrics |= _responses("response", point["response"])
-    for row in point["operations"]:
-        mean_ns = row["response"]["mean_ns"]
-        if mean_ns is not None:
-            name = f"{row['operation'].lower()}_response_mean_ms"
-            metrics[name] = Metric(value=mean_ns / NS_PER_MS, unit="ms", better="lower")
-    return metrics
-
-
-def _responses(name: str, response: dict[str, Any]) -> dict[str, Metric]:
-    found = {}
-    for quantile in ("mean", *QUANTILES):
-        if (value_ns := response.get(f"{quantile}_ns")) is not None:
-            metric = Metric(value=value_ns / NS_PER_MS, unit="ms", better="lower")
-            found[f"{name}_{quantile}_ms"] = metric
-    return found
-
-
-def point_checks(point: dict[str, Any]) -> list[CheckRecord]:
-    """Does the point count? And does Little's law hold in its accounts?"""
-    reasons = point["reasons"]
-    message = "; ".join(reason["text"] for reason in reasons)
-    share = max((thread["cpu_share"] for thread in point["threads"]), default=0.0)
-    values = {"generator_cpu_share": share, "late_p99_ns": point["late"]["p99_ns"] or 0}
-    values["verified_bytes"] = point["verified_bytes"]
-    return [
-        CheckRecord(
-            name="offered_load",
-            verdict="ok" if point["valid"] else "violation",
-            message=message or "every answer was as expected, and the generator kept up",
-            values=values,
-        )
-    ]
-
-
-def completions(point: dict[str, Any]) -> Completions:
-    """What was answered in the whole intervals of the window."""
-    series = point["series"]
-    whole = (point["window_end_ns"] - series["start_ns"]) // series["interval_ns"]
-    begin_ns = series["start_ns"] - point["start_monotonic_ns"]
-    return Completions(begin_ns, series["interval_ns"], series["answered"][:whole])
-
-
-def series_table(point: dict[str, Any]) -> pa.Table:
-    """Operations and bytes answered in each interval; t_ns from the load's start."""
-    import pyarrow as pa
-
-    series = point["series"]
-    begin_ns = series["start_ns"] - point["start_monotonic_ns"]
-    count = len(series["answered"])
-    times = [begin_ns + number * series["interval_ns"] for number in range(count)]
-    columns: dict[str, Any] = {"t_ns": pa.array(times, pa.int64())}
-    columns["phase"] = pa.array([PHASE] * count, pa.string())
-    for name, key in (
-        ("bytes", "bytes"), ("operations", "answered"), ("planned", "planned"),
-        ("response_sum_ns", "response_sum_ns"),
-    ):  # fmt: skip
-        columns[name] = pa.array(series[key], pa.int64())
-    return pa.table(columns)
-
-
-def histograms_table(histograms: dict[str, str]) -> pa.Table:
-    """Buckets of all responses and of each operation's; lateness as `late`."""
-    return buckets_table(
-        (PHASE if name == "all" else name, text) for name, text in histograms.items()
-    )
-
-
-def operations_table(point: dict[str, Any]) -> pa.Table:
-    """One row for each operation of the mix."""
-    import pyarrow as pa
-
-    rows = point["operations"]
-    columns: dict[str, Any] = {"operation": pa.array([row["operation"] for row in rows])}
-    columns["share"] = pa.array([row["share"] for row in rows], pa.float64())
-    for name in ("calls", "ended", "answered", "unexpected", "not_drawn"):
-        columns[name] = pa.array([row[name] for row in rows], pa.int64())
-    for name in ("mean", *QUANTILES, "max"):
-        values = [row["response"].get(f"{name}_ns") for row in rows]
-        columns[f"{name}_ns"] = pa.array(values, pa.float64())
-    return pa.table(columns)
+def progress_words(state: dict[str, Any]) -> str:
+    """How far generator processes are; changes about once a second."""
+    if state["stage"] == "prepare":
+        return f"file set, {state['step']}: {state['done'] / max(state['total'], 1):.0%}"
+    done_s, total_s = state["elapsed_ns"] / 1e9, state["total_ns"] / 1e9
+    return f"{state['phase'].replace('_', ' ')}: {done_s:.0f} of {total_s:.0f} s"

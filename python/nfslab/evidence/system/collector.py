@@ -53,6 +53,7 @@ class SystemCollector(Collector):
     summary: ClassVar[str] = "CPU, memory, devices, network and pressure from /proc"
     Parameters: ClassVar[type[CollectorParameters]] = SystemCollectorParameters
     side: ClassVar[Side] = "server"
+    of_machine: ClassVar[bool] = True
     parameters: SystemCollectorParameters
 
     @classmethod

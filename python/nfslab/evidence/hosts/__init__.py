@@ -1,0 +1,1 @@
+"""Several client hosts that made a run's load together: shares, starts, clocks, differences."""

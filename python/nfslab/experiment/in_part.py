@@ -1,0 +1,284 @@
+"""What an agent on a client host does: its part of one run, by the ordinary runner, sealed there.
+
+    prime (`spread_run`)                  this process, `python -m nfslab.experiment.in_part`
+                                     <──  ready: `facts`
+    run: `asked`                     ──>
+    go: `gate` "prepare"             <─>  at: `gate`        targets are up
+    go: "measure"                    <─>  at                prepared
+                                     <──  armed             collectors watch, programs are connected
+    start: `at_ns` of our clock      ──>                    the timed part
+    go: "finish"                     <─>  measured: `given_ns`, `began_ns`, `busy`
+                                     <──  sealed: `status`, `reason`
+                                          between: phase, say, alive (twice a second); error
+
+Targets that are up on the prime's machine are taken over from it, all others are made here; of the
+collectors those run here that watch a client. What it leaves is in `runs/` of its working folder.
+Its standard input is its life: when that closes, the run is given up and taken down.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import shutil
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import BaseModel, ConfigDict
+
+from nfslab.context import Share, TimedPart
+from nfslab.errors import Interrupted, NfslabError, RunFailed
+from nfslab.experiment.execution import Carrying, RunExecution
+from nfslab.experiment.host_facts import facts
+from nfslab.experiment.in_guest import Asked, carry_out
+from nfslab.experiment.plan import PlannedRun
+from nfslab.experiment.setup import Point, Setup
+from nfslab.machine import agent
+from nfslab.machine.availability import Availability
+from nfslab.machine.cpu_times import read_cpu_times
+from nfslab.results.catalogue import RUNS
+from nfslab.results.records import ExperimentRecord
+from nfslab.workloads.base import ByAnother
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nfslab.experiment.setup import TargetSetup
+    from nfslab.experiment.stop import Stop
+    from nfslab.hosts.base import Host
+    from nfslab.machine.cpu_times import CpuTimes
+    from nfslab.targets.base import Target
+    from nfslab.workloads.base import Outcome, RunContext, Workload
+
+ALIVE_S: Final = 0.5
+"""Between two signs of life."""
+LINE_BYTES_MAX: Final = 64 << 20
+WAIT_SLICE_S: Final = 0.2
+
+
+class AskedPart(BaseModel):
+    """A part of one run."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    record: ExperimentRecord
+    point_id: str
+    index: int
+    factors: dict[str, Any]
+    settings: dict[str, Any]
+    resolved: dict[str, Any]
+    """What is in force on this host."""
+    block: int
+    attempt: int
+    position: int
+    share: Share
+    taken: dict[str, dict[str, Any]]
+    """Target -> what another host needs to use what is up on the prime's machine."""
+    is_prime: bool
+    """This is the prime's own machine: what else is at work there is not for us to judge."""
+
+    def run(self) -> PlannedRun:
+        """As the runner wants it."""
+        setup = Setup.of(self.resolved)
+        point = Point(self.point_id, self.index, (), self.factors, self.settings, setup)
+        return PlannedRun(point, self.block, self.attempt)
+
+
+class Prime:
+    """Who told us to: orders come by a thread, and what is said is whole lines."""
+
+    def __init__(self) -> None:
+        self._orders: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        self._saying = threading.Lock()
+        self.is_gone = False
+        """Nobody listens any more."""
+        self._stop: Stop | None = None
+
+    def begin(self) -> None:
+        """Listen, and give signs of life."""
+        for work in (self._listen, self._live):
+            threading.Thread(target=work, daemon=True).start()
+
+    def stops(self, stop: Stop) -> None:
+        """What is asked to stop when nobody is there any more."""
+        self._stop = stop
+        if self.is_gone:
+            stop.request("the end of the connection")
+
+    def say(self, name: str, **content: Any) -> None:
+        """An event; nobody may be there to hear it."""
+        text = agent.event(name, **content)
+        with self._saying:
+            try:
+                while text:
+                    text = text[os.write(agent.STDOUT, text) :]
+            except BrokenPipeError:
+                self._leave()
+
+    def order(self, name: str, check: Callable[[], object] = lambda: None) -> dict[str, Any]:
+        """The next order, which has to be this one; Interrupted when nobody is there."""
+        while True:
+            check()
+            try:
+                told = self._orders.get(timeout=WAIT_SLICE_S)
+            except queue.Empty:
+                continue
+            if told is None:
+                raise Interrupted("nobody is there who asked for this")
+            if told.get("do") != name:
+                raise RunFailed(f"{str(told)[:200]} instead of {name!r}", fix="Please report this.")
+            return told
+
+    def pass_gate(self, name: str, check: Callable[[], object]) -> None:
+        """Say where we are, and wait until all may go on."""
+        self.say("at", gate=name)
+        self.order("go", check)
+
+    def _listen(self) -> None:
+        lines = agent.Lines(LINE_BYTES_MAX)
+        known = {"run": frozenset({"asked"}), "go": frozenset({"gate"})}
+        known["start"] = frozenset({"at_ns"})
+        while heard := os.read(agent.STDIN, agent.READ_BYTES):
+            for line in lines.feed(heard):
+                self._orders.put(agent.command_of(line or b"", known, "Please report this."))
+        self._leave()
+
+    def _live(self) -> None:
+        ended = threading.Event()
+        while not self.is_gone:
+            self.say("alive")
+            ended.wait(ALIVE_S)
+
+    def _leave(self) -> None:
+        self.is_gone = True
+        self._orders.put(None)
+        if self._stop is not None:
+            self._stop.request("the end of the connection")
+
+
+class CommonStart(TimedPart):
+    """The timed part begins at the instant that all hosts are given, once all are ready."""
+
+    def __init__(self, clock: Callable[[], int], prime: Prime, check: Callable[[], object]) -> None:
+        super().__init__(clock)
+        self.given_ns: int | None = None
+        self.cpu_before: CpuTimes | None = None
+        self._prime = prime
+        self._check = check
+
+    def _given(self) -> int:
+        self._prime.say("armed")
+        self.given_ns = int(self._prime.order("start", self._check)["at_ns"])
+        self.cpu_before = read_cpu_times()
+        return self.given_ns
+
+
+class PartOfWorkload(ByAnother):
+    """The workload, waiting for the other hosts where they have to wait for each other."""
+
+    def __init__(self, inner: Workload, prime: Prime) -> None:
+        super().__init__(inner.parameters)
+        self.stand_for(inner)
+        self._prime = prime
+
+    @classmethod
+    def available(cls) -> Availability:
+        """It is asked itself."""
+        return Availability(True)
+
+    def prepare(self, context: RunContext) -> None:
+        """One host makes what is shared, then the others."""
+        self._prime.pass_gate("prepare", context.remaining_s)
+        self.inner.prepare(context)
+
+    def measure(self, context: RunContext) -> Outcome:
+        """The timed part; nothing is taken down before all have had theirs."""
+        outcome = self.inner.measure(context)
+        timed = context.timed
+        assert isinstance(timed, CommonStart)
+        after, busy = read_cpu_times(), None
+        if timed.cpu_before is not None and after is not None:
+            whole = sum(after.ticks) - sum(timed.cpu_before.ticks)
+            busy = (after.busy_ticks - timed.cpu_before.busy_ticks) / max(whole, 1)
+        self._prime.say(
+            "measured",
+            given_ns=timed.given_ns,
+            began_ns=timed.began_ns,
+            busy=busy,
+        )
+        self._prime.order("go", context.remaining_s)
+        return outcome
+
+
+class PartExecution(RunExecution):
+    """The client's half of a run, on one of several client hosts."""
+
+    def __init__(
+        self, carrying: Carrying, run: PlannedRun, position: int, asked: AskedPart, prime: Prime
+    ) -> None:
+        super().__init__(carrying, run, position)
+        self._asked = asked
+        self._prime = prime
+        self._share = asked.share
+        self._workload = PartOfWorkload(self._workload, prime)
+        prime.stops(carrying.stop)
+
+    def _require_here(self) -> None:
+        """The workload; targets say it themselves when they come up."""
+        usable = self._workload.check()
+        if not usable.ok:
+            raise RunFailed(usable.reason, fix=usable.fix)
+
+    def _target(self, setup: TargetSetup) -> Target:
+        target = setup.make()
+        if (told := self._asked.taken.get(setup.name)) is not None:
+            target.taken(told)
+        return target
+
+    def _timed_part(self, host: Host) -> TimedPart:
+        return CommonStart(host.monotonic_ns, self._prime, self._remaining_s)
+
+    def _is_ours(self) -> bool:
+        return not self._asked.is_prime and super()._is_ours()
+
+    def _start_watching(self, context: RunContext) -> None:
+        """All hosts begin to watch together."""
+        self._prime.pass_gate("measure", context.remaining_s)
+        super()._start_watching(context)
+
+
+def main() -> int:
+    """The exit code: 0 sealed, 1 an error was said, 3 nobody is there."""
+    os.environ["NFSLAB_TURN"] = ""  # the prime has the turn
+    prime = Prime()
+    prime.begin()
+    try:
+        prime.say("ready", facts=facts())
+        asked = AskedPart.model_validate(prime.order("run")["asked"])
+        if not asked.is_prime:
+            from nfslab.machine.resources import recover
+
+            recover()
+
+        def execution(carrying: Carrying, run: PlannedRun, position: int) -> RunExecution:
+            return PartExecution(carrying, run, position, asked, prime)
+
+        Path(RUNS).mkdir()
+        what = Asked(asked.record, asked.run(), asked.position, None)
+        carry_out(what, Path.cwd(), prime.say, execution)
+    except Interrupted:
+        return 3
+    except NfslabError as error:
+        prime.say("error", **agent.error_content(error))
+        return 1
+    finally:
+        if prime.is_gone:
+            # Nobody is there who would remove it.
+            shutil.rmtree(Path.cwd(), ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

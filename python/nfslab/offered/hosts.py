@@ -1,0 +1,168 @@
+"""A point measured by the generator processes of several hosts: kept on each, read, put together.
+
+    each host:   its parts of the load (`processes.Generators`) ──> files in its run's folder
+    one place:   the files of all hosts ──> one clock ──> the core adds them up
+
+Sums are integers on the way and histograms are whole: a point of several hosts is as exact as one
+of a single process. Instants in them are of each host's clock; how that stood to ours moves the
+load's four instants, and nothing else, as all others are durations. A file of another host is read
+as text that the core checks: what is no part of this point is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from nfslab.errors import RunFailed
+from nfslab.results.durable import to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from nfslab._core import Load
+    from nfslab.context import HostPart
+    from nfslab.offered.processes import Part
+
+FOLDER: Final = "parts"
+"""In a run's folder: a file for each generator process."""
+PART_BYTES_MAX: Final = 512 << 20
+_PROCESS: Final = re.compile(r"^generator process (\d+) of (\d+)")
+_INSTANTS: Final = ("start_ns", "window_start_ns", "window_end_ns", "end_ns")
+
+
+class Handed(BaseModel):
+    """What one generator process handed over."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    index: int
+    """Among the parts of the whole load."""
+    sums: str | None
+    """As `Load.run_part` made them; None: see `lost`."""
+    began_ns: int | None
+    lost: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class OfHost:
+    """What the processes of one host did in the window."""
+
+    answered: int
+    response_ns: int
+    """Sum of all responses."""
+    planned_share: float
+    """Of the whole load."""
+
+    @property
+    def mean_ns(self) -> float | None:
+        """Mean response."""
+        return self.response_ns / self.answered if self.answered else None
+
+
+def keep(parts: Sequence[Part], run: Path) -> None:
+    """What the generator processes of this host handed over, into the run's folder."""
+    folder = run / FOLDER
+    folder.mkdir()
+    for part in parts:
+        handed = Handed(index=part.index, sums=part.sums, began_ns=part.began_ns, lost=part.lost)
+        (folder / f"{part.index}.json").write_bytes(to_json(handed.model_dump()))
+
+
+def read(host: HostPart) -> list[Handed]:
+    """What that host kept, its instants on our clock; RunFailed."""
+    found = []
+    for index in host.share.indices:
+        path = host.folder / FOLDER / f"{index}.json"
+        try:
+            if path.stat().st_size > PART_BYTES_MAX:
+                raise ValueError(f"more than {PART_BYTES_MAX} bytes")
+            handed = Handed.model_validate_json(path.read_bytes())
+            if handed.index != index:
+                raise ValueError(f"it is of process {handed.index + 1}")
+            if handed.sums is not None and host.offset_ns:
+                sums = _moved(handed.sums, host.offset_ns)
+                handed = handed.model_copy(update={"sums": sums})
+        except (OSError, ValueError, ValidationError, LookupError, TypeError) as error:
+            raise RunFailed(
+                f"what generator process {index + 1} measured on {host.name} cannot be read",
+                why=str(error),
+                fix="run it again; if it stays so, see that host's nfslab and disk",
+            ) from error
+        found.append(handed)
+    return found
+
+
+def merged(
+    plan: dict[str, Any], hosts: Sequence[HostPart]
+) -> tuple[dict[str, Any], Load, dict[str, OfHost]]:
+    """The point's report, the object with its histograms, and what each host did; RunFailed.
+
+    `plan` is of the whole load.
+    """
+    from nfslab._core import CoreError, Load
+
+    handed = {host.name: read(host) for host in hosts}
+    whole = [one for some in handed.values() for one in some]
+    sums = [one.sums for one in whole if one.sums is not None]
+    lost = [(one.index, one.lost or "it said nothing") for one in whole if one.sums is None]
+    if not sums:
+        raise RunFailed(
+            "no generator process measured anything",
+            why=lost[0][1],
+            fix="see what ended them: memory, limits, somebody's kill",
+        )
+    load = Load(json.dumps(plan))
+    try:
+        report = load.merge(sums, lost)
+        planned = {one["process"]: one["offered_ops_per_s"] for one in report["processes"]}
+        total = sum(planned.values())
+        figures = {
+            name: _of_host(some, sum(planned.get(one.index, 0.0) for one in some) / total)
+            for name, some in handed.items()
+        }
+    except (CoreError, ValueError, LookupError, TypeError) as error:
+        raise RunFailed(
+            "what the client hosts measured is not one point",
+            why=str(error),
+            fix="see that all have the same nfslab; if so, please report this",
+        ) from error
+    for reason in [*report["reasons"], *(r for p in report["processes"] for r in p["reasons"])]:
+        reason["text"] = named(reason["text"], hosts)
+    return report, load, figures
+
+
+def named(text: str, hosts: Sequence[HostPart]) -> str:
+    """A reason of the core's with the name of the host in it."""
+    found = _PROCESS.match(text)
+    if found is None:
+        return text
+    index = int(found[1]) - 1
+    for host in hosts:
+        if index in host.share.indices:
+            place = index - host.share.indices.start + 1
+            rest = text[found.end() :]
+            return f"{host.name}, generator process {place} of {host.share.processes}{rest}"
+    return text
+
+
+def _moved(text: str, offset_ns: int) -> str:
+    """Sums whose load began at the same instant of our clock."""
+    sums = json.loads(text)
+    sums["times"] |= {name: sums["times"][name] - offset_ns for name in _INSTANTS}
+    return json.dumps(sums)
+
+
+def _of_host(handed: Sequence[Handed], planned_share: float) -> OfHost:
+    answered = response_ns = 0
+    for one in handed:
+        if one.sums is not None:
+            for row in json.loads(one.sums)["measured"]["operations"]:
+                answered += row["measured"]
+                response_ns += (row["responses"] or {}).get("sum_ns", 0)
+    return OfHost(answered, response_ns, planned_share)

@@ -1,0 +1,76 @@
+"""Experiments whose load several client hosts make together: files of them, and what they left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nfslab.results.records import CheckRecord, RunRecord
+
+FILE = """\
+[experiment]
+name = "spread"
+repetitions = 1
+seed = 7
+collectors = ["nfs_server"]
+[limits]
+drop_page_cache = false
+[targets.server]
+kind = "nfs"
+client = "none"
+directory = "{folder}"
+store = "memory"
+delay = "100ms"
+[client]
+host = "{host}"
+hosts = {hosts}
+processes = {processes}
+[workload]
+kind = "sfs"
+data = "server"
+mix = "laddis"
+load = 200
+files = 300
+outstanding = 64
+warm_up = "0.5s"
+duration = "2s"
+"""
+"""100 ms for a reply: how late a generator on a busy machine is, is little beside that."""
+OF_A_BUSY_MACHINE = {"offered_load", "start_skew"}
+"""Checks that a machine with other work may break: what was counted is the same."""
+
+
+def written(
+    tmp_path: Path,
+    *changes: tuple[str, str],
+    host: str = "local",
+    hosts: object = 2,
+    processes: int = 2,
+) -> Path:
+    """The file, with texts replaced."""
+    folder = tmp_path / "places"
+    folder.mkdir(exist_ok=True)
+    text = FILE.format(folder=folder, host=host, hosts=hosts, processes=processes)
+    for old, new in changes:
+        assert old in text, f"{old!r} is not in the file"
+        text = text.replace(old, new)
+    path = tmp_path / "spread.toml"
+    path.write_text(text, "utf-8")
+    return path
+
+
+def require_measured(record: RunRecord) -> None:
+    """It went to its end; what is against it is at most that this machine has other work."""
+    violated = {one.name for one in record.checks if one.verdict == "violation"}
+    assert record.status == "ok" or violated, record.reason
+    assert violated <= OF_A_BUSY_MACHINE, record.reason
+    if "offered_load" in violated:
+        assert "Give it an idle core" in check(record, "offered_load").message
+
+
+def check(record: RunRecord, name: str) -> CheckRecord:
+    """The one check of that name."""
+    (found,) = [one for one in record.checks if one.name == name]
+    return found
