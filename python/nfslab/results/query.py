@@ -4,8 +4,8 @@ Views: `runs` (one row a sealed run), `points` (one row a point and metric), `me
 row a metric: unit, direction), and for every table that the runs hold `samples_<name>` and
 `evidence_<name>`, all runs together with a `run_id` column in front. Of runs that several client
 hosts made, evidence has a column `host` behind it: the name of a client host, or NULL for this
-machine; what samples a client host kept for itself are `samples_<name>_by_host`. Of several experiments every
-view has their folders' names as `experiment` before all else (`results.shelf`).
+machine; what samples a client host kept for itself are `samples_<name>_by_host`. Of several
+experiments every view has their folders' names as `experiment` before all else (`results.shelf`).
 
 Reading only, and only from these experiments: DuckDB runs in memory, may open files in their
 folders and nowhere else, installs and loads no extension, its settings are
