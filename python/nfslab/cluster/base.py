@@ -101,3 +101,20 @@ class Cluster(ABC):
     @abstractmethod
     def close(self) -> None:
         """End all agents, and the connection."""
+
+
+class Some(Cluster):
+    """Some machines of a cluster; to close it closes the whole."""
+
+    def __init__(self, whole: Cluster, members: Sequence[Member]) -> None:
+        self._whole = whole
+        self._members = list(members)
+
+    @property
+    def members(self) -> Sequence[Member]:
+        """Those."""
+        return self._members
+
+    def close(self) -> None:
+        """See `Cluster.close`."""
+        self._whole.close()

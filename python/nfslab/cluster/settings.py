@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from nfslab.cluster.base import Some
 from nfslab.cluster.needed import require
 from nfslab.cluster.record import default_folder
 from nfslab.cluster.starting import checked_hosts, start
@@ -26,6 +27,7 @@ from nfslab.machine.resources import Resources
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from nfslab.cluster.base import Cluster
     from nfslab.cluster.certificates import Papers
     from nfslab.cluster.link import Loop
     from nfslab.cluster.remote import ClusterThere, MemberThere
@@ -69,6 +71,33 @@ class ClusterSection(BaseModel):
                 raise ValueError(f"{error.in_a_line()}; {error.fix}") from error
         return self
 
+    def chosen(self, hosts: int | list[str]) -> list[str]:
+        """Names of the first ones, or these; those of a scheduler that runs are not known yet.
+
+        UsageError: they are not among this cluster's.
+        """
+        if self.hosts is None:
+            if self.members is not None and isinstance(hosts, int) and hosts > self.members:
+                raise _too_few(hosts, self.members)
+            return hosts if isinstance(hosts, list) else []
+        if isinstance(hosts, int):
+            if hosts > len(self.hosts):
+                raise _too_few(hosts, len(self.hosts))
+            return self.hosts[:hosts]
+        if strange := [name for name in hosts if name not in self.hosts]:
+            raise UsageError(
+                f"{strange[0]!r} is no host of the cluster",
+                why=f"it has {', '.join(self.hosts)}",
+                fix="name it in [cluster] hosts, too, written alike",
+            )
+        return hosts
+
+
+def _too_few(asked: int, there: int) -> UsageError:
+    return UsageError(
+        f"{asked} hosts are asked for, the cluster has {there}", fix="ask for fewer, or add hosts"
+    )
+
 
 def connect(section: ClusterSection) -> ClusterThere:
     """The cluster, with all its members greeted; RunFailed, UsageError before anything is run."""
@@ -96,6 +125,30 @@ def connect(section: ClusterSection) -> ClusterThere:
         raise
     cluster.cleaned = running.cleaned
     return cluster
+
+
+def connect_some(section: ClusterSection, hosts: int | list[str]) -> Cluster:
+    """The first so many hosts of the cluster, or these; RunFailed, UsageError."""
+    names = section.chosen(hosts)
+    if section.hosts is not None:
+        return connect(section.model_copy(update={"hosts": names}))
+    whole = connect(section)
+    try:
+        by_name = {member.name: member for member in whole.members}
+        if isinstance(hosts, int):
+            if hosts > len(by_name):
+                raise _too_few(hosts, len(by_name))
+            return Some(whole, list(whole.members)[:hosts])
+        if missing := [name for name in names if name not in by_name]:
+            raise UsageError(
+                f"{missing[0]!r} is no host of the cluster",
+                why=f"it has {', '.join(by_name)}",
+                fix="name hosts as they joined: nfslab cluster check",
+            )
+        return Some(whole, [by_name[name] for name in names])
+    except BaseException:
+        whole.close()
+        raise
 
 
 def joined(

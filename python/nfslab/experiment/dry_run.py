@@ -245,6 +245,7 @@ def _points(plan: DryRun) -> list[str]:
 def _client_hosts(plan: DryRun) -> list[str]:
     """Who makes the load, where several hosts do it together."""
     kinds = {"local": "agents on this machine", "namespace": "network namespaces on this machine"}
+    kinds["cluster"] = "machines of [cluster]"
     found: dict[str, None] = {}
     for client in (point.setup.client for point in plan.points):
         if names := client.host_names:

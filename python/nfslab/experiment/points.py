@@ -13,10 +13,11 @@ import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nfslab.errors import UsageError
 from nfslab.experiment.explain import shown, validate
 from nfslab.experiment.identity import canonical
 from nfslab.experiment.parameters import Catalogue, complete_paths, get, put
-from nfslab.experiment.sections import OF_A_POINT, Client, Limits, Machine
+from nfslab.experiment.sections import CLUSTER, OF_A_POINT, Client, Limits, Machine
 from nfslab.experiment.setup import (
     Axis,
     CollectorSetup,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
+    from nfslab.cluster.settings import ClusterSection
     from nfslab.experiment.matrix import Levels
     from nfslab.experiment.problems import Problems
     from nfslab.experiment.source import Source, Step, Tree
@@ -64,6 +66,7 @@ class PointReader:
         limits = self._validated(("limits",), Limits, tree, levels)
         client = self._validated(("client",), Client, tree, levels)
         machine = self._validated(("machine",), Machine, tree, levels)
+        cluster = self._cluster(tree, levels)
         targets = {
             name: self._validated(("targets", name), model, tree, levels)
             for name, model in self.catalogue.targets.items()
@@ -82,11 +85,13 @@ class PointReader:
             limits=limits,
             client=client,
             machine=machine,
+            cluster=cluster,
             targets={n: TargetSetup(n, self.kinds[n], p) for n, p in targets.items()},
             workload=WorkloadSetup(self.kinds[""], workload),
             collectors={n: CollectorSetup(n, p) for n, p in collectors.items()},
         )
-        return setup if self._roles_are_targets(setup, levels) else None
+        sound = self._roles_are_targets(setup, levels) and self._hosts_are_there(setup)
+        return setup if sound else None
 
     def settings(self, levels: Levels, setup: Setup) -> dict[str, Any]:
         """Parameter -> value as understood, for every parameter that an axis sets."""
@@ -126,10 +131,37 @@ class PointReader:
             for key in (*OF_A_POINT, "targets", "workload", "collectors")
             if isinstance(self.source.tree.get(key), dict)
         }
+        if CLUSTER in tree:
+            tree.setdefault("client", {}).setdefault("host", CLUSTER)
         for axis, level in zip(self.axes, levels, strict=True):
             for path, value in zip(axis.parameters, axis.raw[level], strict=True):
                 put(tree, path, copy.deepcopy(value))
         return tree
+
+    def _cluster(self, tree: Tree, levels: Levels) -> ClusterSection | None:
+        """The machines of the client hosts, which then are the client's kind of host."""
+        if CLUSTER not in tree:
+            return None
+        from nfslab.cluster.settings import ClusterSection
+
+        found: ClusterSection | None = self._validated((CLUSTER,), ClusterSection, tree, levels)
+        return found
+
+    def _hosts_are_there(self, setup: Setup) -> bool:
+        """Are client hosts of a cluster among its machines, as far as the file tells?"""
+        client, cluster = setup.client, setup.cluster
+        if client.host != CLUSTER:
+            return True
+        if cluster is None:
+            fix = 'write [cluster] hosts = ["load1", ...], or scheduler = "tls://HOST:PORT"'
+            self.problems.add(("client", "host"), "there is no section [cluster]", fix)
+            return False
+        try:
+            cluster.chosen(client.hosts or 0)
+        except UsageError as error:
+            self.problems.add(("client", "hosts"), error.in_a_line(": "), error.fix)
+            return False
+        return True
 
     def _validated(
         self, section: tuple[str, ...], model: type[BaseModel], tree: Tree, levels: Levels

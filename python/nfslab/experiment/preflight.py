@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nfslab.errors import NfslabError, RunFailed, Unavailable, UsageError
+from nfslab.experiment.sections import CLUSTER
 from nfslab.hosts.registry import host_class
 from nfslab.machine.availability import Availability
 from nfslab.quantities import format_size
@@ -154,7 +155,10 @@ def _of_point(point: Point, asked: dict[tuple[str, Any], list[Obstacle]]) -> lis
         lambda: workload.make().check(),
     )
     host = setup.client.host
-    if host != "local":
+    if host == CLUSTER:
+        named = f"{setup.cluster} {setup.client.hosts}"
+        ask("cluster", named, lambda: _of_cluster(setup))
+    elif host != "local":
         wire = setup.client.wire
         ask(f"host {host}", wire, lambda: host_class(host).available(wire))
         asked_of = (host, workload.parameters.model_dump_json())
@@ -183,13 +187,23 @@ def _of_client_hosts(setup: Setup) -> list[Obstacle]:
         reason = "limits.memory is of server and client on one machine, not of several client hosts"
         return [Obstacle(part, reason, "leave out limits.memory, or client.hosts")]
     answer = workload.check_hosts(len(names), client.processes)
-    if answer.ok:
+    # Machines of a cluster are asked when they are there.
+    if answer.ok and client.host != CLUSTER:
         try:
             for name in names:
                 room(name, facts(), client.processes, workload.connections(client.processes))
         except RunFailed as error:
             answer = Availability(False, f"{error.what}: {error.why}", error.fix)
     return [] if answer.ok else [Obstacle(part, answer.reason, answer.fix)]
+
+
+def _of_cluster(setup: Setup) -> Availability:
+    """Are its machines there, with the same nfslab? They are left again."""
+    from nfslab.cluster.settings import connect_some
+
+    assert setup.cluster is not None
+    connect_some(setup.cluster, setup.client.hosts or 0).close()
+    return Availability(True)
 
 
 def _answer(question: Callable[[], Availability]) -> Availability:

@@ -32,6 +32,8 @@ from nfslab.vm.packages import STOCK, VERSION
 from nfslab.vm.qemu import CPUS_MAX, MEMORY_MAX_BYTES, MEMORY_MIN_BYTES
 
 LOCAL = "local"
+CLUSTER = "cluster"
+"""Of client hosts: machines of the section [cluster]."""
 HOSTS_MAX = 32
 """Client hosts of one run."""
 THIS_MACHINE = frozenset({LOCAL, "localhost", socket.gethostname(), socket.getfqdn()})
@@ -45,6 +47,7 @@ MAX_SEED = 2**63 - 1
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 IDENTIFIER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9@._-]{0,127}")
 
 
 def _experiment_name(value: str) -> str:
@@ -135,16 +138,17 @@ class Limits(Section):
 
 
 def _host(value: str) -> str:
-    if value not in HOSTS:
-        raise ValueError(f"{value!r} is no host; there is: {', '.join(sorted(HOSTS))}")
+    if value not in HOSTS and value != CLUSTER:
+        known = ", ".join([*sorted(HOSTS), CLUSTER])
+        raise ValueError(f"{value!r} is no host; there is: {known}")
     return value
 
 
 def _hosts(value: list[object]) -> list[object]:
     """Names of several client hosts."""
     for name in value:
-        if not isinstance(name, str) or not IDENTIFIER.fullmatch(name):
-            raise ValueError(f'{name!r} cannot name a host: letters, digits, "_" and "-"')
+        if not isinstance(name, str) or not HOST_NAME.fullmatch(name):
+            raise ValueError(f'{name!r} cannot name a host: letters, digits, "@", ".", "_", "-"')
         if name in THIS_MACHINE:
             raise ValueError(
                 f"{name!r} is this machine, where the servers are: as a client host it would "
@@ -200,8 +204,8 @@ class Client(Section):
 
     @model_validator(mode="after")
     def _has_a_wire(self) -> Client:
-        if self.wire and self.host == LOCAL:
-            raise ValueError('delay, loss and rate need host = "namespace": loopback has no wire')
+        if self.wire and self.host != "namespace":
+            raise ValueError('delay, loss and rate need host = "namespace": no other wire is ours')
         return self
 
     @model_validator(mode="after")
@@ -210,9 +214,12 @@ class Client(Section):
             raise ValueError("processes are those of each of several client hosts: give hosts, too")
         if isinstance(self.hosts, list) and self.host == LOCAL:
             raise ValueError(
-                'named hosts need host = "namespace" (network namespaces of this machine); '
+                "named hosts are machines of a section [cluster], or with "
+                'host = "namespace" network namespaces of this machine; '
                 "a number of them on this machine needs no names"
             )
+        if self.hosts is None and self.host == CLUSTER:
+            raise ValueError("say which machines of the cluster: hosts, by name or how many")
         return self
 
 
@@ -268,7 +275,7 @@ class Reference(Section):
     match: dict[str, str] = Field(default_factory=dict)
 
 
-OF_A_POINT = ("limits", "client", "machine")
+OF_A_POINT = ("limits", "client", "machine", "cluster")
 """Sections without a plug-in that an axis may set."""
 SECTIONS = (
     "experiment",
@@ -280,6 +287,7 @@ SECTIONS = (
     "collectors",
     "client",
     "machine",
+    "cluster",
     "reference",
 )
 """Top-level keys of an experiment file, in the order of a person's thoughts."""

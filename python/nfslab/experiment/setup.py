@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nfslab.cluster.settings import ClusterSection
     from nfslab.evidence.collector import Collector, CollectorParameters
     from nfslab.experiment.sections import Client, Limits, Machine
     from nfslab.targets.base import Target, TargetParameters
@@ -89,6 +90,8 @@ class Setup:
     targets: dict[str, TargetSetup]
     workload: WorkloadSetup
     collectors: dict[str, CollectorSetup]
+    cluster: ClusterSection | None = None
+    """The machines of client hosts, where they are others than this one."""
 
     def resolved(self) -> dict[str, Any]:
         """As plain JSON, in the layout of the experiment file."""
@@ -101,6 +104,7 @@ class Setup:
             "limits": self.limits.model_dump(mode="json"),
             "client": self.client.model_dump(mode="json", exclude=one_host),
             **machine,
+            **({"cluster": self.cluster.model_dump(mode="json")} if self.cluster else {}),
             "targets": {
                 name: {"kind": target.kind, **target.parameters.model_dump(mode="json")}
                 for name, target in self.targets.items()

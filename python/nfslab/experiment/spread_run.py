@@ -25,6 +25,8 @@ from nfslab.experiment.execution import RunExecution
 from nfslab.experiment.host_checks import host_checks
 from nfslab.experiment.host_facts import room
 from nfslab.experiment.in_part import AskedPart
+from nfslab.experiment.members import members_of
+from nfslab.experiment.sections import CLUSTER
 from nfslab.experiment.watching import Watching
 from nfslab.hosts.local import LocalHost
 from nfslab.machine.availability import Availability
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
     from nfslab.experiment.client_hosts import ClientHost
     from nfslab.experiment.execution import Carrying
     from nfslab.experiment.plan import PlannedRun
-    from nfslab.experiment.sections import Client
     from nfslab.experiment.setup import TargetSetup
     from nfslab.hosts.base import Host, Link
     from nfslab.machine.resources import Resources
@@ -115,7 +116,7 @@ class SpreadExecution(RunExecution):
         """The servers' host is this machine; an agent is ready on each client host."""
         self._hosts["server"] = self._hosts["client"] = LocalHost()
         with self.phase("hosts up"):
-            self._cluster, self._link = members_of(self.setup.client, resources)
+            self._cluster, self._link = members_of(self.setup, resources)
             self._clients.begin(self._cluster.members)
             self._names = [host.name for host in self._clients.hosts]
             processes = self.setup.client.processes
@@ -241,6 +242,7 @@ class SpreadExecution(RunExecution):
         point, record = self.run.point, self.carrying.record
         resolved = self.setup.resolved()
         resolved["client"] = {"host": LocalHost.kind}
+        resolved.pop(CLUSTER, None)
         resolved["limits"] |= {"settle_s": 0.0, "memory": None, "experiment_s": None}
         if host.is_prime and os.geteuid() == 0:
             # One page cache, and it is dropped here.
@@ -299,20 +301,3 @@ class SpreadExecution(RunExecution):
             self.found.notes.append(f"what a client host left cannot be kept: {error}")
         finally:
             shutil.rmtree(arrived, ignore_errors=True)
-
-
-def members_of(client: Client, resources: Resources) -> tuple[Cluster, Link]:
-    """The hosts that `[client]` asks for, and how they reach servers of this machine; RunFailed."""
-    from nfslab.cluster.here import ClusterHere, MemberHere
-    from nfslab.cluster.namespaces import NamespacesHere
-    from nfslab.hosts.base import Link
-
-    if client.host == LocalHost.kind:
-        return ClusterHere([MemberHere(name) for name in client.host_names]), Link()
-    cluster = NamespacesHere(client.host_names, client.wire)
-    try:
-        cluster.up(resources)
-    except BaseException:
-        cluster.close()
-        raise
-    return cluster, cluster.link
