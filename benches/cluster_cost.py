@@ -27,7 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from nfslab.cluster.certificates import Authority, papers_in
-from nfslab.cluster.link import Link, Loop, members_at
+from nfslab.cluster.link import Link, members_at
+from nfslab.cluster.loop import Loop
 from nfslab.cluster.remote import AgentThere, ClusterThere, MemberThere
 
 WORKERS = ("one", "two", "three")

@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 from nfslab.cluster.certificates import Authority, Papers, papers_in
-from nfslab.cluster.link import Link, Loop, members_at
+from nfslab.cluster.link import Link, members_at
+from nfslab.cluster.loop import Loop
 from nfslab.cluster.remote import ClusterThere, MemberThere
 from nfslab.hosts import namespace
 from nfslab.hosts.base import Link as Addresses

@@ -11,7 +11,7 @@ from typing import Any
 from distributed.comm import listen
 from distributed.protocol.serialize import ToPickle, to_serialize
 from nfslab.cluster.certificates import Papers
-from nfslab.cluster.link import Loop
+from nfslab.cluster.loop import Loop
 
 Act = Callable[[Any, dict[str, Any]], Awaitable[None]]
 

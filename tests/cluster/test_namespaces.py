@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from nfslab.cluster.base import Clocks
-from nfslab.cluster.link import Link, Loop, members_at
+from nfslab.cluster.link import Link, members_at
+from nfslab.cluster.loop import Loop
 from nfslab.cluster.remote import AgentThere, ClusterThere, MemberThere
 from nfslab.hosts.base import Link as Addresses
 from nfslab.hosts.namespace import NamespaceHost

@@ -17,7 +17,7 @@ from nfslab.cluster import link
 from nfslab.cluster.attended import BEAT_S, GRACE_S
 from nfslab.cluster.base import SILENCE_S
 from nfslab.cluster.identity import facts_here
-from nfslab.cluster.link import Loop
+from nfslab.cluster.loop import Loop
 from nfslab.cluster.remote import AgentThere, ClusterThere
 from nfslab.cluster.settings import joined
 from nfslab.errors import RunFailed
@@ -186,7 +186,8 @@ PRIME = """
 import signal, sys
 from pathlib import Path
 from nfslab.cluster.certificates import papers_in
-from nfslab.cluster.link import Link, Loop, members_at
+from nfslab.cluster.link import Link, members_at
+from nfslab.cluster.loop import Loop
 from nfslab.cluster.remote import MemberThere
 folder, address = sys.argv[1:]
 papers, loop = papers_in(Path(folder), "prime"), Loop()

@@ -141,10 +141,13 @@ def test_what_launchers_start_finds_its_scheduler_by_the_folder(
     nfslab(capsys, "cluster", "start", "--dir", str(folder))
     argv = [sys.executable, "-P", "-m", "nfslab.cluster", "worker", "--dir", str(folder)]
     with subprocess.Popen([*argv, "--name", "one"], stdout=subprocess.PIPE) as worker:
-        words = ["--dir", str(folder), "--members", "1", "--json"]
-        checked = nfslab(capsys, "cluster", "check", *words)
-        assert checked.code == 0
-        assert [one["host"] for one in json.loads(checked.out)["hosts"]] == ["one"]
-        stopped = nfslab(capsys, "cluster", "stop", "--dir", str(folder))
-        assert stopped.out == "one: ended\nscheduler: ended\n"
-        assert worker.wait(PATIENCE_S) == 0
+        try:
+            words = ["--dir", str(folder), "--members", "1", "--json"]
+            checked = nfslab(capsys, "cluster", "check", *words)
+            assert checked.code == 0
+            assert [one["host"] for one in json.loads(checked.out)["hosts"]] == ["one"]
+            stopped = nfslab(capsys, "cluster", "stop", "--dir", str(folder))
+            assert stopped.out == "one: ended\nscheduler: ended\n"
+            assert worker.wait(PATIENCE_S) == 0
+        finally:
+            worker.kill()

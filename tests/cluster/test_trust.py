@@ -31,7 +31,8 @@ from nfslab.cluster.certificates import (
 )
 from nfslab.cluster.identity import facts_here
 from nfslab.cluster.landing import Landing
-from nfslab.cluster.link import Link, Loop, dial, members_at
+from nfslab.cluster.link import Link, dial, members_at
+from nfslab.cluster.loop import Loop, waited
 from nfslab.cluster.messages import MESSAGE_BYTES_MAX, Refused, plain
 from nfslab.cluster.remote import MemberThere
 from nfslab.errors import RunFailed, UsageError
@@ -242,7 +243,7 @@ def test_stock_dask_runs_what_is_pickled(authority: Authority, tmp_path: Path) -
         arguments = authority.papers("prime").security().get_connection_args("client")
         await connect(hostile.address, deserialize=False, timeout=PATIENCE_S, **arguments)
 
-    asyncio.run(trusting())
+    waited(trusting())
     assert (tmp_path / "made").is_dir()
     hostile.close()
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nfslab.cluster.certificates import Authority, papers_in
 from nfslab.cluster.check import HostReport, checked
+from nfslab.cluster.loop import waited
 from nfslab.cluster.needed import require
 from nfslab.cluster.record import (
     default_folder,
@@ -53,7 +53,7 @@ def check(
     with Resources("cluster check") as resources:
         place = resources.make_directory(state_folder() / resources.name).path
         try:
-            running = asyncio.run(start(hosts, place, python=python, stays=False, tolerant=True))
+            running = waited(start(hosts, place, python=python, stays=False, tolerant=True))
         except AllFailed as error:
             return [HostReport(name, problem=error.failed[name]) for name in hosts]
         try:
@@ -64,7 +64,7 @@ def check(
 
 
 def _of_running(address: str, folder: Path, wanted: int | None = None) -> list[HostReport]:
-    from nfslab.cluster.link import Loop
+    from nfslab.cluster.loop import Loop
     from nfslab.cluster.remote import ClusterThere
 
     papers = papers_in(folder, "prime")
@@ -101,7 +101,7 @@ def start_to_stay(
         )
     forget(place)
     if hosts:
-        running = asyncio.run(start(hosts, place, python=python, stays=True, port=port))
+        running = waited(start(hosts, place, python=python, stays=True, port=port))
         for name, told in running.cleaned.items():
             for sentence in told:
                 say(f"{name}: {sentence}")
@@ -116,7 +116,7 @@ def _answers(address: str, folder: Path) -> bool:
     from nfslab.cluster.link import members_at
 
     try:
-        asyncio.run(members_at(address, papers_in(folder, "prime")))
+        waited(members_at(address, papers_in(folder, "prime")))
     except NfslabError:
         return False
     return True
@@ -139,7 +139,7 @@ def stop_running(
             why="nothing of it answers",
             fix="nothing has to be done: its certificates are removed, its workers have ended",
         )
-    told = asyncio.run(stop(address, papers_in(place, "prime"), hosts))
+    told = waited(stop(address, papers_in(place, "prime"), hosts))
     if not hosts and recorded(place) is not None:
         # Ours. Others' certificates are not ours to remove.
         forget(place)

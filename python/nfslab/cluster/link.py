@@ -7,67 +7,29 @@ plain data (`cluster.messages`), its parts are checked here, and what is wrong e
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
 import json
 import ssl
-import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.cluster.attended import BEAT_S
 from nfslab.cluster.base import SILENCE_S
-from nfslab.cluster.hurry import hurry
 from nfslab.cluster.identity import difference, facts_here, shown
 from nfslab.cluster.messages import PlainConnector, PlainTLS
 from nfslab.errors import RunFailed, UsageError, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
     from nfslab.cluster.certificates import Papers
+    from nfslab.cluster.loop import Loop
 
 CONNECT_S: Final = 5.0
 ANSWER_S: Final = 90.0
 """For what a machine has to look up; `doctor` tries things."""
 FACTS_MAX: Final = 256
 SCHEME: Final = "tls://"
-
-
-class Loop:
-    """An event loop on a thread of its own."""
-
-    def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, daemon=True, name="cluster")
-        self._thread.start()
-
-    def _run(self) -> None:
-        hurry()
-        self.loop.run_forever()
-
-    def call(self, work: Coroutine[Any, Any, Any], limit_s: float | None = None) -> Any:
-        """Run it there, and wait for it; TimeoutError."""
-        future = asyncio.run_coroutine_threadsafe(work, self.loop)
-        try:
-            return future.result(limit_s)
-        except concurrent.futures.TimeoutError as error:
-            future.cancel()
-            raise TimeoutError(f"no answer within {limit_s:g} s") from error
-
-    def close(self) -> None:
-        """What still runs there is cancelled."""
-
-        async def cancelled() -> None:
-            others = asyncio.all_tasks() - {asyncio.current_task()}
-            for task in others:
-                task.cancel()
-            await asyncio.gather(*others, return_exceptions=True)
-
-        self.call(cancelled())
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join()
-        self.loop.close()
 
 
 async def dial(address: str, role: str, papers: Papers) -> PlainTLS:

@@ -15,7 +15,8 @@ from nfslab.cluster.base import Agent, Clocks, Cluster, Member
 from nfslab.cluster.hosted import PIECES_AHEAD
 from nfslab.cluster.identity import shown
 from nfslab.cluster.landing import Landing
-from nfslab.cluster.link import ANSWER_S, CONNECT_S, Link, Loop
+from nfslab.cluster.link import ANSWER_S, CONNECT_S, Link
+from nfslab.cluster.loop import Loop
 from nfslab.errors import RunFailed
 from nfslab.machine.agent import Lines, order
 from nfslab.machine.children import SAID_MAX

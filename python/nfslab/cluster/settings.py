@@ -9,7 +9,6 @@ scheduler = "tls://prime:8786"               # one that runs: Slurm, Kubernetes,
 
 from __future__ import annotations
 
-import asyncio
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from nfslab.cluster.base import Some
+from nfslab.cluster.loop import waited
 from nfslab.cluster.needed import require
 from nfslab.cluster.record import default_folder
 from nfslab.cluster.starting import checked_hosts, start
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from nfslab.cluster.base import Cluster
     from nfslab.cluster.certificates import Papers
-    from nfslab.cluster.link import Loop
+    from nfslab.cluster.loop import Loop
     from nfslab.cluster.remote import ClusterThere, MemberThere
 
 
@@ -109,7 +109,7 @@ def connect(section: ClusterSection) -> ClusterThere:
     resources = Resources("cluster of an experiment")
     try:
         folder = resources.make_directory(state_folder() / resources.name).path
-        running = asyncio.run(start(section.hosts, folder, python=section.python, stays=False))
+        running = waited(start(section.hosts, folder, python=section.python, stays=False))
     except BaseException:
         resources.close()
         raise
@@ -161,7 +161,7 @@ def joined(
 ) -> ClusterThere:
     """All members of the scheduler at this address; RunFailed, UsageError."""
     from nfslab.cluster.certificates import papers_in
-    from nfslab.cluster.link import Loop
+    from nfslab.cluster.loop import Loop
     from nfslab.cluster.remote import ClusterThere
 
     papers = papers_in(folder, "prime")

@@ -205,7 +205,8 @@ class Client(Section):
     @model_validator(mode="after")
     def _has_a_wire(self) -> Client:
         if self.wire and self.host != "namespace":
-            raise ValueError('delay, loss and rate need host = "namespace": no other wire is ours')
+            why = "loopback has no wire" if self.host == LOCAL else "no other wire is ours"
+            raise ValueError(f'delay, loss and rate need host = "namespace": {why}')
         return self
 
     @model_validator(mode="after")
