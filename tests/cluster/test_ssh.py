@@ -19,7 +19,7 @@ from tests.cluster.clusters import PART, Watched
 from tests.cluster.hearing import heard
 from tests.cluster.ssh_server import WHY_NOT, SshServer, usable
 
-pytestmark = pytest.mark.skipif(not usable, reason=WHY_NOT)
+pytestmark = [pytest.mark.long, pytest.mark.skipif(not usable, reason=WHY_NOT)]
 NAMES = ["alpha", "beta"]
 
 

@@ -290,6 +290,7 @@ pattern = 'of ([0-9]+)'
 """
 
 
+@pytest.mark.long
 def test_a_program_runs_once_on_each_host_on_one_shared_mount(tmp_path: Path) -> None:
     if not FuseMount.available().ok:
         pytest.skip(FuseMount.available().reason)
@@ -337,6 +338,7 @@ def wait_until(what: Callable[[], bool], process: subprocess.Popen[bytes]) -> No
         time.sleep(0.02)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 @pytest.mark.parametrize("host", KINDS)
 def test_a_run_that_is_ended_leaves_no_agent_and_no_host(

@@ -72,11 +72,13 @@ def test_what_its_machines_sent_is_what_the_server_counted(
     assert nothing_of_it_is_left(tmp_path)
 
 
+@pytest.mark.long
 def test_a_number_of_hosts_are_the_first_ones(cluster: Cluster, tmp_path: Path) -> None:
     record, _ = made(file(tmp_path, of(cluster), "1"))
     assert [one.name for one in record.client_hosts] == ["load1"]
 
 
+@pytest.mark.long
 def test_a_machine_that_is_lost_fails_the_run_by_its_name(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,6 +54,8 @@ class Attended:
         self._agents: dict[int, Hosted] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._left = asyncio.Event()
+        self.is_over = False
+        """The prime is gone; its agents may not have ended yet."""
         self._in_order = False
         self._heard_s = self._alive_s = time.monotonic()
 
@@ -71,6 +73,7 @@ class Attended:
         try:
             await asyncio.wait({beats, words}, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            self.is_over = True
             if not self._in_order:
                 self._comm.abort()
             for task in (beats, words, *self._tasks):

@@ -5,6 +5,7 @@ No tasks, no nanny, no HTTP, nothing unpickled. It ends when its connection to t
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from distributed.core import Status
@@ -47,6 +48,8 @@ class Member(Worker):  # type: ignore[misc]
         self._own_folder = folder
         self._token = token
         self._visit: Attended | None = None
+        self._turn = asyncio.Lock()
+        self._is_awaited = False
         self.handlers = {ATTEND: self._attend, LEAVE: self._leave}
         # The scheduler also tells of others that left, and of tasks: nothing of it matters here.
         for name in self.stream_handlers:
@@ -64,15 +67,22 @@ class Member(Worker):  # type: ignore[misc]
     async def _attend(self, comm: Any, prime: dict[str, Any]) -> Status:
         if peer_of_comm(comm).role != "prime":
             comm.abort()
-        elif self._visit is not None:
+        elif self._is_awaited or (self._visit is not None and not self._visit.is_over):
             await comm.write({"is": "hello", "name": self.name, "facts": "{}", "busy": BUSY})
         else:
+            await self._serve(comm, prime)
+        return Status.dont_reply
+
+    async def _serve(self, comm: Any, prime: dict[str, Any]) -> None:
+        """This prime, once the agents of one that is gone have ended."""
+        self._is_awaited = True
+        async with self._turn:
+            self._is_awaited = False
             self._visit = Attended(comm, str(self.name), self._own_folder, self._token)
             try:
                 await self._visit.serve(prime)
             finally:
                 self._visit = None
-        return Status.dont_reply
 
     def _leave(self, comm: Any) -> Status:
         if peer_of_comm(comm).role == "prime":
