@@ -182,7 +182,9 @@ def test_a_server_that_stands_still_is_a_stall(state: Path, tmp_path: Path) -> N
             writer = threading.Thread(target=(folder / "file").write_bytes, args=(b"text",))
             writer.start()
             stalled = next(line for line in told if line["mounts"][0]["state"] == "stalled")
-            assert any(SILENT in one for one in taken())
+            # Also when more have asked than may wait.
+            for _ in range(8):
+                assert any(SILENT in one for one in taken())
             assert stalled["mounts"][0]["outstanding"] >= 1
             assert stalled["mounts"][0]["stalled_s"] >= 0.25
             assert stalled["servers"] == [], "only the mount was asked for"

@@ -96,6 +96,9 @@ def _asked(path: Path, limit_s: float) -> dict[str, Any] | None:
         except ConnectionRefusedError:
             path.unlink(missing_ok=True)
             return None
+        except (BlockingIOError, TimeoutError):
+            # Those who asked before stand in its way: it has accepted none of them.
+            return {SILENT: True, "instance": path.name}
         try:
             with asking.makefile("rb") as file:
                 answer = json.loads(file.readline(ANSWER_BYTES_MAX))
